@@ -1,0 +1,19 @@
+# Every library that grail links, found once. Debian package names stand beside each.
+find_package(PkgConfig REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(Threads REQUIRED)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)      # libjansson-dev
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)     # libpcre2-dev
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc) # libutf8proc-dev
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)            # zlib1g-dev
+pkg_check_modules(LIBMD REQUIRED IMPORTED_TARGET libmd)          # libmd-dev
+
+# libblis-openmp-dev: the OpenMP flavour by its own path, whatever the system's BLAS alternative is.
+find_path(BLIS_INCLUDE blis/blis.h REQUIRED PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
+find_library(BLIS_LIBRARY blis REQUIRED
+    PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/blis-openmp NO_DEFAULT_PATH)
+add_library(blis::blis INTERFACE IMPORTED)
+target_include_directories(blis::blis SYSTEM INTERFACE ${BLIS_INCLUDE})
+target_link_libraries(blis::blis INTERFACE ${BLIS_LIBRARY})
+
+find_library(LAPACK_LIBRARY lapack REQUIRED) # liblapack-dev: dsyevd, the last fallback of the solve

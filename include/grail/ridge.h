@@ -1,0 +1,49 @@
+#ifndef GRAIL_RIDGE_H
+#define GRAIL_RIDGE_H
+
+#include <grail/reducer.h>
+#include <grail/statistics.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Options of grail_compensate; fill with grail_compensate_options_init first. */
+typedef struct grail_compensate_options {
+    int prior;    /* 0: shrink W' to 0 (the paper); 1: to the plainly narrowed consumer */
+    int bias;     /* 1: centred sums, the bias change is computed */
+    double alpha; /* lambda = alpha * mean diag(A); 1e-3 */
+} grail_compensate_options;
+
+/** What the fit did, for a report. Errors are squared, relative to the squared target. */
+typedef struct grail_compensate_result {
+    double lambda;
+    double condition; /* estimate of cond_2(A + lambda I) */
+    double error_before, error_after;
+    int fallback; /* 0 none, 1 lambda raised, 2 eigenvalues */
+} grail_compensate_result;
+
+/** The paper's choices: prior 0, bias 0, alpha 1e-3. */
+GRAIL_API void grail_compensate_options_init(grail_compensate_options *options);
+
+/**
+ * Fits the narrowed consumer: W'[O, K*u] (f32) and, with options->bias, the change of its bias
+ * d[O] (NULL otherwise), from statistics and the dense consumer W[O, n*u].
+ *
+ * For a selection, `statistics` are those of the full-width input (H = n*u); without a target the
+ * target is the dense consumer's own output Y = X W^T, with one it is that. For a folding they are
+ * those of the folded producer's output (H = K*u) and need a target.
+ *   min || Y - Z W'^T - 1 d^T ||^2 + lambda || W' - prior ||^2
+ * Statistics are not changed. Source: GRAIL paper, section 3.1.
+ */
+GRAIL_API grail_status grail_compensate(const grail_statistics *statistics,
+                                        const grail_reducer *reducer, int64_t features_per_unit,
+                                        int64_t outputs, const float *consumer,
+                                        const grail_compensate_options *options, float *weight,
+                                        double *bias_change,
+                                        grail_compensate_result *result) GRAIL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

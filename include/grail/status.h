@@ -1,0 +1,47 @@
+#ifndef GRAIL_STATUS_H
+#define GRAIL_STATUS_H
+
+#include <grail/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Status of every fallible call. The code says what a caller can do about it; the text of
+ * grail_error_message() says what happened: the file, the tensor or site, what was expected, what
+ * was found, and where there is one the remedy.
+ */
+#define GRAIL_STATUS_LIST(X)                                                                       \
+    X(GRAIL_OK, "ok")                                                                              \
+    X(GRAIL_ERROR_MEMORY, "out of memory")                                                         \
+    X(GRAIL_ERROR_IO, "input or output failed")                                                    \
+    X(GRAIL_ERROR_SPACE, "no space left on device")                                                \
+    X(GRAIL_ERROR_FORMAT, "malformed input")                                                       \
+    X(GRAIL_ERROR_SHAPE, "shapes do not fit")                                                      \
+    X(GRAIL_ERROR_ARGUMENT, "invalid argument")                                                    \
+    X(GRAIL_ERROR_UNSUPPORTED, "not supported")                                                    \
+    X(GRAIL_ERROR_NUMERIC, "numerical failure")                                                    \
+    X(GRAIL_ERROR_EXISTS, "already exists")                                                        \
+    X(GRAIL_ERROR_CANCELLED, "cancelled")                                                          \
+    X(GRAIL_ERROR_INTERNAL, "internal error")
+
+typedef enum grail_status {
+#define GRAIL_STATUS_ENUM(code, text) code,
+    GRAIL_STATUS_LIST(GRAIL_STATUS_ENUM)
+#undef GRAIL_STATUS_ENUM
+} grail_status;
+
+/** Short fixed text of a code, such as "malformed input". Never NULL. */
+GRAIL_API const char *grail_status_text(grail_status status);
+
+/**
+ * What the last failing call on this thread said; "" before any failure. Borrowed: valid until the
+ * next failing call on the same thread.
+ */
+GRAIL_API const char *grail_error_message(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

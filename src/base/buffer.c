@@ -1,0 +1,74 @@
+#include "base/buffer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void buffer_init(buffer *b, size_t maximum)
+{
+    *b = (buffer){.maximum = maximum};
+}
+
+grail_status buffer_reserve(buffer *b, size_t extra)
+{
+    size_t needed = 0;
+    if (!size_add(b->size, extra, &needed) || needed > b->maximum) {
+        return error_set(GRAIL_ERROR_FORMAT, "more than the allowed %zu bytes", b->maximum);
+    }
+    if (needed < b->capacity) {
+        return GRAIL_OK;
+    }
+    size_t capacity = b->capacity == 0 ? 64 : b->capacity;
+    while (capacity <= needed) {
+        capacity += capacity / 2 + 1;
+    }
+    const grail_status status = memory_resize(&b->bytes, capacity, 1);
+    if (status == GRAIL_OK) {
+        b->capacity = capacity;
+        b->bytes[b->size] = 0;
+    }
+    return status;
+}
+
+grail_status buffer_append(buffer *b, const void *bytes, size_t count)
+{
+    const grail_status status = buffer_reserve(b, count);
+    if (status == GRAIL_OK) {
+        if (count > 0) {
+            memcpy(b->bytes + b->size, bytes, count);
+        }
+        b->size += count;
+        b->bytes[b->size] = 0;
+    }
+    return status;
+}
+
+grail_status buffer_append_string(buffer *b, const char *text)
+{
+    return buffer_append(b, text, strlen(text));
+}
+
+grail_status buffer_format(buffer *b, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        return error_set(GRAIL_ERROR_INTERNAL, "cannot format a string");
+    }
+    const grail_status status = buffer_reserve(b, (size_t)length + 1);
+    if (status == GRAIL_OK) {
+        va_start(arguments, format);
+        vsnprintf((char *)b->bytes + b->size, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+        b->size += (size_t)length;
+    }
+    return status;
+}
+
+void buffer_fini(buffer *b)
+{
+    memory_free(b->bytes);
+    *b = (buffer){.maximum = b->maximum};
+}

@@ -1,0 +1,124 @@
+#include "base/json.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+grail_status json_parse(const char *name, const void *text, size_t size, json_t **out)
+{
+    json_error_t error;
+    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (value == NULL) {
+        if (json_error_code(&error) == json_error_out_of_memory) {
+            return error_set(GRAIL_ERROR_MEMORY, "%s: out of memory while parsing JSON", name);
+        }
+        return error_set(GRAIL_ERROR_FORMAT, "%s: not valid JSON: %s (line %d, column %d)", name,
+                         error.text, error.line, error.column);
+    }
+    *out = value;
+    return GRAIL_OK;
+}
+
+grail_status json_read_file(const char *path, size_t maximum, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    TRY(file_read(path, maximum, &text));
+    TRY(json_parse(path, text.bytes, text.size, out));
+out:
+    buffer_fini(&text);
+    return status;
+}
+
+grail_status json_write_file(const char *path, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    if (text == NULL) {
+        return error_set(GRAIL_ERROR_MEMORY, "%s: out of memory while writing JSON", path);
+    }
+    const grail_status status = file_write_atomic(path, text, strlen(text));
+    free(text); /* jansson's own allocator */
+    return status;
+}
+
+static grail_status wrong_type(const char *name, const char *key, const char *expected)
+{
+    return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not %s", name, key, expected);
+}
+
+/* NULL for a missing key and for null, which configurations use alike. */
+static const json_t *present(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+grail_status json_get_integer(const char *name, const json_t *object, const char *key,
+                              int64_t fallback, int64_t *out)
+{
+    const json_t *value = present(object, key);
+    if (value != NULL && !json_is_integer(value)) {
+        return wrong_type(name, key, "an integer");
+    }
+    *out = value == NULL ? fallback : (int64_t)json_integer_value(value);
+    return GRAIL_OK;
+}
+
+grail_status json_require_integer(const char *name, const json_t *object, const char *key,
+                                  int64_t *out)
+{
+    if (present(object, key) == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", name, key);
+    }
+    return json_get_integer(name, object, key, 0, out);
+}
+
+grail_status json_get_real(const char *name, const json_t *object, const char *key, double fallback,
+                           double *out)
+{
+    const json_t *value = present(object, key);
+    if (value != NULL && !json_is_number(value)) {
+        return wrong_type(name, key, "a number");
+    }
+    *out = value == NULL ? fallback : json_number_value(value);
+    return GRAIL_OK;
+}
+
+grail_status json_get_boolean(const char *name, const json_t *object, const char *key,
+                              bool fallback, bool *out)
+{
+    const json_t *value = present(object, key);
+    if (value != NULL && !json_is_boolean(value)) {
+        return wrong_type(name, key, "true or false");
+    }
+    *out = value == NULL ? fallback : json_is_true(value);
+    return GRAIL_OK;
+}
+
+grail_status json_get_string(const char *name, const json_t *object, const char *key,
+                             const char *fallback, const char **out)
+{
+    const json_t *value = present(object, key);
+    if (value != NULL && !json_is_string(value)) {
+        return wrong_type(name, key, "a string");
+    }
+    *out = value == NULL ? fallback : json_string_value(value);
+    return GRAIL_OK;
+}
+
+grail_status json_put(json_t *object, const char *key, json_t *value)
+{
+    if (value == NULL || json_object_set_new(object, key, value) != 0) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory while building JSON (\"%s\")", key);
+    }
+    return GRAIL_OK;
+}
+
+grail_status json_push(json_t *array, json_t *value)
+{
+    if (value == NULL || json_array_append_new(array, value) != 0) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory while building a JSON array");
+    }
+    return GRAIL_OK;
+}

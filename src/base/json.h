@@ -1,0 +1,38 @@
+/* Reading and writing JSON through jansson, with messages that name the file and the key. */
+#ifndef GRAIL_BASE_JSON_H
+#define GRAIL_BASE_JSON_H
+
+#include "base/memory.h"
+
+#include <jansson.h>
+
+/** Parses UTF-8 text; duplicate keys are refused. `name` is used in messages. *out is owned. */
+grail_status json_parse(const char *name, const void *text, size_t size, json_t **out)
+    GRAIL_MUST_CHECK;
+
+/** Reads a file of at most `maximum` bytes. *out is owned: json_decref. */
+grail_status json_read_file(const char *path, size_t maximum, json_t **out) GRAIL_MUST_CHECK;
+
+/** Writes indented JSON, keys in insertion order, atomically (temporary file, fsync, rename). */
+grail_status json_write_file(const char *path, const json_t *value) GRAIL_MUST_CHECK;
+
+/* Typed access. `name` names the document in messages. A missing key or null gives the fallback;
+ * a value of another type is GRAIL_ERROR_FORMAT. The `_required` forms refuse a missing key. */
+grail_status json_get_integer(const char *name, const json_t *object, const char *key,
+                              int64_t fallback, int64_t *out) GRAIL_MUST_CHECK;
+grail_status json_require_integer(const char *name, const json_t *object, const char *key,
+                                  int64_t *out) GRAIL_MUST_CHECK;
+grail_status json_get_real(const char *name, const json_t *object, const char *key, double fallback,
+                           double *out) GRAIL_MUST_CHECK;
+grail_status json_get_boolean(const char *name, const json_t *object, const char *key,
+                              bool fallback, bool *out) GRAIL_MUST_CHECK;
+/** *out is borrowed from `object` (or is `fallback`). */
+grail_status json_get_string(const char *name, const json_t *object, const char *key,
+                             const char *fallback, const char **out) GRAIL_MUST_CHECK;
+
+/** object[key] = value, taking the reference of `value` even on failure. */
+grail_status json_put(json_t *object, const char *key, json_t *value) GRAIL_MUST_CHECK;
+/** Appends, taking the reference of `value` even on failure. */
+grail_status json_push(json_t *array, json_t *value) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,160 @@
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+static _Atomic int64_t allocations;
+static _Atomic int64_t allowed = -1;
+
+bool size_multiply(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+bool size_add(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_add_overflow(a, b, out);
+}
+
+void memory_fail_after(int64_t successes)
+{
+    atomic_store(&allocations, 0);
+    atomic_store(&allowed, successes);
+}
+
+int64_t memory_allocation_count(void)
+{
+    return atomic_load(&allocations);
+}
+
+static bool allocation_allowed(void)
+{
+    const int64_t index = atomic_fetch_add(&allocations, 1);
+    const int64_t limit = atomic_load(&allowed);
+    return limit < 0 || index < limit;
+}
+
+static grail_status out_of_memory(size_t count, size_t size)
+{
+    return error_set(GRAIL_ERROR_MEMORY, "out of memory: cannot allocate %zu x %zu bytes", count,
+                     size);
+}
+
+/* Large blocks come from calloc when zeroed: the kernel's pages are zero already, so a big
+ * accumulator costs no memory until it is touched. calloc aligns to 16 only, so the start is moved
+ * up and the distance kept in the byte before it. */
+static void *aligned_block(size_t bytes, bool zeroed)
+{
+    size_t padded = 0;
+    if (!size_add(bytes, ALIGNMENT + 1, &padded)) {
+        return NULL;
+    }
+    unsigned char *raw = zeroed ? calloc(1, padded) : malloc(padded);
+    if (raw == NULL) {
+        return NULL;
+    }
+    const size_t shift = ALIGNMENT - ((uintptr_t)raw % ALIGNMENT);
+    raw[shift - 1] = (unsigned char)shift;
+    return raw + shift;
+}
+
+static grail_status new_block(void *out, size_t count, size_t size, bool zeroed)
+{
+    size_t bytes = 0;
+    void *block = NULL;
+    if (size_multiply(count, size, &bytes) && allocation_allowed()) {
+        block = aligned_block(bytes, zeroed);
+    }
+    if (block == NULL) {
+        return out_of_memory(count, size);
+    }
+    memcpy(out, &block, sizeof block);
+    return GRAIL_OK;
+}
+
+grail_status memory_new(void *out, size_t count, size_t size)
+{
+    return new_block(out, count, size, true);
+}
+
+grail_status memory_new_unset(void *out, size_t count, size_t size)
+{
+    return new_block(out, count, size, false);
+}
+
+static unsigned char *raw_start(unsigned char *block)
+{
+    return block - block[-1];
+}
+
+grail_status memory_resize(void *pointer, size_t count, size_t size)
+{
+    unsigned char *old = NULL;
+    memcpy(&old, pointer, sizeof old);
+    if (old == NULL) {
+        return new_block(pointer, count, size, false);
+    }
+    size_t bytes = 0;
+    size_t padded = 0;
+    if (!size_multiply(count, size, &bytes) || !size_add(bytes, ALIGNMENT + 1, &padded) ||
+        !allocation_allowed()) {
+        return out_of_memory(count, size);
+    }
+    const size_t old_shift = old[-1];
+    unsigned char *raw = realloc(raw_start(old), padded);
+    if (raw == NULL) {
+        return out_of_memory(count, size);
+    }
+    const size_t shift = ALIGNMENT - ((uintptr_t)raw % ALIGNMENT);
+    if (shift != old_shift) {
+        memmove(raw + shift, raw + old_shift, bytes);
+    }
+    raw[shift - 1] = (unsigned char)shift;
+    unsigned char *moved = raw + shift;
+    memcpy(pointer, &moved, sizeof moved);
+    return GRAIL_OK;
+}
+
+void memory_free(void *pointer)
+{
+    if (pointer != NULL) {
+        free(raw_start(pointer));
+    }
+}
+
+grail_status memory_copy_string(char **out, const char *text)
+{
+    const size_t bytes = strlen(text) + 1;
+    char *copy = NULL;
+    const grail_status status = memory_new_unset(&copy, bytes, 1);
+    if (status == GRAIL_OK) {
+        memcpy(copy, text, bytes);
+        *out = copy;
+    }
+    return status;
+}
+
+grail_status memory_format(char **out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        return error_set(GRAIL_ERROR_INTERNAL, "cannot format a string");
+    }
+    char *text = NULL;
+    const grail_status status = memory_new_unset(&text, (size_t)length + 1, 1);
+    if (status == GRAIL_OK) {
+        va_start(arguments, format);
+        vsnprintf(text, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+        *out = text;
+    }
+    return status;
+}

@@ -1,0 +1,49 @@
+/* Allocation with checked sizes. Nothing in grail calls malloc but memory.c, so that a test can
+ * make the n-th allocation fail and see that every caller survives it. */
+#ifndef GRAIL_BASE_MEMORY_H
+#define GRAIL_BASE_MEMORY_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * Allocates `count * size` zeroed bytes, 64-byte aligned, and stores the pointer in *out, where
+ * `out` is the address of any object pointer. A zero product yields a valid, freeable pointer.
+ * GRAIL_ERROR_MEMORY leaves *out alone.
+ */
+grail_status memory_new(void *out, size_t count, size_t size) GRAIL_MUST_CHECK;
+
+/** As memory_new, with the bytes left unset: for large arrays that are written at once. */
+grail_status memory_new_unset(void *out, size_t count, size_t size) GRAIL_MUST_CHECK;
+
+/** Grows or shrinks what memory_new gave; *pointer may be NULL. New bytes are unset. */
+grail_status memory_resize(void *pointer, size_t count, size_t size) GRAIL_MUST_CHECK;
+
+/** Frees what the functions above gave; NULL is allowed. */
+void memory_free(void *pointer);
+
+/** Copies a string; the caller frees it with memory_free. */
+grail_status memory_copy_string(char **out, const char *text) GRAIL_MUST_CHECK;
+
+/** A new formatted string; the caller frees it with memory_free. */
+grail_status memory_format(char **out, const char *format, ...) GRAIL_PRINTF(2, 3) GRAIL_MUST_CHECK;
+
+/** *out = a * b; false on overflow. */
+bool size_multiply(size_t a, size_t b, size_t *out);
+
+/** *out = a + b; false on overflow. */
+bool size_add(size_t a, size_t b, size_t *out);
+
+/**
+ * Test hook: the allocation after the next `successes` ones fails, and every one after it.
+ * A negative number switches the hook off.
+ */
+void memory_fail_after(int64_t successes);
+
+/** How many allocations were made since the last memory_fail_after call. */
+int64_t memory_allocation_count(void);
+
+#endif

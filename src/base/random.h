@@ -1,0 +1,27 @@
+/* Seeded random numbers: xoshiro256** started by splitmix64. The same seed gives the same numbers
+ * on every machine; independent streams of one seed are told apart by `stream`. */
+#ifndef GRAIL_BASE_RANDOM_H
+#define GRAIL_BASE_RANDOM_H
+
+#include <stdint.h>
+
+typedef struct random_state {
+    uint64_t s[4];
+} random_state;
+
+void random_seed(random_state *r, uint64_t seed, uint64_t stream);
+uint64_t random_next(random_state *r);
+
+/** Uniform in 0 .. bound-1 without modulo bias; bound > 0. */
+int64_t random_below(random_state *r, int64_t bound);
+
+/** Uniform in [0, 1), 53 bits. */
+double random_uniform(random_state *r);
+
+/** Standard normal (Box-Muller). */
+double random_normal(random_state *r);
+
+/** Fills values[0..count-1] with a uniform permutation of 0..count-1 (Fisher-Yates). */
+void random_permutation(random_state *r, int64_t count, int64_t values[]);
+
+#endif

@@ -1,0 +1,34 @@
+/* Status returns and the thread-local error text.
+ *
+ * A fallible function declares `grail_status status = GRAIL_OK;`, keeps every owned pointer NULL
+ * until it is filled, and has one `out:` label. TRY and FAIL jump there; they are the only way out
+ * on failure. */
+#ifndef GRAIL_BASE_STATUS_H
+#define GRAIL_BASE_STATUS_H
+
+#include <grail/status.h>
+
+/** Records the error text and returns `status`. */
+grail_status error_set(grail_status status, const char *format, ...) GRAIL_PRINTF(2, 3);
+
+/** Puts "text: " before the recorded error; the way a caller adds the file, tensor or site. */
+void error_prefix(const char *format, ...) GRAIL_PRINTF(1, 2);
+
+/** Adds text after the recorded error, e.g. the remedy. */
+void error_append(const char *format, ...) GRAIL_PRINTF(1, 2);
+
+#define TRY(expression)                                                                            \
+    do {                                                                                           \
+        status = (expression);                                                                     \
+        if (status != GRAIL_OK) {                                                                  \
+            goto out;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+#define FAIL(code, ...)                                                                            \
+    do {                                                                                           \
+        status = error_set((code), __VA_ARGS__);                                                   \
+        goto out;                                                                                  \
+    } while (0)
+
+#endif

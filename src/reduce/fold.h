@@ -1,0 +1,38 @@
+/* Folding: clustering of units by Hartigan's k-means on inner products.
+ *
+ * Points x_i are rows of a feature matrix that is never formed: only its Gram matrix
+ * P[n, n] = X X^T is needed, since ||x_i - c_t||^2 = P_ii - 2 S_it / n_t + Q_t / n_t^2 with
+ * S_it = sum_{j in t} P_ij and Q_t = sum_{i in t} S_it. Moving a point updates two columns of S.
+ * Source: methods.md 6.4 (Hartigan's rule, balanced random start, stop at 2 % changes). */
+#ifndef GRAIL_REDUCE_FOLD_H
+#define GRAIL_REDUCE_FOLD_H
+
+#include "backend/backend.h"
+#include "reduce/reducer.h"
+
+typedef struct kmeans_options {
+    int restarts;       /* best of this many starts by inertia; 4 */
+    int sweeps;         /* at most; 20 */
+    double stop_changes; /* stop when at most this fraction moved; 0.02, and 0 moves always stops */
+    uint64_t seed;
+    uint64_t stream;
+} kmeans_options;
+
+/**
+ * labels[n] in 0..K-1 with no cluster empty, clusters numbered by their first member.
+ * `products` P[n, n] (lower triangle). *inertia = sum_i ||x_i - c_label(i)||^2. When
+ * `inertia_trace` is not NULL it receives the inertia after each sweep of the chosen start
+ * ([sweeps], rest NaN), for tests. 0 < K <= n.
+ */
+grail_status kmeans_hartigan(int64_t units, int64_t clusters, const double *products,
+                             const kmeans_options *options, int64_t *labels, double *inertia,
+                             double *inertia_trace) GRAIL_MUST_CHECK;
+
+/** Adds to P[n, n] the inner products of rows: in[n * u, columns], row block j is unit j. */
+grail_status fold_add_rows(const backend *b, int64_t units, int64_t features_per_unit,
+                           int64_t columns, const float *in, double *products) GRAIL_MUST_CHECK;
+/** Likewise for column blocks: in[rows, n * u]. */
+grail_status fold_add_columns(const backend *b, int64_t units, int64_t features_per_unit,
+                              int64_t rows, const float *in, double *products) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,39 @@
+/* The reducer's inside, for the layers that walk it. */
+#ifndef GRAIL_REDUCE_REDUCER_H
+#define GRAIL_REDUCE_REDUCER_H
+
+#include "base/memory.h"
+
+#include <grail/reducer.h>
+
+struct grail_reducer {
+    int64_t units;
+    int64_t kept;
+    bool folds;
+    int64_t *labels;  /* [units]: position among the kept or cluster; -1 = removed */
+    int64_t *members; /* [kept]: units in each cluster (1 for a selection) */
+    /* Sub-blocks of a unit that are exchangeable (the query heads of a KV group): before folding,
+     * sub-block s of unit j is taken from position order[j*subunits + s]. NULL: identity. Applies
+     * only to axes whose features per unit are cut into `subunits` equal blocks. */
+    int64_t subunits; /* 1 when not used */
+    int64_t *order;
+};
+
+/** True when every unit is kept as it is. */
+bool reducer_is_identity(const grail_reducer *r);
+
+/** Ascending indices of the features that a selection keeps: out[kept * features_per_unit]. */
+void reducer_kept_features(const grail_reducer *r, int64_t features_per_unit, int64_t *out);
+
+/** Sets the order of the sub-blocks of every unit (copied), order[units * subunits]. */
+grail_status reducer_set_order(grail_reducer *r, int64_t subunits, const int64_t *order)
+    GRAIL_MUST_CHECK;
+
+/** As grail_reducer_narrow_rows and grail_reducer_merge_columns for an axis with exchangeable
+ * sub-blocks when `exchangeable` (the order applies), for a plain one otherwise. */
+void reducer_narrow_rows(const grail_reducer *r, bool exchangeable, int64_t features_per_unit,
+                         int64_t columns, const float *in, float *out);
+void reducer_merge_columns(const grail_reducer *r, bool exchangeable, int64_t features_per_unit,
+                           int64_t rows, const float *in, float *out);
+
+#endif

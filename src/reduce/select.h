@@ -1,0 +1,54 @@
+/* From scores to a selection, and the scores themselves. LARGE = keep, for every selector. */
+#ifndef GRAIL_REDUCE_SELECT_H
+#define GRAIL_REDUCE_SELECT_H
+
+#include "reduce/reducer.h"
+
+typedef enum selector_kind {
+    SELECTOR_RANDOM,
+    SELECTOR_MAGNITUDE_L1,
+    SELECTOR_MAGNITUDE_L2,
+    SELECTOR_WANDA,
+    SELECTOR_FOLD,
+    SELECTOR_RANDOM_FOLD
+} selector_kind;
+
+/** By name ("wanda"); GRAIL_ERROR_ARGUMENT lists the known ones. */
+grail_status selector_from_name(const char *name, selector_kind *out) GRAIL_MUST_CHECK;
+const char *selector_name(selector_kind kind);
+/** i-th name, NULL beyond the last. */
+const char *selector_name_at(int i);
+bool selector_folds(selector_kind kind);
+bool selector_needs_statistics(selector_kind kind);
+
+/** What a score may look at. */
+typedef struct selector_input {
+    int64_t units;             /* n */
+    int64_t features_per_unit; /* u */
+    int64_t outputs;           /* O */
+    const float *consumer;     /* W[O, n*u] */
+    const double *gram_diagonal; /* [n*u], for selectors that need statistics */
+    uint64_t seed;
+    uint64_t stream; /* tells the sites of one run apart */
+} selector_input;
+
+/**
+ * scores[n]. magnitude-lp: sum over the unit's features of ||W_:,j||_p (methods.md 5.3); wanda:
+ * sum of (1/O) sum_o |W_oj| sqrt(G_jj) (5.4); random: a random permutation (5.1). Folding selectors
+ * have no scores. A NaN score is GRAIL_ERROR_NUMERIC naming the unit.
+ */
+grail_status selector_scores(selector_kind kind, const selector_input *input, double *scores)
+    GRAIL_MUST_CHECK;
+
+/**
+ * Keeps the K best units, ties to the lower index. With groups > 1 the units are cut into that many
+ * equal runs and K/groups are kept of each (query heads per KV group). *out is owned.
+ */
+grail_status select_best(int64_t units, int64_t kept, int64_t groups, const double *scores,
+                         grail_reducer **out) GRAIL_MUST_CHECK;
+
+/** Labels: every cluster once, then n-K uniform draws, permuted (methods.md 5.2). *out is owned. */
+grail_status fold_randomly(int64_t units, int64_t kept, uint64_t seed, uint64_t stream,
+                           grail_reducer **out) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,102 @@
+/* Compensation: one ridge regression of the target on the reduced consumer input.
+ *
+ *   min over W'[O,K], d[O]  || Y - Z W'^T - 1 d^T ||_F^2 + lambda || W' - P ||_F^2
+ *
+ * P is 0 (`zero`, the paper) or the data-free narrowed consumer W0 (`prior`). It is solved for the
+ * change D = W' - W0 of the data-free consumer, from the residual sums
+ *
+ *   E[O,K] = (Y - Z W0^T)^T Z = R - W0 A,   A = Z^T Z,   R = Y^T Z
+ *   prior:  D = E (A + lambda I)^-1          zero:  D = (E - lambda W0) (A + lambda I)^-1
+ *
+ * which is the same W' and loses no digits when W0 is already good: E = 0 gives W' = W0 exactly.
+ * lambda = alpha * mean(diag A). With a bias all sums are centred first (A - s s^T / T, ...), and
+ * d = mean(Y) - W' mean(Z). For pruning on a local target E = W_R G[R,P] with the removed features
+ * R, so only the removed columns are multiplied.
+ * Source: GRAIL paper, section 3.1; methods.md 4.1-4.7; design.md section 4. */
+#ifndef GRAIL_SOLVE_RIDGE_H
+#define GRAIL_SOLVE_RIDGE_H
+
+#include "reduce/reducer.h"
+#include "stats/statistics.h"
+
+/** Sums of one regression, in residual form with respect to W0. Owned arrays. */
+typedef struct regression {
+    int64_t width;   /* K features */
+    int64_t outputs; /* O */
+    int64_t count;   /* T */
+    double *gram;            /* A[K,K], lower triangle; stride is `width` */
+    double *sum;             /* s[K] = Z^T 1 */
+    double *cross;           /* E[O,K] */
+    double *residual_sum;    /* [O] = (Y - Z W0^T)^T 1 */
+    double *residual_square; /* [O], valid where output o is measured */
+    double *target_square;   /* [O], sum_t Y_to^2, valid where output o is measured */
+} regression;
+
+/** Errors are measured on every stride-th output, at most REGRESSION_MEASURED of them. */
+enum { REGRESSION_MEASURED = 512 };
+int64_t regression_measured_stride(int64_t outputs);
+
+/**
+ * Turns statistics of the full-width input into the regression of a selection; `s` gives its
+ * memory up (its arrays are moved or freed, *s is left empty), so that no second Gram is needed.
+ *   s->outputs == 0: local target Y = Z_full W^T, E = W_R G[R,P].
+ *   s->outputs == O: E = C[:,P] - W_P G[P,P].
+ * consumer W[O, n*u]; W0 = W[:, P]. *out is filled; regression_fini.
+ */
+grail_status regression_from_selection(const backend *b, grail_statistics *s,
+                                       const grail_reducer *reducer, int64_t features_per_unit,
+                                       int64_t outputs, const float *consumer, regression *out)
+    GRAIL_MUST_CHECK;
+
+/** From statistics measured on the reduced input itself (folding: Z is what the folded producer
+ * emits) with a target: E = C - W0 A. prior W0[O, K]. `s` gives its memory up. */
+grail_status regression_from_measured(const backend *b, grail_statistics *s, const float *prior,
+                                      regression *out) GRAIL_MUST_CHECK;
+
+/** into += other (same W0). */
+grail_status regression_add(regression *into, const regression *other) GRAIL_MUST_CHECK;
+void regression_fini(regression *r); /* works on a zeroed one */
+
+typedef enum ridge_kind { RIDGE_ZERO, RIDGE_PRIOR } ridge_kind;
+
+typedef enum ridge_fallback {
+    RIDGE_FALLBACK_NONE,
+    RIDGE_FALLBACK_RAISED, /* lambda was raised until the factorisation succeeded */
+    RIDGE_FALLBACK_EIGEN   /* eigenvalues below 1e-10 of the largest were dropped */
+} ridge_fallback;
+
+typedef struct ridge_options {
+    ridge_kind ridge;
+    bool bias;
+    double alpha;          /* used when alpha_count == 0 */
+    const double *alphas;  /* candidates for cross-validation on the held-out part */
+    int alpha_count;
+} ridge_options;
+
+typedef struct ridge_result {
+    double alpha;
+    double lambda;
+    double condition; /* estimate of cond_2(A + lambda I) */
+    ridge_fallback fallback;
+    int raises; /* how often lambda was raised */
+    /* Squared errors over the measured outputs relative to their squared target: plain narrowing
+     * (W0) and the fit. NaN when there is no held-out part. */
+    double fit_before, fit_after;
+    double held_before, held_after;
+} ridge_result;
+
+/**
+ * Solves. `held` may be NULL or empty (count 0): then the first candidate closest to 1e-3 serves as
+ * alpha when candidates are given, and held_* are NaN. Otherwise candidates are tried on `fit` and
+ * judged on `held`, errors are those of the fit on `fit` alone, and the answer is refitted on both.
+ * Both are used as workspace and hold no meaning afterwards. prior W0[O,K] as f32.
+ * weight W'[O,K] and bias_change d[O] (when options->bias) are f64 outputs.
+ * lambda = alpha * mean diag A, at least 1e-8 of it when features are dead. A failing factorisation
+ * raises lambda to max(10 lambda, 1e-8 mean diag) up to six times, then eigenvalues are used.
+ * NaN in the sums is GRAIL_ERROR_NUMERIC.
+ */
+grail_status ridge_solve(const backend *b, regression *fit, regression *held, const float *prior,
+                         const ridge_options *options, double *weight, double *bias_change,
+                         ridge_result *result) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,56 @@
+/* Dtypes, tensor views and conversions to and from f32. */
+#ifndef GRAIL_TENSOR_TENSOR_H
+#define GRAIL_TENSOR_TENSOR_H
+
+#include "base/memory.h"
+
+#include <grail/dtype.h>
+
+enum { TENSOR_MAX_RANK = 8 };
+
+/** A borrowed, contiguous, row-major, little-endian tensor. `data` may be unaligned. */
+typedef struct tensor_view {
+    const char *name; /* borrowed */
+    grail_dtype dtype;
+    int rank;
+    int64_t shape[TENSOR_MAX_RANK];
+    const void *data;
+    size_t bytes;
+} tensor_view;
+
+/** Bits of one element. */
+size_t dtype_bits(grail_dtype dtype);
+
+/** Case-sensitive safetensors name -> dtype; false when unknown. */
+bool dtype_from_name(const char *name, grail_dtype *out);
+
+/** Whether grail can compute with it: F32, F16, BF16. */
+bool dtype_is_weight(grail_dtype dtype);
+
+/** Product of the dimensions; false on overflow or a negative one. */
+bool shape_elements(int rank, const int64_t shape[], int64_t *out);
+
+/** Bytes of `elements` elements; false on overflow or when bits do not fill bytes. */
+bool dtype_bytes(grail_dtype dtype, int64_t elements, size_t *out);
+
+/** "[2, 3]" into text (truncated when it does not fit); returns text. */
+const char *shape_text(int rank, const int64_t shape[], char *text, size_t size);
+
+/**
+ * Converts `count` elements of F32, F16 or BF16 at `source` (any alignment) to f32, exactly.
+ * Other dtypes are GRAIL_ERROR_UNSUPPORTED.
+ */
+grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count, float *out)
+    GRAIL_MUST_CHECK;
+
+/**
+ * Converts f32 to F32, F16 or BF16 (round to nearest even) at `out` (any alignment). A finite value
+ * that becomes infinite in F16 or BF16 is GRAIL_ERROR_NUMERIC and names its index.
+ */
+grail_status convert_from_f32(grail_dtype dtype, const float *source, int64_t count, void *out)
+    GRAIL_MUST_CHECK;
+
+/** Index of the first NaN or infinity, or -1. */
+int64_t find_non_finite(const float *values, int64_t count);
+
+#endif

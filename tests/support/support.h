@@ -1,0 +1,48 @@
+/* What every test program shares: cmocka's includes, near-comparisons, temporary directories, the
+ * place of the real data, and the allocation-failure loop. */
+#ifndef GRAIL_TESTS_SUPPORT_H
+#define GRAIL_TESTS_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+
+/** Succeeds or fails the test with the library's error text. */
+#define assert_ok(expression) support_assert_ok((expression), #expression, __FILE__, __LINE__)
+/** The expression must fail with `code`, and its message must contain `text`. */
+#define assert_fails(expression, code, text)                                                       \
+    support_assert_fails((expression), (code), (text), #expression, __FILE__, __LINE__)
+/** |a - b| <= tolerance, NaN fails. */
+#define assert_near(a, b, tolerance) support_assert_near((a), (b), (tolerance), __FILE__, __LINE__)
+
+void support_assert_ok(grail_status status, const char *expression, const char *file, int line);
+void support_assert_fails(grail_status status, grail_status code, const char *text,
+                          const char *expression, const char *file, int line);
+void support_assert_near(double a, double b, double tolerance, const char *file, int line);
+
+/** A fresh directory under $TMPDIR or /tmp; support_remove_tree deletes it. Owned by the caller. */
+char *support_temporary_directory(void);
+void support_remove_tree(const char *path);
+/** Writes a file for a test. */
+void support_write_file(const char *directory, const char *name, const void *bytes, size_t size);
+
+/** Path of a file in ../shared/data (or $GRAIL_SHARED_DATA), or NULL when it is absent: then print
+ * the test's name and skip(). The string is static. */
+const char *support_shared_data(const char *name);
+
+/** Fills with standard normals. */
+void support_fill_normal(float *values, int64_t count, uint64_t seed);
+
+/**
+ * Runs `body` with the 1st, 2nd, 3rd ... allocation failing until it succeeds. Each failing run must
+ * return GRAIL_ERROR_MEMORY; leaks show under ASan.
+ */
+void support_fail_each_allocation(grail_status (*body)(void *context), void *context);
+
+#endif
