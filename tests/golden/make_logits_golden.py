@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""Tiny random decoders and their reference logits, for the forward-pass tests.
+
+Writes models/<name>/{config.json, model.safetensors, golden.safetensors} beside this script;
+golden.safetensors holds "ids" (I64 [sequences, T]) and "logits" (F32 [sequences, T, vocab]).
+
+Each model is computed twice: by Hugging Face transformers, whose logits are written, and by the
+plain torch decoder below in f64, which must agree. transformers must know every family
+(>= 4.51, for Qwen3); the llama3 rotary scaling is its own there as well.
+
+usage: make_logits_golden.py [--stories DIRECTORY_OF_STORIES260K TEXT]
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import numpy
+import safetensors
+import safetensors.torch
+import torch
+import transformers
+
+HERE = pathlib.Path(__file__).resolve().parent / "models"
+VOCAB, LENGTH, SEQUENCES = 96, 40, 2
+AGREEMENT = 2e-5
+
+FAMILY = {
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+}
+DTYPE_NAME = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+LLAMA3_SCALING = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
+
+def config(model_type, **changes):
+    """A config.json in the spelling of transformers 4 (rope_theta, rope_scaling, torch_dtype).
+
+    rms_norm_eps is large, so that a reader who misses it is seen at a tolerance of 1e-4."""
+    base = {
+        "architectures": [FAMILY[model_type]],
+        "model_type": model_type,
+        "vocab_size": VOCAB,
+        "hidden_size": 64,
+        "intermediate_size": 80,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 8,
+        "hidden_act": "silu",
+        "max_position_embeddings": 256,
+        "rms_norm_eps": 1e-3,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": False,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    if model_type == "llama":
+        base |= {"attention_bias": False, "mlp_bias": False}
+    return base | changes
+
+
+LLAMA3 = config("llama", rope_theta=500000.0, rope_scaling=LLAMA3_SCALING)
+
+
+def config_v5(original):
+    """The same configuration in the spelling of transformers 5."""
+    result = {key: value for key, value in original.items() if not key.startswith("rope_")}
+    result["rope_parameters"] = {"rope_theta": original["rope_theta"]} | original["rope_scaling"]
+    return result
+
+
+# name: (configuration, stored dtype, seed, sequence length)
+MODELS = {
+    "llama3": (LLAMA3, torch.float32, 1, LENGTH),
+    "llama3-bf16": (LLAMA3, torch.bfloat16, 1, LENGTH),
+    "llama3-sharded": (config_v5(LLAMA3), torch.bfloat16, 1, 12),
+    "llama-mha": (
+        config("llama", num_key_value_heads=8, tie_word_embeddings=True, attention_bias=True),
+        torch.float16, 2, LENGTH),
+    "llama-mqa": (config("llama", num_key_value_heads=1), torch.float16, 3, LENGTH),
+    "mistral": (config("mistral", sliding_window=8), torch.bfloat16, 4, LENGTH),
+    "qwen2": (
+        config("qwen2", tie_word_embeddings=True, rope_theta=1e6, rms_norm_eps=1e-6,
+               use_sliding_window=False, sliding_window=8, max_window_layers=2),
+        torch.float32, 5, LENGTH),
+    "qwen3": (
+        config("qwen3", head_dim=16, rope_theta=1e6, attention_bias=False,
+               use_sliding_window=False, sliding_window=None, max_window_layers=2),
+        torch.bfloat16, 6, LENGTH),
+}
+SHARDS = 2
+
+
+# ---- weights
+
+def make_weights(settings, seed, dtype):
+    """Scaled so that activations and logits have a standard deviation of about 1."""
+    random = numpy.random.RandomState(seed)
+    hidden, inner = settings["hidden_size"], settings["intermediate_size"]
+    head_dim = settings["head_dim"]
+    query = settings["num_attention_heads"] * head_dim
+    key = settings["num_key_value_heads"] * head_dim
+    weights = {}
+
+    def normal(name, *shape, scale, mean=0.0):
+        value = mean + scale * random.standard_normal(shape)
+        weights[name] = torch.from_numpy(value.astype(numpy.float32)).to(dtype).contiguous()
+
+    def linear(name, rows, columns, gain, bias=False):
+        normal(f"{name}.weight", rows, columns, scale=gain / columns**0.5)
+        if bias:
+            normal(f"{name}.bias", rows, scale=0.4)
+
+    tied = settings["tie_word_embeddings"]
+    normal("model.embed_tokens.weight", VOCAB, hidden, scale=hidden**-0.5 if tied else 1.0)
+    bias = settings.get("attention_bias", False)
+    qkv_bias = bias or settings["model_type"] == "qwen2"
+    for index in range(settings["num_hidden_layers"]):
+        layer = f"model.layers.{index}"
+        normal(f"{layer}.input_layernorm.weight", hidden, scale=0.2, mean=1.0)
+        linear(f"{layer}.self_attn.q_proj", query, hidden, 1.4, qkv_bias)
+        linear(f"{layer}.self_attn.k_proj", key, hidden, 1.4, qkv_bias)
+        linear(f"{layer}.self_attn.v_proj", key, hidden, 1.0, qkv_bias)
+        linear(f"{layer}.self_attn.o_proj", hidden, query, 1.0, bias)
+        if settings["model_type"] == "qwen3":
+            normal(f"{layer}.self_attn.q_norm.weight", head_dim, scale=0.2, mean=1.0)
+            normal(f"{layer}.self_attn.k_norm.weight", head_dim, scale=0.2, mean=1.0)
+        normal(f"{layer}.post_attention_layernorm.weight", hidden, scale=0.2, mean=1.0)
+        linear(f"{layer}.mlp.gate_proj", inner, hidden, 1.4)
+        linear(f"{layer}.mlp.up_proj", inner, hidden, 1.4)
+        linear(f"{layer}.mlp.down_proj", hidden, inner, 1.0)
+    normal("model.norm.weight", hidden, scale=0.2, mean=1.0)
+    if not tied:
+        linear("lm_head", VOCAB, hidden, 1.0)
+    return weights
+
+
+# ---- the plain decoder, in f64
+
+def rms_norm(x, weight, epsilon):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon) * weight
+
+
+def inverse_frequencies(settings):
+    half = settings["head_dim"] // 2
+    rope = settings.get("rope_parameters") or settings
+    frequencies = rope["rope_theta"] ** (-torch.arange(half, dtype=torch.float64) / half)
+    scaling = settings.get("rope_parameters") or settings.get("rope_scaling")
+    if not scaling:
+        return frequencies
+    low, high, factor = (scaling[f"{key}factor"] for key in ("low_freq_", "high_freq_", ""))
+    original = scaling["original_max_position_embeddings"]
+    wavelength = 2 * torch.pi / frequencies
+    smooth = (original / wavelength - low) / (high - low)
+    middle = frequencies * ((1 - smooth) / factor + smooth)
+    scaled = torch.where(wavelength > original / low, frequencies / factor, middle)
+    return torch.where(wavelength < original / high, frequencies, scaled)
+
+
+def rotate(x, frequencies):
+    """x [heads, T, head_dim]; pairs are (k, k + head_dim / 2)."""
+    half = x.shape[-1] // 2
+    angle = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * frequencies
+    first, second = x[..., :half], x[..., half:]
+    cosine, sine = angle.cos(), angle.sin()
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
+
+
+def visible(settings, length):
+    distance = torch.arange(length)[:, None] - torch.arange(length)[None, :]
+    mask = distance >= 0
+    slides = settings["model_type"] == "mistral" or settings.get("use_sliding_window")
+    if slides and settings.get("sliding_window"):
+        mask &= distance < settings["sliding_window"]
+    return mask
+
+
+def attention(x, weights, prefix, settings):
+    length, head_dim = x.shape[0], settings["head_dim"]
+    group = settings["num_attention_heads"] // settings["num_key_value_heads"]
+
+    def project(name, value):
+        bias = weights.get(f"{prefix}.{name}.bias")
+        return torch.nn.functional.linear(value, weights[f"{prefix}.{name}.weight"], bias)
+
+    q, k, v = (project(f"{name}_proj", x).view(length, -1, head_dim).transpose(0, 1)
+               for name in "qkv")
+    if f"{prefix}.q_norm.weight" in weights:
+        q = rms_norm(q, weights[f"{prefix}.q_norm.weight"], settings["rms_norm_eps"])
+        k = rms_norm(k, weights[f"{prefix}.k_norm.weight"], settings["rms_norm_eps"])
+    frequencies = inverse_frequencies(settings)
+    q = rotate(q, frequencies)
+    k = rotate(k, frequencies).repeat_interleave(group, 0)
+    v = v.repeat_interleave(group, 0)
+    scores = (q @ k.transpose(1, 2)) * head_dim**-0.5
+    scores = scores.masked_fill(~visible(settings, length), float("-inf"))
+    return project("o_proj", (scores.softmax(-1) @ v).transpose(0, 1).reshape(length, -1))
+
+
+def plain_logits(ids, weights, settings):
+    weights = {name: value.double() for name, value in weights.items()}
+    epsilon = settings["rms_norm_eps"]
+    x = weights["model.embed_tokens.weight"][ids]
+    for index in range(settings["num_hidden_layers"]):
+        layer = f"model.layers.{index}"
+        normed = rms_norm(x, weights[f"{layer}.input_layernorm.weight"], epsilon)
+        x = x + attention(normed, weights, f"{layer}.self_attn", settings)
+        normed = rms_norm(x, weights[f"{layer}.post_attention_layernorm.weight"], epsilon)
+        gate = normed @ weights[f"{layer}.mlp.gate_proj.weight"].T
+        up = normed @ weights[f"{layer}.mlp.up_proj.weight"].T
+        inner = torch.nn.functional.silu(gate) * up
+        x = x + inner @ weights[f"{layer}.mlp.down_proj.weight"].T
+    head = weights.get("lm_head.weight", weights["model.embed_tokens.weight"])
+    return rms_norm(x, weights["model.norm.weight"], epsilon) @ head.T
+
+
+# ---- files
+
+def save(tensors, path):
+    safetensors.torch.save_file(tensors, str(path), metadata={"format": "pt"})
+
+
+def save_sharded(weights, folder):
+    """Splits by name, so that both shards hold parts of one layer."""
+    names = sorted(weights)
+    size = -(-len(names) // SHARDS)
+    index = {"metadata": {"total_size": sum(w.numel() * w.element_size()
+                                            for w in weights.values())}, "weight_map": {}}
+    for number in range(SHARDS):
+        file = f"model-{number + 1:05d}-of-{SHARDS:05d}.safetensors"
+        part = names[number * size:(number + 1) * size]
+        save({name: weights[name] for name in part}, folder / file)
+        index["weight_map"] |= dict.fromkeys(part, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
+
+
+def reference_logits(folder, ids):
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, torch_dtype=torch.float32, attn_implementation="eager").eval()
+    with torch.no_grad():
+        return type(model).__name__, model(ids).logits.float()
+
+
+def make_model(name, settings, dtype, seed, length):
+    folder = HERE / name
+    folder.mkdir(parents=True, exist_ok=True)
+    key = "dtype" if "rope_parameters" in settings else "torch_dtype"
+    settings = settings | {key: DTYPE_NAME[dtype]}
+    (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
+    weights = make_weights(settings, seed, dtype)
+    if name.endswith("-sharded"):
+        save_sharded(weights, folder)
+    else:
+        save(weights, folder / "model.safetensors")
+
+    ids = numpy.random.RandomState(100 + seed).randint(0, VOCAB, (SEQUENCES, length))
+    ids = torch.from_numpy(ids.astype(numpy.int64))
+    loaded, logits = reference_logits(folder, ids)
+    plain = torch.stack([plain_logits(row, weights, settings) for row in ids])
+    difference = (logits.double() - plain).abs().max().item()
+    print(f"{name:16} {loaded:20} logits std {logits.std():.3f}, "
+          f"max difference from the plain decoder {difference:.1e}")
+    if loaded != FAMILY[settings["model_type"]] or not difference < AGREEMENT:
+        sys.exit(f"{name}: loaded as {loaded}, differs by {difference}")
+    save({"ids": ids, "logits": logits.contiguous()}, folder / "golden.safetensors")
+
+
+def stories_windows(directory, text, windows, length):
+    """The text line by line without special tokens, blank lines skipped, cut into windows of
+    `length` tokens, each with BOS in front."""
+    import tokenizers
+    tokenizer = tokenizers.Tokenizer.from_file(str(pathlib.Path(directory) / "tokenizer.json"))
+    stream = []
+    for line in pathlib.Path(text).read_text(encoding="utf-8").splitlines():
+        if line.strip():
+            stream += tokenizer.encode(line, add_special_tokens=False).ids
+        if len(stream) >= windows * length:
+            break
+    body = torch.tensor(stream[:windows * length]).view(windows, length)
+    return torch.cat([torch.full((windows, 1), tokenizer.token_to_id("<s>")), body], 1)
+
+
+def make_stories(directory, text):
+    ids = stories_windows(directory, text, 60, 255)
+    print("first ids", ids[0, :21].tolist())
+    _, logits = reference_logits(directory, ids)
+    losses = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+    print(f"stories260k      perplexity {losses.exp():.5f} over {ids[:, 1:].numel()} tokens")
+    short = ids[:2, :64].contiguous()
+    _, logits = reference_logits(directory, short)
+    save({"ids": short, "logits": logits.contiguous()}, HERE / "stories260k.golden.safetensors")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stories", nargs=2, metavar=("DIRECTORY", "TEXT"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    versions = {"python": sys.version.split()[0], "torch": torch.__version__,
+                "transformers": transformers.__version__, "numpy": numpy.__version__,
+                "safetensors": safetensors.__version__}
+    print(json.dumps(versions))
+    for name, entry in MODELS.items():
+        make_model(name, *entry)
+    if options.stories:
+        make_stories(*options.stories)
+    (HERE / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
