@@ -1,0 +1,278 @@
+/* Conversions between stored 16-bit floats and f32 by bit arithmetic: the same bits on every
+ * machine, NaN payloads included. Loops are branch-free so that the compiler turns them into vector
+ * code, and long arrays are cut into pieces of fixed size that run in parallel.
+ *
+ * Formats (sign, exponent, mantissa bits; bias): F16 1, 5, 10; 15. BF16 1, 8, 7; 127, which is the
+ * upper half of F32 1, 8, 23; 127. The rounding mode is assumed to be the default, to nearest. */
+#include "base/parallel.h"
+#include "tensor/tensor.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* Under a sanitizer the selection of a clone runs before the sanitizer is ready. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) &&       \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define VECTOR_CLONES
+#endif
+
+enum { GRAIN = 1 << 16 };
+
+#define F32_MAGNITUDE 0x7fffffffU
+#define F32_INFINITY 0x7f800000U
+/* Smallest magnitudes that round to infinity: 65520 in F16, 2^128 - 2^119 in BF16. */
+#define F16_OVERFLOW 0x477ff000U
+#define BF16_OVERFLOW 0x7f7f8000U
+
+static inline float float_of(uint32_t bits)
+{
+    float value = 0.0F;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t bits_of(float value)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Selection by bits: a conditional expression here is turned into a branch around the floating-point
+ * operation, which keeps gcc from vectorising. */
+static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
+{
+    const uint32_t mask = 0U - (uint32_t)condition;
+    return (yes & mask) | (no & ~mask);
+}
+
+static inline uint32_t load16(const unsigned char *source, int64_t i)
+{
+    uint16_t half = 0;
+    memcpy(&half, source + 2 * i, sizeof half);
+    return half;
+}
+
+static inline void store16(unsigned char *out, int64_t i, uint32_t bits)
+{
+    const uint16_t half = (uint16_t)bits;
+    memcpy(out + 2 * i, &half, sizeof half);
+}
+
+/* The exponent is rebiased by 127 - 15 = 112. A subnormal m * 2^-24 becomes 2^-14 (1 + m / 2^10)
+ * first, from which 2^-14 is subtracted; neither operand is subnormal in f32. */
+static inline uint32_t f32_of_f16(uint32_t half)
+{
+    const uint32_t sign = (half & 0x8000U) << 16;
+    const uint32_t shifted = (half & 0x7fffU) << 13;
+    const uint32_t exponent = half & 0x7c00U;
+    const uint32_t normal = shifted + (112U << 23);
+    const uint32_t special = shifted | F32_INFINITY;
+    const uint32_t subnormal = bits_of(float_of(shifted + (113U << 23)) - float_of(113U << 23));
+    const uint32_t finite = choose(exponent == 0, subnormal, normal);
+    return sign | choose(exponent == 0x7c00U, special, finite);
+}
+
+/* NaN keeps its upper payload bits; one that would lose all of them becomes the quiet NaN. Normal
+ * results round by adding just under half a unit, plus one when the last kept bit is odd. Results
+ * below 2^-14 are multiples of 2^-24, the unit of f32 in [0.5, 1): the sum with 0.5 rounds. */
+static inline uint32_t f16_of_f32(uint32_t bits)
+{
+    const uint32_t sign = (bits >> 16) & 0x8000U;
+    const uint32_t magnitude = bits & F32_MAGNITUDE;
+    const uint32_t payload = (magnitude >> 13) & 0x3ffU;
+    const uint32_t nan = 0x7c00U | (payload == 0 ? 0x200U : payload);
+    const uint32_t normal = (magnitude - (112U << 23) + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
+    const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
+    const uint32_t small = choose(magnitude < (113U << 23), subnormal, normal);
+    const uint32_t finite = choose(magnitude >= F16_OVERFLOW, 0x7c00U, small);
+    return sign | choose(magnitude > F32_INFINITY, nan, finite);
+}
+
+static inline uint32_t bf16_of_f32(uint32_t bits)
+{
+    const uint32_t upper = bits >> 16;
+    const uint32_t nan = (upper & 0x7fU) == 0 ? upper | 0x40U : upper;
+    const uint32_t rounded = (bits + 0x7fffU + (upper & 1U)) >> 16;
+    return (bits & F32_MAGNITUDE) > F32_INFINITY ? nan : rounded;
+}
+
+VECTOR_CLONES static void widen_f16(int64_t count, const unsigned char *restrict source,
+                                    float *restrict out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t bits = f32_of_f16(load16(source, i));
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+}
+
+VECTOR_CLONES static void widen_bf16(int64_t count, const unsigned char *restrict source,
+                                     float *restrict out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t bits = load16(source, i) << 16;
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+}
+
+/* Both narrowing loops tell whether a finite value became infinite. */
+VECTOR_CLONES static bool narrow_f16(int64_t count, const float *restrict source,
+                                     unsigned char *restrict out)
+{
+    uint32_t overflow = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t bits = bits_of(source[i]);
+        const uint32_t magnitude = bits & F32_MAGNITUDE;
+        overflow |= (uint32_t)(magnitude >= F16_OVERFLOW) & (uint32_t)(magnitude < F32_INFINITY);
+        store16(out, i, f16_of_f32(bits));
+    }
+    return overflow != 0;
+}
+
+VECTOR_CLONES static bool narrow_bf16(int64_t count, const float *restrict source,
+                                      unsigned char *restrict out)
+{
+    uint32_t overflow = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t bits = bits_of(source[i]);
+        const uint32_t magnitude = bits & F32_MAGNITUDE;
+        overflow |= (uint32_t)(magnitude >= BF16_OVERFLOW) & (uint32_t)(magnitude < F32_INFINITY);
+        store16(out, i, bf16_of_f32(bits));
+    }
+    return overflow != 0;
+}
+
+VECTOR_CLONES static bool has_non_finite(int64_t count, const float *values)
+{
+    uint32_t found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        found |= (uint32_t)((bits_of(values[i]) & F32_MAGNITUDE) >= F32_INFINITY);
+    }
+    return found != 0;
+}
+
+/* Lowest index whose magnitude lies in [low, high], or -1. */
+static int64_t find_magnitude(const float *values, int64_t count, uint32_t low, uint32_t high)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t magnitude = bits_of(values[i]) & F32_MAGNITUDE;
+        if (magnitude >= low && magnitude <= high) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void lower_to(_Atomic int64_t *first, int64_t index)
+{
+    int64_t current = atomic_load(first);
+    while (index < current && !atomic_compare_exchange_weak(first, &current, index)) {
+    }
+}
+
+typedef struct widening {
+    grail_dtype dtype;
+    const unsigned char *source;
+    float *out;
+} widening;
+
+static void widen_piece(int64_t begin, int64_t end, void *context)
+{
+    const widening *w = context;
+    const int64_t count = end - begin;
+    if (w->dtype == GRAIL_DTYPE_F16) {
+        widen_f16(count, w->source + 2 * begin, w->out + begin);
+    } else if (w->dtype == GRAIL_DTYPE_BF16) {
+        widen_bf16(count, w->source + 2 * begin, w->out + begin);
+    } else {
+        memcpy(w->out + begin, w->source + 4 * begin, 4 * (size_t)count);
+    }
+}
+
+static grail_status check_weight(grail_dtype dtype)
+{
+    if (!dtype_is_weight(dtype)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "cannot compute with %s, only F32, F16 and BF16",
+                         grail_dtype_name(dtype));
+    }
+    return GRAIL_OK;
+}
+
+grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count, float *out)
+{
+    const grail_status status = check_weight(dtype);
+    if (status == GRAIL_OK) {
+        widening w = {.dtype = dtype, .source = source, .out = out};
+        parallel_for(count, GRAIN, widen_piece, &w);
+    }
+    return status;
+}
+
+typedef struct narrowing {
+    grail_dtype dtype;
+    const float *source;
+    unsigned char *out;
+    _Atomic int64_t overflow; /* lowest index found so far, INT64_MAX for none */
+} narrowing;
+
+static void narrow_piece(int64_t begin, int64_t end, void *context)
+{
+    narrowing *n = context;
+    const float *source = n->source + begin;
+    const int64_t count = end - begin;
+    bool overflow = false;
+    uint32_t limit = 0;
+    if (n->dtype == GRAIL_DTYPE_F16) {
+        overflow = narrow_f16(count, source, n->out + 2 * begin);
+        limit = F16_OVERFLOW;
+    } else if (n->dtype == GRAIL_DTYPE_BF16) {
+        overflow = narrow_bf16(count, source, n->out + 2 * begin);
+        limit = BF16_OVERFLOW;
+    } else {
+        memcpy(n->out + 4 * begin, source, 4 * (size_t)count);
+    }
+    if (overflow) {
+        lower_to(&n->overflow, begin + find_magnitude(source, count, limit, F32_INFINITY - 1));
+    }
+}
+
+grail_status convert_from_f32(grail_dtype dtype, const float *source, int64_t count, void *out)
+{
+    grail_status status = check_weight(dtype);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    narrowing n = {.dtype = dtype, .source = source, .out = out, .overflow = INT64_MAX};
+    parallel_for(count, GRAIN, narrow_piece, &n);
+    const int64_t index = n.overflow;
+    if (index != INT64_MAX) {
+        status = error_set(GRAIL_ERROR_NUMERIC, "value %g at index %lld is beyond the range of %s",
+                           (double)source[index], (long long)index, grail_dtype_name(dtype));
+    }
+    return status;
+}
+
+typedef struct search {
+    const float *values;
+    _Atomic int64_t first;
+} search;
+
+static void search_piece(int64_t begin, int64_t end, void *context)
+{
+    search *s = context;
+    const float *values = s->values + begin;
+    const int64_t count = end - begin;
+    if (begin < atomic_load(&s->first) && has_non_finite(count, values)) {
+        lower_to(&s->first, begin + find_magnitude(values, count, F32_INFINITY, F32_MAGNITUDE));
+    }
+}
+
+int64_t find_non_finite(const float *values, int64_t count)
+{
+    search s = {.values = values, .first = INT64_MAX};
+    parallel_for(count, GRAIN, search_piece, &s);
+    const int64_t first = s.first;
+    return first == INT64_MAX ? -1 : first;
+}
