@@ -9,7 +9,8 @@ pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)            # zlib1g-dev
 pkg_check_modules(LIBMD REQUIRED IMPORTED_TARGET libmd)          # libmd-dev
 
 # libblis-openmp-dev: the OpenMP flavour by its own path, whatever the system's BLAS alternative is.
-find_path(BLIS_INCLUDE blis/blis.h REQUIRED PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
+find_path(BLIS_INCLUDE blis.h REQUIRED
+    PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/blis-openmp NO_DEFAULT_PATH)
 find_library(BLIS_LIBRARY blis REQUIRED
     PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/blis-openmp NO_DEFAULT_PATH)
 add_library(blis::blis INTERFACE IMPORTED)

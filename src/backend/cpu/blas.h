@@ -1,0 +1,44 @@
+/* The products of the cpu backend, row-major with row strides, over BLIS. `threads` is 1 inside the
+ * body of a parallel_for and parallel_threads() elsewhere. Sizes may be zero. */
+#ifndef GRAIL_BACKEND_CPU_BLAS_H
+#define GRAIL_BACKEND_CPU_BLAS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** C[m, n] = alpha op(A) op(B) + beta C, op(A) [m, k], op(B) [k, n]; beta = 0 does not read C. */
+void blas_sgemm(int threads, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride,
+                float beta, float *c, int64_t c_stride);
+void blas_dgemm(int threads, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                double alpha, const double *a, int64_t a_stride, const double *b, int64_t b_stride,
+                double beta, double *c, int64_t c_stride);
+
+/** Lower triangle of C[n, n] = A[k, n]^T A; the upper one is left alone. */
+void blas_ssyrk(int threads, int64_t n, int64_t k, const float *a, int64_t a_stride, float *c,
+                int64_t c_stride);
+
+/** Lower triangle of C[n, n] -= A[n, k] A^T; the upper one is left alone. */
+void blas_dsyrk_subtract(int threads, int64_t n, int64_t k, const double *a, int64_t a_stride,
+                         double *c, int64_t c_stride);
+
+/** B[m, n] <- B L^-1, or B L^-T when `transpose_l`; L[n, n] lower triangular. */
+void blas_dtrsm(int threads, bool transpose_l, int64_t m, int64_t n, const double *l,
+                int64_t l_stride, double *b, int64_t b_stride);
+
+/** How the kernels were chosen. */
+typedef enum blas_choice {
+    BLAS_CHOICE_FEATURES, /* by us, from the CPU's instruction sets */
+    BLAS_CHOICE_USER,     /* by BLIS_ARCH_TYPE in the environment */
+    BLAS_CHOICE_LIBRARY   /* by BLIS itself: we know no better kernel for this CPU */
+} blas_choice;
+
+/** Kernel set that suits this CPU ("skx", "haswell"), or NULL where BLIS decides. */
+const char *blas_suitable_kernel(void);
+
+/** Kernel set in use, such as "skx"; chooses it when this is the first call. */
+const char *blas_kernel(void);
+blas_choice blas_kernel_choice(void);
+const char *blas_version(void);
+
+#endif

@@ -1,0 +1,39 @@
+/* What the cpu backend's files give to its table; backend.h has each contract. */
+#ifndef GRAIL_BACKEND_CPU_CPU_H
+#define GRAIL_BACKEND_CPU_CPU_H
+
+#include "backend/backend.h"
+
+/* elementwise.c */
+void cpu_activation(activation_kind kind, int64_t count, const void *x, void *y);
+void cpu_multiply(int64_t count, const void *a, const void *b, void *y);
+void cpu_add(int64_t count, const void *a, const void *b, void *y);
+void cpu_subtract(int64_t count, const void *a, const void *b, void *y);
+int64_t cpu_find_non_finite(int64_t count, const void *x);
+
+/* rows.c */
+void cpu_rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
+                  const void *weight, void *y);
+void cpu_rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
+              const double *frequency, void *x);
+void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *target,
+                       double *nll);
+void cpu_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,
+                     double *square);
+
+/* attention.c */
+grail_status cpu_attention(const attention_shape *shape, const void *q, const void *k,
+                           const void *v, void *out);
+
+/* gram.c */
+grail_status cpu_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g);
+grail_status cpu_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                       const void *x, int64_t x_stride, double *c);
+
+/* dense.c */
+pivot_index cpu_cholesky(int64_t n, double *a, int64_t stride);
+void cpu_cholesky_solve(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,
+                        int64_t b_stride);
+grail_status cpu_eigen(int64_t n, double *a, double *values);
+
+#endif

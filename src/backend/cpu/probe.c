@@ -1,0 +1,185 @@
+#include "backend/cpu/probe.h"
+
+#include "backend/cpu/blas.h"
+
+#include "base/memory.h"
+#include "base/parallel.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* The text behind the colon of the first line that starts with `key`. An absent file is an ordinary
+ * answer: not every system has /proc. */
+static bool read_value(const char *path, const char *key, char *out, size_t size)
+{
+    char line[512];
+    bool found = false;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        const char *colon = strchr(line, ':');
+        found = strncmp(line, key, strlen(key)) == 0 && colon != NULL;
+        if (found) {
+            const char *value = colon + 1 + strspn(colon + 1, " \t");
+            snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+static int64_t memory_bytes(const char *key)
+{
+    char text[64];
+    if (!read_value("/proc/meminfo", key, text, sizeof text)) {
+        return -1;
+    }
+    return (int64_t)strtoll(text, NULL, 10) * 1024; /* "16384 kB" */
+}
+
+static void add_feature(char *features, size_t size, bool present, const char *name)
+{
+    const size_t used = strlen(features);
+    if (present) {
+        snprintf(features + used, size - used, "%s%s", used > 0 ? " " : "", name);
+    }
+}
+
+static void list_features(char *features, size_t size)
+{
+    features[0] = '\0';
+#if defined(__x86_64__)
+    enum { AMX_TILE_BIT = 1 << 24 }; /* cpuid leaf 7, subleaf 0, edx */
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    __builtin_cpu_init();
+    add_feature(features, size, __builtin_cpu_supports("sse4.2"), "sse4.2");
+    add_feature(features, size, __builtin_cpu_supports("avx2"), "avx2");
+    add_feature(features, size, __builtin_cpu_supports("fma"), "fma");
+    add_feature(features, size, __builtin_cpu_supports("avx512f"), "avx512f");
+    add_feature(features, size, __builtin_cpu_supports("avx512dq"), "avx512dq");
+    add_feature(features, size, __builtin_cpu_supports("avx512bw"), "avx512bw");
+    add_feature(features, size, __builtin_cpu_supports("avx512vl"), "avx512vl");
+    add_feature(features, size, __builtin_cpu_supports("avx512bf16"), "avx512_bf16");
+    add_feature(features, size,
+                __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & AMX_TILE_BIT) != 0, "amx");
+#endif
+}
+
+static int usable_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static const char *choice_text(blas_choice choice)
+{
+    switch (choice) {
+    case BLAS_CHOICE_FEATURES:
+        return "from the instruction sets of this CPU";
+    case BLAS_CHOICE_USER:
+        return "by BLIS_ARCH_TYPE";
+    case BLAS_CHOICE_LIBRARY:
+        break;
+    }
+    return "by BLIS";
+}
+
+/* haswell's kernels and the three zen ones are the same code with other block sizes. */
+static bool kernel_suits(const char *kernel, const char *suitable)
+{
+    return suitable == NULL || strcmp(kernel, suitable) == 0 ||
+           (strcmp(suitable, "haswell") == 0 && strncmp(kernel, "zen", 3) == 0);
+}
+
+static const char *remedy_text(const cpu_probe *p, blas_choice choice)
+{
+    if (kernel_suits(p->kernel, p->suitable_kernel)) {
+        return NULL;
+    }
+    if (choice == BLAS_CHOICE_USER) {
+        return "unset BLIS_ARCH_TYPE: a faster kernel is chosen for this CPU without it";
+    }
+    return strcmp(p->suitable_kernel, "skx") == 0
+               ? "BLIS was started before grail chose: set BLIS_ARCH_TYPE=0 (skx) in the "
+                 "environment"
+               : "BLIS was started before grail chose: set BLIS_ARCH_TYPE=3 (haswell) in the "
+                 "environment";
+}
+
+void cpu_probe_fill(cpu_probe *out)
+{
+    cpu_probe p = {.cores = usable_cores(), .threads = parallel_threads(), .blas_name = "BLIS"};
+    if (!read_value("/proc/cpuinfo", "model name", p.model, sizeof p.model)) {
+        snprintf(p.model, sizeof p.model, "unknown");
+    }
+    list_features(p.features, sizeof p.features);
+    p.kernel = blas_kernel();
+    p.blas_version = blas_version();
+    p.kernel_choice = choice_text(blas_kernel_choice());
+    p.suitable_kernel = blas_suitable_kernel();
+    p.remedy = remedy_text(&p, blas_kernel_choice());
+    p.memory_total = memory_bytes("MemTotal");
+    p.memory_available = memory_bytes("MemAvailable");
+    *out = p;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+enum { ORDER = 1024 };
+
+/* One product in a buffer of 3 ORDER^2 doubles, which serves both types. */
+static double product_gflops(bool single, void *matrices)
+{
+    const int64_t size = (int64_t)ORDER * ORDER;
+    const double start = now();
+    if (single) {
+        float *a = matrices;
+        blas_sgemm(parallel_threads(), false, false, ORDER, ORDER, ORDER, 1.0F, a, ORDER, a + size,
+                   ORDER, 0.0F, a + 2 * size, ORDER);
+    } else {
+        double *a = matrices;
+        blas_dgemm(parallel_threads(), false, false, ORDER, ORDER, ORDER, 1.0, a, ORDER, a + size,
+                   ORDER, 0.0, a + 2 * size, ORDER);
+    }
+    return 2e-9 * (double)size * ORDER / (now() - start);
+}
+
+/* The best of several: other work on the machine only ever makes a run slower. */
+static double best_gflops(double seconds, bool single, void *matrices)
+{
+    const double end = now() + seconds;
+    double best = product_gflops(single, matrices);
+    do {
+        const double rate = product_gflops(single, matrices);
+        best = rate > best ? rate : best;
+    } while (now() < end);
+    return best;
+}
+
+grail_status cpu_measure_speed(double seconds, cpu_speed *out)
+{
+    double *matrices = NULL; /* zeros: the rate does not depend on the values */
+    const grail_status status = memory_new(&matrices, (size_t)3 * ORDER * ORDER, sizeof *matrices);
+    if (status == GRAIL_OK) {
+        out->sgemm_gflops = best_gflops(seconds / 2.0, true, matrices);
+        out->dgemm_gflops = best_gflops(seconds / 2.0, false, matrices);
+        memory_free(matrices);
+    }
+    return status;
+}

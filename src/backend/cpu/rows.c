@@ -1,0 +1,220 @@
+/* Kernels that work row by row in f32: RMS norm, rotary embedding, cross entropy, column sums. */
+#include "backend/cpu/clones.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/special.h"
+
+#include "base/parallel.h"
+
+#include <math.h>
+
+/* Independent partial sums, so that a compiler may keep them in vector registers. */
+enum { LANES = 16 };
+
+/* Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
+static int64_t rows_grain(int64_t width)
+{
+    enum { ELEMENTS = 1 << 15 };
+    return width > 0 && width < ELEMENTS ? ELEMENTS / width : 1;
+}
+
+typedef struct norm {
+    int64_t group;
+    double epsilon;
+    const float *x;
+    const float *weight;
+    float *y;
+} norm;
+
+CPU_CLONES static void norm_groups(int64_t begin, int64_t end, void *context)
+{
+    const norm *n = context;
+    for (int64_t g = begin; g < end; g++) {
+        const float *x = n->x + g * n->group;
+        float *y = n->y + g * n->group;
+        double lanes[LANES] = {0.0};
+        const int64_t whole = n->group / LANES * LANES;
+        for (int64_t i = 0; i < whole; i += LANES) {
+            for (int lane = 0; lane < LANES; lane++) {
+                lanes[lane] += (double)x[i + lane] * (double)x[i + lane];
+            }
+        }
+        for (int64_t i = whole; i < n->group; i++) {
+            lanes[i - whole] += (double)x[i] * (double)x[i];
+        }
+        double squares = 0.0;
+        for (int lane = 0; lane < LANES; lane++) {
+            squares += lanes[lane];
+        }
+        const float factor = (float)(1.0 / sqrt(squares / (double)n->group + n->epsilon));
+        for (int64_t i = 0; i < n->group; i++) {
+            y[i] = n->weight[i] * (x[i] * factor);
+        }
+    }
+}
+
+void cpu_rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
+                  const void *weight, void *y)
+{
+    norm n = {group, epsilon, x, weight, y};
+    parallel_for(group > 0 ? rows * width / group : 0, rows_grain(group), norm_groups, &n);
+}
+
+typedef struct rotation {
+    int64_t sequences;
+    int64_t length;
+    int64_t heads;
+    int64_t head_dim;
+    const double *frequency;
+    float *x;
+} rotation;
+
+/* Rotates `count` pairs of one head; `second` holds their other halves. */
+CPU_CLONES static void rotate_pairs(int64_t count, const float *cosine, const float *sine,
+                                    float *restrict first, float *restrict second)
+{
+    for (int64_t k = 0; k < count; k++) {
+        const float a = first[k];
+        const float b = second[k];
+        first[k] = a * cosine[k] - b * sine[k];
+        second[k] = b * cosine[k] + a * sine[k];
+    }
+}
+
+/* Pairs k0 .. k0 + count - 1 of all heads of all rows at one position. */
+static void rotate_position(const rotation *r, int64_t position, int64_t k0, int64_t count,
+                            const float *cosine, const float *sine)
+{
+    for (int64_t sequence = 0; sequence < r->sequences; sequence++) {
+        float *row = r->x + (sequence * r->length + position) * r->heads * r->head_dim;
+        for (int64_t head = 0; head < r->heads; head++) {
+            float *first = row + head * r->head_dim + k0;
+            rotate_pairs(count, cosine, sine, first, first + r->head_dim / 2);
+        }
+    }
+}
+
+/* Positions on the outside: a sine is computed once for all sequences and heads, and needs no
+ * table that could fail to be allocated. Angles are f64, since position * frequency loses the
+ * fraction of a turn in f32. */
+static void rotate_positions(int64_t begin, int64_t end, void *context)
+{
+    enum { AT_ONCE = 64 };
+    const rotation *r = context;
+    const int64_t half = r->head_dim / 2;
+    float cosine[AT_ONCE];
+    float sine[AT_ONCE];
+    for (int64_t position = begin; position < end; position++) {
+        for (int64_t k0 = 0; k0 < half; k0 += AT_ONCE) {
+            const int64_t count = half - k0 < AT_ONCE ? half - k0 : AT_ONCE;
+            for (int64_t k = 0; k < count; k++) {
+                const double angle = (double)position * r->frequency[k0 + k];
+                cosine[k] = (float)cos(angle);
+                sine[k] = (float)sin(angle);
+            }
+            rotate_position(r, position, k0, count, cosine, sine);
+        }
+    }
+}
+
+void cpu_rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
+              const double *frequency, void *x)
+{
+    rotation r = {sequences, length, heads, head_dim, frequency, x};
+    parallel_for(length, rows_grain(sequences * heads * head_dim), rotate_positions, &r);
+}
+
+CPU_CLONES static float largest(int64_t count, const float *x)
+{
+    float lanes[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        lanes[lane] = -INFINITY;
+    }
+    const int64_t whole = count / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
+        }
+    }
+    for (int64_t i = whole; i < count; i++) {
+        lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+    }
+    for (int lane = 1; lane < LANES; lane++) {
+        lanes[0] = lanes[lane] > lanes[0] ? lanes[lane] : lanes[0];
+    }
+    return lanes[0];
+}
+
+/* sum_i exp(x[i] - shift): f32 exponentials, f64 sums. */
+CPU_CLONES static double sum_of_exponentials(int64_t count, const float *x, float shift)
+{
+    double lanes[LANES] = {0.0};
+    const int64_t whole = count / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            lanes[lane] += (double)exp_f32(x[i + lane] - shift);
+        }
+    }
+    for (int64_t i = whole; i < count; i++) {
+        lanes[i - whole] += (double)exp_f32(x[i] - shift);
+    }
+    double sum = 0.0;
+    for (int lane = 0; lane < LANES; lane++) {
+        sum += lanes[lane];
+    }
+    return sum;
+}
+
+typedef struct entropy {
+    int64_t vocabulary;
+    const float *logits;
+    const int32_t *target;
+    double *nll;
+} entropy;
+
+static void entropy_rows(int64_t begin, int64_t end, void *context)
+{
+    const entropy *e = context;
+    for (int64_t i = begin; i < end; i++) {
+        const float *row = e->logits + i * e->vocabulary;
+        const float shift = largest(e->vocabulary, row);
+        const double sum = sum_of_exponentials(e->vocabulary, row, shift);
+        e->nll[i] = log(sum) + (double)shift - (double)row[e->target[i]];
+    }
+}
+
+void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *target,
+                       double *nll)
+{
+    entropy e = {vocabulary, logits, target, nll};
+    parallel_for(rows, rows_grain(vocabulary), entropy_rows, &e);
+}
+
+typedef struct sums {
+    int64_t rows;
+    const float *x;
+    int64_t stride;
+    double *sum;
+    double *square;
+} sums;
+
+CPU_CLONES static void sum_columns(int64_t begin, int64_t end, void *context)
+{
+    const sums *s = context;
+    for (int64_t r = 0; r < s->rows; r++) {
+        const float *row = s->x + r * s->stride;
+        for (int64_t j = begin; s->sum != NULL && j < end; j++) {
+            s->sum[j] += (double)row[j];
+        }
+        for (int64_t j = begin; s->square != NULL && j < end; j++) {
+            s->square[j] += (double)row[j] * (double)row[j];
+        }
+    }
+}
+
+void cpu_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,
+                     double *square)
+{
+    enum { COLUMNS = 512 };
+    sums s = {rows, x, stride, sum, square};
+    parallel_for(width, COLUMNS, sum_columns, &s);
+}

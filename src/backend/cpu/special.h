@@ -1,0 +1,63 @@
+/* exp and erfc in f32 as straight-line code, so that a loop over them becomes vector code; libm's
+ * calls do not. No fused operations are assumed. */
+#ifndef GRAIL_BACKEND_CPU_SPECIAL_H
+#define GRAIL_BACKEND_CPU_SPECIAL_H
+
+#include <stdint.h>
+#include <string.h>
+
+/**
+ * exp(x), relative error at most 2e-7 for -87.3 <= x <= 88.3. Below it is 0, above it stays at
+ * exp(88.3); NaN gives NaN.
+ *
+ * x = n ln 2 + r with |r| <= ln(2)/2; e^r by its Taylor series to r^7 (remainder 6e-9); ln 2 in two
+ * parts as in Cephes, the first short enough for n * part to be exact. Adding 1.5 * 2^23 rounds to
+ * an integer and leaves it in the low bits, with no conversion that NaN could upset.
+ */
+static inline float exp_f32(float x)
+{
+    const float smallest = -87.3F;
+    const float largest = 88.3F;
+    const float magic = 12582912.0F;
+    const float bounded = x < smallest ? smallest : x > largest ? largest : x;
+    const float shifted = bounded * 1.44269504F + magic;
+    const float n = shifted - magic;
+    const float r = (bounded - n * 0.693359375F) + n * 2.12194440e-4F;
+    float e = 1.0F / 5040.0F;
+    e = e * r + 1.0F / 720.0F;
+    e = e * r + 1.0F / 120.0F;
+    e = e * r + 1.0F / 24.0F;
+    e = e * r + 1.0F / 6.0F;
+    e = e * r + 0.5F;
+    e = (e * r) * r + r + 1.0F;
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 127U) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return x < smallest ? 0.0F : e * power;
+}
+
+/**
+ * erfc(z) for z >= 0, absolute error at most 2e-7.
+ *
+ * erfc(z) = exp(-z^2) t P(t), t = 1 / (1 + 0.45 z); P is the Chebyshev fit of degree 9 to
+ * erfc(z) exp(z^2) / t on 0 < t <= 1, whose own error is 3e-8.
+ */
+static inline float erfc_f32(float z)
+{
+    const float t = 1.0F / (1.0F + 0.45F * z);
+    float p = -0.04302676476F;
+    p = p * t + 0.1979912819F;
+    p = p * t - 0.3141882371F;
+    p = p * t + 0.1560906585F;
+    p = p * t - 0.03040002531F;
+    p = p * t + 0.1227311753F;
+    p = p * t + 0.1747108331F;
+    p = p * t + 0.2283245479F;
+    p = p * t + 0.253881166F;
+    p = p * t + 0.2538853333F;
+    return exp_f32(-z * z) * (t * p);
+}
+
+#endif

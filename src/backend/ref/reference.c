@@ -1,0 +1,261 @@
+/* The oracle: every slot as its formula, in f64, with plain loops and no dependency. */
+#include "backend/ref/reference.h"
+
+#include <math.h>
+
+static void from_f32(int64_t count, const float *in, void *out)
+{
+    double *y = out;
+    for (int64_t i = 0; i < count; i++) {
+        y[i] = (double)in[i];
+    }
+}
+
+static void to_f32(int64_t count, const void *in, float *out)
+{
+    const double *x = in;
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = (float)x[i];
+    }
+}
+
+static void linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                   const void *bias, void *y)
+{
+    ref_gemm(false, true, rows, out, in, 1.0, x, in, weight, in, 0.0, y, out);
+    const double *b = bias;
+    double *result = y;
+    for (int64_t i = 0; b != NULL && i < rows * out; i++) {
+        result[i] += b[i % out];
+    }
+}
+
+static void rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
+                     const void *weight, void *y)
+{
+    const double *w = weight;
+    for (int64_t start = 0; start < rows * width; start += group) {
+        const double *in = (const double *)x + start;
+        double *out = (double *)y + start;
+        double squares = 0.0;
+        for (int64_t i = 0; i < group; i++) {
+            squares += in[i] * in[i];
+        }
+        const double factor = 1.0 / sqrt(squares / (double)group + epsilon);
+        for (int64_t i = 0; i < group; i++) {
+            out[i] = w[i] * in[i] * factor;
+        }
+    }
+}
+
+static void rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
+                 const double *frequency, void *x)
+{
+    const int64_t half = head_dim / 2;
+    for (int64_t row = 0; row < sequences * length; row++) {
+        for (int64_t head = 0; head < heads; head++) {
+            double *first = (double *)x + (row * heads + head) * head_dim;
+            double *second = first + half;
+            for (int64_t k = 0; k < half; k++) {
+                const double angle = (double)(row % length) * frequency[k];
+                const double a = first[k];
+                const double b = second[k];
+                first[k] = a * cos(angle) - b * sin(angle);
+                second[k] = b * cos(angle) + a * sin(angle);
+            }
+        }
+    }
+}
+
+/* scores[j] = softmax_j(scale q . k_j) over the keys first .. last of one head; K has `stride`
+ * elements from row to row. */
+static void attention_weights(const attention_shape *s, int64_t first, int64_t last,
+                              const double *q, const double *k, int64_t stride, double *scores)
+{
+    double largest = -INFINITY;
+    for (int64_t j = first; j <= last; j++) {
+        double dot = 0.0;
+        for (int64_t d = 0; d < s->head_dim; d++) {
+            dot += q[d] * k[j * stride + d];
+        }
+        scores[j] = s->scale * dot;
+        largest = fmax(largest, scores[j]);
+    }
+    double total = 0.0;
+    for (int64_t j = first; j <= last; j++) {
+        scores[j] = exp(scores[j] - largest);
+        total += scores[j];
+    }
+    for (int64_t j = first; j <= last; j++) {
+        scores[j] /= total;
+    }
+}
+
+/* All rows of one head of one sequence. q, k, v and out point at its first row and feature. */
+static void attention_head(const attention_shape *s, const double *q, const double *k,
+                           const double *v, double *out, double *scores)
+{
+    const int64_t q_stride = s->query_heads * s->head_dim;
+    const int64_t stride = s->kv_heads * s->head_dim;
+    for (int64_t i = 0; i < s->length; i++) {
+        const int64_t first = s->window > 0 && i >= s->window ? i - s->window + 1 : 0;
+        attention_weights(s, first, i, q + i * q_stride, k, stride, scores);
+        for (int64_t d = 0; d < s->head_dim; d++) {
+            double sum = 0.0;
+            for (int64_t j = first; j <= i; j++) {
+                sum += scores[j] * v[j * stride + d];
+            }
+            out[i * q_stride + d] = sum;
+        }
+    }
+}
+
+static grail_status attention(const attention_shape *s, const void *q, const void *k, const void *v,
+                              void *out)
+{
+    double *scores = NULL;
+    const grail_status status = memory_new_unset(&scores, (size_t)s->length, sizeof *scores);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    const int64_t heads_per_group = s->kv_heads > 0 ? s->query_heads / s->kv_heads : 0;
+    for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
+        for (int64_t head = 0; head < s->query_heads; head++) {
+            const int64_t row = sequence * s->length;
+            const int64_t query = (row * s->query_heads + head) * s->head_dim;
+            const int64_t key = (row * s->kv_heads + head / heads_per_group) * s->head_dim;
+            attention_head(s, (const double *)q + query, (const double *)k + key,
+                           (const double *)v + key, (double *)out + query, scores);
+        }
+    }
+    memory_free(scores);
+    return GRAIL_OK;
+}
+
+static double activate(activation_kind kind, double x)
+{
+    switch (kind) {
+    case ACTIVATION_SILU:
+        return x / (1.0 + exp(-x));
+    case ACTIVATION_GELU:
+        return 0.5 * x * erfc(-x * M_SQRT1_2);
+    case ACTIVATION_GELU_TANH:
+        return 0.5 * x * (1.0 + tanh(M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x)));
+    case ACTIVATION_RELU:
+        break;
+    }
+    return x < 0.0 ? 0.0 : x;
+}
+
+static void activation(activation_kind kind, int64_t count, const void *x, void *y)
+{
+    for (int64_t i = 0; i < count; i++) {
+        ((double *)y)[i] = activate(kind, ((const double *)x)[i]);
+    }
+}
+
+static void multiply(int64_t count, const void *a, const void *b, void *y)
+{
+    for (int64_t i = 0; i < count; i++) {
+        ((double *)y)[i] = ((const double *)a)[i] * ((const double *)b)[i];
+    }
+}
+
+static void add(int64_t count, const void *a, const void *b, void *y)
+{
+    for (int64_t i = 0; i < count; i++) {
+        ((double *)y)[i] = ((const double *)a)[i] + ((const double *)b)[i];
+    }
+}
+
+static void subtract(int64_t count, const void *a, const void *b, void *y)
+{
+    for (int64_t i = 0; i < count; i++) {
+        ((double *)y)[i] = ((const double *)a)[i] - ((const double *)b)[i];
+    }
+}
+
+static void cross_entropy(int64_t rows, int64_t vocabulary, const void *logits,
+                          const int32_t *target, double *nll)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const double *row = (const double *)logits + i * vocabulary;
+        double largest = -INFINITY;
+        for (int64_t t = 0; t < vocabulary; t++) {
+            largest = fmax(largest, row[t]);
+        }
+        double sum = 0.0;
+        for (int64_t t = 0; t < vocabulary; t++) {
+            sum += exp(row[t] - largest);
+        }
+        nll[i] = log(sum) + largest - row[target[i]];
+    }
+}
+
+static int64_t first_non_finite(int64_t count, const void *x)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(((const double *)x)[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static grail_status gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const double *row = (const double *)x + r * stride;
+        for (int64_t i = 0; i < width; i++) {
+            for (int64_t j = 0; j <= i; j++) {
+                g[i * width + j] += row[i] * row[j];
+            }
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                          const void *x, int64_t x_stride, double *c)
+{
+    ref_gemm(true, false, m, n, rows, 1.0, y, y_stride, x, x_stride, 1.0, c, n);
+    return GRAIL_OK;
+}
+
+static void column_sums(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,
+                        double *square)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const double *row = (const double *)x + r * stride;
+        for (int64_t i = 0; sum != NULL && i < width; i++) {
+            sum[i] += row[i];
+        }
+        for (int64_t i = 0; square != NULL && i < width; i++) {
+            square[i] += row[i] * row[i];
+        }
+    }
+}
+
+const backend backend_ref = {
+    .name = "ref",
+    .element_size = sizeof(double),
+    .from_f32 = from_f32,
+    .to_f32 = to_f32,
+    .linear = linear,
+    .rms_norm = rms_norm,
+    .rope = rope,
+    .attention = attention,
+    .activation = activation,
+    .multiply = multiply,
+    .add = add,
+    .subtract = subtract,
+    .cross_entropy = cross_entropy,
+    .find_non_finite = first_non_finite,
+    .gram = gram,
+    .cross = cross,
+    .column_sums = column_sums,
+    .gemm = ref_gemm,
+    .cholesky = ref_cholesky,
+    .cholesky_solve = ref_cholesky_solve,
+    .eigen = ref_eigen,
+};

@@ -1,0 +1,183 @@
+/* Textbook f64 algebra: triple-loop product, row-by-row Cholesky, cyclic Jacobi. */
+#include "backend/ref/reference.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+void ref_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
+              const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
+              double *c, int64_t c_stride)
+{
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0.0;
+            for (int64_t p = 0; p < k; p++) {
+                const double left = transpose_a ? a[p * a_stride + i] : a[i * a_stride + p];
+                const double right = transpose_b ? b[j * b_stride + p] : b[p * b_stride + j];
+                sum += left * right;
+            }
+            double *out = &c[i * c_stride + j];
+            /* beta = 0 must not read C, which may hold NaN. */
+            *out = beta == 0.0 ? alpha * sum : alpha * sum + beta * *out;
+        }
+    }
+}
+
+/* sum_{p < count} a[p] b[p] */
+static double dot(int64_t count, const double *a, const double *b)
+{
+    double sum = 0.0;
+    for (int64_t p = 0; p < count; p++) {
+        sum += a[p] * b[p];
+    }
+    return sum;
+}
+
+/* L[i,j] = (A[i,j] - sum_{p<j} L[i,p] L[j,p]) / L[j,j], L[i,i] = sqrt(A[i,i] - sum_{p<i} L[i,p]^2)
+ */
+pivot_index ref_cholesky(int64_t n, double *a, int64_t stride)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double *row = a + i * stride;
+        for (int64_t j = 0; j < i; j++) {
+            const double *above = a + j * stride;
+            row[j] = (row[j] - dot(j, row, above)) / above[j];
+        }
+        const double pivot = row[i] - dot(i, row, row);
+        if (!(pivot > 0.0) || !isfinite(pivot)) {
+            return i;
+        }
+        row[i] = sqrt(pivot);
+    }
+    return -1;
+}
+
+/* One row x of B: forward L y = x, then backward L^T z = y. */
+static void solve_row(int64_t n, const double *l, int64_t l_stride, double *x)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double *row = l + i * l_stride;
+        x[i] = (x[i] - dot(i, row, x)) / row[i];
+    }
+    for (int64_t i = n - 1; i >= 0; i--) {
+        double sum = x[i];
+        for (int64_t p = i + 1; p < n; p++) {
+            sum -= l[p * l_stride + i] * x[p];
+        }
+        x[i] = sum / l[i * l_stride + i];
+    }
+}
+
+void ref_cholesky_solve(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,
+                        int64_t b_stride)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        solve_row(n, l, l_stride, b + r * b_stride);
+    }
+}
+
+/* Rotates the vectors x and y: x' = c x - s y, y' = s x + c y, elements `step` apart. */
+static void rotate(int64_t n, double *x, double *y, int64_t step, double c, double s)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double left = x[i * step];
+        const double right = y[i * step];
+        x[i * step] = c * left - s * right;
+        y[i * step] = s * left + c * right;
+    }
+}
+
+/* The rotation of plane (p, q) that makes A[p,q] zero (Golub and Van Loan, symmetric Schur
+ * decomposition of order 2), applied to both sides of the full A and to the rows of V. */
+static void annihilate(int64_t n, double *a, double *v, int64_t p, int64_t q)
+{
+    const double off = a[p * n + q];
+    if (off == 0.0) {
+        return;
+    }
+    const double tau = (a[q * n + q] - a[p * n + p]) / (2.0 * off);
+    const double t = (tau >= 0.0 ? 1.0 : -1.0) / (fabs(tau) + hypot(1.0, tau));
+    const double c = 1.0 / hypot(1.0, t);
+    const double s = t * c;
+    rotate(n, a + p, a + q, n, c, s);
+    rotate(n, a + p * n, a + q * n, 1, c, s);
+    rotate(n, v + p * n, v + q * n, 1, c, s);
+    a[p * n + q] = 0.0; /* what rounding left there would keep the sweeps from ending */
+    a[q * n + p] = 0.0;
+}
+
+/* Square of the Frobenius norm, of the part off the diagonal when asked. */
+static double squared_norm(int64_t n, const double *a, bool off_diagonal)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            sum += off_diagonal && i == j ? 0.0 : a[i * n + j] * a[i * n + j];
+        }
+    }
+    return sum;
+}
+
+/* Cyclic Jacobi; converges quadratically, so a few sweeps more than ten never happen. */
+static bool diagonalise(int64_t n, double *a, double *v)
+{
+    enum { MOST_SWEEPS = 60 };
+    const double enough = DBL_EPSILON * DBL_EPSILON * squared_norm(n, a, false);
+    for (int sweep = 0; sweep < MOST_SWEEPS; sweep++) {
+        if (squared_norm(n, a, true) <= enough) {
+            return true;
+        }
+        for (int64_t p = 0; p < n; p++) {
+            for (int64_t q = p + 1; q < n; q++) {
+                annihilate(n, a, v, p, q);
+            }
+        }
+    }
+    return false;
+}
+
+/* Selection sort of the pairs (values[i], row i of V). */
+static void sort_ascending(int64_t n, double *values, double *v)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t least = i;
+        for (int64_t j = i + 1; j < n; j++) {
+            least = values[j] < values[least] ? j : least;
+        }
+        const double value = values[i];
+        values[i] = values[least];
+        values[least] = value;
+        for (int64_t j = 0; j < n && least != i; j++) {
+            const double element = v[i * n + j];
+            v[i * n + j] = v[least * n + j];
+            v[least * n + j] = element;
+        }
+    }
+}
+
+grail_status ref_eigen(int64_t n, double *a, double *values)
+{
+    grail_status status = GRAIL_OK;
+    double *v = NULL;
+    TRY(memory_new(&v, (size_t)(n * n), sizeof *v));
+    for (int64_t i = 0; i < n; i++) {
+        v[i * n + i] = 1.0;
+        for (int64_t j = i + 1; j < n; j++) {
+            a[i * n + j] = a[j * n + i];
+        }
+    }
+    if (!diagonalise(n, a, v)) {
+        FAIL(GRAIL_ERROR_NUMERIC, "eigenvalues of a %lld x %lld matrix do not converge",
+             (long long)n, (long long)n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = a[i * n + i];
+    }
+    sort_ascending(n, values, v);
+    memcpy(a, v, (size_t)(n * n) * sizeof *v);
+
+out:
+    memory_free(v);
+    return status;
+}
