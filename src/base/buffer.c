@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { SMALLEST = 64 };
+
 void buffer_init(buffer *b, size_t maximum)
 {
     *b = (buffer){.maximum = maximum};
@@ -18,9 +20,9 @@ grail_status buffer_reserve(buffer *b, size_t extra)
     if (needed < b->capacity) {
         return GRAIL_OK;
     }
-    size_t capacity = b->capacity == 0 ? 64 : b->capacity;
-    while (capacity <= needed) {
-        capacity += capacity / 2 + 1;
+    size_t capacity = b->capacity + b->capacity / 2;
+    if (capacity <= needed && !size_add(needed, SMALLEST, &capacity)) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory: cannot hold %zu bytes", needed);
     }
     const grail_status status = memory_resize(&b->bytes, capacity, 1);
     if (status == GRAIL_OK) {
@@ -57,7 +59,7 @@ grail_status buffer_format(buffer *b, const char *format, ...)
     if (length < 0) {
         return error_set(GRAIL_ERROR_INTERNAL, "cannot format a string");
     }
-    const grail_status status = buffer_reserve(b, (size_t)length + 1);
+    const grail_status status = buffer_reserve(b, (size_t)length);
     if (status == GRAIL_OK) {
         va_start(arguments, format);
         vsnprintf((char *)b->bytes + b->size, (size_t)length + 1, format, arguments);

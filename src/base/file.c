@@ -12,7 +12,7 @@ grail_status error_from_errno(const char *action, const char *path)
 {
     const int code = errno;
     grail_status status = GRAIL_ERROR_IO;
-    if (code == ENOSPC || code == EDQUOT) {
+    if (code == ENOSPC || code == EDQUOT || code == EFBIG) {
         status = GRAIL_ERROR_SPACE;
     } else if (code == ENOMEM) {
         status = GRAIL_ERROR_MEMORY;

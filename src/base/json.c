@@ -2,15 +2,33 @@
 
 #include "base/file.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* jansson 2.14 sets its out-of-memory code in few places. Most failed allocations leave no text;
+ * one for the bytes of a string makes it a token that is not even a string. Malformed strings have
+ * texts of their own, so these two complaints about what ends in a quote mark mean nothing else. */
+static bool is_out_of_memory(const json_error_t *error, const char *text, size_t size)
+{
+    if (json_error_code(error) == json_error_out_of_memory || error->text[0] == 0) {
+        return true;
+    }
+    const size_t end = error->position > 0 ? (size_t)error->position : 0; /* of the bad token */
+    return end > 0 && end <= size && text[end - 1] == '"' &&
+           (starts_with(error->text, "invalid token") ||
+            starts_with(error->text, "string or '}' expected"));
+}
 
 grail_status json_parse(const char *name, const void *text, size_t size, json_t **out)
 {
-    json_error_t error;
+    json_error_t error = {0};
     json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (value == NULL) {
-        if (json_error_code(&error) == json_error_out_of_memory) {
+        if (is_out_of_memory(&error, text, size)) {
             return error_set(GRAIL_ERROR_MEMORY, "%s: out of memory while parsing JSON", name);
         }
         return error_set(GRAIL_ERROR_FORMAT, "%s: not valid JSON: %s (line %d, column %d)", name,
@@ -31,14 +49,44 @@ out:
     return status;
 }
 
+typedef struct text_sink {
+    buffer *out;
+    grail_status status;
+} text_sink;
+
+static int append_piece(const char *bytes, size_t size, void *context)
+{
+    text_sink *sink = context;
+    sink->status = buffer_append(sink->out, bytes, size);
+    return sink->status == GRAIL_OK ? 0 : -1;
+}
+
+static grail_status append_text(const json_t *value, size_t flags, buffer *out)
+{
+    text_sink sink = {.out = out};
+    if (json_dump_callback(value, append_piece, &sink, flags | JSON_REAL_PRECISION(17)) == 0) {
+        return GRAIL_OK;
+    }
+    return sink.status != GRAIL_OK
+               ? sink.status
+               : error_set(GRAIL_ERROR_MEMORY, "out of memory while writing JSON");
+}
+
+grail_status json_append_text(const json_t *value, buffer *out)
+{
+    return append_text(value, JSON_COMPACT, out);
+}
+
 grail_status json_write_file(const char *path, const json_t *value)
 {
-    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    if (text == NULL) {
-        return error_set(GRAIL_ERROR_MEMORY, "%s: out of memory while writing JSON", path);
+    buffer text = {.maximum = SIZE_MAX / 4};
+    grail_status status = append_text(value, JSON_INDENT(2), &text);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", path);
+    } else {
+        status = file_write_atomic(path, text.bytes, text.size);
     }
-    const grail_status status = file_write_atomic(path, text, strlen(text));
-    free(text); /* jansson's own allocator */
+    buffer_fini(&text);
     return status;
 }
 

@@ -2,16 +2,19 @@
 #ifndef GRAIL_BASE_JSON_H
 #define GRAIL_BASE_JSON_H
 
-#include "base/memory.h"
+#include "base/buffer.h"
 
 #include <jansson.h>
 
 /** Parses UTF-8 text; duplicate keys are refused. `name` is used in messages. *out is owned. */
-grail_status json_parse(const char *name, const void *text, size_t size, json_t **out)
-    GRAIL_MUST_CHECK;
+grail_status json_parse(const char *name, const void *text, size_t size,
+                        json_t **out) GRAIL_MUST_CHECK;
 
 /** Reads a file of at most `maximum` bytes. *out is owned: json_decref. */
 grail_status json_read_file(const char *path, size_t maximum, json_t **out) GRAIL_MUST_CHECK;
+
+/** Appends compact JSON, keys in insertion order. */
+grail_status json_append_text(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
 /** Writes indented JSON, keys in insertion order, atomically (temporary file, fsync, rename). */
 grail_status json_write_file(const char *path, const json_t *value) GRAIL_MUST_CHECK;

@@ -5,6 +5,9 @@
 
 #include "format/safetensors.h"
 
+#define CHECKPOINT_SINGLE_NAME "model.safetensors"
+#define CHECKPOINT_INDEX_NAME "model.safetensors.index.json"
+
 typedef struct checkpoint checkpoint;
 
 /**
@@ -18,7 +21,9 @@ void checkpoint_close(checkpoint *c); /* NULL is allowed */
 const char *checkpoint_directory(const checkpoint *c);
 int64_t checkpoint_count(const checkpoint *c);
 const tensor_view *checkpoint_at(const checkpoint *c, int64_t i);
+/** NULL, or -1, when there is none of that name. */
 const tensor_view *checkpoint_find(const checkpoint *c, const char *name);
+int64_t checkpoint_index_of(const checkpoint *c, const char *name);
 void checkpoint_release(const checkpoint *c, const tensor_view *tensor);
 
 /** Files in name order, and which of them holds tensor i of checkpoint_at. */
@@ -32,7 +37,9 @@ typedef struct checkpoint_writer checkpoint_writer;
 
 /**
  * Lays out a checkpoint in `directory` (which exists) with the files of `like`. `shapes[i]` gives
- * name, dtype, rank and shape of tensor i of `like`. Writes the index when `like` has one.
+ * name, dtype, rank and shape of tensor i of `like`, which must outlive *out. Writes the index when
+ * `like` has one. `resume` is that of safetensors_writer_open. On failure the files that this call
+ * created are removed. *out is owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
                                     const tensor_view shapes[], bool resume,

@@ -9,6 +9,13 @@
 
 #include "tensor/tensor.h"
 
+/* Limits that the reader enforces and the writer keeps. The header's is the reference reader's. */
+enum {
+    SAFETENSORS_LARGEST_HEADER = 100000000,
+    SAFETENSORS_MOST_TENSORS = 1000000,
+    SAFETENSORS_LONGEST_NAME = 4096
+};
+
 typedef struct safetensors safetensors;
 
 /** Maps and validates a file; *out is owned: safetensors_close. Messages name file and tensor. */
@@ -32,15 +39,16 @@ void safetensors_release(const safetensors *file, const tensor_view *tensor);
 typedef struct safetensors_writer safetensors_writer;
 
 /**
- * Lays out `count` tensors (name, dtype, rank, shape are read; data is ignored) at `path`: sorted by
- * dtype as the reference writer does (largest alignment first), then by name, metadata
+ * Lays out `count` tensors (name, dtype, rank, shape are read; data is ignored) at `path`: sorted
+ * by dtype as the reference writer does (largest alignment first), then by name, metadata
  * {"format": "pt"}. With `resume`, an existing file with the same header is continued, any other is
- * refused. *out is owned: safetensors_writer_close.
+ * refused; without, any existing file is GRAIL_ERROR_EXISTS. *out is owned:
+ * safetensors_writer_close.
  */
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
                                      bool resume, safetensors_writer **out) GRAIL_MUST_CHECK;
 
-/** Writes the whole tensor `name`; `bytes` must equal its size. */
+/** Writes the whole tensor `name`, once; `bytes` must equal its size. */
 grail_status safetensors_writer_put(safetensors_writer *writer, const char *name, const void *data,
                                     size_t bytes) GRAIL_MUST_CHECK;
 

@@ -1,0 +1,62 @@
+#include "format/name_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_entries(const void *a, const void *b)
+{
+    const name_entry *left = a;
+    const name_entry *right = b;
+    const int order = strcmp(left->name, right->name);
+    if (order != 0) {
+        return order;
+    }
+    return (left->item > right->item) - (left->item < right->item);
+}
+
+static int compare_name(const void *name, const void *entry)
+{
+    const name_entry *found = entry;
+    return strcmp(name, found->name);
+}
+
+grail_status name_index_init(name_index *index, int64_t count, const char *const names[])
+{
+    name_entry *entries = NULL;
+    const grail_status status = memory_new_unset(&entries, (size_t)count, sizeof *entries);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        entries[i] = (name_entry){.name = names[i], .item = i};
+    }
+    qsort(entries, (size_t)count, sizeof *entries, compare_entries);
+    *index = (name_index){.entries = entries, .count = count};
+    return GRAIL_OK;
+}
+
+int64_t name_index_duplicate(const name_index *index)
+{
+    for (int64_t i = 0; i + 1 < index->count; i++) {
+        if (strcmp(index->entries[i].name, index->entries[i + 1].name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int64_t name_index_find(const name_index *index, const char *name)
+{
+    if (index->count == 0) {
+        return -1;
+    }
+    const name_entry *found =
+        bsearch(name, index->entries, (size_t)index->count, sizeof *index->entries, compare_name);
+    return found == NULL ? -1 : found->item;
+}
+
+void name_index_fini(name_index *index)
+{
+    memory_free(index->entries);
+    *index = (name_index){0};
+}

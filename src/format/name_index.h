@@ -1,0 +1,30 @@
+/* Names looked up by binary search: tensors of a file, of a checkpoint, of a writer. */
+#ifndef GRAIL_FORMAT_NAME_INDEX_H
+#define GRAIL_FORMAT_NAME_INDEX_H
+
+#include "base/memory.h"
+
+typedef struct name_entry {
+    const char *name; /* borrowed */
+    int64_t item;
+} name_entry;
+
+typedef struct name_index {
+    name_entry *entries; /* owned; sorted by name in byte order, then by item */
+    int64_t count;
+} name_index;
+
+/** Indexes names[0..count-1], which must outlive the index. Equal names are allowed. */
+grail_status name_index_init(name_index *index, int64_t count,
+                             const char *const names[]) GRAIL_MUST_CHECK;
+
+/** Position in `entries` of the first name that occurs twice, or -1; the other one follows it. */
+int64_t name_index_duplicate(const name_index *index);
+
+/** The item of that name, or -1. */
+int64_t name_index_find(const name_index *index, const char *name);
+
+/** Works on a zeroed one. */
+void name_index_fini(name_index *index);
+
+#endif

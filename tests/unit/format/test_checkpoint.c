@@ -1,0 +1,392 @@
+/* Checkpoint directories: shards and their index, what is missing, and writing one like another. */
+#include "support/support.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "format/checkpoint.h"
+#include "json_memory.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int open_directory(void **state)
+{
+    *state = support_temporary_directory();
+    return 0;
+}
+
+static int remove_directory(void **state)
+{
+    support_remove_tree(*state);
+    memory_free(*state);
+    return 0;
+}
+
+/* A file of U8 vectors of length 4 whose bytes are their names' first letter. */
+static void write_shard(const char *directory, const char *file, int64_t count,
+                        const char *const names[])
+{
+    char *path = NULL;
+    tensor_view tensors[4] = {0};
+    safetensors_writer *writer = NULL;
+    for (int64_t i = 0; i < count; i++) {
+        tensors[i] =
+            (tensor_view){.name = names[i], .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
+    }
+    assert_ok(path_join(&path, directory, file));
+    assert_ok(safetensors_writer_open(path, count, tensors, false, &writer));
+    for (int64_t i = 0; i < count; i++) {
+        char data[4];
+        memset(data, names[i][0], sizeof data);
+        assert_ok(safetensors_writer_put(writer, names[i], data, sizeof data));
+    }
+    safetensors_writer_close(writer);
+    memory_free(path);
+}
+
+static void write_text(const char *directory, const char *name, const char *text)
+{
+    support_write_file(directory, name, text, strlen(text));
+}
+
+static const char full_index[] =
+    "{\"metadata\":{\"total_size\":12},\"weight_map\":{"
+    "\"c\":\"model-00002-of-00002.safetensors\",\"a\":\"model-00001-of-00002.safetensors\","
+    "\"b\":\"model-00001-of-00002.safetensors\"}}";
+
+static void write_two_shards(const char *directory)
+{
+    write_shard(directory, "model-00001-of-00002.safetensors", 2, (const char *[]){"a", "b"});
+    write_shard(directory, "model-00002-of-00002.safetensors", 1, (const char *[]){"c"});
+    write_text(directory, CHECKPOINT_INDEX_NAME, full_index);
+}
+
+static grail_status open_only(void *directory)
+{
+    checkpoint *c = NULL;
+    const grail_status status = checkpoint_open(directory, &c);
+    assert_true((status == GRAIL_OK) == (c != NULL));
+    checkpoint_close(c);
+    return status;
+}
+
+static void test_a_single_file_is_opened(void **state)
+{
+    checkpoint *c = NULL;
+    write_shard(*state, "model.safetensors", 2, (const char *[]){"a", "b"});
+    assert_ok(checkpoint_open(*state, &c));
+    assert_string_equal(checkpoint_directory(c), *state);
+    assert_false(checkpoint_is_sharded(c));
+    assert_int_equal(checkpoint_count(c), 2);
+    assert_int_equal(checkpoint_file_count(c), 1);
+    assert_string_equal(checkpoint_file_name(c, 0), "model.safetensors");
+    assert_ptr_equal(checkpoint_find(c, "b"), checkpoint_at(c, 1));
+    assert_null(checkpoint_find(c, "c"));
+    assert_int_equal(checkpoint_index_of(c, "c"), -1);
+    assert_null(checkpoint_at(c, 2));
+    assert_int_equal(checkpoint_file_of(c, 2), -1);
+    assert_null(checkpoint_file_name(c, 1));
+    checkpoint_close(c);
+}
+
+static void test_shards_are_opened_in_name_order(void **state)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    checkpoint *c = NULL;
+    write_two_shards(*state);
+    assert_ok(checkpoint_open(*state, &c));
+    assert_true(checkpoint_is_sharded(c));
+    assert_int_equal(checkpoint_file_count(c), 2);
+    assert_string_equal(checkpoint_file_name(c, 1), "model-00002-of-00002.safetensors");
+    assert_int_equal(checkpoint_count(c), 3);
+    for (int64_t i = 0; i < 3; i++) {
+        const tensor_view *view = checkpoint_at(c, i);
+        assert_string_equal(view->name, names[i]);
+        assert_int_equal(((const char *)view->data)[3], names[i][0]);
+        assert_ptr_equal(checkpoint_find(c, names[i]), view);
+        assert_int_equal(checkpoint_file_of(c, i), i / 2);
+        checkpoint_release(c, view);
+        assert_int_equal(((const char *)view->data)[3], names[i][0]);
+    }
+    checkpoint_close(c);
+}
+
+static void test_a_single_file_comes_before_an_index(void **state)
+{
+    checkpoint *c = NULL;
+    write_two_shards(*state);
+    write_shard(*state, "model.safetensors", 1, (const char *[]){"z"});
+    assert_ok(checkpoint_open(*state, &c));
+    assert_int_equal(checkpoint_count(c), 1);
+    checkpoint_close(c);
+}
+
+static void test_a_missing_shard_is_named(void **state)
+{
+    char *path = NULL;
+    write_two_shards(*state);
+    assert_ok(path_join(&path, *state, "model-00002-of-00002.safetensors"));
+    assert_int_equal(unlink(path), 0);
+    assert_fails(open_only(*state), GRAIL_ERROR_FORMAT,
+                 "shard 'model-00002-of-00002.safetensors' is missing");
+    memory_free(path);
+}
+
+static void test_a_broken_shard_is_named(void **state)
+{
+    write_two_shards(*state);
+    write_text(*state, "model-00001-of-00002.safetensors", "torn");
+    assert_fails(open_only(*state), GRAIL_ERROR_FORMAT, "model-00001-of-00002.safetensors: has 4");
+}
+
+typedef struct bad_index {
+    const char *index;
+    const char *text;
+} bad_index;
+
+#define FIRST "\"model-00001-of-00002.safetensors\""
+#define SECOND "\"model-00002-of-00002.safetensors\""
+
+static const bad_index bad_indices[] = {
+    {"{}", "\"weight_map\" is missing"},
+    {"[]", "\"weight_map\" is missing"},
+    {"{\"weight_map\":{}}", "\"weight_map\" is missing, empty"},
+    {"{\"weight_map\":{\"a\":7}}", "the file of tensor 'a' is not a string"},
+    {"{\"weight_map\":{\"a\":\"\"}}", "is not a plain file name"},
+    {"{\"weight_map\":{\"a\":\"..\"}}", "is not a plain file name"},
+    {"{\"weight_map\":{\"a\":\"../x.safetensors\"}}", "is not a plain file name"},
+    {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "is not a plain file name"},
+    {"{\"weight_map\":{\"a\":" FIRST ",\"a\":" SECOND "}}", "duplicate"},
+    {"{\"weight_map\":{\"a\":" FIRST ",\"c\":" SECOND "}}", "does not list it"},
+    {"{\"weight_map\":{\"a\":" FIRST ",\"b\":" FIRST ",\"c\":" SECOND ",\"d\":" SECOND "}}",
+     "lists tensor 'd', but 'model-00002-of-00002.safetensors' lacks it"},
+    {"{\"weight_map\":{\"a\":" FIRST ",\"b\":" SECOND ",\"c\":" SECOND "}}",
+     "but 'model-00001-of-00002.safetensors' has it"},
+    {"{", "not valid JSON"},
+};
+
+static void test_an_index_that_does_not_fit_is_refused(void **state)
+{
+    write_two_shards(*state);
+    for (size_t i = 0; i < sizeof bad_indices / sizeof bad_indices[0]; i++) {
+        write_text(*state, CHECKPOINT_INDEX_NAME, bad_indices[i].index);
+        assert_fails(open_only(*state), GRAIL_ERROR_FORMAT, bad_indices[i].text);
+    }
+}
+
+static void test_a_tensor_in_two_shards_is_refused(void **state)
+{
+    write_shard(*state, "one.safetensors", 2, (const char *[]){"a", "b"});
+    write_shard(*state, "two.safetensors", 2, (const char *[]){"b", "c"});
+    write_text(*state, CHECKPOINT_INDEX_NAME,
+               "{\"weight_map\":{\"a\":\"one.safetensors\",\"b\":\"one.safetensors\","
+               "\"c\":\"two.safetensors\"}}");
+    assert_fails(open_only(*state), GRAIL_ERROR_FORMAT,
+                 "tensor 'b' is in both 'one.safetensors' and 'two.safetensors'");
+}
+
+static void test_a_directory_without_weights_says_what_was_looked_for(void **state)
+{
+    assert_fails(open_only(*state), GRAIL_ERROR_IO,
+                 "holds neither model.safetensors nor model.safetensors.index.json");
+    assert_null(strstr(grail_error_message(), "pytorch"));
+    write_text(*state, "pytorch_model-00001-of-00002.bin", "");
+    assert_fails(open_only(*state), GRAIL_ERROR_IO, "cannot be read yet: save a safetensors copy");
+    char missing[] = "/nonexistent/model";
+    assert_fails(open_only(missing), GRAIL_ERROR_IO, "'/nonexistent/model' is not a directory");
+}
+
+static void test_every_failing_allocation_is_reported(void **state)
+{
+    write_two_shards(*state);
+    support_fail_each_allocation(open_only, *state);
+}
+
+/* A dense checkpoint of two shards, and the narrowed shapes for it. */
+typedef struct narrowing {
+    char *directory; /* for the narrowed one */
+    checkpoint *dense;
+    tensor_view shapes[3];
+} narrowing;
+
+static void open_narrowing(const char *directory, narrowing *n)
+{
+    write_two_shards(directory);
+    assert_ok(checkpoint_open(directory, &n->dense));
+    assert_ok(path_join(&n->directory, directory, "narrow"));
+    assert_int_equal(mkdir(n->directory, 0777), 0);
+    for (int64_t i = 0; i < 3; i++) {
+        n->shapes[i] = *checkpoint_at(n->dense, i);
+        n->shapes[i].shape[0] = i + 1;
+    }
+}
+
+static void close_narrowing(narrowing *n)
+{
+    checkpoint_close(n->dense);
+    memory_free(n->directory);
+}
+
+static grail_status write_narrow(void *context)
+{
+    const narrowing *n = context;
+    checkpoint_writer *writer = NULL;
+    grail_status status = checkpoint_writer_open(n->directory, n->dense, n->shapes, true, &writer);
+    if (status == GRAIL_OK) {
+        status = checkpoint_writer_put(writer, "c", "ccc", 3);
+    }
+    checkpoint_writer_close(writer);
+    return status;
+}
+
+static void test_a_checkpoint_like_another_is_written_and_read_back(void **state)
+{
+    narrowing n = {0};
+    checkpoint_writer *writer = NULL;
+    checkpoint *narrow = NULL;
+    open_narrowing(*state, &n);
+    assert_ok(checkpoint_writer_open(n.directory, n.dense, n.shapes, false, &writer));
+    assert_ok(checkpoint_writer_put(writer, "c", "ccc", 3));
+    assert_ok(checkpoint_writer_put(writer, "a", "a", 1));
+    assert_ok(checkpoint_writer_put(writer, "b", "bb", 2));
+    assert_fails(checkpoint_writer_put(writer, "b", "bb", 2), GRAIL_ERROR_ARGUMENT,
+                 "a second time");
+    assert_fails(checkpoint_writer_put(writer, "d", "bb", 2), GRAIL_ERROR_ARGUMENT,
+                 "no tensor 'd'");
+    assert_ok(checkpoint_writer_sync(writer));
+    checkpoint_writer_close(writer);
+    assert_ok(checkpoint_open(n.directory, &narrow));
+    assert_int_equal(checkpoint_count(narrow), 3);
+    for (int64_t i = 0; i < 3; i++) {
+        const tensor_view *view = checkpoint_find(narrow, n.shapes[i].name);
+        assert_int_equal(view->shape[0], i + 1);
+        assert_int_equal(((const char *)view->data)[i], n.shapes[i].name[0]);
+    }
+    checkpoint_close(narrow);
+    close_narrowing(&n);
+}
+
+static void test_the_index_states_the_total_size(void **state)
+{
+    narrowing n = {0};
+    char *path = NULL;
+    json_t *index = NULL;
+    int64_t total = 0;
+    open_narrowing(*state, &n);
+    assert_ok(write_narrow(&n));
+    assert_ok(path_join(&path, n.directory, CHECKPOINT_INDEX_NAME));
+    assert_ok(json_read_file(path, 4096, &index));
+    assert_ok(
+        json_require_integer("index", json_object_get(index, "metadata"), "total_size", &total));
+    assert_int_equal(total, 6);
+    assert_int_equal(json_object_size(json_object_get(index, "weight_map")), 3);
+    json_decref(index);
+    memory_free(path);
+    close_narrowing(&n);
+}
+
+static void test_a_single_file_gets_no_index(void **state)
+{
+    checkpoint *dense = NULL;
+    checkpoint_writer *writer = NULL;
+    char *directory = NULL;
+    char *path = NULL;
+    write_shard(*state, "model.safetensors", 1, (const char *[]){"a"});
+    assert_ok(checkpoint_open(*state, &dense));
+    assert_ok(path_join(&directory, *state, "narrow"));
+    assert_int_equal(mkdir(directory, 0777), 0);
+    assert_ok(checkpoint_writer_open(directory, dense, checkpoint_at(dense, 0), false, &writer));
+    checkpoint_writer_close(writer);
+    assert_ok(path_join(&path, directory, CHECKPOINT_INDEX_NAME));
+    assert_false(file_exists(path));
+    memory_free(path);
+    assert_ok(path_join(&path, directory, CHECKPOINT_SINGLE_NAME));
+    assert_true(file_exists(path));
+    memory_free(path);
+    memory_free(directory);
+    checkpoint_close(dense);
+}
+
+static void test_shapes_under_other_names_are_refused(void **state)
+{
+    narrowing n = {0};
+    open_narrowing(*state, &n);
+    n.shapes[1].name = "other";
+    assert_fails(write_narrow(&n), GRAIL_ERROR_ARGUMENT, "for tensor 'b', not 'other'");
+    assert_int_equal(rmdir(n.directory), 0);
+    close_narrowing(&n);
+}
+
+static void test_existing_output_is_left_alone(void **state)
+{
+    narrowing n = {0};
+    checkpoint_writer *writer = NULL;
+    char *path = NULL;
+    open_narrowing(*state, &n);
+    write_text(n.directory, "model-00002-of-00002.safetensors", "precious");
+    assert_fails(checkpoint_writer_open(n.directory, n.dense, n.shapes, false, &writer),
+                 GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors' already exists");
+    assert_null(writer);
+    assert_ok(path_join(&path, n.directory, "model-00002-of-00002.safetensors"));
+    assert_true(file_exists(path));
+    memory_free(path);
+    assert_ok(path_join(&path, n.directory, "model-00001-of-00002.safetensors"));
+    assert_false(file_exists(path));
+    memory_free(path);
+    close_narrowing(&n);
+}
+
+static void test_a_full_disk_leaves_nothing_reserved(void **state)
+{
+    narrowing n = {0};
+    struct rlimit before;
+    open_narrowing(*state, &n);
+    n.shapes[2].shape[0] = 1 << 20;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    struct rlimit small = before;
+    small.rlim_cur = 1 << 16;
+    void (*previous)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const grail_status status = write_narrow(&n);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, previous);
+    assert_fails(status, GRAIL_ERROR_SPACE, "model-00002-of-00002.safetensors");
+    assert_int_equal(rmdir(n.directory), 0);
+    close_narrowing(&n);
+}
+
+static void test_every_failing_allocation_while_writing_is_reported(void **state)
+{
+    narrowing n = {0};
+    open_narrowing(*state, &n);
+    support_fail_each_allocation(write_narrow, &n);
+    close_narrowing(&n);
+}
+
+#define in_directory(test) cmocka_unit_test_setup_teardown(test, open_directory, remove_directory)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_directory(test_a_single_file_is_opened),
+        in_directory(test_shards_are_opened_in_name_order),
+        in_directory(test_a_single_file_comes_before_an_index),
+        in_directory(test_a_missing_shard_is_named),
+        in_directory(test_a_broken_shard_is_named),
+        in_directory(test_an_index_that_does_not_fit_is_refused),
+        in_directory(test_a_tensor_in_two_shards_is_refused),
+        in_directory(test_a_directory_without_weights_says_what_was_looked_for),
+        in_directory(test_every_failing_allocation_is_reported),
+        in_directory(test_a_checkpoint_like_another_is_written_and_read_back),
+        in_directory(test_the_index_states_the_total_size),
+        in_directory(test_a_single_file_gets_no_index),
+        in_directory(test_shapes_under_other_names_are_refused),
+        in_directory(test_existing_output_is_left_alone),
+        in_directory(test_a_full_disk_leaves_nothing_reserved),
+        in_directory(test_every_failing_allocation_while_writing_is_reported),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}

@@ -1,0 +1,279 @@
+/* Writing safetensors files: layout, identity with what is read back, resuming, full disks. */
+#include "support/support.h"
+
+#include "base/file.h"
+#include "format/safetensors.h"
+#include "json_memory.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+typedef struct place {
+    char *directory;
+    char *path;
+} place;
+
+static int open_place(void **state)
+{
+    place *p = NULL;
+    assert_ok(memory_new(&p, 1, sizeof *p));
+    p->directory = support_temporary_directory();
+    assert_ok(path_join(&p->path, p->directory, "model.safetensors"));
+    *state = p;
+    return 0;
+}
+
+static int close_place(void **state)
+{
+    place *p = *state;
+    support_remove_tree(p->directory);
+    memory_free(p->directory);
+    memory_free(p->path);
+    memory_free(p);
+    return 0;
+}
+
+static tensor_view declare(const char *name, grail_dtype dtype, int rank, int64_t a, int64_t b)
+{
+    return (tensor_view){.name = name, .dtype = dtype, .rank = rank, .shape = {a, b}};
+}
+
+static grail_status open_writer(const place *p, int64_t count, const tensor_view tensors[],
+                                bool resume)
+{
+    safetensors_writer *writer = NULL;
+    const grail_status status = safetensors_writer_open(p->path, count, tensors, resume, &writer);
+    assert_true((status == GRAIL_OK) == (writer != NULL));
+    safetensors_writer_close(writer);
+    return status;
+}
+
+static bool directory_is_empty(const place *p)
+{
+    return rmdir(p->directory) == 0;
+}
+
+static void test_what_is_written_is_read_back(void **state)
+{
+    const place *p = *state;
+    const tensor_view tensors[] = {
+        declare("small", GRAIL_DTYPE_U8, 1, 3, 0),
+        declare("z \"quoted\" \\ \u00e9\n", GRAIL_DTYPE_F32, 2, 2, 3),
+        declare("scalar", GRAIL_DTYPE_I64, 0, 0, 0),
+        declare("empty", GRAIL_DTYPE_BF16, 2, 0, 5),
+        declare("a", GRAIL_DTYPE_F32, 1, 1, 0),
+    };
+    static const char *const order[] = {"scalar", "a", "z \"quoted\" \\ \u00e9\n", "empty",
+                                        "small"};
+    static const unsigned char data[24] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                           13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
+    const size_t sizes[] = {3, 24, 8, 0, 4};
+    safetensors_writer *writer = NULL;
+    assert_ok(safetensors_writer_open(p->path, 5, tensors, false, &writer));
+    for (int i = 4; i >= 0; i--) {
+        assert_ok(safetensors_writer_put(writer, tensors[i].name, data, sizes[i]));
+    }
+    assert_ok(safetensors_writer_sync(writer));
+    safetensors_writer_close(writer);
+
+    safetensors *file = NULL;
+    assert_ok(safetensors_open(p->path, &file));
+    assert_int_equal(safetensors_count(file), 5);
+    for (int64_t i = 0; i < 5; i++) {
+        assert_string_equal(safetensors_at(file, i)->name, order[i]);
+        const tensor_view *found = safetensors_find(file, tensors[i].name);
+        assert_non_null(found);
+        assert_int_equal(found->dtype, tensors[i].dtype);
+        assert_int_equal(found->rank, tensors[i].rank);
+        assert_memory_equal(found->shape, tensors[i].shape, sizeof found->shape);
+        assert_int_equal(found->bytes, sizes[i]);
+        assert_memory_equal(found->data, data, sizes[i]);
+    }
+    safetensors_close(file);
+}
+
+static void test_the_header_is_what_the_reference_writes(void **state)
+{
+    const place *p = *state;
+    static const char expected[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},"
+        "\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
+        "\"h\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[8,10]}}";
+    const tensor_view tensors[] = {
+        declare("h", GRAIL_DTYPE_F16, 1, 1, 0),
+        declare("w", GRAIL_DTYPE_F32, 2, 1, 2),
+    };
+    assert_ok(open_writer(p, 2, tensors, false));
+    buffer bytes = {0};
+    assert_ok(file_read(p->path, 4096, &bytes));
+    assert_int_equal(bytes.bytes[0] % 8, 0);
+    assert_int_equal(bytes.size, 8 + bytes.bytes[0] + 10);
+    assert_memory_equal(bytes.bytes + 8, expected, sizeof expected - 1);
+    for (size_t i = 8 + sizeof expected - 1; i < 8U + bytes.bytes[0]; i++) {
+        assert_int_equal(bytes.bytes[i], ' ');
+    }
+    buffer_fini(&bytes);
+}
+
+static void test_no_tensors_make_a_valid_file(void **state)
+{
+    const place *p = *state;
+    assert_ok(open_writer(p, 0, NULL, false));
+    safetensors *file = NULL;
+    assert_ok(safetensors_open(p->path, &file));
+    assert_int_equal(safetensors_count(file), 0);
+    safetensors_close(file);
+}
+
+static void test_wrong_puts_are_refused(void **state)
+{
+    const place *p = *state;
+    const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0)};
+    safetensors_writer *writer = NULL;
+    assert_ok(safetensors_writer_open(p->path, 1, tensors, false, &writer));
+    assert_fails(safetensors_writer_put(writer, "b", "abcd", 4), GRAIL_ERROR_ARGUMENT,
+                 "not laid out for a tensor 'b'");
+    assert_fails(safetensors_writer_put(writer, "a", "abc", 3), GRAIL_ERROR_SHAPE,
+                 "takes 4 bytes, but 3 are given");
+    assert_ok(safetensors_writer_put(writer, "a", "abcd", 4));
+    assert_fails(safetensors_writer_put(writer, "a", "abcd", 4), GRAIL_ERROR_ARGUMENT,
+                 "a second time");
+    safetensors_writer_close(writer);
+}
+
+static void test_impossible_declarations_leave_no_file(void **state)
+{
+    const place *p = *state;
+    const tensor_view twice[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
+                                 declare("b", GRAIL_DTYPE_U8, 1, 4, 0),
+                                 declare("a", GRAIL_DTYPE_F32, 1, 4, 0)};
+    assert_fails(open_writer(p, 3, twice, false), GRAIL_ERROR_ARGUMENT, "'a' is given twice");
+    const tensor_view reserved = declare("__metadata__", GRAIL_DTYPE_U8, 1, 4, 0);
+    assert_fails(open_writer(p, 1, &reserved, false), GRAIL_ERROR_ARGUMENT, "reserved");
+    const tensor_view latin = declare("\xe9", GRAIL_DTYPE_U8, 1, 4, 0);
+    assert_fails(open_writer(p, 1, &latin, false), GRAIL_ERROR_ARGUMENT, "not UTF-8 at byte 0");
+    const tensor_view negative = declare("n", GRAIL_DTYPE_U8, 1, -4, 0);
+    assert_fails(open_writer(p, 1, &negative, false), GRAIL_ERROR_ARGUMENT, "[-4] elements of U8");
+    const tensor_view odd = declare("o", GRAIL_DTYPE_F4, 1, 3, 0);
+    assert_fails(open_writer(p, 1, &odd, false), GRAIL_ERROR_ARGUMENT, "whole number of bytes");
+    const tensor_view deep = declare("d", GRAIL_DTYPE_U8, 9, 1, 1);
+    assert_fails(open_writer(p, 1, &deep, false), GRAIL_ERROR_ARGUMENT, "rank 9");
+    const int64_t most = (int64_t)1 << 60;
+    const tensor_view huge[] = {
+        declare("w", GRAIL_DTYPE_U8, 1, most, 0), declare("x", GRAIL_DTYPE_U8, 1, most, 0),
+        declare("y", GRAIL_DTYPE_U8, 1, most, 0), declare("z", GRAIL_DTYPE_U8, 1, most, 0)};
+    assert_fails(open_writer(p, 4, huge, false), GRAIL_ERROR_ARGUMENT, "more bytes than a file");
+    assert_fails(open_writer(p, -1, NULL, false), GRAIL_ERROR_ARGUMENT, "-1 tensors");
+    assert_true(directory_is_empty(p));
+}
+
+static void test_an_existing_file_is_left_alone(void **state)
+{
+    const place *p = *state;
+    const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
+    support_write_file(p->directory, "model.safetensors", "precious", 8);
+    assert_fails(open_writer(p, 1, &tensor, false), GRAIL_ERROR_EXISTS, "already exists");
+    assert_fails(open_writer(p, 1, &tensor, true), GRAIL_ERROR_EXISTS, "other tensors");
+    buffer bytes = {0};
+    assert_ok(file_read(p->path, 100, &bytes));
+    assert_string_equal((const char *)bytes.bytes, "precious");
+    buffer_fini(&bytes);
+}
+
+static void test_a_file_with_the_same_header_is_continued(void **state)
+{
+    const place *p = *state;
+    const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
+                                   declare("b", GRAIL_DTYPE_U8, 1, 4, 0)};
+    safetensors_writer *writer = NULL;
+    assert_ok(safetensors_writer_open(p->path, 2, tensors, true, &writer));
+    assert_ok(safetensors_writer_put(writer, "a", "1234", 4));
+    safetensors_writer_close(writer);
+    assert_ok(safetensors_writer_open(p->path, 2, tensors, true, &writer));
+    assert_ok(safetensors_writer_put(writer, "b", "5678", 4));
+    safetensors_writer_close(writer);
+    safetensors *file = NULL;
+    assert_ok(safetensors_open(p->path, &file));
+    assert_memory_equal(safetensors_at(file, 0)->data, "12345678", 8);
+    safetensors_close(file);
+}
+
+static void test_a_file_of_other_shapes_or_size_is_not_continued(void **state)
+{
+    const place *p = *state;
+    const tensor_view four = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
+    const tensor_view square = declare("a", GRAIL_DTYPE_U8, 2, 2, 2);
+    assert_ok(open_writer(p, 1, &four, false));
+    assert_fails(open_writer(p, 1, &square, true), GRAIL_ERROR_EXISTS, "remove it");
+    assert_ok(open_writer(p, 1, &four, true));
+    assert_int_equal(truncate(p->path, 20), 0);
+    assert_fails(open_writer(p, 1, &four, true), GRAIL_ERROR_EXISTS, "remove it");
+}
+
+static void test_a_missing_directory_is_named(void **state)
+{
+    const place *p = *state;
+    assert_int_equal(rmdir(p->directory), 0);
+    assert_fails(open_writer(p, 0, NULL, false), GRAIL_ERROR_IO, p->path);
+}
+
+/* A file-size limit stands for the full disk: both show when the space is reserved. */
+static void test_a_full_disk_shows_at_open_and_leaves_nothing(void **state)
+{
+    const place *p = *state;
+    const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 1 << 20, 0);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    struct rlimit small = before;
+    small.rlim_cur = 1 << 16;
+    void (*previous)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    safetensors_writer *writer = NULL;
+    const grail_status status = safetensors_writer_open(p->path, 1, &tensor, false, &writer);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, previous);
+    assert_null(writer);
+    assert_fails(status, GRAIL_ERROR_SPACE, "cannot reserve space for");
+    assert_true(directory_is_empty(p));
+}
+
+static grail_status write_for_allocation_test(void *context)
+{
+    const place *p = context;
+    const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
+                                   declare("another name", GRAIL_DTYPE_F32, 2, 2, 1)};
+    safetensors_writer *writer = NULL;
+    grail_status status = safetensors_writer_open(p->path, 2, tensors, true, &writer);
+    if (status == GRAIL_OK) {
+        status = safetensors_writer_put(writer, "a", "1234", 4);
+    }
+    safetensors_writer_close(writer);
+    return status;
+}
+
+static void test_every_failing_allocation_is_reported(void **state)
+{
+    support_fail_each_allocation(write_for_allocation_test, *state);
+}
+
+#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_place(test_what_is_written_is_read_back),
+        in_place(test_the_header_is_what_the_reference_writes),
+        in_place(test_no_tensors_make_a_valid_file),
+        in_place(test_wrong_puts_are_refused),
+        in_place(test_impossible_declarations_leave_no_file),
+        in_place(test_an_existing_file_is_left_alone),
+        in_place(test_a_file_with_the_same_header_is_continued),
+        in_place(test_a_file_of_other_shapes_or_size_is_not_continued),
+        in_place(test_a_missing_directory_is_named),
+        in_place(test_a_full_disk_shows_at_open_and_leaves_nothing),
+        in_place(test_every_failing_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
