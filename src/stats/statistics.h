@@ -27,10 +27,10 @@ struct grail_statistics {
     double *target_square;
 };
 
-/** As grail_statistics_accumulate for matrices of a backend's elements. y is NULL without target. */
+/** grail_statistics_accumulate for matrices of a backend's elements; y is NULL without target. */
 grail_status statistics_accumulate(grail_statistics *s, const backend *b, int64_t rows,
-                                   const void *z, int64_t z_stride, const void *y, int64_t y_stride)
-    GRAIL_MUST_CHECK;
+                                   const void *z, int64_t z_stride, const void *y,
+                                   int64_t y_stride) GRAIL_MUST_CHECK;
 
 /** Sets every sum to zero. */
 void statistics_clear(grail_statistics *s);

@@ -1,0 +1,178 @@
+/* Statistics as a safetensors file of F64 tensors: gram [H, H] (its lower triangle holds the sums),
+ * sum [H], count (I64, no dimensions), and with a target cross [O, H], target_sum [O] and
+ * target_square [O]. */
+#include "stats/statistics.h"
+
+#include "base/file.h"
+#include "format/safetensors.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TENSORS = 6, TENSORS_WITHOUT_TARGET = 3 };
+
+typedef struct statistics_layout {
+    int count;
+    tensor_view tensors[TENSORS];
+    const void *data[TENSORS];
+} statistics_layout;
+
+static void layout_add(statistics_layout *layout, const char *name, int rank, int64_t rows,
+                       int64_t columns, const double *data)
+{
+    const size_t elements = (size_t)rows * (size_t)columns;
+    layout->data[layout->count] = data;
+    layout->tensors[layout->count++] = (tensor_view){
+        .name = name,
+        .dtype = GRAIL_DTYPE_F64,
+        .rank = rank,
+        .shape = {rank == 1 ? columns : rows, columns},
+        .bytes = elements * sizeof *data,
+    };
+}
+
+/* The tensors of a file of these statistics, as they are and as they must be. */
+static void layout_of(const grail_statistics *s, statistics_layout *layout)
+{
+    *layout = (statistics_layout){.count = 1};
+    layout->tensors[0] =
+        (tensor_view){.name = "count", .dtype = GRAIL_DTYPE_I64, .bytes = sizeof s->count};
+    layout->data[0] = &s->count;
+    layout_add(layout, "gram", 2, s->width, s->width, s->gram);
+    layout_add(layout, "sum", 1, 1, s->width, s->sum);
+    if (s->outputs > 0) {
+        layout_add(layout, "cross", 2, s->outputs, s->width, s->cross);
+        layout_add(layout, "target_sum", 1, 1, s->outputs, s->target_sum);
+        layout_add(layout, "target_square", 1, 1, s->outputs, s->target_square);
+    }
+}
+
+static grail_status write_layout(const char *path, const statistics_layout *layout)
+{
+    grail_status status = GRAIL_OK;
+    safetensors_writer *writer = NULL;
+    TRY(safetensors_writer_open(path, layout->count, layout->tensors, false, &writer));
+    for (int i = 0; i < layout->count; i++) {
+        const tensor_view *t = &layout->tensors[i];
+        TRY(safetensors_writer_put(writer, t->name, layout->data[i], t->bytes));
+    }
+    TRY(safetensors_writer_sync(writer));
+out:
+    safetensors_writer_close(writer);
+    return status;
+}
+
+grail_status grail_statistics_save(const grail_statistics *s, const char *path)
+{
+    grail_status status = GRAIL_OK;
+    char *temporary = NULL;
+    statistics_layout layout;
+    layout_of(s, &layout);
+    TRY(memory_format(&temporary, "%s.tmp", path));
+    unlink(temporary); /* what a run that was stopped may have left */
+    TRY(write_layout(temporary, &layout));
+    if (rename(temporary, path) != 0) {
+        TRY(error_from_errno("cannot rename to", path));
+    }
+out:
+    if (status != GRAIL_OK && temporary != NULL) {
+        unlink(temporary);
+    }
+    memory_free(temporary);
+    return status;
+}
+
+static grail_status find_tensor(const char *path, const safetensors *file, const char *name,
+                                int rank, const tensor_view **out)
+{
+    const tensor_view *t = safetensors_find(file, name);
+    if (t == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: no tensor '%s': not a file of statistics", path,
+                         name);
+    }
+    if (t->rank != rank) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' has %d dimensions, expected %d", path,
+                         name, t->rank, rank);
+    }
+    *out = t;
+    return GRAIL_OK;
+}
+
+static grail_status check_tensor(const char *path, const tensor_view *found,
+                                 const tensor_view *expected)
+{
+    bool same = found->dtype == expected->dtype;
+    for (int i = 0; i < expected->rank; i++) {
+        same = same && found->shape[i] == expected->shape[i];
+    }
+    if (same) {
+        return GRAIL_OK;
+    }
+    char found_text[64];
+    char expected_text[64];
+    return error_set(
+        GRAIL_ERROR_FORMAT, "%s: tensor '%s' is %s %s, expected %s %s", path, expected->name,
+        grail_dtype_name(found->dtype),
+        shape_text(found->rank, found->shape, found_text, sizeof found_text),
+        grail_dtype_name(expected->dtype),
+        shape_text(expected->rank, expected->shape, expected_text, sizeof expected_text));
+}
+
+/* Copies one tensor's bytes to where `expected` has its own. */
+static grail_status read_tensor(const char *path, const safetensors *file,
+                                const tensor_view *expected, void *out)
+{
+    grail_status status = GRAIL_OK;
+    const tensor_view *t = NULL;
+    TRY(find_tensor(path, file, expected->name, expected->rank, &t));
+    TRY(check_tensor(path, t, expected));
+    memcpy(out, t->data, t->bytes);
+    safetensors_release(file, t);
+out:
+    return status;
+}
+
+static grail_status read_sums(const char *path, const safetensors *file, grail_statistics *s)
+{
+    grail_status status = GRAIL_OK;
+    statistics_layout layout;
+    layout_of(s, &layout);
+    void *const places[TENSORS] = {&s->count, s->gram,       s->sum,
+                                   s->cross,  s->target_sum, s->target_square};
+    for (int i = 0; i < layout.count; i++) {
+        TRY(read_tensor(path, file, &layout.tensors[i], places[i]));
+    }
+    if (s->count < 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor 'count' holds %lld, expected 0 or more", path,
+             (long long)s->count);
+    }
+    status = statistics_check_finite(s);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", path);
+    }
+out:
+    return status;
+}
+
+grail_status grail_statistics_load(const char *path, grail_statistics **out)
+{
+    grail_status status = GRAIL_OK;
+    safetensors *file = NULL;
+    grail_statistics *s = NULL;
+    const tensor_view *gram = NULL;
+    const tensor_view *cross = NULL;
+    TRY(safetensors_open(path, &file));
+    TRY(find_tensor(path, file, "gram", 2, &gram));
+    if (safetensors_count(file) > TENSORS_WITHOUT_TARGET) {
+        TRY(find_tensor(path, file, "cross", 2, &cross));
+    }
+    TRY(grail_statistics_create(gram->shape[1], cross == NULL ? 0 : cross->shape[0], &s));
+    TRY(read_sums(path, file, s));
+    *out = s;
+    s = NULL;
+out:
+    grail_statistics_free(s);
+    safetensors_close(file);
+    return status;
+}

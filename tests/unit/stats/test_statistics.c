@@ -1,0 +1,253 @@
+#include "stats/statistics.h"
+
+#include "support/support.h"
+
+#include <math.h>
+
+enum { ROWS = 50, WIDTH = 7, OUTPUTS = 3, STRIDE = 9 };
+
+static float inputs[ROWS * STRIDE];
+static float targets[ROWS * OUTPUTS];
+
+static int fill(void **state)
+{
+    (void)state;
+    support_fill_normal(inputs, ROWS * STRIDE, 1);
+    support_fill_normal(targets, ROWS * OUTPUTS, 2);
+    return 0;
+}
+
+static grail_statistics *accumulated(int64_t begin, int64_t rows)
+{
+    grail_statistics *s = NULL;
+    assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &s));
+    assert_ok(grail_statistics_accumulate(s, rows, inputs + begin * STRIDE, STRIDE,
+                                          targets + begin * OUTPUTS, OUTPUTS));
+    return s;
+}
+
+static double product(const float *a, int64_t a_stride, const float *b, int64_t b_stride)
+{
+    double sum = 0.0;
+    for (int64_t r = 0; r < ROWS; r++) {
+        sum += (double)a[r * a_stride] * (double)b[r * b_stride];
+    }
+    return sum;
+}
+
+static void sums_equal_their_definitions(void **state)
+{
+    (void)state;
+    const float one = 1.0F;
+    grail_statistics *s = accumulated(0, ROWS);
+    assert_int_equal(grail_statistics_width(s), WIDTH);
+    assert_int_equal(grail_statistics_outputs(s), OUTPUTS);
+    assert_int_equal(grail_statistics_count(s), ROWS);
+    for (int64_t i = 0; i < WIDTH; i++) {
+        for (int64_t j = 0; j < WIDTH; j++) {
+            assert_near(grail_statistics_gram(s, i, j),
+                        product(inputs + i, STRIDE, inputs + j, STRIDE), 1e-4);
+        }
+        for (int64_t o = 0; o < OUTPUTS; o++) {
+            assert_near(s->cross[o * WIDTH + i], product(targets + o, OUTPUTS, inputs + i, STRIDE),
+                        1e-4);
+        }
+        assert_near(grail_statistics_mean(s, i), product(inputs + i, STRIDE, &one, 0) / ROWS, 1e-6);
+    }
+    for (int64_t o = 0; o < OUTPUTS; o++) {
+        assert_near(s->target_sum[o], product(targets + o, OUTPUTS, &one, 0), 1e-4);
+        assert_near(s->target_square[o], product(targets + o, OUTPUTS, targets + o, OUTPUTS), 1e-4);
+    }
+    grail_statistics_free(s);
+}
+
+static void assert_same_sums(const grail_statistics *a, const grail_statistics *b, double tolerance)
+{
+    assert_int_equal(a->count, b->count);
+    for (int64_t i = 0; i < WIDTH; i++) {
+        assert_near(a->sum[i], b->sum[i], tolerance);
+        for (int64_t j = 0; j <= i; j++) {
+            assert_near(a->gram[i * WIDTH + j], b->gram[i * WIDTH + j], tolerance);
+        }
+    }
+    for (int64_t i = 0; i < OUTPUTS * WIDTH; i++) {
+        assert_near(a->cross[i], b->cross[i], tolerance);
+    }
+    for (int64_t o = 0; o < OUTPUTS; o++) {
+        assert_near(a->target_sum[o], b->target_sum[o], tolerance);
+        assert_near(a->target_square[o], b->target_square[o], tolerance);
+    }
+}
+
+static void sums_add_over_any_split_of_the_rows(void **state)
+{
+    (void)state;
+    grail_statistics *whole = accumulated(0, ROWS);
+    for (int64_t split = 0; split <= ROWS; split += 10) {
+        grail_statistics *first = accumulated(0, split);
+        grail_statistics *second = accumulated(split, ROWS - split);
+        assert_ok(grail_statistics_add(first, second));
+        assert_same_sums(first, whole, 1e-4);
+        grail_statistics_free(first);
+        grail_statistics_free(second);
+    }
+    grail_statistics_free(whole);
+}
+
+static void the_cpu_backend_agrees_with_the_reference(void **state)
+{
+    (void)state;
+    double z[ROWS * STRIDE];
+    double y[ROWS * OUTPUTS];
+    backend_ref.from_f32(ROWS * STRIDE, inputs, z);
+    backend_ref.from_f32(ROWS * OUTPUTS, targets, y);
+    grail_statistics *reference = NULL;
+    assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &reference));
+    assert_ok(statistics_accumulate(reference, &backend_ref, ROWS, z, STRIDE, y, OUTPUTS));
+    grail_statistics *cpu = accumulated(0, ROWS);
+    assert_same_sums(cpu, reference, 1e-4);
+    grail_statistics_free(reference);
+    grail_statistics_free(cpu);
+}
+
+static void statistics_of_different_shapes_do_not_add(void **state)
+{
+    (void)state;
+    grail_statistics *a = NULL;
+    grail_statistics *b = NULL;
+    assert_ok(grail_statistics_create(4, 2, &a));
+    assert_ok(grail_statistics_create(4, 0, &b));
+    assert_fails(grail_statistics_add(a, b), GRAIL_ERROR_SHAPE, "4 features and 0 outputs");
+    grail_statistics_free(a);
+    grail_statistics_free(b);
+}
+
+static void a_nan_is_named_and_nothing_is_added(void **state)
+{
+    (void)state;
+    float z[] = {1, 2, 3, 4, NAN, 6};
+    grail_statistics *s = NULL;
+    assert_ok(grail_statistics_create(3, 0, &s));
+    assert_fails(grail_statistics_accumulate(s, 2, z, 3, NULL, 0), GRAIL_ERROR_NUMERIC,
+                 "input is not finite at row 1, feature 1");
+    assert_int_equal(grail_statistics_count(s), 0);
+    assert_true(grail_statistics_gram(s, 0, 0) == 0.0);
+    grail_statistics_free(s);
+}
+
+static void an_infinite_target_is_named(void **state)
+{
+    (void)state;
+    const float z[] = {1, 2};
+    const float y[] = {1, INFINITY};
+    grail_statistics *s = NULL;
+    assert_ok(grail_statistics_create(1, 1, &s));
+    assert_fails(grail_statistics_accumulate(s, 2, z, 1, y, 1), GRAIL_ERROR_NUMERIC,
+                 "target is not finite at row 1, feature 0");
+    assert_true(s->cross[0] == 0.0);
+    grail_statistics_free(s);
+}
+
+static void what_lies_between_rows_is_not_read(void **state)
+{
+    (void)state;
+    const float z[] = {1, NAN, 2, NAN};
+    grail_statistics *s = NULL;
+    assert_ok(grail_statistics_create(1, 0, &s));
+    assert_ok(grail_statistics_accumulate(s, 2, z, 2, NULL, 0));
+    assert_near(grail_statistics_gram(s, 0, 0), 5.0, 0.0);
+    grail_statistics_free(s);
+}
+
+static void a_target_is_required_exactly_when_there_are_outputs(void **state)
+{
+    (void)state;
+    const float z[] = {1, 2};
+    grail_statistics *with = NULL;
+    grail_statistics *without = NULL;
+    assert_ok(grail_statistics_create(2, 1, &with));
+    assert_ok(grail_statistics_create(2, 0, &without));
+    assert_fails(grail_statistics_accumulate(with, 1, z, 2, NULL, 0), GRAIL_ERROR_ARGUMENT,
+                 "without a target");
+    assert_fails(grail_statistics_accumulate(without, 1, z, 2, z, 2), GRAIL_ERROR_ARGUMENT,
+                 "with a target");
+    assert_fails(grail_statistics_accumulate(without, 1, z, 1, NULL, 0), GRAIL_ERROR_ARGUMENT,
+                 "at least 2 apart");
+    grail_statistics_free(with);
+    grail_statistics_free(without);
+}
+
+static void impossible_shapes_are_refused(void **state)
+{
+    (void)state;
+    grail_statistics *s = NULL;
+    assert_fails(grail_statistics_create(0, 0, &s), GRAIL_ERROR_ARGUMENT, "at least 1 feature");
+    assert_fails(grail_statistics_create(1, -1, &s), GRAIL_ERROR_ARGUMENT, "-1");
+    assert_fails(grail_statistics_create(INT64_MAX, 0, &s), GRAIL_ERROR_MEMORY, "too many");
+    assert_null(s);
+}
+
+static void clearing_forgets_every_row(void **state)
+{
+    (void)state;
+    grail_statistics *s = accumulated(0, ROWS);
+    grail_statistics *empty = accumulated(0, 0);
+    statistics_clear(s);
+    assert_same_sums(s, empty, 0.0);
+    assert_true(grail_statistics_mean(s, 0) == 0.0);
+    grail_statistics_free(s);
+    grail_statistics_free(empty);
+}
+
+static void a_non_finite_sum_names_its_feature(void **state)
+{
+    (void)state;
+    grail_statistics *s = accumulated(0, ROWS);
+    assert_ok(statistics_check_finite(s));
+    s->target_square[2] = NAN;
+    assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "target sums of output 2");
+    s->cross[1 * WIDTH + 4] = INFINITY;
+    assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "output 1 and feature 4");
+    s->sum[6] = NAN;
+    assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "sum of feature 6");
+    s->gram[5 * WIDTH + 3] = NAN;
+    assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "feature 5 and feature 3");
+    grail_statistics_free(s);
+}
+
+static grail_status create_and_accumulate(void *context)
+{
+    (void)context;
+    grail_statistics *s = NULL;
+    grail_status status = grail_statistics_create(WIDTH, OUTPUTS, &s);
+    if (status == GRAIL_OK) {
+        status = grail_statistics_accumulate(s, ROWS, inputs, STRIDE, targets, OUTPUTS);
+    }
+    grail_statistics_free(s);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    support_fail_each_allocation(create_and_accumulate, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_equal_their_definitions),
+        cmocka_unit_test(sums_add_over_any_split_of_the_rows),
+        cmocka_unit_test(the_cpu_backend_agrees_with_the_reference),
+        cmocka_unit_test(statistics_of_different_shapes_do_not_add),
+        cmocka_unit_test(a_nan_is_named_and_nothing_is_added),
+        cmocka_unit_test(an_infinite_target_is_named),
+        cmocka_unit_test(what_lies_between_rows_is_not_read),
+        cmocka_unit_test(a_target_is_required_exactly_when_there_are_outputs),
+        cmocka_unit_test(impossible_shapes_are_refused),
+        cmocka_unit_test(clearing_forgets_every_row),
+        cmocka_unit_test(a_non_finite_sum_names_its_feature),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, fill, NULL);
+}

@@ -1,0 +1,219 @@
+#include "stats/statistics.h"
+
+#include "base/file.h"
+#include "format/safetensors.h"
+#include "support/support.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 20, WIDTH = 5, OUTPUTS = 2 };
+
+static grail_statistics *random_statistics(int64_t outputs)
+{
+    float z[ROWS * WIDTH];
+    float y[ROWS * OUTPUTS];
+    support_fill_normal(z, ROWS * WIDTH, 1);
+    support_fill_normal(y, ROWS * OUTPUTS, 2);
+    grail_statistics *s = NULL;
+    assert_ok(grail_statistics_create(WIDTH, outputs, &s));
+    assert_ok(grail_statistics_accumulate(s, ROWS, z, WIDTH, outputs > 0 ? y : NULL, outputs));
+    return s;
+}
+
+static char *path_in(const char *directory, const char *name)
+{
+    char *path = NULL;
+    assert_ok(path_join(&path, directory, name));
+    return path;
+}
+
+static void assert_round_trip(int64_t outputs)
+{
+    char *directory = support_temporary_directory();
+    char *path = path_in(directory, "s.safetensors");
+    grail_statistics *s = random_statistics(outputs);
+    grail_statistics *loaded = NULL;
+    assert_ok(grail_statistics_save(s, path));
+    assert_ok(grail_statistics_load(path, &loaded));
+    assert_int_equal(loaded->width, WIDTH);
+    assert_int_equal(loaded->outputs, outputs);
+    assert_int_equal(loaded->count, ROWS);
+    assert_memory_equal(loaded->gram, s->gram, WIDTH * WIDTH * sizeof(double));
+    assert_memory_equal(loaded->sum, s->sum, WIDTH * sizeof(double));
+    if (outputs > 0) {
+        assert_memory_equal(loaded->cross, s->cross, OUTPUTS * WIDTH * sizeof(double));
+        assert_memory_equal(loaded->target_sum, s->target_sum, OUTPUTS * sizeof(double));
+        assert_memory_equal(loaded->target_square, s->target_square, OUTPUTS * sizeof(double));
+    }
+    grail_statistics_free(s);
+    grail_statistics_free(loaded);
+    support_remove_tree(directory);
+    memory_free(path);
+    memory_free(directory);
+}
+
+static void loading_gives_what_was_saved(void **state)
+{
+    (void)state;
+    assert_round_trip(OUTPUTS);
+}
+
+static void statistics_without_a_target_load_without_one(void **state)
+{
+    (void)state;
+    assert_round_trip(0);
+}
+
+static void saving_replaces_the_file_and_leaves_no_other(void **state)
+{
+    (void)state;
+    char *directory = support_temporary_directory();
+    char *path = path_in(directory, "s.safetensors");
+    char *temporary = path_in(directory, "s.safetensors.tmp");
+    support_write_file(directory, "s.safetensors", "old", 3);
+    support_write_file(directory, "s.safetensors.tmp", "stopped", 7);
+    grail_statistics *s = random_statistics(0);
+    grail_statistics *loaded = NULL;
+    assert_ok(grail_statistics_save(s, path));
+    assert_ok(grail_statistics_load(path, &loaded));
+    assert_false(file_exists(temporary));
+    grail_statistics_free(s);
+    grail_statistics_free(loaded);
+    support_remove_tree(directory);
+    memory_free(path);
+    memory_free(temporary);
+    memory_free(directory);
+}
+
+/* A file of `count` tensors with zeroed data but for `first`. */
+static char *write_tensors(const char *directory, int64_t count, const tensor_view *tensors,
+                           const void *first)
+{
+    char *path = path_in(directory, "bad.safetensors");
+    safetensors_writer *writer = NULL;
+    const double zeros[64] = {0};
+    assert_ok(safetensors_writer_open(path, count, tensors, false, &writer));
+    for (int64_t i = 0; i < count; i++) {
+        assert_ok(safetensors_writer_put(writer, tensors[i].name, i == 0 ? first : zeros,
+                                         tensors[i].bytes));
+    }
+    assert_ok(safetensors_writer_sync(writer));
+    safetensors_writer_close(writer);
+    return path;
+}
+
+static void assert_load_fails(int64_t count, const tensor_view *tensors, const void *first,
+                              grail_status code, const char *text)
+{
+    char *directory = support_temporary_directory();
+    char *path = write_tensors(directory, count, tensors, first);
+    grail_statistics *loaded = NULL;
+    assert_fails(grail_statistics_load(path, &loaded), code, text);
+    assert_non_null(strstr(grail_error_message(), "bad.safetensors"));
+    assert_null(loaded);
+    support_remove_tree(directory);
+    memory_free(path);
+    memory_free(directory);
+}
+
+static const tensor_view gram2 = {
+    .name = "gram", .dtype = GRAIL_DTYPE_F64, .rank = 2, .shape = {2, 2}, .bytes = 32};
+static const tensor_view sum2 = {
+    .name = "sum", .dtype = GRAIL_DTYPE_F64, .rank = 1, .shape = {2}, .bytes = 16};
+static const tensor_view sum3 = {
+    .name = "sum", .dtype = GRAIL_DTYPE_F64, .rank = 1, .shape = {3}, .bytes = 24};
+static const tensor_view count0 = {.name = "count", .dtype = GRAIL_DTYPE_I64, .bytes = 8};
+
+static void a_file_of_other_tensors_is_refused(void **state)
+{
+    (void)state;
+    const double zeros[4] = {0};
+    assert_load_fails(1, &sum2, zeros, GRAIL_ERROR_FORMAT, "no tensor 'gram'");
+}
+
+static void a_missing_tensor_is_named(void **state)
+{
+    (void)state;
+    const double zeros[4] = {0};
+    const tensor_view tensors[] = {gram2, count0};
+    assert_load_fails(2, tensors, zeros, GRAIL_ERROR_FORMAT, "no tensor 'sum'");
+}
+
+static void a_wrong_shape_is_named_with_what_was_expected(void **state)
+{
+    (void)state;
+    const double zeros[4] = {0};
+    const tensor_view tensors[] = {gram2, sum3, count0};
+    assert_load_fails(3, tensors, zeros, GRAIL_ERROR_FORMAT,
+                      "tensor 'sum' is F64 [3], expected F64 [2]");
+}
+
+static void a_negative_count_is_refused(void **state)
+{
+    (void)state;
+    const int64_t negative = -1;
+    const tensor_view tensors[] = {count0, gram2, sum2};
+    assert_load_fails(3, tensors, &negative, GRAIL_ERROR_FORMAT, "'count' holds -1");
+}
+
+static void a_nan_in_a_file_is_named(void **state)
+{
+    (void)state;
+    const double gram[4] = {1.0, 0.0, NAN, 1.0};
+    const tensor_view tensors[] = {gram2, sum2, count0};
+    assert_load_fails(3, tensors, gram, GRAIL_ERROR_NUMERIC, "feature 1 and feature 0");
+}
+
+static void a_missing_file_is_named(void **state)
+{
+    (void)state;
+    grail_statistics *loaded = NULL;
+    assert_fails(grail_statistics_load("/nonexistent/s.safetensors", &loaded), GRAIL_ERROR_IO,
+                 "/nonexistent/s.safetensors");
+    grail_statistics *s = random_statistics(0);
+    assert_fails(grail_statistics_save(s, "/nonexistent/s.safetensors"), GRAIL_ERROR_IO,
+                 "/nonexistent/s.safetensors");
+    grail_statistics_free(s);
+}
+
+static grail_status save_and_load(void *context)
+{
+    grail_statistics *loaded = NULL;
+    const char *path = context;
+    grail_statistics s = {.width = 1, .count = 1, .gram = (double[]){4.0}, .sum = (double[]){2.0}};
+    grail_status status = grail_statistics_save(&s, path);
+    if (status == GRAIL_OK) {
+        status = grail_statistics_load(path, &loaded);
+    }
+    grail_statistics_free(loaded);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    char *directory = support_temporary_directory();
+    char *path = path_in(directory, "s.safetensors");
+    support_fail_each_allocation(save_and_load, path);
+    support_remove_tree(directory);
+    memory_free(path);
+    memory_free(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loading_gives_what_was_saved),
+        cmocka_unit_test(statistics_without_a_target_load_without_one),
+        cmocka_unit_test(saving_replaces_the_file_and_leaves_no_other),
+        cmocka_unit_test(a_file_of_other_tensors_is_refused),
+        cmocka_unit_test(a_missing_tensor_is_named),
+        cmocka_unit_test(a_wrong_shape_is_named_with_what_was_expected),
+        cmocka_unit_test(a_negative_count_is_refused),
+        cmocka_unit_test(a_nan_in_a_file_is_named),
+        cmocka_unit_test(a_missing_file_is_named),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
