@@ -18,9 +18,17 @@ typedef struct corpus {
     char hash[65];  /* SHA-256 of the text or ids as used */
 } corpus;
 
+/* Largest text, after decompression: beyond it the file is refused. */
+#define CORPUS_LARGEST_TEXT ((size_t)4 << 30)
+
 /** Reads a file. `field` names the JSON field ("text" when NULL). Empty or non-UTF-8 text, a line
  * without the field (named by line number), ids below 0: GRAIL_ERROR_FORMAT. */
 grail_status corpus_open(const char *path, const char *field, corpus *out) GRAIL_MUST_CHECK;
+
+/** As corpus_open for bytes in memory; `name` is for messages and its ending tells the kind (.txt,
+ * .jsonl, .npy). */
+grail_status corpus_open_bytes(const char *name, const char *field, const void *bytes, size_t size,
+                               corpus *out) GRAIL_MUST_CHECK;
 void corpus_close(corpus *c); /* works on a zeroed one */
 
 #endif
