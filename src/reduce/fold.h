@@ -2,7 +2,8 @@
  *
  * Points x_i are rows of a feature matrix that is never formed: only its Gram matrix
  * P[n, n] = X X^T is needed, since ||x_i - c_t||^2 = P_ii - 2 S_it / n_t + Q_t / n_t^2 with
- * S_it = sum_{j in t} P_ij and Q_t = sum_{i in t} S_it. Moving a point updates two columns of S.
+ * S_it = sum_{j in t} P_ij and Q_t = sum_{i in t} S_it. Row S_i is summed when point i is visited,
+ * in one pass over row i of P: n^2 additions per sweep however many points move, and no S[n, K].
  * Source: methods.md 6.4 (Hartigan's rule, balanced random start, stop at 2 % changes). */
 #ifndef GRAIL_REDUCE_FOLD_H
 #define GRAIL_REDUCE_FOLD_H
@@ -11,8 +12,8 @@
 #include "reduce/reducer.h"
 
 typedef struct kmeans_options {
-    int restarts;       /* best of this many starts by inertia; 4 */
-    int sweeps;         /* at most; 20 */
+    int restarts;        /* best of this many starts by inertia; 4 */
+    int sweeps;          /* at most; 20 */
     double stop_changes; /* stop when at most this fraction moved; 0.02, and 0 moves always stops */
     uint64_t seed;
     uint64_t stream;
@@ -20,15 +21,19 @@ typedef struct kmeans_options {
 
 /**
  * labels[n] in 0..K-1 with no cluster empty, clusters numbered by their first member.
- * `products` P[n, n] (lower triangle). *inertia = sum_i ||x_i - c_label(i)||^2. When
- * `inertia_trace` is not NULL it receives the inertia after each sweep of the chosen start
- * ([sweeps], rest NaN), for tests. 0 < K <= n.
+ * `products` P[n, n]: the lower triangle is read, the upper one becomes its mirror.
+ * *inertia = sum_i ||x_i - c_label(i)||^2. When `inertia_trace` is not NULL it receives the inertia
+ * after each sweep of the chosen start ([sweeps], rest NaN), for tests. 0 < K <= n.
  */
-grail_status kmeans_hartigan(int64_t units, int64_t clusters, const double *products,
+grail_status kmeans_hartigan(int64_t units, int64_t clusters, double *products,
                              const kmeans_options *options, int64_t *labels, double *inertia,
                              double *inertia_trace) GRAIL_MUST_CHECK;
 
-/** Adds to P[n, n] the inner products of rows: in[n * u, columns], row block j is unit j. */
+/** Renumbers the labels 0..K-1 of n units by the first unit of each; none may be missing. */
+grail_status labels_renumber(int64_t units, int64_t clusters, int64_t *labels) GRAIL_MUST_CHECK;
+
+/** Adds the inner products of rows to the lower triangle of P[n, n]: in[n * u, columns], row block
+ * j is unit j. */
 grail_status fold_add_rows(const backend *b, int64_t units, int64_t features_per_unit,
                            int64_t columns, const float *in, double *products) GRAIL_MUST_CHECK;
 /** Likewise for column blocks: in[rows, n * u]. */

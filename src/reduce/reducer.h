@@ -26,8 +26,8 @@ bool reducer_is_identity(const grail_reducer *r);
 void reducer_kept_features(const grail_reducer *r, int64_t features_per_unit, int64_t *out);
 
 /** Sets the order of the sub-blocks of every unit (copied), order[units * subunits]. */
-grail_status reducer_set_order(grail_reducer *r, int64_t subunits, const int64_t *order)
-    GRAIL_MUST_CHECK;
+grail_status reducer_set_order(grail_reducer *r, int64_t subunits,
+                               const int64_t *order) GRAIL_MUST_CHECK;
 
 /** As grail_reducer_narrow_rows and grail_reducer_merge_columns for an axis with exchangeable
  * sub-blocks when `exchangeable` (the order applies), for a plain one otherwise. */

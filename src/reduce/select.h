@@ -23,10 +23,10 @@ bool selector_needs_statistics(selector_kind kind);
 
 /** What a score may look at. */
 typedef struct selector_input {
-    int64_t units;             /* n */
-    int64_t features_per_unit; /* u */
-    int64_t outputs;           /* O */
-    const float *consumer;     /* W[O, n*u] */
+    int64_t units;               /* n */
+    int64_t features_per_unit;   /* u */
+    int64_t outputs;             /* O */
+    const float *consumer;       /* W[O, n*u] */
     const double *gram_diagonal; /* [n*u], for selectors that need statistics */
     uint64_t seed;
     uint64_t stream; /* tells the sites of one run apart */
@@ -37,8 +37,8 @@ typedef struct selector_input {
  * sum of (1/O) sum_o |W_oj| sqrt(G_jj) (5.4); random: a random permutation (5.1). Folding selectors
  * have no scores. A NaN score is GRAIL_ERROR_NUMERIC naming the unit.
  */
-grail_status selector_scores(selector_kind kind, const selector_input *input, double *scores)
-    GRAIL_MUST_CHECK;
+grail_status selector_scores(selector_kind kind, const selector_input *input,
+                             double *scores) GRAIL_MUST_CHECK;
 
 /**
  * Keeps the K best units, ties to the lower index. With groups > 1 the units are cut into that many

@@ -1,0 +1,315 @@
+#include "reduce/reducer.h"
+
+#include "base/parallel.h"
+
+#include <string.h>
+
+/* Sums are built in f64 over this many elements at a time, on the stack. */
+enum { CHUNK = 1024, ROW_GRAIN = 16 };
+
+/* -0 is the neutral element of addition for every number, -0 included: a sum over one member is
+ * that member, bit for bit. */
+static const double nothing = -0.0;
+
+void grail_reducer_free(grail_reducer *r)
+{
+    if (r != NULL) {
+        memory_free(r->labels);
+        memory_free(r->members);
+        memory_free(r->order);
+        memory_free(r);
+    }
+}
+
+static grail_status reducer_new(int64_t units, int64_t kept, bool folds, grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_reducer *r = NULL;
+    if (kept <= 0 || kept > units) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "reducer: cannot keep %lld of %lld units; keep at least one",
+             (long long)kept, (long long)units);
+    }
+    TRY(memory_new(&r, 1, sizeof *r));
+    *r = (grail_reducer){.units = units, .kept = kept, .folds = folds, .subunits = 1};
+    TRY(memory_new(&r->labels, (size_t)units, sizeof *r->labels));
+    TRY(memory_new(&r->members, (size_t)kept, sizeof *r->members));
+    *out = r;
+    r = NULL;
+out:
+    grail_reducer_free(r);
+    return status;
+}
+
+static grail_status label_selection(grail_reducer *r, const int64_t *kept)
+{
+    for (int64_t j = 0; j < r->units; j++) {
+        r->labels[j] = -1;
+    }
+    int64_t least = 0;
+    for (int64_t k = 0; k < r->kept; k++) {
+        if (kept[k] < least || kept[k] >= r->units) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "reducer: kept unit %lld at position %lld is not in %lld..%lld; "
+                             "indices must ascend",
+                             (long long)kept[k], (long long)k, (long long)least,
+                             (long long)r->units - 1);
+        }
+        r->labels[kept[k]] = k;
+        r->members[k] = 1;
+        least = kept[k] + 1;
+    }
+    return GRAIL_OK;
+}
+
+grail_status grail_reducer_from_selection(int64_t units, int64_t kept_count, const int64_t *kept,
+                                          grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_reducer *r = NULL;
+    TRY(reducer_new(units, kept_count, false, &r));
+    TRY(label_selection(r, kept));
+    *out = r;
+    r = NULL;
+out:
+    grail_reducer_free(r);
+    return status;
+}
+
+static grail_status label_clusters(grail_reducer *r, const int64_t *labels)
+{
+    for (int64_t j = 0; j < r->units; j++) {
+        if (labels[j] < 0 || labels[j] >= r->kept) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "reducer: label %lld of unit %lld is not in 0..%lld",
+                             (long long)labels[j], (long long)j, (long long)r->kept - 1);
+        }
+        r->labels[j] = labels[j];
+        r->members[labels[j]]++;
+    }
+    for (int64_t k = 0; k < r->kept; k++) {
+        if (r->members[k] == 0) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "reducer: cluster %lld has no unit",
+                             (long long)k);
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status grail_reducer_from_labels(int64_t units, int64_t clusters, const int64_t *labels,
+                                       grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_reducer *r = NULL;
+    TRY(reducer_new(units, clusters, true, &r));
+    TRY(label_clusters(r, labels));
+    *out = r;
+    r = NULL;
+out:
+    grail_reducer_free(r);
+    return status;
+}
+
+int64_t grail_reducer_units(const grail_reducer *r)
+{
+    return r->units;
+}
+
+int64_t grail_reducer_kept(const grail_reducer *r)
+{
+    return r->kept;
+}
+
+int grail_reducer_folds(const grail_reducer *r)
+{
+    return r->folds;
+}
+
+int64_t grail_reducer_label(const grail_reducer *r, int64_t unit)
+{
+    return r->labels[unit];
+}
+
+bool reducer_is_identity(const grail_reducer *r)
+{
+    bool identity = r->kept == r->units;
+    for (int64_t j = 0; identity && j < r->units; j++) {
+        identity = r->labels[j] == j;
+    }
+    for (int64_t i = 0; identity && r->order != NULL && i < r->units * r->subunits; i++) {
+        identity = r->order[i] == i % r->subunits;
+    }
+    return identity;
+}
+
+void reducer_kept_features(const grail_reducer *r, int64_t features_per_unit, int64_t *out)
+{
+    int64_t count = 0;
+    for (int64_t j = 0; j < r->units; j++) {
+        for (int64_t i = 0; r->labels[j] >= 0 && i < features_per_unit; i++) {
+            out[count++] = j * features_per_unit + i;
+        }
+    }
+}
+
+/* GRAIL_ERROR_ARGUMENT when one unit's order is no permutation; taken[subunits] is scratch. */
+static grail_status check_order(int64_t unit, int64_t subunits, const int64_t *order, bool *taken)
+{
+    memset(taken, 0, (size_t)subunits * sizeof *taken);
+    for (int64_t s = 0; s < subunits; s++) {
+        if (order[s] < 0 || order[s] >= subunits || taken[order[s]]) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "reducer: the order of unit %lld is not a permutation of %lld blocks",
+                             (long long)unit, (long long)subunits);
+        }
+        taken[order[s]] = true;
+    }
+    return GRAIL_OK;
+}
+
+grail_status reducer_set_order(grail_reducer *r, int64_t subunits, const int64_t *order)
+{
+    grail_status status = GRAIL_OK;
+    bool *taken = NULL;
+    int64_t *copy = NULL;
+    size_t count = 0;
+    if (subunits <= 0 || !size_multiply((size_t)r->units, (size_t)subunits, &count)) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "reducer: units cannot be cut into %lld blocks",
+             (long long)subunits);
+    }
+    TRY(memory_new(&taken, (size_t)subunits, sizeof *taken));
+    for (int64_t j = 0; j < r->units; j++) {
+        TRY(check_order(j, subunits, order + j * subunits, taken));
+    }
+    TRY(memory_new_unset(&copy, count, sizeof *copy));
+    memcpy(copy, order, count * sizeof *copy);
+    memory_free(r->order);
+    r->order = copy;
+    r->subunits = subunits;
+out:
+    memory_free(taken);
+    return status;
+}
+
+/* One axis of n units being narrowed. */
+typedef struct narrowing {
+    const grail_reducer *r;
+    const int64_t *order; /* NULL on a plain axis */
+    int64_t features;     /* u */
+    int64_t columns;      /* of each row; only for narrow_rows */
+    const float *in;
+    float *out;
+} narrowing;
+
+/* Where feature i of unit j comes from. */
+static int64_t source_feature(const narrowing *n, int64_t j, int64_t i)
+{
+    if (n->order == NULL) {
+        return j * n->features + i;
+    }
+    const int64_t size = n->features / n->r->subunits;
+    return j * n->features + n->order[j * n->r->subunits + i / size] * size + i % size;
+}
+
+static void fill(int64_t count, double *sums)
+{
+    for (int64_t c = 0; c < count; c++) {
+        sums[c] = nothing;
+    }
+}
+
+/* out[f, begin .. begin+count-1]: the mean over the members of the cluster. */
+static void narrow_chunk(const narrowing *n, int64_t f, int64_t begin, int64_t count)
+{
+    const grail_reducer *r = n->r;
+    const int64_t cluster = f / n->features;
+    const double members = (double)r->members[cluster];
+    double sums[CHUNK];
+    fill(count, sums);
+    int64_t left = r->members[cluster];
+    for (int64_t j = 0; left > 0; j++) {
+        if (r->labels[j] != cluster) {
+            continue;
+        }
+        left--;
+        const int64_t row = source_feature(n, j, f % n->features);
+        const float *in = n->in + row * n->columns + begin;
+        for (int64_t c = 0; c < count; c++) {
+            sums[c] += (double)in[c];
+        }
+    }
+    float *out = n->out + f * n->columns + begin;
+    for (int64_t c = 0; c < count; c++) {
+        out[c] = (float)(sums[c] / members);
+    }
+}
+
+static void narrow_rows(int64_t first, int64_t last, void *context)
+{
+    const narrowing *n = context;
+    for (int64_t f = first; f < last; f++) {
+        for (int64_t begin = 0; begin < n->columns; begin += CHUNK) {
+            const int64_t left = n->columns - begin;
+            narrow_chunk(n, f, begin, left < CHUNK ? left : CHUNK);
+        }
+    }
+}
+
+/* out[begin .. begin+count-1] of one row: the sum over the members of each cluster. */
+static void merge_chunk(const narrowing *n, const float *in, int64_t begin, int64_t count,
+                        float *out)
+{
+    const int64_t u = n->features;
+    double sums[CHUNK];
+    fill(count, sums);
+    for (int64_t j = 0; j < n->r->units; j++) {
+        const int64_t start = n->r->labels[j] * u; /* negative for a removed unit: no overlap */
+        const int64_t from = start > begin ? start : begin;
+        const int64_t to = start + u < begin + count ? start + u : begin + count;
+        for (int64_t f = from; f < to; f++) {
+            sums[f - begin] += (double)in[source_feature(n, j, f - start)];
+        }
+    }
+    for (int64_t c = 0; c < count; c++) {
+        out[begin + c] = (float)sums[c];
+    }
+}
+
+static void merge_columns(int64_t first, int64_t last, void *context)
+{
+    const narrowing *n = context;
+    const int64_t wide = n->r->units * n->features;
+    const int64_t narrow = n->r->kept * n->features;
+    for (int64_t row = first; row < last; row++) {
+        for (int64_t begin = 0; begin < narrow; begin += CHUNK) {
+            const int64_t left = narrow - begin;
+            merge_chunk(n, n->in + row * wide, begin, left < CHUNK ? left : CHUNK,
+                        n->out + row * narrow);
+        }
+    }
+}
+
+void reducer_narrow_rows(const grail_reducer *r, bool exchangeable, int64_t features_per_unit,
+                         int64_t columns, const float *in, float *out)
+{
+    narrowing n = {r, exchangeable ? r->order : NULL, features_per_unit, columns, in, out};
+    parallel_for(r->kept * features_per_unit, ROW_GRAIN, narrow_rows, &n);
+}
+
+void reducer_merge_columns(const grail_reducer *r, bool exchangeable, int64_t features_per_unit,
+                           int64_t rows, const float *in, float *out)
+{
+    narrowing n = {r, exchangeable ? r->order : NULL, features_per_unit, 0, in, out};
+    parallel_for(rows, ROW_GRAIN, merge_columns, &n);
+}
+
+void grail_reducer_narrow_rows(const grail_reducer *r, int64_t features_per_unit, int64_t columns,
+                               const float *in, float *out)
+{
+    reducer_narrow_rows(r, false, features_per_unit, columns, in, out);
+}
+
+void grail_reducer_merge_columns(const grail_reducer *r, int64_t features_per_unit, int64_t rows,
+                                 const float *in, float *out)
+{
+    reducer_merge_columns(r, false, features_per_unit, rows, in, out);
+}

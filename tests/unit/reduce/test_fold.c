@@ -1,0 +1,339 @@
+#include "reduce/fold.h"
+
+#include "base/parallel.h"
+#include "support/support.h"
+
+#include <math.h>
+#include <string.h>
+
+static const kmeans_options usual = {.restarts = 4, .sweeps = 20, .stop_changes = 0.0, .seed = 42};
+
+/* P = X X^T of points[n, d], lower triangle; the upper one is poisoned. */
+static double *products_of(int64_t n, int64_t d, const float *points)
+{
+    double *products = NULL;
+    assert_ok(memory_new(&products, (size_t)(n * n), sizeof *products));
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            for (int64_t c = 0; c < d; c++) {
+                products[i * n + j] += (double)points[i * d + c] * (double)points[j * d + c];
+            }
+            products[i * n + j] = j > i ? NAN : products[i * n + j];
+        }
+    }
+    return products;
+}
+
+/* sum_i ||x_i - c_label(i)||^2 straight from the points */
+static double inertia_of(int64_t n, int64_t d, int64_t clusters, const float *points,
+                         const int64_t *labels)
+{
+    double inertia = 0.0;
+    for (int64_t t = 0; t < clusters; t++) {
+        for (int64_t c = 0; c < d; c++) {
+            double sum = 0.0;
+            double squares = 0.0;
+            int64_t members = 0;
+            for (int64_t i = 0; i < n; i++) {
+                const double x = labels[i] == t ? (double)points[i * d + c] : 0.0;
+                sum += x;
+                squares += x * x;
+                members += labels[i] == t;
+            }
+            assert_true(members > 0);
+            inertia += squares - sum * sum / (double)members;
+        }
+    }
+    return inertia;
+}
+
+static void the_inertia_is_that_of_the_points_and_no_cluster_is_empty(void **state)
+{
+    (void)state;
+    enum { N = 60, D = 3 };
+    float points[N * D];
+    support_fill_normal(points, N * D, 5);
+    for (int64_t clusters = 1; clusters <= N; clusters += 7) {
+        int64_t labels[N];
+        double inertia = 0.0;
+        double *products = products_of(N, D, points);
+        assert_ok(kmeans_hartigan(N, clusters, products, &usual, labels, &inertia, NULL));
+        assert_near(inertia, inertia_of(N, D, clusters, points, labels), 1e-9);
+        memory_free(products);
+    }
+}
+
+static void the_inertia_never_increases_from_sweep_to_sweep(void **state)
+{
+    (void)state;
+    enum { N = 120, D = 4, SWEEPS = 20 };
+    float points[N * D];
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        support_fill_normal(points, N * D, seed);
+        int64_t labels[N];
+        double inertia = 0.0;
+        double trace[SWEEPS];
+        double *products = products_of(N, D, points);
+        assert_ok(kmeans_hartigan(N, 50, products, &usual, labels, &inertia, trace));
+        double last = trace[0];
+        assert_false(isnan(trace[1]));
+        for (int s = 1; s < SWEEPS && !isnan(trace[s]); s++) {
+            assert_true(trace[s] <= last + 1e-9);
+            last = trace[s];
+        }
+        assert_near(last, inertia, 0.0);
+        memory_free(products);
+    }
+}
+
+/* Small clusters, where the weight n / (n + 1) of Hartigan's rule matters. */
+enum { MOVED = 40, MOVED_CLUSTERS = 18, MOVED_COLUMNS = 2 };
+
+static void assert_no_move_improves(const float *points, int64_t *labels, double inertia)
+{
+    for (int64_t i = 0; i < MOVED; i++) {
+        const int64_t home = labels[i];
+        int64_t members = 0;
+        for (int64_t j = 0; j < MOVED; j++) {
+            members += labels[j] == home;
+        }
+        for (int64_t t = 0; members > 1 && t < MOVED_CLUSTERS; t++) {
+            labels[i] = t;
+            assert_true(inertia_of(MOVED, MOVED_COLUMNS, MOVED_CLUSTERS, points, labels) >=
+                        inertia - 1e-9);
+        }
+        labels[i] = home;
+    }
+}
+
+static void no_single_move_improves_the_result(void **state)
+{
+    (void)state;
+    float points[MOVED * MOVED_COLUMNS];
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        support_fill_normal(points, MOVED * MOVED_COLUMNS, seed);
+        int64_t labels[MOVED];
+        double inertia = 0.0;
+        double *products = products_of(MOVED, MOVED_COLUMNS, points);
+        const kmeans_options patient = {.restarts = 1, .sweeps = 200, .seed = seed};
+        assert_ok(
+            kmeans_hartigan(MOVED, MOVED_CLUSTERS, products, &patient, labels, &inertia, NULL));
+        assert_no_move_improves(points, labels, inertia);
+        memory_free(products);
+    }
+}
+
+static void separate_groups_are_found_and_numbered_by_their_first_member(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    const int64_t group[N] = {2, 0, 1, 1, 2, 0, 0, 2, 1, 2, 0, 1};
+    const int64_t expected[N] = {0, 1, 2, 2, 0, 1, 1, 0, 2, 0, 1, 2};
+    float points[2 * N];
+    support_fill_normal(points, 2 * N, 4);
+    for (int64_t i = 0; i < N; i++) {
+        points[2 * i] += 100.0F * (float)group[i];
+    }
+    int64_t labels[N];
+    double inertia = 0.0;
+    double *products = products_of(N, 2, points);
+    assert_ok(kmeans_hartigan(N, 3, products, &usual, labels, &inertia, NULL));
+    assert_memory_equal(labels, expected, sizeof expected);
+    memory_free(products);
+}
+
+static void duplicated_points_share_a_cluster(void **state)
+{
+    (void)state;
+    enum { N = 16, D = 8 };
+    float points[N * D];
+    support_fill_normal(points, N * D, 6);
+    memcpy(points + N / 2 * D, points, sizeof points / 2);
+    int64_t labels[N];
+    double inertia = 1.0;
+    double *products = products_of(N, D, points);
+    const kmeans_options many = {.restarts = 64, .sweeps = 50, .seed = 3};
+    assert_ok(kmeans_hartigan(N, N / 2, products, &many, labels, &inertia, NULL));
+    assert_near(inertia, 0.0, 1e-9);
+    assert_memory_equal(labels, labels + N / 2, N / 2 * sizeof *labels);
+    memory_free(products);
+}
+
+static void the_answer_repeats_and_does_not_depend_on_the_threads(void **state)
+{
+    (void)state;
+    enum { N = 80, D = 5, CLUSTERS = 30 };
+    float points[N * D];
+    int64_t labels[3][N];
+    double inertia[3];
+    support_fill_normal(points, N * D, 8);
+    const int threads = parallel_threads();
+    for (int run = 0; run < 3; run++) {
+        parallel_set_threads(run + 1);
+        double *products = products_of(N, D, points);
+        assert_ok(kmeans_hartigan(N, CLUSTERS, products, &usual, labels[run], &inertia[run], NULL));
+        memory_free(products);
+    }
+    parallel_set_threads(threads);
+    assert_memory_equal(labels[0], labels[1], sizeof labels[0]);
+    assert_memory_equal(labels[0], labels[2], sizeof labels[0]);
+    assert_true(inertia[0] == inertia[1] && inertia[0] == inertia[2]);
+}
+
+static void more_restarts_never_end_worse(void **state)
+{
+    (void)state;
+    enum { N = 50, D = 3 };
+    float points[N * D];
+    support_fill_normal(points, N * D, 2);
+    double last = INFINITY;
+    for (int restarts = 1; restarts <= 16; restarts *= 2) {
+        int64_t labels[N];
+        double inertia = 0.0;
+        const kmeans_options options = {.restarts = restarts, .sweeps = 20, .seed = 5};
+        double *products = products_of(N, D, points);
+        assert_ok(kmeans_hartigan(N, 8, products, &options, labels, &inertia, NULL));
+        assert_true(inertia <= last);
+        last = inertia;
+        memory_free(products);
+    }
+}
+
+static void as_many_clusters_as_points_is_the_identity(void **state)
+{
+    (void)state;
+    const float points[] = {1, 1, 2};
+    const int64_t expected[] = {0, 1, 2};
+    int64_t labels[3];
+    double inertia = 1.0;
+    double *products = products_of(3, 1, points);
+    assert_ok(kmeans_hartigan(3, 3, products, &usual, labels, &inertia, NULL));
+    assert_memory_equal(labels, expected, sizeof expected);
+    assert_near(inertia, 0.0, 1e-12);
+    memory_free(products);
+}
+
+static void impossible_counts_and_nan_are_refused(void **state)
+{
+    (void)state;
+    double products[] = {1, 0, NAN, 1};
+    int64_t labels[2];
+    double inertia = 0.0;
+    assert_fails(kmeans_hartigan(2, 3, products, &usual, labels, &inertia, NULL),
+                 GRAIL_ERROR_ARGUMENT, "2 units into 3 clusters");
+    assert_fails(kmeans_hartigan(2, 0, products, &usual, labels, &inertia, NULL),
+                 GRAIL_ERROR_ARGUMENT, "into 0 clusters");
+    assert_fails(kmeans_hartigan(2, 1, products, &usual, labels, &inertia, NULL),
+                 GRAIL_ERROR_NUMERIC, "units 1 and 0");
+}
+
+/* Products of units straight from in[rows, columns]: unit j owns a block of rows or of columns. */
+static double unit_product(const float *in, int64_t columns, bool by_rows, int64_t units, int64_t u,
+                           int64_t rows, int64_t i, int64_t j)
+{
+    double sum = 0.0;
+    for (int64_t f = 0; f < u; f++) {
+        for (int64_t c = 0; c < (by_rows ? columns : rows); c++) {
+            const int64_t a = by_rows ? (i * u + f) * columns + c : c * units * u + i * u + f;
+            const int64_t b = by_rows ? (j * u + f) * columns + c : c * units * u + j * u + f;
+            sum += (double)in[a] * (double)in[b];
+        }
+    }
+    return sum;
+}
+
+static void assert_products(const backend *b, bool by_rows, double tolerance)
+{
+    enum { UNITS = 19, U = 3, LENGTH = 70 };
+    float in[UNITS * U * LENGTH];
+    support_fill_normal(in, UNITS * U * LENGTH, 1);
+    double *products = NULL;
+    assert_ok(memory_new(&products, UNITS * UNITS, sizeof *products));
+    products[0] = 1.0; /* sums are added to what is there */
+    if (by_rows) {
+        assert_ok(fold_add_rows(b, UNITS, U, LENGTH, in, products));
+    } else {
+        assert_ok(fold_add_columns(b, UNITS, U, LENGTH, in, products));
+    }
+    products[0] -= 1.0;
+    for (int64_t i = 0; i < UNITS; i++) {
+        for (int64_t j = 0; j <= i; j++) {
+            assert_near(products[i * UNITS + j],
+                        unit_product(in, LENGTH, by_rows, UNITS, U, LENGTH, i, j), tolerance);
+        }
+    }
+    memory_free(products);
+}
+
+static void row_blocks_give_their_inner_products(void **state)
+{
+    (void)state;
+    assert_products(&backend_ref, true, 1e-10);
+    assert_products(&backend_cpu, true, 1e-3);
+}
+
+static void column_blocks_give_their_inner_products(void **state)
+{
+    (void)state;
+    assert_products(&backend_ref, false, 1e-10);
+    assert_products(&backend_cpu, false, 1e-3);
+}
+
+/* Longer than one panel: 2 units of 2^20 components. */
+static void long_units_are_added_panel_by_panel(void **state)
+{
+    (void)state;
+    enum { LENGTH = 1 << 20 };
+    float *in = NULL;
+    double products[4] = {0};
+    assert_ok(memory_new(&in, (size_t)2 * LENGTH, sizeof *in));
+    for (int64_t i = 0; i < LENGTH; i++) {
+        in[i] = 1.0F;
+        in[LENGTH + i] = i % 2 == 0 ? 2.0F : 0.0F;
+    }
+    assert_ok(fold_add_rows(&backend_ref, 2, 1, LENGTH, in, products));
+    assert_near(products[0], LENGTH, 0.0);
+    assert_near(products[2], LENGTH, 0.0);
+    assert_near(products[3], 2.0 * LENGTH, 0.0);
+    memory_free(in);
+}
+
+static grail_status cluster_rows(void *context)
+{
+    (void)context;
+    const float in[] = {1, 2, 3, 5};
+    double products[4 * 4] = {0};
+    int64_t labels[4];
+    double inertia = 0.0;
+    grail_status status = fold_add_rows(&backend_ref, 4, 1, 1, in, products);
+    if (status == GRAIL_OK) {
+        status = kmeans_hartigan(4, 2, products, &usual, labels, &inertia, NULL);
+    }
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    support_fail_each_allocation(cluster_rows, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_inertia_is_that_of_the_points_and_no_cluster_is_empty),
+        cmocka_unit_test(the_inertia_never_increases_from_sweep_to_sweep),
+        cmocka_unit_test(no_single_move_improves_the_result),
+        cmocka_unit_test(separate_groups_are_found_and_numbered_by_their_first_member),
+        cmocka_unit_test(duplicated_points_share_a_cluster),
+        cmocka_unit_test(the_answer_repeats_and_does_not_depend_on_the_threads),
+        cmocka_unit_test(more_restarts_never_end_worse),
+        cmocka_unit_test(as_many_clusters_as_points_is_the_identity),
+        cmocka_unit_test(impossible_counts_and_nan_are_refused),
+        cmocka_unit_test(row_blocks_give_their_inner_products),
+        cmocka_unit_test(column_blocks_give_their_inner_products),
+        cmocka_unit_test(long_units_are_added_panel_by_panel),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
