@@ -1,11 +1,20 @@
 /* The entry point that every fuzz_<name>.c defines and that libFuzzer or replay.c calls. It returns
- * 0 for any bytes, accepted or refused; a broken promise of the library is a call to abort. */
+ * 0 for any bytes, accepted or refused; a broken promise of the library ends the program. */
 #ifndef GRAIL_FUZZ_FUZZ_H
 #define GRAIL_FUZZ_FUZZ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static inline void fuzz_require(bool promise)
+{
+    if (!promise) {
+        abort();
+    }
+}
 
 #endif

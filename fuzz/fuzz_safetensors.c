@@ -1,0 +1,46 @@
+/* Any bytes as a safetensors file. What is accepted must keep the reader's promises: tensors cover
+ * the data in order, each is found by its name, and its bytes can be read and are what its shape
+ * says. */
+#include "fuzz.h"
+
+#include "format/safetensors.h"
+
+static size_t sum_bytes(const tensor_view *view)
+{
+    const unsigned char *bytes = view->data;
+    size_t sum = 0;
+    for (size_t i = 0; i < view->bytes; i++) {
+        sum += bytes[i];
+    }
+    return sum;
+}
+
+static void check_tensor(const safetensors *file, const tensor_view *view)
+{
+    int64_t elements = 0;
+    size_t bytes = 0;
+    fuzz_require(safetensors_find(file, view->name) == view);
+    fuzz_require(view->rank >= 0 && view->rank <= TENSOR_MAX_RANK);
+    fuzz_require(shape_elements(view->rank, view->shape, &elements));
+    fuzz_require(dtype_bytes(view->dtype, elements, &bytes) && bytes == view->bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    safetensors *file = NULL;
+    if (safetensors_open_bytes("input", data, size, &file) != GRAIL_OK) {
+        return 0;
+    }
+    const uint8_t *next = NULL;
+    for (int64_t i = 0; i < safetensors_count(file); i++) {
+        const tensor_view *view = safetensors_at(file, i);
+        check_tensor(file, view);
+        fuzz_require(next == NULL || next == view->data);
+        next = (const uint8_t *)view->data + view->bytes;
+        fuzz_require(sum_bytes(view) <= 255 * view->bytes);
+        safetensors_release(file, view);
+    }
+    fuzz_require(next == NULL || next == data + size);
+    safetensors_close(file);
+    return 0;
+}

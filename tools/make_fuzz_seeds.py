@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Writes the seed inputs of the fuzzers to fuzz/corpus/<fuzzer>/.
+
+Seeds are small files that reach different branches of a parser: accepted ones and, mostly, ones
+that break a single rule. What a fuzzer found is kept beside them under names beginning with
+"found-", which this script leaves alone.
+"""
+
+import json
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
+
+
+def entry(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def safetensors_file(header, data_size=0, length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + bytes(data_size)
+
+
+def safetensors_seeds():
+    u8 = entry("U8", [2], 0, 2)
+    dtypes = {"F64": 8, "I32": 4, "BF16": 2, "F8_E4M3": 1}
+    mixed, at = {"__metadata__": {"format": "pt"}}, 0
+    for name, width in dtypes.items():
+        mixed[f"layer.{name}"] = entry(name, [2, 3], at, at + 6 * width)
+        at += 6 * width
+    yield "empty-header", safetensors_file({})
+    yield "one", safetensors_file({"a": u8}, 2)
+    yield "mixed", safetensors_file(mixed, at)
+    yield "padded", safetensors_file(b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}   ', 2)
+    yield "whitespace", safetensors_file(b"\n\t {}\r\n")
+    yield "scalar", safetensors_file({"a": entry("F32", [], 0, 4)}, 4)
+    yield "zero-size", safetensors_file(
+        {"a": u8, "b": entry("F32", [0, 7], 2, 2), "c": entry("U8", [1], 2, 3)}, 3)
+    yield "f4", safetensors_file({"a": entry("F4", [2, 3], 0, 3)}, 3)
+    yield "extra-field", safetensors_file({"a": dict(u8, extra={"k": 1})}, 2)
+    yield "null-metadata", safetensors_file({"__metadata__": None, "a": u8}, 2)
+    yield "escaped", safetensors_file(b'{"\\u0061\\ud83d\\ude00\\"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', 1)
+    yield "bad-short", b"\x02\0\0\0"
+    yield "bad-length", safetensors_file({}, 0, 1 << 40)
+    yield "bad-length-by-one", safetensors_file({}, 0, 3)
+    yield "bad-no-header", safetensors_file(b"")
+    yield "bad-array", safetensors_file(b"[]")
+    yield "bad-json", safetensors_file(b'{"a":')
+    yield "bad-utf8", safetensors_file(b'{"\xff":1}')
+    yield "bad-surrogate", safetensors_file(b'{"\\ud800":1}')
+    yield "bad-nul", safetensors_file(b"{}\0\0\0\0\0\0")
+    yield "bad-twice", safetensors_file(b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}')
+    yield "bad-deep", safetensors_file(b'{"a":{"b":[[[[1]]]]}}')
+    yield "bad-metadata", safetensors_file({"__metadata__": {"a": 1}})
+    yield "bad-entry", safetensors_file({"a": 7})
+    yield "bad-dtype", safetensors_file({"a": entry("u8", [2], 0, 2)}, 2)
+    yield "bad-shape", safetensors_file({"a": entry("U8", [2.0], 0, 2)}, 2)
+    yield "bad-negative", safetensors_file({"a": entry("U8", [-2], 0, 2)}, 2)
+    yield "bad-overflow", safetensors_file({"a": entry("U8", [2**62, 2**62, 0], 0, 0)})
+    yield "bad-rank", safetensors_file({"a": entry("U8", [1] * 9, 0, 1)}, 1)
+    yield "bad-hole", safetensors_file({"a": entry("U8", [1], 1, 2)}, 2)
+    yield "bad-overlap", safetensors_file({"a": u8, "b": entry("U8", [2], 1, 3)}, 3)
+    yield "bad-trailing", safetensors_file({"a": u8}, 3)
+    yield "bad-missing-data", safetensors_file({"a": u8}, 1)
+    yield "bad-size", safetensors_file({"a": entry("U8", [3], 0, 2)}, 2)
+    yield "bad-backwards", safetensors_file({"a": entry("U8", [2], 2, 0)}, 2)
+
+
+def npy_file(dict_text, data, version=1):
+    length = "<H" if version == 1 else "<I"
+    text = dict_text.encode() + b"\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack(length, len(text)) + text + data
+
+
+def corpus_seeds():
+    def npy(dtype, shape, data, order="False", version=1):
+        text = f"{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': {shape}, }}"
+        return b"\2" + npy_file(text, data, version)
+
+    yield "text", b"\0Once upon a time.\n\nThere was \xc3\xa9 and \xf0\x9f\x98\x80.\n"
+    yield "text-mark", b"\0\xef\xbb\xbftext"
+    yield "text-blank", b"\0 \n\t"
+    yield "text-empty", b"\0"
+    yield "text-bad-overlong", b"\0abcdefghi\xc0\x80"
+    yield "text-bad-cut", b"\0abc\xe2\x82"
+    yield "lines", b'\1{"text":"one"}\n\n{"id":1,"text":"tw\\u00f6"}\r\n{"text":""}'
+    yield "lines-bad-field", b'\1{"txt":"one"}\n'
+    yield "lines-bad-type", b'\1{"text":["one"]}\n'
+    yield "lines-bad-json", b'\1{"text":"one"}\n{"text":'
+    yield "lines-bad-array", b'\1["text"]'
+    yield "ids-i4", npy("<i4", "(3,)", struct.pack("<3i", 1, 2, 3))
+    yield "ids-rows", npy("<u2", "(2, 2)", struct.pack("<4H", 1, 2, 3, 65535))
+    yield "ids-u1", npy("|u1", "(4,)", b"\0\1\2\xff")
+    yield "ids-i8-v2", npy("<i8", "(1,)", struct.pack("<q", 7), version=2)
+    yield "ids-v3", npy("<u4", "(1,)", struct.pack("<I", 7), version=3)
+    yield "ids-bad-version", npy("<i4", "(1,)", bytes(4), version=9)
+    yield "ids-bad-negative", npy("<i2", "(1,)", b"\xff\xff")
+    yield "ids-bad-large", npy("<u8", "(1,)", b"\xff" * 8)
+    yield "ids-bad-order", npy("<i4", "(1, 1)", bytes(4), order="True")
+    yield "ids-bad-float", npy("<f4", "(1,)", bytes(4))
+    yield "ids-bad-big-endian", npy(">i4", "(1,)", bytes(4))
+    yield "ids-bad-rank", npy("<i4", "(1, 1, 1)", bytes(4))
+    yield "ids-bad-scalar", npy("<i4", "()", bytes(4))
+    yield "ids-bad-overflow", npy("<i8", "(9223372036854775807, 2)", bytes(8))
+    yield "ids-bad-short", npy("<i4", "(3,)", bytes(8))
+    yield "ids-bad-none", npy("<i4", "(0,)", b"")
+    yield "ids-bad-dict", b"\2" + npy_file("{'descr': '<i4', 'shape': (1,)}", bytes(4))
+    yield "ids-bad-magic", b"\2\x93NUMPX\1\0\0\0"
+
+
+SEEDS = {"safetensors": safetensors_seeds, "corpus": corpus_seeds}
+
+
+def main():
+    for fuzzer, seeds in SEEDS.items():
+        folder = CORPUS / fuzzer
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in seeds():
+            (folder / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
