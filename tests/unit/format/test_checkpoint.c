@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "format/checkpoint.h"
-#include "json_memory.h"
+#include "support/json_memory.h"
 
 #include <signal.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "format/corpus.h"
 #include "format/utf8.h"
-#include "json_memory.h"
+#include "support/json_memory.h"
 
 #include <string.h>
 #include <zlib.h>

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "format/safetensors.h"
-#include "json_memory.h"
+#include "support/json_memory.h"
 
 #include <stdio.h>
 #include <string.h>

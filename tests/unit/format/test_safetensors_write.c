@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "format/safetensors.h"
-#include "json_memory.h"
+#include "support/json_memory.h"
 
 #include <signal.h>
 #include <string.h>

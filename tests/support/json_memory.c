@@ -1,4 +1,4 @@
-#include "json_memory.h"
+#include "support/json_memory.h"
 
 #include "base/json.h"
 
