@@ -8,14 +8,8 @@
 #ifndef GRAIL_BACKEND_BACKEND_H
 #define GRAIL_BACKEND_BACKEND_H
 
+#include "graph/operator.h"
 #include "tensor/tensor.h"
-
-typedef enum activation_kind {
-    ACTIVATION_SILU,      /* x * sigmoid(x) */
-    ACTIVATION_GELU,      /* x * Phi(x), erf */
-    ACTIVATION_GELU_TANH, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-    ACTIVATION_RELU
-} activation_kind;
 
 /** Causal attention over sequences of equal length laid one after the other. */
 typedef struct attention_shape {

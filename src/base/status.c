@@ -42,8 +42,7 @@ void error_prefix(const char *format, ...)
     const int written = vsnprintf(error_text, sizeof error_text, format, arguments);
     va_end(arguments);
     if (written >= 0 && (size_t)written < sizeof error_text) {
-        const size_t used = (size_t)written;
-        snprintf(error_text + used, sizeof error_text - used, ": %s", previous);
+        error_append(": %s", previous);
     }
 }
 

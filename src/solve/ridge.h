@@ -21,9 +21,9 @@
 
 /** Sums of one regression, in residual form with respect to W0. Owned arrays. */
 typedef struct regression {
-    int64_t width;   /* K features */
-    int64_t outputs; /* O */
-    int64_t count;   /* T */
+    int64_t width;           /* K features */
+    int64_t outputs;         /* O */
+    int64_t count;           /* T */
     double *gram;            /* A[K,K], lower triangle; stride is `width` */
     double *sum;             /* s[K] = Z^T 1 */
     double *cross;           /* E[O,K] */
@@ -39,14 +39,15 @@ int64_t regression_measured_stride(int64_t outputs);
 /**
  * Turns statistics of the full-width input into the regression of a selection; `s` gives its
  * memory up (its arrays are moved or freed, *s is left empty), so that no second Gram is needed.
+ * After GRAIL_ERROR_MEMORY *s is empty too; after other errors it is as it was.
  *   s->outputs == 0: local target Y = Z_full W^T, E = W_R G[R,P].
  *   s->outputs == O: E = C[:,P] - W_P G[P,P].
  * consumer W[O, n*u]; W0 = W[:, P]. *out is filled; regression_fini.
  */
 grail_status regression_from_selection(const backend *b, grail_statistics *s,
                                        const grail_reducer *reducer, int64_t features_per_unit,
-                                       int64_t outputs, const float *consumer, regression *out)
-    GRAIL_MUST_CHECK;
+                                       int64_t outputs, const float *consumer,
+                                       regression *out) GRAIL_MUST_CHECK;
 
 /** From statistics measured on the reduced input itself (folding: Z is what the folded producer
  * emits) with a target: E = C - W0 A. prior W0[O, K]. `s` gives its memory up. */
@@ -68,8 +69,8 @@ typedef enum ridge_fallback {
 typedef struct ridge_options {
     ridge_kind ridge;
     bool bias;
-    double alpha;          /* used when alpha_count == 0 */
-    const double *alphas;  /* candidates for cross-validation on the held-out part */
+    double alpha;         /* used when alpha_count == 0 */
+    const double *alphas; /* candidates for cross-validation on the held-out part */
     int alpha_count;
 } ridge_options;
 

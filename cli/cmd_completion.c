@@ -1,0 +1,118 @@
+/* grail completion: shell completion made from the option tables. */
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const option table[] = {{0}};
+const option *const completion_options = table;
+
+static void print_bash_command(const command *c)
+{
+    printf("    %s)\n        case \"$previous\" in\n", c->name);
+    for (const option *o = command_options(c->name); o->name != NULL; o++) {
+        if (o->choices != NULL) {
+            printf("        --%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n",
+                   o->name, o->choices);
+        } else if (o->kind == OPTION_TEXT) {
+            printf("        --%s) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", o->name);
+        }
+    }
+    printf("        esac\n        options='");
+    for (const option *o = command_options(c->name); o->name != NULL; o++) {
+        printf("--%s ", o->name);
+    }
+    printf("--help'\n        ;;\n");
+}
+
+static void print_bash(void)
+{
+    printf("# bash completion for grail; made by: grail completion bash\n_grail() {\n"
+           "    local word=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\" "
+           "options=''\n"
+           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
+    for (int i = 0; command_at(i) != NULL; i++) {
+        printf("%s%s", i == 0 ? "" : " ", command_at(i)->hidden ? "" : command_at(i)->name);
+    }
+    printf("' -- \"$word\"))\n        return\n    fi\n    case \"${COMP_WORDS[1]}\" in\n");
+    for (int i = 0; command_at(i) != NULL; i++) {
+        if (!command_at(i)->hidden) {
+            print_bash_command(command_at(i));
+        }
+    }
+    printf("    esac\n    case \"$word\" in\n"
+           "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
+           "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\n"
+           "complete -o filenames -F _grail grail\n");
+}
+
+/* Help texts hold no quotes or brackets that zsh would take for its own, but colons. */
+static void print_zsh_text(const char *text)
+{
+    for (; *text != 0; text++) {
+        printf("%s%c", strchr(":[]'\\", *text) == NULL ? "" : "\\", *text);
+    }
+}
+
+static void print_zsh_command(const command *c)
+{
+    printf("    %s)\n        _arguments \\\n", c->name);
+    for (const option *o = command_options(c->name); o->name != NULL; o++) {
+        printf("            \"--%s[", o->name);
+        print_zsh_text(o->help == NULL ? "" : o->help);
+        printf("]");
+        if (o->choices != NULL) {
+            printf(":%s:(%s)", o->argument, o->choices);
+        } else if (o->kind != OPTION_FLAG) {
+            printf(":%s:_files", o->argument);
+        }
+        printf("\" \\\n");
+    }
+    printf("            '--help[help]' '*:file:_files'\n        ;;\n");
+}
+
+static void print_zsh(void)
+{
+    printf("#compdef grail\n# zsh completion for grail; made by: grail completion zsh\n"
+           "if (( CURRENT == 2 )); then\n    local -a commands=(\n");
+    for (int i = 0; command_at(i) != NULL; i++) {
+        if (!command_at(i)->hidden) {
+            printf("        '%s:%s'\n", command_at(i)->name, command_at(i)->summary);
+        }
+    }
+    printf("    )\n    _describe command commands\nelse\n    local chosen=\"${words[2]}\"\n"
+           "    shift words\n    (( CURRENT-- ))\n    case \"$chosen\" in\n");
+    for (int i = 0; command_at(i) != NULL; i++) {
+        if (!command_at(i)->hidden) {
+            print_zsh_command(command_at(i));
+        }
+    }
+    printf("    esac\nfi\n");
+}
+
+static int run(int argc, char **argv)
+{
+    const char *shell = NULL;
+    bool help = false;
+    const int code = options_parse(&command_completion, table, argc, argv, &shell, &help);
+    if (code != EXIT_OK || help) {
+        return code;
+    }
+    if (strcmp(shell, "bash") == 0) {
+        print_bash();
+    } else if (strcmp(shell, "zsh") == 0) {
+        print_zsh();
+    } else {
+        fprintf(stderr, "grail completion: unknown shell '%s'; known are bash and zsh\n", shell);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
+const command command_completion = {
+    .name = "completion",
+    .arguments = "SHELL",
+    .positional_count = 1,
+    .summary = "print completion for bash or zsh",
+    .run = run,
+};

@@ -1,0 +1,329 @@
+/* grail compress: narrow a model and repair it. */
+#include "commands.h"
+#include "print.h"
+#include "sparsity.h"
+
+#include <grail/grail.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static grail_compress_options o;
+static const char *sparsity_text, *sites_text = "ffn,heads", *align_text = "auto";
+static const char *alpha_text, *gqa = "kv-groups", *protocol = "plain";
+static int64_t seed, threads;
+static bool quiet, as_json, resume, window_bos, dry_run;
+
+static const option table[] = {
+    {"output", OPTION_TEXT, &o.output, "DIR", NULL, "where the narrow model goes; must not exist (-o)"},
+    {"calib", OPTION_TEXT, &o.calibration.path, "FILE", NULL,
+     "calibration text: .txt, .jsonl, .jsonl.gz, or token ids .npy"},
+    {"field", OPTION_TEXT, &o.calibration.field, "NAME", NULL, "text field of JSON lines (text)"},
+    {"protocol", OPTION_TEXT, &protocol, "NAME", "plain lines wikitext2 ptb c4",
+     "how text becomes tokens: plain, lines, wikitext2, ptb, c4"},
+    {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with BOS"},
+    {"context", OPTION_INTEGER, &o.calibration.context, "N", NULL,
+     "tokens per calibration window (2048, or the model's maximum)"},
+    {"samples", OPTION_INTEGER, &o.samples, "N", NULL, "windows to use (128, or all there are)"},
+    {"seed", OPTION_INTEGER, &seed, "N", NULL, "seed of sampling and of random choices (0)"},
+    {"selector", OPTION_TEXT, &o.selector, "NAME",
+     "random magnitude-l1 magnitude-l2 wanda fold random-fold",
+     "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold (wanda)"},
+    {"sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
+     "removed fraction of each site: 0.3, or ffn=0.3,heads=0.2, or SITE=0.5,..."},
+    {"sites", OPTION_TEXT, &sites_text, "LIST", "ffn heads ffn,heads",
+     "kinds that --sparsity R cuts (ffn,heads)"},
+    {"align", OPTION_TEXT, &align_text, "N", "auto 1 32 64 128 256",
+     "multiple that ffn widths become; auto: 256 falling to 32; 1: none (auto)"},
+    {"gqa", OPTION_TEXT, &gqa, "MODE", "kv-groups query-per-group",
+     "unit of grouped attention: kv-groups or query-per-group (kv-groups)"},
+    {"plan", OPTION_TEXT, &o.plan, "FILE", NULL, "plan.json instead of selector and sparsity"},
+    {"compensate", OPTION_TEXT, &o.compensate, "NAME", "none grail full",
+     "repair: none, grail (the paper), full (full)"},
+    {"target", OPTION_TEXT, &o.target, "NAME", "local dense",
+     "what the repaired consumer should give: local or dense"},
+    {"bias", OPTION_TEXT, &o.bias, "MODE", "off on auto", "fit a bias: off, on, auto"},
+    {"ridge", OPTION_TEXT, &o.ridge, "NAME", "zero prior", "shrink to zero or to the plain cut"},
+    {"alpha", OPTION_TEXT, &alpha_text, "A", "cv", "relative ridge, or cv for cross-validation"},
+    {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run"},
+    {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL, "print the widths and totals, write nothing"},
+    {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
+     "for kept activations, with suffix K, M or G; less means recomputing (half of what is free)"},
+    {"threads", OPTION_INTEGER, &threads, "N", NULL, "threads (all cores)"},
+    {"backend", OPTION_TEXT, &o.backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
+    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
+    {0},
+};
+const option *const compress_options = table;
+
+static const char *scientific(double value, char *text)
+{
+    if (isnan(value)) {
+        snprintf(text, HUMAN_SIZE, "-");
+    } else {
+        snprintf(text, HUMAN_SIZE, "%.1e", value);
+    }
+    return text;
+}
+
+static void print_site(const grail_site_report *s, int blocks)
+{
+    char lambda[HUMAN_SIZE];
+    fprintf(stderr, "block %d/%d  %-5s %lld -> %lld", s->block + 1, blocks, s->kind,
+            (long long)s->width, (long long)s->narrow);
+    if (!isnan(s->fit_after)) {
+        const bool held = !isnan(s->held_after);
+        fprintf(stderr, "  error %.4f -> %.4f%s  lambda %s (alpha %g)",
+                held ? s->held_before : s->fit_before, held ? s->held_after : s->fit_after,
+                held ? "" : " (fit)", scientific(s->lambda, lambda), s->alpha);
+    }
+    if (strcmp(s->fallback, "none") != 0) {
+        fprintf(stderr, "  [%s]", s->fallback);
+    }
+    fprintf(stderr, "\n");
+}
+
+static int show_progress(void *user, const grail_site_report *site, int block, int blocks,
+                         double seconds_left)
+{
+    char left[HUMAN_SIZE];
+    (void)user;
+    if (quiet) {
+        return 0;
+    }
+    if (site != NULL) {
+        print_site(site, blocks);
+    } else if (block + 1 < blocks) {
+        fprintf(stderr, "block %d/%d  written, about %s left\n", block + 1, blocks,
+                human_seconds(seconds_left, left));
+    }
+    return 0;
+}
+
+/* One line per width that occurs, so that uniform cuts read as one line. */
+static void print_widths(const grail_compression *c)
+{
+    printf("widths:\n");
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        int same = 0;
+        bool first = true;
+        for (int k = 0; k < grail_compression_site_count(c); k++) {
+            const grail_site_report other = grail_compression_site(c, k);
+            if (strcmp(other.kind, s.kind) == 0 && other.units == s.units &&
+                other.kept == s.kept) {
+                first = first && k >= i;
+                same++;
+            }
+        }
+        if (first) {
+            printf("  %-5s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
+                   (long long)s.kept, (long long)s.units, (long long)s.width, (long long)s.narrow,
+                   same, same == 1 ? "site" : "sites");
+        }
+    }
+}
+
+static void print_total(const char *what, double before, double after,
+                        const char *(*human)(double, char *))
+{
+    char a[HUMAN_SIZE];
+    char b[HUMAN_SIZE];
+    printf("  %-18s %10s -> %10s  (%.1f %%)\n", what, human(before, a), human(after, b),
+           before > 0.0 ? 100.0 * after / before : 100.0);
+}
+
+static void print_loaders(const grail_compression *c)
+{
+    const char *loader = NULL;
+    const char *reason = NULL;
+    int loads = 0;
+    printf("who loads this:\n");
+    for (int i = 0; grail_compression_loader(c, i, &loader, &loads, &reason) != 0; i++) {
+        printf("  %-13s %-4s %s\n", loader, loads ? "yes" : "no", reason);
+    }
+}
+
+static void print_summary(const grail_compression *c)
+{
+    const grail_compression_totals t = grail_compression_totals_get(c);
+    print_widths(c);
+    printf("totals:\n");
+    print_total("parameters", (double)t.dense.parameters, (double)t.parameters, human_count);
+    print_total("file size", (double)t.dense.bytes, (double)t.bytes, human_bytes);
+    print_total("MACs per token", (double)t.dense.macs_per_token, (double)t.macs_per_token,
+                human_count);
+    print_total("KV bytes per token", (double)t.dense.kv_bytes_per_token,
+                (double)t.kv_bytes_per_token, human_bytes);
+    print_loaders(c);
+    if (t.samples > 0) {
+        printf("calibration: %lld windows of %lld tokens\n", (long long)t.samples,
+               (long long)t.context);
+    }
+    if (!dry_run) {
+        printf("written: %s\n", o.output);
+    }
+}
+
+static json_t *site_json(const grail_site_report *s)
+{
+    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s}", "site", s->name, "kind",
+                     s->kind, "units", (json_int_t)s->units, "kept", (json_int_t)s->kept,
+                     "lambda", json_number_or_null(s->lambda), "fit_error_before",
+                     json_number_or_null(s->fit_before), "fit_error_after",
+                     json_number_or_null(s->fit_after), "held_error_before",
+                     json_number_or_null(s->held_before), "held_error_after",
+                     json_number_or_null(s->held_after), "fallback", s->fallback);
+}
+
+static int print_json_summary(const grail_compression *c)
+{
+    const grail_compression_totals t = grail_compression_totals_get(c);
+    json_t *sites = json_array();
+    json_t *loaders = json_array();
+    const char *loader = NULL;
+    const char *reason = NULL;
+    int loads = 0;
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        json_array_append_new(sites, site_json(&s));
+    }
+    for (int i = 0; grail_compression_loader(c, i, &loader, &loads, &reason) != 0; i++) {
+        json_array_append_new(loaders, json_pack("{s:s, s:b, s:s}", "loader", loader, "loads",
+                                                 loads, "reason", reason));
+    }
+    return print_json(json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "output", o.output,
+        "dense_parameters", (json_int_t)t.dense.parameters, "parameters", (json_int_t)t.parameters,
+        "dense_bytes", (json_int_t)t.dense.bytes, "bytes", (json_int_t)t.bytes,
+        "dense_macs_per_token", (json_int_t)t.dense.macs_per_token, "macs_per_token",
+        (json_int_t)t.macs_per_token, "dense_kv_bytes_per_token",
+        (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
+        (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
+        (json_int_t)t.context, "loaders", loaders, "sites", sites));
+}
+
+static int usage(const char *what, const char *value)
+{
+    fprintf(stderr, "grail compress: %s '%s'; see grail compress --help\n", what, value);
+    return EXIT_USAGE;
+}
+
+static int read_align(void)
+{
+    char *end = NULL;
+    if (strcmp(align_text, "auto") == 0) {
+        o.align = 0;
+        return EXIT_OK;
+    }
+    o.align = strtoll(align_text, &end, 10);
+    return end != align_text && *end == 0 && o.align >= 1 ? EXIT_OK
+                                                          : usage("not an alignment:", align_text);
+}
+
+static int read_alpha(void)
+{
+    char *end = NULL;
+    if (alpha_text == NULL) {
+        return EXIT_OK;
+    }
+    if (strcmp(alpha_text, "cv") == 0) {
+        o.alpha = (double)INFINITY;
+        return EXIT_OK;
+    }
+    o.alpha = strtod(alpha_text, &end);
+    return end != alpha_text && *end == 0 && o.alpha >= 0.0 ? EXIT_OK
+                                                            : usage("not an alpha:", alpha_text);
+}
+
+static int read_gqa(void)
+{
+    if (strcmp(gqa, "query-per-group") == 0) {
+        o.gqa = GRAIL_GQA_QUERY_PER_GROUP;
+    } else if (strcmp(gqa, "kv-groups") != 0) {
+        return usage("unknown gqa mode", gqa);
+    }
+    return EXIT_OK;
+}
+
+static int read_choices(sparsity_list *list)
+{
+    int code = read_align();
+    code = code == EXIT_OK ? read_alpha() : code;
+    code = code == EXIT_OK ? read_gqa() : code;
+    if (code == EXIT_OK && (sparsity_text == NULL) == (o.plan == NULL)) {
+        fprintf(stderr, "grail compress: give either --sparsity or --plan\n");
+        return EXIT_USAGE;
+    }
+    if (code == EXIT_OK && o.output == NULL) {
+        fprintf(stderr, "grail compress: give the output directory with -o DIR\n");
+        return EXIT_USAGE;
+    }
+    if (code == EXIT_OK && sparsity_text != NULL) {
+        code = sparsity_parse(sparsity_text, sites_text, &o, list);
+    }
+    return code;
+}
+
+static int compress(void)
+{
+    int code = EXIT_OK;
+    grail_compression *c = NULL;
+    grail_status status = grail_compression_open(&o, &c);
+    if (status == GRAIL_OK && !dry_run) {
+        status = grail_compression_run(c);
+    }
+    if (status == GRAIL_OK && !dry_run) {
+        status = grail_compression_finish(c);
+    }
+    if (status != GRAIL_OK) {
+        code = print_failure(status);
+    } else if (as_json) {
+        code = print_json_summary(c);
+    } else {
+        print_summary(c);
+    }
+    grail_compression_close(c);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    bool help = false;
+    sparsity_list list = {0};
+    grail_compress_options_init(&o);
+    int code = options_parse(&command_compress, table, argc, argv, &o.model, &help);
+    if (code != EXIT_OK || help) {
+        return code;
+    }
+    code = read_choices(&list);
+    if (code == EXIT_OK) {
+        o.calibration.protocol = protocol;
+        o.calibration.window_bos = window_bos ? 1 : 0;
+        o.seed = (uint64_t)seed;
+        o.resume = resume ? 1 : 0;
+        o.dry_run = dry_run ? 1 : 0;
+        o.observer = show_progress;
+        if (threads > 0) {
+            grail_set_threads((int)threads);
+        }
+        code = compress();
+    }
+    sparsity_list_free(&list);
+    return code;
+}
+
+const command command_compress = {
+    .name = "compress",
+    .arguments = "MODEL",
+    .positional_count = 1,
+    .summary = "narrow a model and repair it in closed form",
+    .details = "Reads a Hugging Face model directory, removes or folds FFN neurons and attention "
+               "heads block\nby block, repairs each cut by one ridge regression on the calibration "
+               "text, and writes a\nsmaller Hugging Face directory with plan.json and report.json "
+               "beside the weights.",
+    .run = run,
+};

@@ -1,0 +1,118 @@
+/* grail inspect: the sites of a model, and what it costs. */
+#include "commands.h"
+#include "print.h"
+
+#include <grail/grail.h>
+
+#include <string.h>
+
+static bool as_json;
+static const char *gqa = "kv-groups";
+
+static const option table[] = {
+    {"gqa", OPTION_TEXT, &gqa, "MODE", "kv-groups query-per-group",
+     "unit of grouped attention: kv-groups or query-per-group"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},
+    {0},
+};
+const option *const inspect_options = table;
+
+static void print_table(const grail_model_facts *f, const grail_site_list *sites)
+{
+    char a[HUMAN_SIZE];
+    char b[HUMAN_SIZE];
+    char c[HUMAN_SIZE];
+    printf("%s: %s, %s, %lld blocks, %s parameters (%s)\n", f->directory, f->architecture, f->dtype,
+           (long long)f->blocks, human_count((double)f->parameters, a),
+           human_bytes((double)f->bytes, b));
+    printf("per token: %s multiply-accumulates in linear layers, %s of KV cache\n\n",
+           human_count((double)f->macs_per_token, a),
+           human_bytes((double)f->kv_bytes_per_token, c));
+    printf("%5s  %-5s  %-44s %7s %9s %7s %12s\n", "block", "kind", "site", "units", "features",
+           "width", "parameters");
+    for (int i = 0; i < grail_site_list_count(sites); i++) {
+        const grail_site_facts s = grail_site_list_at(sites, i);
+        printf("%5d  %-5s  %-44s %7lld %9lld %7lld %12s\n", s.block, s.kind, s.name,
+               (long long)s.units, (long long)s.features_per_unit, (long long)s.width,
+               human_count((double)(s.units * s.parameters_per_unit), a));
+    }
+}
+
+static json_t *site_json(const grail_site_facts *s)
+{
+    return json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "site", s->name, "kind",
+                     s->kind, "block", s->block, "units", (json_int_t)s->units,
+                     "features_per_unit", (json_int_t)s->features_per_unit, "width",
+                     (json_int_t)s->width, "groups", (json_int_t)s->groups, "outputs",
+                     (json_int_t)s->outputs, "parameters_per_unit",
+                     (json_int_t)s->parameters_per_unit);
+}
+
+static int print_as_json(const grail_model_facts *f, const grail_site_list *sites)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < grail_site_list_count(sites); i++) {
+        const grail_site_facts s = grail_site_list_at(sites, i);
+        json_array_append_new(list, site_json(&s));
+    }
+    return print_json(json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "model", f->directory,
+        "architecture", f->architecture, "dtype", f->dtype, "blocks", (json_int_t)f->blocks,
+        "vocabulary", (json_int_t)f->vocabulary, "context", (json_int_t)f->context, "parameters",
+        (json_int_t)f->parameters, "bytes", (json_int_t)f->bytes, "macs_per_token",
+        (json_int_t)f->macs_per_token, "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token,
+        "sites", list));
+}
+
+static int inspect(const char *directory, grail_gqa_mode mode)
+{
+    int code = EXIT_OK;
+    grail_model *model = NULL;
+    grail_site_list *sites = NULL;
+    grail_model_facts facts = {0};
+    grail_status status = grail_model_open(directory, &model);
+    if (status == GRAIL_OK) {
+        status = grail_model_describe(model, &facts);
+    }
+    if (status == GRAIL_OK) {
+        status = grail_model_sites(model, mode, &sites);
+    }
+    if (status != GRAIL_OK) {
+        code = print_failure(status);
+    } else if (as_json) {
+        code = print_as_json(&facts, sites);
+    } else {
+        print_table(&facts, sites);
+    }
+    grail_site_list_free(sites);
+    grail_model_close(model);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *directory = NULL;
+    bool help = false;
+    const int code = options_parse(&command_inspect, table, argc, argv, &directory, &help);
+    if (code != EXIT_OK || help) {
+        return code;
+    }
+    grail_gqa_mode mode = GRAIL_GQA_KV_GROUPS;
+    if (strcmp(gqa, "query-per-group") == 0) {
+        mode = GRAIL_GQA_QUERY_PER_GROUP;
+    } else if (strcmp(gqa, "kv-groups") != 0) {
+        fprintf(stderr, "grail inspect: unknown gqa mode '%s'; known are kv-groups and "
+                        "query-per-group\n",
+                gqa);
+        return EXIT_USAGE;
+    }
+    return inspect(directory, mode);
+}
+
+const command command_inspect = {
+    .name = "inspect",
+    .arguments = "MODEL",
+    .positional_count = 1,
+    .summary = "list a model's sites, parameters, operations and cache per token",
+    .run = run,
+};

@@ -1,0 +1,72 @@
+/* grail: the command line over <grail/grail.h>. */
+#include "commands.h"
+
+#include <grail/grail.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const command *command;
+    const option *const *options;
+} commands[] = {
+    {&command_inspect, &inspect_options},   {&command_compress, &compress_options},
+    {&command_eval, &eval_options},         {&command_verify, &verify_options},
+    {&command_doctor, &doctor_options},     {&command_logits, &logits_options},
+    {&command_completion, &completion_options},
+};
+
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+const command *command_at(int i)
+{
+    return i >= 0 && i < COMMAND_COUNT ? commands[i].command : NULL;
+}
+
+const option *command_options(const char *name)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].command->name, name) == 0) {
+            return *commands[i].options;
+        }
+    }
+    return NULL;
+}
+
+static void print_usage(FILE *file)
+{
+    fprintf(file, "grail %s - narrow trained networks and repair them in closed form\n\n"
+                  "usage: grail COMMAND ...\n\n",
+            grail_version());
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (!commands[i].command->hidden) {
+            fprintf(file, "  %-12s%s\n", commands[i].command->name, commands[i].command->summary);
+        }
+    }
+    fprintf(file, "\ngrail COMMAND --help tells more. Exit codes: 0 done, 1 failed, 2 wrong usage, "
+                  "3 numerical\nfailure or a check that did not hold.\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        print_usage(stdout);
+        return EXIT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("grail %s\n", grail_version());
+        return EXIT_OK;
+    }
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].command->name, argv[1]) == 0) {
+            return commands[i].command->run(argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "grail: unknown command '%s'; see grail --help\n", argv[1]);
+    return EXIT_USAGE;
+}

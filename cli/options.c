@@ -1,0 +1,151 @@
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HELP_COLUMN = 26 };
+
+static void print_help(const command *c, const option *options)
+{
+    printf("usage: grail %s%s%s [options]\n\n%s\n", c->name, c->arguments[0] == 0 ? "" : " ",
+           c->arguments, c->summary);
+    if (c->details != NULL) {
+        printf("\n%s\n", c->details);
+    }
+    printf("\noptions:\n");
+    for (const option *o = options; o->name != NULL; o++) {
+        if (o->help == NULL) {
+            continue;
+        }
+        char left[80];
+        snprintf(left, sizeof left, "  --%s%s%s", o->name, o->argument == NULL ? "" : " ",
+                 o->argument == NULL ? "" : o->argument);
+        if (strlen(left) >= HELP_COLUMN) {
+            printf("%s\n%*s%s\n", left, HELP_COLUMN, "", o->help);
+        } else {
+            printf("%-*s%s\n", HELP_COLUMN, left, o->help);
+        }
+    }
+    printf("%-*s%s\n", HELP_COLUMN, "  --help", "this text");
+}
+
+static bool parse_real(const char *text, double *out)
+{
+    char *end = NULL;
+    *out = strtod(text, &end);
+    return end != text && *end == 0 && *out == *out;
+}
+
+static bool parse_integer(const char *text, bool suffix, int64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    int shift = 0;
+    if (suffix && end != text && *end != 0 && end[1] == 0) {
+        shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : -1;
+        end += shift > 0 ? 1 : 0;
+    }
+    if (end == text || *end != 0 || errno != 0 || value < 0 || shift < 0 ||
+        value > (INT64_MAX >> shift)) {
+        return false;
+    }
+    *out = (int64_t)value << shift;
+    return true;
+}
+
+static bool set_option(const option *o, const char *text)
+{
+    switch (o->kind) {
+    case OPTION_FLAG:
+        *(bool *)o->target = true;
+        return true;
+    case OPTION_TEXT:
+        *(const char **)o->target = text;
+        return true;
+    case OPTION_INTEGER:
+        return parse_integer(text, false, o->target);
+    case OPTION_SIZE:
+        return parse_integer(text, true, o->target);
+    case OPTION_REAL:
+        return parse_real(text, o->target);
+    }
+    return false;
+}
+
+static const option *find_option(const option *options, const char *name, size_t length)
+{
+    for (const option *o = options; o->name != NULL; o++) {
+        if (strlen(o->name) == length && strncmp(o->name, name, length) == 0) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+static int usage_error(const command *c, const char *what, const char *subject)
+{
+    fprintf(stderr, "grail %s: %s '%s'; see grail %s --help\n", c->name, what, subject, c->name);
+    return EXIT_USAGE;
+}
+
+/* "--name value" or "--name=value"; *index moves past a separate value. */
+static int parse_one(const command *c, const option *options, int argc, char **argv, int *index)
+{
+    const char *name = argv[*index] + 2;
+    const char *equals = strchr(name, '=');
+    const size_t length = equals == NULL ? strlen(name) : (size_t)(equals - name);
+    const option *o = find_option(options, name, length);
+    if (o == NULL) {
+        return usage_error(c, "unknown option", argv[*index]);
+    }
+    const char *value = equals == NULL ? NULL : equals + 1;
+    if (o->kind == OPTION_FLAG && value != NULL) {
+        return usage_error(c, "no value is taken by", argv[*index]);
+    }
+    if (o->kind != OPTION_FLAG && value == NULL) {
+        if (*index + 1 >= argc) {
+            return usage_error(c, "a value is missing after", argv[*index]);
+        }
+        value = argv[++*index];
+    }
+    return set_option(o, value) ? EXIT_OK : usage_error(c, "not a valid value:", value);
+}
+
+int options_parse(const command *c, const option *options, int argc, char **argv,
+                  const char **positional, bool *help)
+{
+    int found = 0;
+    *help = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            *help = true;
+            print_help(c, options);
+            return EXIT_OK;
+        }
+        if (strcmp(argv[i], "-o") == 0) {
+            static char output[] = "--output";
+            argv[i] = output;
+        }
+        if (strncmp(argv[i], "--", 2) == 0) {
+            const int code = parse_one(c, options, argc, argv, &i);
+            if (code != EXIT_OK) {
+                return code;
+            }
+        } else if (argv[i][0] == '-' && argv[i][1] != 0) {
+            return usage_error(c, "unknown option", argv[i]);
+        } else if (found == c->positional_count) {
+            return usage_error(c, "one argument too many:", argv[i]);
+        } else {
+            positional[found++] = argv[i];
+        }
+    }
+    if (found < c->positional_count) {
+        fprintf(stderr, "grail %s: expected %s; see grail %s --help\n", c->name, c->arguments,
+                c->name);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}

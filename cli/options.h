@@ -1,0 +1,49 @@
+/* Command-line options: one table per command drives parsing, --help and completion. */
+#ifndef GRAIL_CLI_OPTIONS_H
+#define GRAIL_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum option_kind {
+    OPTION_FLAG,    /* bool */
+    OPTION_TEXT,    /* const char * */
+    OPTION_INTEGER, /* int64_t, not negative */
+    OPTION_SIZE,    /* int64_t bytes; suffixes K, M, G */
+    OPTION_REAL     /* double */
+} option_kind;
+
+typedef struct option {
+    const char *name; /* without dashes */
+    option_kind kind;
+    void *target;
+    const char *argument; /* shown in help, such as "FILE"; NULL for flags */
+    const char *choices;  /* space-separated words for completion, or NULL */
+    const char *help;     /* NULL: not shown */
+} option;
+
+typedef struct command {
+    const char *name;
+    const char *arguments; /* positional ones, such as "MODEL" */
+    int positional_count;
+    const char *summary; /* one line */
+    const char *details; /* paragraph for --help, may be NULL */
+    int (*run)(int argc, char **argv);
+    bool hidden;
+} command;
+
+/** Exit codes. */
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
+
+/**
+ * Parses argv[1..] of a command. positional[] gets the arguments that are no options. Returns
+ * EXIT_OK, or EXIT_USAGE with a message on stderr; *help is set when --help was given (and printed).
+ */
+int options_parse(const command *c, const option *options, int argc, char **argv,
+                  const char **positional, bool *help);
+
+/** All commands, and their option tables for completion. */
+const command *command_at(int i);
+const option *command_options(const char *name);
+
+#endif

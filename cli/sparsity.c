@@ -1,0 +1,100 @@
+#include "sparsity.h"
+
+#include "options.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sparsity_list_free(sparsity_list *list)
+{
+    free(list->text);
+    free(list->sites);
+    *list = (sparsity_list){0};
+}
+
+static bool parse_fraction(const char *text, double *out)
+{
+    char *end = NULL;
+    *out = strtod(text, &end);
+    return end != text && *end == 0 && *out == *out;
+}
+
+static int bad_value(const char *text)
+{
+    fprintf(stderr,
+            "grail compress: '%s' is not a sparsity; give 0.3, or ffn=0.3,heads=0.2, or "
+            "SITE=0.5\n",
+            text);
+    return EXIT_USAGE;
+}
+
+static int set_kinds(const char *kinds, double fraction, grail_compress_options *options)
+{
+    char copy[64];
+    snprintf(copy, sizeof copy, "%s", kinds);
+    for (char *kind = strtok(copy, ","); kind != NULL; kind = strtok(NULL, ",")) {
+        if (strcmp(kind, "ffn") == 0) {
+            options->sparsity_ffn = fraction;
+        } else if (strcmp(kind, "heads") == 0) {
+            options->sparsity_heads = fraction;
+        } else {
+            fprintf(stderr, "grail compress: unknown kind of site '%s'; known are ffn and heads\n",
+                    kind);
+            return EXIT_USAGE;
+        }
+    }
+    return EXIT_OK;
+}
+
+static int set_pair(char *pair, grail_compress_options *options, sparsity_list *list)
+{
+    double fraction = 0.0;
+    char *equals = strchr(pair, '=');
+    if (equals == NULL || !parse_fraction(equals + 1, &fraction)) {
+        return bad_value(pair);
+    }
+    *equals = 0;
+    if (strcmp(pair, "ffn") == 0) {
+        options->sparsity_ffn = fraction;
+    } else if (strcmp(pair, "heads") == 0) {
+        options->sparsity_heads = fraction;
+    } else {
+        list->sites[list->count++] = (grail_site_sparsity){.site = pair, .sparsity = fraction};
+    }
+    return EXIT_OK;
+}
+
+static size_t count_pairs(const char *text)
+{
+    size_t pairs = 1;
+    for (const char *c = text; *c != 0; c++) {
+        pairs += *c == ',' ? 1 : 0;
+    }
+    return pairs;
+}
+
+int sparsity_parse(const char *text, const char *kinds, grail_compress_options *options,
+                   sparsity_list *list)
+{
+    double fraction = 0.0;
+    if (parse_fraction(text, &fraction)) {
+        return set_kinds(kinds, fraction, options);
+    }
+    list->text = strdup(text);
+    list->sites = calloc(count_pairs(text), sizeof list->sites[0]);
+    if (list->text == NULL || list->sites == NULL) {
+        fprintf(stderr, "grail compress: out of memory\n");
+        return EXIT_FAILED;
+    }
+    int code = EXIT_OK;
+    char *rest = NULL;
+    char *pair = strtok_r(list->text, ",", &rest);
+    for (; pair != NULL && code == EXIT_OK; pair = strtok_r(NULL, ",", &rest)) {
+        code = set_pair(pair, options, list);
+    }
+    options->site_sparsities = list->sites;
+    options->site_sparsity_count = list->count;
+    return code;
+}

@@ -1,0 +1,107 @@
+#ifndef GRAIL_COMPRESS_H
+#define GRAIL_COMPRESS_H
+
+#include <grail/model.h>
+#include <grail/text.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Narrowing a checkpoint: observe, reduce, compensate, advance, block by block; write the narrow
+ * checkpoint, the plan and the report.
+ *
+ * Life: grail_compression_open (checks everything that can be checked), grail_compression_run (the
+ * work; the result lies in OUTPUT.partial), grail_compression_finish (moves it to OUTPUT), close.
+ * OUTPUT appears only complete. An interrupted run leaves OUTPUT.partial, which `resume` continues
+ * to the same bytes.
+ */
+typedef struct grail_compression grail_compression;
+
+/** What happened at one site. Errors are squared, relative to the target's square; NaN = not
+ * measured. Strings are borrowed. */
+typedef struct grail_site_report {
+    const char *name, *kind, *selector;
+    int block;
+    int64_t units, kept;   /* n, K */
+    int64_t width, narrow; /* features at the consumer before and after */
+    double alpha, lambda, condition;
+    double fit_before, fit_after, held_before, held_after;
+    const char *fallback; /* "none", "lambda raised", "eigenvalues" */
+    int bias;             /* 1: a bias was fitted */
+    double seconds;
+} grail_site_report;
+
+/** Told while a run goes on. Return non-zero to cancel. `site` is NULL when a block is finished. */
+typedef int (*grail_compress_observer)(void *user, const grail_site_report *site, int block,
+                                       int blocks, double seconds_left);
+
+/** Removed fraction of one site, by name; stronger than that of its kind. */
+typedef struct grail_site_sparsity {
+    const char *site;
+    double sparsity;
+} grail_site_sparsity;
+
+/** Options; call grail_compress_options_init first. Strings are borrowed until open returns. */
+typedef struct grail_compress_options {
+    const char *model;  /* input directory */
+    const char *output; /* must not exist */
+    grail_text_source calibration; /* path NULL: only where nothing needs data */
+    int64_t samples;               /* windows; 0 = 128, or all when the text has fewer */
+    uint64_t seed;
+    const char *selector;  /* "wanda" */
+    double sparsity_ffn;   /* removed fraction of every ffn site */
+    double sparsity_heads; /* of every heads site */
+    const grail_site_sparsity *site_sparsities; /* of single sites, or NULL */
+    int site_sparsity_count;
+    int64_t align;         /* ffn widths; 0 = auto (256 falling to 32), 1 = none */
+    grail_gqa_mode gqa;
+    const char *plan;       /* plan document instead of selector and sparsity; or NULL */
+    const char *compensate; /* "none", "grail", "full" */
+    const char *target;     /* "local", "dense"; NULL = as `compensate` says */
+    const char *bias;       /* "off", "on", "auto"; NULL likewise */
+    const char *ridge;      /* "zero", "prior"; NULL likewise */
+    double alpha;           /* > 0; NaN = as `compensate` says; infinity = cross-validation */
+    const char *backend;    /* "cpu" or "ref" */
+    int64_t memory;         /* bytes that kept activations may take; 0 = half of what is free */
+    int resume;
+    int dry_run; /* open plans and describes only; run and finish must not be called */
+    grail_compress_observer observer; /* may be NULL */
+    void *observer_user;
+} grail_compress_options;
+
+GRAIL_API void grail_compress_options_init(grail_compress_options *options);
+
+/** *out is owned: grail_compression_close. */
+GRAIL_API grail_status grail_compression_open(const grail_compress_options *options,
+                                              grail_compression **out) GRAIL_MUST_CHECK;
+GRAIL_API grail_status grail_compression_run(grail_compression *compression) GRAIL_MUST_CHECK;
+/** Writes report.json, syncs, and renames OUTPUT.partial to OUTPUT. */
+GRAIL_API grail_status grail_compression_finish(grail_compression *compression) GRAIL_MUST_CHECK;
+GRAIL_API void grail_compression_close(grail_compression *compression); /* NULL is allowed */
+
+/** Sites in order, with their planned widths before the run and results after it. */
+GRAIL_API int grail_compression_site_count(const grail_compression *compression);
+GRAIL_API grail_site_report grail_compression_site(const grail_compression *compression, int i);
+
+/** Totals before and after; known after open. */
+typedef struct grail_compression_totals {
+    grail_model_facts dense;
+    int64_t parameters, bytes, macs_per_token, kv_bytes_per_token;
+    int64_t samples, context, calibration_tokens;
+} grail_compression_totals;
+GRAIL_API grail_compression_totals
+grail_compression_totals_get(const grail_compression *compression);
+
+/** i-th verdict on who loads the result; 0 when i is beyond the last. Strings are borrowed. */
+GRAIL_API int grail_compression_loader(const grail_compression *compression, int i,
+                                       const char **loader, int *loads, const char **reason);
+
+/** i-th selector name, NULL beyond the last. */
+GRAIL_API const char *grail_selector_at(int i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,69 @@
+#ifndef GRAIL_EVAL_H
+#define GRAIL_EVAL_H
+
+#include <grail/model.h>
+#include <grail/text.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A perplexity and everything needed to compare it with another. */
+typedef struct grail_perplexity {
+    double perplexity; /* exp(mean_nll) */
+    double mean_nll;   /* natural logarithm, over scored tokens */
+    double error;      /* standard error of the perplexity */
+    int64_t windows, context, stride;
+    int64_t scored_tokens; /* windows * (context - 1): the first token of a window is not scored */
+    int64_t stream_tokens; /* of the whole text */
+    char text_sha256[65];
+    char tokenizer_sha256[65]; /* "" for token ids */
+    char dtype[16];            /* weights as stored; they are computed in f32 (cpu) or f64 (ref) */
+    char protocol[16];
+    /* Runs of 24 calibration tokens that occur in this text, of `calibration_runs` recorded in the
+     * model's report.json; 0 of 0 for a model that was not narrowed. */
+    int64_t overlap_runs, calibration_runs;
+} grail_perplexity;
+
+/** Told while windows are done; return non-zero to cancel. */
+typedef int (*grail_eval_observer)(void *user, int64_t done, int64_t total, double nll_so_far);
+
+/**
+ * Perplexity over windows of `source->context` tokens without overlap, each alone from position 0:
+ * exp of the mean negative log-likelihood of tokens 1 .. context-1 of every window, as GPTQ,
+ * SparseGPT and Wanda measure it. `windows` > 0 takes the first ones only. backend: "cpu" or "ref".
+ */
+GRAIL_API grail_status grail_perplexity_measure(const grail_model *model,
+                                                const grail_text_source *source, int64_t windows,
+                                                const char *backend, grail_eval_observer observer,
+                                                void *user, grail_perplexity *out) GRAIL_MUST_CHECK;
+
+/** How two networks' logits differ on the same tokens. */
+typedef struct grail_comparison {
+    double max_abs;      /* largest difference of a logit */
+    double mean_kl;      /* KL(dense || other) per token, natural logarithm */
+    double max_kl;
+    double top1_agreement; /* fraction of positions with the same most likely token */
+    int64_t tokens;
+    int identity_checked;    /* 1: the zero-column identity applies and was measured */
+    double identity_max_abs; /* narrow against dense with the removed columns set to zero */
+} grail_comparison;
+
+/**
+ * Compares NARROW with DENSE on text, or with source->path NULL on 4 x 64 random ids. When NARROW
+ * was pruned by grail without compensation (report.json), its logits must also equal those of DENSE
+ * with the removed consumer columns set to zero: identity_max_abs is then the difference.
+ */
+GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
+                                    const grail_text_source *source, int64_t windows,
+                                    const char *backend, grail_comparison *out) GRAIL_MUST_CHECK;
+
+/** Writes the logits of all windows of `source` as tensor "logits" F32 [windows, context, vocabulary]
+ * of a safetensors file: for comparison with another implementation. */
+GRAIL_API grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,
+                                          const char *backend, const char *path) GRAIL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,24 @@
+#ifndef GRAIL_GRAIL_H
+#define GRAIL_GRAIL_H
+
+/**
+ * libgrail: narrow trained networks and repair them in closed form.
+ *
+ * Whole checkpoints: model.h, compress.h, eval.h. The numerics alone, on your own buffers:
+ * statistics.h (Gram matrices), reducer.h (selections and foldings), ridge.h (the fit).
+ * Every fallible call returns a grail_status; grail_error_message() says what happened. An object
+ * is used by one thread at a time, different objects concurrently. The library never prints, exits
+ * or aborts.
+ */
+#include <grail/compress.h>
+#include <grail/dtype.h>
+#include <grail/eval.h>
+#include <grail/machine.h>
+#include <grail/model.h>
+#include <grail/reducer.h>
+#include <grail/ridge.h>
+#include <grail/statistics.h>
+#include <grail/status.h>
+#include <grail/text.h>
+
+#endif

@@ -1,0 +1,72 @@
+#ifndef GRAIL_MODEL_H
+#define GRAIL_MODEL_H
+
+#include <grail/status.h>
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A network opened from a checkpoint: its graph, and the mapped parameters it names. */
+typedef struct grail_model grail_model;
+
+/**
+ * Opens a Hugging Face model directory (config.json with safetensors). Every tensor's shape is
+ * checked against the configuration; nothing is loaded yet. *out is owned: grail_model_close.
+ */
+GRAIL_API grail_status grail_model_open(const char *directory, grail_model **out) GRAIL_MUST_CHECK;
+GRAIL_API void grail_model_close(grail_model *model); /* NULL is allowed */
+
+/** How grouped attention heads are cut. */
+typedef enum grail_gqa_mode {
+    GRAIL_GQA_KV_GROUPS,      /* whole key/value heads with their query heads */
+    GRAIL_GQA_QUERY_PER_GROUP /* equally many query heads of every group; k and v stay */
+} grail_gqa_mode;
+
+/** Facts of a model. Strings are borrowed from the model. */
+typedef struct grail_model_facts {
+    const char *directory;
+    const char *architecture;   /* such as "qwen2" */
+    const char *dtype;          /* of the first weight, such as "BF16" */
+    int64_t parameters;         /* elements of all tensors that the graph names */
+    int64_t bytes;              /* of the same */
+    int64_t macs_per_token;     /* multiply-accumulates of all linear layers, attention scores not */
+    int64_t kv_bytes_per_token; /* key and value cache of all blocks in the stored dtype */
+    int64_t blocks, vocabulary, context;
+} grail_model_facts;
+
+GRAIL_API grail_status grail_model_describe(const grail_model *model,
+                                            grail_model_facts *out) GRAIL_MUST_CHECK;
+
+/** One place where width can be cut. Strings are borrowed from the site list. */
+typedef struct grail_site_facts {
+    const char *name; /* such as "model.layers.0.mlp.down_proj" */
+    const char *kind; /* "ffn" or "heads" */
+    int block;
+    int64_t units;               /* n */
+    int64_t features_per_unit;   /* u at the consumer */
+    int64_t width;               /* H = n u */
+    int64_t groups;              /* equally many units are kept of each; 1 = free */
+    int64_t outputs;             /* O of the consumer */
+    int64_t parameters_per_unit; /* rows and columns that go with one unit */
+} grail_site_facts;
+
+typedef struct grail_site_list grail_site_list;
+
+/** The sites of a model. *out is owned: grail_site_list_free. */
+GRAIL_API grail_status grail_model_sites(const grail_model *model, grail_gqa_mode mode,
+                                         grail_site_list **out) GRAIL_MUST_CHECK;
+GRAIL_API void grail_site_list_free(grail_site_list *sites); /* NULL is allowed */
+GRAIL_API int grail_site_list_count(const grail_site_list *sites);
+/** i in 0..count-1. */
+GRAIL_API grail_site_facts grail_site_list_at(const grail_site_list *sites, int i);
+
+/** i-th supported architecture name, NULL beyond the last. */
+GRAIL_API const char *grail_architecture_at(int i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

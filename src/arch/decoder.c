@@ -1,0 +1,212 @@
+/* The graph of a decoder:
+ *   h += o(attention(rope(q(n)), rope(k(n)), v(n))), n = norm(h)
+ *   h += down(act(gate(m)) * up(m)),                 m = norm(h)
+ * and logits = head(norm(h)). Source: the modeling files named in formats.md 3.1 - 3.4. */
+#include "arch/decoder.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+typedef struct builder {
+    graph *g;
+    const decoder_config *c;
+    int block;
+} builder;
+
+enum { NAME_SIZE = 96 };
+
+static grail_status add_parameter(builder *b, int rank, int64_t rows, int64_t columns, int *out,
+                                  const char *format, ...) GRAIL_PRINTF(6, 7);
+
+static grail_status add_parameter(builder *b, int rank, int64_t rows, int64_t columns, int *out,
+                                  const char *format, ...)
+{
+    char name[NAME_SIZE];
+    const int64_t shape[2] = {rows, columns};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    return graph_add_parameter(b->g, name, rank, shape, out);
+}
+
+/* value = linear(input) with parameters "model.layers.B.<part>.weight" and ".bias". */
+static grail_status add_linear(builder *b, const char *part, bool bias, int64_t in, int64_t out,
+                               int input, int *value)
+{
+    grail_status status = GRAIL_OK;
+    node n = {.kind = NODE_LINEAR,
+              .block = b->block,
+              .input_count = 1,
+              .inputs = {input},
+              .bias = GRAPH_NONE};
+    TRY(add_parameter(b, 2, out, in, &n.weight, "model.layers.%d.%s.weight", b->block, part));
+    if (bias) {
+        TRY(add_parameter(b, 1, out, 0, &n.bias, "model.layers.%d.%s.bias", b->block, part));
+    }
+    TRY(graph_add_node(b->g, &n, value));
+out:
+    return status;
+}
+
+static grail_status add_norm(builder *b, const char *part, int64_t width, int64_t group, int input,
+                             int *value)
+{
+    grail_status status = GRAIL_OK;
+    node n = {.kind = NODE_RMS_NORM,
+              .block = b->block,
+              .input_count = 1,
+              .inputs = {input},
+              .bias = GRAPH_NONE,
+              .epsilon = b->c->epsilon,
+              .group = group};
+    TRY(add_parameter(b, 1, width, 0, &n.weight, "model.layers.%d.%s.weight", b->block, part));
+    TRY(graph_add_node(b->g, &n, value));
+out:
+    return status;
+}
+
+static grail_status add_plain(builder *b, node_kind kind, int left, int right, int *value)
+{
+    const node n = {.kind = kind,
+                    .block = b->block,
+                    .input_count = right == GRAPH_NONE ? 1 : 2,
+                    .inputs = {left, right},
+                    .weight = GRAPH_NONE,
+                    .bias = GRAPH_NONE,
+                    .activation = b->c->activation,
+                    .head_dim = b->c->head_dim,
+                    .frequency = b->g->frequency};
+    return graph_add_node(b->g, &n, value);
+}
+
+/* Projection of queries or keys: linear, the family's norm over each head, rotary positions. */
+static grail_status add_rotated(builder *b, const char *projection, const char *norm, int64_t heads,
+                                int input, int *value)
+{
+    grail_status status = GRAIL_OK;
+    const decoder_config *c = b->c;
+    TRY(add_linear(b, projection, c->qkv_bias, c->hidden, heads * c->head_dim, input, value));
+    if (c->family->query_key_norm) {
+        TRY(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
+    }
+    TRY(add_plain(b, NODE_ROPE, *value, GRAPH_NONE, value));
+out:
+    return status;
+}
+
+static grail_status add_attention(builder *b, const decoder_layer *layer, int *h)
+{
+    grail_status status = GRAIL_OK;
+    const decoder_config *c = b->c;
+    int n = 0;
+    int q = 0;
+    int k = 0;
+    int v = 0;
+    int x = 0;
+    int y = 0;
+    TRY(add_norm(b, "input_layernorm", c->hidden, 0, *h, &n));
+    TRY(add_rotated(b, "self_attn.q_proj", "self_attn.q_norm", layer->heads, n, &q));
+    TRY(add_rotated(b, "self_attn.k_proj", "self_attn.k_norm", layer->kv_heads, n, &k));
+    TRY(add_linear(b, "self_attn.v_proj", c->qkv_bias, c->hidden, layer->kv_heads * c->head_dim, n,
+                   &v));
+    const node attention = {.kind = NODE_ATTENTION,
+                            .block = b->block,
+                            .input_count = 3,
+                            .inputs = {q, k, v},
+                            .weight = GRAPH_NONE,
+                            .bias = GRAPH_NONE,
+                            .head_dim = c->head_dim,
+                            .window = layer->window,
+                            .scale = 1.0 / sqrt((double)c->head_dim)};
+    TRY(graph_add_node(b->g, &attention, &x));
+    TRY(add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden, x,
+                   &y));
+    TRY(add_plain(b, NODE_ADD, *h, y, h));
+out:
+    return status;
+}
+
+static grail_status add_feed_forward(builder *b, const decoder_layer *layer, int *h)
+{
+    grail_status status = GRAIL_OK;
+    const decoder_config *c = b->c;
+    int n = 0;
+    int gate = 0;
+    int up = 0;
+    int y = 0;
+    TRY(add_norm(b, "post_attention_layernorm", c->hidden, 0, *h, &n));
+    TRY(add_linear(b, "mlp.gate_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
+    TRY(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &up));
+    TRY(add_plain(b, NODE_ACTIVATION, gate, GRAPH_NONE, &gate));
+    TRY(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
+    TRY(add_linear(b, "mlp.down_proj", c->mlp_bias, layer->intermediate, c->hidden, gate, &y));
+    TRY(add_plain(b, NODE_ADD, *h, y, h));
+out:
+    return status;
+}
+
+static grail_status add_embedding(builder *b, int *h)
+{
+    grail_status status = GRAIL_OK;
+    node n = {.kind = NODE_EMBEDDING,
+              .block = GRAPH_NONE,
+              .input_count = 1,
+              .inputs = {b->g->input},
+              .bias = GRAPH_NONE};
+    TRY(add_parameter(b, 2, b->c->vocabulary, b->c->hidden, &n.weight, "%s",
+                      "model.embed_tokens.weight"));
+    TRY(graph_add_node(b->g, &n, h));
+out:
+    return status;
+}
+
+static grail_status add_head(builder *b, int h, int *logits)
+{
+    grail_status status = GRAIL_OK;
+    node norm = {.kind = NODE_RMS_NORM,
+                 .block = b->block,
+                 .input_count = 1,
+                 .inputs = {h},
+                 .bias = GRAPH_NONE,
+                 .epsilon = b->c->epsilon};
+    TRY(add_parameter(b, 1, b->c->hidden, 0, &norm.weight, "%s", "model.norm.weight"));
+    TRY(graph_add_node(b->g, &norm, &h));
+    node head = {.kind = NODE_LINEAR,
+                 .block = b->block,
+                 .input_count = 1,
+                 .inputs = {h},
+                 .bias = GRAPH_NONE};
+    TRY(add_parameter(b, 2, b->c->vocabulary, b->c->hidden, &head.weight, "%s",
+                      b->c->tied ? "model.embed_tokens.weight" : "lm_head.weight"));
+    TRY(graph_add_node(b->g, &head, logits));
+out:
+    return status;
+}
+
+grail_status decoder_build(const char *source, decoder_config *c, graph **out)
+{
+    grail_status status = GRAIL_OK;
+    builder b = {.c = c};
+    int h = 0;
+    TRY(graph_create(&b.g));
+    b.g->frequency = c->frequency;
+    b.g->vocabulary = c->vocabulary;
+    c->frequency = NULL;
+    TRY(add_embedding(&b, &h));
+    for (b.block = 0; b.block < c->layers; b.block++) {
+        TRY(add_attention(&b, &c->layer[b.block], &h));
+        TRY(add_feed_forward(&b, &c->layer[b.block], &h));
+    }
+    TRY(add_head(&b, h, &h));
+    TRY(graph_finish(b.g, h));
+    *out = b.g;
+    b.g = NULL;
+out:
+    if (status != GRAIL_OK) {
+        error_prefix("%s", source);
+    }
+    graph_free(b.g);
+    return status;
+}

@@ -1,0 +1,186 @@
+/* Reading a decoder's config.json. Limits keep products of sizes far from overflow. */
+#include "arch/decoder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MOST_LAYERS = 4096,
+    MOST_WIDTH = 1 << 24,
+};
+
+static grail_status require_size(const char *source, const json_t *json, const char *key,
+                                 int64_t maximum, int64_t *out)
+{
+    const grail_status status = json_require_integer(source, json, key, out);
+    if (status == GRAIL_OK && (*out < 1 || *out > maximum)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, expected 1 to %lld", source, key,
+                         (long long)*out, (long long)maximum);
+    }
+    return status;
+}
+
+static grail_status get_size(const char *source, const json_t *json, const char *key,
+                             int64_t fallback, int64_t *out)
+{
+    grail_status status = json_get_integer(source, json, key, fallback, out);
+    if (status == GRAIL_OK && (*out < 1 || *out > MOST_WIDTH)) {
+        status = error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, expected 1 to %d", source, key,
+                           (long long)*out, MOST_WIDTH);
+    }
+    return status;
+}
+
+static grail_status read_activation(const char *source, const json_t *json, activation_kind *out)
+{
+    static const struct {
+        const char *name;
+        activation_kind kind;
+    } known[] = {{"silu", ACTIVATION_SILU},
+                 {"swish", ACTIVATION_SILU},
+                 {"gelu", ACTIVATION_GELU},
+                 {"gelu_new", ACTIVATION_GELU_TANH},
+                 {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+                 {"relu", ACTIVATION_RELU}};
+    const char *name = NULL;
+    const grail_status status = json_get_string(source, json, "hidden_act", "silu", &name);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(known[i].name, name) == 0) {
+            *out = known[i].kind;
+            return GRAIL_OK;
+        }
+    }
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "%s: hidden_act \"%s\" is not supported; silu, gelu, gelu_new, "
+                     "gelu_pytorch_tanh and relu are",
+                     source, name);
+}
+
+static grail_status read_biases(const char *source, const json_t *json, decoder_config *c)
+{
+    grail_status status = GRAIL_OK;
+    bool attention = false;
+    bool mlp = false;
+    TRY(json_get_boolean(source, json, "attention_bias", false, &attention));
+    TRY(json_get_boolean(source, json, "mlp_bias", false, &mlp));
+    attention = attention && c->family->reads_attention_bias;
+    c->qkv_bias = attention || c->family->always_qkv_bias;
+    c->output_bias = attention;
+    c->mlp_bias = mlp && c->family->reads_mlp_bias;
+out:
+    return status;
+}
+
+/* Rows that layer `index` sees. Qwen-like families slide only where they say so. */
+static grail_status read_window(const char *source, const json_t *json, const decoder_family *family,
+                                int64_t index, int64_t *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t window = 0;
+    bool used = true;
+    *out = 0;
+    if (family->default_window == 0) {
+        return GRAIL_OK;
+    }
+    /* null means no window, a missing key the family's default */
+    if (!json_is_null(json_object_get(json, "sliding_window")) ||
+        json_object_get(json, "sliding_window") == NULL) {
+        TRY(json_get_integer(source, json, "sliding_window", family->default_window, &window));
+    }
+    if (family->window_is_optional) {
+        TRY(json_get_boolean(source, json, "use_sliding_window", false, &used));
+        int64_t first = 0;
+        TRY(json_get_integer(source, json, "max_window_layers", 28, &first));
+        const json_t *types = json_object_get(json, "layer_types");
+        const char *type = json_string_value(json_array_get(types, (size_t)index));
+        used = used && (type == NULL ? index >= first : strcmp(type, "sliding_attention") == 0);
+    }
+    if (window < 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sliding_window\" is %lld", source, (long long)window);
+    }
+    *out = used ? window : 0;
+out:
+    return status;
+}
+
+/* "per_layer_config": {"3": {"intermediate_size": 64}} overrides single layers: what grail writes
+ * for widths that differ between layers (and transformers 5.14 stores). */
+static grail_status read_layer(const char *source, const json_t *json, const decoder_layer *common,
+                               int64_t index, decoder_config *c)
+{
+    grail_status status = GRAIL_OK;
+    char key[24];
+    decoder_layer *layer = &c->layer[index];
+    snprintf(key, sizeof key, "%lld", (long long)index);
+    const json_t *own = json_object_get(json_object_get(json, "per_layer_config"), key);
+    TRY(get_size(source, own, "intermediate_size", common->intermediate, &layer->intermediate));
+    TRY(get_size(source, own, "num_attention_heads", common->heads, &layer->heads));
+    TRY(get_size(source, own, "num_key_value_heads", common->kv_heads, &layer->kv_heads));
+    TRY(read_window(source, json, c->family, index, &layer->window));
+    if (layer->heads % layer->kv_heads != 0) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: layer %lld: %lld attention heads are not divisible by %lld key/value heads",
+             source, (long long)index, (long long)layer->heads, (long long)layer->kv_heads);
+    }
+out:
+    return status;
+}
+
+static grail_status read_layers(const char *source, const json_t *json, decoder_config *c)
+{
+    grail_status status = GRAIL_OK;
+    decoder_layer common = {0};
+    TRY(require_size(source, json, "intermediate_size", MOST_WIDTH, &common.intermediate));
+    TRY(require_size(source, json, "num_attention_heads", MOST_WIDTH, &common.heads));
+    const int64_t kv = c->family->default_kv_heads;
+    TRY(get_size(source, json, "num_key_value_heads", kv == 0 ? common.heads : kv,
+                 &common.kv_heads));
+    int64_t head_dim = c->family->default_head_dim;
+    if (head_dim == 0) {
+        head_dim = c->hidden / common.heads;
+    }
+    TRY(get_size(source, json, "head_dim", head_dim, &c->head_dim));
+    if (c->head_dim % 2 != 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: head_dim %lld is odd; rotary positions need pairs", source,
+             (long long)c->head_dim);
+    }
+    TRY(memory_new(&c->layer, (size_t)c->layers, sizeof c->layer[0]));
+    for (int64_t i = 0; i < c->layers; i++) {
+        TRY(read_layer(source, json, &common, i, c));
+    }
+out:
+    return status;
+}
+
+grail_status decoder_config_read(const decoder_family *family, const char *source,
+                                 const json_t *json, decoder_config *out)
+{
+    grail_status status = GRAIL_OK;
+    decoder_config c = {.family = family};
+    TRY(require_size(source, json, "hidden_size", MOST_WIDTH, &c.hidden));
+    TRY(require_size(source, json, "num_hidden_layers", MOST_LAYERS, &c.layers));
+    TRY(require_size(source, json, "vocab_size", MOST_WIDTH, &c.vocabulary));
+    TRY(get_size(source, json, "max_position_embeddings", family->default_context, &c.context));
+    TRY(json_get_real(source, json, "rms_norm_eps", 1e-6, &c.epsilon));
+    TRY(json_get_boolean(source, json, "tie_word_embeddings", false, &c.tied));
+    TRY(read_activation(source, json, &c.activation));
+    TRY(read_biases(source, json, &c));
+    TRY(read_layers(source, json, &c));
+    TRY(memory_new(&c.frequency, (size_t)c.head_dim / 2, sizeof c.frequency[0]));
+    TRY(rotary_frequencies(source, json, c.head_dim, c.frequency));
+    *out = c;
+    c = (decoder_config){0};
+out:
+    decoder_config_fini(&c);
+    return status;
+}
+
+void decoder_config_fini(decoder_config *c)
+{
+    memory_free(c->layer);
+    memory_free(c->frequency);
+    *c = (decoder_config){0};
+}

@@ -1,0 +1,50 @@
+#include "arch/model_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool ends_with(const char *text, const char *suffix)
+{
+    const size_t length = strlen(text);
+    const size_t end = strlen(suffix);
+    return length >= end && strcmp(text + length - end, suffix) == 0;
+}
+
+static grail_status window_length(const grail_model *model, int64_t asked, int64_t *out)
+{
+    enum { DEFAULT_CONTEXT = 2048 };
+    *out = asked;
+    if (asked == 0) {
+        *out = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT;
+    }
+    if (*out > model->context) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "a context of %lld is more than the model's %lld positions",
+                         (long long)*out, (long long)model->context);
+    }
+    return GRAIL_OK;
+}
+
+grail_status model_read_windows(const grail_model *model, const grail_text_source *source,
+                                token_windows *out, char hash[65])
+{
+    grail_status status = GRAIL_OK;
+    tokenizer *t = NULL;
+    window_options options = {
+        .path = source->path,
+        .field = source->field,
+        .window_bos = source->window_bos != 0,
+    };
+    TRY(window_length(model, source->context, &options.length));
+    TRY(text_protocol_from_name(source->protocol == NULL ? "plain" : source->protocol,
+                                &options.protocol));
+    hash[0] = 0;
+    if (!ends_with(source->path, ".npy") || options.window_bos) {
+        TRY(tokenizer_open(checkpoint_directory(model->checkpoint), &t));
+        snprintf(hash, 65, "%s", tokenizer_hash(t));
+    }
+    TRY(windows_read(&options, t, model->graph->vocabulary, out));
+out:
+    tokenizer_close(t);
+    return status;
+}

@@ -1,0 +1,117 @@
+#include "eval/forward.h"
+
+#include <string.h>
+
+enum { FORWARD_BATCH_ROWS = 2048, FORWARD_MEMORY = 1 << 30 };
+
+static int64_t hidden_width(const grail_model *model)
+{
+    /* the table of the embedding, which is the first node */
+    return model->graph->parameters[model->graph->nodes[0].weight].shape[1];
+}
+
+int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length, int64_t memory)
+{
+    const int64_t limit = memory == 0 ? FORWARD_MEMORY : memory;
+    const int64_t window = hidden_width(model) * length * (int64_t)b->element_size;
+    return limit / window > 1 ? limit / window : 1;
+}
+
+static int64_t batch_count(const forward_pass *f)
+{
+    return (f->count + f->batch_windows - 1) / f->batch_windows;
+}
+
+static batch_shape shape_of_batch(const forward_pass *f, int64_t batch)
+{
+    const int64_t left = f->count - batch * f->batch_windows;
+    return (batch_shape){
+        .sequences = left < f->batch_windows ? left : f->batch_windows,
+        .length = f->windows->length,
+    };
+}
+
+static grail_status run_block(forward_pass *f, int block)
+{
+    grail_status status = GRAIL_OK;
+    int begin = 0;
+    int end = 0;
+    graph_block_range(f->model->graph, block, &begin, &end);
+    TRY(stream_move_begin(&f->stream, end));
+    for (int64_t batch = 0; batch < batch_count(f); batch++) {
+        const int32_t *ids =
+            f->windows->ids + (f->first + batch * f->batch_windows) * f->windows->length;
+        execution_begin(f->run, shape_of_batch(f, batch), ids);
+        TRY(stream_read(&f->stream, batch, f->run));
+        TRY(execution_run(f->run, f->store, begin, end));
+        TRY(stream_write(&f->stream, batch, f->run));
+    }
+    stream_move_end(&f->stream);
+    for (parameter_store *s = f->store; s != NULL; s = s->parent) {
+        if (s->parent == NULL) { /* what can be read again from the checkpoint */
+            parameter_store_release_range(s, begin, end);
+        }
+    }
+out:
+    return status;
+}
+
+grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_store *store,
+                           const token_windows *windows, int64_t first, int64_t count)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t per_batch = FORWARD_BATCH_ROWS / windows->length;
+    *f = (forward_pass){.model = model,
+                        .backend = store->backend,
+                        .store = store,
+                        .windows = windows,
+                        .first = first,
+                        .count = count,
+                        .batch_windows = per_batch > 1 ? per_batch : 1};
+    TRY(buffer_pool_create(&f->pool));
+    TRY(execution_create(model->graph, f->backend, f->pool, &f->run));
+    TRY(stream_init(&f->stream, model->graph, f->backend, batch_count(f)));
+    for (int block = GRAPH_NONE; block < model->graph->block_count; block++) {
+        TRY(run_block(f, block));
+    }
+out:
+    if (status != GRAIL_OK) {
+        forward_end(f);
+    }
+    return status;
+}
+
+void forward_end(forward_pass *f)
+{
+    execution_free(f->run);
+    stream_fini(&f->stream);
+    buffer_pool_free(f->pool);
+    *f = (forward_pass){0};
+}
+
+grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64_t rows,
+                            const void **out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = f->model->graph;
+    const int64_t local = window - f->first;
+    const int64_t batch = local / f->batch_windows;
+    const int64_t row = local % f->batch_windows * f->windows->length + from;
+    int begin = 0;
+    int end = 0;
+    graph_block_range(g, g->block_count, &begin, &end);
+    /* behind the last block nothing looks across rows, so a slice of rows is a sequence of its own */
+    execution_begin(f->run, (batch_shape){.sequences = 1, .length = rows}, NULL);
+    for (int i = 0; i < f->stream.live_count; i++) {
+        const matrix *held = &f->stream.held[batch * f->stream.live_count + i];
+        const size_t row_bytes = (size_t)held->width * f->backend->element_size;
+        void *place = NULL;
+        TRY(execution_make(f->run, f->stream.live[i], held->width, &place));
+        memcpy(place, (const unsigned char *)held->data + (size_t)row * row_bytes,
+               (size_t)rows * row_bytes);
+    }
+    TRY(execution_run(f->run, f->store, begin, end));
+    *out = execution_value(f->run, g->output)->data;
+out:
+    return status;
+}

@@ -1,0 +1,41 @@
+/* The whole network over many windows, block by block: each block's weights are loaded once for as
+ * many windows as the stream's memory allows. */
+#ifndef GRAIL_EVAL_FORWARD_H
+#define GRAIL_EVAL_FORWARD_H
+
+#include "exec/stream.h"
+#include "format/windows.h"
+
+/** The streams of windows [first, first + count) behind the last block. */
+typedef struct forward_pass {
+    const grail_model *model;
+    const backend *backend;
+    parameter_store *store; /* borrowed */
+    buffer_pool *pool;
+    execution *run;
+    stream stream;
+    const token_windows *windows;
+    int64_t first, count;
+    int64_t batch_windows;
+} forward_pass;
+
+/** Windows whose streams fit in `memory` bytes (0 = 1 GiB); at least one. */
+int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length, int64_t memory);
+
+/** Runs embedding and blocks. `store` may be thin over the checkpoint. forward_end frees. */
+grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_store *store,
+                           const token_windows *windows, int64_t first, int64_t count)
+    GRAIL_MUST_CHECK;
+void forward_end(forward_pass *f); /* works on a zeroed one */
+
+/**
+ * Logits of `rows` positions of window `window` (an index into windows) from position `from`:
+ * *out[rows, vocabulary] in elements, borrowed until the next call.
+ */
+grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64_t rows,
+                            const void **out) GRAIL_MUST_CHECK;
+
+/** Positions whose logits are computed at once. */
+enum { FORWARD_ROWS = 256 };
+
+#endif

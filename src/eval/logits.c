@@ -1,0 +1,71 @@
+/* Logits of whole windows, written for comparison with another implementation. */
+#include "arch/model_text.h"
+#include "eval/forward.h"
+#include "format/safetensors.h"
+
+#include <grail/eval.h>
+
+static grail_status collect_window(forward_pass *f, int64_t window, float *out)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t vocabulary = f->model->graph->vocabulary;
+    for (int64_t from = 0; from < f->windows->length; from += FORWARD_ROWS) {
+        const int64_t left = f->windows->length - from;
+        const int64_t rows = left < FORWARD_ROWS ? left : FORWARD_ROWS;
+        const void *logits = NULL;
+        TRY(forward_logits(f, window, from, rows, &logits));
+        f->backend->to_f32(rows * vocabulary, logits, out + from * vocabulary);
+    }
+out:
+    return status;
+}
+
+static grail_status write_tensor(const char *path, const token_windows *windows,
+                                 int64_t vocabulary, const float *logits)
+{
+    grail_status status = GRAIL_OK;
+    safetensors_writer *writer = NULL;
+    const tensor_view view = {
+        .name = "logits",
+        .dtype = GRAIL_DTYPE_F32,
+        .rank = 3,
+        .shape = {windows->count, windows->length, vocabulary},
+    };
+    const size_t bytes =
+        (size_t)(windows->count * windows->length * vocabulary) * sizeof logits[0];
+    TRY(safetensors_writer_open(path, 1, &view, false, &writer));
+    TRY(safetensors_writer_put(writer, view.name, logits, bytes));
+    TRY(safetensors_writer_sync(writer));
+out:
+    safetensors_writer_close(writer);
+    return status;
+}
+
+grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,
+                                const char *backend_name, const char *path)
+{
+    grail_status status = GRAIL_OK;
+    const backend *b = NULL;
+    token_windows windows = {0};
+    parameter_store *store = NULL;
+    forward_pass f = {0};
+    float *logits = NULL;
+    char hash[65];
+    const int64_t vocabulary = model->graph->vocabulary;
+    TRY(backend_find(backend_name, &b));
+    TRY(model_read_windows(model, source, &windows, hash));
+    TRY(parameter_store_create(model, b, NULL, &store));
+    TRY(memory_new_unset(&logits, (size_t)(windows.count * windows.length * vocabulary),
+                         sizeof logits[0]));
+    TRY(forward_begin(&f, model, store, &windows, 0, windows.count));
+    for (int64_t w = 0; w < windows.count; w++) {
+        TRY(collect_window(&f, w, logits + w * windows.length * vocabulary));
+    }
+    TRY(write_tensor(path, &windows, vocabulary, logits));
+out:
+    forward_end(&f);
+    parameter_store_free(store);
+    memory_free(logits);
+    token_windows_fini(&windows);
+    return status;
+}

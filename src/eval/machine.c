@@ -1,0 +1,45 @@
+#include "backend/cpu/probe.h"
+#include "base/parallel.h"
+
+#include <grail/machine.h>
+
+#include <stdio.h>
+
+void grail_set_threads(int threads)
+{
+    parallel_set_threads(threads);
+}
+
+int grail_threads(void)
+{
+    return parallel_threads();
+}
+
+grail_status grail_machine_examine(double seconds, grail_machine *out)
+{
+    cpu_probe probe = {0};
+    cpu_speed speed = {0};
+    if (seconds > 0.0) {
+        const grail_status status = cpu_measure_speed(seconds, &speed);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+    }
+    cpu_probe_fill(&probe);
+    *out = (grail_machine){
+        .cores = probe.cores,
+        .threads = probe.threads,
+        .blas_name = probe.blas_name,
+        .blas_version = probe.blas_version,
+        .kernel = probe.kernel,
+        .kernel_choice = probe.kernel_choice,
+        .remedy = probe.remedy,
+        .memory_total = probe.memory_total,
+        .memory_available = probe.memory_available,
+        .sgemm_gflops = speed.sgemm_gflops,
+        .dgemm_gflops = speed.dgemm_gflops,
+    };
+    snprintf(out->cpu, sizeof out->cpu, "%s", probe.model);
+    snprintf(out->features, sizeof out->features, "%s", probe.features);
+    return GRAIL_OK;
+}

@@ -1,0 +1,158 @@
+/* Perplexity as the research repositories measure it. Source: formats.md 8.1. */
+#include "arch/model_text.h"
+#include "eval/forward.h"
+
+#include "base/file.h"
+
+#include <grail/eval.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPORT_MAXIMUM = 256 << 20 };
+
+/* Sums over scored tokens. */
+typedef struct nll_sums {
+    double sum, square;
+    int64_t count;
+} nll_sums;
+
+static grail_status add_rows(forward_pass *f, int64_t window, int64_t from, int64_t rows,
+                             double *nll, nll_sums *sums)
+{
+    grail_status status = GRAIL_OK;
+    const void *logits = NULL;
+    const int32_t *targets = f->windows->ids + window * f->windows->length + from + 1;
+    TRY(forward_logits(f, window, from, rows, &logits));
+    f->backend->cross_entropy(rows, f->model->graph->vocabulary, logits, targets, nll);
+    for (int64_t r = 0; r < rows; r++) {
+        sums->sum += nll[r];
+        sums->square += nll[r] * nll[r];
+    }
+    sums->count += rows;
+out:
+    return status;
+}
+
+/* Positions 0 .. length-2 predict tokens 1 .. length-1. */
+static grail_status add_window(forward_pass *f, int64_t window, nll_sums *sums)
+{
+    grail_status status = GRAIL_OK;
+    double nll[FORWARD_ROWS];
+    const int64_t scored = f->windows->length - 1;
+    for (int64_t from = 0; from < scored; from += FORWARD_ROWS) {
+        const int64_t rows = scored - from < FORWARD_ROWS ? scored - from : FORWARD_ROWS;
+        TRY(add_rows(f, window, from, rows, nll, sums));
+    }
+out:
+    return status;
+}
+
+static grail_status measure_chunk(parameter_store *store, const token_windows *windows,
+                                  int64_t first, int64_t count, nll_sums *sums)
+{
+    grail_status status = GRAIL_OK;
+    forward_pass f = {0};
+    TRY(forward_begin(&f, store->model, store, windows, first, count));
+    for (int64_t w = first; w < first + count; w++) {
+        TRY(add_window(&f, w, sums));
+    }
+out:
+    forward_end(&f);
+    return status;
+}
+
+/* report.json beside a narrowed model records runs of its calibration tokens. */
+static grail_status count_overlap(const grail_model *model, const token_windows *windows,
+                                  grail_perplexity *out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    json_t *report = NULL;
+    shingle_set set = {0};
+    TRY(path_join(&path, checkpoint_directory(model->checkpoint), "report.json"));
+    if (!file_exists(path)) {
+        goto out;
+    }
+    TRY(json_read_file(path, REPORT_MAXIMUM, &report));
+    const json_t *list =
+        json_object_get(json_object_get(report, "calibration"), "shingles");
+    TRY(memory_new(&set.hashes, json_array_size(list), sizeof set.hashes[0]));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        set.hashes[i] = text == NULL ? 0 : strtoull(text, NULL, 16);
+    }
+    set.count = (int64_t)json_array_size(list);
+    out->calibration_runs = set.count;
+    out->overlap_runs = shingles_found(&set, windows);
+out:
+    shingle_set_fini(&set);
+    json_decref(report);
+    memory_free(path);
+    return status;
+}
+
+static void fill_result(const token_windows *windows, const nll_sums *sums, grail_perplexity *out)
+{
+    const double n = (double)sums->count;
+    const double mean = sums->sum / n;
+    const double variance = sums->square / n - mean * mean;
+    out->mean_nll = mean;
+    out->perplexity = exp(mean);
+    out->error = sums->count > 1 ? sqrt(fmax(variance, 0.0) / (n - 1.0)) * out->perplexity : 0.0;
+    out->windows = windows->count;
+    out->context = windows->length;
+    out->stride = windows->length;
+    out->scored_tokens = sums->count;
+    out->stream_tokens = windows->stream_tokens;
+    memcpy(out->text_sha256, windows->text_hash, sizeof out->text_sha256);
+}
+
+static grail_status limit_windows(token_windows *windows, int64_t most)
+{
+    if (most > windows->count) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "%lld windows were asked for, the text holds %lld",
+                         (long long)most, (long long)windows->count);
+    }
+    windows->count = most > 0 ? most : windows->count;
+    return GRAIL_OK;
+}
+
+grail_status grail_perplexity_measure(const grail_model *model, const grail_text_source *source,
+                                      int64_t windows, const char *backend_name,
+                                      grail_eval_observer observer, void *user,
+                                      grail_perplexity *out)
+{
+    grail_status status = GRAIL_OK;
+    const backend *b = NULL;
+    token_windows text = {0};
+    parameter_store *store = NULL;
+    nll_sums sums = {0};
+    grail_perplexity result = {0};
+    TRY(backend_find(backend_name, &b));
+    TRY(model_read_windows(model, source, &text, result.tokenizer_sha256));
+    TRY(limit_windows(&text, windows));
+    TRY(parameter_store_create(model, b, NULL, &store));
+    const int64_t chunk = forward_chunk(model, b, text.length, 0);
+    for (int64_t first = 0; first < text.count; first += chunk) {
+        const int64_t count = text.count - first < chunk ? text.count - first : chunk;
+        TRY(measure_chunk(store, &text, first, count, &sums));
+        if (observer != NULL && observer(user, first + count, text.count,
+                                         sums.sum / (double)sums.count) != 0) {
+            FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows",
+                 (long long)(first + count), (long long)text.count);
+        }
+    }
+    TRY(count_overlap(model, &text, &result));
+    fill_result(&text, &sums, &result);
+    snprintf(result.dtype, sizeof result.dtype, "%s", grail_dtype_name(model->tensors[0]->dtype));
+    snprintf(result.protocol, sizeof result.protocol, "%s",
+             source->protocol == NULL ? "plain" : source->protocol);
+    *out = result;
+out:
+    parameter_store_free(store);
+    token_windows_fini(&text);
+    return status;
+}

@@ -1,0 +1,52 @@
+/* Runs nodes of a graph on a backend over one batch of sequences. The caller puts live values in,
+ * runs a range of nodes, and takes values out: a tap is a value that is looked at between two
+ * ranges. */
+#ifndef GRAIL_EXEC_EXECUTION_H
+#define GRAIL_EXEC_EXECUTION_H
+
+#include "exec/parameters.h"
+#include "exec/pool.h"
+
+/** A matrix [rows, width] of the backend's elements, in a buffer of the execution's pool. */
+typedef struct matrix {
+    void *data;
+    int64_t rows, width;
+} matrix;
+
+/** Sequences of equal length, one after the other in the rows. */
+typedef struct batch_shape {
+    int64_t sequences, length;
+} batch_shape;
+
+typedef struct execution {
+    const graph *graph;
+    const backend *backend;
+    buffer_pool *pool; /* borrowed */
+    batch_shape shape;
+    const int32_t *ids; /* [sequences * length], the network's input; borrowed, may be NULL */
+    matrix *values;     /* [value_count]; data NULL where not live */
+} execution;
+
+/** *out is owned: execution_free. */
+grail_status execution_create(const graph *g, const backend *b, buffer_pool *pool, execution **out)
+    GRAIL_MUST_CHECK;
+void execution_free(execution *e); /* NULL is allowed */
+
+/** Forgets all values and begins a batch. ids may be NULL when the embedding is not run. */
+void execution_begin(execution *e, batch_shape shape, const int32_t *ids);
+
+/** Makes room for value `v`, [rows of the batch, width], to be filled by the caller. */
+grail_status execution_make(execution *e, int value, int64_t width, void **out) GRAIL_MUST_CHECK;
+/** Replaces value `v` by a matrix of the same rows in a buffer of the pool, which is taken over. */
+void execution_replace(execution *e, int value, int64_t width, void *data);
+/** Borrowed; data is NULL when the value is not live. */
+const matrix *execution_value(const execution *e, int value);
+/**
+ * Runs nodes [begin, end) with the store's parameters. A value is dropped after its last reader,
+ * unless that reader lies beyond `end`. NaN or infinity in a Linear's or Attention's output is
+ * GRAIL_ERROR_NUMERIC naming the block and the parameter.
+ */
+grail_status execution_run(execution *e, parameter_store *store, int begin, int end)
+    GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,202 @@
+#include "exec/parameters.h"
+
+#include <string.h>
+
+grail_status parameter_store_create(const grail_model *model, const backend *b,
+                                    parameter_store *parent, parameter_store **out)
+{
+    grail_status status = GRAIL_OK;
+    parameter_store *store = NULL;
+    TRY(memory_new(&store, 1, sizeof *store));
+    *store = (parameter_store){.model = model, .backend = b, .parent = parent};
+    TRY(memory_new(&store->entries, (size_t)model->graph->parameter_count,
+                   sizeof store->entries[0]));
+    *out = store;
+    store = NULL;
+out:
+    parameter_store_free(store);
+    return status;
+}
+
+static void drop_entry(parameter_store *store, int index)
+{
+    memory_free(store->entries[index].data);
+    store->entries[index].data = NULL;
+}
+
+void parameter_store_free(parameter_store *store)
+{
+    if (store == NULL) {
+        return;
+    }
+    for (int p = 0; store->entries != NULL && p < store->model->graph->parameter_count; p++) {
+        drop_entry(store, p);
+    }
+    memory_free(store->entries);
+    memory_free(store);
+}
+
+/* data <- elements of `count` f32 values. The f32 array is taken over where elements are f32. */
+static grail_status to_elements(const backend *b, int64_t count, float **values, void **out)
+{
+    if (b->element_size == sizeof(float)) {
+        *out = *values;
+        *values = NULL;
+        return GRAIL_OK;
+    }
+    void *data = NULL;
+    const grail_status status = memory_new_unset(&data, (size_t)count, b->element_size);
+    if (status == GRAIL_OK) {
+        b->from_f32(count, *values, data);
+        *out = data;
+    }
+    return status;
+}
+
+static grail_status load_entry(parameter_store *store, int index)
+{
+    grail_status status = GRAIL_OK;
+    float *values = NULL;
+    parameter_entry *entry = &store->entries[index];
+    const graph_parameter *p = &store->model->graph->parameters[index];
+    const int64_t count = model_parameter_elements(store->model, index);
+    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
+    TRY(model_parameter_f32(store->model, index, values));
+    TRY(to_elements(store->backend, count, &values, &entry->data));
+    memcpy(entry->shape, p->shape, sizeof entry->shape);
+out:
+    memory_free(values);
+    return status;
+}
+
+grail_status parameter_store_get(parameter_store *store, int index, const parameter_entry **out)
+{
+    parameter_store *s = store;
+    while (s->entries[index].data == NULL && s->parent != NULL) {
+        s = s->parent;
+    }
+    if (s->entries[index].data == NULL) {
+        const grail_status status = load_entry(s, index);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+    }
+    *out = &s->entries[index];
+    return GRAIL_OK;
+}
+
+grail_status parameter_store_load_range(parameter_store *store, int begin, int end)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    for (int n = begin; n < end; n++) {
+        const node *used = &store->model->graph->nodes[n];
+        if (used->weight != GRAPH_NONE) {
+            TRY(parameter_store_get(store, used->weight, &entry));
+        }
+        if (used->bias != GRAPH_NONE) {
+            TRY(parameter_store_get(store, used->bias, &entry));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status entry_elements(const parameter_store *store, int index,
+                                   const int64_t shape[], int64_t *out)
+{
+    const graph_parameter *p = &store->model->graph->parameters[index];
+    if (!shape_elements(p->rank, shape, out)) {
+        return error_set(GRAIL_ERROR_SHAPE, "tensor '%s' is too large", p->name);
+    }
+    return GRAIL_OK;
+}
+
+/* Rounds f32 values to the dtype they will be stored in, so that the stream is carried on by the
+ * very weights that the finished checkpoint holds. */
+static grail_status round_to_stored(const tensor_view *tensor, int64_t count, float *values)
+{
+    grail_status status = GRAIL_OK;
+    void *stored = NULL;
+    if (tensor->dtype == GRAIL_DTYPE_F32) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(&stored, (size_t)count, dtype_bits(tensor->dtype) / 8));
+    TRY(convert_from_f32(tensor->dtype, values, count, stored));
+    TRY(convert_to_f32(tensor->dtype, stored, count, values));
+out:
+    if (status != GRAIL_OK) {
+        error_prefix("tensor '%s'", tensor->name);
+    }
+    memory_free(stored);
+    return status;
+}
+
+grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
+                                 const float *values)
+{
+    grail_status status = GRAIL_OK;
+    float *copy = NULL;
+    void *data = NULL;
+    int64_t count = 0;
+    const graph_parameter *p = &store->model->graph->parameters[index];
+    TRY(entry_elements(store, index, shape, &count));
+    TRY(memory_new_unset(&copy, (size_t)count, sizeof copy[0]));
+    memcpy(copy, values, (size_t)count * sizeof copy[0]);
+    const int64_t bad = find_non_finite(copy, count);
+    if (bad >= 0) {
+        FAIL(GRAIL_ERROR_NUMERIC, "the new tensor '%s' holds a NaN or infinity at element %lld",
+             p->name, (long long)bad);
+    }
+    TRY(round_to_stored(store->model->tensors[index], count, copy));
+    TRY(to_elements(store->backend, count, &copy, &data));
+    drop_entry(store, index);
+    store->entries[index].data = data;
+    memcpy(store->entries[index].shape, shape, (size_t)p->rank * sizeof shape[0]);
+out:
+    memory_free(copy);
+    return status;
+}
+
+void parameter_store_commit(parameter_store *to, parameter_store *from)
+{
+    for (int p = 0; p < to->model->graph->parameter_count; p++) {
+        if (from->entries[p].data != NULL) {
+            drop_entry(to, p);
+            to->entries[p] = from->entries[p];
+            from->entries[p].data = NULL;
+        }
+    }
+}
+
+grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
+                                      int64_t *elements)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    float *values = NULL;
+    int64_t count = 0;
+    TRY(parameter_store_get(store, index, &entry));
+    TRY(entry_elements(store, index, entry->shape, &count));
+    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
+    store->backend->to_f32(count, entry->data, values);
+    *out = values;
+    *elements = count;
+    values = NULL;
+out:
+    memory_free(values);
+    return status;
+}
+
+void parameter_store_release_range(parameter_store *store, int begin, int end)
+{
+    for (int n = begin; n < end; n++) {
+        const node *used = &store->model->graph->nodes[n];
+        if (used->weight != GRAPH_NONE) {
+            drop_entry(store, used->weight);
+        }
+        if (used->bias != GRAPH_NONE) {
+            drop_entry(store, used->bias);
+        }
+    }
+}

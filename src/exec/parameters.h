@@ -1,0 +1,49 @@
+/* Parameter stores: what a run multiplies with. A store answers with its own entry when it has one,
+ * else asks its parent; the root reads the model's checkpoint on demand. So a narrowed network is a
+ * thin layer over the dense one, and a trial (a folded producer) a thin layer over that. */
+#ifndef GRAIL_EXEC_PARAMETERS_H
+#define GRAIL_EXEC_PARAMETERS_H
+
+#include "arch/model.h"
+#include "backend/backend.h"
+
+typedef struct parameter_entry {
+    void *data; /* elements of the backend, owned; NULL = no entry */
+    int64_t shape[PARAMETER_MAX_RANK];
+} parameter_entry;
+
+typedef struct parameter_store {
+    const grail_model *model;
+    const backend *backend;
+    struct parameter_store *parent; /* NULL: the checkpoint */
+    parameter_entry *entries;       /* [parameter_count] */
+} parameter_store;
+
+/** *out is owned: parameter_store_free; the parent must outlive it. */
+grail_status parameter_store_create(const grail_model *model, const backend *b,
+                                    parameter_store *parent, parameter_store **out) GRAIL_MUST_CHECK;
+void parameter_store_free(parameter_store *store); /* NULL is allowed */
+
+/** The entry of a parameter, loaded at first use (and kept until released). Borrowed. */
+grail_status parameter_store_get(parameter_store *store, int index, const parameter_entry **out)
+    GRAIL_MUST_CHECK;
+
+/** Loads the parameters of nodes [begin, end) now, so that a timed pass finds them. */
+grail_status parameter_store_load_range(parameter_store *store, int begin, int end)
+    GRAIL_MUST_CHECK;
+
+/** Sets an own entry from f32 values, rounded to the checkpoint's dtype as it will be stored. */
+grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
+                                 const float *values) GRAIL_MUST_CHECK;
+
+/** Moves every own entry of `from` into `to`, replacing. */
+void parameter_store_commit(parameter_store *to, parameter_store *from);
+
+/** Values of a parameter as seen through `store`, as f32: *out is owned, with its elements. */
+grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
+                                      int64_t *elements) GRAIL_MUST_CHECK;
+
+/** Drops own entries of the parameters that nodes [begin, end) use. */
+void parameter_store_release_range(parameter_store *store, int begin, int end);
+
+#endif

@@ -1,0 +1,214 @@
+#include "graph/graph.h"
+
+#include <string.h>
+
+grail_status graph_create(graph **out)
+{
+    graph *g = NULL;
+    const grail_status status = memory_new(&g, 1, sizeof *g);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    g->value_count = 1;
+    g->input = 0;
+    g->output = GRAPH_NONE;
+    *out = g;
+    return GRAIL_OK;
+}
+
+void graph_free(graph *g)
+{
+    if (g == NULL) {
+        return;
+    }
+    for (int p = 0; p < g->parameter_count; p++) {
+        memory_free(g->parameters[p].name);
+    }
+    memory_free(g->parameters);
+    memory_free(g->nodes);
+    memory_free(g->value_source);
+    memory_free(g->last_use);
+    memory_free(g->frequency);
+    memory_free(g);
+}
+
+grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
+                                 int *out)
+{
+    grail_status status = GRAIL_OK;
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (strcmp(g->parameters[p].name, name) == 0) {
+            if (g->parameters[p].rank != rank ||
+                memcmp(g->parameters[p].shape, shape, (size_t)rank * sizeof shape[0]) != 0) {
+                FAIL(GRAIL_ERROR_INTERNAL, "parameter '%s' is used with two shapes", name);
+            }
+            *out = p;
+            return GRAIL_OK;
+        }
+    }
+    TRY(memory_resize(&g->parameters, (size_t)g->parameter_count + 1, sizeof g->parameters[0]));
+    graph_parameter *added = &g->parameters[g->parameter_count];
+    *added = (graph_parameter){.rank = rank};
+    memcpy(added->shape, shape, (size_t)rank * sizeof shape[0]);
+    TRY(memory_copy_string(&added->name, name));
+    *out = g->parameter_count++;
+out:
+    return status;
+}
+
+grail_status graph_add_node(graph *g, const node *n, int *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_resize(&g->nodes, (size_t)g->node_count + 1, sizeof g->nodes[0]));
+    node *added = &g->nodes[g->node_count++];
+    *added = *n;
+    added->output = g->value_count++;
+    if (n->block >= g->block_count) {
+        g->block_count = n->block + 1;
+    }
+    *out = added->output;
+out:
+    return status;
+}
+
+static grail_status index_values(graph *g)
+{
+    grail_status status = GRAIL_OK;
+    const size_t values = (size_t)g->value_count;
+    TRY(memory_resize(&g->value_source, values, sizeof g->value_source[0]));
+    TRY(memory_resize(&g->last_use, values, sizeof g->last_use[0]));
+    for (int v = 0; v < g->value_count; v++) {
+        g->value_source[v] = GRAPH_NONE;
+        g->last_use[v] = GRAPH_NONE;
+    }
+    for (int n = 0; n < g->node_count; n++) {
+        g->value_source[g->nodes[n].output] = n;
+        for (int i = 0; i < g->nodes[n].input_count; i++) {
+            g->last_use[g->nodes[n].inputs[i]] = n;
+        }
+    }
+    g->last_use[g->output] = g->node_count;
+out:
+    return status;
+}
+
+grail_status graph_finish(graph *g, int output)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    g->output = output;
+    /* Nodes after the last block carry its number plus one, see graph_block_range. */
+    g->block_count = g->node_count > 0 ? g->nodes[g->node_count - 1].block : 0;
+    TRY(index_values(g));
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(graph_widths(g, widths));
+out:
+    memory_free(widths);
+    return status;
+}
+
+void graph_block_range(const graph *g, int block, int *begin, int *end)
+{
+    int first = 0;
+    while (first < g->node_count && g->nodes[first].block < block) {
+        first++;
+    }
+    int last = first;
+    while (last < g->node_count && g->nodes[last].block == block) {
+        last++;
+    }
+    *begin = first;
+    *end = last;
+}
+
+static const char *node_name(const graph *g, const node *n)
+{
+    if (n->weight != GRAPH_NONE) {
+        return g->parameters[n->weight].name;
+    }
+    return n->kind == NODE_ATTENTION ? "attention" : "an elementwise node";
+}
+
+static grail_status width_mismatch(const graph *g, const node *n, int64_t expected, int64_t found)
+{
+    return error_set(GRAIL_ERROR_SHAPE, "block %d: %s expects %lld features, its input has %lld",
+                     n->block, node_name(g, n), (long long)expected, (long long)found);
+}
+
+static grail_status attention_width(const graph *g, const node *n, const int64_t in[3],
+                                    int64_t *out)
+{
+    const int64_t query_heads = in[0] / n->head_dim;
+    const int64_t kv_heads = in[1] / n->head_dim;
+    for (int i = 0; i < 3; i++) {
+        if (in[i] <= 0 || in[i] % n->head_dim != 0) {
+            return width_mismatch(g, n, (in[i] / n->head_dim + 1) * n->head_dim, in[i]);
+        }
+    }
+    if (in[1] != in[2]) {
+        return width_mismatch(g, n, in[1], in[2]);
+    }
+    if (query_heads % kv_heads != 0) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "block %d: %lld query heads cannot be shared by %lld key/value heads",
+                         n->block, (long long)query_heads, (long long)kv_heads);
+    }
+    *out = in[0];
+    return GRAIL_OK;
+}
+
+static grail_status node_width(const graph *g, const node *n, const int64_t in[3], int64_t *out)
+{
+    const graph_parameter *weight = n->weight == GRAPH_NONE ? NULL : &g->parameters[n->weight];
+    switch (n->kind) {
+    case NODE_EMBEDDING:
+        *out = weight->shape[1];
+        return GRAIL_OK;
+    case NODE_LINEAR:
+        *out = weight->shape[0];
+        return in[0] == weight->shape[1] ? GRAIL_OK : width_mismatch(g, n, weight->shape[1], in[0]);
+    case NODE_RMS_NORM:
+        *out = in[0];
+        return (n->group == 0 ? in[0] : n->group) == weight->shape[0]
+                   ? GRAIL_OK
+                   : width_mismatch(g, n, weight->shape[0], in[0]);
+    case NODE_ATTENTION:
+        return attention_width(g, n, in, out);
+    case NODE_MULTIPLY:
+    case NODE_ADD:
+        *out = in[0];
+        return in[0] == in[1] ? GRAIL_OK : width_mismatch(g, n, in[0], in[1]);
+    case NODE_ROPE:
+    case NODE_ACTIVATION:
+        *out = in[0];
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_INTERNAL, "unknown kind of node");
+}
+
+grail_status graph_widths(const graph *g, int64_t *widths)
+{
+    grail_status status = GRAIL_OK;
+    widths[g->input] = 1;
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        int64_t in[NODE_MAX_INPUTS] = {0};
+        for (int k = 0; k < n->input_count; k++) {
+            in[k] = widths[n->inputs[k]];
+        }
+        TRY(node_width(g, n, in, &widths[n->output]));
+    }
+out:
+    return status;
+}
+
+int graph_live_values(const graph *g, int position, int *live)
+{
+    int count = 0;
+    for (int v = 0; v < g->value_count; v++) {
+        if (g->value_source[v] < position && g->last_use[v] >= position) {
+            live[count++] = v;
+        }
+    }
+    return count;
+}

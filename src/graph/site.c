@@ -1,0 +1,314 @@
+#include "graph/site.h"
+
+#include <string.h>
+
+/* Axis classes: a union-find over values whose channels must be cut together. */
+typedef struct axes {
+    const graph *g;
+    int64_t *widths;
+    int *parent;
+    bool *pinned;    /* per root */
+    int64_t *units;  /* per root: unit count that an attention node asks for, 0 = none */
+    int64_t *groups; /* per root, see site.groups */
+} axes;
+
+static int axis_root(const axes *a, int value)
+{
+    while (a->parent[value] != value) {
+        value = a->parent[value];
+    }
+    return value;
+}
+
+static void axis_join(axes *a, int left, int right)
+{
+    const int from = axis_root(a, right);
+    const int to = axis_root(a, left);
+    if (from == to) {
+        return;
+    }
+    a->parent[from] = to;
+    a->pinned[to] = a->pinned[to] || a->pinned[from];
+    if (a->units[to] == 0) {
+        a->units[to] = a->units[from];
+        a->groups[to] = a->groups[from];
+    } else if (a->units[from] != 0 &&
+               (a->units[from] != a->units[to] || a->groups[from] != a->groups[to])) {
+        a->pinned[to] = true; /* two attentions that cut the axis differently */
+    }
+}
+
+static void axis_pin(axes *a, int value)
+{
+    a->pinned[axis_root(a, value)] = true;
+}
+
+static void follow_attention(axes *a, const node *n, gqa_mode mode)
+{
+    const int q = n->inputs[0];
+    const int k = n->inputs[1];
+    const int v = n->inputs[2];
+    const int64_t query_heads = a->widths[q] / n->head_dim;
+    const int64_t kv_heads = a->widths[k] / n->head_dim;
+    axis_join(a, n->output, q);
+    const int root = axis_root(a, n->output);
+    if (mode == GQA_QUERY_PER_GROUP) {
+        axis_pin(a, k);
+        axis_pin(a, v);
+        a->units[root] = query_heads;
+        a->groups[root] = kv_heads;
+        return;
+    }
+    axis_join(a, n->output, k);
+    axis_join(a, n->output, v);
+    a->units[axis_root(a, root)] = kv_heads;
+    a->groups[axis_root(a, root)] = 1;
+}
+
+static void follow_node(axes *a, const node *n, gqa_mode mode)
+{
+    switch (n->kind) {
+    case NODE_EMBEDDING:
+    case NODE_LINEAR:
+        break;
+    case NODE_RMS_NORM:
+        axis_join(a, n->output, n->inputs[0]);
+        if (n->group == 0) {
+            axis_pin(a, n->output);
+        }
+        break;
+    case NODE_ROPE:
+    case NODE_ACTIVATION:
+        axis_join(a, n->output, n->inputs[0]);
+        break;
+    case NODE_MULTIPLY:
+    case NODE_ADD:
+        axis_join(a, n->output, n->inputs[0]);
+        axis_join(a, n->output, n->inputs[1]);
+        break;
+    case NODE_ATTENTION:
+        follow_attention(a, n, mode);
+        break;
+    }
+}
+
+static void axes_fini(axes *a)
+{
+    memory_free(a->widths);
+    memory_free(a->parent);
+    memory_free(a->pinned);
+    memory_free(a->units);
+    memory_free(a->groups);
+}
+
+static grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
+{
+    grail_status status = GRAIL_OK;
+    const size_t values = (size_t)g->value_count;
+    *a = (axes){.g = g};
+    TRY(memory_new(&a->widths, values, sizeof a->widths[0]));
+    TRY(memory_new(&a->parent, values, sizeof a->parent[0]));
+    TRY(memory_new(&a->pinned, values, sizeof a->pinned[0]));
+    TRY(memory_new(&a->units, values, sizeof a->units[0]));
+    TRY(memory_new(&a->groups, values, sizeof a->groups[0]));
+    TRY(graph_widths(g, a->widths));
+    for (int v = 0; v < g->value_count; v++) {
+        a->parent[v] = v;
+    }
+    axis_pin(a, g->input);
+    axis_pin(a, g->output);
+    for (int n = 0; n < g->node_count; n++) {
+        follow_node(a, &g->nodes[n], mode);
+    }
+out:
+    if (status != GRAIL_OK) {
+        axes_fini(a);
+    }
+    return status;
+}
+
+/* The same unit count must cut every axis of the class into whole heads or features. */
+static bool axis_divides(const axes *a, int root, int64_t units)
+{
+    for (int v = 0; v < a->g->value_count; v++) {
+        if (axis_root(a, v) == root && a->widths[v] % units != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static grail_status add_end(site_end **ends, int *count, site_end end)
+{
+    const grail_status status = memory_resize(ends, (size_t)*count + 1, sizeof **ends);
+    if (status == GRAIL_OK) {
+        (*ends)[(*count)++] = end;
+    }
+    return status;
+}
+
+static grail_status name_site(const graph *g, site *s)
+{
+    static const char suffix[] = ".weight";
+    const char *weight = g->parameters[g->nodes[s->consumers[0].node].weight].name;
+    const grail_status status = memory_copy_string(&s->name, weight);
+    if (status == GRAIL_OK) {
+        char *dot = strstr(s->name, suffix);
+        if (dot != NULL && dot[sizeof suffix - 1] == 0) {
+            *dot = 0;
+        }
+    }
+    return status;
+}
+
+static void site_fini(site *s)
+{
+    memory_free(s->name);
+    memory_free(s->producers);
+    memory_free(s->consumers);
+}
+
+/* Whether a value's units hold exchangeable query heads: those of the query and output axes of a
+ * grouped attention, recognised by being wider than the key axis. */
+static bool end_is_exchangeable(const axes *a, int value, int64_t subunits, int64_t narrowest)
+{
+    return subunits > 1 && a->widths[value] == narrowest * subunits;
+}
+
+static grail_status collect_ends(const axes *a, int root, int64_t narrowest, site *s)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < a->g->node_count; i++) {
+        const node *n = &a->g->nodes[i];
+        if (n->kind != NODE_LINEAR && n->kind != NODE_EMBEDDING) {
+            continue;
+        }
+        if (axis_root(a, n->output) == root) {
+            const int v = n->output;
+            TRY(add_end(&s->producers, &s->producer_count,
+                        (site_end){.node = i,
+                                   .features_per_unit = a->widths[v] / s->units,
+                                   .exchangeable =
+                                       end_is_exchangeable(a, v, s->subunits, narrowest)}));
+        }
+        if (n->kind == NODE_LINEAR && axis_root(a, n->inputs[0]) == root) {
+            const int v = n->inputs[0];
+            TRY(add_end(&s->consumers, &s->consumer_count,
+                        (site_end){.node = i,
+                                   .features_per_unit = a->widths[v] / s->units,
+                                   .exchangeable =
+                                       end_is_exchangeable(a, v, s->subunits, narrowest)}));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status build_site(const axes *a, int root, site *s)
+{
+    grail_status status = GRAIL_OK;
+    int64_t narrowest = a->widths[root];
+    int64_t widest = a->widths[root];
+    for (int v = 0; v < a->g->value_count; v++) {
+        if (axis_root(a, v) == root) {
+            narrowest = a->widths[v] < narrowest ? a->widths[v] : narrowest;
+            widest = a->widths[v] > widest ? a->widths[v] : widest;
+        }
+    }
+    const bool heads = a->units[root] != 0;
+    s->kind = heads ? SITE_HEADS : SITE_FFN;
+    s->units = heads ? a->units[root] : a->widths[root];
+    s->groups = heads ? a->groups[root] : 1;
+    s->subunits = widest / narrowest;
+    TRY(collect_ends(a, root, narrowest, s));
+    if (s->consumer_count > 0) {
+        s->block = a->g->nodes[s->consumers[0].node].block;
+        TRY(name_site(a->g, s));
+    }
+out:
+    return status;
+}
+
+static grail_status append_site(site_list *list, const site *s)
+{
+    const grail_status status = memory_resize(&list->sites, (size_t)list->count + 1, sizeof *s);
+    if (status == GRAIL_OK) {
+        list->sites[list->count++] = *s;
+    }
+    return status;
+}
+
+grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
+{
+    grail_status status = GRAIL_OK;
+    axes a = {0};
+    site_list list = {0};
+    site s = {0};
+    TRY(axes_init(&a, g, mode));
+    /* Walking the consumers in order lists the sites in the order they are compressed. */
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        if (n->kind != NODE_LINEAR) {
+            continue;
+        }
+        const int root = axis_root(&a, n->inputs[0]);
+        const int64_t units = a.units[root] != 0 ? a.units[root] : a.widths[root];
+        if (a.pinned[root] || !axis_divides(&a, root, units)) {
+            continue;
+        }
+        s = (site){0};
+        TRY(build_site(&a, root, &s));
+        if (s.producer_count == 0 || s.consumers[0].node != i) {
+            site_fini(&s); /* no producer, or listed already at its first consumer */
+            continue;
+        }
+        TRY(append_site(&list, &s));
+        s = (site){0};
+    }
+    *out = list;
+    list = (site_list){0};
+out:
+    site_fini(&s);
+    site_list_fini(&list);
+    axes_fini(&a);
+    return status;
+}
+
+void site_list_fini(site_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        site_fini(&list->sites[i]);
+    }
+    memory_free(list->sites);
+    *list = (site_list){0};
+}
+
+int site_list_find(const site_list *list, const char *name)
+{
+    for (int i = 0; i < list->count; i++) {
+        if (strcmp(list->sites[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const char *site_kind_name(site_kind kind)
+{
+    return kind == SITE_FFN ? "ffn" : "heads";
+}
+
+int64_t site_parameters_per_unit(const graph *g, const site *s)
+{
+    int64_t total = 0;
+    for (int p = 0; p < s->producer_count; p++) {
+        const node *n = &g->nodes[s->producers[p].node];
+        const int64_t columns = g->parameters[n->weight].shape[1];
+        total += s->producers[p].features_per_unit * (columns + (n->bias != GRAPH_NONE ? 1 : 0));
+    }
+    for (int c = 0; c < s->consumer_count; c++) {
+        const node *n = &g->nodes[s->consumers[c].node];
+        total += s->consumers[c].features_per_unit * g->parameters[n->weight].shape[0];
+    }
+    return total;
+}

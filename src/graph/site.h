@@ -1,0 +1,56 @@
+/* Sites: the places where width can be cut, derived from the graph by following the channel axis.
+ *
+ * Linear and Embedding start a new axis; activations, rotary positions, norms over groups, Add and
+ * Multiply carry it on and join it; Attention couples the q, k and v head axes and passes v's axis
+ * to its output; a norm over all channels, the network's input and its output pin it. What remains
+ * unpinned, has producers and has consumers is a site. */
+#ifndef GRAIL_GRAPH_SITE_H
+#define GRAIL_GRAPH_SITE_H
+
+#include "graph/graph.h"
+
+typedef enum site_kind { SITE_FFN, SITE_HEADS } site_kind;
+
+typedef enum gqa_mode {
+    GQA_KV_GROUPS,      /* unit = one key/value head with its query heads */
+    GQA_QUERY_PER_GROUP /* unit = one query head, as many kept of every group; k and v stay */
+} gqa_mode;
+
+/** One end of a site: a node whose rows (producer) or columns (consumer) are cut. */
+typedef struct site_end {
+    int node;
+    int64_t features_per_unit;
+    bool exchangeable; /* a unit's features are `subunits` blocks whose order is free */
+} site_end;
+
+typedef struct site {
+    char *name; /* the consumer's parameter without its suffix, such as "....mlp.down_proj" */
+    site_kind kind;
+    int block;
+    int64_t units;    /* n */
+    int64_t groups;   /* equal runs of units of which equally many are kept; 1 = free */
+    int64_t subunits; /* exchangeable blocks in a unit; 1 = none */
+    site_end *producers;
+    int producer_count;
+    site_end *consumers;
+    int consumer_count;
+} site;
+
+typedef struct site_list {
+    site *sites; /* in the order of their consumers */
+    int count;
+} site_list;
+
+/** Derives all sites. site_list_fini frees. */
+grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out) GRAIL_MUST_CHECK;
+void site_list_fini(site_list *list);
+
+/** Index of the site of that name, or -1. */
+int site_list_find(const site_list *list, const char *name);
+
+const char *site_kind_name(site_kind kind); /* "ffn", "heads" */
+
+/** Parameters (weights and biases) that one unit of the site costs. */
+int64_t site_parameters_per_unit(const graph *g, const site *s);
+
+#endif

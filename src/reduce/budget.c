@@ -1,0 +1,141 @@
+#include "reduce/budget.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
+{
+    if (!(sparsity >= 0.0 && sparsity < 1.0)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "sparsity %g is outside [0, 1): it is the removed fraction of each site",
+                         sparsity);
+    }
+    /* 1e-9: r = 0.9 times 10 must be 9 whatever its binary value */
+    const int64_t per_group = s->units / s->groups;
+    const int64_t removed = (int64_t)floor(sparsity * (double)per_group + 1e-9);
+    if (per_group - removed < 1) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "site '%s' would lose all of its %lld units at sparsity %g", s->name,
+                         (long long)s->units, sparsity);
+    }
+    *out = (per_group - removed) * s->groups;
+    return GRAIL_OK;
+}
+
+/* Nearest multiple of `align` to `wanted` within align .. units; units itself always counts. */
+static int64_t nearest_multiple(int64_t wanted, int64_t align, int64_t units)
+{
+    int64_t rounded = (wanted + align / 2) / align * align;
+    if (rounded < align) {
+        rounded = align;
+    }
+    return rounded > units ? units : rounded;
+}
+
+static int64_t align_width(int64_t wanted, int64_t align, int64_t units)
+{
+    enum { LARGEST = 256, SMALLEST = 32 };
+    if (align != ALIGN_AUTO) {
+        return nearest_multiple(wanted, align, units);
+    }
+    if (units < 2 * SMALLEST) {
+        return wanted;
+    }
+    int64_t step = LARGEST;
+    int64_t width = nearest_multiple(wanted, step, units);
+    while (step > SMALLEST && llabs(width - wanted) * 20 > units) {
+        step /= 2;
+        width = nearest_multiple(wanted, step, units);
+    }
+    return width;
+}
+
+/* Parameters that the sites of `kind` should lose, and do lose with their present widths. */
+static double lost_parameters(const graph *g, const site_list *sites, const plan *p, site_kind kind,
+                              double sparsity, bool planned)
+{
+    double total = 0.0;
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        if (s->kind == kind) {
+            const double units = planned ? (double)(s->units - p->sites[i].kept)
+                                         : sparsity * (double)s->units;
+            total += units * (double)site_parameters_per_unit(g, s);
+        }
+    }
+    return total;
+}
+
+static double site_parameters(const graph *g, const site_list *sites, site_kind kind)
+{
+    double total = 0.0;
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        total += s->kind == kind ? (double)s->units * (double)site_parameters_per_unit(g, s) : 0.0;
+    }
+    return total;
+}
+
+static grail_status apply_heads(const budget *b, const site_list *sites, plan *p)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        if (s->kind == SITE_HEADS) {
+            TRY(budget_kept_units(s, b->sparsity[SITE_HEADS], &p->sites[i].kept));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status apply_overrides(const budget *b, const site_list *sites, plan *p)
+{
+    grail_status status = GRAIL_OK;
+    for (int k = 0; k < b->override_count; k++) {
+        const site_sparsity *own = &b->overrides[k];
+        const int i = site_list_find(sites, own->site);
+        if (i < 0) {
+            FAIL(GRAIL_ERROR_ARGUMENT,
+                 "'%s' is not a site of this model (grail inspect lists them), nor ffn or heads",
+                 own->site);
+        }
+        const site *s = &sites->sites[i];
+        TRY(budget_kept_units(s, own->sparsity, &p->sites[i].kept));
+        if (s->kind == SITE_FFN && own->sparsity > 0.0 && b->align != 1) {
+            p->sites[i].kept = align_width(p->sites[i].kept, b->align, s->units);
+        }
+    }
+out:
+    return status;
+}
+
+grail_status budget_apply(const budget *b, const graph *g, const site_list *sites, plan *p)
+{
+    grail_status status = GRAIL_OK;
+    if (b->align < 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "an alignment of %lld makes no sense", (long long)b->align);
+    }
+    TRY(apply_heads(b, sites, p));
+    const double asked = b->sparsity[SITE_FFN];
+    const double missing =
+        lost_parameters(g, sites, p, SITE_HEADS, b->sparsity[SITE_HEADS], false) -
+        lost_parameters(g, sites, p, SITE_HEADS, 0.0, true);
+    const double ffn = site_parameters(g, sites, SITE_FFN);
+    const double corrected = ffn > 0.0 ? asked + missing / ffn : asked;
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        if (s->kind != SITE_FFN) {
+            continue;
+        }
+        TRY(budget_kept_units(s, asked, &p->sites[i].kept));
+        if (asked > 0.0 && b->align != 1) {
+            const bool usable = corrected >= 0.0 && corrected < 1.0;
+            const double wanted = (double)s->units * (1.0 - (usable ? corrected : asked));
+            p->sites[i].kept = align_width((int64_t)llround(wanted), b->align, s->units);
+        }
+    }
+    TRY(apply_overrides(b, sites, p));
+out:
+    return status;
+}

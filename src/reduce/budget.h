@@ -1,0 +1,36 @@
+/* Budgets: from a removed fraction to kept widths, with alignment. */
+#ifndef GRAIL_REDUCE_BUDGET_H
+#define GRAIL_REDUCE_BUDGET_H
+
+#include "graph/site.h"
+#include "reduce/plan.h"
+
+enum { ALIGN_AUTO = 0 };
+
+typedef struct site_sparsity {
+    const char *site; /* borrowed */
+    double sparsity;
+} site_sparsity;
+
+typedef struct budget {
+    const site_sparsity *overrides; /* of single sites; may be NULL */
+    int override_count;
+    double sparsity[2]; /* removed fraction by site_kind; 0 leaves the kind alone */
+    int64_t align;      /* widths of ffn sites become multiples of it; ALIGN_AUTO: 256 down to 32 */
+} budget;
+
+/** K = n - floor(r n + 1e-9) (methods.md 3.1), a multiple of the site's groups, at least `groups`.
+ * GRAIL_ERROR_ARGUMENT when r is outside [0, 1) or the site would lose every unit. */
+grail_status budget_kept_units(const site *s, double sparsity, int64_t *out) GRAIL_MUST_CHECK;
+
+/**
+ * Sets p->sites[].kept. Heads are cut in whole units; the ffn width then takes up what rounding the
+ * heads left over, and is rounded to the alignment. `auto` takes the largest of 256, 128, 64, 32
+ * whose rounding changes the site's removed parameters by at most 5 % of the site, else 32; sites
+ * narrower than 64 are not aligned. Overrides are applied to their sites alone, an unknown name is
+ * GRAIL_ERROR_ARGUMENT.
+ */
+grail_status budget_apply(const budget *b, const graph *g, const site_list *sites, plan *p)
+    GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,278 @@
+#include "reduce/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PLAN_VERSION = 1 };
+
+static const char *const target_names[] = {"local", "dense"};
+static const char *const bias_names[] = {"off", "on", "auto"};
+static const char *const shrink_names[] = {"zero", "prior"};
+static const char *const gqa_names[] = {"kv-groups", "query-per-group"};
+
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static grail_status name_index(const char *what, const char *name, const char *const names[],
+                               int count, int *out)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *out = i;
+            return GRAIL_OK;
+        }
+    }
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT, "unknown %s '%s'; known are", what, name);
+    for (int i = 0; i < count; i++) {
+        error_append("%s %s", i == 0 ? "" : ",", names[i]);
+    }
+    return status;
+}
+
+grail_status target_from_name(const char *name, target_kind *out)
+{
+    int index = 0;
+    const grail_status status =
+        name_index("target", name, target_names, COUNT_OF(target_names), &index);
+    if (status == GRAIL_OK) {
+        *out = (target_kind)index;
+    }
+    return status;
+}
+
+grail_status bias_from_name(const char *name, bias_mode *out)
+{
+    int index = 0;
+    const grail_status status =
+        name_index("bias mode", name, bias_names, COUNT_OF(bias_names), &index);
+    if (status == GRAIL_OK) {
+        *out = (bias_mode)index;
+    }
+    return status;
+}
+
+grail_status shrink_from_name(const char *name, ridge_shrink *out)
+{
+    int index = 0;
+    const grail_status status =
+        name_index("ridge", name, shrink_names, COUNT_OF(shrink_names), &index);
+    if (status == GRAIL_OK) {
+        *out = (ridge_shrink)index;
+    }
+    return status;
+}
+
+grail_status compensation_from_name(const char *name, compensation *out)
+{
+    static const char *const names[] = {"none", "grail", "full"};
+    static const compensation presets[] = {
+        {.enabled = false, .alpha = 1e-3},
+        {.enabled = true,
+         .target = TARGET_LOCAL,
+         .bias = BIAS_OFF,
+         .shrink = SHRINK_TO_ZERO,
+         .alpha = 1e-3},
+        {.enabled = true,
+         .target = TARGET_DENSE,
+         .bias = BIAS_AUTO,
+         .shrink = SHRINK_TO_PRIOR,
+         .alpha = (double)NAN},
+    };
+    int index = 0;
+    const grail_status status = name_index("compensation", name, names, COUNT_OF(names), &index);
+    if (status == GRAIL_OK) {
+        *out = presets[index];
+    }
+    return status;
+}
+
+grail_status plan_init(plan *p, const site_list *sites, selector_kind selector)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_new(&p->sites, (size_t)sites->count, sizeof p->sites[0]));
+    for (int i = 0; i < sites->count; i++) {
+        plan_site *own = &p->sites[i];
+        *own = (plan_site){.selector = selector,
+                           .units = sites->sites[i].units,
+                           .kept = sites->sites[i].units};
+        p->count = i + 1;
+        TRY(memory_copy_string(&own->name, sites->sites[i].name));
+    }
+out:
+    return status;
+}
+
+void plan_fini(plan *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        memory_free(p->sites[i].name);
+    }
+    memory_free(p->sites);
+    *p = (plan){0};
+}
+
+static grail_status read_compensation(const char *source, const json_t *object, compensation *c)
+{
+    grail_status status = GRAIL_OK;
+    const char *target = NULL;
+    const char *bias = NULL;
+    const char *shrink = NULL;
+    if (!json_is_object(object)) {
+        return GRAIL_OK;
+    }
+    TRY(json_get_boolean(source, object, "enabled", c->enabled, &c->enabled));
+    TRY(json_get_string(source, object, "target", target_names[c->target], &target));
+    TRY(json_get_string(source, object, "bias", bias_names[c->bias], &bias));
+    TRY(json_get_string(source, object, "ridge", shrink_names[c->shrink], &shrink));
+    TRY(target_from_name(target, &c->target));
+    TRY(bias_from_name(bias, &c->bias));
+    TRY(shrink_from_name(shrink, &c->shrink));
+    const json_t *alpha = json_object_get(object, "alpha");
+    if (json_is_string(alpha) && strcmp(json_string_value(alpha), "cross-validation") == 0) {
+        c->alpha = (double)NAN;
+    } else {
+        TRY(json_get_real(source, object, "alpha", c->alpha, &c->alpha));
+        if (c->alpha < 0.0) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: \"alpha\" is negative", source);
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status read_kept(const char *source, const json_t *entry, const site *s,
+                              plan_site *own)
+{
+    grail_status status = GRAIL_OK;
+    int64_t units = 0;
+    TRY(json_get_integer(source, entry, "units", s->units, &units));
+    TRY(json_get_integer(source, entry, "kept", s->units, &own->kept));
+    if (units != s->units) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' has %lld units in this model, the plan says %lld",
+             source, s->name, (long long)s->units, (long long)units);
+    }
+    if (own->kept < 1 || own->kept > s->units) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' keeps %lld units, expected 1 to %lld", source,
+             s->name, (long long)own->kept, (long long)s->units);
+    }
+    if (own->kept % s->groups != 0) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: site '%s' keeps %lld units, which its %lld groups cannot share equally", source,
+             s->name, (long long)own->kept, (long long)s->groups);
+    }
+out:
+    return status;
+}
+
+static grail_status read_site(const char *source, const json_t *entry, const site_list *sites,
+                              plan *p)
+{
+    grail_status status = GRAIL_OK;
+    const char *name = NULL;
+    const char *selector = NULL;
+    if (!json_is_object(entry)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: an entry of \"sites\" is not an object", source);
+    }
+    TRY(json_get_string(source, entry, "site", NULL, &name));
+    if (name == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: an entry of \"sites\" has no \"site\"", source);
+    }
+    const int index = site_list_find(sites, name);
+    if (index < 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: '%s' is not a site of this model (grail inspect lists them)",
+             source, name);
+    }
+    plan_site *own = &p->sites[index];
+    TRY(json_get_string(source, entry, "selector", selector_name(own->selector), &selector));
+    TRY(selector_from_name(selector, &own->selector));
+    TRY(read_kept(source, entry, &sites->sites[index], own));
+out:
+    return status;
+}
+
+grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode *out)
+{
+    grail_status status = GRAIL_OK;
+    const char *gqa = NULL;
+    int64_t version = 0;
+    int index = 0;
+    if (!json_is_object(document)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: not a JSON object", source);
+    }
+    TRY(json_get_integer(source, document, "grail_plan", 0, &version));
+    if (version != PLAN_VERSION) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"grail_plan\" is %lld, expected %d", source,
+             (long long)version, PLAN_VERSION);
+    }
+    TRY(json_get_string(source, document, "gqa", gqa_names[*out], &gqa));
+    TRY(name_index("gqa mode", gqa, gqa_names, COUNT_OF(gqa_names), &index));
+    *out = (gqa_mode)index;
+out:
+    return status;
+}
+
+grail_status plan_read(const char *source, const json_t *document, const site_list *sites, plan *p)
+{
+    grail_status status = GRAIL_OK;
+    int64_t seed = 0;
+    TRY(plan_read_gqa(source, document, &p->gqa));
+    TRY(json_get_integer(source, document, "seed", (int64_t)p->seed, &seed));
+    p->seed = (uint64_t)seed;
+    TRY(read_compensation(source, json_object_get(document, "compensation"), &p->compensation));
+    const json_t *entries = json_object_get(document, "sites");
+    if (!json_is_array(entries)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array", source);
+    }
+    for (size_t i = 0; i < json_array_size(entries); i++) {
+        TRY(read_site(source, json_array_get(entries, i), sites, p));
+    }
+out:
+    return status;
+}
+
+static grail_status compensation_to_json(const compensation *c, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    TRY(json_put(object, "enabled", json_boolean(c->enabled)));
+    TRY(json_put(object, "target", json_string(target_names[c->target])));
+    TRY(json_put(object, "bias", json_string(bias_names[c->bias])));
+    TRY(json_put(object, "ridge", json_string(shrink_names[c->shrink])));
+    TRY(json_put(object, "alpha",
+                 isnan(c->alpha) ? json_string("cross-validation") : json_real(c->alpha)));
+out:
+    return status;
+}
+
+static grail_status site_to_json(const plan_site *own, const site *s, json_t *array)
+{
+    grail_status status = GRAIL_OK;
+    json_t *entry = json_object();
+    TRY(json_push(array, entry));
+    TRY(json_put(entry, "site", json_string(own->name)));
+    TRY(json_put(entry, "kind", json_string(site_kind_name(s->kind))));
+    TRY(json_put(entry, "selector", json_string(selector_name(own->selector))));
+    TRY(json_put(entry, "units", json_integer(own->units)));
+    TRY(json_put(entry, "kept", json_integer(own->kept)));
+out:
+    return status;
+}
+
+grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *document = json_object();
+    TRY(json_put(document, "grail_plan", json_integer(PLAN_VERSION)));
+    TRY(json_put(document, "gqa", json_string(gqa_names[p->gqa])));
+    TRY(json_put(document, "seed", json_integer((json_int_t)p->seed)));
+    TRY(json_put(document, "compensation", json_object()));
+    TRY(compensation_to_json(&p->compensation, json_object_get(document, "compensation")));
+    TRY(json_put(document, "sites", json_array()));
+    for (int i = 0; i < p->count; i++) {
+        TRY(site_to_json(&p->sites[i], &sites->sites[i], json_object_get(document, "sites")));
+    }
+    *out = document;
+    document = NULL;
+out:
+    json_decref(document);
+    return status;
+}

@@ -1,0 +1,63 @@
+/* The plan: for each site its selector and kept width, and how to repair. A JSON document that a run
+ * can read and always writes. */
+#ifndef GRAIL_REDUCE_PLAN_H
+#define GRAIL_REDUCE_PLAN_H
+
+#include "base/json.h"
+#include "graph/site.h"
+#include "reduce/select.h"
+
+/** The five choices of design.md section 4; the conv fit has no use before convolutions. */
+typedef enum target_kind { TARGET_LOCAL, TARGET_DENSE } target_kind;
+typedef enum bias_mode { BIAS_OFF, BIAS_ON, BIAS_AUTO } bias_mode;
+typedef enum ridge_shrink { SHRINK_TO_ZERO, SHRINK_TO_PRIOR } ridge_shrink;
+
+typedef struct compensation {
+    bool enabled; /* false: plain pruning or folding */
+    target_kind target;
+    bias_mode bias;
+    ridge_shrink shrink;
+    double alpha; /* NaN: by cross-validation */
+} compensation;
+
+typedef struct plan_site {
+    char *name;
+    selector_kind selector;
+    int64_t units;
+    int64_t kept;
+} plan_site;
+
+typedef struct plan {
+    gqa_mode gqa;
+    uint64_t seed;
+    compensation compensation;
+    plan_site *sites; /* [count], in the order of the model's sites */
+    int count;
+} plan;
+
+/** "none", "grail" or "full" (design.md section 4). */
+grail_status compensation_from_name(const char *name, compensation *out) GRAIL_MUST_CHECK;
+grail_status target_from_name(const char *name, target_kind *out) GRAIL_MUST_CHECK;
+grail_status bias_from_name(const char *name, bias_mode *out) GRAIL_MUST_CHECK;
+grail_status shrink_from_name(const char *name, ridge_shrink *out) GRAIL_MUST_CHECK;
+
+/** A plan that keeps everything; one entry per site. *out is filled; plan_fini. */
+grail_status plan_init(plan *p, const site_list *sites, selector_kind selector) GRAIL_MUST_CHECK;
+void plan_fini(plan *p); /* works on a zeroed one */
+
+/**
+ * Reads a plan document. Sites not named keep everything; a name that is not a site, another unit
+ * count, a kept width outside 1..units or not divisible by the site's groups is refused by name.
+ * `source` is used in messages. `gqa` of the document must equal `p->gqa` when both are given.
+ */
+grail_status plan_read(const char *source, const json_t *document, const site_list *sites, plan *p)
+    GRAIL_MUST_CHECK;
+
+/** Only the "gqa" key of a document, for deriving the sites first. */
+grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode *out)
+    GRAIL_MUST_CHECK;
+
+/** *out is owned: json_decref. */
+grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out) GRAIL_MUST_CHECK;
+
+#endif

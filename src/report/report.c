@@ -1,0 +1,96 @@
+/* report.json: what a run did, for people and for later commands. */
+#include "base/file.h"
+#include "base/parallel.h"
+#include "pipeline/compression.h"
+
+static grail_status totals_to_json(const grail_compression *c, json_t *report)
+{
+    grail_status status = GRAIL_OK;
+    const grail_compression_totals t = grail_compression_totals_get(c);
+    json_t *dense = json_object();
+    json_t *narrow = json_object();
+    status = json_put(report, "dense", dense);
+    if (status != GRAIL_OK) {
+        json_decref(narrow);
+        return status;
+    }
+    TRY(json_put(report, "narrow", narrow));
+    TRY(json_put(dense, "architecture", json_string(t.dense.architecture)));
+    TRY(json_put(dense, "dtype", json_string(t.dense.dtype)));
+    TRY(json_put(dense, "parameters", json_integer(t.dense.parameters)));
+    TRY(json_put(dense, "bytes", json_integer(t.dense.bytes)));
+    TRY(json_put(dense, "macs_per_token", json_integer(t.dense.macs_per_token)));
+    TRY(json_put(dense, "kv_bytes_per_token", json_integer(t.dense.kv_bytes_per_token)));
+    TRY(json_put(narrow, "parameters", json_integer(t.parameters)));
+    TRY(json_put(narrow, "bytes", json_integer(t.bytes)));
+    TRY(json_put(narrow, "macs_per_token", json_integer(t.macs_per_token)));
+    TRY(json_put(narrow, "kv_bytes_per_token", json_integer(t.kv_bytes_per_token)));
+out:
+    return status;
+}
+
+static grail_status loaders_to_json(const grail_compression *c, json_t *report)
+{
+    grail_status status = GRAIL_OK;
+    json_t *list = json_array();
+    TRY(json_put(report, "loaders", list));
+    for (int i = 0; i < LOADER_COUNT; i++) {
+        const loader_verdict *v = &c->verdicts[i];
+        TRY(json_push(list, json_pack("{s:s, s:b, s:s}", "loader", v->loader, "loads",
+                                      v->loads ? 1 : 0, "reason", v->reason)));
+    }
+out:
+    return status;
+}
+
+static grail_status sites_to_json(const grail_compression *c, json_t *report)
+{
+    grail_status status = GRAIL_OK;
+    json_t *one = NULL;
+    json_t *list = json_array();
+    TRY(json_put(report, "sites", list));
+    for (int i = 0; i < c->sites->list.count; i++) {
+        TRY(site_result_to_json(c, i, &one));
+        TRY(json_push(list, one));
+    }
+out:
+    return status;
+}
+
+static grail_status build_report(const grail_compression *c, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *plan_json = NULL;
+    json_t *report = json_object();
+    TRY(json_put(report, "grail_report", json_integer(1)));
+    TRY(json_put(report, "model", json_string(checkpoint_directory(c->model->checkpoint))));
+    TRY(totals_to_json(c, report));
+    TRY(plan_to_json(&c->plan, &c->sites->list, &plan_json));
+    TRY(json_put(report, "plan", plan_json));
+    TRY(json_put(report, "calibration", json_deep_copy(c->calibration)));
+    TRY(json_put(report, "backend", json_string(c->backend->name)));
+    TRY(json_put(report, "threads", json_integer(parallel_threads())));
+    TRY(json_put(report, "kept_activations", json_boolean(c->keep_activations)));
+    TRY(loaders_to_json(c, report));
+    TRY(sites_to_json(c, report));
+    *out = report;
+    report = NULL;
+out:
+    json_decref(report);
+    return status;
+}
+
+grail_status grail_compression_finish(grail_compression *c)
+{
+    grail_status status = GRAIL_OK;
+    json_t *report = NULL;
+    char *path = NULL;
+    TRY(build_report(c, &report));
+    TRY(path_join(&path, c->partial, "report.json"));
+    TRY(json_write_file(path, report));
+    TRY(compression_commit(c));
+out:
+    json_decref(report);
+    memory_free(path);
+    return status;
+}

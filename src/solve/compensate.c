@@ -1,0 +1,124 @@
+/* The public fit: a copy of the statistics, the regression, the solve, and rounding to f32. */
+#include <grail/ridge.h>
+
+#include "solve/ridge.h"
+
+#include <math.h>
+
+void grail_compensate_options_init(grail_compensate_options *options)
+{
+    *options = (grail_compensate_options){.prior = 0, .bias = 0, .alpha = 1e-3};
+}
+
+static grail_status copy_statistics(const grail_statistics *s, grail_statistics **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_statistics *copy = NULL;
+    TRY(grail_statistics_create(s->width, s->outputs, &copy));
+    TRY(grail_statistics_add(copy, s));
+    *out = copy;
+    copy = NULL;
+out:
+    grail_statistics_free(copy);
+    return status;
+}
+
+static grail_status check_compensate(const grail_statistics *s, const grail_reducer *reducer,
+                                     int64_t features_per_unit, int64_t outputs,
+                                     const grail_compensate_options *options,
+                                     const double *bias_change)
+{
+    const int64_t units = reducer->folds ? reducer->kept : reducer->units;
+    if (features_per_unit <= 0 || s->width != units * features_per_unit) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "compensate: statistics have %lld features, expected %lld units of %lld",
+                         (long long)s->width, (long long)units, (long long)features_per_unit);
+    }
+    if (outputs <= 0 || (s->outputs != outputs && (s->outputs != 0 || reducer->folds))) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "compensate: the target has %lld outputs, the consumer %lld",
+                         (long long)s->outputs, (long long)outputs);
+    }
+    if ((options->bias != 0) != (bias_change != NULL)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "compensate: bias_change must be given exactly with the bias option");
+    }
+    return GRAIL_OK;
+}
+
+/* The narrowed consumer W0[O, K*u] and its regression. */
+static grail_status prepare(const grail_statistics *statistics, const grail_reducer *reducer,
+                            int64_t features_per_unit, int64_t outputs, const float *consumer,
+                            float *prior, regression *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_statistics *copy = NULL;
+    TRY(copy_statistics(statistics, &copy));
+    grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
+    if (reducer->folds) {
+        TRY(regression_from_measured(&backend_cpu, copy, prior, out));
+    } else {
+        TRY(regression_from_selection(&backend_cpu, copy, reducer, features_per_unit, outputs,
+                                      consumer, out));
+    }
+out:
+    grail_statistics_free(copy);
+    return status;
+}
+
+/* A selection of every unit has no error on its own output: shrinking it would only do harm. */
+static ridge_options solve_options(const grail_statistics *s, const grail_reducer *reducer,
+                                   const grail_compensate_options *options)
+{
+    const bool lossless = s->outputs == 0 && reducer_is_identity(reducer);
+    return (ridge_options){
+        .ridge = options->prior != 0 || lossless ? RIDGE_PRIOR : RIDGE_ZERO,
+        .bias = options->bias != 0,
+        .alpha = options->alpha,
+    };
+}
+
+static grail_status round_weights(int64_t outputs, int64_t width, const double *fitted, float *out)
+{
+    for (int64_t i = 0; i < outputs * width; i++) {
+        const float rounded = (float)fitted[i];
+        if (!isfinite(rounded)) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "compensate: weight %g of output %lld does not fit f32", fitted[i],
+                             (long long)(i / width));
+        }
+        out[i] = rounded;
+    }
+    return GRAIL_OK;
+}
+
+grail_status grail_compensate(const grail_statistics *statistics, const grail_reducer *reducer,
+                              int64_t features_per_unit, int64_t outputs, const float *consumer,
+                              const grail_compensate_options *options, float *weight,
+                              double *bias_change, grail_compensate_result *result)
+{
+    grail_status status = GRAIL_OK;
+    regression fit = {0};
+    float *prior = NULL;
+    double *fitted = NULL;
+    ridge_result found = {0};
+    TRY(check_compensate(statistics, reducer, features_per_unit, outputs, options, bias_change));
+    const int64_t width = reducer->kept * features_per_unit;
+    const size_t weights = (size_t)(outputs * width);
+    TRY(memory_new_unset(&prior, weights, sizeof *prior));
+    TRY(memory_new_unset(&fitted, weights, sizeof *fitted));
+    TRY(prepare(statistics, reducer, features_per_unit, outputs, consumer, prior, &fit));
+    const ridge_options solve = solve_options(statistics, reducer, options);
+    TRY(ridge_solve(&backend_cpu, &fit, NULL, prior, &solve, fitted, bias_change, &found));
+    TRY(round_weights(outputs, width, fitted, weight));
+    *result = (grail_compensate_result){.lambda = found.lambda,
+                                        .condition = found.condition,
+                                        .error_before = found.fit_before,
+                                        .error_after = found.fit_after,
+                                        .fallback = (int)found.fallback};
+out:
+    regression_fini(&fit);
+    memory_free(prior);
+    memory_free(fitted);
+    return status;
+}
