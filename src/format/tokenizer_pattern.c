@@ -38,9 +38,9 @@ static grail_status new_context(pcre2_general_context **out)
 
 /* --- translation --- */
 
-/* Each ends in a property or a range, so that a hyphen behind it in brackets stays a hyphen. */
 #define SPACE_MEMBERS                                                                              \
-    "\\t-\\r \\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2029}\\x{202F}\\x{205F}\\x{3000}\\p{Zl}"
+    "\\t-\\r "                                                                                     \
+    "\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
 /* Oniguruma: Alphabetic, Mark, Decimal_Number, Connector_Punctuation. */
 #define WORD_MEMBERS                                                                               \
     "\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"           \

@@ -5,7 +5,7 @@ Run with Hugging Face tokenizers (0.20 or later: ignore_merges and Metaspace's s
 every family but sentencepiece*, and with sentencepiece for those; a run makes what its Python can
 import. Both are recorded in each ids.json. The text keeps to characters of Unicode 14.
 
-    make_tokenizer_golden.py [--stories ../shared/data] [--only FAMILY]
+    make_tokenizer_golden.py [--stories ../shared/data]
 """
 import argparse
 import copy
