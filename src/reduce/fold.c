@@ -174,7 +174,7 @@ static grail_status partition_init(partition *p, int64_t units, int64_t clusters
     TRY(memory_new(&p->row, (size_t)clusters, sizeof *p->row));
     TRY(memory_new(&p->trace, (size_t)sweeps, sizeof *p->trace));
     for (int s = 0; s < sweeps; s++) {
-        p->trace[s] = NAN;
+        p->trace[s] = (double)NAN;
     }
 out:
     return status;

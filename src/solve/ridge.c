@@ -195,8 +195,8 @@ static grail_status measure(ridge_problem *p, ridge_result *result)
     result->fit_before = plain_error(p, p->fit);
     TRY(changed_error(p, p->fit, p->best, &error));
     result->fit_after = relative_error(p, p->fit, error);
-    result->held_before = NAN;
-    result->held_after = NAN;
+    result->held_before = (double)NAN;
+    result->held_after = (double)NAN;
     if (p->held != NULL) {
         result->held_before = plain_error(p, p->held);
         TRY(changed_error(p, p->held, p->best, &error));

@@ -112,7 +112,7 @@ static bool factor_in_place(const ridge_system *s, double lambda)
     if (s->b->cholesky(n, s->r->gram, n) >= 0) {
         return false;
     }
-    const double rounding = (double)n * DBL_EPSILON;
+    const double rounding = 10.0 * (double)n * DBL_EPSILON;
     for (int64_t i = 0; i < n; i++) {
         const double pivot = s->r->gram[i * n + i];
         if (!(pivot * pivot > rounding * (centred_diagonal(s, i) + lambda))) {

@@ -4,7 +4,7 @@
  * A can be had back for another lambda without a second matrix. When the regression has a bias, A
  * is centred as it is copied down: A_c = A - s s^T / T.
  *
- * Singularity: a pivot that is not above K * 2^-52 of its own diagonal element counts as failed.
+ * Singularity: a pivot that is not above 10 K 2^-52 of its own diagonal element counts as failed.
  * Then lambda is raised to max(10 lambda, 1e-8 mean diag) up to six times; when that does not help,
  * A_c is decomposed (this alone needs a second matrix) and eigenvalues below 1e-10 of the largest
  * are dropped: the solution has no part along their vectors. Not checked: NaN, see ridge.c. */

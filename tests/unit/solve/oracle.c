@@ -1,0 +1,190 @@
+#include "oracle.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { T = ORACLE_ROWS, H = ORACLE_WIDTH, K = ORACLE_KEPT, O = ORACLE_OUTPUTS };
+
+const int64_t oracle_kept[K] = {0, 2, 3, 5, 8, 9, 11};
+
+void oracle_fill(oracle *o, uint64_t seed)
+{
+    support_fill_normal(o->x, T * H, seed);
+    support_fill_normal(o->consumer, O * H, seed + 1);
+    support_fill_normal(o->given, T * O, seed + 2);
+    for (int64_t i = 0; i < T * H; i++) {
+        o->x[i] += 0.5F * (float)(i % H % 4) + 0.8F * o->x[i / H * H];
+    }
+    oracle_derive(o);
+}
+
+void oracle_derive(oracle *o)
+{
+    for (int64_t t = 0; t < T; t++) {
+        for (int64_t k = 0; k < K; k++) {
+            o->z[t * K + k] = o->x[t * H + oracle_kept[k]];
+        }
+        for (int64_t i = 0; i < O; i++) {
+            double sum = 0.0;
+            for (int64_t h = 0; h < H; h++) {
+                sum += (double)o->x[t * H + h] * (double)o->consumer[i * H + h];
+            }
+            o->own[t * O + i] = sum;
+            o->other[t * O + i] = (double)o->given[t * O + i];
+        }
+    }
+    for (int64_t i = 0; i < O * K; i++) {
+        o->prior[i] = o->consumer[i / K * H + oracle_kept[i % K]];
+    }
+}
+
+grail_reducer *oracle_reducer(void)
+{
+    grail_reducer *r = NULL;
+    assert_ok(grail_reducer_from_selection(H, K, oracle_kept, &r));
+    return r;
+}
+
+grail_statistics *oracle_statistics(const backend *b, const oracle *o, int64_t begin, int64_t end,
+                                    bool target)
+{
+    double x[T * H]; /* large enough for f32 elements too */
+    double y[T * O];
+    b->from_f32((end - begin) * H, o->x + begin * H, x);
+    b->from_f32((end - begin) * O, o->given + begin * O, y);
+    grail_statistics *s = NULL;
+    assert_ok(grail_statistics_create(H, target ? O : 0, &s));
+    assert_ok(statistics_accumulate(s, b, end - begin, x, H, target ? y : NULL, O));
+    return s;
+}
+
+regression oracle_regression(const backend *b, const oracle *o, int64_t begin, int64_t end,
+                             bool target)
+{
+    regression r = {0};
+    grail_statistics *s = oracle_statistics(b, o, begin, end, target);
+    grail_reducer *reducer = oracle_reducer();
+    assert_ok(regression_from_selection(b, s, reducer, 1, O, o->consumer, &r));
+    grail_reducer_free(reducer);
+    grail_statistics_free(s);
+    return r;
+}
+
+static void eliminate(int64_t n, double *a, int64_t m, double *x, int64_t pivot)
+{
+    int64_t best = pivot;
+    for (int64_t c = pivot; c < n; c++) {
+        best = fabs(a[pivot * n + c]) > fabs(a[pivot * n + best]) ? c : best;
+    }
+    for (int64_t r = 0; r < n + m; r++) { /* columns of A and of X below it */
+        double *row = r < n ? a + r * n : x + (r - n) * n;
+        const double swap = row[pivot];
+        row[pivot] = row[best];
+        row[best] = swap;
+    }
+    for (int64_t c = 0; c < n; c++) {
+        const double factor = c == pivot ? 0.0 : a[pivot * n + c] / a[pivot * n + pivot];
+        for (int64_t r = 0; r < n + m; r++) {
+            double *row = r < n ? a + r * n : x + (r - n) * n;
+            row[c] -= factor * row[pivot];
+        }
+    }
+}
+
+void oracle_divide(int64_t n, const double *a, int64_t m, double *x)
+{
+    double *copy = NULL;
+    assert_ok(memory_new(&copy, (size_t)(n * n), sizeof *copy));
+    memcpy(copy, a, (size_t)(n * n) * sizeof *copy);
+    for (int64_t pivot = 0; pivot < n; pivot++) {
+        eliminate(n, copy, m, x, pivot);
+    }
+    for (int64_t i = 0; i < m * n; i++) {
+        x[i] /= copy[i % n * n + i % n];
+    }
+    memory_free(copy);
+}
+
+double oracle_lambda(const oracle *o, int64_t begin, int64_t end, double alpha, bool centred)
+{
+    double total = 0.0;
+    for (int64_t k = 0; k < K; k++) {
+        double sum = 0.0;
+        double squares = 0.0;
+        for (int64_t t = begin; t < end; t++) {
+            const double z = (double)o->z[t * K + k];
+            sum += z;
+            squares += z * z;
+        }
+        total += centred ? squares - sum * sum / (double)(end - begin) : squares;
+    }
+    return alpha * total / K;
+}
+
+void oracle_solve(const oracle *o, int64_t begin, int64_t end, const double *target, double lambda,
+                  ridge_kind kind, double *weight, double *bias)
+{
+    enum { N = K + 1 };
+    double a[N * N] = {0};
+    double x[O * N] = {0};
+    const int64_t n = bias == NULL ? K : N;
+    for (int64_t t = begin; t < end; t++) {
+        double row[N];
+        for (int64_t k = 0; k < n; k++) {
+            row[k] = k < K ? (double)o->z[t * K + k] : 1.0;
+        }
+        for (int64_t i = 0; i < n * n; i++) {
+            a[i] += row[i / n] * row[i % n];
+        }
+        for (int64_t i = 0; i < O * n; i++) {
+            x[i] += target[t * O + i / n] * row[i % n];
+        }
+    }
+    for (int64_t k = 0; k < K; k++) {
+        a[k * n + k] += lambda;
+        for (int64_t i = 0; i < O; i++) {
+            x[i * n + k] += kind == RIDGE_PRIOR ? lambda * (double)o->prior[i * K + k] : 0.0;
+        }
+    }
+    oracle_divide(n, a, O, x);
+    for (int64_t i = 0; i < O; i++) {
+        memcpy(weight + i * K, x + i * n, K * sizeof *weight);
+        if (bias != NULL) {
+            bias[i] = x[i * n + K];
+        }
+    }
+}
+
+double oracle_error(const oracle *o, int64_t begin, int64_t end, const double *target,
+                    const double *weight, const double *bias)
+{
+    double error = 0.0;
+    double square = 0.0;
+    for (int64_t t = begin; t < end; t++) {
+        for (int64_t i = 0; i < O; i++) {
+            const double y = target[t * O + i];
+            double left = y - (bias == NULL ? 0.0 : bias[i]);
+            for (int64_t k = 0; k < K; k++) {
+                left -= (double)o->z[t * K + k] * weight[i * K + k];
+            }
+            error += left * left;
+            square += y * y;
+        }
+    }
+    return error / square;
+}
+
+ridge_result oracle_run(const backend *b, const oracle *o, int64_t split, bool target,
+                        const ridge_options *options, double *weight, double *bias)
+{
+    ridge_result result;
+    regression fit = oracle_regression(b, o, 0, split, target);
+    regression held = {0};
+    if (split < T) {
+        held = oracle_regression(b, o, split, T, target);
+    }
+    assert_ok(ridge_solve(b, &fit, &held, o->prior, options, weight, bias, &result));
+    regression_fini(&fit);
+    regression_fini(&held);
+    return result;
+}

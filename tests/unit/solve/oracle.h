@@ -1,0 +1,60 @@
+/* One small regression on explicit rows, and its answer by Gaussian elimination: nothing here uses
+ * the code under test but the accumulation of statistics. */
+#ifndef GRAIL_TESTS_UNIT_SOLVE_ORACLE_H
+#define GRAIL_TESTS_UNIT_SOLVE_ORACLE_H
+
+#include "solve/ridge.h"
+#include "support/support.h"
+
+/** T rows of an input of H features, of which K are kept, and a target of O outputs. */
+enum { ORACLE_ROWS = 60, ORACLE_WIDTH = 12, ORACLE_KEPT = 7, ORACLE_OUTPUTS = 5 };
+
+extern const int64_t oracle_kept[ORACLE_KEPT];
+
+typedef struct oracle {
+    float x[ORACLE_ROWS * ORACLE_WIDTH];           /* X[T, H] */
+    float consumer[ORACLE_OUTPUTS * ORACLE_WIDTH]; /* W[O, H] */
+    float prior[ORACLE_OUTPUTS * ORACLE_KEPT];     /* W[:, P] */
+    float z[ORACLE_ROWS * ORACLE_KEPT];            /* X[:, P] */
+    float given[ORACLE_ROWS * ORACLE_OUTPUTS];     /* a target of its own, beside X W^T */
+    double own[ORACLE_ROWS * ORACLE_OUTPUTS];      /* X W^T */
+    double other[ORACLE_ROWS * ORACLE_OUTPUTS];    /* `given` in f64 */
+} oracle;
+
+/** Random rows with means that are not 0. Fixed by `seed`. */
+void oracle_fill(oracle *o, uint64_t seed);
+/** Sets prior, z and own from x and consumer, after a test changed them. */
+void oracle_derive(oracle *o);
+
+grail_reducer *oracle_reducer(void);
+
+/** Statistics of rows begin .. end-1 of X, with the given target or without; owned. */
+grail_statistics *oracle_statistics(const backend *b, const oracle *o, int64_t begin, int64_t end,
+                                    bool target);
+/** The regression of the kept features on those rows. */
+regression oracle_regression(const backend *b, const oracle *o, int64_t begin, int64_t end,
+                             bool target);
+
+/** X[m, n] <- X A^-1 by Gaussian elimination with pivoting on a copy of A[n, n]. */
+void oracle_divide(int64_t n, const double *a, int64_t m, double *x);
+
+/** alpha * mean diag(Z^T Z), centred when asked, over rows begin .. end-1. */
+double oracle_lambda(const oracle *o, int64_t begin, int64_t end, double alpha, bool centred);
+
+/**
+ * min over W'[O, K] and, when bias != NULL, bias[O] of
+ *   || target - Z W'^T - 1 bias^T ||^2 + lambda || W' - prior ||^2
+ * by the normal equations of Z with a column of ones; prior counts only for RIDGE_PRIOR.
+ */
+void oracle_solve(const oracle *o, int64_t begin, int64_t end, const double *target, double lambda,
+                  ridge_kind kind, double *weight, double *bias);
+
+/** || target - Z W'^T - 1 bias^T ||^2 / || target ||^2 over rows begin .. end-1. */
+double oracle_error(const oracle *o, int64_t begin, int64_t end, const double *target,
+                    const double *weight, const double *bias);
+
+/** Runs ridge_solve on fresh regressions of [0, split) and, unless split is T, [split, T). */
+ridge_result oracle_run(const backend *b, const oracle *o, int64_t split, bool target,
+                        const ridge_options *options, double *weight, double *bias);
+
+#endif

@@ -1,0 +1,270 @@
+/* The public fit, on the worked example of methods.md 5.9 and T6: G = [[2,1,0],[1,2,1],[0,1,2]]. */
+#include <grail/ridge.h>
+
+#include "support/support.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 4, UNITS = 3 };
+
+static const float x[ROWS * UNITS] = {1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1};
+static const float identity[UNITS * UNITS] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+static const int64_t kept[] = {0, 2};
+static const int64_t labels[] = {0, 0, 1};
+
+static grail_statistics *statistics_of(int64_t width, const float *z, const float *y)
+{
+    grail_statistics *s = NULL;
+    assert_ok(grail_statistics_create(width, y == NULL ? 0 : UNITS, &s));
+    assert_ok(grail_statistics_accumulate(s, ROWS, z, width, y, UNITS));
+    return s;
+}
+
+/* W' for W = I, that is the map B[3, 2] itself. */
+static grail_compensate_result fit_selection(int prior, double alpha, float *weight)
+{
+    grail_statistics *s = statistics_of(UNITS, x, NULL);
+    grail_reducer *reducer = NULL;
+    grail_compensate_result result;
+    grail_compensate_options options;
+    grail_compensate_options_init(&options);
+    options.prior = prior;
+    options.alpha = alpha;
+    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
+    grail_reducer_free(reducer);
+    grail_statistics_free(s);
+    return result;
+}
+
+static void assert_map(const float *weight, const double *expected, double tolerance)
+{
+    for (int i = 0; i < 6; i++) {
+        assert_near((double)weight[i], expected[i], tolerance);
+    }
+}
+
+static void the_defaults_are_the_choices_of_the_paper(void **state)
+{
+    (void)state;
+    grail_compensate_options options;
+    grail_compensate_options_init(&options);
+    assert_int_equal(options.prior, 0);
+    assert_int_equal(options.bias, 0);
+    assert_near(options.alpha, 1e-3, 0.0);
+}
+
+static void the_example_without_ridge_splits_the_removed_unit_in_halves(void **state)
+{
+    (void)state;
+    float weight[6];
+    const double expected[] = {1, 0, 0.5, 0.5, 0, 1};
+    const grail_compensate_result result = fit_selection(0, 0.0, weight);
+    assert_map(weight, expected, 1e-7);
+    assert_near(result.lambda, 0.0, 0.0);
+    assert_near(result.condition, 1.0, 1e-12);
+    assert_int_equal(result.fallback, 0);
+    /* Unit 1 is lost without a fit: 2 of the squares 2 + 2 + 2; with it 2 - 2 * 0.5 is left. */
+    assert_near(result.error_before, 2.0 / 6.0, 1e-7);
+    assert_near(result.error_after, 1.0 / 6.0, 1e-7);
+}
+
+static void the_zero_ridge_shrinks_the_kept_units_too(void **state)
+{
+    (void)state;
+    float weight[6];
+    const double expected[] = {1 / 1.1, 0, 0.5 / 1.1, 0.5 / 1.1, 0, 1 / 1.1};
+    const grail_compensate_result result = fit_selection(0, 0.1, weight);
+    assert_map(weight, expected, 1e-7);
+    assert_near(result.lambda, 0.2, 1e-12);
+}
+
+static void the_prior_ridge_shrinks_only_what_is_added(void **state)
+{
+    (void)state;
+    float weight[6];
+    const double expected[] = {1, 0, 0.5 / 1.1, 0.5 / 1.1, 0, 1};
+    fit_selection(1, 0.1, weight);
+    assert_map(weight, expected, 1e-7);
+}
+
+/* The folded producer emits the mean of units 0 and 1; A = [[1.5, 0.5], [0.5, 2]]. */
+static void a_folding_is_fitted_on_what_the_folded_producer_emits(void **state)
+{
+    (void)state;
+    float z[ROWS * 2];
+    float weight[6];
+    for (int t = 0; t < ROWS; t++) {
+        z[2 * t] = (x[3 * t] + x[3 * t + 1]) / 2.0F;
+        z[2 * t + 1] = x[3 * t + 2];
+    }
+    grail_statistics *s = statistics_of(2, z, x);
+    grail_reducer *reducer = NULL;
+    grail_compensate_result result;
+    const grail_compensate_options options = {.prior = 0, .bias = 0, .alpha = 0.0};
+    const double expected[] = {12.0 / 11, -3.0 / 11, 10.0 / 11, 3.0 / 11, 0, 1};
+    assert_ok(grail_reducer_from_labels(UNITS, 2, labels, &reducer));
+    assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
+    assert_map(weight, expected, 1e-6);
+    assert_true(result.error_after < result.error_before);
+    grail_reducer_free(reducer);
+    grail_statistics_free(s);
+}
+
+static void statistics_are_not_changed(void **state)
+{
+    (void)state;
+    grail_statistics *s = statistics_of(UNITS, x, x);
+    grail_reducer *reducer = NULL;
+    float weight[2][6];
+    double change[2][UNITS];
+    grail_compensate_result result;
+    const grail_compensate_options options = {.prior = 1, .bias = 1, .alpha = 1e-2};
+    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight[i], change[i],
+                                   &result));
+    }
+    assert_memory_equal(weight[0], weight[1], sizeof weight[0]);
+    assert_memory_equal(change[0], change[1], sizeof change[0]);
+    assert_int_equal(grail_statistics_count(s), ROWS);
+    assert_near(grail_statistics_gram(s, 0, 1), 1.0, 0.0);
+    grail_reducer_free(reducer);
+    grail_statistics_free(s);
+}
+
+/* The target is its own mean plus what unit 1 adds: 1, whatever the kept units do. */
+static void a_bias_change_is_computed_when_asked_for(void **state)
+{
+    (void)state;
+    const float z[ROWS * UNITS] = {1, 3, 0, -1, 3, 0, 1, 3, 0, -1, 3, 0};
+    grail_statistics *s = statistics_of(UNITS, z, NULL);
+    grail_reducer *reducer = NULL;
+    float weight[6];
+    double change[UNITS];
+    grail_compensate_result result;
+    const grail_compensate_options options = {.prior = 1, .bias = 1, .alpha = 1e-3};
+    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, change, &result));
+    assert_near(change[0], 0.0, 1e-12);
+    assert_near(change[1], 3.0, 1e-12);
+    assert_near(result.error_after, 0.0, 1e-12);
+    grail_reducer_free(reducer);
+    grail_statistics_free(s);
+}
+
+static void keeping_every_unit_returns_the_consumer_bit_for_bit(void **state)
+{
+    (void)state;
+    const int64_t all[] = {0, 1, 2};
+    const float consumer[] = {0.1F, -0.0F, 3e-41F, 7, -8, 9e30F};
+    float weight[6];
+    grail_statistics *s = statistics_of(UNITS, x, NULL);
+    grail_reducer *reducer = NULL;
+    grail_compensate_result result;
+    grail_compensate_options options;
+    grail_compensate_options_init(&options);
+    assert_ok(grail_reducer_from_selection(UNITS, 3, all, &reducer));
+    assert_ok(grail_compensate(s, reducer, 1, 2, consumer, &options, weight, NULL, &result));
+    assert_memory_equal(weight, consumer, sizeof consumer);
+    assert_near(result.error_after, 0.0, 0.0);
+    grail_reducer_free(reducer);
+    grail_statistics_free(s);
+}
+
+static void shapes_and_options_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    float weight[6];
+    double change[UNITS];
+    grail_statistics *s = statistics_of(UNITS, x, NULL);
+    grail_reducer *selection = NULL;
+    grail_reducer *folding = NULL;
+    grail_compensate_result result;
+    grail_compensate_options options;
+    grail_compensate_options_init(&options);
+    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &selection));
+    assert_ok(grail_reducer_from_labels(UNITS, 3, (const int64_t[]){0, 1, 2}, &folding));
+    assert_fails(
+        grail_compensate(s, selection, 2, UNITS, identity, &options, weight, NULL, &result),
+        GRAIL_ERROR_SHAPE, "3 features, expected 3 units of 2");
+    assert_fails(grail_compensate(s, folding, 1, UNITS, identity, &options, weight, NULL, &result),
+                 GRAIL_ERROR_SHAPE, "target has 0 outputs, the consumer 3");
+    assert_fails(
+        grail_compensate(s, selection, 1, UNITS, identity, &options, weight, change, &result),
+        GRAIL_ERROR_ARGUMENT, "bias_change");
+    options.alpha = -1.0;
+    assert_fails(
+        grail_compensate(s, selection, 1, UNITS, identity, &options, weight, NULL, &result),
+        GRAIL_ERROR_ARGUMENT, "alpha -1");
+    grail_reducer_free(selection);
+    grail_reducer_free(folding);
+    grail_statistics_free(s);
+}
+
+static void a_weight_that_does_not_fit_f32_is_an_error(void **state)
+{
+    (void)state;
+    const float tiny[ROWS * UNITS] = {1e-3F, 1, 0, 1e-3F, 1, 0, 1e-3F, 1, 0, 1e-3F, 1, 0};
+    const float huge[UNITS] = {0, 3e38F, 0};
+    float weight[2];
+    grail_statistics *s = statistics_of(UNITS, tiny, NULL);
+    grail_reducer *reducer = NULL;
+    grail_compensate_result result;
+    const grail_compensate_options options = {.prior = 0, .bias = 0, .alpha = 1e-6};
+    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    assert_fails(grail_compensate(s, reducer, 1, 1, huge, &options, weight, NULL, &result),
+                 GRAIL_ERROR_NUMERIC, "of output 0 does not fit f32");
+    grail_reducer_free(reducer);
+    grail_statistics_free(s);
+}
+
+static grail_status compensate_example(void *context)
+{
+    (void)context;
+    grail_statistics *s = NULL;
+    grail_reducer *reducer = NULL;
+    float weight[6];
+    double change[UNITS];
+    grail_compensate_result result;
+    const grail_compensate_options options = {.prior = 1, .bias = 1, .alpha = 1e-2};
+    grail_status status = grail_statistics_create(UNITS, 0, &s);
+    if (status == GRAIL_OK) {
+        status = grail_statistics_accumulate(s, ROWS, x, UNITS, NULL, 0);
+    }
+    if (status == GRAIL_OK) {
+        status = grail_reducer_from_selection(UNITS, 2, kept, &reducer);
+    }
+    if (status == GRAIL_OK) {
+        status =
+            grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, change, &result);
+    }
+    grail_reducer_free(reducer);
+    grail_statistics_free(s);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    support_fail_each_allocation(compensate_example, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_defaults_are_the_choices_of_the_paper),
+        cmocka_unit_test(the_example_without_ridge_splits_the_removed_unit_in_halves),
+        cmocka_unit_test(the_zero_ridge_shrinks_the_kept_units_too),
+        cmocka_unit_test(the_prior_ridge_shrinks_only_what_is_added),
+        cmocka_unit_test(a_folding_is_fitted_on_what_the_folded_producer_emits),
+        cmocka_unit_test(statistics_are_not_changed),
+        cmocka_unit_test(a_bias_change_is_computed_when_asked_for),
+        cmocka_unit_test(keeping_every_unit_returns_the_consumer_bit_for_bit),
+        cmocka_unit_test(shapes_and_options_that_do_not_fit_are_refused),
+        cmocka_unit_test(a_weight_that_does_not_fit_f32_is_an_error),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
