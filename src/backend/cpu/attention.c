@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { QUERIES = 128, KEYS = 256, LANES = 16 };
+enum { QUERIES = 128, KEYS = 512, LANES = 16 };
 
 typedef struct attention_job {
     const attention_shape *shape;
@@ -126,12 +126,12 @@ static void attend_keys(query_block *b, int64_t k0, int64_t keys, bool is_first)
     const int64_t head_dim = b->shape->head_dim;
     const float *q = b->q + b->first * b->q_stride;
     float *out = b->out + b->first * b->q_stride;
-    blas_sgemm(1, false, true, b->queries, keys, head_dim, (float)b->shape->scale, q, b->q_stride,
+    blas_sgemm(false, true, b->queries, keys, head_dim, (float)b->shape->scale, q, b->q_stride,
                b->k + k0 * b->kv_stride, b->kv_stride, 0.0F, b->scores, KEYS);
     for (int64_t query = 0; query < b->queries; query++) {
         weigh_row(b, query, k0, keys);
     }
-    blas_sgemm(1, false, false, b->queries, head_dim, keys, 1.0F, b->scores, KEYS,
+    blas_sgemm(false, false, b->queries, head_dim, keys, 1.0F, b->scores, KEYS,
                b->v + k0 * b->kv_stride, b->kv_stride, is_first ? 0.0F : 1.0F, out, b->q_stride);
 }
 

@@ -93,12 +93,12 @@ const char *blas_version(void)
     return bli_info_get_version_str();
 }
 
-static rntm_t runtime(int threads)
+static rntm_t runtime(void)
 {
     pthread_once(&chosen, choose_kernel);
     rntm_t r;
     bli_rntm_init(&r);
-    bli_rntm_set_num_threads(threads, &r);
+    bli_rntm_set_num_threads(1, &r);
     return r;
 }
 
@@ -118,50 +118,49 @@ static double *readable_f64(const double *p)
     return (double *)(uintptr_t)p;
 }
 
-void blas_sgemm(int threads, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride,
-                float beta, float *c, int64_t c_stride)
+void blas_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
+                const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta,
+                float *c, int64_t c_stride)
 {
-    rntm_t r = runtime(threads);
+    rntm_t r = runtime();
     bli_sgemm_ex(transposition(transpose_a), transposition(transpose_b), m, n, k, &alpha,
                  readable_f32(a), a_stride, 1, readable_f32(b), b_stride, 1, &beta, c, c_stride, 1,
                  NULL, &r);
 }
 
-void blas_dgemm(int threads, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                double alpha, const double *a, int64_t a_stride, const double *b, int64_t b_stride,
-                double beta, double *c, int64_t c_stride)
+void blas_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
+                const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
+                double *c, int64_t c_stride)
 {
-    rntm_t r = runtime(threads);
+    rntm_t r = runtime();
     bli_dgemm_ex(transposition(transpose_a), transposition(transpose_b), m, n, k, &alpha,
                  readable_f64(a), a_stride, 1, readable_f64(b), b_stride, 1, &beta, c, c_stride, 1,
                  NULL, &r);
 }
 
-void blas_ssyrk(int threads, int64_t n, int64_t k, const float *a, int64_t a_stride, float *c,
-                int64_t c_stride)
+void blas_ssyrk(int64_t n, int64_t k, const float *a, int64_t a_stride, float *c, int64_t c_stride)
 {
-    rntm_t r = runtime(threads);
+    rntm_t r = runtime();
     float one = 1.0F;
     float zero = 0.0F;
     bli_ssyrk_ex(BLIS_LOWER, BLIS_TRANSPOSE, n, k, &one, readable_f32(a), a_stride, 1, &zero, c,
                  c_stride, 1, NULL, &r);
 }
 
-void blas_dsyrk_subtract(int threads, int64_t n, int64_t k, const double *a, int64_t a_stride,
-                         double *c, int64_t c_stride)
+void blas_dsyrk_subtract(int64_t n, int64_t k, const double *a, int64_t a_stride, double *c,
+                         int64_t c_stride)
 {
-    rntm_t r = runtime(threads);
+    rntm_t r = runtime();
     double minus_one = -1.0;
     double one = 1.0;
     bli_dsyrk_ex(BLIS_LOWER, BLIS_NO_TRANSPOSE, n, k, &minus_one, readable_f64(a), a_stride, 1,
                  &one, c, c_stride, 1, NULL, &r);
 }
 
-void blas_dtrsm(int threads, bool transpose_l, int64_t m, int64_t n, const double *l,
-                int64_t l_stride, double *b, int64_t b_stride)
+void blas_dtrsm(bool transpose_l, int64_t m, int64_t n, const double *l, int64_t l_stride,
+                double *b, int64_t b_stride)
 {
-    rntm_t r = runtime(threads);
+    rntm_t r = runtime();
     double one = 1.0;
     bli_dtrsm_ex(BLIS_RIGHT, BLIS_LOWER, transposition(transpose_l), BLIS_NONUNIT_DIAG, m, n, &one,
                  readable_f64(l), l_stride, 1, b, b_stride, 1, NULL, &r);

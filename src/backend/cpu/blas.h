@@ -1,5 +1,5 @@
-/* The products of the cpu backend, row-major with row strides, over BLIS. `threads` is 1 inside the
- * body of a parallel_for and parallel_threads() elsewhere. Sizes may be zero. */
+/* The products of the cpu backend, row-major with row strides, over BLIS. Each runs on the calling
+ * thread alone: sharing out is the caller's part, through parallel_for. Sizes may be zero. */
 #ifndef GRAIL_BACKEND_CPU_BLAS_H
 #define GRAIL_BACKEND_CPU_BLAS_H
 
@@ -7,24 +7,23 @@
 #include <stdint.h>
 
 /** C[m, n] = alpha op(A) op(B) + beta C, op(A) [m, k], op(B) [k, n]; beta = 0 does not read C. */
-void blas_sgemm(int threads, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride,
-                float beta, float *c, int64_t c_stride);
-void blas_dgemm(int threads, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                double alpha, const double *a, int64_t a_stride, const double *b, int64_t b_stride,
-                double beta, double *c, int64_t c_stride);
+void blas_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
+                const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta,
+                float *c, int64_t c_stride);
+void blas_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
+                const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
+                double *c, int64_t c_stride);
 
 /** Lower triangle of C[n, n] = A[k, n]^T A; the upper one is left alone. */
-void blas_ssyrk(int threads, int64_t n, int64_t k, const float *a, int64_t a_stride, float *c,
-                int64_t c_stride);
+void blas_ssyrk(int64_t n, int64_t k, const float *a, int64_t a_stride, float *c, int64_t c_stride);
 
 /** Lower triangle of C[n, n] -= A[n, k] A^T; the upper one is left alone. */
-void blas_dsyrk_subtract(int threads, int64_t n, int64_t k, const double *a, int64_t a_stride,
-                         double *c, int64_t c_stride);
+void blas_dsyrk_subtract(int64_t n, int64_t k, const double *a, int64_t a_stride, double *c,
+                         int64_t c_stride);
 
 /** B[m, n] <- B L^-1, or B L^-T when `transpose_l`; L[n, n] lower triangular. */
-void blas_dtrsm(int threads, bool transpose_l, int64_t m, int64_t n, const double *l,
-                int64_t l_stride, double *b, int64_t b_stride);
+void blas_dtrsm(bool transpose_l, int64_t m, int64_t n, const double *l, int64_t l_stride,
+                double *b, int64_t b_stride);
 
 /** How the kernels were chosen. */
 typedef enum blas_choice {

@@ -4,6 +4,13 @@
 
 #include "backend/backend.h"
 
+/* product.c */
+void cpu_linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                const void *bias, void *y);
+void cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
+              const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
+              double *c, int64_t c_stride);
+
 /* elementwise.c */
 void cpu_activation(activation_kind kind, int64_t count, const void *x, void *y);
 void cpu_multiply(int64_t count, const void *a, const void *b, void *y);

@@ -1,6 +1,8 @@
 /* Cholesky, its solve, and eigenvalues in f64, over the blocked products of BLAS and LAPACK. */
 #include "backend/cpu/blas.h"
+#include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/tiles.h"
 
 #include "base/parallel.h"
 
@@ -11,11 +13,23 @@ extern void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a,
                     double *w, double *work, const int *lwork, int *iwork, const int *liwork,
                     int *info);
 
-static double dot(int64_t count, const double *a, const double *b)
+/* sum_p a[p] b[p] in independent parts, which vector registers can hold. */
+CPU_CLONES static double dot(int64_t count, const double *a, const double *b)
 {
+    enum { LANES = 16 };
+    double lanes[LANES] = {0.0};
+    const int64_t whole = count / LANES * LANES;
+    for (int64_t p = 0; p < whole; p += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            lanes[lane] += a[p + lane] * b[p + lane];
+        }
+    }
+    for (int64_t p = whole; p < count; p++) {
+        lanes[p - whole] += a[p] * b[p];
+    }
     double sum = 0.0;
-    for (int64_t p = 0; p < count; p++) {
-        sum += a[p] * b[p];
+    for (int lane = 0; lane < LANES; lane++) {
+        sum += lanes[lane];
     }
     return sum;
 }
@@ -38,6 +52,78 @@ static pivot_index cholesky_small(int64_t n, double *a, int64_t stride)
     return -1;
 }
 
+/* Rows that one thread solves at once: enough to pay for packing L, few enough for all threads. */
+static int64_t solve_grain(int64_t rows)
+{
+    enum { FEWEST = 64, PIECES_PER_THREAD = 4 };
+    const int64_t fair = rows / (PIECES_PER_THREAD * parallel_threads()) + 1;
+    return fair > FEWEST ? fair : FEWEST;
+}
+
+typedef struct triangle_job {
+    int64_t n;
+    const double *l;
+    int64_t l_stride;
+    double *b;
+    int64_t b_stride;
+} triangle_job;
+
+/* B <- B L^-T */
+static void solve_forward(int64_t begin, int64_t end, void *context)
+{
+    const triangle_job *job = context;
+    blas_dtrsm(true, end - begin, job->n, job->l, job->l_stride, job->b + begin * job->b_stride,
+               job->b_stride);
+}
+
+/* X L L^T = B: Y = B L^-T, X = Y L^-1. */
+static void solve_both(int64_t begin, int64_t end, void *context)
+{
+    const triangle_job *job = context;
+    solve_forward(begin, end, context);
+    blas_dtrsm(false, end - begin, job->n, job->l, job->l_stride, job->b + begin * job->b_stride,
+               job->b_stride);
+}
+
+void cpu_cholesky_solve(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,
+                        int64_t b_stride)
+{
+    triangle_job job = {n, l, l_stride, b, b_stride};
+    parallel_for(rows, solve_grain(rows), solve_both, &job);
+}
+
+typedef struct update_job {
+    tiling tiles;
+    int64_t k;
+    const double *a;
+    double *c;
+    int64_t stride;
+} update_job;
+
+static void update_tiles(int64_t begin, int64_t end, void *context)
+{
+    const update_job *job = context;
+    for (int64_t index = begin; index < end; index++) {
+        const tile t = tiling_at(&job->tiles, index);
+        const double *left = job->a + t.i0 * job->stride;
+        double *c = job->c + t.i0 * job->stride + t.j0;
+        if (tile_on_diagonal(&job->tiles, &t)) {
+            blas_dsyrk_subtract(t.width, job->k, left, job->stride, c, job->stride);
+        } else {
+            blas_dgemm(false, true, t.height, t.width, job->k, -1.0, left, job->stride,
+                       job->a + t.j0 * job->stride, job->stride, 1.0, c, job->stride);
+        }
+    }
+}
+
+/* Lower triangle of C[n, n] -= A[n, k] A^T, both inside one matrix. */
+static void subtract_square(int64_t n, int64_t k, const double *a, double *c, int64_t stride)
+{
+    enum { TILE = 512 };
+    update_job job = {tiling_new(true, n, n, TILE), k, a, c, stride};
+    parallel_for(tiling_count(&job.tiles), 1, update_tiles, &job);
+}
+
 /* [A11; A21 A22]: A11 = L11 L11^T, L21 = A21 L11^-T, A22 - L21 L21^T = L22 L22^T. The recursion
  * puts nearly all work into large products. */
 pivot_index cpu_cholesky(int64_t n, double *a, int64_t stride)
@@ -46,26 +132,17 @@ pivot_index cpu_cholesky(int64_t n, double *a, int64_t stride)
     if (n <= SMALL) {
         return cholesky_small(n, a, stride);
     }
-    const int threads = parallel_threads();
     const int64_t half = (n / 2 + SMALL - 1) / SMALL * SMALL;
     double *below = a + half * stride;
     const pivot_index pivot = cpu_cholesky(half, a, stride);
     if (pivot >= 0) {
         return pivot;
     }
-    blas_dtrsm(threads, true, n - half, half, a, stride, below, stride);
-    blas_dsyrk_subtract(threads, n - half, half, below, stride, below + half, stride);
+    triangle_job job = {half, a, stride, below, stride};
+    parallel_for(n - half, solve_grain(n - half), solve_forward, &job);
+    subtract_square(n - half, half, below, below + half, stride);
     const pivot_index rest = cpu_cholesky(n - half, below + half, stride);
     return rest >= 0 ? half + rest : -1;
-}
-
-/* X L L^T = B: Y = B L^-T, X = Y L^-1. */
-void cpu_cholesky_solve(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,
-                        int64_t b_stride)
-{
-    const int threads = parallel_threads();
-    blas_dtrsm(threads, true, rows, n, l, l_stride, b, b_stride);
-    blas_dtrsm(threads, false, rows, n, l, l_stride, b, b_stride);
 }
 
 /* A row-major lower triangle is a column-major upper one, and LAPACK's eigenvector columns are the

@@ -1,6 +1,7 @@
 #include "backend/cpu/probe.h"
 
 #include "backend/cpu/blas.h"
+#include "backend/cpu/cpu.h"
 
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -141,7 +142,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-enum { ORDER = 1024 };
+enum { ORDER = 2048 };
 
 /* One product in a buffer of 3 ORDER^2 doubles, which serves both types. */
 static double product_gflops(bool single, void *matrices)
@@ -150,12 +151,11 @@ static double product_gflops(bool single, void *matrices)
     const double start = now();
     if (single) {
         float *a = matrices;
-        blas_sgemm(parallel_threads(), false, false, ORDER, ORDER, ORDER, 1.0F, a, ORDER, a + size,
-                   ORDER, 0.0F, a + 2 * size, ORDER);
+        cpu_linear(ORDER, ORDER, ORDER, a, a + size, NULL, a + 2 * size);
     } else {
         double *a = matrices;
-        blas_dgemm(parallel_threads(), false, false, ORDER, ORDER, ORDER, 1.0, a, ORDER, a + size,
-                   ORDER, 0.0, a + 2 * size, ORDER);
+        cpu_gemm(false, true, ORDER, ORDER, ORDER, 1.0, a, ORDER, a + size, ORDER, 0.0,
+                 a + 2 * size, ORDER);
     }
     return 2e-9 * (double)size * ORDER / (now() - start);
 }

@@ -31,7 +31,7 @@ typedef struct cpu_speed {
     double dgemm_gflops;
 } cpu_speed;
 
-/** Best rate of square products of order 1024 on all threads, tried for about `seconds` in all. */
+/** Best rate of square products of order 2048 on all threads, tried for about `seconds` in all. */
 grail_status cpu_measure_speed(double seconds, cpu_speed *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -39,7 +39,7 @@ static inline float exp_f32(float x)
 }
 
 /**
- * erfc(z) for z >= 0, absolute error at most 2e-7.
+ * erfc(z) for z >= 0, absolute error at most 4e-7.
  *
  * erfc(z) = exp(-z^2) t P(t), t = 1 / (1 + 0.45 z); P is the Chebyshev fit of degree 9 to
  * erfc(z) exp(z^2) / t on 0 < t <= 1, whose own error is 3e-8.

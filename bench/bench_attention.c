@@ -1,0 +1,62 @@
+/* Causal attention in f32: --length 2048 --heads 32 --kv-heads 8 --head-dim 64 --window 0
+ * --sequences 1 --runs 5 --threads N. The flops are those of the scores and weighted sums that
+ * are visible. */
+#include "bench.h"
+
+typedef struct attention_case {
+    attention_shape shape;
+    float *q;
+    float *k;
+    float *v;
+    float *out;
+} attention_case;
+
+static void attend(void *context)
+{
+    const attention_case *c = context;
+    bench_check(backend_cpu.attention(&c->shape, c->q, c->k, c->v, c->out));
+}
+
+/* Pairs of query and key that are not masked, in one head of one sequence. */
+static double visible_pairs(const attention_shape *s)
+{
+    double pairs = 0.0;
+    for (int64_t i = 0; i < s->length; i++) {
+        pairs += (double)(s->window > 0 && i >= s->window ? s->window : i + 1);
+    }
+    return pairs;
+}
+
+int main(int count, char **arguments)
+{
+    bench_set_threads(count, arguments);
+    attention_case c = {.shape = {.sequences = bench_option(count, arguments, "sequences", 1),
+                                  .length = bench_option(count, arguments, "length", 2048),
+                                  .query_heads = bench_option(count, arguments, "heads", 32),
+                                  .kv_heads = bench_option(count, arguments, "kv-heads", 8),
+                                  .head_dim = bench_option(count, arguments, "head-dim", 64),
+                                  .window = bench_option(count, arguments, "window", 0),
+                                  .scale = 0.125}};
+    const attention_shape *s = &c.shape;
+    const int64_t queries = s->sequences * s->length * s->query_heads * s->head_dim;
+    const int64_t keys = s->sequences * s->length * s->kv_heads * s->head_dim;
+    c.q = bench_normals(queries, 1);
+    c.k = bench_normals(keys, 2);
+    c.v = bench_normals(keys, 3);
+    bench_check(memory_new(&c.out, (size_t)queries, sizeof *c.out));
+    const double flops =
+        4.0 * visible_pairs(s) * (double)(s->sequences * s->query_heads) * (double)s->head_dim;
+    json_t *report =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "bench", "attention", "sequences",
+                  (json_int_t)s->sequences, "length", (json_int_t)s->length, "heads",
+                  (json_int_t)s->query_heads, "kv_heads", (json_int_t)s->kv_heads, "head_dim",
+                  (json_int_t)s->head_dim, "window", (json_int_t)s->window);
+    bench_run(report, bench_option(count, arguments, "runs", 5), flops, BENCH_SGEMM, NULL, attend,
+              &c);
+    bench_print(report);
+    memory_free(c.out);
+    memory_free(c.v);
+    memory_free(c.k);
+    memory_free(c.q);
+    return 0;
+}

@@ -1,0 +1,34 @@
+/* Gram matrix of f32 activations: --width 4096 --rows 8192 --runs 5 --threads N. The flops are
+ * those of the symmetric product, rows * width * (width + 1). */
+#include "bench.h"
+
+typedef struct gram_case {
+    int64_t rows;
+    int64_t width;
+    float *x;
+    double *g;
+} gram_case;
+
+static void add_gram(void *context)
+{
+    const gram_case *c = context;
+    bench_check(backend_cpu.gram(c->rows, c->width, c->x, c->width, c->g));
+}
+
+int main(int count, char **arguments)
+{
+    bench_set_threads(count, arguments);
+    gram_case c = {.rows = bench_option(count, arguments, "rows", 8192),
+                   .width = bench_option(count, arguments, "width", 4096)};
+    c.x = bench_normals(c.rows * c.width, 1);
+    bench_check(memory_new(&c.g, (size_t)(c.width * c.width), sizeof *c.g));
+    const double flops = (double)c.rows * (double)c.width * (double)(c.width + 1);
+    json_t *report = json_pack("{s:s, s:I, s:I}", "bench", "gram", "rows", (json_int_t)c.rows,
+                               "width", (json_int_t)c.width);
+    bench_run(report, bench_option(count, arguments, "runs", 5), flops, BENCH_SGEMM, NULL, add_gram,
+              &c);
+    bench_print(report);
+    memory_free(c.g);
+    memory_free(c.x);
+    return 0;
+}

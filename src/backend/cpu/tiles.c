@@ -1,0 +1,64 @@
+#include "backend/cpu/tiles.h"
+
+#include "base/parallel.h"
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t pieces(int64_t count, int64_t size)
+{
+    return (count + size - 1) / size;
+}
+
+int64_t tiling_count(const tiling *t)
+{
+    const int64_t down = pieces(t->m, t->tile_m);
+    return t->lower ? down * (down + 1) / 2 : down * pieces(t->n, t->tile_n);
+}
+
+/* Halves the side that is longer for real: a tile may be taller or wider than the matrix. */
+static void halve(tiling *t)
+{
+    if (t->lower) {
+        t->tile_m /= 2;
+        t->tile_n = t->tile_m;
+    } else if (smaller(t->m, t->tile_m) >= smaller(t->n, t->tile_n)) {
+        t->tile_m = smaller(t->m, t->tile_m) / 2;
+    } else {
+        t->tile_n = smaller(t->n, t->tile_n) / 2;
+    }
+}
+
+tiling tiling_new(bool lower, int64_t m, int64_t n, int64_t largest)
+{
+    enum { TILES_PER_THREAD = 4, SMALLEST_PART = 4 };
+    tiling t = {lower, m, n, largest, largest};
+    const int64_t threads = parallel_threads();
+    const int64_t smallest = largest / SMALLEST_PART;
+    while (threads > 1 && tiling_count(&t) < TILES_PER_THREAD * threads &&
+           (smaller(m, t.tile_m) > smallest || smaller(n, t.tile_n) > smallest)) {
+        halve(&t);
+    }
+    return t;
+}
+
+tile tiling_at(const tiling *t, int64_t index)
+{
+    const int64_t across = pieces(t->n, t->tile_n);
+    int64_t i = 0;
+    int64_t j = index;
+    while (j >= (t->lower ? i + 1 : across)) {
+        j -= t->lower ? i + 1 : across;
+        i++;
+    }
+    const int64_t i0 = i * t->tile_m;
+    const int64_t j0 = j * t->tile_n;
+    return (tile){i0, smaller(t->tile_m, t->m - i0), j0, smaller(t->tile_n, t->n - j0)};
+}
+
+bool tile_on_diagonal(const tiling *t, const tile *one)
+{
+    return t->lower && one->i0 == one->j0;
+}

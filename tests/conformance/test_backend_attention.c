@@ -1,0 +1,185 @@
+/* Causal attention against the full matrix of weights. */
+#include "conformance/conformance.h"
+
+/* expected and the row-wise largest |v| a query sees, by which errors are measured. */
+static void naive_head(const attention_shape *s, int64_t sequence, int64_t head, const float *q,
+                       const float *k, const float *v, double *expected)
+{
+    const int64_t kv_head = head / (s->query_heads / s->kv_heads);
+    double *weights = doubles(s->length, 0.0);
+    for (int64_t i = 0; i < s->length; i++) {
+        const int64_t row = sequence * s->length + i;
+        const int64_t at = (row * s->query_heads + head) * s->head_dim;
+        double largest = -INFINITY;
+        double total = 0.0;
+        for (int64_t j = 0; j <= i; j++) {
+            const float *key =
+                k + ((sequence * s->length + j) * s->kv_heads + kv_head) * s->head_dim;
+            const bool visible = s->window == 0 || j > i - s->window;
+            double score = visible ? 0.0 : -INFINITY;
+            for (int64_t d = 0; visible && d < s->head_dim; d++) {
+                score += s->scale * (double)q[at + d] * (double)key[d];
+            }
+            weights[j] = score;
+            largest = fmax(largest, score);
+        }
+        for (int64_t j = 0; j <= i; j++) {
+            weights[j] = exp(weights[j] - largest);
+            total += weights[j];
+        }
+        for (int64_t d = 0; d < s->head_dim; d++) {
+            expected[at + d] = 0.0;
+            for (int64_t j = 0; j <= i; j++) {
+                const int64_t value =
+                    ((sequence * s->length + j) * s->kv_heads + kv_head) * s->head_dim + d;
+                expected[at + d] += weights[j] / total * (double)v[value];
+            }
+        }
+    }
+    memory_free(weights);
+}
+
+static void check_attention(const backend *b, attention_shape s, const float *q, const float *k,
+                            const float *v, double tolerance)
+{
+    const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
+    const int64_t keys = s.sequences * s.length * s.kv_heads * s.head_dim;
+    double *expected = doubles(queries, 0.0);
+    for (int64_t i = 0; i < s.sequences * s.query_heads; i++) {
+        naive_head(&s, i / s.query_heads, i % s.query_heads, q, k, v, expected);
+    }
+    void *bq = elements(b, queries, q);
+    void *bk = elements(b, keys, k);
+    void *bv = elements(b, keys, v);
+    void *out = blank(b, queries);
+    assert_ok(b->attention(&s, bq, bk, bv, out));
+    double *actual = results(b, queries, out);
+    assert_all_near(b, "attention", queries, actual, expected, NULL, tolerance * rounding(b));
+    void *const owned[] = {expected, bq, bk, bv, out, actual};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        memory_free(owned[i]);
+    }
+}
+
+/* `spread` is the standard deviation of the scores. */
+static void check_random(const backend *b, attention_shape s, double spread)
+{
+    const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
+    const int64_t keys = s.sequences * s.length * s.kv_heads * s.head_dim;
+    s.scale = spread / sqrt((double)s.head_dim);
+    float *q = normals(queries, 1, 1.0);
+    float *k = normals(keys, 2, 1.0);
+    float *v = normals(keys, 3, 1.0);
+    check_attention(b, s, q, k, v, 100.0 * (1.0 + spread));
+    memory_free(v);
+    memory_free(k);
+    memory_free(q);
+}
+
+static void test_attention_is_the_causal_softmax(void **state)
+{
+    (void)state;
+    static const attention_shape shapes[] = {
+        {0, 5, 2, 2, 4, 0, 0},      {1, 0, 2, 2, 4, 0, 0},    {1, 1, 1, 1, 1, 0, 0},
+        {3, 7, 2, 2, 5, 0, 0},      {2, 129, 3, 3, 17, 0, 0}, {1, 127, 1, 1, 64, 0, 0},
+        {1, 128, 2, 1, 8, 0, 0},    {1, 513, 2, 2, 33, 0, 0}, {1, 1000, 2, 1, 8, 0, 0},
+        {1, 1031, 1, 1, 128, 0, 0},
+    };
+    FOR_EACH_BACKEND(b)
+    {
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+            check_random(b, shapes[i], 1.0);
+        }
+    }
+}
+
+static void test_query_heads_read_their_groups_keys(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, 0}, 1.0);
+        check_random(b, (attention_shape){1, 140, 9, 3, 4, 0, 0}, 1.0);
+        check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, 0}, 1.0);
+    }
+}
+
+static void test_a_window_hides_distant_keys(void **state)
+{
+    (void)state;
+    static const int64_t windows[] = {1, 2, 63, 128, 129, 300, 512, 699, 700, 5000};
+    FOR_EACH_BACKEND(b)
+    {
+        for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
+            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], 0}, 1.0);
+        }
+    }
+}
+
+static void test_large_scores_neither_overflow_nor_vanish(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, 0}, 60.0);
+    }
+}
+
+/* Scores that grow with the position move the running maximum at every block of keys, by more than
+ * exp can bridge in f32; falling ones never move it. */
+static void test_the_running_maximum_may_move_or_stay(void **state)
+{
+    (void)state;
+    enum { LENGTH = 1300 };
+    float q[LENGTH];
+    float k[LENGTH];
+    float *v = normals(LENGTH, 4, 1.0);
+    FOR_EACH_BACKEND(b)
+    {
+        static const double steps[] = {0.01, 0.5, -0.01, -0.5};
+        for (size_t step = 0; step < sizeof steps / sizeof steps[0]; step++) {
+            for (int i = 0; i < LENGTH; i++) {
+                q[i] = 1.0F;
+                k[i] = (float)(steps[step] * i);
+            }
+            check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, 1.0}, q, k, v, 1000.0);
+        }
+    }
+    memory_free(v);
+}
+
+typedef struct small_attention {
+    const backend *b;
+    double q[2];
+    double out[2];
+} small_attention;
+
+static grail_status attend_small(void *context)
+{
+    small_attention *a = context;
+    const attention_shape s = {1, 2, 1, 1, 1, 0, 1.0};
+    return a->b->attention(&s, a->q, a->q, a->q, a->out);
+}
+
+static void test_attention_reports_lack_of_memory(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        small_attention a = {.b = b};
+        support_fail_each_allocation(attend_small, &a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention_is_the_causal_softmax),
+        cmocka_unit_test(test_query_heads_read_their_groups_keys),
+        cmocka_unit_test(test_a_window_hides_distant_keys),
+        cmocka_unit_test(test_large_scores_neither_overflow_nor_vanish),
+        cmocka_unit_test(test_the_running_maximum_may_move_or_stay),
+        cmocka_unit_test(test_attention_reports_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* What the number of threads may change: rounding between counts, nothing at equal counts. */
+#include "base/parallel.h"
+#include "conformance/conformance.h"
+
+#include <string.h>
+
+/* Runs one slot on fixed inputs; the f64 results are owned by the caller. */
+typedef double *(*slot_run)(const backend *b, int64_t *count);
+
+static double *run_linear(const backend *b, int64_t *count)
+{
+    enum { ROWS = 150, IN = 70, OUT = 1100 };
+    float *x = normals(ROWS * IN, 1, 1.0);
+    float *w = normals(OUT * IN, 2, 1.0);
+    void *bx = elements(b, ROWS * IN, x);
+    void *bw = elements(b, OUT * IN, w);
+    void *y = blank(b, ROWS * OUT);
+    b->linear(ROWS, IN, OUT, bx, bw, bw, y);
+    *count = ROWS * OUT;
+    double *out = results(b, *count, y);
+    void *const owned[] = {x, w, bx, bw, y};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        memory_free(owned[i]);
+    }
+    return out;
+}
+
+static double *run_attention(const backend *b, int64_t *count)
+{
+    const attention_shape s = {2, 300, 4, 2, 8, 0, 0.3};
+    const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
+    const int64_t keys = s.sequences * s.length * s.kv_heads * s.head_dim;
+    float *x = normals(queries, 3, 1.0);
+    void *q = elements(b, queries, x);
+    void *k = elements(b, keys, x);
+    void *y = blank(b, queries);
+    assert_ok(b->attention(&s, q, k, k, y));
+    *count = queries;
+    double *out = results(b, *count, y);
+    void *const owned[] = {x, q, k, y};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        memory_free(owned[i]);
+    }
+    return out;
+}
+
+/* RMS norm, rotation and activation, one on top of the other. */
+static double *run_rows(const backend *b, int64_t *count)
+{
+    enum { ROWS = 700, HEADS = 3, HEAD_DIM = 46, WIDTH = HEADS * HEAD_DIM };
+    double *frequency = doubles(HEAD_DIM / 2, 0.01);
+    float *x = normals(ROWS * WIDTH, 4, 1.0);
+    void *weight = elements(b, WIDTH, x);
+    void *input = elements(b, ROWS * WIDTH, x);
+    void *y = blank(b, ROWS * WIDTH);
+    b->rms_norm(ROWS, WIDTH, WIDTH, 1e-6, input, weight, y);
+    b->rope(1, ROWS, HEADS, HEAD_DIM, frequency, y);
+    b->activation(ACTIVATION_SILU, ROWS * WIDTH, y, y);
+    *count = ROWS * WIDTH;
+    double *out = results(b, *count, y);
+    void *const owned[] = {frequency, x, weight, input, y};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        memory_free(owned[i]);
+    }
+    return out;
+}
+
+static double *run_cross_entropy(const backend *b, int64_t *count)
+{
+    enum { ROWS = 200, VOCABULARY = 999 };
+    static const int32_t target[ROWS] = {1, 5, 7};
+    float *x = normals(ROWS * VOCABULARY, 5, 1.0);
+    void *logits = elements(b, ROWS * VOCABULARY, x);
+    double *out = doubles(ROWS, NAN);
+    b->cross_entropy(ROWS, VOCABULARY, logits, target, out);
+    *count = ROWS;
+    memory_free(logits);
+    memory_free(x);
+    return out;
+}
+
+static double *run_gram_of(const backend *b, int64_t rows, int64_t width, int64_t *count)
+{
+    float *x = normals(rows * width, 6, 1.0);
+    void *bx = elements(b, rows * width, x);
+    double *out = doubles(width * width, 0.0);
+    assert_ok(b->gram(rows, width, bx, width, out));
+    b->column_sums(rows, width, bx, width, out, out + width);
+    *count = width * width;
+    memory_free(bx);
+    memory_free(x);
+    return out;
+}
+
+static double *run_narrow_gram(const backend *b, int64_t *count)
+{
+    return run_gram_of(b, 10007, 13, count);
+}
+
+static double *run_wide_gram(const backend *b, int64_t *count)
+{
+    return run_gram_of(b, 50, 900, count);
+}
+
+/* Gram, Cholesky and solve. */
+static double *run_ridge(const backend *b, int64_t *count)
+{
+    enum { N = 400, ROWS = 300 };
+    double *a = run_gram_of(b, N + 50, N, count);
+    double *right = doubles(ROWS * N, 1.0);
+    for (int64_t i = 0; i < N; i++) {
+        a[i * N + i] += (double)N;
+    }
+    assert_int_equal(b->cholesky(N, a, N), -1);
+    b->cholesky_solve(ROWS, N, a, N, right, N);
+    b->gemm(true, false, N, N, ROWS, 1.0, right, N, right, N, 0.0, a, N);
+    *count = N * N;
+    memory_free(right);
+    return a;
+}
+
+static const slot_run runs[] = {run_linear,      run_attention, run_rows, run_cross_entropy,
+                                run_narrow_gram, run_wide_gram, run_ridge};
+
+static double *run_with(const backend *b, slot_run run, int threads, int64_t *count)
+{
+    const int before = parallel_threads();
+    parallel_set_threads(threads);
+    double *out = run(b, count);
+    parallel_set_threads(before);
+    return out;
+}
+
+static void test_thread_counts_agree_but_for_rounding(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+            int64_t count = 0;
+            double *one = run_with(b, runs[i], 1, &count);
+            for (int threads = 2; threads <= 5; threads++) {
+                double *many = run_with(b, runs[i], threads, &count);
+                double *scale = doubles(count, norm_of(count, one) / sqrt((double)count));
+                assert_all_near(b, "on several threads", count, many, one, scale, 1e-5);
+                memory_free(scale);
+                memory_free(many);
+            }
+            memory_free(one);
+        }
+    }
+}
+
+static void test_equal_thread_counts_give_equal_bits(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+            for (int threads = 1; threads <= 3; threads++) {
+                int64_t count = 0;
+                double *first = run_with(b, runs[i], threads, &count);
+                double *second = run_with(b, runs[i], threads, &count);
+                assert_memory_equal(first, second, (size_t)count * sizeof *first);
+                memory_free(second);
+                memory_free(first);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_thread_counts_agree_but_for_rounding),
+        cmocka_unit_test(test_equal_thread_counts_give_equal_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
