@@ -26,7 +26,8 @@ grail_status error_from_errno(const char *action, const char *path)
 
 static grail_status open_regular(const char *path, int *out_descriptor, size_t *out_size)
 {
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    /* O_NONBLOCK: a pipe nobody writes to is refused below instead of waited for. */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {
         return error_from_errno("cannot open", path);
     }

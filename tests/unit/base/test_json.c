@@ -1,0 +1,222 @@
+/* JSON: what is refused, typed access, writing, and failing allocations inside the parser. */
+#include "support/support.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "support/json_memory.h"
+
+#include <string.h>
+
+static json_t *parse(const char *text)
+{
+    json_t *value = NULL;
+    assert_ok(json_parse("doc", text, strlen(text), &value));
+    return value;
+}
+
+static grail_status try_parse(const char *text)
+{
+    json_t *value = NULL;
+    const grail_status status = json_parse("doc", text, strlen(text), &value);
+    assert_true((status == GRAIL_OK) == (value != NULL));
+    json_decref(value);
+    return status;
+}
+
+static void test_malformed_text_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        "{",
+        "{\"a\" 1}",
+        "{\"a\":1,}",
+        "[1 2]",
+        "{} {}",
+        "nul",
+        "NaN",
+        "#",
+        "{\"a\":01}",
+        "\"\\x\"",
+        "\"\xff\"",
+        "\"\\ud800\"",
+        "{5:1}",
+        "{\"a\":1 \"b\":2}",
+        "[\"a\" \"b\"]",
+        "{\"a\"}",
+        "\"a\" \"b\"",
+        "[99999999999999999999]",
+        "\"a\nb\"",
+        "\"abc",
+        "{\"a\":\"b\" \"a long string of more than twenty bytes\"}",
+        "nullllllllllllllllllllllllllllllllllll",
+        "[1e999]",
+        "{\"a\":\"b\",}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_fails(try_parse(texts[i]), GRAIL_ERROR_FORMAT, "doc: not valid JSON: ");
+    }
+    assert_fails(try_parse("{\n \"a\": x}"), GRAIL_ERROR_FORMAT, "line 2");
+}
+
+static void test_duplicate_keys_are_refused(void **state)
+{
+    (void)state;
+    assert_fails(try_parse("{\"a\":1,\"a\":1}"), GRAIL_ERROR_FORMAT, "duplicate");
+    assert_fails(try_parse("{\"a\":{\"b\":1,\"\\u0062\":1}}"), GRAIL_ERROR_FORMAT, "duplicate");
+}
+
+static void test_numbers_and_flags_are_typed(void **state)
+{
+    (void)state;
+    json_t *o = parse("{\"i\":9223372036854775807,\"r\":2.5,\"b\":true,\"n\":null,\"s\":\"x\"}");
+    int64_t i = 0;
+    double r = 0;
+    bool b = false;
+    assert_ok(json_get_integer("doc", o, "i", 1, &i));
+    assert_true(i == INT64_MAX);
+    assert_ok(json_get_integer("doc", o, "missing", 5, &i));
+    assert_int_equal(i, 5);
+    assert_ok(json_get_integer("doc", o, "n", 6, &i));
+    assert_int_equal(i, 6);
+    assert_fails(json_get_integer("doc", o, "r", 1, &i), GRAIL_ERROR_FORMAT,
+                 "doc: \"r\" is not an integer");
+    assert_int_equal(i, 6);
+    assert_ok(json_get_real("doc", o, "r", 0, &r));
+    assert_near(r, 2.5, 0);
+    assert_ok(json_get_real("doc", o, "n", 0.5, &r));
+    assert_near(r, 0.5, 0);
+    assert_fails(json_get_real("doc", o, "s", 0, &r), GRAIL_ERROR_FORMAT, "\"s\" is not a number");
+    assert_ok(json_get_boolean("doc", o, "b", false, &b));
+    assert_true(b);
+    assert_ok(json_get_boolean("doc", o, "missing", false, &b));
+    assert_false(b);
+    assert_fails(json_get_boolean("doc", o, "i", false, &b), GRAIL_ERROR_FORMAT, "true or false");
+    json_decref(o);
+}
+
+static void test_integers_count_as_reals(void **state)
+{
+    (void)state;
+    json_t *o = parse("{\"i\":3}");
+    double r = 0;
+    assert_ok(json_get_real("doc", o, "i", 0, &r));
+    assert_near(r, 3, 0);
+    json_decref(o);
+}
+
+static void test_strings_are_borrowed(void **state)
+{
+    (void)state;
+    json_t *o = parse("{\"s\":\"x\",\"i\":1}");
+    const char *s = NULL;
+    assert_ok(json_get_string("doc", o, "s", NULL, &s));
+    assert_string_equal(s, "x");
+    assert_ok(json_get_string("doc", o, "missing", "fallback", &s));
+    assert_string_equal(s, "fallback");
+    assert_fails(json_get_string("doc", o, "i", NULL, &s), GRAIL_ERROR_FORMAT,
+                 "\"i\" is not a string");
+    json_decref(o);
+}
+
+static void test_required_integers_must_be_there(void **state)
+{
+    (void)state;
+    json_t *o = parse("{\"i\":7,\"n\":null,\"s\":\"\"}");
+    int64_t i = 0;
+    assert_ok(json_require_integer("doc", o, "i", &i));
+    assert_int_equal(i, 7);
+    assert_fails(json_require_integer("doc", o, "x", &i), GRAIL_ERROR_FORMAT,
+                 "doc: \"x\" is missing");
+    assert_fails(json_require_integer("doc", o, "n", &i), GRAIL_ERROR_FORMAT, "is missing");
+    assert_fails(json_require_integer("doc", o, "s", &i), GRAIL_ERROR_FORMAT, "not an integer");
+    json_decref(o);
+}
+
+static void test_access_to_what_is_not_an_object_finds_nothing(void **state)
+{
+    (void)state;
+    json_t *a = parse("[1]");
+    int64_t i = 0;
+    assert_ok(json_get_integer("doc", a, "i", 4, &i));
+    assert_int_equal(i, 4);
+    json_decref(a);
+}
+
+static void test_text_is_compact_and_in_order(void **state)
+{
+    (void)state;
+    json_t *o = parse("{ \"z\" : [1, 0.1], \"a\" : \"\\u00e9\\n\" }");
+    buffer text = {.maximum = 1000};
+    assert_ok(buffer_append_string(&text, "> "));
+    assert_ok(json_append_text(o, &text));
+    assert_string_equal((const char *)text.bytes,
+                        "> {\"z\":[1,0.10000000000000001],\"a\":\"\u00e9\\n\"}");
+    buffer_fini(&text);
+    text.maximum = 3;
+    assert_fails(json_append_text(o, &text), GRAIL_ERROR_FORMAT, "more than the allowed 3 bytes");
+    buffer_fini(&text);
+    json_decref(o);
+}
+
+static void test_what_is_written_is_read_back(void **state)
+{
+    (void)state;
+    char *directory = support_temporary_directory();
+    char *path = NULL;
+    json_t *again = NULL;
+    json_t *o = parse("{\"b\":[1,2.5,null,true],\"a\":{\"k\":\"v\"},\"r\":0.1}");
+    assert_ok(path_join(&path, directory, "x.json"));
+    assert_ok(json_write_file(path, o));
+    assert_ok(json_read_file(path, 1000, &again));
+    assert_true(json_equal(o, again));
+    json_decref(again);
+    assert_fails(json_read_file(path, 10, &again), GRAIL_ERROR_FORMAT, "more than the allowed 10");
+    assert_fails(json_write_file("/nonexistent/x.json", o), GRAIL_ERROR_IO, "/nonexistent/x.json");
+    json_decref(o);
+    memory_free(path);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static grail_status parse_and_write(void *context)
+{
+    static const char text[] =
+        "{\"a key of more than twenty bytes\":\"a string of more than twenty bytes\",\"b\":"
+        "[1,2.5,\"x\",null,true,{\"c\":\"d\"}],\"e\":-12345678901234567,\"f\":\"\\u00e9\"}";
+    grail_status status = GRAIL_OK;
+    json_t *value = NULL;
+    buffer out = {.maximum = 10000};
+    (void)context;
+    TRY(json_parse("doc", text, sizeof text - 1, &value));
+    TRY(json_put(value, "new", json_array()));
+    TRY(json_push(json_object_get(value, "new"), json_string("pushed")));
+    TRY(json_append_text(value, &out));
+out:
+    buffer_fini(&out);
+    json_decref(value);
+    return status;
+}
+
+static void test_every_failing_allocation_is_reported(void **state)
+{
+    (void)state;
+    support_fail_each_allocation(parse_and_write, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_malformed_text_is_refused_with_its_place),
+        cmocka_unit_test(test_duplicate_keys_are_refused),
+        cmocka_unit_test(test_numbers_and_flags_are_typed),
+        cmocka_unit_test(test_integers_count_as_reals),
+        cmocka_unit_test(test_strings_are_borrowed),
+        cmocka_unit_test(test_required_integers_must_be_there),
+        cmocka_unit_test(test_access_to_what_is_not_an_object_finds_nothing),
+        cmocka_unit_test(test_text_is_compact_and_in_order),
+        cmocka_unit_test(test_what_is_written_is_read_back),
+        cmocka_unit_test(test_every_failing_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}

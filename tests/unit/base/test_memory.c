@@ -1,0 +1,149 @@
+/* Allocation: alignment, zeroing, checked sizes, and the hook that makes it fail. */
+#include "support/support.h"
+
+#include <string.h>
+
+static bool is_zero(const unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void test_new_blocks_are_aligned_and_zeroed(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 15, 64, 1000, 1 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        unsigned char *block = NULL;
+        assert_ok(memory_new(&block, sizes[i], 1));
+        assert_int_equal((uintptr_t)block % 64, 0);
+        assert_true(is_zero(block, sizes[i]));
+        memset(block, 0xee, sizes[i]);
+        memory_free(block);
+    }
+}
+
+static void test_a_block_of_nothing_can_be_freed_and_grown(void **state)
+{
+    (void)state;
+    char *block = NULL;
+    assert_ok(memory_new(&block, 0, 8));
+    assert_non_null(block);
+    assert_ok(memory_resize(&block, 4, 1));
+    memcpy(block, "abc", 4);
+    assert_ok(memory_resize(&block, 0, 1));
+    assert_non_null(block);
+    memory_free(block);
+    memory_free(NULL);
+}
+
+static void test_resizing_keeps_the_bytes_and_the_alignment(void **state)
+{
+    (void)state;
+    unsigned char *block = NULL;
+    size_t size = 0;
+    for (size_t next = 1; next < 100000; next = next * 2 + 1) {
+        assert_ok(memory_resize(&block, next, 1));
+        assert_int_equal((uintptr_t)block % 64, 0);
+        for (size_t i = 0; i < size; i++) {
+            assert_int_equal(block[i], i % 251);
+        }
+        size = next;
+        for (size_t i = 0; i < size; i++) {
+            block[i] = (unsigned char)(i % 251);
+        }
+    }
+    assert_ok(memory_resize(&block, 77, 1));
+    for (size_t i = 0; i < 77; i++) {
+        assert_int_equal(block[i], i % 251);
+    }
+    memory_free(block);
+}
+
+static void test_sizes_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    int marker = 0;
+    int *block = &marker;
+    assert_fails(memory_new(&block, SIZE_MAX, 2), GRAIL_ERROR_MEMORY, "cannot allocate");
+    assert_fails(memory_new_unset(&block, SIZE_MAX / 2, 2), GRAIL_ERROR_MEMORY, "cannot allocate");
+    assert_fails(memory_new(&block, SIZE_MAX, 1), GRAIL_ERROR_MEMORY, "cannot allocate");
+    assert_ptr_equal(block, &marker);
+    block = NULL;
+    assert_ok(memory_new(&block, 1, sizeof *block));
+    *block = 7;
+    assert_fails(memory_resize(&block, SIZE_MAX, 2), GRAIL_ERROR_MEMORY, "cannot allocate");
+    assert_fails(memory_resize(&block, SIZE_MAX, 1), GRAIL_ERROR_MEMORY, "cannot allocate");
+    assert_int_equal(*block, 7);
+    memory_free(block);
+}
+
+static void test_sums_and_products_of_sizes_are_checked(void **state)
+{
+    (void)state;
+    size_t out = 0;
+    assert_true(size_multiply(3, 5, &out));
+    assert_int_equal(out, 15);
+    assert_true(size_multiply(SIZE_MAX, 0, &out));
+    assert_false(size_multiply(SIZE_MAX, 2, &out));
+    assert_false(size_multiply((size_t)1 << 32, (size_t)1 << 32, &out));
+    assert_true(size_add(SIZE_MAX - 1, 1, &out));
+    assert_true(out == SIZE_MAX);
+    assert_false(size_add(SIZE_MAX, 1, &out));
+}
+
+static void test_strings_are_copied_and_formatted(void **state)
+{
+    (void)state;
+    char *copy = NULL;
+    char *text = NULL;
+    assert_ok(memory_copy_string(&copy, "gram"));
+    assert_string_equal(copy, "gram");
+    assert_ok(memory_format(&text, "%s-%d", copy, 12));
+    assert_string_equal(text, "gram-12");
+    memory_free(copy);
+    memory_free(text);
+    assert_ok(memory_copy_string(&copy, ""));
+    assert_string_equal(copy, "");
+    memory_free(copy);
+}
+
+static void test_the_hook_fails_from_the_chosen_allocation_on(void **state)
+{
+    (void)state;
+    char *first = NULL;
+    char *second = NULL;
+    memory_fail_after(1);
+    const grail_status one = memory_new(&first, 1, 1);
+    const grail_status two = memory_new(&second, 1, 1);
+    const grail_status resized = memory_resize(&first, 100, 1);
+    const grail_status copied = memory_copy_string(&second, "x");
+    const int64_t count = memory_allocation_count();
+    memory_fail_after(-1);
+    assert_int_equal(one, GRAIL_OK);
+    assert_int_equal(two, GRAIL_ERROR_MEMORY);
+    assert_int_equal(resized, GRAIL_ERROR_MEMORY);
+    assert_int_equal(copied, GRAIL_ERROR_MEMORY);
+    assert_null(second);
+    assert_int_equal(count, 4);
+    assert_ok(memory_resize(&first, 100, 1));
+    memory_free(first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_new_blocks_are_aligned_and_zeroed),
+        cmocka_unit_test(test_a_block_of_nothing_can_be_freed_and_grown),
+        cmocka_unit_test(test_resizing_keeps_the_bytes_and_the_alignment),
+        cmocka_unit_test(test_sizes_that_overflow_are_refused),
+        cmocka_unit_test(test_sums_and_products_of_sizes_are_checked),
+        cmocka_unit_test(test_strings_are_copied_and_formatted),
+        cmocka_unit_test(test_the_hook_fails_from_the_chosen_allocation_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* The parallel loop: every index once, pieces that do not depend on the thread count. */
+#include "support/support.h"
+
+#include "base/parallel.h"
+
+#include <stdatomic.h>
+
+enum { COUNT = 1003 };
+
+typedef struct record {
+    _Atomic int visits[COUNT];
+    _Atomic int64_t pieces;
+    _Atomic int64_t largest;
+} record;
+
+static void visit(int64_t begin, int64_t end, void *context)
+{
+    record *r = context;
+    int64_t largest = r->largest;
+    while (end - begin > largest &&
+           !atomic_compare_exchange_weak(&r->largest, &largest, end - begin)) {
+    }
+    r->pieces++;
+    for (int64_t i = begin; i < end; i++) {
+        r->visits[i]++;
+    }
+}
+
+static void check_visits(const record *r, int64_t count)
+{
+    for (int64_t i = 0; i < COUNT; i++) {
+        assert_int_equal(r->visits[i], i < count ? 1 : 0);
+    }
+}
+
+static void test_every_index_is_visited_once(void **state)
+{
+    (void)state;
+    static const int64_t grains[] = {-1, 1, 7, 1002, 1003, 5000};
+    for (size_t g = 0; g < sizeof grains / sizeof grains[0]; g++) {
+        for (int64_t count = 0; count <= COUNT; count += COUNT / 3) {
+            record r = {0};
+            parallel_for(count, grains[g], visit, &r);
+            check_visits(&r, count);
+        }
+    }
+}
+
+static void test_pieces_depend_on_the_grain_alone(void **state)
+{
+    (void)state;
+    const int before = parallel_threads();
+    for (int threads = 1; threads <= 5; threads++) {
+        record r = {0};
+        parallel_set_threads(threads);
+        assert_int_equal(parallel_threads(), threads);
+        parallel_for(COUNT, 10, visit, &r);
+        assert_int_equal(r.pieces, 101);
+        assert_int_equal(r.largest, 10);
+    }
+    parallel_set_threads(0);
+    assert_int_equal(parallel_threads(), 1);
+    parallel_set_threads(before);
+}
+
+static void visit_inside(int64_t begin, int64_t end, void *context)
+{
+    record *records = context;
+    for (int64_t i = begin; i < end; i++) {
+        parallel_for(COUNT, 10, visit, &records[i]);
+    }
+}
+
+static void test_a_loop_inside_a_loop_visits_once_too(void **state)
+{
+    (void)state;
+    static record records[8];
+    parallel_for(8, 1, visit_inside, records);
+    for (int i = 0; i < 8; i++) {
+        check_visits(&records[i], COUNT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_index_is_visited_once),
+        cmocka_unit_test(test_pieces_depend_on_the_grain_alone),
+        cmocka_unit_test(test_a_loop_inside_a_loop_visits_once_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

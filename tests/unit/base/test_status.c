@@ -1,0 +1,98 @@
+/* The error text: set, prefixed, appended, truncated, and one per thread. */
+#include "support/support.h"
+
+#include "base/status.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static void test_every_status_has_a_text(void **state)
+{
+    (void)state;
+    for (int i = GRAIL_OK; i <= GRAIL_ERROR_INTERNAL; i++) {
+        assert_true(strlen(grail_status_text((grail_status)i)) > 0);
+    }
+    assert_string_equal(grail_status_text(GRAIL_OK), "ok");
+    assert_string_equal(grail_status_text((grail_status)1000), "unknown status");
+}
+
+static void test_text_is_put_before_and_after(void **state)
+{
+    (void)state;
+    assert_int_equal(error_set(GRAIL_ERROR_SHAPE, "width %d", 3), GRAIL_ERROR_SHAPE);
+    error_prefix("tensor '%s'", "w");
+    error_prefix("file");
+    error_append("; expected %d", 4);
+    assert_string_equal(grail_error_message(), "file: tensor 'w': width 3; expected 4");
+    (void)error_set(GRAIL_ERROR_IO, "new");
+    assert_string_equal(grail_error_message(), "new");
+}
+
+static void test_long_texts_are_cut_and_stay_strings(void **state)
+{
+    (void)state;
+    char text[3000];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    (void)error_set(GRAIL_ERROR_IO, "%s", text);
+    const size_t longest = strlen(grail_error_message());
+    assert_in_range(longest, 1000, 2998);
+    error_append("more");
+    error_prefix("before");
+    assert_int_equal(strlen(grail_error_message()), longest);
+    assert_memory_equal(grail_error_message(), "before: xxx", 11);
+    error_prefix("%s", text);
+    assert_int_equal(strlen(grail_error_message()), longest);
+}
+
+static void *set_elsewhere(void *context)
+{
+    const bool was_empty = grail_error_message()[0] == 0;
+    (void)error_set(GRAIL_ERROR_IO, "of the other thread");
+    return was_empty ? context : NULL;
+}
+
+static void test_each_thread_has_its_own_text(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *result = NULL;
+    int token = 0;
+    (void)error_set(GRAIL_ERROR_IO, "mine");
+    assert_int_equal(pthread_create(&thread, NULL, set_elsewhere, &token), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, &token);
+    assert_string_equal(grail_error_message(), "mine");
+}
+
+static grail_status leave_by(bool fail, bool *reached)
+{
+    grail_status status = GRAIL_OK;
+    TRY(fail ? error_set(GRAIL_ERROR_IO, "left") : GRAIL_OK);
+    *reached = true;
+    FAIL(GRAIL_ERROR_ARGUMENT, "left %s", "later");
+out:
+    return status;
+}
+
+static void test_try_and_fail_leave_with_their_status(void **state)
+{
+    (void)state;
+    bool reached = false;
+    assert_fails(leave_by(true, &reached), GRAIL_ERROR_IO, "left");
+    assert_false(reached);
+    assert_fails(leave_by(false, &reached), GRAIL_ERROR_ARGUMENT, "left later");
+    assert_true(reached);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_status_has_a_text),
+        cmocka_unit_test(test_text_is_put_before_and_after),
+        cmocka_unit_test(test_long_texts_are_cut_and_stay_strings),
+        cmocka_unit_test(test_each_thread_has_its_own_text),
+        cmocka_unit_test(test_try_and_fail_leave_with_their_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
