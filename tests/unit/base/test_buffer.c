@@ -67,7 +67,6 @@ static void test_impossible_sizes_are_out_of_memory(void **state)
     buffer b = {.maximum = SIZE_MAX};
     assert_ok(buffer_append(&b, "abc", 3));
     assert_fails(buffer_reserve(&b, SIZE_MAX - 3), GRAIL_ERROR_MEMORY, "out of memory");
-    assert_fails(buffer_reserve(&b, SIZE_MAX - 1000), GRAIL_ERROR_MEMORY, "out of memory");
     assert_string_equal((const char *)b.bytes, "abc");
     buffer_fini(&b);
 }
