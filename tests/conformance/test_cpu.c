@@ -79,6 +79,20 @@ static void test_tiles_cover_each_entry_once(void **state)
     parallel_set_threads(before);
 }
 
+static void test_tiles_shrink_until_all_threads_have_some(void **state)
+{
+    (void)state;
+    const int before = parallel_threads();
+    parallel_set_threads(16);
+    const tiling many = tiling_new(false, 4096, 4096, 1024);
+    const tiling lower = tiling_new(true, 4096, 4096, 1024);
+    const tiling few = tiling_new(false, 300, 300, 1024);
+    parallel_set_threads(before);
+    assert_true(tiling_count(&many) >= 64);
+    assert_true(tiling_count(&lower) >= 64);
+    assert_true(few.tile_m >= 128 && few.tile_n >= 128);
+}
+
 static void count_task(int64_t task, float *scratch, void *context)
 {
     scratch[0] = (float)task;
@@ -200,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_exp_keeps_its_stated_accuracy),
         cmocka_unit_test(test_erfc_keeps_its_stated_accuracy),
         cmocka_unit_test(test_tiles_cover_each_entry_once),
+        cmocka_unit_test(test_tiles_shrink_until_all_threads_have_some),
         cmocka_unit_test(test_tasks_run_once_each),
         cmocka_unit_test(test_speed_is_measured),
     };

@@ -72,7 +72,7 @@ static void rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_
 static void attention_weights(const attention_shape *s, int64_t first, int64_t last,
                               const double *q, const double *k, int64_t stride, double *scores)
 {
-    double largest = -INFINITY;
+    double largest = -HUGE_VAL;
     for (int64_t j = first; j <= last; j++) {
         double dot = 0.0;
         for (int64_t d = 0; d < s->head_dim; d++) {
@@ -180,7 +180,7 @@ static void cross_entropy(int64_t rows, int64_t vocabulary, const void *logits,
 {
     for (int64_t i = 0; i < rows; i++) {
         const double *row = (const double *)logits + i * vocabulary;
-        double largest = -INFINITY;
+        double largest = -HUGE_VAL;
         for (int64_t t = 0; t < vocabulary; t++) {
             largest = fmax(largest, row[t]);
         }

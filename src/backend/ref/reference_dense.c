@@ -160,6 +160,9 @@ grail_status ref_eigen(int64_t n, double *a, double *values)
 {
     grail_status status = GRAIL_OK;
     double *v = NULL;
+    if (n == 0) {
+        return GRAIL_OK;
+    }
     TRY(memory_new(&v, (size_t)(n * n), sizeof *v));
     for (int64_t i = 0; i < n; i++) {
         v[i * n + i] = 1.0;
