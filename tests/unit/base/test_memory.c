@@ -41,27 +41,43 @@ static void test_a_block_of_nothing_can_be_freed_and_grown(void **state)
     memory_free(NULL);
 }
 
+static void fill(unsigned char *block, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        block[i] = (unsigned char)(i % 251);
+    }
+}
+
+static void assert_filled(const unsigned char *block, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        assert_int_equal(block[i], i % 251);
+    }
+}
+
+/* Many blocks of odd sizes, so that moved ones start at another distance from their alignment. */
 static void test_resizing_keeps_the_bytes_and_the_alignment(void **state)
 {
     (void)state;
-    unsigned char *block = NULL;
-    size_t size = 0;
-    for (size_t next = 1; next < 100000; next = next * 2 + 1) {
-        assert_ok(memory_resize(&block, next, 1));
-        assert_int_equal((uintptr_t)block % 64, 0);
-        for (size_t i = 0; i < size; i++) {
-            assert_int_equal(block[i], i % 251);
-        }
-        size = next;
-        for (size_t i = 0; i < size; i++) {
-            block[i] = (unsigned char)(i % 251);
+    enum { BLOCKS = 50, ROUNDS = 40 };
+    unsigned char *blocks[BLOCKS] = {NULL};
+    size_t sizes[BLOCKS] = {0};
+    random_state r;
+    random_seed(&r, 1, 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int b = 0; b < BLOCKS; b++) {
+            const size_t next = (size_t)random_below(&r, 3000);
+            const size_t kept = next < sizes[b] ? next : sizes[b];
+            assert_ok(memory_resize(&blocks[b], next, 1));
+            assert_int_equal((uintptr_t)blocks[b] % 64, 0);
+            assert_filled(blocks[b], kept);
+            fill(blocks[b], next);
+            sizes[b] = next;
         }
     }
-    assert_ok(memory_resize(&block, 77, 1));
-    for (size_t i = 0; i < 77; i++) {
-        assert_int_equal(block[i], i % 251);
+    for (int b = 0; b < BLOCKS; b++) {
+        memory_free(blocks[b]);
     }
-    memory_free(block);
 }
 
 static void test_sizes_that_overflow_are_refused(void **state)

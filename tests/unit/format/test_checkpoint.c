@@ -339,6 +339,20 @@ static void test_existing_output_is_left_alone(void **state)
     close_narrowing(&n);
 }
 
+static void test_a_resume_that_fails_keeps_what_was_there(void **state)
+{
+    narrowing n = {0};
+    char *first = NULL;
+    open_narrowing(*state, &n);
+    assert_ok(write_narrow(&n));
+    n.shapes[2].shape[0] = 9;
+    assert_fails(write_narrow(&n), GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors");
+    assert_ok(path_join(&first, n.directory, "model-00001-of-00002.safetensors"));
+    assert_true(file_exists(first));
+    memory_free(first);
+    close_narrowing(&n);
+}
+
 static void test_a_full_disk_leaves_nothing_reserved(void **state)
 {
     narrowing n = {0};
@@ -385,6 +399,7 @@ int main(void)
         in_directory(test_a_single_file_gets_no_index),
         in_directory(test_shapes_under_other_names_are_refused),
         in_directory(test_existing_output_is_left_alone),
+        in_directory(test_a_resume_that_fails_keeps_what_was_there),
         in_directory(test_a_full_disk_leaves_nothing_reserved),
         in_directory(test_every_failing_allocation_while_writing_is_reported),
     };

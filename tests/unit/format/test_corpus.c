@@ -267,6 +267,7 @@ static void test_utf8_is_checked_byte_by_byte(void **state)
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_int_equal(utf8_valid_prefix(good[i], strlen(good[i])), strlen(good[i]));
     }
+    assert_int_equal(utf8_valid_prefix("\u00e9", 1), 0);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(utf8_valid_prefix(bad[i], strlen(bad[i])), 0);
         char later[16] = "123456789";

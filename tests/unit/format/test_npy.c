@@ -127,6 +127,9 @@ static void test_every_truncation_is_refused(void **state)
     for (file.size = 0; file.size < whole; file.size++) {
         assert_int_equal(read_file(&file), GRAIL_ERROR_FORMAT);
     }
+    file.size = 60;
+    assert_fails(read_file(&file), GRAIL_ERROR_FORMAT, "header ends at byte 128, file has 60");
+    file.size = whole;
     assert_ok(read_file(&file));
     assert_ok(buffer_append(&file, "x", 1));
     assert_fails(read_file(&file), GRAIL_ERROR_FORMAT, "13 bytes follow the header");

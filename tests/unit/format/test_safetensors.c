@@ -127,6 +127,7 @@ static const accepted accepted_rows[] = {
      6, 4},
     {"empty name", "{" U8_AT("", "1", "0", "1") "}", 1, 1},
     {"escaped name", "{" U8_AT("\\u0061\\\"\\\\", "1", "0", "1") "}", 1, 1},
+    {"brackets inside a name", "{" U8_AT("[[[[\\\"[[[[{{{{", "1", "0", "1") "}", 1, 1},
     {"scalar", "{\"a\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8, 1},
     {"eight dimensions", "{" U8_AT("a", "1,1,1,1,1,1,1,2", "0", "2") "}", 2, 1},
 };
