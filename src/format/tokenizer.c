@@ -48,6 +48,7 @@ grail_status tokenizer_new(const char *name, const void *bytes, size_t size, tok
     tokenizer *t = NULL;
     TRY(memory_new(&t, 1, sizeof *t));
     bpe_init(&t->model);
+    t->end_of_text = -1;
     TRY(memory_copy_string(&t->name, name));
     hash_bytes(bytes, size, t->hash);
     *out = t;
@@ -88,19 +89,24 @@ out:
     return status;
 }
 
-/* tokenizer.model does not say whether ids of BOS and EOS are put around a text; the tokenizer's
- * configuration does. */
+/* tokenizer.model does not say whether BOS and EOS are put around a text; the tokenizer's
+ * configuration does. Without one BOS is put first, as the Llama family has it. */
 static grail_status apply_configuration(const char *path, tokenizer *t)
 {
     grail_status status = GRAIL_OK;
     json_t *configuration = NULL;
     bool add_bos = true;
+    bool add_eos = false;
     if (!file_exists(path)) {
         return GRAIL_OK;
     }
     TRY(json_read_file(path, FILE_MAX, &configuration));
     TRY(json_get_boolean(path, configuration, "add_bos_token", true, &add_bos));
+    TRY(json_get_boolean(path, configuration, "add_eos_token", false, &add_eos));
     t->before.count = add_bos ? t->before.count : 0;
+    if (add_eos && t->end_of_text >= 0) {
+        TRY(token_list_push(&t->after, t->end_of_text));
+    }
 out:
     json_decref(configuration);
     return status;

@@ -45,11 +45,11 @@ int32_t character_at(text_span text);
 /** Appends one code point as UTF-8. */
 grail_status character_append(buffer *out, int32_t character) GRAIL_MUST_CHECK;
 /* Character classes of Unicode 14 (utf8proc 2.8) as Rust's standard library and regex crate, and so
- * Hugging Face tokenizers, define them. */
+ * Hugging Face tokenizers, define them; but its punctuation is that of Unicode 8. */
 bool character_is_space(int32_t character);       /* White_Space */
 bool character_is_word(int32_t character);        /* \w */
 bool character_is_numeric(int32_t character);     /* Nd, Nl, No */
-bool character_is_punctuation(int32_t character); /* P*, and all of ASCII's */
+bool character_is_punctuation(int32_t character); /* P*, and ASCII's symbols */
 
 /* --- vocabulary: text of an id, id of a text --- */
 
@@ -297,6 +297,7 @@ struct tokenizer {
     pretokenizer pretokenizer;
     token_list before; /* what the post-processor puts before and after the text's ids */
     token_list after;
+    int32_t end_of_text; /* SentencePiece's EOS, or -1: its file does not say whether it is used */
 };
 
 /** What one call of tokenizer_encode needs besides the tokenizer. */

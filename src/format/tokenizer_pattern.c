@@ -114,6 +114,21 @@ static grail_status copy_escape(translation *t)
     return buffer_append(&t->out, rest.bytes, length);
 }
 
+/* What stands for an escape outside brackets whose PCRE2 meaning is another, or NULL. */
+static const char *outside_brackets(char letter)
+{
+    switch (letter) {
+    case 'b': /* between a word character of our kind and another character, or an end */
+        return "(?:(?<=[" WORD_MEMBERS "])(?![" WORD_MEMBERS "])|"
+               "(?<![" WORD_MEMBERS "])(?=[" WORD_MEMBERS "]))";
+    case 'B':
+        return "(?:(?<=[" WORD_MEMBERS "])(?=[" WORD_MEMBERS "])|"
+               "(?<![" WORD_MEMBERS "])(?![" WORD_MEMBERS "]))";
+    default:
+        return NULL;
+    }
+}
+
 static grail_status translate_escape(translation *t)
 {
     grail_status status = GRAIL_OK;
@@ -123,6 +138,14 @@ static grail_status translate_escape(translation *t)
     const char letter = t->source.bytes[t->position + 1];
     if (letter == 'p' || letter == 'P') {
         return translate_property(t);
+    }
+    if (memchr("vVQE", letter, 4) != NULL) {
+        return refuse(t, "an escape \\v, \\V, \\Q or \\E");
+    }
+    const char *boundary = t->in_class ? NULL : outside_brackets(letter);
+    if (boundary != NULL) {
+        t->position += 2;
+        return buffer_append_string(&t->out, boundary);
     }
     const char *members = class_members((char)tolower((unsigned char)letter));
     if (members == NULL) {
@@ -139,6 +162,21 @@ out:
     return status;
 }
 
+/* Whether the text starts a group with options, one of which is m or s: in Ruby m lets '.' match a
+ * line feed, in PCRE2 s does, and ours is neither's default. */
+static bool sets_dot_option(text_span text)
+{
+    if (!span_starts_with(text, span_of_string("(?"))) {
+        return false;
+    }
+    for (size_t i = 2; i < text.size && memchr("imsx-", text.bytes[i], 5) != NULL; i++) {
+        if (text.bytes[i] == 'm' || text.bytes[i] == 's') {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Names what Oniguruma reads differently at this place, or NULL. */
 static const char *difference(const translation *t)
 {
@@ -148,10 +186,10 @@ static const char *difference(const translation *t)
                : span_starts_with(rest, span_of_string("&&")) ? "an intersection of classes"
                                                               : NULL;
     }
-    return span_starts_with(rest, span_of_string("}+"))    ? "an interval followed by '+'"
-           : span_starts_with(rest, span_of_string("{,"))  ? "an interval without a minimum"
-           : span_starts_with(rest, span_of_string("(?m")) ? "the option 'm'"
-                                                           : NULL;
+    return span_starts_with(rest, span_of_string("}+"))   ? "an interval followed by '+'"
+           : span_starts_with(rest, span_of_string("{,")) ? "an interval without a minimum"
+           : sets_dot_option(rest)                        ? "the option m or s"
+                                                          : NULL;
 }
 
 static grail_status translate_character(translation *t)

@@ -36,6 +36,7 @@ typedef struct sentence_model {
     int64_t capacity;
     uint64_t model_type;
     int64_t bos; /* negative for none */
+    int64_t eos;
     bool byte_fallback;
     bool charsmap; /* the normalizer rewrites characters */
     sentencepiece_rules rules;
@@ -123,6 +124,9 @@ static grail_status read_trainer_field(const protobuf_field *field, void *contex
         break;
     case 41:
         m->bos = (int64_t)field->value;
+        break;
+    case 42:
+        m->eos = (int64_t)field->value;
         break;
     default:
         break;
@@ -304,6 +308,7 @@ static grail_status build(const sentence_model *m, tokenizer *t)
     if (m->bos >= 0 && m->bos < m->count) {
         TRY(token_list_push(&t->before, (int32_t)m->bos));
     }
+    t->end_of_text = m->eos >= 0 && m->eos < m->count ? (int32_t)m->eos : -1;
 out:
     return status;
 }
@@ -313,7 +318,7 @@ grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, s
 {
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
-    sentence_model m = {.model_type = MODEL_UNIGRAM, .bos = 1};
+    sentence_model m = {.model_type = MODEL_UNIGRAM, .bos = 1, .eos = 2};
     m.rules = (sentencepiece_rules){
         .add_dummy_prefix = true, .remove_extra_whitespaces = true, .escape_whitespaces = true};
     TRY(tokenizer_new(name, bytes, size, &t));

@@ -276,7 +276,7 @@ def components():
         "components-4": variant(
             sequence("normalizers", {"type": "Replace", "pattern": {"String": "  "},
                                      "content": "[]"}, {"type": "NFD"}),
-            sequence("pretokenizers", split(r"[\s\w]*?(?=\p{P})|$", "Contiguous"),
+            sequence("pretokenizers", split(r"[\s\w]{0,9}?(?=\p{P})|$", "Contiguous"),
                      split("l", "Isolated", True, kind="String"),
                      {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never",
                       "split": False}), unk_token=None),

@@ -216,7 +216,9 @@ static void patterns_that_would_mean_something_else_are_refused(void **state)
     refuses_beside(SPLIT("[a&&b]"), GRAIL_ERROR_UNSUPPORTED, "an intersection of classes");
     refuses_beside(SPLIT("\\\\p{N}{1,3}+"), GRAIL_ERROR_UNSUPPORTED, "interval followed by '+'");
     refuses_beside(SPLIT("a{,3}"), GRAIL_ERROR_UNSUPPORTED, "interval without a minimum");
-    refuses_beside(SPLIT("(?m:a.b)"), GRAIL_ERROR_UNSUPPORTED, "the option 'm'");
+    refuses_beside(SPLIT("(?m:a.b)"), GRAIL_ERROR_UNSUPPORTED, "the option m or s");
+    refuses_beside(SPLIT("(?i-s)a.b"), GRAIL_ERROR_UNSUPPORTED, "the option m or s");
+    refuses_beside(SPLIT("\\\\Qa.b\\\\E"), GRAIL_ERROR_UNSUPPORTED, "an escape");
     refuses_beside(SPLIT("[^\\\\S\\\\n]"), GRAIL_ERROR_UNSUPPORTED, "a negated class inside");
     refuses_beside(SPLIT("\\\\pL"), GRAIL_ERROR_UNSUPPORTED, "a property without braces");
     refuses_beside(SPLIT("a\\\\"), GRAIL_ERROR_UNSUPPORTED, "a trailing backslash");
@@ -245,6 +247,11 @@ static void patterns_have_the_meaning_of_oniguruma(void **state)
     assert_cuts(SPLIT("[^\\\\w-]"), "a-a", false);
     assert_cuts(SPLIT("\\\\H"), "a\u00e9a", true); /* \h is a hexadecimal digit */
     assert_cuts(SPLIT("[^\\\\h]"), "aa", false);
+    assert_cuts(SPLIT("\\\\b"), "a-a", true);
+    assert_cuts(SPLIT("\\\\b"), "a\u0301a", false);
+    assert_cuts(SPLIT("\\\\B"), "aa", true);
+    assert_cuts(SPLIT("(?i:A)(?=a)"), "aa", true);
+    assert_cuts(SPLIT("(?=A)"), "aa", false);
     assert_cuts(SPLIT("\\\\p{Han}"), "a\u4e00a", true);
     assert_cuts(SPLIT("\\\\p{Han}"), "a\u3001a", false); /* of many scripts, so not of one */
     assert_cuts(SPLIT("\\\\x{62}+|$"), "a\na", true);    /* $ matches before a line feed */
@@ -445,7 +452,9 @@ static void added_tokens_are_matched_before_the_model(void **state)
     assert_int_equal(tokenizer_size(t), 13);
     ASSERT_ENCODES(t, "aca b", false, 1, 10, 8, 2);
     ASSERT_ENCODES(t, "a cab", false, 1, 8, 11);
-    ASSERT_ENCODES(t, "acab", false, 1, 3, 5); /* the longest match is no whole word */
+    ASSERT_ENCODES(t, "acab", false, 1, 3, 5);       /* the longest match is no whole word, */
+    ASSERT_ENCODES(t, "\u24b6cab", false, 3, 5);     /* nor is it here: a circled letter */
+    ASSERT_ENCODES(t, "\u2460cab\u2460", false, 11); /* a circled digit is no word character */
     ASSERT_ENCODES(t, "a \t x \u3000a", false, 1, 12, 1);
     tokenizer_close(t);
 }
@@ -554,6 +563,23 @@ static void sentencepiece_merges_by_score(void **state)
     buffer_fini(&bytes);
 }
 
+static void pieces_of_equal_score_merge_leftmost(void **state)
+{
+    (void)state;
+    buffer bytes = {.maximum = 1 << 16};
+    tokenizer *t = NULL;
+    append_model(&bytes, 2, "");
+    append_piece(&bytes, "c", -9.0f, 1);
+    append_piece(&bytes, "ac", -1.0f, 1); /* as "ba" */
+    append_piece(&bytes, "cb", -1.0f, 1);
+    assert_ok(open_model(&bytes, &t));
+    ASSERT_ENCODES(t, "bac", false, 2, 6, 7);
+    ASSERT_ENCODES(t, "acb", false, 2, 8, 4);
+    ASSERT_ENCODES(t, "cba", false, 2, 9, 3);
+    tokenizer_close(t);
+    buffer_fini(&bytes);
+}
+
 static void sentencepiece_models_of_other_kinds_are_refused(void **state)
 {
     (void)state;
@@ -632,8 +658,11 @@ static void user_defined_pieces_come_first_and_never_merge(void **state)
     tokenizer *t = NULL;
     append_model(&bytes, 2, "");
     append_piece(&bytes, "aab", 0.0f, 4);
+    append_piece(&bytes, "aaba", 9.0f, 1);
+    append_piece(&bytes, "c", 0.0f, 4);
+    append_piece(&bytes, "ca", 9.0f, 1);
     assert_ok(open_model(&bytes, &t));
-    ASSERT_ENCODES(t, "baaba", false, 2, 4, 7, 3);
+    ASSERT_ENCODES(t, "baabaca", false, 2, 4, 7, 3, 9, 3);
     tokenizer_close(t);
     buffer_fini(&bytes);
 }
@@ -663,10 +692,10 @@ static void a_directory_gives_its_json_before_its_model(void **state)
     memory_free(directory);
 }
 
-static void the_configuration_may_switch_bos_off(void **state)
+static void the_configuration_says_whether_bos_and_eos_are_put(void **state)
 {
     (void)state;
-    static const char off[] = "{\"add_bos_token\": false}";
+    static const char off[] = "{\"add_bos_token\": false, \"add_eos_token\": true}";
     static const char bad[] = "{\"add_bos_token\": 3}";
     char *directory = support_temporary_directory();
     buffer bytes = {.maximum = 1 << 16};
@@ -676,7 +705,7 @@ static void the_configuration_may_switch_bos_off(void **state)
     support_write_file(directory, "tokenizer_config.json", off, sizeof off - 1);
     assert_ok(tokenizer_open(directory, &t));
     assert_int_equal(tokenizer_bos(t), -1);
-    ASSERT_ENCODES(t, "a", true, 2, 3);
+    ASSERT_ENCODES(t, "a", true, 2, 3, 2); /* EOS is piece 2 unless the file says otherwise */
     tokenizer_close(t);
     t = NULL;
     support_write_file(directory, "tokenizer_config.json", bad, sizeof bad - 1);
@@ -789,12 +818,13 @@ int main(void)
         cmocka_unit_test(holes_have_no_piece),
         cmocka_unit_test(the_hash_is_that_of_the_file),
         cmocka_unit_test(sentencepiece_merges_by_score),
+        cmocka_unit_test(pieces_of_equal_score_merge_leftmost),
         cmocka_unit_test(sentencepiece_models_of_other_kinds_are_refused),
         cmocka_unit_test(bad_sentencepiece_pieces_are_refused),
         cmocka_unit_test(damaged_sentencepiece_models_are_refused),
         cmocka_unit_test(user_defined_pieces_come_first_and_never_merge),
         cmocka_unit_test(a_directory_gives_its_json_before_its_model),
-        cmocka_unit_test(the_configuration_may_switch_bos_off),
+        cmocka_unit_test(the_configuration_says_whether_bos_and_eos_are_put),
         cmocka_unit_test(every_failed_allocation_of_json_is_survived),
         cmocka_unit_test(every_failed_allocation_of_sentencepiece_is_survived),
     };

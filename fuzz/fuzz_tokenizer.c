@@ -1,0 +1,61 @@
+/* A tokenizer of any bytes, encoding any text. An input starts with 'j', then a tokenizer.json, a
+ * NUL byte and the text; or with 'm', the length of the text as a byte, the text, and a
+ * tokenizer.model. Accepted files give the same ids twice, all of them in the vocabulary. */
+#include "fuzz.h"
+
+#include "format/tokenizer.h"
+
+#include <string.h>
+
+/* Text that is invalid, or that a pattern gives up on, adds no id. */
+static void check_encoding(const tokenizer *t, const char *text, size_t size)
+{
+    token_list ids = {0};
+    token_list again = {0};
+    if (tokenizer_encode(t, text, size, false, &ids) != GRAIL_OK) {
+        fuzz_require(ids.count == 0);
+    } else {
+        fuzz_require(tokenizer_encode(t, text, size, false, &again) == GRAIL_OK);
+        fuzz_require(again.count == ids.count);
+    }
+    for (int64_t i = 0; i < ids.count; i++) {
+        fuzz_require(ids.ids[i] == again.ids[i]);
+        fuzz_require(ids.ids[i] < tokenizer_size(t) && tokenizer_piece(t, ids.ids[i]) != NULL);
+    }
+    token_list_fini(&ids);
+    token_list_fini(&again);
+}
+
+static void try_json(const char *bytes, size_t size)
+{
+    const char *end = memchr(bytes, '\0', size);
+    const size_t length = end == NULL ? size : (size_t)(end - bytes);
+    tokenizer *t = NULL;
+    if (tokenizer_from_json("input", bytes, length, &t) == GRAIL_OK) {
+        check_encoding(t, bytes + length, size - length);
+    }
+    tokenizer_close(t);
+}
+
+static void try_sentencepiece(const char *bytes, size_t size)
+{
+    size_t length = size == 0 ? 0 : (unsigned char)bytes[0];
+    length = length < size ? length : 0;
+    const size_t start = size == 0 ? 0 : 1 + length;
+    tokenizer *t = NULL;
+    if (tokenizer_from_sentencepiece("input", bytes + start, size - start, &t) == GRAIL_OK) {
+        check_encoding(t, bytes + 1, length);
+    }
+    tokenizer_close(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *bytes = (const char *)data;
+    if (size > 0 && bytes[0] == 'j') {
+        try_json(bytes + 1, size - 1);
+    } else if (size > 0 && bytes[0] == 'm') {
+        try_sentencepiece(bytes + 1, size - 1);
+    }
+    return 0;
+}
