@@ -45,7 +45,8 @@ grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count
 
 /**
  * Converts f32 to F32, F16 or BF16 (round to nearest even) at `out` (any alignment). A finite value
- * that becomes infinite in F16 or BF16 is GRAIL_ERROR_NUMERIC and names its index.
+ * that becomes infinite in F16 or BF16 is GRAIL_ERROR_NUMERIC and names its index; `out` is then
+ * converted all the same.
  */
 grail_status convert_from_f32(grail_dtype dtype, const float *source, int64_t count, void *out)
     GRAIL_MUST_CHECK;
