@@ -40,8 +40,8 @@ static inline uint32_t bits_of(float value)
     return bits;
 }
 
-/* Selection by bits: a conditional expression here is turned into a branch around the floating-point
- * operation, which keeps gcc from vectorising. */
+/* Selection by bits: a conditional expression here is turned into a branch around the
+ * floating-point operation, which keeps gcc from vectorising. */
 static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
 {
     const uint32_t mask = 0U - (uint32_t)condition;
