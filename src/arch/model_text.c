@@ -10,17 +10,12 @@ static bool ends_with(const char *text, const char *suffix)
     return length >= end && strcmp(text + length - end, suffix) == 0;
 }
 
-static grail_status window_length(const grail_model *model, int64_t asked, int64_t *out)
+static grail_status check_context(const grail_model *model, int64_t length)
 {
-    enum { DEFAULT_CONTEXT = 2048 };
-    *out = asked;
-    if (asked == 0) {
-        *out = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT;
-    }
-    if (*out > model->context) {
+    if (length > model->context) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "a context of %lld is more than the model's %lld positions",
-                         (long long)*out, (long long)model->context);
+                         (long long)length, (long long)model->context);
     }
     return GRAIL_OK;
 }
@@ -28,14 +23,17 @@ static grail_status window_length(const grail_model *model, int64_t asked, int64
 grail_status model_read_windows(const grail_model *model, const grail_text_source *source,
                                 token_windows *out, char hash[65])
 {
+    enum { DEFAULT_CONTEXT = 2048 };
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
+    token_windows windows = {0};
     window_options options = {
         .path = source->path,
         .field = source->field,
+        .length = source->context,
+        .default_length = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT,
         .window_bos = source->window_bos != 0,
     };
-    TRY(window_length(model, source->context, &options.length));
     TRY(text_protocol_from_name(source->protocol == NULL ? "plain" : source->protocol,
                                 &options.protocol));
     hash[0] = 0;
@@ -43,8 +41,12 @@ grail_status model_read_windows(const grail_model *model, const grail_text_sourc
         TRY(tokenizer_open(checkpoint_directory(model->checkpoint), &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }
-    TRY(windows_read(&options, t, model->graph->vocabulary, out));
+    TRY(windows_read(&options, t, model->graph->vocabulary, &windows));
+    TRY(check_context(model, windows.length));
+    *out = windows;
+    windows = (token_windows){0};
 out:
+    token_windows_fini(&windows);
     tokenizer_close(t);
     return status;
 }

@@ -89,29 +89,18 @@ static grail_status make_elementwise(execution *e, int index, void **out)
     return execution_make(e, n->output, e->values[n->inputs[0]].width, out);
 }
 
-static grail_status run_embedding(execution *e, const parameter_entry *table, int index)
+static grail_status run_embedding(execution *e, parameter_store *store, int index)
 {
     grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
-    const size_t row_bytes = (size_t)table->shape[1] * e->backend->element_size;
-    const int64_t rows = e->shape.sequences * e->shape.length;
-    unsigned char *y = NULL;
-    void *made = NULL;
+    const int64_t width = e->graph->parameters[n->weight].shape[1];
+    void *y = NULL;
     if (e->ids == NULL) {
         FAIL(GRAIL_ERROR_INTERNAL, "the embedding was run without token ids");
     }
-    TRY(execution_make(e, n->output, table->shape[1], &made));
-    y = made;
-    for (int64_t r = 0; r < rows; r++) {
-        const int32_t id = e->ids[r];
-        if (id < 0 || id >= table->shape[0]) {
-            FAIL(GRAIL_ERROR_ARGUMENT, "token id %d at position %lld is outside the vocabulary of "
-                                       "%lld",
-                 id, (long long)r, (long long)table->shape[0]);
-        }
-        memcpy(y + (size_t)r * row_bytes,
-               (const unsigned char *)table->data + (size_t)id * row_bytes, row_bytes);
-    }
+    TRY(execution_make(e, n->output, width, &y));
+    TRY(parameter_store_gather_rows(store, n->weight, e->shape.sequences * e->shape.length, e->ids,
+                                    y));
 out:
     return status;
 }
@@ -227,7 +216,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     const node *n = &e->graph->nodes[index];
     const parameter_entry *weight = NULL;
     const parameter_entry *bias = NULL;
-    if (n->weight != GRAPH_NONE) {
+    if (n->weight != GRAPH_NONE && n->kind != NODE_EMBEDDING) {
         TRY(parameter_store_get(store, n->weight, &weight));
     }
     if (n->bias != GRAPH_NONE) {
@@ -235,7 +224,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     }
     switch (n->kind) {
     case NODE_EMBEDDING:
-        TRY(run_embedding(e, weight, index));
+        TRY(run_embedding(e, store, index));
         break;
     case NODE_LINEAR:
         TRY(run_linear(e, n, weight, bias));

@@ -28,8 +28,8 @@ typedef struct execution {
 } execution;
 
 /** *out is owned: execution_free. */
-grail_status execution_create(const graph *g, const backend *b, buffer_pool *pool, execution **out)
-    GRAIL_MUST_CHECK;
+grail_status execution_create(const graph *g, const backend *b, buffer_pool *pool,
+                              execution **out) GRAIL_MUST_CHECK;
 void execution_free(execution *e); /* NULL is allowed */
 
 /** Forgets all values and begins a batch. ids may be NULL when the embedding is not run. */
@@ -46,7 +46,7 @@ const matrix *execution_value(const execution *e, int value);
  * unless that reader lies beyond `end`. NaN or infinity in a Linear's or Attention's output is
  * GRAIL_ERROR_NUMERIC naming the block and the parameter.
  */
-grail_status execution_run(execution *e, parameter_store *store, int begin, int end)
-    GRAIL_MUST_CHECK;
+grail_status execution_run(execution *e, parameter_store *store, int begin,
+                           int end) GRAIL_MUST_CHECK;
 
 #endif

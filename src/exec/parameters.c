@@ -102,8 +102,8 @@ out:
     return status;
 }
 
-static grail_status entry_elements(const parameter_store *store, int index,
-                                   const int64_t shape[], int64_t *out)
+static grail_status entry_elements(const parameter_store *store, int index, const int64_t shape[],
+                                   int64_t *out)
 {
     const graph_parameter *p = &store->model->graph->parameters[index];
     if (!shape_elements(p->rank, shape, out)) {
@@ -183,6 +183,38 @@ grail_status parameter_store_read_f32(parameter_store *store, int index, float *
     *out = values;
     *elements = count;
     values = NULL;
+out:
+    memory_free(values);
+    return status;
+}
+
+grail_status parameter_store_gather_rows(parameter_store *store, int index, int64_t count,
+                                         const int32_t *ids, void *out)
+{
+    grail_status status = GRAIL_OK;
+    const tensor_view *table = store->model->tensors[index];
+    const int64_t columns = table->shape[1];
+    const size_t stored_row = (size_t)columns * dtype_bits(table->dtype) / 8;
+    const size_t row = (size_t)columns * store->backend->element_size;
+    float *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)columns, sizeof values[0]));
+    for (int64_t r = 0; r < count; r++) {
+        if (ids[r] < 0 || ids[r] >= table->shape[0]) {
+            FAIL(GRAIL_ERROR_ARGUMENT,
+                 "token id %d at position %lld is outside the vocabulary of %lld", ids[r],
+                 (long long)r, (long long)table->shape[0]);
+        }
+        TRY(convert_to_f32(table->dtype,
+                           (const unsigned char *)table->data + (size_t)ids[r] * stored_row,
+                           columns, values));
+        if (find_non_finite(values, columns) >= 0) {
+            FAIL(GRAIL_ERROR_NUMERIC,
+                 "tensor '%s' holds a NaN or infinity in row %d; the "
+                 "checkpoint is damaged",
+                 table->name, ids[r]);
+        }
+        store->backend->from_f32(columns, values, (unsigned char *)out + (size_t)r * row);
+    }
 out:
     memory_free(values);
     return status;

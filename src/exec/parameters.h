@@ -21,16 +21,17 @@ typedef struct parameter_store {
 
 /** *out is owned: parameter_store_free; the parent must outlive it. */
 grail_status parameter_store_create(const grail_model *model, const backend *b,
-                                    parameter_store *parent, parameter_store **out) GRAIL_MUST_CHECK;
+                                    parameter_store *parent,
+                                    parameter_store **out) GRAIL_MUST_CHECK;
 void parameter_store_free(parameter_store *store); /* NULL is allowed */
 
 /** The entry of a parameter, loaded at first use (and kept until released). Borrowed. */
-grail_status parameter_store_get(parameter_store *store, int index, const parameter_entry **out)
-    GRAIL_MUST_CHECK;
+grail_status parameter_store_get(parameter_store *store, int index,
+                                 const parameter_entry **out) GRAIL_MUST_CHECK;
 
 /** Loads the parameters of nodes [begin, end) now, so that a timed pass finds them. */
-grail_status parameter_store_load_range(parameter_store *store, int begin, int end)
-    GRAIL_MUST_CHECK;
+grail_status parameter_store_load_range(parameter_store *store, int begin,
+                                        int end) GRAIL_MUST_CHECK;
 
 /** Sets an own entry from f32 values, rounded to the checkpoint's dtype as it will be stored. */
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
@@ -42,6 +43,14 @@ void parameter_store_commit(parameter_store *to, parameter_store *from);
 /** Values of a parameter as seen through `store`, as f32: *out is owned, with its elements. */
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements) GRAIL_MUST_CHECK;
+
+/**
+ * Rows ids[0..count-1] of the two-dimensional parameter `index` as elements out[count, columns],
+ * read from the checkpoint row by row: a table of the whole vocabulary is never held. An id outside
+ * the table is GRAIL_ERROR_ARGUMENT.
+ */
+grail_status parameter_store_gather_rows(parameter_store *store, int index, int64_t count,
+                                         const int32_t *ids, void *out) GRAIL_MUST_CHECK;
 
 /** Drops own entries of the parameters that nodes [begin, end) use. */
 void parameter_store_release_range(parameter_store *store, int begin, int end);

@@ -39,8 +39,7 @@ static int best_fit(const buffer_pool *pool, size_t bytes)
     int best = -1;
     for (int i = 0; i < pool->count; i++) {
         const size_t size = pool->free[i]->bytes;
-        if (size >= bytes && size / 2 <= bytes &&
-            (best < 0 || size < pool->free[best]->bytes)) {
+        if (size >= bytes && size / 2 <= bytes && (best < 0 || size < pool->free[best]->bytes)) {
             best = i;
         }
     }

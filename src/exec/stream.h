@@ -9,21 +9,22 @@ typedef struct stream {
     const graph *graph;
     const backend *backend;
     int64_t batch_count;
-    int position;     /* node before which the values are live */
-    int *live;        /* [live_count] values */
+    int position; /* node before which the values are live */
+    int *live;    /* [live_count] values */
     int live_count;
-    matrix *held;     /* [batch_count * live_count]; data from memory_new */
-    int *next_live;   /* of the position being written */
+    matrix *held;   /* [batch_count * live_count]; data from memory_new */
+    int *next_live; /* of the position being written */
     int next_count;
     matrix *next;
 } stream;
 
 /** An empty stream before node 0. stream_fini frees. */
-grail_status stream_init(stream *s, const graph *g, const backend *b, int64_t batch_count)
-    GRAIL_MUST_CHECK;
+grail_status stream_init(stream *s, const graph *g, const backend *b,
+                         int64_t batch_count) GRAIL_MUST_CHECK;
 void stream_fini(stream *s); /* works on a zeroed one */
 
-/** Begins to move the stream to `position`: batches are read at the old place, written at the new. */
+/** Begins to move the stream to `position`: batches are read at the old place, written at the new.
+ */
 grail_status stream_move_begin(stream *s, int position) GRAIL_MUST_CHECK;
 /** Puts the values of a batch at the old position into `e`, and frees them here. */
 grail_status stream_read(stream *s, int64_t batch, execution *e) GRAIL_MUST_CHECK;

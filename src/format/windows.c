@@ -194,14 +194,21 @@ static grail_status check_ids(const char *path, const token_list *list, int64_t 
     return GRAIL_OK;
 }
 
+static int64_t window_length(const window_options *options, const corpus *c)
+{
+    if (options->length != 0) {
+        return options->length;
+    }
+    return c->id_row > 0 ? c->id_row : options->default_length;
+}
+
 static grail_status cut_windows(const window_options *options, const token_list *list, int32_t bos,
                                 token_windows *w)
 {
     enum { C4_WINDOWS = 256 };
     grail_status status = GRAIL_OK;
     const int64_t lead = options->window_bos ? 1 : 0;
-    const int64_t step = options->length - lead;
-    w->length = options->length;
+    const int64_t step = w->length - lead;
     w->count = list->count / step;
     w->stream_tokens = list->count;
     if (options->protocol == TEXT_C4 && w->count > C4_WINDOWS) {
@@ -211,7 +218,7 @@ static grail_status cut_windows(const window_options *options, const token_list 
         FAIL(GRAIL_ERROR_ARGUMENT,
              "%s: the text holds %lld tokens, less than one window of %lld; take more text or a "
              "smaller --context",
-             options->path, (long long)list->count, (long long)options->length);
+             options->path, (long long)list->count, (long long)w->length);
     }
     TRY(memory_new(&w->ids, (size_t)(w->count * w->length), sizeof w->ids[0]));
     for (int64_t i = 0; i < w->count; i++) {
@@ -223,11 +230,11 @@ out:
     return status;
 }
 
-static grail_status check_options(const window_options *options, int32_t bos)
+static grail_status check_length(const window_options *options, int64_t length, int32_t bos)
 {
-    if (options->length < 2) {
+    if (length < 2) {
         return error_set(GRAIL_ERROR_ARGUMENT, "a context of %lld is too short; 2 is the least",
-                         (long long)options->length);
+                         (long long)length);
     }
     if (options->window_bos && bos < 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
@@ -244,8 +251,9 @@ grail_status windows_read(const window_options *options, const tokenizer *t,
     token_list list = {0};
     token_windows w = {0};
     const int32_t bos = t == NULL ? -1 : tokenizer_bos(t);
-    TRY(check_options(options, bos));
     TRY(corpus_open(options->path, options->field, &c));
+    w.length = window_length(options, &c);
+    TRY(check_length(options, w.length, bos));
     TRY(encode_corpus(&c, options, t, &list));
     TRY(check_ids(options->path, &list, vocabulary));
     TRY(cut_windows(options, &list, bos, &w));

@@ -22,7 +22,8 @@ typedef struct window_options {
     const char *path;
     const char *field; /* of JSON lines; NULL = "text" */
     text_protocol protocol;
-    int64_t length;  /* tokens per window */
+    int64_t length;         /* tokens per window; 0: a row of two-dimensional ids, else the next */
+    int64_t default_length;
     bool window_bos; /* every window begins with the tokenizer's BOS, then length - 1 tokens */
 } window_options;
 
