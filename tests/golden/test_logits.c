@@ -1,0 +1,145 @@
+/* The forward pass against Hugging Face transformers: logits of tiny decoders of every family, and
+ * of real weights where they are at hand. make_logits_golden.py made the references. */
+#include "support/support.h"
+
+#include "eval/forward.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PATH_SIZE = 1024 };
+
+static const double tolerance = 1e-4; /* design.md section 7 */
+
+/* "ids" I64 [count, length] of a golden file as windows. */
+static void read_golden_ids(const safetensors *golden, token_windows *out)
+{
+    const tensor_view *ids = safetensors_find(golden, "ids");
+    assert_non_null(ids);
+    assert_int_equal(ids->dtype, GRAIL_DTYPE_I64);
+    *out = (token_windows){.count = ids->shape[0], .length = ids->shape[1]};
+    assert_ok(memory_new(&out->ids, (size_t)(out->count * out->length), sizeof out->ids[0]));
+    for (int64_t i = 0; i < out->count * out->length; i++) {
+        int64_t id = 0;
+        memcpy(&id, (const unsigned char *)ids->data + (size_t)i * sizeof id, sizeof id);
+        out->ids[i] = (int32_t)id;
+    }
+}
+
+/* Rows are taken in slices of an uneven number, as callers may. */
+static double compare_window(forward_pass *f, int64_t window, const unsigned char *expected)
+{
+    enum { SLICE = 17 };
+    const int64_t vocabulary = f->model->graph->vocabulary;
+    const int64_t length = f->windows->length;
+    double worst = 0.0;
+    float *found = NULL;
+    assert_ok(memory_new(&found, (size_t)(SLICE * vocabulary), sizeof found[0]));
+    for (int64_t from = 0; from < length; from += SLICE) {
+        const int64_t rows = length - from < SLICE ? length - from : SLICE;
+        const void *logits = NULL;
+        assert_ok(forward_logits(f, window, from, rows, &logits));
+        f->backend->to_f32(rows * vocabulary, logits, found);
+        for (int64_t i = 0; i < rows * vocabulary; i++) {
+            float wanted = 0.0F;
+            memcpy(&wanted, expected + (size_t)(from * vocabulary + i) * sizeof wanted,
+                   sizeof wanted);
+            const double difference = fabs((double)wanted - (double)found[i]);
+            worst = difference <= worst ? worst : difference; /* NaN counts */
+        }
+    }
+    memory_free(found);
+    return worst;
+}
+
+static double compare_backend(const grail_model *model, const char *name,
+                              const token_windows *windows, const tensor_view *logits)
+{
+    const backend *b = NULL;
+    parameter_store *store = NULL;
+    forward_pass f = {0};
+    double worst = 0.0;
+    assert_ok(backend_find(name, &b));
+    assert_ok(parameter_store_create(model, b, NULL, &store));
+    assert_ok(forward_begin(&f, model, store, windows, 0, windows->count));
+    const size_t window_bytes = logits->bytes / (size_t)windows->count;
+    for (int64_t w = 0; w < windows->count; w++) {
+        const unsigned char *expected = (const unsigned char *)logits->data;
+        worst = fmax(worst, compare_window(&f, w, expected + (size_t)w * window_bytes));
+    }
+    forward_end(&f);
+    parameter_store_free(store);
+    return worst;
+}
+
+static void assert_golden(const char *directory, const char *golden_path)
+{
+    grail_model *model = NULL;
+    safetensors *golden = NULL;
+    token_windows windows = {0};
+    assert_ok(safetensors_open(golden_path, &golden));
+    read_golden_ids(golden, &windows);
+    const tensor_view *logits = safetensors_find(golden, "logits");
+    assert_non_null(logits);
+    assert_int_equal(logits->dtype, GRAIL_DTYPE_F32);
+    assert_ok(grail_model_open(directory, &model));
+    assert_int_equal(logits->shape[0], windows.count);
+    assert_int_equal(logits->shape[1], windows.length);
+    assert_int_equal(logits->shape[2], model->graph->vocabulary);
+    assert_near(compare_backend(model, "cpu", &windows, logits), 0.0, tolerance);
+    assert_near(compare_backend(model, "ref", &windows, logits), 0.0, tolerance);
+    grail_model_close(model);
+    token_windows_fini(&windows);
+    safetensors_close(golden);
+}
+
+static void assert_golden_model(const char *name)
+{
+    char directory[PATH_SIZE];
+    char golden[PATH_SIZE];
+    snprintf(directory, sizeof directory, "%s/tests/golden/models/%s", GRAIL_SOURCE_DIR, name);
+    snprintf(golden, sizeof golden, "%s/tests/golden/models/%s/golden.safetensors",
+             GRAIL_SOURCE_DIR, name);
+    assert_golden(directory, golden);
+}
+
+#define GOLDEN_MODELS(X)                                                                           \
+    X(llama3, "llama3")                                                                            \
+    X(llama3_in_bf16, "llama3-bf16")                                                               \
+    X(llama3_in_shards, "llama3-sharded")                                                          \
+    X(llama_without_groups_tied_with_biases_in_f16, "llama-mha")                                   \
+    X(llama_with_one_key_value_head, "llama-mqa")                                                  \
+    X(mistral_with_a_window, "mistral")                                                            \
+    X(qwen2, "qwen2")                                                                              \
+    X(qwen3, "qwen3")
+
+#define GOLDEN_TEST(symbol, directory)                                                             \
+    static void symbol##_gives_the_reference_logits(void **state)                                  \
+    {                                                                                              \
+        (void)state;                                                                               \
+        assert_golden_model(directory);                                                            \
+    }
+GOLDEN_MODELS(GOLDEN_TEST)
+
+static void real_weights_give_the_reference_logits(void **state)
+{
+    (void)state;
+    char golden[PATH_SIZE];
+    const char *directory = support_shared_data("stories260k");
+    if (directory == NULL) {
+        print_message("skipped: real_weights_give_the_reference_logits\n");
+        skip();
+    }
+    snprintf(golden, sizeof golden, "%s/tests/golden/models/stories260k.golden.safetensors",
+             GRAIL_SOURCE_DIR);
+    assert_golden(directory, golden);
+}
+
+int main(void)
+{
+#define GOLDEN_ENTRY(symbol, directory) cmocka_unit_test(symbol##_gives_the_reference_logits),
+    const struct CMUnitTest tests[] = {
+        GOLDEN_MODELS(GOLDEN_ENTRY) cmocka_unit_test(real_weights_give_the_reference_logits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
