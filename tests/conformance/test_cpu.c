@@ -88,8 +88,8 @@ static void test_tiles_shrink_until_all_threads_have_some(void **state)
     const tiling lower = tiling_new(true, 4096, 4096, 1024);
     const tiling few = tiling_new(false, 300, 300, 1024);
     parallel_set_threads(before);
-    assert_true(tiling_count(&many) >= 64);
-    assert_true(tiling_count(&lower) >= 64);
+    assert_true(tiling_count(&many) >= 32);
+    assert_true(tiling_count(&lower) >= 32);
     assert_true(few.tile_m >= 128 && few.tile_n >= 128);
 }
 

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { QUERIES = 128, KEYS = 512, LANES = 16 };
+enum { QUERIES = 192, KEYS = 384, LANES = 32 };
 
 typedef struct attention_job {
     const attention_shape *shape;

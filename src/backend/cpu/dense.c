@@ -52,11 +52,13 @@ static pivot_index cholesky_small(int64_t n, double *a, int64_t stride)
     return -1;
 }
 
-/* Rows that one thread solves at once: enough to pay for packing L, few enough for all threads. */
+/* Rows that one thread solves at once: enough to pay for packing L, few enough for all threads to
+ * finish together. */
 static int64_t solve_grain(int64_t rows)
 {
-    enum { FEWEST = 64, PIECES_PER_THREAD = 4 };
-    const int64_t fair = rows / (PIECES_PER_THREAD * parallel_threads()) + 1;
+    enum { FEWEST = 128, PIECES_PER_THREAD = 3 };
+    const int64_t threads = parallel_threads();
+    const int64_t fair = threads == 1 ? rows : rows / (PIECES_PER_THREAD * threads) + 1;
     return fair > FEWEST ? fair : FEWEST;
 }
 

@@ -6,7 +6,6 @@
 #include "base/parallel.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 /* Elements that one thread takes at once: some 10 microseconds of work. */
 enum { GRAIN = 1 << 15 };

@@ -31,9 +31,17 @@ static void halve(tiling *t)
     }
 }
 
+/* Tiles of one size instead of full ones and a rest; a multiple of what vector kernels take. */
+static int64_t even(int64_t count, int64_t size)
+{
+    enum { STEP = 48 };
+    const int64_t fair = count > 0 ? pieces(pieces(count, pieces(count, size)), STEP) * STEP : size;
+    return smaller(fair, size);
+}
+
 tiling tiling_new(bool lower, int64_t m, int64_t n, int64_t largest)
 {
-    enum { TILES_PER_THREAD = 4, SMALLEST_PART = 4 };
+    enum { TILES_PER_THREAD = 2, SMALLEST_PART = 4 };
     tiling t = {lower, m, n, largest, largest};
     const int64_t threads = parallel_threads();
     const int64_t smallest = largest / SMALLEST_PART;
@@ -41,6 +49,8 @@ tiling tiling_new(bool lower, int64_t m, int64_t n, int64_t largest)
            (smaller(m, t.tile_m) > smallest || smaller(n, t.tile_n) > smallest)) {
         halve(&t);
     }
+    t.tile_m = even(m, t.tile_m);
+    t.tile_n = even(n, t.tile_n);
     return t;
 }
 
