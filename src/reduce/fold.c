@@ -21,7 +21,8 @@ typedef struct partition {
     int64_t *sizes;         /* [K] n_t */
     double *squares;        /* [K] Q_t */
     double *row;            /* [K] scratch: S_i of the point being visited */
-    double *trace;          /* [sweeps] inertia after each */
+    double *distance; /* [n] scratch: squared distance to the closest centre, -1 for centres */
+    double *trace;    /* [sweeps] inertia after each */
     double inertia;
 } partition;
 
@@ -44,9 +45,43 @@ static void start_balanced(partition *p, random_state *random)
 {
     random_permutation(random, p->units, p->order);
     for (int64_t i = 0; i < p->units; i++) {
-        const int64_t label = i * p->clusters / p->units;
-        p->labels[p->order[i]] = label;
-        p->sizes[label]++;
+        p->labels[p->order[i]] = i * p->clusters / p->units;
+    }
+}
+
+/* Points that are closer to the centre `c` than to those before it join its cluster. */
+static void add_centre(partition *p, int64_t c, int64_t label)
+{
+    const double *products = p->products + c * p->units;
+    for (int64_t i = 0; i < p->units; i++) {
+        const double d = p->products[i * p->units + i] - 2.0 * products[i] + products[c];
+        if (label == 0 || d < p->distance[i]) {
+            p->distance[i] = d < 0.0 ? 0.0 : d;
+            p->labels[i] = label;
+        }
+    }
+    p->distance[c] = -1.0;
+    p->labels[c] = label;
+}
+
+/* Every next centre is the point farthest from all centres, so that equal points share a cluster
+ * as long as there are clusters for all different ones: what Hartigan's moves from a random start
+ * do not always find. Source: Gonzalez 1985, farthest-first traversal. */
+static void start_spread(partition *p, random_state *random)
+{
+    int64_t centre = random_below(random, p->units);
+    for (int64_t label = 0; label < p->clusters; label++) {
+        add_centre(p, centre, label);
+        for (int64_t i = 0; i < p->units; i++) {
+            centre = p->distance[i] > p->distance[centre] ? i : centre;
+        }
+    }
+}
+
+static void sum_clusters(partition *p)
+{
+    for (int64_t i = 0; i < p->units; i++) {
+        p->sizes[p->labels[i]]++;
     }
     for (int64_t i = 0; i < p->units; i++) {
         cluster_products(p, i);
@@ -132,7 +167,12 @@ static void run_start(const kmeans_options *options, int64_t start, partition *p
     random_seed(&random, options->seed, options->stream);
     const uint64_t seed = random_next(&random);
     random_seed(&random, seed, (uint64_t)start);
-    start_balanced(p, &random);
+    if (start == 0) {
+        start_spread(p, &random);
+    } else {
+        start_balanced(p, &random);
+    }
+    sum_clusters(p);
     p->inertia = inertia_of(p);
     for (int s = 0; s < options->sweeps; s++) {
         const int64_t moves = sweep(p, &random);
@@ -159,6 +199,7 @@ static void partition_fini(partition *p)
     memory_free(p->sizes);
     memory_free(p->squares);
     memory_free(p->row);
+    memory_free(p->distance);
     memory_free(p->trace);
 }
 
@@ -172,6 +213,7 @@ static grail_status partition_init(partition *p, int64_t units, int64_t clusters
     TRY(memory_new(&p->sizes, (size_t)clusters, sizeof *p->sizes));
     TRY(memory_new(&p->squares, (size_t)clusters, sizeof *p->squares));
     TRY(memory_new(&p->row, (size_t)clusters, sizeof *p->row));
+    TRY(memory_new(&p->distance, (size_t)units, sizeof *p->distance));
     TRY(memory_new(&p->trace, (size_t)sweeps, sizeof *p->trace));
     for (int s = 0; s < sweeps; s++) {
         p->trace[s] = (double)NAN;

@@ -145,17 +145,29 @@ static void separate_groups_are_found_and_numbered_by_their_first_member(void **
 static void duplicated_points_share_a_cluster(void **state)
 {
     (void)state;
-    enum { N = 16, D = 8 };
+    enum { N = 200, D = 8 };
     float points[N * D];
     support_fill_normal(points, N * D, 6);
     memcpy(points + N / 2 * D, points, sizeof points / 2);
     int64_t labels[N];
     double inertia = 1.0;
     double *products = products_of(N, D, points);
-    const kmeans_options many = {.restarts = 64, .sweeps = 50, .seed = 3};
-    assert_ok(kmeans_hartigan(N, N / 2, products, &many, labels, &inertia, NULL));
+    assert_ok(kmeans_hartigan(N, N / 2, products, &usual, labels, &inertia, NULL));
     assert_near(inertia, 0.0, 1e-9);
     assert_memory_equal(labels, labels + N / 2, N / 2 * sizeof *labels);
+    memory_free(products);
+}
+
+static void more_clusters_than_different_points_leave_none_empty(void **state)
+{
+    (void)state;
+    const float points[] = {3, 3, 3, 5, 5, 3};
+    int64_t labels[6];
+    double inertia = 1.0;
+    double *products = products_of(6, 1, points);
+    assert_ok(kmeans_hartigan(6, 4, products, &usual, labels, &inertia, NULL));
+    assert_near(inertia, inertia_of(6, 1, 4, points, labels), 1e-9);
+    assert_near(inertia, 0.0, 1e-9);
     memory_free(products);
 }
 
@@ -326,6 +338,7 @@ int main(void)
         cmocka_unit_test(no_single_move_improves_the_result),
         cmocka_unit_test(separate_groups_are_found_and_numbered_by_their_first_member),
         cmocka_unit_test(duplicated_points_share_a_cluster),
+        cmocka_unit_test(more_clusters_than_different_points_leave_none_empty),
         cmocka_unit_test(the_answer_repeats_and_does_not_depend_on_the_threads),
         cmocka_unit_test(more_restarts_never_end_worse),
         cmocka_unit_test(as_many_clusters_as_points_is_the_identity),

@@ -1,0 +1,212 @@
+/* What a run must not change, and what pruning without repair is. */
+#include "lab.h"
+
+#include "format/checkpoint.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *const families[] = {"llama3-bf16", "llama-mha", "llama-mqa", "mistral",
+                                       "qwen2",       "qwen3",     "llama3"};
+enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
+
+static const char *const modes[] = {"none", "grail", "full"};
+enum { MODE_COUNT = sizeof modes / sizeof modes[0] };
+
+/* The selector's turn `i` takes another family and stored dtype each time. */
+static void a_sparsity_of_zero_changes_no_byte(void **state)
+{
+    (void)state;
+    lab l;
+    char output[LAB_PATH];
+    lab_open(&l);
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        for (int i = 0; grail_selector_at(i) != NULL; i++) {
+            const char *model = lab_golden(families[(mode + 3 * i) % FAMILY_COUNT]);
+            snprintf(output, sizeof output, "%s/same-%d-%d", l.directory, mode, i);
+            grail_compress_options options = lab_options(&l, model, output);
+            options.sparsity_ffn = 0.0;
+            options.sparsity_heads = 0.0;
+            options.selector = grail_selector_at(i);
+            options.compensate = modes[mode];
+            assert_ok(lab_compress(&options));
+            assert_same_checkpoint(model, output);
+        }
+    }
+    lab_close(&l);
+}
+
+static void nothing_cut_needs_no_data_and_keeps_the_configuration(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_golden("llama3-sharded");
+    grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
+    options.sparsity_ffn = 0.0;
+    options.sparsity_heads = 0.0;
+    options.calibration.path = NULL;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(model, options.output);
+    json_t *before = read_json(model, "config.json");
+    json_t *after = read_json(options.output, "config.json");
+    assert_true(json_equal(before, after));
+    json_decref(before);
+    json_decref(after);
+    lab_close(&l);
+}
+
+static void a_site_that_is_not_cut_keeps_its_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_golden("qwen2");
+    grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
+    options.sparsity_heads = 0.0;
+    assert_ok(lab_compress(&options));
+    for (int layer = 0; layer < 2; layer++) {
+        static const char *const kept[] = {
+            "self_attn.q_proj.weight", "self_attn.q_proj.bias",   "self_attn.k_proj.weight",
+            "self_attn.k_proj.bias",   "self_attn.v_proj.weight", "self_attn.v_proj.bias",
+            "self_attn.o_proj.weight", "input_layernorm.weight",  "post_attention_layernorm.weight",
+        };
+        char name[96];
+        for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+            snprintf(name, sizeof name, "model.layers.%d.%s", layer, kept[i]);
+            assert_true(same_tensor(model, options.output, name));
+        }
+        snprintf(name, sizeof name, "model.layers.%d.mlp.down_proj.weight", layer);
+        assert_false(same_tensor(model, options.output, name));
+    }
+    assert_true(same_tensor(model, options.output, "model.embed_tokens.weight"));
+    assert_true(same_tensor(model, options.output, "model.norm.weight"));
+    lab_close(&l);
+}
+
+static grail_comparison prune_plainly(const lab *l, const char *golden, const char *output,
+                                      grail_gqa_mode gqa)
+{
+    char model[LAB_PATH];
+    char path[LAB_PATH];
+    snprintf(model, sizeof model, "%s/%s", l->directory, golden);
+    snprintf(path, sizeof path, "%s/%s", l->directory, output);
+    grail_compress_options options = lab_options(l, model, path);
+    options.compensate = "none";
+    options.gqa = gqa;
+    assert_ok(lab_compress(&options));
+    return compare_models(model, path, "cpu");
+}
+
+static void pruning_without_repair_equals_zeroing_the_consumers_columns(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3", "llama-mha", "mistral", "qwen2", "qwen3"};
+    lab l;
+    lab_open(&l);
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        char output[64];
+        lab_f32(&l, models[i], models[i]);
+        snprintf(output, sizeof output, "%s-out", models[i]);
+        const grail_comparison c = prune_plainly(&l, models[i], output, GRAIL_GQA_KV_GROUPS);
+        assert_int_equal(c.identity_checked, 1);
+        assert_near(c.identity_max_abs, 0.0, 1e-5);
+        assert_true(c.max_abs > 0.01); /* the cut itself is felt */
+    }
+    lab_close(&l);
+}
+
+static void query_heads_of_every_group_can_be_pruned_alone(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3", "llama-mqa", "qwen2", "qwen3"};
+    lab l;
+    lab_open(&l);
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        char output[64];
+        lab_f32(&l, models[i], models[i]);
+        snprintf(output, sizeof output, "%s-out", models[i]);
+        const grail_comparison c = prune_plainly(&l, models[i], output, GRAIL_GQA_QUERY_PER_GROUP);
+        assert_int_equal(c.identity_checked, 1);
+        assert_near(c.identity_max_abs, 0.0, 1e-5);
+        lab_model dense;
+        lab_model narrow;
+        lab_read(&dense, lab_path(&l, models[i]));
+        lab_read(&narrow, lab_path(&l, output));
+        const int64_t kv = lab_integer(&dense, "num_key_value_heads");
+        assert_int_equal(lab_integer(&narrow, "num_key_value_heads"), kv);
+        assert_int_equal(lab_integer(&narrow, "num_attention_heads"), 4);
+        assert_int_equal(lab_find(&narrow, 0, "self_attn.k_proj.weight")->shape[0],
+                         lab_find(&dense, 0, "self_attn.k_proj.weight")->shape[0]);
+        lab_fini(&dense);
+        lab_fini(&narrow);
+    }
+    lab_close(&l);
+}
+
+/* Copies a narrow model with one weight of one tensor changed, and its report. */
+static void write_damaged(const lab *l, const char *from, const char *to, const char *part)
+{
+    lab_model m;
+    json_t *report = read_json(from, "report.json");
+    char path[LAB_PATH];
+    lab_read(&m, from);
+    lab_find(&m, 1, part)->values[5] += 0.5F;
+    lab_write(&m, lab_path(l, to), GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    snprintf(path, sizeof path, "%s/report.json", lab_path(l, to));
+    assert_ok(json_write_file(path, report));
+    json_decref(report);
+}
+
+static void the_identity_sees_a_damaged_tensor(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"self_attn.q_proj.weight", "self_attn.k_proj.weight",
+                                        "self_attn.v_proj.weight", "self_attn.o_proj.weight",
+                                        "mlp.gate_proj.weight",    "mlp.up_proj.weight",
+                                        "mlp.down_proj.weight"};
+    lab l;
+    lab_open(&l);
+    lab_f32(&l, "llama3", "dense");
+    prune_plainly(&l, "dense", "narrow", GRAIL_GQA_KV_GROUPS);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        write_damaged(&l, lab_path(&l, "narrow"), parts[i], parts[i]);
+        const grail_comparison c =
+            compare_models(lab_path(&l, "dense"), lab_path(&l, parts[i]), "cpu");
+        assert_int_equal(c.identity_checked, 1);
+        assert_true(c.identity_max_abs > 1e-3);
+    }
+    lab_close(&l);
+}
+
+static void the_identity_is_not_claimed_for_repaired_or_folded_models(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "dense");
+    grail_compress_options options = lab_options(&l, model, lab_path(&l, "repaired"));
+    assert_ok(lab_compress(&options));
+    assert_int_equal(compare_models(model, options.output, "cpu").identity_checked, 0);
+    options.output = lab_path(&l, "folded");
+    options.selector = "fold";
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    assert_int_equal(compare_models(model, options.output, "cpu").identity_checked, 0);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sparsity_of_zero_changes_no_byte),
+        cmocka_unit_test(nothing_cut_needs_no_data_and_keeps_the_configuration),
+        cmocka_unit_test(a_site_that_is_not_cut_keeps_its_bytes),
+        cmocka_unit_test(pruning_without_repair_equals_zeroing_the_consumers_columns),
+        cmocka_unit_test(query_heads_of_every_group_can_be_pruned_alone),
+        cmocka_unit_test(the_identity_sees_a_damaged_tensor),
+        cmocka_unit_test(the_identity_is_not_claimed_for_repaired_or_folded_models),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
