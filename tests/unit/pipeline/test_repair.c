@@ -1,0 +1,305 @@
+/* Repair: what the fit may promise, in which order blocks are fitted, and what it depends on. */
+#include "lab.h"
+
+#include "exec/execution.h"
+#include "format/windows.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SITES = 4 }; /* of the golden models: o_proj and down_proj of two layers */
+
+/* Fit error after compensation of every site. */
+static void fit_errors(const lab *l, const char *compensate, const char *output, double *before,
+                       double *after)
+{
+    grail_site_report sites[SITES];
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, output));
+    options.compensate = compensate;
+    options.target = "local";
+    options.alpha = 1e-3;
+    assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
+    for (int i = 0; i < SITES; i++) {
+        before[i] = sites[i].fit_before;
+        after[i] = sites[i].fit_after;
+    }
+}
+
+static void a_fit_towards_the_plain_consumer_is_at_least_as_close(void **state)
+{
+    (void)state;
+    lab l;
+    double before[2][SITES];
+    double after[2][SITES];
+    lab_open(&l);
+    fit_errors(&l, "grail", "grail", before[0], after[0]);
+    fit_errors(&l, "full", "full", before[1], after[1]);
+    /* the first site is the same problem in both; later ones see another stream */
+    assert_near(before[0][0], before[1][0], 1e-12);
+    assert_true(after[1][0] <= after[0][0]);
+    for (int i = 0; i < SITES; i++) {
+        assert_true(after[0][i] < before[0][i]);
+        assert_true(after[1][i] < before[1][i]);
+    }
+    lab_close(&l);
+}
+
+static void repair_brings_the_logits_closer(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3",  "llama-mha", "llama-mqa",
+                                         "mistral", "qwen2",     "qwen3"};
+    lab l;
+    lab_open(&l);
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        static const char *const modes[] = {"none", "grail", "full"};
+        double kl[3];
+        for (int mode = 0; mode < 3; mode++) {
+            char output[LAB_PATH];
+            snprintf(output, sizeof output, "%s/%s-%d", l.directory, models[i], mode);
+            grail_compress_options options = lab_options(&l, lab_golden(models[i]), output);
+            options.compensate = modes[mode];
+            options.sparsity_heads = strcmp(models[i], "llama-mqa") == 0 ? 0.0 : 0.5;
+            assert_ok(lab_compress(&options));
+            kl[mode] = compare_models(lab_golden(models[i]), output, "cpu").mean_kl;
+        }
+        assert_true(kl[1] < kl[0]);
+        assert_true(kl[2] < kl[0]);
+    }
+    lab_close(&l);
+}
+
+/* -- order ----------------------------------------------------------------------------------- */
+
+static const char *const order[SITES] = {
+    "model.layers.0.self_attn.o_proj", "model.layers.0.mlp.down_proj",
+    "model.layers.1.self_attn.o_proj", "model.layers.1.mlp.down_proj"};
+
+static grail_compress_options cut_only(const lab *l, const char *model, const char *output,
+                                       const grail_site_sparsity *sites, int count)
+{
+    grail_compress_options options = lab_options(l, model, output);
+    options.sparsity_ffn = 0.0;
+    options.sparsity_heads = 0.0;
+    options.site_sparsities = sites;
+    options.site_sparsity_count = count;
+    options.compensate = "grail";
+    options.backend = "ref"; /* one product per output, so that nothing rounds differently */
+    return options;
+}
+
+/* Cutting one site after the other, each in the checkpoint that the run before wrote, is what one
+ * run must do by itself: a later site sees the stream of the sites before it, compressed. */
+static void sites_are_fitted_in_order_on_the_compressed_stream(void **state)
+{
+    (void)state;
+    static const double sparsity[SITES] = {0.5, 0.3, 0.25, 0.6};
+    lab l;
+    grail_site_sparsity sites[SITES];
+    char model[LAB_PATH];
+    char output[LAB_PATH];
+    lab_open(&l);
+    snprintf(model, sizeof model, "%s", lab_golden("llama3-bf16"));
+    for (int i = 0; i < SITES; i++) {
+        sites[i] = (grail_site_sparsity){.site = order[i], .sparsity = sparsity[i]};
+    }
+    const char *together = lab_path(&l, "together");
+    grail_compress_options options = cut_only(&l, model, together, sites, SITES);
+    assert_ok(lab_compress(&options));
+    for (int i = 0; i < SITES; i++) {
+        snprintf(output, sizeof output, "%s/after-%d", l.directory, i);
+        options = cut_only(&l, model, output, &sites[i], 1);
+        assert_ok(lab_compress(&options));
+        snprintf(model, sizeof model, "%s", output);
+    }
+    assert_same_checkpoint(together, output);
+    lab_close(&l);
+}
+
+static void a_later_site_depends_on_an_earlier_one_and_not_the_reverse(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_golden("llama3");
+    const grail_site_sparsity sites[2] = {{.site = order[1], .sparsity = 0.5},
+                                          {.site = order[3], .sparsity = 0.5}};
+    grail_compress_options both = cut_only(&l, model, lab_path(&l, "both"), sites, 2);
+    grail_compress_options early = cut_only(&l, model, lab_path(&l, "early"), sites, 1);
+    grail_compress_options late = cut_only(&l, model, lab_path(&l, "late"), sites + 1, 1);
+    assert_ok(lab_compress(&both));
+    assert_ok(lab_compress(&early));
+    assert_ok(lab_compress(&late));
+    assert_true(same_tensor(both.output, early.output, "model.layers.0.mlp.down_proj.weight"));
+    assert_false(same_tensor(both.output, late.output, "model.layers.1.mlp.down_proj.weight"));
+    lab_close(&l);
+}
+
+/* -- the memory option ------------------------------------------------------------------------ */
+
+static void assert_recomputing_changes_little(const lab *l, const char *selector, const char *mode)
+{
+    char kept[LAB_PATH];
+    char again[LAB_PATH];
+    for (int exact = 0; exact < 2; exact++) {
+        snprintf(kept, sizeof kept, "%s/kept-%s-%s-%d", l->directory, selector, mode, exact);
+        snprintf(again, sizeof again, "%s/again-%s-%s-%d", l->directory, selector, mode, exact);
+        grail_compress_options options = lab_options(l, lab_path(l, "dense"), kept);
+        options.selector = selector;
+        options.compensate = mode;
+        options.alpha = 1e-3;
+        options.memory = (int64_t)1 << 30;
+        options.backend = exact ? "ref" : "cpu";
+        assert_ok(lab_compress(&options));
+        options.output = again;
+        options.memory = 1;
+        assert_ok(lab_compress(&options));
+        json_t *report = read_json(again, "report.json");
+        assert_true(json_is_false(json_object_get(report, "kept_activations")));
+        json_decref(report);
+        if (exact) {
+            assert_same_checkpoint(kept, again);
+        } else {
+            assert_near(largest_weight_difference(kept, again), 0.0, 1e-5);
+        }
+    }
+}
+
+static void recomputing_what_was_not_kept_gives_the_same_answer(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "fold"};
+    static const char *const modes[] = {"grail", "full"};
+    lab l;
+    lab_open(&l);
+    lab_f32(&l, "llama3", "dense");
+    for (int s = 0; s < 2; s++) {
+        for (int m = 0; m < 2; m++) {
+            assert_recomputing_changes_little(&l, selectors[s], modes[m]);
+        }
+    }
+    lab_close(&l);
+}
+
+/* -- biases ----------------------------------------------------------------------------------- */
+
+static grail_compress_options attention_options(const lab *l, const char *model, const char *output,
+                                                const char *bias)
+{
+    grail_compress_options options = lab_options(l, model, output);
+    options.sparsity_ffn = 0.0;
+    options.compensate = "grail";
+    options.bias = bias;
+    return options;
+}
+
+static void a_bias_is_fitted_where_there_is_one_and_when_asked(void **state)
+{
+    (void)state;
+    static const char *const name = "model.layers.0.self_attn.o_proj.bias";
+    lab l;
+    grail_site_report sites[SITES];
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama-mha", "dense");
+    grail_compress_options options = attention_options(&l, model, lab_path(&l, "off"), "off");
+    assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
+    assert_int_equal(sites[0].bias, 0);
+    assert_true(same_tensor(model, options.output, name));
+    options = attention_options(&l, model, lab_path(&l, "auto"), "auto");
+    assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
+    assert_int_equal(sites[0].bias, 1);
+    assert_false(same_tensor(model, options.output, name));
+    const char *automatic = options.output;
+    options = attention_options(&l, model, lab_path(&l, "on"), "on");
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(automatic, options.output);
+    lab_close(&l);
+}
+
+static void a_bias_is_not_invented(void **state)
+{
+    (void)state;
+    lab l;
+    grail_site_report sites[SITES];
+    lab_open(&l);
+    grail_compress_options options =
+        attention_options(&l, lab_golden("llama3"), lab_path(&l, "out"), "on");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
+                 "site 'model.layers.0.self_attn.o_proj': the checkpoint has no place for a bias");
+    options.bias = "auto";
+    assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
+    assert_int_equal(sites[0].bias, 0);
+    lab_close(&l);
+}
+
+/* Mean over the calibration rows of what node `part`'s Linear of layer 0 gives. */
+static void mean_output(const lab *l, const char *directory, const char *part, double *mean)
+{
+    grail_model *m = NULL;
+    parameter_store *store = NULL;
+    buffer_pool *pool = NULL;
+    execution *e = NULL;
+    token_windows w = {0};
+    const window_options how = {.path = l->calibration, .length = LAB_LENGTH};
+    int last = 0;
+    assert_ok(grail_model_open(directory, &m));
+    assert_ok(windows_read(&how, NULL, m->graph->vocabulary, &w));
+    assert_ok(parameter_store_create(m, &backend_ref, NULL, &store));
+    assert_ok(buffer_pool_create(&pool));
+    assert_ok(execution_create(m->graph, &backend_ref, pool, &e));
+    while (m->graph->nodes[last].weight == GRAPH_NONE ||
+           strstr(m->graph->parameters[m->graph->nodes[last].weight].name, part) == NULL) {
+        last++;
+    }
+    execution_begin(e, (batch_shape){.sequences = w.count, .length = w.length}, w.ids);
+    assert_ok(execution_run(e, store, 0, last + 1));
+    const matrix *y = execution_value(e, m->graph->nodes[last].output);
+    memset(mean, 0, (size_t)y->width * sizeof mean[0]);
+    for (int64_t i = 0; i < y->rows * y->width; i++) {
+        mean[i % y->width] += ((const double *)y->data)[i] / (double)y->rows;
+    }
+    execution_free(e);
+    buffer_pool_free(pool);
+    parameter_store_free(store);
+    token_windows_fini(&w);
+    grail_model_close(m);
+}
+
+static void with_a_bias_the_mean_output_is_that_of_the_target(void **state)
+{
+    (void)state;
+    enum { OUTPUTS = 64 };
+    static const char *const targets[] = {"local", "dense"};
+    lab l;
+    double dense[OUTPUTS];
+    double narrow[OUTPUTS];
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama-mha", "model");
+    mean_output(&l, model, "layers.0.self_attn.o_proj", dense);
+    for (int t = 0; t < 2; t++) {
+        grail_compress_options options =
+            attention_options(&l, model, lab_path(&l, targets[t]), "on");
+        options.target = targets[t];
+        assert_ok(lab_compress(&options));
+        mean_output(&l, options.output, "layers.0.self_attn.o_proj", narrow);
+        for (int o = 0; o < OUTPUTS; o++) {
+            assert_near(narrow[o], dense[o], 1e-5);
+        }
+    }
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fit_towards_the_plain_consumer_is_at_least_as_close),
+        cmocka_unit_test(repair_brings_the_logits_closer),
+        cmocka_unit_test(sites_are_fitted_in_order_on_the_compressed_stream),
+        cmocka_unit_test(a_later_site_depends_on_an_earlier_one_and_not_the_reverse),
+        cmocka_unit_test(recomputing_what_was_not_kept_gives_the_same_answer),
+        cmocka_unit_test(a_bias_is_fitted_where_there_is_one_and_when_asked),
+        cmocka_unit_test(a_bias_is_not_invented),
+        cmocka_unit_test(with_a_bias_the_mean_output_is_that_of_the_target),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
