@@ -5,7 +5,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static const char gpt2_pattern[] =
+/* The split of the ByteLevel pre-tokenizer, first used by GPT-2. */
+static const char byte_level_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static grail_status read_type(const char *name, const char *role, const json_t *component,
@@ -250,7 +251,7 @@ static grail_status read_byte_level(const char *name, const json_t *component, p
     }
     if (regex) {
         TRY(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
-        TRY(pattern_from_regex(&step->pattern, span_of_string(gpt2_pattern)));
+        TRY(pattern_from_regex(&step->pattern, span_of_string(byte_level_pattern)));
     }
     TRY(add_pretokenizer(name, p, PRETOKENIZE_BYTES, &step));
 out:

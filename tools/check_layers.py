@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Checks what the layers of docs/architecture.md promise, by reading the sources.
+
+A layer includes only itself and layers above it; libraries are included where they are wrapped; the
+command line sees the public headers alone; no family of networks is named outside src/arch; and
+functions that the library must not call do not occur.
+"""
+
+import re
+import sys
+
+import c_source
+
+LAYERS = ("base tensor format graph arch backend exec stats reduce solve pipeline eval report").split()
+
+C_LIBRARY = set(
+    """assert.h cpuid.h ctype.h dirent.h errno.h fcntl.h float.h inttypes.h limits.h math.h pthread.h
+    sched.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h sys/mman.h
+    sys/stat.h sys/types.h time.h unistd.h""".split()
+)
+
+# Libraries, and the folders (or files) of src that wrap them.
+WRAPPED = {
+    "blis.h": "backend/cpu/",
+    "jansson.h": "base/json",
+    "omp.h": "base/parallel.c",
+    "pcre2.h": "format/",
+    "sha2.h": "base/hash.c",
+    "utf8proc.h": "format/",
+    "zlib.h": "format/",
+}
+
+FAMILY = re.compile(
+    r"(?<![A-Za-z0-9])(llama|qwen|mistral|resnet|clip|gpt2|opt|vit)\d*(?![A-Za-z0-9])", re.IGNORECASE
+)
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
+BANNED = re.compile(
+    r"(?<![\w.>])(malloc|calloc|realloc|free|strcpy|strcat|sprintf|vsprintf|gets|atoi|exit|_exit|"
+    r"abort|printf|vprintf|puts|putchar|perror|system|rand|srand|assert)\s*\("
+)
+UNSAFE = {"strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "rand", "srand", "system"}
+FOREIGN_FREE = re.compile(r"free\([^;]*\);\s*/\*.*(jansson|realpath|PCRE|pcre2)", re.IGNORECASE)
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def check_library_include(path, layer, system, own):
+    inside = path.relative_to(c_source.ROOT / "src").as_posix()
+    if own is not None:
+        target = own.split("/")[0]
+        if "/" not in own or target not in LAYERS:
+            return f'"{own}" is not written as "layer/file.h"'
+        if layer is None:
+            return f'"{own}": files outside the layers see public headers only'
+        if LAYERS.index(target) > LAYERS.index(layer):
+            return f'"{own}": layer {layer} may not include layer {target}'
+        return None
+    if system.startswith("grail/") or system in C_LIBRARY:
+        return None
+    if system in WRAPPED and inside.startswith(WRAPPED[system]):
+        return None
+    return f"<{system}> may not be included here"
+
+
+def check_cli_include(path, system, own):
+    if own is not None:
+        return None if (path.parent / own).is_file() else f'"{own}" is not a file of cli/'
+    if system.startswith("grail/") or system in C_LIBRARY or system == "jansson.h":
+        return None
+    return f"<{system}>: the command line sees <grail/...>, jansson.h and the C library"
+
+
+def check_includes(path, text):
+    parts = path.relative_to(c_source.ROOT).parts
+    layer = parts[1] if parts[0] == "src" and len(parts) > 2 else None
+    for match in INCLUDE.finditer(text):
+        system, own = match.groups()
+        if parts[0] == "src":
+            problem = check_library_include(path, layer, system, own)
+        else:
+            problem = check_cli_include(path, system, own)
+        if problem is not None:
+            yield line_of(text, match.start()), problem
+
+
+def check_families(path, text):
+    if c_source.name(path).startswith("src/arch/"):
+        return
+    for match in FAMILY.finditer(text):
+        yield line_of(text, match.start()), f"names a family, '{match[0]}': only src/arch may"
+
+
+def check_banned(path, original, code):
+    lines = original.split("\n")
+    in_library = c_source.name(path).startswith("src/")
+    is_allocator = c_source.name(path) == "src/base/memory.c"
+    for match in BANNED.finditer(code):
+        function = match[1]
+        number = line_of(code, match.start())
+        if function in ("malloc", "calloc", "realloc", "free"):
+            foreign = function == "free" and FOREIGN_FREE.search(lines[number - 1])
+            if not in_library or is_allocator or foreign:
+                continue
+        elif not in_library and function not in UNSAFE:
+            continue
+        yield number, f"calls {function}()"
+
+
+def check_file(path):
+    original = path.read_text()
+    code = c_source.without_comments(original)
+    yield from check_includes(path, code)
+    yield from check_families(path, code)
+    yield from check_banned(path, original, c_source.without_comments_and_strings(original))
+
+
+def main():
+    problems = 0
+    paths = c_source.files("src", "cli")
+    for path in paths:
+        for number, problem in check_file(path):
+            print(f"{c_source.name(path)}:{number}: {problem}")
+            problems += 1
+    print(f"{len(paths)} files, {problems} problems")
+    return 1 if problems or not paths else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
