@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Builds and tests grail from nothing: installs what is missing, then
+#   release    gcc, optimised, all tests (fuzz corpora, lint and the installed tree among them)
+#   asan       gcc with address and undefined behaviour sanitizers, all tests but those labelled slow
+#   clang      built only
+#   format     clang-format 14 agrees with the sources
+# Logs lie in build/logs. The last line sums up; the exit status is 0 when nothing failed.
+#
+# usage: ./run-tests.sh
+set -euo pipefail
+export LC_ALL=C
+
+cd "$(dirname "$0")"
+mkdir -p build/logs
+jobs=$(nproc)
+passed=0 failed=0 skipped=0
+# Warnings are errors with the compilers they were looked at with, those of Debian 12.
+werror=OFF
+if grep -q '^VERSION_ID="12"' /etc/os-release 2>/dev/null; then
+    werror=ON
+fi
+
+# step NAME COMMAND...: runs it with its output in build/logs/NAME.log; a failure is shown and counted
+step() {
+    local name=$1 log=build/logs/$1.log started=$SECONDS
+    shift
+    printf '%-22s' "$name"
+    if "$@" >"$log" 2>&1; then
+        echo "ok      $((SECONDS - started)) s"
+    else
+        echo "FAILED  $((SECONDS - started)) s, see $log"
+        tail -n 40 "$log"
+        failed=$((failed + 1))
+        return 1
+    fi
+}
+
+build() {
+    step "$1-configure" cmake --preset "$1" -DGRAIL_BUILD_TESTS=ON \
+        -DGRAIL_WERROR=$werror && step "$1-build" cmake --build --preset "$1" -j "$jobs"
+}
+
+# attribute NAME FILE: of the first element of a JUnit file
+attribute() {
+    grep -o "\\b$1=\"[0-9]*\"" "$2" | head -n 1 | tr -dc 0-9
+}
+
+# run_tests PRESET CTEST_ARGUMENTS...
+run_tests() {
+    local preset=$1 log=build/logs/$1-tests.log junit=$PWD/build/logs/$1-tests.xml
+    local started=$SECONDS all bad missed
+    shift
+    printf '%-22s' "$preset-tests"
+    rm -f "$junit"
+    ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --output-junit "$junit" "$@" \
+        >"$log" 2>&1 || true
+    if [[ ! -s $junit || $(attribute tests "$junit") == 0 ]]; then
+        echo "FAILED  no tests ran, see $log"
+        tail -n 40 "$log"
+        failed=$((failed + 1))
+        return
+    fi
+    all=$(attribute tests "$junit")
+    bad=$(attribute failures "$junit")
+    missed=$(($(attribute skipped "$junit") + $(attribute disabled "$junit")))
+    passed=$((passed + all - bad - missed))
+    failed=$((failed + bad))
+    skipped=$((skipped + missed))
+    echo "$((all - bad - missed)) passed, $bad failed, $missed skipped, $((SECONDS - started)) s"
+    grep -E '^ *[0-9]+/[0-9]+ Test .*\*\*\*' "$log" | sed 's/^/    /' || true
+    if ((bad > 0)); then
+        echo "    see $log"
+    fi
+}
+
+check_format() {
+    git ls-files '*.c' '*.h' ':!tests/golden/*.h' | xargs clang-format --dry-run -Werror
+}
+
+tools/setup.sh tests
+if build release; then
+    run_tests release
+fi
+if build asan; then
+    run_tests asan -LE slow
+fi
+build clang || true
+# Other versions format some constructs differently.
+if clang-format --version 2>/dev/null | grep -q 'version 14\.' && git rev-parse >/dev/null 2>&1; then
+    step format check_format || true
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+((failed == 0))

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what is missing to build grail, and with "tests" to test it, on Debian 12 or 13. Asks
+# for nothing; needs root or sudo only when something is missing.
+#
+# usage: tools/setup.sh [tests]
+set -euo pipefail
+
+packages=(gcc libc6-dev cmake ninja-build pkgconf libblis-openmp-dev libjansson-dev libpcre2-dev
+    libutf8proc-dev zlib1g-dev libmd-dev liblapack-dev scdoc)
+if [[ ${1-} == tests ]]; then
+    # libomp-dev: omp.h for clang. clang, clang-format and libomp-dev name the release's own version.
+    packages+=(libcmocka-dev python3 g++ clang libomp-dev clang-format)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+    if ! dpkg -s "$package" 2>/dev/null | grep -q '^Status: install ok installed'; then
+        missing+=("$package")
+    fi
+done
+if ((${#missing[@]} == 0)); then
+    exit 0
+fi
+
+echo "installing: ${missing[*]}"
+as_root=()
+if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+        echo "these packages are missing, and there is neither root nor sudo to install them" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -q -y --no-install-recommends "${missing[@]}"
