@@ -73,26 +73,23 @@ static bool is_inside(const char *path, const char *directory)
     return strncmp(path, directory, length) == 0 && (path[length] == 0 || path[length] == '/');
 }
 
-static grail_status check_output(const grail_compress_options *options)
+static grail_status check_output(const grail_compression *c, const grail_compress_options *options)
 {
     grail_status status = GRAIL_OK;
     char *parent = NULL;
     char *model = NULL;
-    if (options->output == NULL || options->output[0] == 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "no output directory was given");
-    }
-    if (file_exists(options->output)) {
+    if (file_exists(c->output)) {
         FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it",
-             options->output);
+             c->output);
     }
-    TRY(absolute_parent(options->output, &parent));
+    TRY(absolute_parent(c->output, &parent));
     if (access(parent, W_OK) != 0) {
         TRY(error_from_errno("cannot write to", parent));
     }
     model = realpath(options->model, NULL);
     if (model != NULL && is_inside(parent, model)) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the output '%s' lies inside the model '%s'; choose another",
-             options->output, options->model);
+             c->output, options->model);
     }
 out:
     free(model); /* realpath's own allocator */
@@ -104,6 +101,9 @@ out:
 static grail_status set_paths(grail_compression *c, const char *output)
 {
     grail_status status = GRAIL_OK;
+    if (output == NULL || output[0] == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "no output directory was given");
+    }
     TRY(memory_copy_string(&c->output, output));
     size_t length = strlen(c->output);
     while (length > 1 && c->output[length - 1] == '/') {
@@ -376,8 +376,8 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
     TRY(memory_new(&c, 1, sizeof *c));
     c->observer = options->observer;
     c->observer_user = options->observer_user;
-    TRY(check_output(options));
     TRY(set_paths(c, options->output));
+    TRY(check_output(c, options));
     TRY(backend_find(options->backend, &c->backend));
     TRY(grail_model_open(options->model, &c->model));
     TRY(make_plan(c, options));

@@ -1,0 +1,310 @@
+/* What a run refuses before it writes anything, and in which words. */
+#include "lab.h"
+
+#include "base/file.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+typedef struct refusal {
+    lab l;
+    grail_compress_options options;
+} refusal;
+
+static void setup(refusal *r)
+{
+    lab_open(&r->l);
+    r->options = lab_options(&r->l, lab_golden("llama3"), lab_path(&r->l, "out"));
+}
+
+/* Fails so, and leaves no output, nor a part of one. */
+static void assert_refused(refusal *r, grail_status code, const char *text)
+{
+    char partial[LAB_PATH];
+    snprintf(partial, sizeof partial, "%s/out.partial", r->l.directory);
+    assert_fails(lab_compress(&r->options), code, text);
+    assert_false(file_exists(lab_path(&r->l, "out")));
+    assert_false(file_exists(partial));
+}
+
+static void teardown(refusal *r)
+{
+    lab_close(&r->l);
+}
+
+static void a_sparsity_outside_zero_to_one_is_refused(void **state)
+{
+    (void)state;
+    static const double bad[] = {-0.1, 1.0, 1.5};
+    refusal r;
+    setup(&r);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        r.options.sparsity_ffn = bad[i];
+        assert_refused(&r, GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
+        r.options.sparsity_ffn = 0.25;
+        r.options.sparsity_heads = bad[i];
+        assert_refused(&r, GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
+        r.options.sparsity_heads = 0.5;
+        const grail_site_sparsity own = {.site = "model.layers.0.mlp.down_proj",
+                                         .sparsity = bad[i]};
+        r.options.site_sparsities = &own;
+        r.options.site_sparsity_count = 1;
+        assert_refused(&r, GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
+        r.options.site_sparsity_count = 0;
+    }
+    teardown(&r);
+}
+
+static void a_site_may_not_lose_every_unit(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r);
+    r.options.model = lab_golden("llama-mqa");
+    r.options.sparsity_heads = 0.999999999999;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT,
+                   "site 'model.layers.0.self_attn.o_proj' would lose all of its 1 units");
+    teardown(&r);
+}
+
+static void unknown_names_are_answered_with_the_known_ones(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r);
+    r.options.selector = "wandr";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "wanda");
+    r.options.selector = "wanda";
+    r.options.compensate = "fully";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT,
+                   "unknown compensation 'fully'; known are none, grail, full");
+    r.options.compensate = "full";
+    r.options.target = "global";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "unknown target 'global'; known are local, dense");
+    r.options.target = NULL;
+    r.options.bias = "maybe";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "known are off, on, auto");
+    r.options.bias = NULL;
+    r.options.ridge = "one";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "known are zero, prior");
+    r.options.ridge = NULL;
+    r.options.backend = "gpu";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "cpu");
+    r.options.backend = "cpu";
+    const grail_site_sparsity own = {.site = "model.layers.9.mlp.down_proj", .sparsity = 0.5};
+    r.options.site_sparsities = &own;
+    r.options.site_sparsity_count = 1;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "'model.layers.9.mlp.down_proj' is not a site");
+    teardown(&r);
+}
+
+static void numbers_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r);
+    r.options.alpha = -1e-3;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "alpha -0.001 is negative");
+    r.options.alpha = 1e-3;
+    r.options.align = -32;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "an alignment of -32");
+    r.options.align = 1;
+    r.options.calibration.context = 1;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "a context of 1 is too short");
+    r.options.calibration.context = 257;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "more than the model's 256 positions");
+    teardown(&r);
+}
+
+static void an_output_that_exists_is_left_alone(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r);
+    assert_int_equal(mkdir(r.options.output, 0777), 0);
+    assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS, "exists already");
+    teardown(&r);
+}
+
+static void an_interrupted_run_is_not_overwritten(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r);
+    assert_int_equal(mkdir(lab_path(&r.l, "out.partial"), 0777), 0);
+    assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS,
+                 "continue it with --resume or delete it");
+    r.options.resume = 1;
+    assert_fails(lab_compress(&r.options), GRAIL_ERROR_FORMAT, "holds no state to resume from");
+    teardown(&r);
+}
+
+static void an_output_inside_the_model_is_refused(void **state)
+{
+    (void)state;
+    refusal r;
+    char inside[LAB_PATH];
+    setup(&r);
+    r.options.model = lab_f32(&r.l, "llama3", "dense");
+    snprintf(inside, sizeof inside, "%s/narrow", r.options.model);
+    r.options.output = inside;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "lies inside the model");
+    snprintf(inside, sizeof inside, "%s/../dense/narrow", r.options.model);
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "lies inside the model");
+    teardown(&r);
+}
+
+static void an_output_that_cannot_be_made_is_refused(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r);
+    r.options.output = "/proc/grail-out";
+    assert_refused(&r, GRAIL_ERROR_IO, "/proc");
+    r.options.output = lab_path(&r.l, "no/such/out");
+    assert_refused(&r, GRAIL_ERROR_IO, "no/such");
+    r.options.output = "";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "no output directory was given");
+    r.options.output = NULL;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "no output directory was given");
+    teardown(&r);
+}
+
+static void a_slash_behind_the_output_means_nothing(void **state)
+{
+    (void)state;
+    refusal r;
+    char output[LAB_PATH];
+    setup(&r);
+    snprintf(output, sizeof output, "%s//", lab_path(&r.l, "out"));
+    r.options.output = output;
+    assert_ok(lab_compress(&r.options));
+    assert_true(file_is_directory(lab_path(&r.l, "out")));
+    assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS, "exists already");
+    teardown(&r);
+}
+
+static void a_model_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r);
+    r.options.model = NULL;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "no model was given");
+    r.options.model = lab_path(&r.l, "nowhere");
+    assert_refused(&r, GRAIL_ERROR_IO, "nowhere");
+    teardown(&r);
+}
+
+static void calibration_must_be_there_where_it_is_needed(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r);
+    r.options.calibration.path = NULL;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "needs calibration text; give --calib FILE");
+    r.options.compensate = "none"; /* wanda still looks at activations */
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "selector 'wanda'");
+    r.options.selector = "magnitude-l2";
+    assert_ok(lab_compress(&r.options));
+    teardown(&r);
+}
+
+static void more_samples_than_the_text_holds_are_refused(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r);
+    r.options.samples = LAB_SAMPLES + 1;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "17 samples were asked for, the text holds 16");
+    teardown(&r);
+}
+
+static void ids_outside_the_vocabulary_are_refused(void **state)
+{
+    (void)state;
+    refusal r;
+    lab_model m;
+    setup(&r);
+    lab_read(&m, lab_golden("llama3"));
+    for (int i = 0; i < m.count; i++) {
+        lab_tensor *t = &m.tensors[i];
+        if (t->rank == 2 && t->shape[0] == 96) {
+            t->shape[0] = 50;
+        }
+    }
+    lab_set_integer(&m, "vocab_size", 50);
+    r.options.model = lab_path(&r.l, "small");
+    lab_write(&m, r.options.model, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "outside the model's vocabulary of 50");
+    teardown(&r);
+}
+
+static void a_weight_that_is_not_a_number_is_named(void **state)
+{
+    (void)state;
+    refusal r;
+    lab_model m;
+    setup(&r);
+    lab_read(&m, lab_golden("llama3"));
+    lab_find(&m, 1, "mlp.up_proj.weight")->values[3] = NAN;
+    r.options.model = lab_path(&r.l, "damaged");
+    lab_write(&m, r.options.model, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    assert_fails(lab_compress(&r.options), GRAIL_ERROR_NUMERIC,
+                 "tensor 'model.layers.1.mlp.up_proj.weight' holds a NaN or infinity at element 3");
+    teardown(&r);
+}
+
+static void a_plan_that_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"grail_plan\": 1, \"sites\": [{\"site\": \"lm_head\"}]}";
+    refusal r;
+    setup(&r);
+    support_write_file(r.l.directory, "plan.json", text, sizeof text - 1);
+    r.options.plan = lab_path(&r.l, "plan.json");
+    assert_refused(&r, GRAIL_ERROR_FORMAT, "'lm_head' is not a site of this model");
+    teardown(&r);
+}
+
+static void a_dry_run_writes_nothing_and_needs_no_data(void **state)
+{
+    (void)state;
+    refusal r;
+    grail_compression *c = NULL;
+    setup(&r);
+    r.options.dry_run = 1;
+    r.options.calibration.path = NULL;
+    assert_ok(grail_compression_open(&r.options, &c));
+    assert_int_equal(grail_compression_site_count(c), 4);
+    assert_int_equal(grail_compression_site(c, 0).kept, 2);
+    assert_int_equal(grail_compression_site(c, 1).kept, 60);
+    grail_compression_close(c);
+    assert_false(file_exists(lab_path(&r.l, "out.partial")));
+    teardown(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sparsity_outside_zero_to_one_is_refused),
+        cmocka_unit_test(a_site_may_not_lose_every_unit),
+        cmocka_unit_test(unknown_names_are_answered_with_the_known_ones),
+        cmocka_unit_test(numbers_that_make_no_sense_are_refused),
+        cmocka_unit_test(an_output_that_exists_is_left_alone),
+        cmocka_unit_test(an_interrupted_run_is_not_overwritten),
+        cmocka_unit_test(an_output_inside_the_model_is_refused),
+        cmocka_unit_test(an_output_that_cannot_be_made_is_refused),
+        cmocka_unit_test(a_slash_behind_the_output_means_nothing),
+        cmocka_unit_test(a_model_that_is_not_there_is_named),
+        cmocka_unit_test(calibration_must_be_there_where_it_is_needed),
+        cmocka_unit_test(more_samples_than_the_text_holds_are_refused),
+        cmocka_unit_test(ids_outside_the_vocabulary_are_refused),
+        cmocka_unit_test(a_weight_that_is_not_a_number_is_named),
+        cmocka_unit_test(a_plan_that_does_not_fit_is_refused),
+        cmocka_unit_test(a_dry_run_writes_nothing_and_needs_no_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

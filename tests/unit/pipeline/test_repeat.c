@@ -1,0 +1,247 @@
+/* The same run again: other threads, another backend, another spelling of the options. And what the
+ * result looks like: dtypes, shards, configuration, plan and report. */
+#include "lab.h"
+
+#include "format/checkpoint.h"
+
+#include <grail/machine.h>
+
+#include <math.h>
+#include <string.h>
+
+static const char *const families[] = {"llama3", "llama-mha", "mistral", "qwen2", "qwen3"};
+enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
+
+static void run_with_threads(const lab *l, int threads, const char *output)
+{
+    const int before = grail_threads();
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, output));
+    grail_set_threads(threads);
+    assert_ok(lab_compress(&options));
+    grail_set_threads(before);
+}
+
+static void equal_threads_give_equal_bytes_and_others_nearly(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    run_with_threads(&l, 1, "one");
+    run_with_threads(&l, 1, "one-again");
+    run_with_threads(&l, 2, "two");
+    run_with_threads(&l, 2, "two-again");
+    assert_same_checkpoint(lab_path(&l, "one"), lab_path(&l, "one-again"));
+    assert_same_checkpoint(lab_path(&l, "two"), lab_path(&l, "two-again"));
+    assert_near(largest_weight_difference(lab_path(&l, "one"), lab_path(&l, "two")), 0.0, 1e-5);
+    lab_close(&l);
+}
+
+static void another_seed_takes_other_samples_and_random_units(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "first"));
+    options.selector = "random";
+    options.samples = 12;
+    options.seed = 1;
+    assert_ok(lab_compress(&options));
+    options.output = lab_path(&l, "second");
+    options.seed = 2;
+    assert_ok(lab_compress(&options));
+    assert_false(same_tensor(lab_path(&l, "first"), lab_path(&l, "second"),
+                             "model.layers.0.mlp.up_proj.weight"));
+    lab_close(&l);
+}
+
+static void both_backends_agree_in_every_family(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "magnitude-l2", "fold", "random-fold"};
+    lab l;
+    char outputs[2][LAB_PATH];
+    lab_open(&l);
+    for (int f = 0; f < FAMILY_COUNT; f++) {
+        lab_f32(&l, families[f], families[f]);
+        for (int b = 0; b < 2; b++) {
+            snprintf(outputs[b], LAB_PATH, "%s/%s-%d", l.directory, families[f], b);
+            grail_compress_options options = lab_options(&l, lab_path(&l, families[f]), outputs[b]);
+            options.selector = selectors[f % 4];
+            options.backend = b == 0 ? "cpu" : "ref";
+            assert_ok(lab_compress(&options));
+        }
+        assert_near(largest_weight_difference(outputs[0], outputs[1]), 0.0, 1e-3);
+        assert_near(compare_models(outputs[0], outputs[1], "cpu").max_abs, 0.0, 1e-3);
+    }
+    lab_close(&l);
+}
+
+static void every_selector_and_family_gives_a_model_that_opens(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    for (int f = 0; f < FAMILY_COUNT; f++) {
+        for (int i = 0; grail_selector_at(i) != NULL; i++) {
+            char output[LAB_PATH];
+            snprintf(output, sizeof output, "%s/%s-%d", l.directory, families[f], i);
+            grail_compress_options options = lab_options(&l, lab_golden(families[f]), output);
+            options.selector = grail_selector_at(i);
+            assert_ok(lab_compress(&options));
+            const grail_comparison c = compare_models(lab_golden(families[f]), output, "cpu");
+            assert_true(isfinite(c.mean_kl) && c.mean_kl > 0.0);
+        }
+    }
+    lab_close(&l);
+}
+
+static void the_result_keeps_dtypes_and_says_its_widths(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3", "llama-mha", "llama3-bf16"};
+    static const grail_dtype dtypes[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16};
+    lab l;
+    lab_open(&l);
+    for (int i = 0; i < 3; i++) {
+        checkpoint *c = NULL;
+        const char *output = lab_path(&l, models[i]);
+        grail_compress_options options = lab_options(&l, lab_golden(models[i]), output);
+        assert_ok(lab_compress(&options));
+        assert_ok(checkpoint_open(output, &c));
+        for (int64_t t = 0; t < checkpoint_count(c); t++) {
+            assert_int_equal(checkpoint_at(c, t)->dtype, dtypes[i]);
+        }
+        checkpoint_close(c);
+        json_t *config = read_json(output, "config.json");
+        assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 60);
+        assert_int_equal(json_integer_value(json_object_get(config, "num_attention_heads")), 4);
+        assert_int_equal(json_integer_value(json_object_get(config, "head_dim")), 8);
+        json_decref(config);
+    }
+    lab_close(&l);
+}
+
+static void shards_stay_shards(void **state)
+{
+    (void)state;
+    lab l;
+    checkpoint *dense = NULL;
+    checkpoint *narrow = NULL;
+    lab_open(&l);
+    grail_compress_options options =
+        lab_options(&l, lab_golden("llama3-sharded"), lab_path(&l, "out"));
+    assert_ok(lab_compress(&options));
+    assert_ok(checkpoint_open(lab_golden("llama3-sharded"), &dense));
+    assert_ok(checkpoint_open(options.output, &narrow));
+    assert_true(checkpoint_is_sharded(narrow));
+    assert_int_equal(checkpoint_file_count(narrow), checkpoint_file_count(dense));
+    for (int f = 0; f < checkpoint_file_count(dense); f++) {
+        assert_string_equal(checkpoint_file_name(narrow, f), checkpoint_file_name(dense, f));
+    }
+    checkpoint_close(dense);
+    checkpoint_close(narrow);
+    /* the same weights in one file give the same narrow weights */
+    options.model = lab_golden("llama3-bf16");
+    options.output = lab_path(&l, "single");
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(lab_path(&l, "out"), options.output);
+    lab_close(&l);
+}
+
+static void a_plan_that_was_written_can_be_read_and_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    char plan[LAB_PATH];
+    lab_open(&l);
+    const grail_site_sparsity own = {.site = "model.layers.1.mlp.down_proj", .sparsity = 0.55};
+    grail_compress_options options = lab_options(&l, lab_golden("qwen2"), lab_path(&l, "first"));
+    options.site_sparsities = &own;
+    options.site_sparsity_count = 1;
+    options.selector = "magnitude-l1";
+    options.gqa = GRAIL_GQA_QUERY_PER_GROUP;
+    options.seed = 3;
+    options.alpha = 0.0123;
+    options.ridge = "zero";
+    assert_ok(lab_compress(&options));
+    snprintf(plan, sizeof plan, "%s/plan.json", options.output);
+    grail_compress_options other = lab_options(&l, options.model, lab_path(&l, "second"));
+    other.sparsity_ffn = 0.0;
+    other.sparsity_heads = 0.0;
+    other.seed = 3; /* the seed of the samples; the plan has that of the selector */
+    other.plan = plan;
+    assert_ok(lab_compress(&other));
+    assert_same_checkpoint(options.output, other.output);
+    json_t *first = read_json(options.output, "plan.json");
+    json_t *second = read_json(other.output, "plan.json");
+    assert_true(json_equal(first, second));
+    json_decref(first);
+    json_decref(second);
+    lab_close(&l);
+}
+
+static void a_plan_may_mix_selectors(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    static const char text[] =
+        "{\"grail_plan\": 1, \"compensation\": {\"target\": \"local\"}, \"sites\": ["
+        "{\"site\": \"model.layers.0.self_attn.o_proj\", \"selector\": \"wanda\", \"kept\": 3},"
+        "{\"site\": \"model.layers.0.mlp.down_proj\", \"selector\": \"fold\", \"kept\": 50},"
+        "{\"site\": \"model.layers.1.self_attn.o_proj\", \"selector\": \"fold\", \"kept\": 2},"
+        "{\"site\": \"model.layers.1.mlp.down_proj\", \"selector\": \"random\", \"kept\": 61}]}";
+    grail_site_report sites[4];
+    support_write_file(l.directory, "plan.json", text, sizeof text - 1);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    options.plan = lab_path(&l, "plan.json");
+    assert_int_equal(lab_compress_reports(&options, sites, 4), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_true(sites[i].fit_after < sites[i].fit_before);
+    }
+    assert_int_equal(sites[1].kept, 50);
+    assert_string_equal(sites[1].selector, "fold");
+    lab_close(&l);
+}
+
+static void totals_count_what_is_left(void **state)
+{
+    (void)state;
+    lab l;
+    grail_compression *c = NULL;
+    grail_model *narrow = NULL;
+    grail_model_facts facts;
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("qwen3"), lab_path(&l, "out"));
+    assert_ok(grail_compression_open(&options, &c));
+    const grail_compression_totals totals = grail_compression_totals_get(c);
+    assert_ok(grail_compression_run(c));
+    assert_ok(grail_compression_finish(c));
+    grail_compression_close(c);
+    assert_ok(grail_model_open(options.output, &narrow));
+    assert_ok(grail_model_describe(narrow, &facts));
+    assert_int_equal(totals.parameters, facts.parameters);
+    assert_int_equal(totals.bytes, facts.bytes);
+    assert_int_equal(totals.macs_per_token, facts.macs_per_token);
+    assert_int_equal(totals.kv_bytes_per_token, facts.kv_bytes_per_token);
+    assert_true(totals.dense.parameters > totals.parameters);
+    assert_int_equal(totals.calibration_tokens, LAB_SAMPLES * LAB_LENGTH);
+    grail_model_close(narrow);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_threads_give_equal_bytes_and_others_nearly),
+        cmocka_unit_test(another_seed_takes_other_samples_and_random_units),
+        cmocka_unit_test(both_backends_agree_in_every_family),
+        cmocka_unit_test(every_selector_and_family_gives_a_model_that_opens),
+        cmocka_unit_test(the_result_keeps_dtypes_and_says_its_widths),
+        cmocka_unit_test(shards_stay_shards),
+        cmocka_unit_test(a_plan_that_was_written_can_be_read_and_gives_the_same_bytes),
+        cmocka_unit_test(a_plan_may_mix_selectors),
+        cmocka_unit_test(totals_count_what_is_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
