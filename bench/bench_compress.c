@@ -239,6 +239,10 @@ static void compress(const char *directory, const shape *s, json_t *report)
     bench_check(json_put(report, "dgemm_peak_gflops", json_real(peak64 * 1e-9)));
     bench_check(
         json_put(report, "ratio_of_peak", json_real((o.f32 / peak32 + o.f64 / peak64) / seconds)));
+    bench_check(json_put(report, "heads_seconds", json_real(heads.seconds)));
+    bench_check(json_put(report, "heads_solve_seconds", json_real(heads.solve_seconds)));
+    bench_check(json_put(report, "ffn_seconds", json_real(ffn.seconds)));
+    bench_check(json_put(report, "ffn_solve_seconds", json_real(ffn.solve_seconds)));
     bench_check(json_put(report, "threads", json_integer(grail_threads())));
     bench_check(json_put(report, "peak_resident_bytes", json_real(resident)));
     bench_check(json_put(report, "bound_bytes", json_real(memory_bound(s))));
@@ -259,14 +263,14 @@ static void remove_tree(const char *path)
 int main(int count, char **arguments)
 {
     const shape s = {
-        .layers = bench_option(count, arguments, "--layers", 2),
-        .hidden = bench_option(count, arguments, "--hidden", 4096),
-        .ffn = bench_option(count, arguments, "--ffn", 11008),
-        .heads = bench_option(count, arguments, "--heads", 32),
-        .vocabulary = bench_option(count, arguments, "--vocabulary", 32000),
-        .samples = bench_option(count, arguments, "--samples", 8),
-        .context = bench_option(count, arguments, "--context", 2048),
-        .percent = bench_option(count, arguments, "--percent", 30),
+        .layers = bench_option(count, arguments, "layers", 2),
+        .hidden = bench_option(count, arguments, "hidden", 4096),
+        .ffn = bench_option(count, arguments, "ffn", 11008),
+        .heads = bench_option(count, arguments, "heads", 32),
+        .vocabulary = bench_option(count, arguments, "vocabulary", 32000),
+        .samples = bench_option(count, arguments, "samples", 8),
+        .context = bench_option(count, arguments, "context", 2048),
+        .percent = bench_option(count, arguments, "percent", 30),
     };
     bench_set_threads(count, arguments);
     char directory[] = "/tmp/grail-bench-XXXXXX";

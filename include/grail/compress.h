@@ -30,7 +30,8 @@ typedef struct grail_site_report {
     double fit_before, fit_after, held_before, held_after;
     const char *fallback; /* "none", "lambda raised", "eigenvalues" */
     int bias;             /* 1: a bias was fitted */
-    double seconds;
+    double seconds;       /* all of the site */
+    double solve_seconds; /* of which choosing the reducer and solving */
 } grail_site_report;
 
 /** Told while a run goes on. Return non-zero to cancel. `site` is NULL when a block is finished. */

@@ -85,23 +85,6 @@ grail_status parameter_store_get(parameter_store *store, int index, const parame
     return GRAIL_OK;
 }
 
-grail_status parameter_store_load_range(parameter_store *store, int begin, int end)
-{
-    grail_status status = GRAIL_OK;
-    const parameter_entry *entry = NULL;
-    for (int n = begin; n < end; n++) {
-        const node *used = &store->model->graph->nodes[n];
-        if (used->weight != GRAPH_NONE) {
-            TRY(parameter_store_get(store, used->weight, &entry));
-        }
-        if (used->bias != GRAPH_NONE) {
-            TRY(parameter_store_get(store, used->bias, &entry));
-        }
-    }
-out:
-    return status;
-}
-
 static grail_status entry_elements(const parameter_store *store, int index, const int64_t shape[],
                                    int64_t *out)
 {
@@ -185,6 +168,23 @@ grail_status parameter_store_read_f32(parameter_store *store, int index, float *
     values = NULL;
 out:
     memory_free(values);
+    return status;
+}
+
+grail_status parameter_store_borrow_f32(parameter_store *store, int index, const float **out,
+                                        float **owned)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    int64_t elements = 0;
+    if (store->backend->element_size == sizeof **out) {
+        TRY(parameter_store_get(store, index, &entry));
+        *out = entry->data;
+    } else {
+        TRY(parameter_store_read_f32(store, index, owned, &elements));
+        *out = *owned;
+    }
+out:
     return status;
 }
 

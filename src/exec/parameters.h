@@ -29,10 +29,6 @@ void parameter_store_free(parameter_store *store); /* NULL is allowed */
 grail_status parameter_store_get(parameter_store *store, int index,
                                  const parameter_entry **out) GRAIL_MUST_CHECK;
 
-/** Loads the parameters of nodes [begin, end) now, so that a timed pass finds them. */
-grail_status parameter_store_load_range(parameter_store *store, int begin,
-                                        int end) GRAIL_MUST_CHECK;
-
 /** Sets an own entry from f32 values, rounded to the checkpoint's dtype as it will be stored. */
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
                                  const float *values) GRAIL_MUST_CHECK;
@@ -43,6 +39,11 @@ void parameter_store_commit(parameter_store *to, parameter_store *from);
 /** Values of a parameter as seen through `store`, as f32: *out is owned, with its elements. */
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements) GRAIL_MUST_CHECK;
+
+/** As read_f32 without a copy where elements are f32: *out is borrowed, or lies in *owned, which the
+ * caller frees (NULL otherwise). */
+grail_status parameter_store_borrow_f32(parameter_store *store, int index, const float **out,
+                                        float **owned) GRAIL_MUST_CHECK;
 
 /**
  * Rows ids[0..count-1] of the two-dimensional parameter `index` as elements out[count, columns],

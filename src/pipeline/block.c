@@ -276,7 +276,10 @@ static grail_status observe_site(grail_compression *c, const pass *p, int dense_
     TRY(observation_init(c, p->site, &o));
     TRY(run_pass(c, p, &o, dense_begin, dense_end));
     buffer_pool_clear(c->pool);
+    parameter_store_release_range(c->dense, p->begin, p->end);
+    const double begun = clock_seconds();
     TRY(compensate_site(c, &o));
+    c->results[p->site].report.solve_seconds = clock_seconds() - begun;
 out:
     observation_fini(&o);
     return status;

@@ -76,21 +76,21 @@ static grail_status make_regressions(grail_compression *c, observation *o, regre
     const site_end *end = &site_of(c, o->site)->consumers[0];
     const grail_reducer *reducer = c->results[o->site].reducer;
     const int64_t outputs = c->sites->facts[o->site].outputs;
-    float *consumer = NULL;
-    int64_t elements = 0;
+    const float *consumer = NULL;
+    float *owned = NULL;
     if (o->folds) {
         TRY(regression_from_measured(c->backend, o->fit, o->prior, fit));
         TRY(regression_from_measured(c->backend, o->held, o->prior, held));
         return GRAIL_OK;
     }
-    TRY(parameter_store_read_f32(c->current, c->model->graph->nodes[end->node].weight, &consumer,
-                                 &elements));
+    TRY(parameter_store_borrow_f32(c->current, c->model->graph->nodes[end->node].weight, &consumer,
+                                   &owned));
     TRY(regression_from_selection(c->backend, o->fit, reducer, end->features_per_unit, outputs,
                                   consumer, fit));
     TRY(regression_from_selection(c->backend, o->held, reducer, end->features_per_unit, outputs,
                                   consumer, held));
 out:
-    memory_free(consumer);
+    memory_free(owned);
     return status;
 }
 
@@ -166,6 +166,15 @@ out:
     return status;
 }
 
+/* The dense weights before the consumer have served; they are read again where a pass needs them. */
+static void release_dense_before_consumer(grail_compression *c, int index)
+{
+    int begin = 0;
+    int end = 0;
+    graph_block_range(c->model->graph, site_of(c, index)->block, &begin, &end);
+    parameter_store_release_range(c->dense, begin, site_of(c, index)->consumers[0].node);
+}
+
 grail_status compensate_site(grail_compression *c, observation *o)
 {
     grail_status status = GRAIL_OK;
@@ -175,6 +184,7 @@ grail_status compensate_site(grail_compression *c, observation *o)
     if (!o->folds) {
         TRY(select_from_statistics(c, o));
         TRY(site_narrow_producers(c, o->site, result->reducer, c->current));
+        release_dense_before_consumer(c, o->site);
     } else {
         parameter_store_commit(c->current, o->trial);
     }

@@ -17,14 +17,13 @@ static const node *end_node(const grail_compression *c, const site_end *end)
     return &c->model->graph->nodes[end->node];
 }
 
-static grail_status consumer_weight(grail_compression *c, int index, float **out, int64_t *outputs)
+/* W[O, n u] of the site's consumer; *owned is to be freed. */
+static grail_status consumer_weight(grail_compression *c, int index, const float **out,
+                                    float **owned)
 {
-    const site *s = site_at(c, index);
-    int64_t elements = 0;
-    const grail_status status = parameter_store_read_f32(
-        c->current, end_node(c, &s->consumers[0])->weight, out, &elements);
-    *outputs = elements / (s->units * s->consumers[0].features_per_unit);
-    return status;
+    return parameter_store_borrow_f32(c->current,
+                                      end_node(c, &site_at(c, index)->consumers[0])->weight, out,
+                                      owned);
 }
 
 grail_status site_select(grail_compression *c, int index, const double *gram_diagonal,
@@ -33,15 +32,15 @@ grail_status site_select(grail_compression *c, int index, const double *gram_dia
     grail_status status = GRAIL_OK;
     const site *s = site_at(c, index);
     const plan_site *planned = &c->plan.sites[index];
-    float *weight = NULL;
+    const float *weight = NULL;
+    float *owned = NULL;
     double *scores = NULL;
-    int64_t outputs = 0;
-    TRY(consumer_weight(c, index, &weight, &outputs));
+    TRY(consumer_weight(c, index, &weight, &owned));
     TRY(memory_new(&scores, (size_t)s->units, sizeof scores[0]));
     const selector_input input = {
         .units = s->units,
         .features_per_unit = s->consumers[0].features_per_unit,
-        .outputs = outputs,
+        .outputs = c->sites->facts[index].outputs,
         .consumer = weight,
         .gram_diagonal = gram_diagonal,
         .seed = c->plan.seed,
@@ -50,7 +49,7 @@ grail_status site_select(grail_compression *c, int index, const double *gram_dia
     TRY(selector_scores(planned->selector, &input, scores));
     TRY(select_best(s->units, planned->kept, s->groups, scores, out));
 out:
-    memory_free(weight);
+    memory_free(owned);
     memory_free(scores);
     return status;
 }
@@ -99,10 +98,11 @@ static grail_status add_consumer(grail_compression *c, int index, const int64_t 
     const site *s = site_at(c, index);
     const site_end *end = &s->consumers[0];
     const int64_t u = end->features_per_unit;
-    float *weight = NULL;
+    const int64_t outputs = c->sites->facts[index].outputs;
+    const float *weight = NULL;
+    float *owned = NULL;
     float *ordered = NULL;
-    int64_t outputs = 0;
-    TRY(consumer_weight(c, index, &weight, &outputs));
+    TRY(consumer_weight(c, index, &weight, &owned));
     if (end->exchangeable && order != NULL) {
         TRY(memory_new_unset(&ordered, (size_t)(outputs * s->units * u), sizeof ordered[0]));
         subunits_apply_columns(s->units, s->subunits, order, u, outputs, weight, ordered);
@@ -110,7 +110,7 @@ static grail_status add_consumer(grail_compression *c, int index, const int64_t 
     TRY(fold_add_columns(c->backend, s->units, u, outputs, ordered == NULL ? weight : ordered,
                          products));
 out:
-    memory_free(weight);
+    memory_free(owned);
     memory_free(ordered);
     return status;
 }
@@ -271,10 +271,11 @@ grail_status site_plain_consumer(grail_compression *c, int index, const grail_re
 {
     grail_status status = GRAIL_OK;
     const site_end *end = &site_at(c, index)->consumers[0];
-    float *weight = NULL;
+    const int64_t outputs = c->sites->facts[index].outputs;
+    const float *weight = NULL;
+    float *owned = NULL;
     float *narrow = NULL;
-    int64_t outputs = 0;
-    TRY(consumer_weight(c, index, &weight, &outputs));
+    TRY(consumer_weight(c, index, &weight, &owned));
     TRY(memory_new_unset(&narrow, (size_t)(outputs * reducer->kept * end->features_per_unit),
                          sizeof narrow[0]));
     reducer_merge_columns(reducer, end->exchangeable, end->features_per_unit, outputs, weight,
@@ -282,7 +283,7 @@ grail_status site_plain_consumer(grail_compression *c, int index, const grail_re
     *out = narrow;
     narrow = NULL;
 out:
-    memory_free(weight);
+    memory_free(owned);
     memory_free(narrow);
     return status;
 }

@@ -64,6 +64,7 @@ grail_status site_result_to_json(const grail_compression *c, int index, json_t *
     TRY(json_put(object, "held_error_before", real_or_null(r->held_before)));
     TRY(json_put(object, "held_error_after", real_or_null(r->held_after)));
     TRY(json_put(object, "seconds", real_or_null(r->seconds)));
+    TRY(json_put(object, "solve_seconds", real_or_null(r->solve_seconds)));
     if (result->reducer != NULL) {
         TRY(reducer_to_json(result->reducer, object));
     }
@@ -324,6 +325,7 @@ static void restore_report(const json_t *object, grail_site_report *r)
     r->held_before = real_of(object, "held_error_before");
     r->held_after = real_of(object, "held_error_after");
     r->seconds = real_of(object, "seconds");
+    r->solve_seconds = real_of(object, "solve_seconds");
     r->bias = json_is_true(json_object_get(object, "bias_fitted")) ? 1 : 0;
     r->fallback = static_fallback(object);
 }
