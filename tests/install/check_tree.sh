@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Installs the build into an empty prefix and uses it as others do: a program of its own through
+# find_package and through pkg-config, and the installed command line.
+#
+# usage: check_tree.sh CMAKE BUILD_DIRECTORY SOURCE_DIRECTORY CC CFLAGS
+set -euo pipefail
+
+cmake=$1 build=$2 source=$3 cc=$4 flags=$5
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+
+# A sanitizer's run time must come first, whatever the program is linked with.
+run() {
+    env -u LD_LIBRARY_PATH ASAN_OPTIONS=detect_leaks=1 "$@"
+}
+
+"$cmake" --install "$build" --prefix "$prefix" >"$work/install.log" ||
+    { cat "$work/install.log"; fail "cmake --install"; }
+
+echo "-- installed files"
+(cd "$prefix" && find . \( -type f -o -type l \) | sort)
+for file in bin/grail include/grail/grail.h; do
+    [[ -e $prefix/$file ]] || fail "$file is missing"
+done
+for header in "$source"/include/grail/*.h; do
+    cmp "$header" "$prefix/include/grail/${header##*/}" || fail "${header##*/} differs"
+done
+for name in libgrail.so grail.pc grailConfig.cmake grailConfigVersion.cmake README.md LICENSE; do
+    [[ -n $(find "$prefix" -name "$name") ]] || fail "$name is missing"
+done
+for shell in completions/grail site-functions/_grail; do
+    [[ -s $(find "$prefix" -path "*/$shell") ]] || fail "$shell is missing or empty"
+done
+bash -n "$(find "$prefix" -path '*/completions/grail')" || fail "bash completion does not parse"
+
+echo "-- grail --version"
+version=$(run "$prefix/bin/grail" --version)
+echo "$version"
+[[ $version =~ ^grail\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "unexpected version '$version'"
+
+echo "-- through find_package"
+"$cmake" -S "$source/examples/embed" -B "$work/embed" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" 2>&1 ||
+    { cat "$work/configure.log"; fail "find_package(grail)"; }
+"$cmake" --build "$work/embed" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "build"; }
+run "$work/embed/embed" || fail "the program built through find_package"
+
+echo "-- through pkg-config"
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name grail.pc)")
+export PKG_CONFIG_PATH
+[[ "grail $(pkg-config --modversion grail)" == "$version" ]] || fail "grail.pc has another version"
+read -ra compile <<<"$flags $(pkg-config --cflags grail)"
+read -ra link <<<"$(pkg-config --libs grail)"
+"$cc" -std=c17 "${compile[@]}" "$source/examples/embed/main.c" -o "$work/embed-pc" "${link[@]}" \
+    -Wl,-rpath,"$(pkg-config --variable=libdir grail)" || fail "compiling through pkg-config"
+run "$work/embed-pc" || fail "the program built through pkg-config"
