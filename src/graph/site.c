@@ -99,6 +99,7 @@ static void axes_fini(axes *a)
     memory_free(a->pinned);
     memory_free(a->units);
     memory_free(a->groups);
+    *a = (axes){0};
 }
 
 static grail_status axes_init(axes *a, const graph *g, gqa_mode mode)

@@ -308,7 +308,7 @@ out:
     return status;
 }
 
-static grail_status tell_observer(grail_compression *c, int block, const grail_site_report *report)
+grail_status tell_observer(grail_compression *c, int block, const grail_site_report *report)
 {
     if (c->observer == NULL) {
         return GRAIL_OK;
@@ -392,9 +392,6 @@ grail_status compress_block(grail_compression *c, int block, const checkpoint *r
         TRY(stream_block(c, block, recorded));
     } else if (recorded == NULL) {
         TRY(plain_block(c, block));
-    }
-    if (recorded == NULL) {
-        TRY(tell_observer(c, block, NULL));
     }
 out:
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {

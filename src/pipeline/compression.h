@@ -109,6 +109,10 @@ grail_status narrow_site_plainly(grail_compression *c, int site) GRAIL_MUST_CHEC
  * c->results and `recorded` holds the narrow tensors. */
 grail_status compress_block(grail_compression *c, int block, const checkpoint *recorded)
     GRAIL_MUST_CHECK;
+/** Tells the observer of a site, or with `report` NULL that a block is finished; its wish to cancel
+ * is GRAIL_ERROR_CANCELLED. */
+grail_status tell_observer(grail_compression *c, int block, const grail_site_report *report)
+    GRAIL_MUST_CHECK;
 /** Runs what precedes block 0 on the token ids. */
 grail_status begin_streams(grail_compression *c) GRAIL_MUST_CHECK;
 

@@ -48,6 +48,7 @@ static grail_status fresh_block(grail_compression *c, int block)
     TRY(write_block(c, block));
     TRY(state_record_block(c, block));
     release_block(c, block);
+    TRY(tell_observer(c, block, NULL)); /* a run cancelled here has lost nothing */
 out:
     return status;
 }

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -129,16 +128,11 @@ static grail_status append_line(const grail_compression *c, const json_t *value)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
-    char *text = NULL;
     buffer line = {0};
     int descriptor = -1;
     buffer_init(&line, STATE_MAXIMUM);
     TRY(state_path(c->partial, &path));
-    text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    if (text == NULL) {
-        FAIL(GRAIL_ERROR_MEMORY, "%s: out of memory", path);
-    }
-    TRY(buffer_append_string(&line, text));
+    TRY(json_append_text(value, &line));
     TRY(buffer_append_string(&line, "\n"));
     descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (descriptor < 0) {
@@ -153,7 +147,6 @@ out:
     if (descriptor >= 0) {
         close(descriptor);
     }
-    free(text); /* jansson's own allocator */
     buffer_fini(&line);
     memory_free(path);
     return status;
@@ -305,7 +298,7 @@ static double real_of(const json_t *object, const char *key)
 
 static const char *static_fallback(const json_t *object)
 {
-    static const char *const known[] = {"none", "lambda raised", "eigenvalues"};
+    static const char *const known[] = {"none", "lambda raised", "eigenvalues", "kept plain"};
     const char *text = json_string_value(json_object_get(object, "fallback"));
     for (size_t i = 0; text != NULL && i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(known[i], text) == 0) {

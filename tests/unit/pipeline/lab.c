@@ -8,10 +8,19 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Paths live in a ring: a test holds a few at a time. */
+static char *next_path(void)
+{
+    enum { PATHS = 32 };
+    static char paths[PATHS][LAB_PATH];
+    static int next;
+    return paths[next++ % PATHS];
+}
+
 const char *lab_golden(const char *name)
 {
-    static char path[LAB_PATH];
-    snprintf(path, sizeof path, "%s/tests/golden/models/%s", GRAIL_SOURCE_DIR, name);
+    char *path = next_path();
+    snprintf(path, LAB_PATH, "%s/tests/golden/models/%s", GRAIL_SOURCE_DIR, name);
     return path;
 }
 
@@ -165,10 +174,7 @@ void lab_close(lab *l)
 
 const char *lab_path(const lab *l, const char *name)
 {
-    enum { PATHS = 8 };
-    static char paths[PATHS][LAB_PATH];
-    static int next;
-    char *path = paths[next++ % PATHS];
+    char *path = next_path();
     snprintf(path, LAB_PATH, "%s/%s", l->directory, name);
     return path;
 }

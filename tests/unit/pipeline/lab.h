@@ -27,7 +27,7 @@ typedef struct lab_model {
     int count;
 } lab_model;
 
-/** Directory of a golden model; static text. */
+/** Directory of a golden model. Texts of this and of lab_path are static and last for 32 calls. */
 const char *lab_golden(const char *name);
 
 /** Reads a model directory. */
@@ -51,7 +51,7 @@ typedef struct lab {
 
 void lab_open(lab *l);
 void lab_close(lab *l);
-/** Path of `name` in the laboratory; one of several static texts, valid for a few calls. */
+/** Path of `name` in the laboratory. */
 const char *lab_path(const lab *l, const char *name);
 /** Stores a golden model with its tensors as F32 under `name`; returns its path. */
 const char *lab_f32(const lab *l, const char *golden, const char *name);

@@ -1,0 +1,327 @@
+/* Interrupted runs: continued to the same bytes from wherever they stopped, refused where anything
+ * that decides the bytes is another, and torn state. */
+#include "lab.h"
+
+#include "base/file.h"
+#include "support/json_memory.h"
+
+#include <grail/machine.h>
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { BLOCKS = 2, SITES_PER_BLOCK = 2, CALLS = BLOCKS * (SITES_PER_BLOCK + 1) };
+
+/* Cancels at one of the observer's calls. */
+typedef struct interruption {
+    int calls;
+    int cancel_at; /* 0 = never */
+    int blocks_done;
+} interruption;
+
+static int observe(void *user, const grail_site_report *site, int block, int blocks,
+                   double seconds_left)
+{
+    (void)block;
+    (void)seconds_left;
+    interruption *i = user;
+    assert_int_equal(blocks, BLOCKS);
+    i->calls++;
+    i->blocks_done += site == NULL ? 1 : 0;
+    return i->calls == i->cancel_at;
+}
+
+static const char *partial_of(const lab *l, const char *output)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.partial", output);
+    return lab_path(l, name);
+}
+
+static grail_status run_until(grail_compress_options options, int cancel_at, interruption *i)
+{
+    *i = (interruption){.cancel_at = cancel_at};
+    options.observer = observe;
+    options.observer_user = i;
+    return lab_compress(&options);
+}
+
+/* Stops at every place where a run can be stopped, and continues. */
+static void assert_resumes(const lab *l, const char *model, const char *selector,
+                           const char *compensate, int64_t memory)
+{
+    char whole[LAB_PATH];
+    char output[LAB_PATH + 16];
+    interruption i;
+    snprintf(whole, sizeof whole, "%s/%s-%s-%s-%d", l->directory, strrchr(model, '/') + 1, selector,
+             compensate, (int)memory);
+    grail_compress_options options = lab_options(l, model, whole);
+    options.selector = selector;
+    options.compensate = compensate;
+    options.memory = memory;
+    assert_ok(run_until(options, 0, &i));
+    assert_int_equal(i.calls, CALLS);
+    options.output = output;
+    for (int at = 1; at <= CALLS; at++) {
+        snprintf(output, sizeof output, "%s-%d", whole, at);
+        options.resume = 0;
+        assert_fails(run_until(options, at, &i), GRAIL_ERROR_CANCELLED, "cancelled");
+        assert_false(file_exists(output));
+        options.resume = 1;
+        options.memory = 0; /* what was kept is decided at the first start */
+        assert_ok(run_until(options, 0, &i));
+        options.memory = memory;
+        assert_same_checkpoint(whole, output);
+        assert_int_equal(i.blocks_done, at <= SITES_PER_BLOCK ? 2 : 2 - at / (SITES_PER_BLOCK + 1));
+    }
+}
+
+static void a_pruning_continues_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    assert_resumes(&l, lab_golden("llama3-sharded"), "wanda", "full", 0);
+    assert_resumes(&l, lab_golden("llama-mha"), "wanda", "full", 0);
+    assert_resumes(&l, lab_golden("qwen2"), "wanda", "none", 0);
+    assert_resumes(&l, lab_golden("qwen2"), "magnitude-l2", "none", 0);
+    lab_close(&l);
+}
+
+static void a_folding_continues_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    assert_resumes(&l, lab_golden("llama3"), "fold", "full", 0);
+    assert_resumes(&l, lab_golden("qwen3"), "fold", "none", 0);
+    assert_resumes(&l, lab_golden("mistral"), "fold", "grail", 0);
+    lab_close(&l);
+}
+
+static void a_run_that_recomputes_continues_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    assert_resumes(&l, lab_golden("llama3"), "wanda", "full", 1);
+    assert_resumes(&l, lab_golden("llama3"), "fold", "grail", 1);
+    lab_close(&l);
+}
+
+static void resume_without_a_beginning_begins(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    options.resume = 1;
+    assert_ok(lab_compress(&options));
+    assert_true(file_exists(lab_path(&l, "out/report.json")));
+    assert_false(file_exists(lab_path(&l, "out/grail-state.jsonl")));
+    lab_close(&l);
+}
+
+/* An interrupted run in "out.partial", stopped in the second block. */
+static grail_compress_options interrupted(const lab *l, const char *model)
+{
+    interruption i;
+    grail_compress_options options = lab_options(l, model, lab_path(l, "out"));
+    options.samples = 12;
+    assert_fails(run_until(options, SITES_PER_BLOCK + 2, &i), GRAIL_ERROR_CANCELLED,
+                 "block 1 of 2");
+    options.resume = 1;
+    return options;
+}
+
+static void other_options_are_refused_by_name(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    grail_compress_options other = options;
+    other.sparsity_ffn = 0.3;
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "begun with another plan");
+    other = options;
+    other.compensate = "grail";
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "begun with another plan");
+    other = options;
+    other.samples = 11;
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "begun with another calibration");
+    other = options;
+    other.backend = "ref";
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "begun with another backend");
+    other = options;
+    const int threads = grail_threads();
+    grail_set_threads(threads + 1);
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "begun with another threads");
+    grail_set_threads(threads);
+    other = options;
+    other.model = lab_golden("llama3-bf16");
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "begun with another files");
+    assert_ok(lab_compress(&options)); /* no refusal has hurt it */
+    lab_close(&l);
+}
+
+static void a_model_that_changed_is_refused(void **state)
+{
+    (void)state;
+    lab l;
+    char weights[LAB_PATH];
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "dense");
+    const grail_compress_options options = interrupted(&l, model);
+    snprintf(weights, sizeof weights, "%s/model.safetensors", options.model);
+    const struct timespec earlier[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, weights, earlier, 0), 0);
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "begun with another files");
+    lab_close(&l);
+}
+
+static void read_state(const lab *l, buffer *text)
+{
+    *text = (buffer){0};
+    assert_ok(file_read(lab_path(l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, text));
+}
+
+static void write_state(const lab *l, const void *bytes, size_t size)
+{
+    support_write_file(partial_of(l, "out"), "grail-state.jsonl", bytes, size);
+}
+
+static void a_torn_last_line_is_done_again(void **state)
+{
+    (void)state;
+    static const char torn[] = "{\"block\":1,\"sites\":[{\"site\":\"model.layers.1.sel";
+    lab l;
+    buffer text;
+    interruption i;
+    lab_open(&l);
+    grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    read_state(&l, &text);
+    assert_ok(buffer_append(&text, torn, sizeof torn - 1));
+    write_state(&l, text.bytes, text.size);
+    assert_fails(run_until(options, 1, &i), GRAIL_ERROR_CANCELLED, "block 1 of 2");
+    assert_ok(run_until(options, 0, &i));
+    assert_int_equal(i.blocks_done, 1);
+    buffer_fini(&text);
+
+    const char *whole = options.output;
+    options.output = lab_path(&l, "again");
+    options.resume = 0;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(whole, options.output);
+    lab_close(&l);
+}
+
+static void a_record_cut_short_is_done_again(void **state)
+{
+    (void)state;
+    lab l;
+    buffer text;
+    interruption i;
+    lab_open(&l);
+    const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    read_state(&l, &text);
+    write_state(&l, text.bytes, text.size - 10);
+    assert_ok(run_until(options, 0, &i));
+    assert_int_equal(i.blocks_done, 2);
+    buffer_fini(&text);
+    lab_close(&l);
+}
+
+static void a_state_that_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    static const char wrong[] = "{\"block\":0,\"sites\":[]}\n";
+    lab l;
+    buffer text;
+    lab_open(&l);
+    const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    read_state(&l, &text);
+    write_state(&l, text.bytes, 20);
+    assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT, "holds no usable state");
+    write_state(&l, "", 0);
+    assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT, "holds no usable state");
+    const char *end = memchr(text.bytes, '\n', text.size);
+    const size_t first = (size_t)(end - (const char *)text.bytes) + 1;
+    buffer other;
+    buffer_init(&other, (size_t)1 << 24);
+    assert_ok(buffer_append(&other, text.bytes, first));
+    assert_ok(buffer_append(&other, wrong, sizeof wrong - 1));
+    write_state(&l, other.bytes, other.size);
+    assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
+                 "does not record site 'model.layers.0.self_attn.o_proj' of block 0");
+    buffer_fini(&other);
+    buffer_fini(&text);
+    lab_close(&l);
+}
+
+/* -- memory ----------------------------------------------------------------------------------- */
+
+static grail_status open_dry(void *context)
+{
+    grail_compress_options options = *(const grail_compress_options *)context;
+    grail_compression *c = NULL;
+    options.dry_run = 1;
+    const grail_status status = grail_compression_open(&options, &c);
+    grail_compression_close(c);
+    return status;
+}
+
+static void every_failing_allocation_of_opening_is_survived(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("qwen2"), lab_path(&l, "out"));
+    support_fail_each_allocation(open_dry, &options);
+    lab_close(&l);
+}
+
+/* A whole run allocates too often to fail each time: every tenth or so, more sparsely later. */
+static void failing_allocations_of_a_run_are_survived(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "fold"};
+    lab l;
+    char model[LAB_PATH];
+    char output[LAB_PATH];
+    lab_open(&l);
+    snprintf(model, sizeof model, "%s", lab_golden("llama3"));
+    for (int s = 0; s < 2; s++) {
+        grail_compress_options options = lab_options(&l, model, output);
+        grail_status status = GRAIL_ERROR_MEMORY;
+        options.selector = selectors[s];
+        snprintf(output, sizeof output, "%s/%s", l.directory, selectors[s]);
+        for (int64_t n = 1; status != GRAIL_OK; n += 1 + n / 20) {
+            support_remove_tree(partial_of(&l, selectors[s]));
+            memory_fail_after(n);
+            status = lab_compress(&options);
+            memory_fail_after(-1);
+            assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
+        }
+        assert_true(file_exists(options.output));
+    }
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pruning_continues_to_the_same_bytes),
+        cmocka_unit_test(a_folding_continues_to_the_same_bytes),
+        cmocka_unit_test(a_run_that_recomputes_continues_to_the_same_bytes),
+        cmocka_unit_test(resume_without_a_beginning_begins),
+        cmocka_unit_test(other_options_are_refused_by_name),
+        cmocka_unit_test(a_model_that_changed_is_refused),
+        cmocka_unit_test(a_torn_last_line_is_done_again),
+        cmocka_unit_test(a_record_cut_short_is_done_again),
+        cmocka_unit_test(a_state_that_makes_no_sense_is_refused),
+        cmocka_unit_test(every_failing_allocation_of_opening_is_survived),
+        cmocka_unit_test(failing_allocations_of_a_run_are_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
