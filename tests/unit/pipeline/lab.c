@@ -316,3 +316,9 @@ grail_comparison compare_models(const char *dense, const char *narrow, const cha
     grail_model_close(b);
     return result;
 }
+
+bool lab_is_repaired(const grail_site_report *site)
+{
+    const bool plain = strcmp(site->fallback, "kept plain") == 0;
+    return plain ? site->fit_after == site->fit_before : site->fit_after < site->fit_before;
+}
