@@ -29,7 +29,7 @@ step() {
         echo "ok      $((SECONDS - started)) s"
     else
         echo "FAILED  $((SECONDS - started)) s, see $log"
-        tail -n 40 "$log"
+        { grep -E 'error|FAILED' "$log" || tail -n 20 "$log"; } | head -n 20 | cut -c 1-200
         failed=$((failed + 1))
         return 1
     fi
@@ -56,7 +56,7 @@ run_tests() {
         >"$log" 2>&1 || true
     if [[ ! -s $junit || $(attribute tests "$junit") == 0 ]]; then
         echo "FAILED  no tests ran, see $log"
-        tail -n 40 "$log"
+        tail -n 20 "$log"
         failed=$((failed + 1))
         return
     fi
