@@ -51,7 +51,7 @@ static const option table[] = {
     {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL, "print the widths and totals, write nothing"},
     {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
      "for kept activations, with suffix K, M or G; less means recomputing (half of what is free)"},
-    {"threads", OPTION_INTEGER, &threads, "N", NULL, "threads (all cores)"},
+    {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
     {"backend", OPTION_TEXT, &o.backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
     {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
@@ -61,7 +61,7 @@ const option *const compress_options = table;
 
 static const char *scientific(double value, char *text)
 {
-    if (isnan(value)) {
+    if (!isfinite(value)) {
         snprintf(text, HUMAN_SIZE, "-");
     } else {
         snprintf(text, HUMAN_SIZE, "%.1e", value);

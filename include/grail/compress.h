@@ -28,7 +28,7 @@ typedef struct grail_site_report {
     int64_t width, narrow; /* features at the consumer before and after */
     double alpha, lambda, condition;
     double fit_before, fit_after, held_before, held_after;
-    const char *fallback; /* "none", "lambda raised", "eigenvalues" */
+    const char *fallback; /* "none", "lambda raised", "eigenvalues", "kept plain" */
     int bias;             /* 1: a bias was fitted */
     double seconds;       /* all of the site */
     double solve_seconds; /* of which choosing the reducer and solving */
@@ -46,17 +46,17 @@ typedef struct grail_site_sparsity {
 
 /** Options; call grail_compress_options_init first. Strings are borrowed until open returns. */
 typedef struct grail_compress_options {
-    const char *model;  /* input directory */
-    const char *output; /* must not exist */
+    const char *model;             /* input directory */
+    const char *output;            /* must not exist */
     grail_text_source calibration; /* path NULL: only where nothing needs data */
     int64_t samples;               /* windows; 0 = 128, or all when the text has fewer */
     uint64_t seed;
-    const char *selector;  /* "wanda" */
-    double sparsity_ffn;   /* removed fraction of every ffn site */
-    double sparsity_heads; /* of every heads site */
+    const char *selector;                       /* "wanda" */
+    double sparsity_ffn;                        /* removed fraction of every ffn site */
+    double sparsity_heads;                      /* of every heads site */
     const grail_site_sparsity *site_sparsities; /* of single sites, or NULL */
     int site_sparsity_count;
-    int64_t align;         /* ffn widths; 0 = auto (256 falling to 32), 1 = none */
+    int64_t align; /* ffn widths; 0 = auto (256 falling to 32), 1 = none */
     grail_gqa_mode gqa;
     const char *plan;       /* plan document instead of selector and sparsity; or NULL */
     const char *compensate; /* "none", "grail", "full" */

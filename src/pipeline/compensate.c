@@ -96,7 +96,7 @@ out:
 
 static void report_fit(grail_site_report *report, const ridge_result *result, bool bias)
 {
-    static const char *const fallbacks[] = {"none", "lambda raised", "eigenvalues"};
+    static const char *const fallbacks[] = {"none", "lambda raised", "eigenvalues", "kept plain"};
     report->alpha = result->alpha;
     report->lambda = result->lambda;
     report->condition = result->condition;

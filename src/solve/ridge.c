@@ -20,9 +20,10 @@ typedef struct ridge_problem {
     ridge_system system; /* of `fit` */
     int64_t measured;    /* m */
     int64_t step;
-    double *change; /* [m, K] of the candidate */
-    double *best;   /* [m, K] of the best candidate so far */
-    double *forms;  /* [m] scratch */
+    double *change;   /* [m, K] of the candidate */
+    double *best;     /* [m, K] of the best candidate so far */
+    double *forms;    /* [m] scratch */
+    bool keeps_plain; /* the held-out part likes W0 best */
 } ridge_problem;
 
 static grail_status not_finite(const char *part, const char *what, int64_t i)
@@ -139,9 +140,10 @@ static grail_status solve_outputs(const ridge_problem *p, int64_t rows, int64_t 
 static double bias_of(const ridge_problem *p, int64_t o, const double *d)
 {
     const regression *r = p->fit;
-    return p->options->bias ? (r->residual_sum[o] - dot_product(r->width, d, r->sum)) *
-                                  regression_inverse_count(r)
-                            : 0.0;
+    return p->options->bias && !p->keeps_plain
+               ? (r->residual_sum[o] - dot_product(r->width, d, r->sum)) *
+                     regression_inverse_count(r)
+               : 0.0;
 }
 
 /* The squared error on `part` of the measured outputs after the change D[m, K] and the bias d:
@@ -177,13 +179,18 @@ static double relative_error(const ridge_problem *p, const regression *part, dou
     return target > 0.0 && error > 0.0 ? error / target : 0.0;
 }
 
-static double plain_error(const ridge_problem *p, const regression *part)
+static double plain_square(const ridge_problem *p, const regression *part)
 {
     double error = 0.0;
     for (int64_t o = 0; o < part->outputs; o += p->step) {
         error += part->residual_square[o];
     }
-    return relative_error(p, part, error);
+    return error;
+}
+
+static double plain_error(const ridge_problem *p, const regression *part)
+{
+    return relative_error(p, part, plain_square(p, part));
 }
 
 /* Errors of the measured changes p->best on both parts. */
@@ -247,6 +254,11 @@ static grail_status cross_validate(ridge_problem *p, double *alpha)
             keep_candidate(p);
         }
     }
+    p->keeps_plain = options->alpha_count > 0 && options->ridge == RIDGE_PRIOR &&
+                     least > plain_square(p, p->held);
+    if (p->keeps_plain) {
+        memset(p->best, 0, (size_t)(p->measured * p->fit->width) * sizeof *p->best);
+    }
 out:
     return status;
 }
@@ -269,6 +281,13 @@ out:
 static grail_status solve_all(ridge_problem *p, double *weight, ridge_result *result)
 {
     grail_status status = GRAIL_OK;
+    if (p->keeps_plain) {
+        memset(weight, 0, (size_t)(p->fit->outputs * p->fit->width) * sizeof *weight);
+        result->alpha = result->lambda = (double)INFINITY;
+        result->fallback = RIDGE_FALLBACK_PLAIN;
+        result->condition = 1.0;
+        return GRAIL_OK;
+    }
     TRY(ridge_system_factor(&p->system, result->alpha));
     TRY(solve_outputs(p, p->fit->outputs, 1, weight));
     result->lambda = p->system.lambda;

@@ -63,7 +63,8 @@ typedef enum ridge_kind { RIDGE_ZERO, RIDGE_PRIOR } ridge_kind;
 typedef enum ridge_fallback {
     RIDGE_FALLBACK_NONE,
     RIDGE_FALLBACK_RAISED, /* lambda was raised until the factorisation succeeded */
-    RIDGE_FALLBACK_EIGEN   /* eigenvalues below 1e-10 of the largest were dropped */
+    RIDGE_FALLBACK_EIGEN,  /* eigenvalues below 1e-10 of the largest were dropped */
+    RIDGE_FALLBACK_PLAIN   /* no candidate did better than W0 on the held-out part: W' = W0 */
 } ridge_fallback;
 
 typedef struct ridge_options {
@@ -90,6 +91,8 @@ typedef struct ridge_result {
  * Solves. `held` may be NULL or empty (count 0): then the first candidate closest to 1e-3 serves as
  * alpha when candidates are given, and held_* are NaN. Otherwise candidates are tried on `fit` and
  * judged on `held`, errors are those of the fit on `fit` alone, and the answer is refitted on both.
+ * With the prior ridge W0 itself, alpha = infinity, is the last candidate: where no other does
+ * better on the held-out part, W' = W0 and d = 0.
  * Both are used as workspace and hold no meaning afterwards. prior W0[O,K] as f32.
  * weight W'[O,K] and bias_change d[O] (when options->bias) are f64 outputs.
  * lambda = alpha * mean diag A, at least 1e-8 of it when features are dead. A failing factorisation

@@ -65,7 +65,8 @@ grail_status lab_compress(const grail_compress_options *options);
 int lab_compress_reports(const grail_compress_options *options, grail_site_report *reports,
                          int most);
 
-/** The fit lowered the site's error, or cross-validation found that none would and left it plain. */
+/** The fit lowered the site's error, or cross-validation found that none would and left it plain.
+ */
 bool lab_is_repaired(const grail_site_report *site);
 
 /** All tensors of both checkpoints have equal names, dtypes, shapes and bytes. */

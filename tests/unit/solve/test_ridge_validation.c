@@ -88,6 +88,32 @@ static void equal_candidates_go_to_the_larger_alpha(void **state)
     assert_near(result.alpha, 1e-1, 0.0);
 }
 
+/* Pure noise on few rows: weak ridges fit the noise and do worse on the held-out rows than W0. */
+static void where_no_candidate_helps_the_plain_consumer_stays(void **state)
+{
+    (void)state;
+    const double weak[] = {1e-5, 1e-4};
+    for (int bias = 0; bias < 2; bias++) {
+        oracle o;
+        oracle_fill(&o, 21);
+        make_target(&o, 0.0F, 2.0F);
+        double weight[O * K];
+        double change[O];
+        const ridge_options options = {
+            .ridge = RIDGE_PRIOR, .bias = bias != 0, .alphas = weak, .alpha_count = 2};
+        const ridge_result result =
+            oracle_run(&backend_ref, &o, SPLIT, true, &options, weight, bias ? change : NULL);
+        assert_int_equal(result.fallback, RIDGE_FALLBACK_PLAIN);
+        assert_near(result.held_after, result.held_before, 0.0);
+        for (int64_t i = 0; i < O * K; i++) {
+            assert_true(weight[i] == (double)o.prior[i]);
+        }
+        for (int64_t i = 0; bias != 0 && i < O; i++) {
+            assert_true(change[i] == 0.0);
+        }
+    }
+}
+
 static void errors_are_those_of_the_fit_on_the_fit_part_alone(void **state)
 {
     (void)state;
@@ -275,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_alpha_of_least_held_out_error_is_chosen),
         cmocka_unit_test(equal_candidates_go_to_the_larger_alpha),
+        cmocka_unit_test(where_no_candidate_helps_the_plain_consumer_stays),
         cmocka_unit_test(errors_are_those_of_the_fit_on_the_fit_part_alone),
         cmocka_unit_test(the_answer_is_refitted_on_both_parts),
         cmocka_unit_test(without_a_held_out_part_the_candidate_nearest_1e_3_is_used),
