@@ -134,6 +134,7 @@ static void an_interrupted_run_is_not_overwritten(void **state)
     assert_int_equal(mkdir(lab_path(&r.l, "out.partial"), 0777), 0);
     assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS,
                  "continue it with --resume or delete it");
+    support_write_file(lab_path(&r.l, "out.partial"), "notes.txt", "mine", 4);
     r.options.resume = 1;
     assert_fails(lab_compress(&r.options), GRAIL_ERROR_FORMAT, "holds no state to resume from");
     teardown(&r);
