@@ -69,21 +69,29 @@ static const char *scientific(double value, char *text)
     return text;
 }
 
-static void print_site(const grail_site_report *s, int blocks)
+/* Progress is one line per block: begun at its first site, ended when it is written. */
+static void begin_line(int block, int blocks)
+{
+    static int begun = -1;
+    if (begun != block) {
+        begun = block;
+        fprintf(stderr, "block %d/%d", block + 1, blocks);
+    }
+}
+
+static void print_site(const grail_site_report *s)
 {
     char lambda[HUMAN_SIZE];
-    fprintf(stderr, "block %d/%d  %-5s %lld -> %lld", s->block + 1, blocks, s->kind,
-            (long long)s->width, (long long)s->narrow);
+    fprintf(stderr, "  %s %lld -> %lld", s->kind, (long long)s->width, (long long)s->narrow);
     if (!isnan(s->fit_after)) {
         const bool held = !isnan(s->held_after);
-        fprintf(stderr, "  error %.4f -> %.4f%s  lambda %s (alpha %g)",
-                held ? s->held_before : s->fit_before, held ? s->held_after : s->fit_after,
-                held ? "" : " (fit)", scientific(s->lambda, lambda), s->alpha);
+        fprintf(stderr, " error %.4f -> %.4f lambda %s", held ? s->held_before : s->fit_before,
+                held ? s->held_after : s->fit_after, scientific(s->lambda, lambda));
     }
     if (strcmp(s->fallback, "none") != 0) {
-        fprintf(stderr, "  [%s]", s->fallback);
+        fprintf(stderr, " [%s]", s->fallback);
     }
-    fprintf(stderr, "\n");
+    fprintf(stderr, ";");
 }
 
 static int show_progress(void *user, const grail_site_report *site, int block, int blocks,
@@ -94,11 +102,13 @@ static int show_progress(void *user, const grail_site_report *site, int block, i
     if (quiet) {
         return 0;
     }
+    begin_line(block, blocks);
     if (site != NULL) {
-        print_site(site, blocks);
+        print_site(site);
     } else if (block + 1 < blocks) {
-        fprintf(stderr, "block %d/%d  written, about %s left\n", block + 1, blocks,
-                human_seconds(seconds_left, left));
+        fprintf(stderr, "  written, about %s left\n", human_seconds(seconds_left, left));
+    } else {
+        fprintf(stderr, "  written\n");
     }
     return 0;
 }

@@ -13,12 +13,7 @@ static const graph_parameter *find_parameter(const graph *g, int layer, const ch
 {
     char name[96];
     snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, part);
-    for (int p = 0; p < g->parameter_count; p++) {
-        if (strcmp(g->parameters[p].name, name) == 0) {
-            return &g->parameters[p];
-        }
-    }
-    return NULL;
+    return &g->parameters[graph_find_parameter(g, name)];
 }
 
 static int64_t head_dim_of(const graph *g)
@@ -209,11 +204,16 @@ static void judge_llama_cpp(const json_t *config, bool uniform, const graph *nar
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "its qwen2 graph needs heads * head_dim = hidden_size; cut ffn alone for it");
-    } else if (w.intermediate % 32 != 0 || head_width % 32 != 0) {
+    } else if (w.intermediate % 32 != 0) {
         snprintf(v->reason, sizeof v->reason,
-                 "F16 and BF16 only: ffn %lld or heads %lld is not a multiple of 32, so block "
-                 "quantisation fails (use --align 32)",
-                 (long long)w.intermediate, (long long)head_width);
+                 "F16 and BF16 only: ffn width %lld is not a multiple of 32, so block quantisation "
+                 "fails (use --align 32)",
+                 (long long)w.intermediate);
+    } else if (head_width % 32 != 0) {
+        snprintf(v->reason, sizeof v->reason,
+                 "F16 and BF16 only: %lld heads of %lld are not a multiple of 32 wide, so block "
+                 "quantisation fails (cut another number of heads)",
+                 (long long)w.heads, (long long)head_dim_of(narrowed));
     } else {
         const bool k_quants = w.intermediate % 256 == 0 && head_width % 256 == 0;
         snprintf(v->reason, sizeof v->reason, "after convert_hf_to_gguf; %s",

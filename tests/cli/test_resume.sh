@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# Runs that are killed: nothing finished is pretended, and --resume leads to the bytes of a run that
+# was not interrupted.
+#
+# usage: test_resume.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+# The run that is killed; the tests set its arguments.
+command=()
+start() {
+    "$grail" compress "${command[@]}" -o out "$@" >stdout 2>stderr &
+    pid=$!
+}
+
+# kill_when CONDITION...: as soon as the condition holds, or the run is over; false when it was
+kill_when() {
+    while ! "$@" && kill -0 $pid 2>/dev/null; do
+        :
+    done
+    kill -KILL $pid 2>/dev/null || true
+    wait $pid 2>/dev/null || true
+    [[ ! -e out ]]
+}
+
+has_said() {
+    grep -q -- "$1" stderr
+}
+
+has_file() {
+    [[ -e $1 ]]
+}
+
+# killed_when CONDITION...: a run is killed there; tries again where the run was faster
+killed_when() {
+    local try
+    for try in 1 2 3 4 5 6 7 8; do
+        rm -rf out out.partial
+        start
+        if kill_when "$@"; then
+            return
+        fi
+    done
+    fail "the run is always over before: $*"
+}
+
+# A killed run is not taken for a model, is not overwritten, and is continued to the same bytes.
+assert_continues() {
+    if [[ -e out.partial ]]; then
+        if [[ ! -e out.partial/config.json ]]; then
+            refuses 1 "out.partial/config.json" "$grail" inspect out.partial
+        fi
+        refuses 1 "continue it with --resume or delete it" "$grail" compress "${command[@]}" -o out \
+            >/dev/null
+    fi
+    runs "$grail" compress "${command[@]}" -o out --resume
+    [[ ! -e out.partial ]] || fail "out.partial is left"
+    same_result whole out
+    rm -r out
+}
+
+uninterrupted() {
+    rm -rf whole
+    runs "$grail" compress "${command[@]}" -o whole
+}
+
+ids=$work/ids.npy
+write_ids ids.npy 48 32 96
+
+command=("$demo/model" --calib "$demo/calibration.txt" --samples 32 --context 256 --sparsity 0.3
+    --threads 2)
+uninterrupted
+check "pruning, single file: killed when the output begins"
+killed_when has_file out.partial
+assert_continues
+for block in 1 2 3; do
+    check "pruning, single file: killed behind block $block"
+    killed_when has_said "^block $block/4 .*written"
+    assert_continues
+done
+check "pruning, single file: killed while it ends"
+killed_when has_file out.partial/tokenizer.json
+assert_continues
+check "killed twice: behind block 1, and when the continued run stands behind block 3"
+killed_when has_said '^block 1/4 .*written'
+start --resume
+kill_when has_said '^block 3/4 .*written' || fail "the continued run is over before"
+assert_continues
+
+check "what decides the bytes must be the same, and is named where it is not"
+killed_when has_said '^block 2/4 .*written'
+other() {
+    local said=$1
+    shift
+    refuses 1 "was begun with other options or files: $said" "$grail" compress "${command[@]}" \
+        -o out --resume "$@"
+}
+other "plan.sites[0].kept was 7, is 5 now" --sparsity 0.5
+other "plan.seed was 0, is 1 now" --seed 1
+other "plan.compensation.enabled was true, is false now" --compensate none
+other "plan.compensation.target was \"dense\", is \"local\" now" --compensate grail
+other "plan.sites[0].selector was \"wanda\", is \"magnitude-l2\" now" --selector magnitude-l2
+other "threads was 2, is 1 now" --threads 1
+other "calibration.samples was 32, is 31 now" --samples 31
+other "calibration.file was" --calib "$demo/held-out.txt"
+other "backend was \"cpu\", is \"ref\" now" --backend ref
+assert_continues
+
+check "another model is refused, naming its file"
+copy_model "$demo/model" model
+command[0]=model
+uninterrupted
+killed_when has_said '^block 1/4 .*written'
+touch -d '2001-01-01' model/model.safetensors
+other "files.model.safetensors differs"
+rm -rf out.partial
+
+check "folding, single file: killed behind a block, and while it ends"
+command=("$demo/model" --calib "$demo/calibration.txt" --samples 24 --context 256 --sparsity 0.3
+    --selector fold --compensate full)
+uninterrupted
+killed_when has_said '^block 2/4 .*written'
+assert_continues
+killed_when has_file out.partial/plan.json
+assert_continues
+
+# killed_after SECONDS: false when the run was over
+killed_after() {
+    start
+    sleep "$1"
+    kill_when true
+}
+
+for selector in wanda fold; do
+    check "$selector, shards: killed at any time"
+    command=("$golden/llama3-sharded" --calib "$ids" --sparsity 0.5 --align 1
+        --selector "$selector")
+    uninterrupted
+    killed=0
+    for delay in 0.00 0.01 0.02 0.03 0.05 0.07 0.1 0.15; do
+        if killed_after $delay; then
+            killed=$((killed + 1))
+            assert_continues
+        else
+            same_result whole out
+            rm -r out
+        fi
+    done
+    echo "   $killed of 8 runs were killed before they were over"
+done
