@@ -46,11 +46,11 @@ static void print_bash(void)
            "complete -o filenames -F _grail grail\n");
 }
 
-/* Help texts hold no quotes or brackets that zsh would take for its own, but colons. */
+/* Text inside double quotes and, for _arguments and _describe, before a colon or bracket. */
 static void print_zsh_text(const char *text)
 {
     for (; *text != 0; text++) {
-        printf("%s%c", strchr(":[]'\\", *text) == NULL ? "" : "\\", *text);
+        printf("%s%c", strchr(":[]\"$`\\", *text) == NULL ? "" : "\\", *text);
     }
 }
 
@@ -64,7 +64,7 @@ static void print_zsh_command(const command *c)
         if (o->choices != NULL) {
             printf(":%s:(%s)", o->argument, o->choices);
         } else if (o->kind != OPTION_FLAG) {
-            printf(":%s:_files", o->argument);
+            printf(":%s:%s", o->argument, o->kind == OPTION_TEXT ? "_files" : "");
         }
         printf("\" \\\n");
     }
@@ -77,7 +77,9 @@ static void print_zsh(void)
            "if (( CURRENT == 2 )); then\n    local -a commands=(\n");
     for (int i = 0; command_at(i) != NULL; i++) {
         if (!command_at(i)->hidden) {
-            printf("        '%s:%s'\n", command_at(i)->name, command_at(i)->summary);
+            printf("        \"%s:", command_at(i)->name);
+            print_zsh_text(command_at(i)->summary);
+            printf("\"\n");
         }
     }
     printf("    )\n    _describe command commands\nelse\n    local chosen=\"${words[2]}\"\n"

@@ -9,7 +9,7 @@ packages=(gcc libc6-dev cmake ninja-build pkgconf libblis-openmp-dev libjansson-
     libutf8proc-dev zlib1g-dev libmd-dev liblapack-dev scdoc)
 if [[ ${1-} == tests ]]; then
     # libomp-dev: omp.h for clang. clang, clang-format and libomp-dev name the release's own version.
-    packages+=(libcmocka-dev python3 g++ clang libomp-dev clang-format)
+    packages+=(libcmocka-dev python3 g++ clang libomp-dev clang-format zsh)
 fi
 
 missing=()

@@ -38,6 +38,9 @@ for shell in completions/grail site-functions/_grail; do
     [[ -s $(find "$prefix" -path "*/$shell") ]] || fail "$shell is missing or empty"
 done
 bash -n "$(find "$prefix" -path '*/completions/grail')" || fail "bash completion does not parse"
+if command -v zsh >/dev/null; then
+    zsh -n "$(find "$prefix" -path '*/site-functions/_grail')" || fail "zsh completion does not parse"
+fi
 
 echo "-- grail --version"
 version=$(run "$prefix/bin/grail" --version)
