@@ -19,6 +19,9 @@ C_LIBRARY = set(
     sys/stat.h sys/types.h time.h unistd.h""".split()
 )
 
+# The library leaves signals to its caller.
+FOR_PROGRAMS = C_LIBRARY | {"signal.h"}
+
 # Libraries, and the folders (or files) of src that wrap them.
 WRAPPED = {
     "blis.h": "backend/cpu/",
@@ -67,7 +70,7 @@ def check_library_include(path, layer, system, own):
 def check_cli_include(path, system, own):
     if own is not None:
         return None if (path.parent / own).is_file() else f'"{own}" is not a file of cli/'
-    if system.startswith("grail/") or system in C_LIBRARY or system == "jansson.h":
+    if system.startswith("grail/") or system in FOR_PROGRAMS or system == "jansson.h":
         return None
     return f"<{system}>: the command line sees <grail/...>, jansson.h and the C library"
 
