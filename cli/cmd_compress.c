@@ -17,7 +17,8 @@ static int64_t seed, threads;
 static bool quiet, as_json, resume, window_bos, dry_run;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &o.output, "DIR", NULL, "where the narrow model goes; must not exist (-o)"},
+    {"output", OPTION_TEXT, &o.output, "DIR", NULL,
+     "where the narrow model goes; must not exist (-o)"},
     {"calib", OPTION_TEXT, &o.calibration.path, "FILE", NULL,
      "calibration text: .txt, .jsonl, .jsonl.gz, or token ids .npy"},
     {"field", OPTION_TEXT, &o.calibration.field, "NAME", NULL, "text field of JSON lines (text)"},
@@ -123,8 +124,7 @@ static void print_widths(const grail_compression *c)
         bool first = true;
         for (int k = 0; k < grail_compression_site_count(c); k++) {
             const grail_site_report other = grail_compression_site(c, k);
-            if (strcmp(other.kind, s.kind) == 0 && other.units == s.units &&
-                other.kept == s.kept) {
+            if (strcmp(other.kind, s.kind) == 0 && other.units == s.units && other.kept == s.kept) {
                 first = first && k >= i;
                 same++;
             }
@@ -181,8 +181,8 @@ static void print_summary(const grail_compression *c)
 static json_t *site_json(const grail_site_report *s)
 {
     return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s}", "site", s->name, "kind",
-                     s->kind, "units", (json_int_t)s->units, "kept", (json_int_t)s->kept,
-                     "lambda", json_number_or_null(s->lambda), "fit_error_before",
+                     s->kind, "units", (json_int_t)s->units, "kept", (json_int_t)s->kept, "lambda",
+                     json_number_or_null(s->lambda), "fit_error_before",
                      json_number_or_null(s->fit_before), "fit_error_after",
                      json_number_or_null(s->fit_after), "held_error_before",
                      json_number_or_null(s->held_before), "held_error_after",
@@ -205,15 +205,15 @@ static int print_json_summary(const grail_compression *c)
         json_array_append_new(loaders, json_pack("{s:s, s:b, s:s}", "loader", loader, "loads",
                                                  loads, "reason", reason));
     }
-    return print_json(json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "output", o.output,
-        "dense_parameters", (json_int_t)t.dense.parameters, "parameters", (json_int_t)t.parameters,
-        "dense_bytes", (json_int_t)t.dense.bytes, "bytes", (json_int_t)t.bytes,
-        "dense_macs_per_token", (json_int_t)t.dense.macs_per_token, "macs_per_token",
-        (json_int_t)t.macs_per_token, "dense_kv_bytes_per_token",
-        (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
-        (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
-        (json_int_t)t.context, "loaders", loaders, "sites", sites));
+    return print_json(
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "output",
+                  o.output, "dense_parameters", (json_int_t)t.dense.parameters, "parameters",
+                  (json_int_t)t.parameters, "dense_bytes", (json_int_t)t.dense.bytes, "bytes",
+                  (json_int_t)t.bytes, "dense_macs_per_token", (json_int_t)t.dense.macs_per_token,
+                  "macs_per_token", (json_int_t)t.macs_per_token, "dense_kv_bytes_per_token",
+                  (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
+                  (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
+                  (json_int_t)t.context, "loaders", loaders, "sites", sites));
 }
 
 static int usage(const char *what, const char *value)

@@ -41,11 +41,10 @@ static void print_table(const grail_model_facts *f, const grail_site_list *sites
 static json_t *site_json(const grail_site_facts *s)
 {
     return json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "site", s->name, "kind",
-                     s->kind, "block", s->block, "units", (json_int_t)s->units,
-                     "features_per_unit", (json_int_t)s->features_per_unit, "width",
-                     (json_int_t)s->width, "groups", (json_int_t)s->groups, "outputs",
-                     (json_int_t)s->outputs, "parameters_per_unit",
-                     (json_int_t)s->parameters_per_unit);
+                     s->kind, "block", s->block, "units", (json_int_t)s->units, "features_per_unit",
+                     (json_int_t)s->features_per_unit, "width", (json_int_t)s->width, "groups",
+                     (json_int_t)s->groups, "outputs", (json_int_t)s->outputs,
+                     "parameters_per_unit", (json_int_t)s->parameters_per_unit);
 }
 
 static int print_as_json(const grail_model_facts *f, const grail_site_list *sites)
@@ -55,13 +54,13 @@ static int print_as_json(const grail_model_facts *f, const grail_site_list *site
         const grail_site_facts s = grail_site_list_at(sites, i);
         json_array_append_new(list, site_json(&s));
     }
-    return print_json(json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "model", f->directory,
-        "architecture", f->architecture, "dtype", f->dtype, "blocks", (json_int_t)f->blocks,
-        "vocabulary", (json_int_t)f->vocabulary, "context", (json_int_t)f->context, "parameters",
-        (json_int_t)f->parameters, "bytes", (json_int_t)f->bytes, "macs_per_token",
-        (json_int_t)f->macs_per_token, "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token,
-        "sites", list));
+    return print_json(
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "model", f->directory,
+                  "architecture", f->architecture, "dtype", f->dtype, "blocks",
+                  (json_int_t)f->blocks, "vocabulary", (json_int_t)f->vocabulary, "context",
+                  (json_int_t)f->context, "parameters", (json_int_t)f->parameters, "bytes",
+                  (json_int_t)f->bytes, "macs_per_token", (json_int_t)f->macs_per_token,
+                  "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token, "sites", list));
 }
 
 static int inspect(const char *directory, grail_gqa_mode mode)
@@ -101,8 +100,9 @@ static int run(int argc, char **argv)
     if (strcmp(gqa, "query-per-group") == 0) {
         mode = GRAIL_GQA_QUERY_PER_GROUP;
     } else if (strcmp(gqa, "kv-groups") != 0) {
-        fprintf(stderr, "grail inspect: unknown gqa mode '%s'; known are kv-groups and "
-                        "query-per-group\n",
+        fprintf(stderr,
+                "grail inspect: unknown gqa mode '%s'; known are kv-groups and "
+                "query-per-group\n",
                 gqa);
         return EXIT_USAGE;
     }

@@ -40,8 +40,8 @@ GRAIL_API grail_status grail_perplexity_measure(const grail_model *model,
 
 /** How two networks' logits differ on the same tokens. */
 typedef struct grail_comparison {
-    double max_abs;      /* largest difference of a logit */
-    double mean_kl;      /* KL(dense || other) per token, natural logarithm */
+    double max_abs; /* largest difference of a logit */
+    double mean_kl; /* KL(dense || other) per token, natural logarithm */
     double max_kl;
     double top1_agreement; /* fraction of positions with the same most likely token */
     int64_t tokens;
@@ -58,8 +58,8 @@ GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model 
                                     const grail_text_source *source, int64_t windows,
                                     const char *backend, grail_comparison *out) GRAIL_MUST_CHECK;
 
-/** Writes the logits of all windows of `source` as tensor "logits" F32 [windows, context, vocabulary]
- * of a safetensors file: for comparison with another implementation. */
+/** Writes the logits of all windows of `source` as tensor "logits" F32 [windows, context,
+ * vocabulary] of a safetensors file: for comparison with another implementation. */
 GRAIL_API grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,
                                           const char *backend, const char *path) GRAIL_MUST_CHECK;
 

@@ -28,11 +28,11 @@ typedef enum grail_gqa_mode {
 /** Facts of a model. Strings are borrowed from the model. */
 typedef struct grail_model_facts {
     const char *directory;
-    const char *architecture;   /* such as "qwen2" */
-    const char *dtype;          /* of the first weight, such as "BF16" */
-    int64_t parameters;         /* elements of all tensors that the graph names */
-    int64_t bytes;              /* of the same */
-    int64_t macs_per_token;     /* multiply-accumulates of all linear layers, attention scores not */
+    const char *architecture; /* such as "qwen2" */
+    const char *dtype;        /* of the first weight, such as "BF16" */
+    int64_t parameters;       /* elements of all tensors that the graph names */
+    int64_t bytes;            /* of the same */
+    int64_t macs_per_token;   /* multiply-accumulates of all linear layers, attention scores not */
     int64_t kv_bytes_per_token; /* key and value cache of all blocks in the stored dtype */
     int64_t blocks, vocabulary, context;
 } grail_model_facts;

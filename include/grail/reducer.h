@@ -34,8 +34,8 @@ GRAIL_API int grail_reducer_folds(const grail_reducer *reducer);     /* 1: clust
 GRAIL_API int64_t grail_reducer_label(const grail_reducer *reducer, int64_t unit);
 
 /**
- * Narrows a producer: in[n*u, columns] -> out[K*u, columns], M^T in. Kept rows for pruning, the mean
- * of the members' rows (in f64) for folding. A bias or per-channel vector has columns = 1.
+ * Narrows a producer: in[n*u, columns] -> out[K*u, columns], M^T in. Kept rows for pruning, the
+ * mean of the members' rows (in f64) for folding. A bias or per-channel vector has columns = 1.
  */
 GRAIL_API void grail_reducer_narrow_rows(const grail_reducer *reducer, int64_t features_per_unit,
                                          int64_t columns, const float *in, float *out);

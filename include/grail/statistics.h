@@ -26,9 +26,9 @@ GRAIL_API grail_status grail_statistics_create(int64_t width, int64_t outputs,
 GRAIL_API void grail_statistics_free(grail_statistics *statistics); /* NULL is allowed */
 
 /**
- * Adds `rows` rows: z[rows, H] with row stride z_stride (in floats, >= H), y[rows, O] likewise (NULL
- * exactly when O = 0). A NaN or infinity among them is GRAIL_ERROR_NUMERIC naming row and feature,
- * and nothing is added. After GRAIL_ERROR_MEMORY a part may have been added: start over.
+ * Adds `rows` rows: z[rows, H] with row stride z_stride (in floats, >= H), y[rows, O] likewise
+ * (NULL exactly when O = 0). A NaN or infinity among them is GRAIL_ERROR_NUMERIC naming row and
+ * feature, and nothing is added. After GRAIL_ERROR_MEMORY a part may have been added: start over.
  */
 GRAIL_API grail_status grail_statistics_accumulate(grail_statistics *statistics, int64_t rows,
                                                    const float *z, int64_t z_stride, const float *y,

@@ -8,8 +8,8 @@ extern "C" {
 #endif
 
 /**
- * Text for calibration or evaluation: .txt, .jsonl, .jsonl.gz, or token ids as .npy. All strings are
- * borrowed for the duration of a call.
+ * Text for calibration or evaluation: .txt, .jsonl, .jsonl.gz, or token ids as .npy. All strings
+ * are borrowed for the duration of a call.
  */
 typedef struct grail_text_source {
     const char *path;

@@ -1,6 +1,6 @@
 /* One family of networks: how its graph is built from a configuration, how a narrowed one is
- * described so that stock loaders accept it, and who those are. To add a family: one file that fills
- * this table, one line in registry.c. */
+ * described so that stock loaders accept it, and who those are. To add a family: one file that
+ * fills this table, one line in registry.c. */
 #ifndef GRAIL_ARCH_ARCHITECTURE_H
 #define GRAIL_ARCH_ARCHITECTURE_H
 
@@ -39,8 +39,8 @@ struct architecture {
 };
 
 /** GRAIL_ERROR_UNSUPPORTED lists the known families. */
-grail_status architecture_find(const char *source, const json_t *config, const architecture **out)
-    GRAIL_MUST_CHECK;
+grail_status architecture_find(const char *source, const json_t *config,
+                               const architecture **out) GRAIL_MUST_CHECK;
 
 extern const architecture architecture_llama;
 extern const architecture architecture_mistral;

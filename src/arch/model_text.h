@@ -9,8 +9,8 @@
 
 /**
  * *out is filled; token_windows_fini. source->context 0 means the rows of two-dimensional ids,
- * else 2048, or what the model promises if that is less; more than it promises is GRAIL_ERROR_ARGUMENT. `hash` gets the tokenizer's
- * SHA-256, or "" for token ids.
+ * else 2048, or what the model promises if that is less; more than it promises is
+ * GRAIL_ERROR_ARGUMENT. `hash` gets the tokenizer's SHA-256, or "" for token ids.
  */
 grail_status model_read_windows(const grail_model *model, const grail_text_source *source,
                                 token_windows *out, char hash[65]) GRAIL_MUST_CHECK;

@@ -53,7 +53,8 @@ static grail_status scale_frequencies(const char *source, const json_t *scaling,
         double factor = 1.0;
         TRY(json_get_real(source, scaling, "factor", 1.0, &factor));
         if (!(factor > 0.0)) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: rotary scaling factor %g is not positive", source, factor);
+            FAIL(GRAIL_ERROR_FORMAT, "%s: rotary scaling factor %g is not positive", source,
+                 factor);
         }
         for (int64_t k = 0; k < count; k++) {
             frequency[k] /= factor;

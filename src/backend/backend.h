@@ -1,5 +1,6 @@
 /* What computes. A backend is one table of functions over row-major matrices of its own element
- * type: `cpu` works in f32 (BLIS products, our kernels), `ref` in f64 with plain loops (the oracle).
+ * type: `cpu` works in f32 (BLIS products, our kernels), `ref` in f64 with plain loops (the
+ * oracle).
  *
  * Shapes are written X[rows, width]. "Element" is float for cpu and double for ref; matrices are
  * passed as void pointers so that one executor serves all. `stride` is the distance between rows in
@@ -66,7 +67,8 @@ typedef struct backend {
     /** Index (row * width + column) of the first NaN or infinity, or -1. */
     int64_t (*find_non_finite)(int64_t count, const void *x);
 
-    /* -- statistics: f64 sums of products of elements -------------------------------------------- */
+    /* -- statistics: f64 sums of products of elements --------------------------------------------
+     */
     /** Lower triangle of G[width, width] += X^T X; the upper one is left alone. Products of a panel
      * of rows may be formed in the element type, their sum over panels is f64. */
     grail_status (*gram)(int64_t rows, int64_t width, const void *x, int64_t stride, double *g);

@@ -100,7 +100,8 @@ grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64
     int begin = 0;
     int end = 0;
     graph_block_range(g, g->block_count, &begin, &end);
-    /* behind the last block nothing looks across rows, so a slice of rows is a sequence of its own */
+    /* behind the last block nothing looks across rows, so a slice of rows is a sequence of its own
+     */
     execution_begin(f->run, (batch_shape){.sequences = 1, .length = rows}, NULL);
     for (int i = 0; i < f->stream.live_count; i++) {
         const matrix *held = &f->stream.held[batch * f->stream.live_count + i];

@@ -24,8 +24,8 @@ int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length
 
 /** Runs embedding and blocks. `store` may be thin over the checkpoint. forward_end frees. */
 grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_store *store,
-                           const token_windows *windows, int64_t first, int64_t count)
-    GRAIL_MUST_CHECK;
+                           const token_windows *windows, int64_t first,
+                           int64_t count) GRAIL_MUST_CHECK;
 void forward_end(forward_pass *f); /* works on a zeroed one */
 
 /**

@@ -20,8 +20,8 @@ out:
     return status;
 }
 
-static grail_status write_tensor(const char *path, const token_windows *windows,
-                                 int64_t vocabulary, const float *logits)
+static grail_status write_tensor(const char *path, const token_windows *windows, int64_t vocabulary,
+                                 const float *logits)
 {
     grail_status status = GRAIL_OK;
     safetensors_writer *writer = NULL;
@@ -31,8 +31,7 @@ static grail_status write_tensor(const char *path, const token_windows *windows,
         .rank = 3,
         .shape = {windows->count, windows->length, vocabulary},
     };
-    const size_t bytes =
-        (size_t)(windows->count * windows->length * vocabulary) * sizeof logits[0];
+    const size_t bytes = (size_t)(windows->count * windows->length * vocabulary) * sizeof logits[0];
     TRY(safetensors_writer_open(path, 1, &view, false, &writer));
     TRY(safetensors_writer_put(writer, view.name, logits, bytes));
     TRY(safetensors_writer_sync(writer));

@@ -77,8 +77,7 @@ static grail_status count_overlap(const grail_model *model, const token_windows 
         goto out;
     }
     TRY(json_read_file(path, REPORT_MAXIMUM, &report));
-    const json_t *list =
-        json_object_get(json_object_get(report, "calibration"), "shingles");
+    const json_t *list = json_object_get(json_object_get(report, "calibration"), "shingles");
     TRY(memory_new(&set.hashes, json_array_size(list), sizeof set.hashes[0]));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *text = json_string_value(json_array_get(list, i));
@@ -139,8 +138,8 @@ grail_status grail_perplexity_measure(const grail_model *model, const grail_text
     for (int64_t first = 0; first < text.count; first += chunk) {
         const int64_t count = text.count - first < chunk ? text.count - first : chunk;
         TRY(measure_chunk(store, &text, first, count, &sums));
-        if (observer != NULL && observer(user, first + count, text.count,
-                                         sums.sum / (double)sums.count) != 0) {
+        if (observer != NULL &&
+            observer(user, first + count, text.count, sums.sum / (double)sums.count) != 0) {
             FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows",
                  (long long)(first + count), (long long)text.count);
         }

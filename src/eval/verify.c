@@ -211,8 +211,7 @@ static bool identity_applies(const json_t *report)
 
 static gqa_mode report_gqa(const json_t *report)
 {
-    const char *text =
-        json_string_value(json_object_get(json_object_get(report, "plan"), "gqa"));
+    const char *text = json_string_value(json_object_get(json_object_get(report, "plan"), "gqa"));
     return text != NULL && strcmp(text, "query-per-group") == 0 ? GQA_QUERY_PER_GROUP
                                                                 : GQA_KV_GROUPS;
 }
@@ -266,12 +265,10 @@ out:
 static grail_status check_pair(const grail_model *dense, const grail_model *narrow)
 {
     if (dense->graph->vocabulary != narrow->graph->vocabulary) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "the vocabularies differ: %lld tokens in '%s', %lld in '%s'",
-                         (long long)dense->graph->vocabulary,
-                         checkpoint_directory(dense->checkpoint),
-                         (long long)narrow->graph->vocabulary,
-                         checkpoint_directory(narrow->checkpoint));
+        return error_set(
+            GRAIL_ERROR_SHAPE, "the vocabularies differ: %lld tokens in '%s', %lld in '%s'",
+            (long long)dense->graph->vocabulary, checkpoint_directory(dense->checkpoint),
+            (long long)narrow->graph->vocabulary, checkpoint_directory(narrow->checkpoint));
     }
     return GRAIL_OK;
 }

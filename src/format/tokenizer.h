@@ -19,8 +19,8 @@ void token_list_fini(token_list *list);
 /** Opens the tokenizer of a model directory. *out is owned: tokenizer_close. */
 grail_status tokenizer_open(const char *directory, tokenizer **out) GRAIL_MUST_CHECK;
 /** From the text of a tokenizer.json / the bytes of a tokenizer.model. `name` is for messages. */
-grail_status tokenizer_from_json(const char *name, const void *text, size_t size, tokenizer **out)
-    GRAIL_MUST_CHECK;
+grail_status tokenizer_from_json(const char *name, const void *text, size_t size,
+                                 tokenizer **out) GRAIL_MUST_CHECK;
 grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, size_t size,
                                           tokenizer **out) GRAIL_MUST_CHECK;
 void tokenizer_close(tokenizer *t); /* NULL is allowed */

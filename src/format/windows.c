@@ -243,8 +243,8 @@ static grail_status check_length(const window_options *options, int64_t length, 
     return GRAIL_OK;
 }
 
-grail_status windows_read(const window_options *options, const tokenizer *t,
-                          int64_t vocabulary, token_windows *out)
+grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
+                          token_windows *out)
 {
     grail_status status = GRAIL_OK;
     corpus c = {0};

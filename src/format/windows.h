@@ -1,5 +1,5 @@
-/* Windows of tokens: text brought into the form that an evaluation protocol prescribes, encoded, and
- * cut into windows of equal length. Source of the protocols: formats.md section 8.1. */
+/* Windows of tokens: text brought into the form that an evaluation protocol prescribes, encoded,
+ * and cut into windows of equal length. Source of the protocols: formats.md section 8.1. */
 #ifndef GRAIL_FORMAT_WINDOWS_H
 #define GRAIL_FORMAT_WINDOWS_H
 
@@ -22,7 +22,7 @@ typedef struct window_options {
     const char *path;
     const char *field; /* of JSON lines; NULL = "text" */
     text_protocol protocol;
-    int64_t length;         /* tokens per window; 0: a row of two-dimensional ids, else the next */
+    int64_t length; /* tokens per window; 0: a row of two-dimensional ids, else the next */
     int64_t default_length;
     bool window_bos; /* every window begins with the tokenizer's BOS, then length - 1 tokens */
 } window_options;
@@ -40,8 +40,8 @@ typedef struct token_windows {
  * ids. A text shorter than one window, an id outside `vocabulary`: GRAIL_ERROR_ARGUMENT with the
  * remedy. *out is filled; token_windows_fini.
  */
-grail_status windows_read(const window_options *options, const tokenizer *t,
-                          int64_t vocabulary, token_windows *out) GRAIL_MUST_CHECK;
+grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
+                          token_windows *out) GRAIL_MUST_CHECK;
 void token_windows_fini(token_windows *w); /* works on a zeroed one */
 
 /** Keeps `samples` windows drawn without replacement, in the order of the text. More than there are

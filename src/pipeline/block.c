@@ -1,5 +1,5 @@
-/* One block: a pass over the stream per site. A pass carries the stream from the last consumer up to
- * the next one, observes there, and leaves the consumer's input in the stream; the site is then
+/* One block: a pass over the stream per site. A pass carries the stream from the last consumer up
+ * to the next one, observes there, and leaves the consumer's input in the stream; the site is then
  * decided, and the next pass begins by multiplying with the new consumer. So every node runs once.
  *
  * When the kept inputs would not fit in memory, the stream stays at the block's begin instead and
@@ -12,10 +12,10 @@
 #include <string.h>
 
 typedef struct pass {
-    int begin, end;   /* nodes */
-    int site;         /* observed at `end`, or GRAPH_NONE for the last pass of a block */
-    int gather;       /* site whose consumer input is cut to the kept features first, or GRAPH_NONE */
-    bool moves;       /* the stream moves to `end` */
+    int begin, end; /* nodes */
+    int site;       /* observed at `end`, or GRAPH_NONE for the last pass of a block */
+    int gather;     /* site whose consumer input is cut to the kept features first, or GRAPH_NONE */
+    bool moves;     /* the stream moves to `end` */
 } pass;
 
 typedef struct gather_rows {
@@ -129,8 +129,7 @@ static grail_status run_unfolded(grail_compression *c, const pass *p, int64_t ba
     TRY(stream_peek(&c->stream, batch, c->dense_run));
     if (p->gather != GRAPH_NONE) {
         const site *before = &c->sites->list.sites[p->gather];
-        TRY(gather_value(c->dense_run,
-                         c->model->graph->nodes[before->consumers[0].node].inputs[0],
+        TRY(gather_value(c->dense_run, c->model->graph->nodes[before->consumers[0].node].inputs[0],
                          c->results[p->gather].reducer));
     }
     TRY(execution_run(c->dense_run, c->current, p->begin, p->end));

@@ -166,7 +166,8 @@ out:
     return status;
 }
 
-/* The dense weights before the consumer have served; they are read again where a pass needs them. */
+/* The dense weights before the consumer have served; they are read again where a pass needs them.
+ */
 static void release_dense_before_consumer(grail_compression *c, int index)
 {
     int begin = 0;

@@ -31,8 +31,7 @@ static const node *consumer_node(const grail_compression *c, int index)
 
 static bool has_target(const grail_compression *c, bool folds)
 {
-    return c->plan.compensation.enabled &&
-           (folds || c->plan.compensation.target == TARGET_DENSE);
+    return c->plan.compensation.enabled && (folds || c->plan.compensation.target == TARGET_DENSE);
 }
 
 void observation_fini(observation *o)
@@ -62,8 +61,7 @@ grail_status observation_init(grail_compression *c, int index, observation *o)
     const grail_site_facts *facts = &c->sites->facts[index];
     const plan_site *planned = &c->plan.sites[index];
     *o = (observation){.site = index, .folds = selector_folds(planned->selector)};
-    const int64_t width =
-        o->folds ? planned->kept * facts->features_per_unit : facts->width;
+    const int64_t width = o->folds ? planned->kept * facts->features_per_unit : facts->width;
     const int64_t outputs = has_target(c, o->folds) ? facts->outputs : 0;
     if (o->folds) {
         TRY(begin_folding(c, o));

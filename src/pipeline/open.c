@@ -161,9 +161,9 @@ static grail_status make_plan(grail_compression *c, const grail_compress_options
         TRY(read_plan_file(o->plan, &document));
         TRY(plan_read_gqa(o->plan, document, &gqa));
     }
-    TRY(grail_model_sites(
-        c->model, gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP,
-        &c->sites));
+    TRY(grail_model_sites(c->model,
+                          gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP,
+                          &c->sites));
     c->plan = (plan){.gqa = gqa, .seed = o->seed, .compensation = how};
     TRY(plan_init(&c->plan, &c->sites->list, selector));
     if (document != NULL) {
@@ -193,8 +193,9 @@ static grail_status check_sites(const grail_compression *c)
     for (int i = 0; i < c->sites->list.count; i++) {
         const site *s = &c->sites->list.sites[i];
         if (site_is_cut(c, i) && s->consumer_count != 1) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED, "site '%s' has %d consumers; one is supported",
-                             s->name, s->consumer_count);
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "site '%s' has %d consumers; one is supported", s->name,
+                             s->consumer_count);
         }
         const node *consumer = &c->model->graph->nodes[s->consumers[0].node];
         if (site_is_cut(c, i) && c->plan.compensation.enabled &&
@@ -222,8 +223,7 @@ static grail_status read_windows(grail_compression *c, const grail_compress_opti
 {
     grail_status status = GRAIL_OK;
     TRY(model_read_windows(c->model, &o->calibration, &c->windows, c->tokenizer_hash));
-    const int64_t most =
-        c->windows.count < DEFAULT_SAMPLES ? c->windows.count : DEFAULT_SAMPLES;
+    const int64_t most = c->windows.count < DEFAULT_SAMPLES ? c->windows.count : DEFAULT_SAMPLES;
     TRY(windows_sample(&c->windows, o->samples == 0 ? most : o->samples, o->seed));
     TRY(shingles_of_windows(&c->windows, &c->shingles));
 out:

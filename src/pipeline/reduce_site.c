@@ -21,9 +21,8 @@ static const node *end_node(const grail_compression *c, const site_end *end)
 static grail_status consumer_weight(grail_compression *c, int index, const float **out,
                                     float **owned)
 {
-    return parameter_store_borrow_f32(c->current,
-                                      end_node(c, &site_at(c, index)->consumers[0])->weight, out,
-                                      owned);
+    return parameter_store_borrow_f32(
+        c->current, end_node(c, &site_at(c, index)->consumers[0])->weight, out, owned);
 }
 
 grail_status site_select(grail_compression *c, int index, const double *gram_diagonal,
@@ -147,7 +146,8 @@ static const site_end *exchangeable_producer(const site *s)
     return NULL;
 }
 
-/* Order of the query heads inside every group: by norm first, then, with labels, to the centroid. */
+/* Order of the query heads inside every group: by norm first, then, with labels, to the centroid.
+ */
 static grail_status align_heads(grail_compression *c, const site *s, int64_t clusters,
                                 const int64_t *labels, int64_t *order)
 {

@@ -58,8 +58,8 @@ static double lost_parameters(const graph *g, const site_list *sites, const plan
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
         if (s->kind == kind) {
-            const double units = planned ? (double)(s->units - p->sites[i].kept)
-                                         : sparsity * (double)s->units;
+            const double units =
+                planned ? (double)(s->units - p->sites[i].kept) : sparsity * (double)s->units;
             total += units * (double)site_parameters_per_unit(g, s);
         }
     }

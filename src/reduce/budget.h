@@ -30,7 +30,7 @@ grail_status budget_kept_units(const site *s, double sparsity, int64_t *out) GRA
  * narrower than 64 are not aligned. Overrides are applied to their sites alone, an unknown name is
  * GRAIL_ERROR_ARGUMENT.
  */
-grail_status budget_apply(const budget *b, const graph *g, const site_list *sites, plan *p)
-    GRAIL_MUST_CHECK;
+grail_status budget_apply(const budget *b, const graph *g, const site_list *sites,
+                          plan *p) GRAIL_MUST_CHECK;
 
 #endif

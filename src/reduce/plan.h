@@ -1,5 +1,5 @@
-/* The plan: for each site its selector and kept width, and how to repair. A JSON document that a run
- * can read and always writes. */
+/* The plan: for each site its selector and kept width, and how to repair. A JSON document that a
+ * run can read and always writes. */
 #ifndef GRAIL_REDUCE_PLAN_H
 #define GRAIL_REDUCE_PLAN_H
 
@@ -50,12 +50,12 @@ void plan_fini(plan *p); /* works on a zeroed one */
  * count, a kept width outside 1..units or not divisible by the site's groups is refused by name.
  * `source` is used in messages. `gqa` of the document must equal `p->gqa` when both are given.
  */
-grail_status plan_read(const char *source, const json_t *document, const site_list *sites, plan *p)
-    GRAIL_MUST_CHECK;
+grail_status plan_read(const char *source, const json_t *document, const site_list *sites,
+                       plan *p) GRAIL_MUST_CHECK;
 
 /** Only the "gqa" key of a document, for deriving the sites first. */
-grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode *out)
-    GRAIL_MUST_CHECK;
+grail_status plan_read_gqa(const char *source, const json_t *document,
+                           gqa_mode *out) GRAIL_MUST_CHECK;
 
 /** *out is owned: json_decref. */
 grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out) GRAIL_MUST_CHECK;

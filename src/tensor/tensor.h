@@ -40,16 +40,16 @@ const char *shape_text(int rank, const int64_t shape[], char *text, size_t size)
  * Converts `count` elements of F32, F16 or BF16 at `source` (any alignment) to f32, exactly.
  * Other dtypes are GRAIL_ERROR_UNSUPPORTED.
  */
-grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count, float *out)
-    GRAIL_MUST_CHECK;
+grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count,
+                            float *out) GRAIL_MUST_CHECK;
 
 /**
  * Converts f32 to F32, F16 or BF16 (round to nearest even) at `out` (any alignment). A finite value
  * that becomes infinite in F16 or BF16 is GRAIL_ERROR_NUMERIC and names its index; `out` is then
  * converted all the same.
  */
-grail_status convert_from_f32(grail_dtype dtype, const float *source, int64_t count, void *out)
-    GRAIL_MUST_CHECK;
+grail_status convert_from_f32(grail_dtype dtype, const float *source, int64_t count,
+                              void *out) GRAIL_MUST_CHECK;
 
 /** Index of the first NaN or infinity, or -1. */
 int64_t find_non_finite(const float *values, int64_t count);

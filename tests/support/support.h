@@ -40,8 +40,8 @@ const char *support_shared_data(const char *name);
 void support_fill_normal(float *values, int64_t count, uint64_t seed);
 
 /**
- * Runs `body` with the 1st, 2nd, 3rd ... allocation failing until it succeeds. Each failing run must
- * return GRAIL_ERROR_MEMORY; leaks show under ASan.
+ * Runs `body` with the 1st, 2nd, 3rd ... allocation failing until it succeeds. Each failing run
+ * must return GRAIL_ERROR_MEMORY; leaks show under ASan.
  */
 void support_fail_each_allocation(grail_status (*body)(void *context), void *context);
 

@@ -524,7 +524,8 @@ static void append_piece(buffer *out, const char *piece, float score, int type)
     buffer_fini(&message);
 }
 
-/* <unk>, <s>, ▁, a, b, ab, and ba with a higher score; then the trainer's and normalizer's options. */
+/* <unk>, <s>, ▁, a, b, ab, and ba with a higher score; then the trainer's and normalizer's options.
+ */
 static void append_model(buffer *out, int type, const char *charsmap)
 {
     const unsigned char trainer[2] = {3 << 3, (unsigned char)type};
