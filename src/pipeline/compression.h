@@ -48,6 +48,7 @@ struct grail_compression {
     void *observer_user;
     double started; /* seconds, monotonic */
     int blocks_replayed;
+    int blocks_recorded; /* finished ones that are on disk */
 };
 
 double clock_seconds(void);
@@ -127,6 +128,14 @@ grail_status write_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
 /** config.json, tokenizer and generation files, plan.json. */
 grail_status write_companions(grail_compression *c) GRAIL_MUST_CHECK;
 
+/* -- fingerprint.c ------------------------------------------------------------------------------- */
+
+/** Everything that decides the bytes of this run: files, configuration, plan, calibration, backend,
+ * threads. *out is owned. */
+grail_status fingerprint_of_run(const grail_compression *c, json_t **out) GRAIL_MUST_CHECK;
+/** GRAIL_ERROR_ARGUMENT names the first value in which this run differs from `then`. */
+grail_status fingerprint_compare(const grail_compression *c, json_t *then) GRAIL_MUST_CHECK;
+
 /* -- state.c ------------------------------------------------------------------------------------- */
 
 /** Creates or continues c->partial; fills c->state with the records of finished blocks. */
@@ -139,6 +148,10 @@ grail_status state_restore_block(grail_compression *c, int block) GRAIL_MUST_CHE
 /** JSON of one site's report, with the kept units or labels. *out is owned. */
 grail_status site_result_to_json(const grail_compression *c, int site, json_t **out)
     GRAIL_MUST_CHECK;
+
+/** Of a run that failed: what is worth continuing stays, and the message says so; c->partial without
+ * a finished block goes. */
+void state_after_failure(const grail_compression *c);
 
 /** Renames the finished directory into place and removes the state from it. */
 grail_status compression_commit(grail_compression *c) GRAIL_MUST_CHECK;

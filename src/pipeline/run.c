@@ -69,6 +69,9 @@ grail_status grail_compression_run(grail_compression *c)
     }
     TRY(write_companions(c));
 out:
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+        state_after_failure(c);
+    }
     return status;
 }
 

@@ -1,10 +1,9 @@
-/* The state of a run on disk: OUTPUT.partial/grail-state.jsonl. Its first line is the fingerprint of
- * everything that decides the bytes; each further line records one finished block, written after
+/* The state of a run on disk: OUTPUT.partial/grail-state.jsonl. Its first line is the fingerprint
+ * of everything that decides the bytes; each further line records one finished block, written after
  * the block's tensors are on disk. A torn last line is ignored. */
 #include "pipeline/compression.h"
 
 #include "base/file.h"
-#include "base/parallel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,51 +73,6 @@ out:
     return status;
 }
 
-static grail_status fingerprint_files(const grail_compression *c, json_t *object)
-{
-    grail_status status = GRAIL_OK;
-    const checkpoint *k = c->model->checkpoint;
-    char *path = NULL;
-    json_t *files = json_object();
-    TRY(json_put(object, "files", files));
-    for (int f = 0; f < checkpoint_file_count(k); f++) {
-        struct stat info;
-        memory_free(path);
-        path = NULL;
-        TRY(path_join(&path, checkpoint_directory(k), checkpoint_file_name(k, f)));
-        if (stat(path, &info) != 0) {
-            TRY(error_from_errno("cannot inspect", path));
-        }
-        TRY(json_put(files, checkpoint_file_name(k, f),
-                     json_pack("[I,I,I]", (json_int_t)info.st_size,
-                               (json_int_t)info.st_mtim.tv_sec, (json_int_t)info.st_mtim.tv_nsec)));
-    }
-out:
-    memory_free(path);
-    return status;
-}
-
-static grail_status fingerprint(const grail_compression *c, json_t **out)
-{
-    grail_status status = GRAIL_OK;
-    json_t *object = json_object();
-    json_t *plan_json = NULL;
-    TRY(json_put(object, "grail_state", json_integer(1)));
-    TRY(fingerprint_files(c, object));
-    TRY(json_put(object, "config", json_deep_copy(c->model->config)));
-    TRY(plan_to_json(&c->plan, &c->sites->list, &plan_json));
-    TRY(json_put(object, "plan", plan_json));
-    plan_json = NULL;
-    TRY(json_put(object, "calibration", json_deep_copy(c->calibration)));
-    TRY(json_put(object, "backend", json_string(c->backend->name)));
-    TRY(json_put(object, "threads", json_integer(parallel_threads())));
-    *out = object;
-    object = NULL;
-out:
-    json_decref(object);
-    return status;
-}
-
 static grail_status state_path(const char *directory, char **out)
 {
     return path_join(out, directory, state_name);
@@ -152,56 +106,68 @@ out:
     return status;
 }
 
-/* What was decided at the first start and must not change: kept activations depend on free memory. */
+static void remove_file(const grail_compression *c, const char *name, const char *ending)
+{
+    char *path = NULL;
+    if (memory_format(&path, "%s/%s%s", c->partial, name, ending) == GRAIL_OK) {
+        unlink(path);
+    }
+    memory_free(path);
+}
+
+/* Takes away what is written before the first block is recorded. Other files stay, and with them
+ * the directory; false then. */
+static bool remove_beginning(const grail_compression *c)
+{
+    static const char *const endings[] = {"", ".tmp"};
+    const checkpoint *k = c->model->checkpoint;
+    for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
+        for (int f = 0; f < checkpoint_file_count(k); f++) {
+            remove_file(c, checkpoint_file_name(k, f), endings[e]);
+        }
+        remove_file(c, CHECKPOINT_INDEX_NAME, endings[e]);
+        remove_file(c, state_name, endings[e]);
+    }
+    return rmdir(c->partial) == 0;
+}
+
+/* What was decided at the first start and must not change: kept activations depend on free memory.
+ */
 static grail_status create_partial(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     json_t *first = NULL;
     if (mkdir(c->partial, 0777) != 0) {
-        if (errno == EEXIST) {
-            FAIL(GRAIL_ERROR_EXISTS,
-                 "an interrupted run lies in '%s'; continue it with --resume or delete it",
-                 c->partial);
-        }
-        TRY(error_from_errno("cannot create", c->partial));
+        return errno == EEXIST ? error_set(GRAIL_ERROR_EXISTS,
+                                           "an interrupted run lies in '%s'; continue it with "
+                                           "--resume or delete it",
+                                           c->partial)
+                               : error_from_errno("cannot create", c->partial);
     }
     TRY(open_output(c, false));
-    TRY(fingerprint(c, &first));
+    TRY(fingerprint_of_run(c, &first));
     TRY(json_put(first, "keep_activations", json_boolean(c->keep_activations)));
     TRY(append_line(c, first));
 out:
+    if (status != GRAIL_OK) {
+        remove_beginning(c);
+    }
     json_decref(first);
     return status;
 }
 
-/* Both fingerprints without what may differ; names the first key that does. */
-static grail_status compare_fingerprints(grail_compression *c, json_t *stored)
+static grail_status accept_fingerprint(grail_compression *c, json_t *stored)
 {
-    grail_status status = GRAIL_OK;
-    json_t *mine = NULL;
     c->keep_activations = json_is_true(json_object_get(stored, "keep_activations"));
     json_object_del(stored, "keep_activations");
-    TRY(fingerprint(c, &mine));
-    const char *key = NULL;
-    json_t *value = NULL;
-    json_object_foreach(mine, key, value)
-    {
-        if (!json_equal(value, json_object_get(stored, key))) {
-            FAIL(GRAIL_ERROR_ARGUMENT,
-                 "'%s' was begun with another %s; repeat that run's options and files, or delete it",
-                 c->partial, key);
-        }
-    }
-out:
-    json_decref(mine);
-    return status;
+    return fingerprint_compare(c, stored);
 }
 
-static grail_status read_records(grail_compression *c, const buffer *text)
+/* *found says whether the first line is whole. */
+static grail_status read_records(grail_compression *c, const buffer *text, bool *found)
 {
     grail_status status = GRAIL_OK;
     size_t offset = 0;
-    bool first = true;
     while (offset < text->size) {
         const unsigned char *start = text->bytes + offset;
         const unsigned char *newline = memchr(start, '\n', text->size - offset);
@@ -211,18 +177,18 @@ static grail_status read_records(grail_compression *c, const buffer *text)
             break; /* torn by a crash: the block it would have recorded is done again */
         }
         offset += (size_t)(newline - start) + 1;
-        if (first) {
-            status = compare_fingerprints(c, record);
+        if (!*found) {
+            status = accept_fingerprint(c, record);
             json_decref(record);
         } else {
             status = json_push(c->state, record);
         }
         TRY(status);
-        first = false;
+        *found = true;
     }
-    if (first) {
-        FAIL(GRAIL_ERROR_FORMAT, "'%s' holds no usable state; delete it and start anew",
-             c->partial);
+    if (json_array_size(c->state) > (size_t)c->model->graph->block_count) {
+        FAIL(GRAIL_ERROR_FORMAT, "'%s' records %zu blocks of %d; delete it and start anew",
+             c->partial, json_array_size(c->state), c->model->graph->block_count);
     }
 out:
     return status;
@@ -241,33 +207,67 @@ static grail_status trim_state(const char *path, const buffer *text)
     return GRAIL_OK;
 }
 
-static grail_status continue_partial(grail_compression *c)
+static grail_status read_state(grail_compression *c, bool *found)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
     buffer text = {0};
     TRY(state_path(c->partial, &path));
-    if (!file_exists(path)) {
-        FAIL(GRAIL_ERROR_FORMAT, "'%s' holds no state to resume from; delete it and start anew",
-             c->partial);
+    if (file_exists(path)) {
+        TRY(file_read(path, STATE_MAXIMUM, &text));
+        TRY(trim_state(path, &text));
+        TRY(read_records(c, &text, found));
     }
-    TRY(file_read(path, STATE_MAXIMUM, &text));
-    TRY(trim_state(path, &text));
-    TRY(read_records(c, &text));
-    TRY(open_output(c, true));
 out:
     buffer_fini(&text);
     memory_free(path);
     return status;
 }
 
+/* A run that was stopped before it had recorded anything is begun anew. */
+static grail_status continue_partial(grail_compression *c)
+{
+    grail_status status = GRAIL_OK;
+    bool found = false;
+    TRY(read_state(c, &found));
+    if (found) {
+        TRY(open_output(c, true));
+    } else if (remove_beginning(c)) {
+        TRY(create_partial(c));
+    } else {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "'%s' holds no state to resume from, but other files; delete it and start anew",
+             c->partial);
+    }
+out:
+    return status;
+}
+
 grail_status state_begin(grail_compression *c, const grail_compress_options *options)
 {
+    grail_status status = GRAIL_OK;
     c->state = json_array();
     if (c->state == NULL) {
         return error_set(GRAIL_ERROR_MEMORY, "out of memory");
     }
-    return options->resume && file_exists(c->partial) ? continue_partial(c) : create_partial(c);
+    if (options->resume && file_exists(c->partial)) {
+        TRY(continue_partial(c));
+    } else {
+        TRY(create_partial(c));
+    }
+    c->blocks_recorded = (int)json_array_size(c->state);
+out:
+    return status;
+}
+
+void state_after_failure(const grail_compression *c)
+{
+    if (c->blocks_recorded == 0) {
+        remove_beginning(c);
+    } else if (file_exists(c->partial)) {
+        error_append("; %d of %d blocks are finished in '%s', --resume continues it",
+                     c->blocks_recorded, c->model->graph->block_count, c->partial);
+    }
 }
 
 grail_status state_record_block(grail_compression *c, int block)
@@ -285,6 +285,7 @@ grail_status state_record_block(grail_compression *c, int block)
         }
     }
     TRY(append_line(c, record));
+    c->blocks_recorded = block + 1;
 out:
     json_decref(record);
     return status;

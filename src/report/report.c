@@ -90,6 +90,9 @@ grail_status grail_compression_finish(grail_compression *c)
     TRY(json_write_file(path, report));
     TRY(compression_commit(c));
 out:
+    if (status != GRAIL_OK) {
+        state_after_failure(c);
+    }
     json_decref(report);
     memory_free(path);
     return status;
