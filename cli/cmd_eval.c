@@ -22,7 +22,7 @@ static const option table[] = {
      "tokens per window (2048, or the model's maximum)"},
     {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with BOS"},
     {"windows", OPTION_INTEGER, &windows, "N", NULL, "measure the first N windows only"},
-    {"threads", OPTION_INTEGER, &threads, "N", NULL, "threads (all cores)"},
+    {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
     {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
     {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},

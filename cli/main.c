@@ -3,6 +3,8 @@
 
 #include <grail/grail.h>
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,9 +12,12 @@ static const struct {
     const command *command;
     const option *const *options;
 } commands[] = {
-    {&command_inspect, &inspect_options},   {&command_compress, &compress_options},
-    {&command_eval, &eval_options},         {&command_verify, &verify_options},
-    {&command_doctor, &doctor_options},     {&command_logits, &logits_options},
+    {&command_inspect, &inspect_options},
+    {&command_compress, &compress_options},
+    {&command_eval, &eval_options},
+    {&command_verify, &verify_options},
+    {&command_doctor, &doctor_options},
+    {&command_logits, &logits_options},
     {&command_completion, &completion_options},
 };
 
@@ -35,8 +40,9 @@ const option *command_options(const char *name)
 
 static void print_usage(FILE *file)
 {
-    fprintf(file, "grail %s - narrow trained networks and repair them in closed form\n\n"
-                  "usage: grail COMMAND ...\n\n",
+    fprintf(file,
+            "grail %s - narrow trained networks and repair them in closed form\n\n"
+            "usage: grail COMMAND ...\n\n",
             grail_version());
     for (int i = 0; i < COMMAND_COUNT; i++) {
         if (!commands[i].command->hidden) {
@@ -47,7 +53,7 @@ static void print_usage(FILE *file)
                   "3 numerical\nfailure or a check that did not hold.\n");
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
         print_usage(stderr);
@@ -69,4 +75,17 @@ int main(int argc, char **argv)
     }
     fprintf(stderr, "grail: unknown command '%s'; see grail --help\n", argv[1]);
     return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the write, with the file's name */
+    const int code = run_command(argc, argv);
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+        fprintf(stderr, "grail: cannot write to standard output%s%s\n", errno == 0 ? "" : ": ",
+                errno == 0 ? "" : strerror(errno));
+        return code == EXIT_OK ? EXIT_FAILED : code;
+    }
+    return code;
 }

@@ -67,6 +67,8 @@ static bool set_option(const option *o, const char *text)
         return true;
     case OPTION_INTEGER:
         return parse_integer(text, false, o->target);
+    case OPTION_THREADS:
+        return parse_integer(text, false, o->target) && *(int64_t *)o->target <= MOST_THREADS;
     case OPTION_SIZE:
         return parse_integer(text, true, o->target);
     case OPTION_REAL:
@@ -91,6 +93,27 @@ static int usage_error(const command *c, const char *what, const char *subject)
     return EXIT_USAGE;
 }
 
+static const char *expected_value(option_kind kind)
+{
+    switch (kind) {
+    case OPTION_INTEGER:
+        return "a whole number";
+    case OPTION_THREADS:
+        return "a whole number up to 1024";
+    case OPTION_SIZE:
+        return "bytes, such as 500M";
+    default:
+        return "a number";
+    }
+}
+
+static int bad_value(const command *c, const option *o, const char *value)
+{
+    fprintf(stderr, "grail %s: --%s takes %s, not '%s'; see grail %s --help\n", c->name, o->name,
+            expected_value(o->kind), value, c->name);
+    return EXIT_USAGE;
+}
+
 /* "--name value" or "--name=value"; *index moves past a separate value. */
 static int parse_one(const command *c, const option *options, int argc, char **argv, int *index)
 {
@@ -111,7 +134,7 @@ static int parse_one(const command *c, const option *options, int argc, char **a
         }
         value = argv[++*index];
     }
-    return set_option(o, value) ? EXIT_OK : usage_error(c, "not a valid value:", value);
+    return set_option(o, value) ? EXIT_OK : bad_value(c, o, value);
 }
 
 int options_parse(const command *c, const option *options, int argc, char **argv,

@@ -9,6 +9,7 @@ typedef enum option_kind {
     OPTION_FLAG,    /* bool */
     OPTION_TEXT,    /* const char * */
     OPTION_INTEGER, /* int64_t, not negative */
+    OPTION_THREADS, /* int64_t, up to MOST_THREADS */
     OPTION_SIZE,    /* int64_t bytes; suffixes K, M, G */
     OPTION_REAL     /* double */
 } option_kind;
@@ -32,12 +33,16 @@ typedef struct command {
     bool hidden;
 } command;
 
+/** More than any machine has; the OpenMP run time ends the program when it cannot start as many. */
+enum { MOST_THREADS = 1024 };
+
 /** Exit codes. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
 
 /**
  * Parses argv[1..] of a command. positional[] gets the arguments that are no options. Returns
- * EXIT_OK, or EXIT_USAGE with a message on stderr; *help is set when --help was given (and printed).
+ * EXIT_OK, or EXIT_USAGE with a message on stderr; *help is set when --help was given (and
+ * printed).
  */
 int options_parse(const command *c, const option *options, int argc, char **argv,
                   const char **positional, bool *help);

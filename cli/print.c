@@ -51,7 +51,9 @@ const char *human_seconds(double seconds, char *text)
 int print_json(json_t *value)
 {
     if (value == NULL || json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) != 0) {
-        fprintf(stderr, "grail: cannot write JSON\n");
+        if (ferror(stdout) == 0) { /* else main tells */
+            fprintf(stderr, "grail: out of memory while writing JSON\n");
+        }
         json_decref(value);
         return EXIT_FAILED;
     }

@@ -32,20 +32,23 @@ static int bad_value(const char *text)
 
 static int set_kinds(const char *kinds, double fraction, grail_compress_options *options)
 {
-    char copy[64];
-    snprintf(copy, sizeof copy, "%s", kinds);
-    for (char *kind = strtok(copy, ","); kind != NULL; kind = strtok(NULL, ",")) {
-        if (strcmp(kind, "ffn") == 0) {
+    for (const char *kind = kinds;; kind++) {
+        const size_t length = strcspn(kind, ",");
+        if (length == strlen("ffn") && strncmp(kind, "ffn", length) == 0) {
             options->sparsity_ffn = fraction;
-        } else if (strcmp(kind, "heads") == 0) {
+        } else if (length == strlen("heads") && strncmp(kind, "heads", length) == 0) {
             options->sparsity_heads = fraction;
         } else {
-            fprintf(stderr, "grail compress: unknown kind of site '%s'; known are ffn and heads\n",
-                    kind);
+            fprintf(stderr,
+                    "grail compress: unknown kind of site '%.*s'; known are ffn and heads\n",
+                    (int)length, kind);
             return EXIT_USAGE;
         }
+        kind += length;
+        if (*kind == 0) {
+            return EXIT_OK;
+        }
     }
-    return EXIT_OK;
 }
 
 static int set_pair(char *pair, grail_compress_options *options, sparsity_list *list)
@@ -89,9 +92,9 @@ int sparsity_parse(const char *text, const char *kinds, grail_compress_options *
         return EXIT_FAILED;
     }
     int code = EXIT_OK;
-    char *rest = NULL;
-    char *pair = strtok_r(list->text, ",", &rest);
-    for (; pair != NULL && code == EXIT_OK; pair = strtok_r(NULL, ",", &rest)) {
+    char *rest = list->text;
+    for (char *pair = strsep(&rest, ","); pair != NULL && code == EXIT_OK;
+         pair = strsep(&rest, ",")) {
         code = set_pair(pair, options, list);
     }
     options->site_sparsities = list->sites;
