@@ -14,7 +14,7 @@ fi
 
 missing=()
 for package in "${packages[@]}"; do
-    if ! dpkg -s "$package" 2>/dev/null | grep -q '^Status: install ok installed'; then
+    if [[ $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) != "install ok installed" ]]; then
         missing+=("$package")
     fi
 done
