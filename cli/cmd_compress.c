@@ -229,9 +229,9 @@ static int read_align(void)
         o.align = 0;
         return EXIT_OK;
     }
-    o.align = strtoll(align_text, &end, 10);
-    return end != align_text && *end == 0 && o.align >= 1 ? EXIT_OK
-                                                          : usage("not an alignment:", align_text);
+    o.align = strtoll(align_text, &end, 10); /* INT64_MAX where it overflows */
+    const bool valid = end != align_text && *end == 0 && o.align >= 1 && o.align < INT64_MAX;
+    return valid ? EXIT_OK : usage("not an alignment:", align_text);
 }
 
 static int read_alpha(void)
@@ -245,8 +245,8 @@ static int read_alpha(void)
         return EXIT_OK;
     }
     o.alpha = strtod(alpha_text, &end);
-    return end != alpha_text && *end == 0 && o.alpha >= 0.0 ? EXIT_OK
-                                                            : usage("not an alpha:", alpha_text);
+    const bool valid = end != alpha_text && *end == 0 && isfinite(o.alpha) && o.alpha >= 0.0;
+    return valid ? EXIT_OK : usage("not an alpha:", alpha_text);
 }
 
 static int read_gqa(void)

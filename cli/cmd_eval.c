@@ -88,7 +88,8 @@ static int evaluate(const char *directory)
     grail_perplexity p = {0};
     grail_status status = grail_model_open(directory, &model);
     if (status == GRAIL_OK) {
-        status = grail_perplexity_measure(model, &source, windows, backend, show_progress, NULL, &p);
+        status =
+            grail_perplexity_measure(model, &source, windows, backend, show_progress, NULL, &p);
     }
     if (status != GRAIL_OK) {
         code = print_failure(status);

@@ -105,8 +105,9 @@ const command command_verify = {
     .arguments = "DENSE NARROW",
     .positional_count = 2,
     .summary = "compare a narrow model with its dense one",
-    .details = "Any pair is compared by its logits. A model that was pruned with --compensate none "
-               "must also\nequal the dense one whose removed consumer columns are zero; exit code 3 "
-               "says that it does not.",
+    .details =
+        "Any pair is compared by its logits. A model that was pruned with --compensate none "
+        "must also\nequal the dense one whose removed consumer columns are zero; exit code 3 "
+        "says that it does not.",
     .run = run,
 };

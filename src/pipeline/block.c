@@ -393,8 +393,5 @@ grail_status compress_block(grail_compression *c, int block, const checkpoint *r
         TRY(plain_block(c, block));
     }
 out:
-    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
-        error_prefix("block %d", block);
-    }
     return status;
 }

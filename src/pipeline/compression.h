@@ -149,9 +149,9 @@ grail_status state_restore_block(grail_compression *c, int block) GRAIL_MUST_CHE
 grail_status site_result_to_json(const grail_compression *c, int site, json_t **out)
     GRAIL_MUST_CHECK;
 
-/** Of a run that failed: what is worth continuing stays, and the message says so; c->partial without
- * a finished block goes. */
-void state_after_failure(const grail_compression *c);
+/** Of a run that failed: what is worth continuing stays, and the message says so. c->partial goes
+ * when no block is finished, and on GRAIL_ERROR_NUMERIC, which the same inputs always meet again. */
+void state_after_failure(const grail_compression *c, grail_status status);
 
 /** Renames the finished directory into place and removes the state from it. */
 grail_status compression_commit(grail_compression *c) GRAIL_MUST_CHECK;

@@ -197,6 +197,11 @@ static grail_status check_sites(const grail_compression *c)
                              "site '%s' has %d consumers; one is supported", s->name,
                              s->consumer_count);
         }
+        if (site_is_cut(c, i) && s->groups > 1 && selector_folds(c->plan.sites[i].selector)) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "site '%s': folding works on whole KV groups; use --gqa kv-groups",
+                             s->name);
+        }
         const node *consumer = &c->model->graph->nodes[s->consumers[0].node];
         if (site_is_cut(c, i) && c->plan.compensation.enabled &&
             c->plan.compensation.bias == BIAS_ON && consumer->bias == GRAPH_NONE) {

@@ -200,10 +200,6 @@ grail_status site_fold(grail_compression *c, int index, grail_reducer **out)
     grail_reducer *reducer = NULL;
     int64_t *labels = NULL;
     int64_t *order = NULL;
-    if (s->groups > 1) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "site '%s': folding works on whole KV groups; use --gqa kv-groups", s->name);
-    }
     if (planned->selector == SELECTOR_RANDOM_FOLD) {
         TRY(fold_randomly(s->units, planned->kept, c->plan.seed, (uint64_t)index, &reducer));
     } else {

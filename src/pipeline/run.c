@@ -70,7 +70,7 @@ grail_status grail_compression_run(grail_compression *c)
     TRY(write_companions(c));
 out:
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
-        state_after_failure(c);
+        state_after_failure(c, status);
     }
     return status;
 }
@@ -120,8 +120,7 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
             kv_dense += c->model->graph->parameters[g->nodes[source].weight].shape[0];
         }
     }
-    t.kv_bytes_per_token =
-        kv_dense > 0 ? t.dense.kv_bytes_per_token / kv_dense * kv_narrow : 0;
+    t.kv_bytes_per_token = kv_dense > 0 ? t.dense.kv_bytes_per_token / kv_dense * kv_narrow : 0;
     return t;
 }
 

@@ -250,6 +250,10 @@ grail_status state_begin(grail_compression *c, const grail_compress_options *opt
     if (c->state == NULL) {
         return error_set(GRAIL_ERROR_MEMORY, "out of memory");
     }
+    if (file_exists(c->partial) && !file_is_directory(c->partial)) {
+        FAIL(GRAIL_ERROR_EXISTS, "'%s' is in the way: it is not a directory; delete it",
+             c->partial);
+    }
     if (options->resume && file_exists(c->partial)) {
         TRY(continue_partial(c));
     } else {
@@ -260,9 +264,9 @@ out:
     return status;
 }
 
-void state_after_failure(const grail_compression *c)
+void state_after_failure(const grail_compression *c, grail_status status)
 {
-    if (c->blocks_recorded == 0) {
+    if (c->blocks_recorded == 0 || status == GRAIL_ERROR_NUMERIC) {
         remove_beginning(c);
     } else if (file_exists(c->partial)) {
         error_append("; %d of %d blocks are finished in '%s', --resume continues it",

@@ -110,6 +110,15 @@ void plan_fini(plan *p)
     *p = (plan){0};
 }
 
+/* A name in a document: what is wrong with it is told with the document. */
+static grail_status in_document(const char *source, grail_status status)
+{
+    if (status != GRAIL_OK) {
+        error_prefix("%s", source);
+    }
+    return status;
+}
+
 static grail_status read_compensation(const char *source, const json_t *object, compensation *c)
 {
     grail_status status = GRAIL_OK;
@@ -123,9 +132,9 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     TRY(json_get_string(source, object, "target", target_names[c->target], &target));
     TRY(json_get_string(source, object, "bias", bias_names[c->bias], &bias));
     TRY(json_get_string(source, object, "ridge", shrink_names[c->shrink], &shrink));
-    TRY(target_from_name(target, &c->target));
-    TRY(bias_from_name(bias, &c->bias));
-    TRY(shrink_from_name(shrink, &c->shrink));
+    TRY(in_document(source, target_from_name(target, &c->target)));
+    TRY(in_document(source, bias_from_name(bias, &c->bias)));
+    TRY(in_document(source, shrink_from_name(shrink, &c->shrink)));
     const json_t *alpha = json_object_get(object, "alpha");
     if (json_is_string(alpha) && strcmp(json_string_value(alpha), "cross-validation") == 0) {
         c->alpha = (double)NAN;
@@ -145,6 +154,10 @@ static grail_status read_kept(const char *source, const json_t *entry, const sit
     grail_status status = GRAIL_OK;
     int64_t units = 0;
     TRY(json_get_integer(source, entry, "units", s->units, &units));
+    if (json_object_get(entry, "kept") == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' does not say how many units are \"kept\"", source,
+             s->name);
+    }
     TRY(json_get_integer(source, entry, "kept", s->units, &own->kept));
     if (units != s->units) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' has %lld units in this model, the plan says %lld",
@@ -183,7 +196,7 @@ static grail_status read_site(const char *source, const json_t *entry, const sit
     }
     plan_site *own = &p->sites[index];
     TRY(json_get_string(source, entry, "selector", selector_name(own->selector), &selector));
-    TRY(selector_from_name(selector, &own->selector));
+    TRY(in_document(source, selector_from_name(selector, &own->selector)));
     TRY(read_kept(source, entry, &sites->sites[index], own));
 out:
     return status;
@@ -204,7 +217,7 @@ grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode 
              (long long)version, PLAN_VERSION);
     }
     TRY(json_get_string(source, document, "gqa", gqa_names[*out], &gqa));
-    TRY(name_index("gqa mode", gqa, gqa_names, COUNT_OF(gqa_names), &index));
+    TRY(in_document(source, name_index("gqa mode", gqa, gqa_names, COUNT_OF(gqa_names), &index)));
     *out = (gqa_mode)index;
 out:
     return status;

@@ -91,7 +91,7 @@ grail_status grail_compression_finish(grail_compression *c)
     TRY(compression_commit(c));
 out:
     if (status != GRAIL_OK) {
-        state_after_failure(c);
+        state_after_failure(c, status);
     }
     json_decref(report);
     memory_free(path);
