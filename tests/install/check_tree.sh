@@ -2,10 +2,10 @@
 # Installs the build into an empty prefix and uses it as others do: a program of its own through
 # find_package and through pkg-config, and the installed command line.
 #
-# usage: check_tree.sh CMAKE BUILD_DIRECTORY SOURCE_DIRECTORY CC CFLAGS
+# usage: check_tree.sh CMAKE BUILD_DIRECTORY SOURCE_DIRECTORY CC CFLAGS GENERATOR
 set -euo pipefail
 
-cmake=$1 build=$2 source=$3 cc=$4 flags=$5
+cmake=$1 build=$2 source=$3 cc=$4 flags=$5 generator=$6
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
@@ -48,7 +48,7 @@ echo "$version"
 [[ $version =~ ^grail\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "unexpected version '$version'"
 
 echo "-- through find_package"
-"$cmake" -S "$source/examples/embed" -B "$work/embed" -DCMAKE_PREFIX_PATH="$prefix" \
+"$cmake" -S "$source/examples/embed" -B "$work/embed" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" 2>&1 ||
     { cat "$work/configure.log"; fail "find_package(grail)"; }
 "$cmake" --build "$work/embed" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "build"; }
