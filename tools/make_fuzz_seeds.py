@@ -109,7 +109,66 @@ def corpus_seeds():
     yield "ids-bad-magic", b"\2\x93NUMPX\1\0\0\0"
 
 
-SEEDS = {"safetensors": safetensors_seeds, "corpus": corpus_seeds}
+def config_text(model_type="llama", **changes):
+    base = {"model_type": model_type, "hidden_size": 16, "intermediate_size": 24,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "vocab_size": 10}
+    return json.dumps(base | changes).encode()
+
+
+def config_seeds():
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+              "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+    yield "llama", config_text(attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+                               rms_norm_eps=1e-5, max_position_embeddings=64, hidden_act="gelu")
+    yield "llama-rope", config_text(rope_theta=5e5, rope_scaling=llama3)
+    yield "llama-rope-v5", config_text(rope_parameters=llama3 | {"rope_theta": 5e5})
+    yield "llama-rope-linear", config_text(rope_scaling={"type": "linear", "factor": 2})
+    yield "llama-odd-heads", config_text(head_dim=4, num_attention_heads=6, num_key_value_heads=3)
+    yield "llama-per-layer", config_text(head_dim=4, per_layer_config={
+        "1": {"intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1}})
+    yield "mistral", config_text("mistral", sliding_window=4)
+    yield "mistral-no-window", config_text("mistral", sliding_window=None)
+    yield "qwen2", config_text("qwen2", use_sliding_window=True, sliding_window=4,
+                               max_window_layers=1)
+    yield "qwen3", config_text("qwen3", head_dim=8, layer_types=["full_attention"] * 2)
+    yield "bad-type", config_text("gpt2")
+    yield "bad-layers", config_text(num_hidden_layers=1 << 40)
+    yield "bad-groups", config_text(num_key_value_heads=3)
+    yield "bad-head-dim", config_text(head_dim=3)
+    yield "bad-act", config_text(hidden_act="xielu")
+    yield "bad-rope", config_text(rope_scaling={"rope_type": "yarn"})
+    yield "bad-partial", config_text(partial_rotary_factor=0.5)
+    yield "bad-size", config_text(hidden_size="16")
+
+
+def plan_text(*sites, **changes):
+    return json.dumps({"grail_plan": 1} | changes | {"sites": list(sites)}).encode()
+
+
+def plan_seeds():
+    heads, ffn = "model.layers.0.self_attn.o_proj", "model.layers.1.mlp.down_proj"
+    full = {"enabled": True, "target": "dense", "bias": "auto", "ridge": "prior",
+            "alpha": "cross-validation"}
+    yield "all", plan_text(
+        {"site": heads, "kind": "heads", "selector": "fold", "units": 3, "kept": 2},
+        {"site": ffn, "kind": "ffn", "selector": "wanda", "units": 24, "kept": 8},
+        gqa="kv-groups", seed=7, compensation=full)
+    yield "query-heads", plan_text({"site": heads, "kept": 3}, gqa="query-per-group")
+    yield "alpha", plan_text(compensation={"enabled": False, "target": "local", "bias": "on",
+                                           "ridge": "zero", "alpha": 0.001})
+    yield "empty", plan_text()
+    yield "bad-version", b'{"grail_plan": 2, "sites": []}'
+    yield "bad-site", plan_text({"site": "lm_head", "kept": 1})
+    yield "bad-kept", plan_text({"site": ffn, "kept": 25})
+    yield "bad-units", plan_text({"site": ffn, "units": 23, "kept": 2})
+    yield "bad-group", plan_text({"site": heads, "kept": 4}, gqa="query-per-group")
+    yield "bad-alpha", plan_text(compensation={"alpha": -1})
+    yield "bad-name", plan_text(compensation={"target": "none"})
+
+
+SEEDS = {"safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
+         "plan": plan_seeds}
 
 
 def main():

@@ -27,8 +27,8 @@ struct architecture {
     /** Builds the finished graph. `source` names config.json in messages. */
     grail_status (*build)(const architecture *self, const char *source, const json_t *config,
                           graph **out);
-    /** Edits `config` to say the shapes of `narrowed`, whose parameters are those of `dense`. */
-    grail_status (*describe_narrowed)(const graph *dense, const graph *narrowed, json_t *config);
+    /** Edits `config`, that of the dense network, to say the shapes of `narrowed`. */
+    grail_status (*describe_narrowed)(const graph *narrowed, json_t *config);
     /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed. */
     grail_status (*judge_loaders)(const json_t *config, const graph *narrowed,
                                   loader_verdict *verdicts);

@@ -41,7 +41,7 @@ void decoder_config_fini(decoder_config *c);
 grail_status decoder_build(const char *source, decoder_config *c, graph **out) GRAIL_MUST_CHECK;
 
 /* The slots of `architecture` that decoders fill. */
-grail_status decoder_describe_narrowed(const graph *dense, const graph *narrowed, json_t *config);
+grail_status decoder_describe_narrowed(const graph *narrowed, json_t *config);
 grail_status decoder_judge_loaders(const json_t *config, const graph *narrowed,
                                    loader_verdict *verdicts);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    MOST_LAYERS = 4096,
+    MOST_LAYERS = 1024,
     MOST_WIDTH = 1 << 24,
 };
 

@@ -121,20 +121,23 @@ static grail_status relabel_for_odd_heads(json_t *config)
     json_decref(names);
     TRY(status);
     TRY(json_put(config, "model_type", json_string("mistral")));
+    /* MistralConfig promises more positions when the key is absent */
+    TRY(json_put(config, "max_position_embeddings",
+                 json_integer(architecture_llama.context(&architecture_llama, config))));
     TRY(json_put(config, "sliding_window", json_null()));
 out:
     return status;
 }
 
-grail_status decoder_describe_narrowed(const graph *dense, const graph *narrowed, json_t *config)
+grail_status decoder_describe_narrowed(const graph *narrowed, json_t *config)
 {
     grail_status status = GRAIL_OK;
     const layer_widths first = widths_of(narrowed, 0);
-    const layer_widths dense_first = widths_of(dense, 0);
     const bool uniform = is_uniform(narrowed);
+    const json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
     json_object_del(config, "per_layer_config");
     TRY(put_widths(config, &first));
-    if (first.heads != dense_first.heads || !uniform) {
+    if (first.heads != heads || !uniform) { /* what was derived from the heads is said now */
         TRY(json_put(config, "head_dim", json_integer(head_dim_of(narrowed))));
     }
     if (uniform) {

@@ -59,11 +59,8 @@ static grail_status refuse_unknown_tensors(const grail_model *m)
 {
     for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
         const tensor_view *tensor = checkpoint_at(m->checkpoint, i);
-        bool known = m->architecture->is_ignorable(tensor->name);
-        for (int p = 0; p < m->graph->parameter_count && !known; p++) {
-            known = m->tensors[p] == tensor;
-        }
-        if (!known) {
+        if (graph_find_parameter(m->graph, tensor->name) == GRAPH_NONE &&
+            !m->architecture->is_ignorable(tensor->name)) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
                              "%s: tensor '%s' is not part of a %s network as config.json describes "
                              "it (a bias switched off there, or another architecture?)",

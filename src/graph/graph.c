@@ -25,6 +25,7 @@ void graph_free(graph *g)
         memory_free(g->parameters[p].name);
     }
     memory_free(g->parameters);
+    memory_free(g->name_slots);
     memory_free(g->nodes);
     memory_free(g->value_source);
     memory_free(g->last_use);
@@ -32,25 +33,87 @@ void graph_free(graph *g)
     memory_free(g);
 }
 
+/* Room for one more item in an array that doubles. */
+static grail_status make_room(void *array, int count, int *capacity, size_t size)
+{
+    enum { SMALLEST = 16 };
+    if (count < *capacity) {
+        return GRAIL_OK;
+    }
+    const int wanted = *capacity == 0 ? SMALLEST : 2 * *capacity;
+    const grail_status status = memory_resize(array, (size_t)wanted, size);
+    if (status == GRAIL_OK) {
+        *capacity = wanted;
+    }
+    return status;
+}
+
+/* The slot that holds the name, or the free one where it belongs. FNV-1a. */
+static int name_slot(const graph *g, const char *name)
+{
+    uint64_t hash = 14695981039346656037U;
+    for (const char *c = name; *c != 0; c++) {
+        hash = (hash ^ (unsigned char)*c) * 1099511628211U;
+    }
+    int slot = (int)(hash & (uint64_t)(g->slot_count - 1));
+    while (g->name_slots[slot] != GRAPH_NONE &&
+           strcmp(g->parameters[g->name_slots[slot]].name, name) != 0) {
+        slot = (slot + 1) & (g->slot_count - 1);
+    }
+    return slot;
+}
+
+/* Keeps the table at most half full with one more name. */
+static grail_status make_slots(graph *g)
+{
+    enum { SMALLEST = 64 };
+    grail_status status = GRAIL_OK;
+    if (2 * (g->parameter_count + 1) <= g->slot_count) {
+        return GRAIL_OK;
+    }
+    const int wanted = g->slot_count == 0 ? SMALLEST : 2 * g->slot_count;
+    TRY(memory_resize(&g->name_slots, (size_t)wanted, sizeof g->name_slots[0]));
+    g->slot_count = wanted;
+    for (int s = 0; s < wanted; s++) {
+        g->name_slots[s] = GRAPH_NONE;
+    }
+    for (int p = 0; p < g->parameter_count; p++) {
+        g->name_slots[name_slot(g, g->parameters[p].name)] = p;
+    }
+out:
+    return status;
+}
+
+int graph_find_parameter(const graph *g, const char *name)
+{
+    return g->slot_count == 0 ? GRAPH_NONE : g->name_slots[name_slot(g, name)];
+}
+
+static bool has_shape(const graph_parameter *p, int rank, const int64_t shape[])
+{
+    return p->rank == rank && memcmp(p->shape, shape, (size_t)rank * sizeof shape[0]) == 0;
+}
+
 grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
                                  int *out)
 {
     grail_status status = GRAIL_OK;
-    for (int p = 0; p < g->parameter_count; p++) {
-        if (strcmp(g->parameters[p].name, name) == 0) {
-            if (g->parameters[p].rank != rank ||
-                memcmp(g->parameters[p].shape, shape, (size_t)rank * sizeof shape[0]) != 0) {
-                FAIL(GRAIL_ERROR_INTERNAL, "parameter '%s' is used with two shapes", name);
-            }
-            *out = p;
-            return GRAIL_OK;
+    const int found = graph_find_parameter(g, name);
+    if (found != GRAPH_NONE) {
+        if (!has_shape(&g->parameters[found], rank, shape)) {
+            FAIL(GRAIL_ERROR_INTERNAL, "parameter '%s' is used with two shapes", name);
         }
+        *out = found;
+        return GRAIL_OK;
     }
-    TRY(memory_resize(&g->parameters, (size_t)g->parameter_count + 1, sizeof g->parameters[0]));
+    TRY(make_slots(g));
+    TRY(make_room(&g->parameters, g->parameter_count, &g->parameter_capacity,
+                  sizeof g->parameters[0]));
     graph_parameter *added = &g->parameters[g->parameter_count];
     *added = (graph_parameter){.rank = rank};
     memcpy(added->shape, shape, (size_t)rank * sizeof shape[0]);
     TRY(memory_copy_string(&added->name, name));
+    g->name_slots[name_slot(g, name)] = g->parameter_count;
     *out = g->parameter_count++;
 out:
     return status;
@@ -59,7 +122,7 @@ out:
 grail_status graph_add_node(graph *g, const node *n, int *out)
 {
     grail_status status = GRAIL_OK;
-    TRY(memory_resize(&g->nodes, (size_t)g->node_count + 1, sizeof g->nodes[0]));
+    TRY(make_room(&g->nodes, g->node_count, &g->node_capacity, sizeof g->nodes[0]));
     node *added = &g->nodes[g->node_count++];
     *added = *n;
     added->output = g->value_count++;

@@ -10,11 +10,11 @@
 #include "graph/operator.h"
 
 typedef enum node_kind {
-    NODE_EMBEDDING,  /* ids -> rows of weight[V, E] */
-    NODE_LINEAR,     /* y = x W^T + b, weight[out, in] */
-    NODE_RMS_NORM,   /* over groups of `group` features; group 0 means the whole width */
-    NODE_ROPE,       /* rotary positions on heads of head_dim */
-    NODE_ATTENTION,  /* (q, k, v) -> heads side by side */
+    NODE_EMBEDDING, /* ids -> rows of weight[V, E] */
+    NODE_LINEAR,    /* y = x W^T + b, weight[out, in] */
+    NODE_RMS_NORM,  /* over groups of `group` features; group 0 means the whole width */
+    NODE_ROPE,      /* rotary positions on heads of head_dim */
+    NODE_ATTENTION, /* (q, k, v) -> heads side by side */
     NODE_ACTIVATION,
     NODE_MULTIPLY,
     NODE_ADD
@@ -46,9 +46,11 @@ typedef struct graph_parameter {
 
 typedef struct graph {
     node *nodes;
-    int node_count;
+    int node_count, node_capacity;
     graph_parameter *parameters;
-    int parameter_count;
+    int parameter_count, parameter_capacity;
+    int *name_slots; /* [slot_count] hash table: index of a parameter, GRAPH_NONE where free */
+    int slot_count;  /* a power of two, more than parameter_count */
     int value_count;
     int *value_source; /* node that makes each value, GRAPH_NONE for the input */
     int *last_use;     /* last node that reads each value, node_count for the output */
@@ -66,6 +68,9 @@ void graph_free(graph *g); /* NULL is allowed */
  * shape and gives the same index (tied weights). */
 grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
                                  int *out) GRAIL_MUST_CHECK;
+
+/** Index of the parameter of that name, or GRAPH_NONE. */
+int graph_find_parameter(const graph *g, const char *name);
 
 /** Adds a copy of `n`; its output field is set to a new value, also stored in *out. */
 grail_status graph_add_node(graph *g, const node *n, int *out) GRAIL_MUST_CHECK;

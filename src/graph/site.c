@@ -15,26 +15,30 @@ typedef struct axes {
 static int axis_root(const axes *a, int value)
 {
     while (a->parent[value] != value) {
+        a->parent[value] = a->parent[a->parent[value]]; /* halves the way for the next time */
         value = a->parent[value];
     }
     return value;
+}
+
+static void axis_cut_into(axes *a, int root, int64_t units, int64_t groups)
+{
+    if (a->units[root] == 0) {
+        a->units[root] = units;
+        a->groups[root] = groups;
+    } else if (units != 0 && (a->units[root] != units || a->groups[root] != groups)) {
+        a->pinned[root] = true; /* two attentions that cut the axis differently */
+    }
 }
 
 static void axis_join(axes *a, int left, int right)
 {
     const int from = axis_root(a, right);
     const int to = axis_root(a, left);
-    if (from == to) {
-        return;
-    }
-    a->parent[from] = to;
-    a->pinned[to] = a->pinned[to] || a->pinned[from];
-    if (a->units[to] == 0) {
-        a->units[to] = a->units[from];
-        a->groups[to] = a->groups[from];
-    } else if (a->units[from] != 0 &&
-               (a->units[from] != a->units[to] || a->groups[from] != a->groups[to])) {
-        a->pinned[to] = true; /* two attentions that cut the axis differently */
+    if (from != to) {
+        a->parent[from] = to;
+        a->pinned[to] = a->pinned[to] || a->pinned[from];
+        axis_cut_into(a, to, a->units[from], a->groups[from]);
     }
 }
 
@@ -51,24 +55,23 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
     const int64_t query_heads = a->widths[q] / n->head_dim;
     const int64_t kv_heads = a->widths[k] / n->head_dim;
     axis_join(a, n->output, q);
-    const int root = axis_root(a, n->output);
     if (mode == GQA_QUERY_PER_GROUP) {
         axis_pin(a, k);
         axis_pin(a, v);
-        a->units[root] = query_heads;
-        a->groups[root] = kv_heads;
+        axis_cut_into(a, axis_root(a, n->output), query_heads, kv_heads);
         return;
     }
     axis_join(a, n->output, k);
     axis_join(a, n->output, v);
-    a->units[axis_root(a, root)] = kv_heads;
-    a->groups[axis_root(a, root)] = 1;
+    axis_cut_into(a, axis_root(a, n->output), kv_heads, 1);
 }
 
 static void follow_node(axes *a, const node *n, gqa_mode mode)
 {
     switch (n->kind) {
     case NODE_EMBEDDING:
+        axis_pin(a, n->output); /* its features are columns of the table, which no site cuts */
+        break;
     case NODE_LINEAR:
         break;
     case NODE_RMS_NORM:
@@ -167,6 +170,7 @@ static void site_fini(site *s)
     memory_free(s->name);
     memory_free(s->producers);
     memory_free(s->consumers);
+    *s = (site){0};
 }
 
 /* Whether a value's units hold exchangeable query heads: those of the query and output axes of a
@@ -181,24 +185,24 @@ static grail_status collect_ends(const axes *a, int root, int64_t narrowest, sit
     grail_status status = GRAIL_OK;
     for (int i = 0; i < a->g->node_count; i++) {
         const node *n = &a->g->nodes[i];
-        if (n->kind != NODE_LINEAR && n->kind != NODE_EMBEDDING) {
+        if (n->kind != NODE_LINEAR) {
             continue;
         }
         if (axis_root(a, n->output) == root) {
             const int v = n->output;
-            TRY(add_end(&s->producers, &s->producer_count,
-                        (site_end){.node = i,
-                                   .features_per_unit = a->widths[v] / s->units,
-                                   .exchangeable =
-                                       end_is_exchangeable(a, v, s->subunits, narrowest)}));
+            TRY(add_end(
+                &s->producers, &s->producer_count,
+                (site_end){.node = i,
+                           .features_per_unit = a->widths[v] / s->units,
+                           .exchangeable = end_is_exchangeable(a, v, s->subunits, narrowest)}));
         }
-        if (n->kind == NODE_LINEAR && axis_root(a, n->inputs[0]) == root) {
+        if (axis_root(a, n->inputs[0]) == root) {
             const int v = n->inputs[0];
-            TRY(add_end(&s->consumers, &s->consumer_count,
-                        (site_end){.node = i,
-                                   .features_per_unit = a->widths[v] / s->units,
-                                   .exchangeable =
-                                       end_is_exchangeable(a, v, s->subunits, narrowest)}));
+            TRY(add_end(
+                &s->consumers, &s->consumer_count,
+                (site_end){.node = i,
+                           .features_per_unit = a->widths[v] / s->units,
+                           .exchangeable = end_is_exchangeable(a, v, s->subunits, narrowest)}));
         }
     }
 out:

@@ -1,9 +1,9 @@
 /* Sites: the places where width can be cut, derived from the graph by following the channel axis.
  *
- * Linear and Embedding start a new axis; activations, rotary positions, norms over groups, Add and
- * Multiply carry it on and join it; Attention couples the q, k and v head axes and passes v's axis
- * to its output; a norm over all channels, the network's input and its output pin it. What remains
- * unpinned, has producers and has consumers is a site. */
+ * Linear starts a new axis; activations, rotary positions, norms over groups, Add and Multiply
+ * carry it on and join it; Attention couples the q, k and v head axes and passes v's axis to its
+ * output; an embedding, a norm over all channels, the network's input and its output pin it. What
+ * remains unpinned, has producers and has consumers is a site. */
 #ifndef GRAIL_GRAPH_SITE_H
 #define GRAIL_GRAPH_SITE_H
 

@@ -63,7 +63,7 @@ grail_status describe_result(grail_compression *c)
         FAIL(GRAIL_ERROR_MEMORY, "out of memory while copying the configuration");
     }
     if (anything_is_cut(c)) {
-        TRY(a->describe_narrowed(c->model->graph, c->narrowed, c->config));
+        TRY(a->describe_narrowed(c->narrowed, c->config));
     }
     TRY(a->judge_loaders(c->config, c->narrowed, c->verdicts));
 out:
@@ -94,12 +94,7 @@ out:
 
 static int parameter_of_tensor(const grail_compression *c, const tensor_view *tensor)
 {
-    for (int p = 0; p < c->model->graph->parameter_count; p++) {
-        if (c->model->tensors[p] == tensor) {
-            return p;
-        }
-    }
-    return GRAPH_NONE;
+    return graph_find_parameter(c->model->graph, tensor->name);
 }
 
 grail_status open_output(grail_compression *c, bool resume)

@@ -1,0 +1,77 @@
+/* Any text as a plan document, read against the sites of a small network. What is accepted keeps
+ * between one unit and all, equally many of every group, and reads back the same as written. */
+#include "fuzz.h"
+
+#include "arch/architecture.h"
+#include "reduce/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char config_text[] =
+    "{\"model_type\": \"llama\", \"hidden_size\": 16, \"intermediate_size\": 24,"
+    " \"num_hidden_layers\": 2, \"num_attention_heads\": 6, \"num_key_value_heads\": 3,"
+    " \"head_dim\": 4, \"vocab_size\": 10, \"attention_bias\": true}";
+
+static graph *small_network(void)
+{
+    json_t *config = NULL;
+    const architecture *a = NULL;
+    graph *g = NULL;
+    fuzz_require(json_parse("config", config_text, sizeof config_text - 1, &config) == GRAIL_OK &&
+                 architecture_find("config", config, &a) == GRAIL_OK &&
+                 a->build(a, "config", config, &g) == GRAIL_OK);
+    json_decref(config);
+    return g;
+}
+
+static void check_kept(const plan *p, const site_list *sites)
+{
+    fuzz_require(p->count == sites->count);
+    for (int i = 0; i < p->count; i++) {
+        const site *s = &sites->sites[i];
+        fuzz_require(p->sites[i].units == s->units);
+        fuzz_require(p->sites[i].kept >= 1 && p->sites[i].kept <= s->units);
+        fuzz_require(p->sites[i].kept % s->groups == 0);
+    }
+}
+
+static void check_round_trip(const plan *p, const site_list *sites)
+{
+    plan again = {0};
+    json_t *document = NULL;
+    json_t *written = NULL;
+    fuzz_require(!(p->compensation.alpha < 0.0) && !isinf(p->compensation.alpha));
+    fuzz_require(plan_to_json(p, sites, &document) == GRAIL_OK);
+    fuzz_require(plan_init(&again, sites, SELECTOR_WANDA) == GRAIL_OK);
+    fuzz_require(plan_read("again", document, sites, &again) == GRAIL_OK);
+    fuzz_require(plan_to_json(&again, sites, &written) == GRAIL_OK);
+    fuzz_require(json_equal(document, written));
+    json_decref(document);
+    json_decref(written);
+    plan_fini(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    json_t *document = NULL;
+    gqa_mode gqa = GQA_KV_GROUPS;
+    plan p = {0};
+    site_list sites = {0};
+    graph *g = small_network();
+    if (json_parse("plan.json", data, size, &document) == GRAIL_OK &&
+        plan_read_gqa("plan.json", document, &gqa) == GRAIL_OK) {
+        fuzz_require(sites_derive(g, gqa, &sites) == GRAIL_OK && sites.count == 4);
+        p.gqa = gqa;
+        fuzz_require(plan_init(&p, &sites, SELECTOR_WANDA) == GRAIL_OK);
+        if (plan_read("plan.json", document, &sites, &p) == GRAIL_OK) {
+            check_kept(&p, &sites);
+            check_round_trip(&p, &sites);
+        }
+    }
+    plan_fini(&p);
+    site_list_fini(&sites);
+    json_decref(document);
+    graph_free(g);
+    return 0;
+}

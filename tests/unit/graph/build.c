@@ -1,0 +1,90 @@
+#include "build.h"
+
+#include <stdio.h>
+
+static int add_parameter(graph *g, const char *name, const char *suffix, int rank, int64_t rows,
+                         int64_t columns)
+{
+    char full[64];
+    int index = 0;
+    const int64_t shape[2] = {rows, columns};
+    snprintf(full, sizeof full, "%s%s", name, suffix);
+    assert_ok(graph_add_parameter(g, full, rank, shape, &index));
+    return index;
+}
+
+static int add_node(graph *g, const node *n)
+{
+    int value = 0;
+    assert_ok(graph_add_node(g, n, &value));
+    return value;
+}
+
+int add_linear(graph *g, int block, const char *name, int64_t in, int64_t out, bool bias, int x)
+{
+    const node n = {.kind = NODE_LINEAR,
+                    .block = block,
+                    .input_count = 1,
+                    .inputs = {x},
+                    .weight = add_parameter(g, name, ".weight", 2, out, in),
+                    .bias = bias ? add_parameter(g, name, ".bias", 1, out, 0) : GRAPH_NONE};
+    return add_node(g, &n);
+}
+
+int add_norm(graph *g, int block, const char *name, int64_t width, int64_t group, int x)
+{
+    const node n = {.kind = NODE_RMS_NORM,
+                    .block = block,
+                    .input_count = 1,
+                    .inputs = {x},
+                    .weight = add_parameter(g, name, ".weight", 1, width, 0),
+                    .bias = GRAPH_NONE,
+                    .group = group};
+    return add_node(g, &n);
+}
+
+int add_embedding(graph *g, const char *name, int64_t vocabulary, int64_t width)
+{
+    const node n = {.kind = NODE_EMBEDDING,
+                    .block = GRAPH_NONE,
+                    .input_count = 1,
+                    .inputs = {g->input},
+                    .weight = add_parameter(g, name, ".weight", 2, vocabulary, width),
+                    .bias = GRAPH_NONE};
+    return add_node(g, &n);
+}
+
+int add_plain(graph *g, int block, node_kind kind, int left, int right)
+{
+    const node n = {.kind = kind,
+                    .block = block,
+                    .input_count = right == GRAPH_NONE ? 1 : 2,
+                    .inputs = {left, right},
+                    .weight = GRAPH_NONE,
+                    .bias = GRAPH_NONE};
+    return add_node(g, &n);
+}
+
+int add_attention(graph *g, int block, int64_t head_dim, int q, int k, int v)
+{
+    const node n = {.kind = NODE_ATTENTION,
+                    .block = block,
+                    .input_count = 3,
+                    .inputs = {q, k, v},
+                    .weight = GRAPH_NONE,
+                    .bias = GRAPH_NONE,
+                    .head_dim = head_dim};
+    return add_node(g, &n);
+}
+
+const site *find_site(const site_list *sites, const char *name)
+{
+    const int index = site_list_find(sites, name);
+    assert_true(index >= 0);
+    return &sites->sites[index];
+}
+
+const char *end_name(const graph *g, const site_end *end)
+{
+    return g->parameters[g->nodes[end->node].weight].name;
+}

@@ -1,0 +1,23 @@
+/* Small graphs by hand: one call per node, the value it makes returned. */
+#ifndef GRAIL_TESTS_GRAPH_BUILD_H
+#define GRAIL_TESTS_GRAPH_BUILD_H
+
+#include "support/support.h"
+
+#include "graph/site.h"
+
+/** y = x W^T with W "<name>.weight" [out, in], and b "<name>.bias" when `bias`. */
+int add_linear(graph *g, int block, const char *name, int64_t in, int64_t out, bool bias, int x);
+/** RMSNorm "<name>.weight" over groups of `group`, 0 = the whole width. */
+int add_norm(graph *g, int block, const char *name, int64_t width, int64_t group, int x);
+int add_embedding(graph *g, const char *name, int64_t vocabulary, int64_t width);
+/** Activation or rotary positions of one value; Add or Multiply of two. */
+int add_plain(graph *g, int block, node_kind kind, int left, int right);
+int add_attention(graph *g, int block, int64_t head_dim, int q, int k, int v);
+
+/** The site of that name; the test fails without it. */
+const site *find_site(const site_list *sites, const char *name);
+/** Name of the weight of one end of a site. */
+const char *end_name(const graph *g, const site_end *end);
+
+#endif

@@ -1,0 +1,340 @@
+/* Sites derived from small graphs: which axes can be cut, in which units, and what pins them. */
+#include "build.h"
+
+#include <string.h>
+
+enum { WIDTH = 8, INNER = 12, VOCABULARY = 20 };
+
+/* Begins with an embedding and a norm, whose value is returned; *h is the residual stream. */
+static graph *begin_graph(int *h, int *normed)
+{
+    graph *g = NULL;
+    assert_ok(graph_create(&g));
+    *h = add_embedding(g, "embed", VOCABULARY, WIDTH);
+    *normed = add_norm(g, 0, "norm", WIDTH, 0, *h);
+    return g;
+}
+
+/* Adds y to the stream, and the final norm and head. */
+static void end_graph(graph *g, int h, int y)
+{
+    const int s = add_plain(g, 0, NODE_ADD, h, y);
+    const int n = add_norm(g, 1, "final", WIDTH, 0, s);
+    assert_ok(graph_finish(g, add_linear(g, 1, "head", WIDTH, VOCABULARY, false, n)));
+}
+
+static site_list derive(const graph *g, gqa_mode mode)
+{
+    site_list sites = {0};
+    assert_ok(sites_derive(g, mode, &sites));
+    return sites;
+}
+
+static void assert_end(const graph *g, const site_end *end, const char *name, int64_t features,
+                       bool exchangeable)
+{
+    assert_string_equal(end_name(g, end), name);
+    assert_int_equal(end->features_per_unit, features);
+    assert_int_equal(end->exchangeable, exchangeable);
+}
+
+static void a_plain_mlp_is_a_site_of_its_neurons(void **state)
+{
+    (void)state;
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int a = add_linear(g, 0, "fc1", WIDTH, INNER, true, n);
+    const int r = add_plain(g, 0, NODE_ACTIVATION, a, GRAPH_NONE);
+    end_graph(g, h, add_linear(g, 0, "fc2", INNER, WIDTH, true, r));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 1); /* the residual stream, pinned by its norms, is none */
+    const site *s = &sites.sites[0];
+    assert_string_equal(s->name, "fc2");
+    assert_int_equal(s->kind, SITE_FFN);
+    assert_int_equal(s->block, 0);
+    assert_int_equal(s->units, INNER);
+    assert_int_equal(s->groups, 1);
+    assert_int_equal(s->subunits, 1);
+    assert_int_equal(s->producer_count, 1);
+    assert_int_equal(s->consumer_count, 1);
+    assert_end(g, &s->producers[0], "fc1.weight", 1, false);
+    assert_end(g, &s->consumers[0], "fc2.weight", 1, false);
+    /* a row of fc1, its bias, a column of fc2 */
+    assert_int_equal(site_parameters_per_unit(g, s), WIDTH + 1 + WIDTH);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void a_gated_ffn_has_two_producers(void **state)
+{
+    (void)state;
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int gate = add_linear(g, 0, "gate", WIDTH, INNER, false, n);
+    const int up = add_linear(g, 0, "up", WIDTH, INNER, false, n);
+    const int a = add_plain(g, 0, NODE_ACTIVATION, gate, GRAPH_NONE);
+    const int x = add_plain(g, 0, NODE_MULTIPLY, a, up);
+    end_graph(g, h, add_linear(g, 0, "down", INNER, WIDTH, false, x));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 1);
+    const site *s = find_site(&sites, "down");
+    assert_int_equal(s->units, INNER);
+    assert_int_equal(s->producer_count, 2);
+    assert_end(g, &s->producers[0], "gate.weight", 1, false);
+    assert_end(g, &s->producers[1], "up.weight", 1, false);
+    assert_int_equal(site_parameters_per_unit(g, s), 3 * WIDTH);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+enum { DIM = 4 };
+
+/* Attention of `heads` and `kv` heads, with rotary positions and optional norms of q and k. */
+static graph *attention_graph(int64_t heads, int64_t kv, int64_t norm_group, bool bias)
+{
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    int q = add_linear(g, 0, "q", WIDTH, heads * DIM, bias, n);
+    int k = add_linear(g, 0, "k", WIDTH, kv * DIM, bias, n);
+    const int v = add_linear(g, 0, "v", WIDTH, kv * DIM, bias, n);
+    if (norm_group >= 0) {
+        q = add_norm(g, 0, "q_norm", norm_group == 0 ? heads * DIM : norm_group, norm_group, q);
+        k = add_norm(g, 0, "k_norm", norm_group == 0 ? kv * DIM : norm_group, norm_group, k);
+    }
+    q = add_plain(g, 0, NODE_ROPE, q, GRAPH_NONE);
+    k = add_plain(g, 0, NODE_ROPE, k, GRAPH_NONE);
+    const int x = add_attention(g, 0, DIM, q, k, v);
+    end_graph(g, h, add_linear(g, 0, "o", heads * DIM, WIDTH, bias, x));
+    return g;
+}
+
+static void heads_of_their_own_are_units_of_all_four_projections(void **state)
+{
+    (void)state;
+    graph *g = attention_graph(6, 6, -1, true);
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 1);
+    const site *s = find_site(&sites, "o");
+    assert_int_equal(s->kind, SITE_HEADS);
+    assert_int_equal(s->units, 6);
+    assert_int_equal(s->groups, 1);
+    assert_int_equal(s->subunits, 1);
+    assert_int_equal(s->producer_count, 3);
+    assert_end(g, &s->producers[0], "q.weight", DIM, false);
+    assert_end(g, &s->producers[1], "k.weight", DIM, false);
+    assert_end(g, &s->producers[2], "v.weight", DIM, false);
+    assert_int_equal(s->consumer_count, 1);
+    assert_end(g, &s->consumers[0], "o.weight", DIM, false);
+    assert_int_equal(site_parameters_per_unit(g, s), 3 * DIM * (WIDTH + 1) + DIM * WIDTH);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void grouped_heads_are_cut_with_their_query_heads(void **state)
+{
+    (void)state;
+    graph *g = attention_graph(6, 2, -1, false);
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 1);
+    const site *s = find_site(&sites, "o");
+    assert_int_equal(s->units, 2);
+    assert_int_equal(s->groups, 1);
+    assert_int_equal(s->subunits, 3);
+    assert_int_equal(s->producer_count, 3);
+    assert_end(g, &s->producers[0], "q.weight", 3 * DIM, true);
+    assert_end(g, &s->producers[1], "k.weight", DIM, false);
+    assert_end(g, &s->producers[2], "v.weight", DIM, false);
+    assert_end(g, &s->consumers[0], "o.weight", 3 * DIM, true);
+    assert_int_equal(site_parameters_per_unit(g, s), (3 + 1 + 1) * DIM * WIDTH + 3 * DIM * WIDTH);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void or_query_heads_alone_equally_many_of_each_group(void **state)
+{
+    (void)state;
+    graph *g = attention_graph(6, 2, -1, false);
+    site_list sites = derive(g, GQA_QUERY_PER_GROUP);
+    assert_int_equal(sites.count, 1);
+    const site *s = find_site(&sites, "o");
+    assert_int_equal(s->kind, SITE_HEADS);
+    assert_int_equal(s->units, 6);
+    assert_int_equal(s->groups, 2);
+    assert_int_equal(s->subunits, 1);
+    assert_int_equal(s->producer_count, 1);
+    assert_end(g, &s->producers[0], "q.weight", DIM, false);
+    assert_end(g, &s->consumers[0], "o.weight", DIM, false);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void a_norm_of_each_head_leaves_the_heads_free(void **state)
+{
+    (void)state;
+    graph *g = attention_graph(6, 2, DIM, false);
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    const site *s = find_site(&sites, "o");
+    assert_int_equal(s->units, 2);
+    assert_int_equal(s->producer_count, 3); /* the norm's weight belongs to every head: no end */
+    assert_end(g, &s->producers[0], "q.weight", 3 * DIM, true);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void a_norm_of_all_heads_pins_them(void **state)
+{
+    (void)state;
+    graph *g = attention_graph(6, 2, 0, false);
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 0);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void producers_joined_by_an_add_are_cut_together(void **state)
+{
+    (void)state;
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int a = add_linear(g, 0, "a", WIDTH, INNER, false, n);
+    const int b = add_linear(g, 0, "b", WIDTH, INNER, false, n);
+    const int sum = add_plain(g, 0, NODE_ADD, a, b);
+    const int one = add_linear(g, 0, "one", INNER, WIDTH, false, sum);
+    const int two = add_linear(g, 0, "two", INNER, WIDTH, false, a);
+    end_graph(g, h, add_plain(g, 0, NODE_ADD, one, two));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 1); /* listed once, at its first consumer */
+    const site *s = &sites.sites[0];
+    assert_string_equal(s->name, "one");
+    assert_int_equal(s->producer_count, 2);
+    assert_end(g, &s->producers[0], "a.weight", 1, false);
+    assert_end(g, &s->producers[1], "b.weight", 1, false);
+    assert_int_equal(s->consumer_count, 2);
+    assert_end(g, &s->consumers[0], "one.weight", 1, false);
+    assert_end(g, &s->consumers[1], "two.weight", 1, false);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void what_is_added_to_the_residual_stream_is_pinned(void **state)
+{
+    (void)state;
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int a = add_linear(g, 0, "a", WIDTH, WIDTH, false, n);
+    const int sum = add_plain(g, 0, NODE_ADD, h, a);
+    end_graph(g, h, add_linear(g, 0, "b", WIDTH, WIDTH, false, sum));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 0);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void embeddings_and_the_output_are_pinned(void **state)
+{
+    (void)state;
+    graph *g = NULL;
+    assert_ok(graph_create(&g));
+    const int h = add_embedding(g, "embed", VOCABULARY, WIDTH);
+    const int a = add_linear(g, 0, "a", WIDTH, INNER, false, h);
+    assert_ok(graph_finish(g, add_linear(g, 1, "head", INNER, VOCABULARY, false, a)));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 1);
+    assert_string_equal(sites.sites[0].name, "head");
+    assert_int_equal(sites.sites[0].producer_count, 1);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void attentions_that_cut_one_axis_differently_pin_it(void **state)
+{
+    (void)state;
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int q = add_linear(g, 0, "q", WIDTH, 16, false, n);
+    const int k = add_linear(g, 0, "k", WIDTH, 16, false, n);
+    const int v = add_linear(g, 0, "v", WIDTH, 16, false, n);
+    const int x = add_attention(g, 0, 4, q, k, v);
+    const int y = add_attention(g, 0, 8, q, k, v);
+    const int o = add_linear(g, 0, "o", 16, WIDTH, false, x);
+    const int p = add_linear(g, 0, "p", 16, WIDTH, false, y);
+    end_graph(g, h, add_plain(g, 0, NODE_ADD, o, p));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 0);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void sites_are_listed_in_the_order_of_their_consumers(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"0.fc2", "1.fc2", "2.fc2"};
+    static const char *const inner[] = {"0.fc1", "1.fc1", "2.fc1"};
+    static const char *const norms[] = {"0.norm", "1.norm", "2.norm"};
+    graph *g = NULL;
+    assert_ok(graph_create(&g));
+    int h = add_embedding(g, "embed", VOCABULARY, WIDTH);
+    for (int block = 0; block < 3; block++) {
+        const int n = add_norm(g, block, norms[block], WIDTH, 0, h);
+        const int a = add_linear(g, block, inner[block], WIDTH, INNER + block, false, n);
+        const int y = add_linear(g, block, names[block], INNER + block, WIDTH, false, a);
+        h = add_plain(g, block, NODE_ADD, h, y);
+    }
+    const int n = add_norm(g, 3, "final", WIDTH, 0, h);
+    assert_ok(graph_finish(g, add_linear(g, 3, "head", WIDTH, VOCABULARY, false, n)));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(sites.sites[i].name, names[i]);
+        assert_int_equal(sites.sites[i].block, i);
+        assert_int_equal(sites.sites[i].units, INNER + i);
+        assert_int_equal(site_list_find(&sites, names[i]), i);
+    }
+    assert_int_equal(site_list_find(&sites, "fc2"), -1);
+    assert_string_equal(site_kind_name(SITE_FFN), "ffn");
+    assert_string_equal(site_kind_name(SITE_HEADS), "heads");
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static grail_status derive_once(void *context)
+{
+    site_list sites = {0};
+    const grail_status status = sites_derive(context, GQA_KV_GROUPS, &sites);
+    site_list_fini(&sites);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    graph *g = attention_graph(6, 2, DIM, true);
+    support_fail_each_allocation(derive_once, g);
+    graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plain_mlp_is_a_site_of_its_neurons),
+        cmocka_unit_test(a_gated_ffn_has_two_producers),
+        cmocka_unit_test(heads_of_their_own_are_units_of_all_four_projections),
+        cmocka_unit_test(grouped_heads_are_cut_with_their_query_heads),
+        cmocka_unit_test(or_query_heads_alone_equally_many_of_each_group),
+        cmocka_unit_test(a_norm_of_each_head_leaves_the_heads_free),
+        cmocka_unit_test(a_norm_of_all_heads_pins_them),
+        cmocka_unit_test(producers_joined_by_an_add_are_cut_together),
+        cmocka_unit_test(what_is_added_to_the_residual_stream_is_pinned),
+        cmocka_unit_test(embeddings_and_the_output_are_pinned),
+        cmocka_unit_test(attentions_that_cut_one_axis_differently_pin_it),
+        cmocka_unit_test(sites_are_listed_in_the_order_of_their_consumers),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
