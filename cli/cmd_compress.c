@@ -70,13 +70,23 @@ static const char *scientific(double value, char *text)
     return text;
 }
 
-/* Progress is one line per block: begun at its first site, ended when it is written. */
+/* Progress is one line per block: begun at its first site, ended when it is written, or by a
+ * failure. */
+static bool line_is_open;
+
 static void begin_line(int block, int blocks)
 {
-    static int begun = -1;
-    if (begun != block) {
-        begun = block;
+    if (!line_is_open) {
+        line_is_open = true;
         fprintf(stderr, "block %d/%d", block + 1, blocks);
+    }
+}
+
+static void end_line(void)
+{
+    if (line_is_open) {
+        line_is_open = false;
+        fprintf(stderr, "\n");
     }
 }
 
@@ -106,11 +116,13 @@ static int show_progress(void *user, const grail_site_report *site, int block, i
     begin_line(block, blocks);
     if (site != NULL) {
         print_site(site);
-    } else if (block + 1 < blocks) {
-        fprintf(stderr, "  written, about %s left\n", human_seconds(seconds_left, left));
-    } else {
-        fprintf(stderr, "  written\n");
+        return 0;
     }
+    fprintf(stderr, "  written");
+    if (block + 1 < blocks) {
+        fprintf(stderr, ", about %s left", human_seconds(seconds_left, left));
+    }
+    end_line();
     return 0;
 }
 
@@ -289,6 +301,7 @@ static int compress(void)
     if (status == GRAIL_OK && !dry_run) {
         status = grail_compression_finish(c);
     }
+    end_line();
     if (status != GRAIL_OK) {
         code = print_failure(status);
     } else if (as_json) {
