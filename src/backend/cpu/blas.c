@@ -97,7 +97,7 @@ static rntm_t runtime(void)
 {
     pthread_once(&chosen, choose_kernel);
     rntm_t r;
-    bli_rntm_init(&r);
+    bli_rntm_init_from_global(&r); /* what BLIS 0.9 and 1.x both have */
     bli_rntm_set_num_threads(1, &r);
     return r;
 }
