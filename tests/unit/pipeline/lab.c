@@ -1,137 +1,10 @@
 #include "lab.h"
 
-#include "base/file.h"
 #include "base/random.h"
 #include "format/checkpoint.h"
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
-
-/* Paths live in a ring: a test holds a few at a time. */
-static char *next_path(void)
-{
-    enum { PATHS = 32 };
-    static char paths[PATHS][LAB_PATH];
-    static int next;
-    return paths[next++ % PATHS];
-}
-
-const char *lab_golden(const char *name)
-{
-    char *path = next_path();
-    snprintf(path, LAB_PATH, "%s/tests/golden/models/%s", GRAIL_SOURCE_DIR, name);
-    return path;
-}
-
-json_t *read_json(const char *directory, const char *name)
-{
-    char path[LAB_PATH];
-    json_t *value = NULL;
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    assert_ok(json_read_file(path, (size_t)1 << 24, &value));
-    return value;
-}
-
-static void read_tensor(const tensor_view *view, lab_tensor *out)
-{
-    int64_t count = 0;
-    *out = (lab_tensor){.rank = view->rank, .shape = {view->shape[0], view->shape[1]}};
-    assert_true(view->rank >= 1 && view->rank <= 2);
-    snprintf(out->name, sizeof out->name, "%s", view->name);
-    assert_true(shape_elements(view->rank, view->shape, &count));
-    assert_ok(memory_new(&out->values, (size_t)count, sizeof out->values[0]));
-    assert_ok(convert_to_f32(view->dtype, view->data, count, out->values));
-}
-
-void lab_read(lab_model *m, const char *directory)
-{
-    checkpoint *c = NULL;
-    *m = (lab_model){.config = read_json(directory, "config.json")};
-    assert_ok(checkpoint_open(directory, &c));
-    m->count = (int)checkpoint_count(c);
-    assert_true(m->count <= LAB_TENSORS);
-    for (int i = 0; i < m->count; i++) {
-        read_tensor(checkpoint_at(c, i), &m->tensors[i]);
-    }
-    checkpoint_close(c);
-}
-
-static int64_t elements_of(const lab_tensor *t)
-{
-    return t->rank == 1 ? t->shape[0] : t->shape[0] * t->shape[1];
-}
-
-static void put_tensor(safetensors_writer *writer, const lab_tensor *t, grail_dtype dtype)
-{
-    void *stored = NULL;
-    size_t bytes = 0;
-    assert_true(dtype_bytes(dtype, elements_of(t), &bytes));
-    assert_ok(memory_new(&stored, bytes, 1));
-    assert_ok(convert_from_f32(dtype, t->values, elements_of(t), stored));
-    assert_ok(safetensors_writer_put(writer, t->name, stored, bytes));
-    memory_free(stored);
-}
-
-void lab_write(const lab_model *m, const char *directory, grail_dtype dtype)
-{
-    tensor_view views[LAB_TENSORS] = {0};
-    char path[LAB_PATH];
-    safetensors_writer *writer = NULL;
-    assert_int_equal(mkdir(directory, 0777), 0);
-    snprintf(path, sizeof path, "%s/config.json", directory);
-    assert_ok(json_write_file(path, m->config));
-    for (int i = 0; i < m->count; i++) {
-        const lab_tensor *t = &m->tensors[i];
-        views[i] = (tensor_view){
-            .name = t->name, .dtype = dtype, .rank = t->rank, .shape = {t->shape[0], t->shape[1]}};
-    }
-    snprintf(path, sizeof path, "%s/model.safetensors", directory);
-    assert_ok(safetensors_writer_open(path, m->count, views, false, &writer));
-    for (int i = 0; i < m->count; i++) {
-        put_tensor(writer, &m->tensors[i], dtype);
-    }
-    assert_ok(safetensors_writer_sync(writer));
-    safetensors_writer_close(writer);
-}
-
-void lab_fini(lab_model *m)
-{
-    json_decref(m->config);
-    for (int i = 0; i < m->count; i++) {
-        memory_free(m->tensors[i].values);
-    }
-    *m = (lab_model){0};
-}
-
-lab_tensor *lab_look(lab_model *m, int layer, const char *part)
-{
-    char name[96];
-    snprintf(name, sizeof name, "model.layers.%d.%s", layer, part);
-    for (int i = 0; i < m->count; i++) {
-        if (strcmp(m->tensors[i].name, name) == 0) {
-            return &m->tensors[i];
-        }
-    }
-    return NULL;
-}
-
-lab_tensor *lab_find(lab_model *m, int layer, const char *part)
-{
-    lab_tensor *t = lab_look(m, layer, part);
-    assert_non_null(t);
-    return t;
-}
-
-int64_t lab_integer(const lab_model *m, const char *key)
-{
-    return json_integer_value(json_object_get(m->config, key));
-}
-
-void lab_set_integer(lab_model *m, const char *key, int64_t value)
-{
-    assert_ok(json_put(m->config, key, json_integer(value)));
-}
 
 /* A version 1.0 .npy file of little-endian int32 [rows, columns]. */
 static void write_ids(const char *directory, const char *name, int64_t rows, int64_t columns,
@@ -174,7 +47,7 @@ void lab_close(lab *l)
 
 const char *lab_path(const lab *l, const char *name)
 {
-    char *path = next_path();
+    char *path = lab_next_path();
     snprintf(path, LAB_PATH, "%s/%s", l->directory, name);
     return path;
 }
@@ -279,8 +152,8 @@ static double tensor_difference(const lab_tensor *a, const lab_tensor *b)
     double largest = 0.0;
     double difference = 0.0;
     assert_string_equal(a->name, b->name);
-    assert_int_equal(elements_of(a), elements_of(b));
-    for (int64_t i = 0; i < elements_of(a); i++) {
+    assert_int_equal(lab_elements(a), lab_elements(b));
+    for (int64_t i = 0; i < lab_elements(a); i++) {
         const double x = (double)a->values[i];
         largest = fmax(largest, fabs(x));
         difference = fmax(difference, fabs(x - (double)b->values[i]));

@@ -1,47 +1,14 @@
-/* What the tests of whole runs share: the tiny golden models taken into memory, changed and stored,
- * calibration ids, runs in one call, and comparisons of checkpoints. */
+/* What the tests of whole runs share: a directory with calibration ids, runs in one call, and
+ * comparisons of checkpoints. */
 #ifndef GRAIL_TESTS_PIPELINE_LAB_H
 #define GRAIL_TESTS_PIPELINE_LAB_H
 
-#include "support/support.h"
-
-#include "base/json.h"
-#include "tensor/tensor.h"
+#include "lab_model.h"
 
 #include <grail/compress.h>
 #include <grail/eval.h>
 
-enum { LAB_TENSORS = 64, LAB_PATH = 1024, LAB_SAMPLES = 16, LAB_LENGTH = 32 };
-
-/** f32 values of one tensor. */
-typedef struct lab_tensor {
-    char name[96];
-    int rank;
-    int64_t shape[2];
-    float *values; /* owned */
-} lab_tensor;
-
-typedef struct lab_model {
-    json_t *config; /* owned */
-    lab_tensor tensors[LAB_TENSORS];
-    int count;
-} lab_model;
-
-/** Directory of a golden model. Texts of this and of lab_path are static and last for 32 calls. */
-const char *lab_golden(const char *name);
-
-/** Reads a model directory. */
-void lab_read(lab_model *m, const char *directory);
-/** Writes config.json and model.safetensors into a new directory, all tensors as `dtype`. */
-void lab_write(const lab_model *m, const char *directory, grail_dtype dtype);
-void lab_fini(lab_model *m);
-
-/** Tensor "model.layers.<layer>.<part>"; the test fails without it. */
-lab_tensor *lab_find(lab_model *m, int layer, const char *part);
-/** NULL without it. */
-lab_tensor *lab_look(lab_model *m, int layer, const char *part);
-int64_t lab_integer(const lab_model *m, const char *key);
-void lab_set_integer(lab_model *m, const char *key, int64_t value);
+enum { LAB_SAMPLES = 16, LAB_LENGTH = 32 };
 
 /** A temporary directory with paths in it; lab_close deletes it. */
 typedef struct lab {
@@ -77,7 +44,5 @@ bool same_tensor(const char *left, const char *right, const char *name);
 double largest_weight_difference(const char *left, const char *right);
 /** grail_verify on random ids. */
 grail_comparison compare_models(const char *dense, const char *narrow, const char *backend);
-/** Reads a JSON file of a directory; the caller releases it. */
-json_t *read_json(const char *directory, const char *name);
 
 #endif

@@ -1,0 +1,290 @@
+/* Opening a model directory: the tensors must be those that config.json describes. */
+#include "unit/pipeline/lab_model.h"
+
+#include "arch/model.h"
+#include "format/safetensors.h"
+#include "support/json_memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A golden model in memory, and a directory to store what the test makes of it. */
+typedef struct fixture {
+    lab_model m;
+    char *directory;
+    char path[LAB_PATH];
+} fixture;
+
+static void setup(fixture *f, const char *golden)
+{
+    lab_read(&f->m, lab_golden(golden));
+    f->directory = support_temporary_directory();
+    snprintf(f->path, sizeof f->path, "%s/model", f->directory);
+}
+
+static void teardown(fixture *f)
+{
+    lab_fini(&f->m);
+    support_remove_tree(f->directory);
+    memory_free(f->directory);
+}
+
+static grail_status try_open(const char *path)
+{
+    grail_model *m = NULL;
+    const grail_status status = grail_model_open(path, &m);
+    assert_true((status == GRAIL_OK) == (m != NULL));
+    grail_model_close(m);
+    return status;
+}
+
+static void assert_refused(fixture *f, grail_status code, const char *text)
+{
+    lab_write(&f->m, f->path, GRAIL_DTYPE_F32);
+    assert_fails(try_open(f->path), code, text);
+}
+
+static void facts_are_counted_from_the_tensors(void **state)
+{
+    (void)state;
+    grail_model *m = NULL;
+    grail_model_facts facts;
+    assert_ok(grail_model_open(lab_golden("llama3"), &m));
+    assert_ok(grail_model_describe(m, &facts));
+    assert_string_equal(facts.architecture, "llama");
+    assert_string_equal(facts.dtype, "F32");
+    assert_int_equal(facts.blocks, 2);
+    assert_int_equal(facts.vocabulary, 96);
+    assert_int_equal(facts.context, 256);
+    /* q and o 64 x 64, k and v 32 x 64, three of 80 x 64, two norms; embedding, norm, head */
+    const int64_t linear = 2 * 64 * 64 + 2 * 32 * 64 + 3 * 80 * 64;
+    assert_int_equal(facts.parameters, 2 * (linear + 2 * 64) + 2 * 96 * 64 + 64);
+    assert_int_equal(facts.bytes, 4 * facts.parameters);
+    assert_int_equal(facts.macs_per_token, 2 * linear + 96 * 64);
+    assert_int_equal(facts.kv_bytes_per_token, 2 * (32 + 32) * 4);
+    grail_model_close(m);
+}
+
+static void sites_are_listed_with_their_facts(void **state)
+{
+    (void)state;
+    grail_model *m = NULL;
+    grail_site_list *sites = NULL;
+    assert_ok(grail_model_open(lab_golden("llama3"), &m));
+    assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
+    assert_int_equal(grail_site_list_count(sites), 4);
+    grail_site_facts s = grail_site_list_at(sites, 2);
+    assert_string_equal(s.name, "model.layers.1.self_attn.o_proj");
+    assert_string_equal(s.kind, "heads");
+    assert_int_equal(s.block, 1);
+    assert_int_equal(s.units, 4);
+    assert_int_equal(s.features_per_unit, 16);
+    assert_int_equal(s.width, 64);
+    assert_int_equal(s.groups, 1);
+    assert_int_equal(s.outputs, 64);
+    assert_int_equal(s.parameters_per_unit, (16 + 8 + 8) * 64 + 16 * 64);
+    s = grail_site_list_at(sites, 3);
+    assert_string_equal(s.name, "model.layers.1.mlp.down_proj");
+    assert_string_equal(s.kind, "ffn");
+    assert_int_equal(s.parameters_per_unit, 3 * 64);
+    grail_site_list_free(sites);
+    assert_ok(grail_model_sites(m, GRAIL_GQA_QUERY_PER_GROUP, &sites));
+    s = grail_site_list_at(sites, 0);
+    assert_int_equal(s.units, 8);
+    assert_int_equal(s.groups, 4);
+    assert_int_equal(s.features_per_unit, 8);
+    grail_site_list_free(sites);
+    grail_model_close(m);
+}
+
+static void known_architectures_are_listed(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama", "mistral", "qwen2", "qwen3"};
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(grail_architecture_at(i), names[i]);
+    }
+    assert_null(grail_architecture_at(4));
+    assert_null(grail_architecture_at(-1));
+}
+
+static void a_missing_tensor_is_named(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "llama3");
+    snprintf(lab_find(&f.m, 1, "mlp.up_proj.weight")->name, 96, "%s", "model.layers.1.other");
+    assert_refused(&f, GRAIL_ERROR_FORMAT,
+                   "tensor 'model.layers.1.mlp.up_proj.weight' is missing, which config.json asks");
+    teardown(&f);
+}
+
+static void a_tensor_of_another_shape_is_named_with_both(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "llama3");
+    lab_set_integer(&f.m, "intermediate_size", 76);
+    assert_refused(&f, GRAIL_ERROR_SHAPE,
+                   "tensor 'model.layers.0.mlp.gate_proj.weight' has shape [80, 64], config.json "
+                   "asks for [76, 64]");
+    teardown(&f);
+}
+
+static void a_tensor_that_the_network_does_not_read_is_refused(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "llama-mha");
+    assert_int_equal(json_object_set_new(f.m.config, "attention_bias", json_false()), 0);
+    assert_refused(&f, GRAIL_ERROR_UNSUPPORTED,
+                   "bias' is not part of a llama network as config.json describes it");
+    teardown(&f);
+}
+
+static void add_tensor(lab_model *m, const char *name, int64_t rows, int64_t columns)
+{
+    lab_tensor *t = &m->tensors[m->count++];
+    *t = (lab_tensor){.rank = 2, .shape = {rows, columns}};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    assert_ok(memory_new(&t->values, (size_t)(rows * columns), sizeof t->values[0]));
+}
+
+static void old_buffers_and_a_second_copy_of_the_head_are_let_be(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "qwen2");
+    add_tensor(&f.m, "model.layers.0.self_attn.rotary_emb.inv_freq", 1, 4);
+    add_tensor(&f.m, "lm_head.weight", 96, 64);
+    lab_write(&f.m, f.path, GRAIL_DTYPE_F32);
+    assert_ok(try_open(f.path));
+    teardown(&f);
+}
+
+/* Every tensor as F32 but the first, which is of `dtype`; all zeros. */
+static void write_odd_dtype(const fixture *f, grail_dtype dtype)
+{
+    tensor_view views[LAB_TENSORS] = {0};
+    safetensors_writer *writer = NULL;
+    char path[LAB_PATH + 32];
+    for (int i = 0; i < f->m.count; i++) {
+        const lab_tensor *t = &f->m.tensors[i];
+        views[i] = (tensor_view){.name = t->name,
+                                 .dtype = i == 0 ? dtype : GRAIL_DTYPE_F32,
+                                 .rank = t->rank,
+                                 .shape = {t->shape[0], t->shape[1]}};
+    }
+    lab_write(&f->m, f->path, GRAIL_DTYPE_F32);
+    snprintf(path, sizeof path, "%s/model.safetensors", f->path);
+    assert_int_equal(remove(path), 0);
+    assert_ok(safetensors_writer_open(path, f->m.count, views, false, &writer));
+    assert_ok(safetensors_writer_sync(writer));
+    safetensors_writer_close(writer);
+}
+
+static void a_quantised_tensor_is_refused(void **state)
+{
+    (void)state;
+    static const grail_dtype dtypes[] = {GRAIL_DTYPE_I8, GRAIL_DTYPE_F8_E4M3, GRAIL_DTYPE_F64};
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        fixture f;
+        char text[64];
+        setup(&f, "llama3");
+        write_odd_dtype(&f, dtypes[i]);
+        snprintf(text, sizeof text, "has dtype %s; F32, F16 and BF16 are supported",
+                 grail_dtype_name(dtypes[i]));
+        assert_fails(try_open(f.path), GRAIL_ERROR_UNSUPPORTED, text);
+        teardown(&f);
+    }
+}
+
+static void a_weight_that_is_not_a_number_is_named_when_it_is_read(void **state)
+{
+    (void)state;
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; i++) {
+        fixture f;
+        grail_model *m = NULL;
+        float values[80 * 64];
+        setup(&f, "llama3");
+        lab_find(&f.m, 0, "mlp.up_proj.weight")->values[77] = bad[i];
+        lab_write(&f.m, f.path, GRAIL_DTYPE_BF16);
+        assert_ok(grail_model_open(f.path, &m));
+        const int index = graph_find_parameter(m->graph, "model.layers.0.mlp.up_proj.weight");
+        assert_int_equal(model_parameter_elements(m, index), 80 * 64);
+        assert_fails(model_parameter_f32(m, index, values), GRAIL_ERROR_NUMERIC,
+                     "tensor 'model.layers.0.mlp.up_proj.weight' holds a NaN or infinity at "
+                     "element 77; the checkpoint is damaged");
+        grail_model_close(m);
+        teardown(&f);
+    }
+}
+
+static void what_is_not_a_model_directory_is_named(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "llama3");
+    assert_fails(try_open(f.path), GRAIL_ERROR_IO, "is not a directory");
+    assert_fails(try_open(f.directory), GRAIL_ERROR_IO, "config.json");
+    support_write_file(f.directory, "config.json", "[]", 2);
+    assert_fails(try_open(f.directory), GRAIL_ERROR_FORMAT, "config.json: not a JSON object");
+    support_write_file(f.directory, "config.json", "{", 1);
+    assert_fails(try_open(f.directory), GRAIL_ERROR_FORMAT, "config.json: not valid JSON");
+    teardown(&f);
+}
+
+static grail_status open_once(void *path)
+{
+    return try_open(path);
+}
+
+static void every_failing_allocation_of_opening_is_survived(void **state)
+{
+    (void)state;
+    char path[LAB_PATH];
+    snprintf(path, sizeof path, "%s", lab_golden("llama3-sharded"));
+    support_fail_each_allocation(open_once, path);
+}
+
+static grail_status list_sites(void *model)
+{
+    grail_site_list *sites = NULL;
+    grail_model_facts facts;
+    grail_status status = GRAIL_OK;
+    TRY(grail_model_describe(model, &facts));
+    TRY(grail_model_sites(model, GRAIL_GQA_KV_GROUPS, &sites));
+out:
+    grail_site_list_free(sites);
+    return status;
+}
+
+static void every_failing_allocation_of_listing_sites_is_survived(void **state)
+{
+    (void)state;
+    grail_model *m = NULL;
+    assert_ok(grail_model_open(lab_golden("qwen3"), &m));
+    support_fail_each_allocation(list_sites, m);
+    grail_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(facts_are_counted_from_the_tensors),
+        cmocka_unit_test(sites_are_listed_with_their_facts),
+        cmocka_unit_test(known_architectures_are_listed),
+        cmocka_unit_test(a_missing_tensor_is_named),
+        cmocka_unit_test(a_tensor_of_another_shape_is_named_with_both),
+        cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
+        cmocka_unit_test(old_buffers_and_a_second_copy_of_the_head_are_let_be),
+        cmocka_unit_test(a_quantised_tensor_is_refused),
+        cmocka_unit_test(a_weight_that_is_not_a_number_is_named_when_it_is_read),
+        cmocka_unit_test(what_is_not_a_model_directory_is_named),
+        cmocka_unit_test(every_failing_allocation_of_opening_is_survived),
+        cmocka_unit_test(every_failing_allocation_of_listing_sites_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
