@@ -75,8 +75,8 @@ out:
 }
 
 /* Rows that layer `index` sees. Qwen-like families slide only where they say so. */
-static grail_status read_window(const char *source, const json_t *json, const decoder_family *family,
-                                int64_t index, int64_t *out)
+static grail_status read_window(const char *source, const json_t *json,
+                                const decoder_family *family, int64_t index, int64_t *out)
 {
     grail_status status = GRAIL_OK;
     int64_t window = 0;

@@ -38,9 +38,8 @@ static grail_status bind_parameter(grail_model *m, int index)
         memcmp(found->shape, wanted->shape, (size_t)found->rank * sizeof found->shape[0]) != 0) {
         char expected[64];
         char stored[64];
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "%s: tensor '%s' has shape %s, config.json asks for %s", directory,
-                         wanted->name,
+        return error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, config.json asks for %s",
+                         directory, wanted->name,
                          shape_text(found->rank, found->shape, stored, sizeof stored),
                          shape_text(wanted->rank, wanted->shape, expected, sizeof expected));
     }
@@ -125,8 +124,9 @@ grail_status model_parameter_f32(const grail_model *model, int index, float *out
     }
     const int64_t bad = find_non_finite(out, count);
     if (bad >= 0) {
-        return error_set(GRAIL_ERROR_NUMERIC, "%s: tensor '%s' holds a NaN or infinity at element "
-                                              "%lld; the checkpoint is damaged",
+        return error_set(GRAIL_ERROR_NUMERIC,
+                         "%s: tensor '%s' holds a NaN or infinity at element "
+                         "%lld; the checkpoint is damaged",
                          checkpoint_directory(model->checkpoint), tensor->name, (long long)bad);
     }
     checkpoint_release(model->checkpoint, tensor);

@@ -42,7 +42,7 @@ struct grail_compression {
     stream stream, dense_stream;
     bool has_dense_stream;
 
-    json_t *state; /* array of finished blocks' records */
+    json_t *state;        /* array of finished blocks' records */
     site_result *results; /* [sites] */
     grail_compress_observer observer;
     void *observer_user;
@@ -57,7 +57,8 @@ double clock_seconds(void);
 bool site_is_cut(const grail_compression *c, int site);
 bool site_needs_statistics(const grail_compression *c, int site);
 
-/* -- reduce_site.c ------------------------------------------------------------------------------- */
+/* -- reduce_site.c -------------------------------------------------------------------------------
+ */
 
 /** Decides a selection from scores; gram_diagonal may be NULL where the selector needs none. */
 grail_status site_select(grail_compression *c, int site, const double *gram_diagonal,
@@ -74,7 +75,8 @@ grail_status site_plain_consumer(grail_compression *c, int site, const grail_red
 grail_status site_set_consumer(grail_compression *c, int site, const float *weight,
                                const double *bias_change) GRAIL_MUST_CHECK;
 
-/* -- observe.c ----------------------------------------------------------------------------------- */
+/* -- observe.c -----------------------------------------------------------------------------------
+ */
 
 typedef struct observation {
     int site;
@@ -97,27 +99,30 @@ grail_status observation_add(grail_compression *c, observation *o, int64_t batch
 /** Node behind the consumer and the residual Add that reads it alone, if there is one. */
 int consumer_end(const graph *g, int consumer);
 
-/* -- compensate.c -------------------------------------------------------------------------------- */
+/* -- compensate.c --------------------------------------------------------------------------------
+ */
 
 /** From the finished statistics: choose the reducer (pruning), solve, set the narrow parameters. */
 grail_status compensate_site(grail_compression *c, observation *o) GRAIL_MUST_CHECK;
 /** Without statistics: reducer from the weights alone, plain consumer. */
 grail_status narrow_site_plainly(grail_compression *c, int site) GRAIL_MUST_CHECK;
 
-/* -- block.c ------------------------------------------------------------------------------------- */
+/* -- block.c -------------------------------------------------------------------------------------
+ */
 
-/** Observes, reduces, compensates and advances one block. With a replayed block the decisions are in
- * c->results and `recorded` holds the narrow tensors. */
-grail_status compress_block(grail_compression *c, int block, const checkpoint *recorded)
-    GRAIL_MUST_CHECK;
+/** Observes, reduces, compensates and advances one block. With a replayed block the decisions are
+ * in c->results and `recorded` holds the narrow tensors. */
+grail_status compress_block(grail_compression *c, int block,
+                            const checkpoint *recorded) GRAIL_MUST_CHECK;
 /** Tells the observer of a site, or with `report` NULL that a block is finished; its wish to cancel
  * is GRAIL_ERROR_CANCELLED. */
-grail_status tell_observer(grail_compression *c, int block, const grail_site_report *report)
-    GRAIL_MUST_CHECK;
+grail_status tell_observer(grail_compression *c, int block,
+                           const grail_site_report *report) GRAIL_MUST_CHECK;
 /** Runs what precedes block 0 on the token ids. */
 grail_status begin_streams(grail_compression *c) GRAIL_MUST_CHECK;
 
-/* -- output.c ------------------------------------------------------------------------------------ */
+/* -- output.c ------------------------------------------------------------------------------------
+ */
 
 /** Shapes of the result into c->narrowed, config and verdicts. */
 grail_status describe_result(grail_compression *c) GRAIL_MUST_CHECK;
@@ -128,7 +133,8 @@ grail_status write_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
 /** config.json, tokenizer and generation files, plan.json. */
 grail_status write_companions(grail_compression *c) GRAIL_MUST_CHECK;
 
-/* -- fingerprint.c ------------------------------------------------------------------------------- */
+/* -- fingerprint.c -------------------------------------------------------------------------------
+ */
 
 /** Everything that decides the bytes of this run: files, configuration, plan, calibration, backend,
  * threads. *out is owned. */
@@ -136,21 +142,23 @@ grail_status fingerprint_of_run(const grail_compression *c, json_t **out) GRAIL_
 /** GRAIL_ERROR_ARGUMENT names the first value in which this run differs from `then`. */
 grail_status fingerprint_compare(const grail_compression *c, json_t *then) GRAIL_MUST_CHECK;
 
-/* -- state.c ------------------------------------------------------------------------------------- */
+/* -- state.c -------------------------------------------------------------------------------------
+ */
 
 /** Creates or continues c->partial; fills c->state with the records of finished blocks. */
-grail_status state_begin(grail_compression *c, const grail_compress_options *options)
-    GRAIL_MUST_CHECK;
+grail_status state_begin(grail_compression *c,
+                         const grail_compress_options *options) GRAIL_MUST_CHECK;
 /** Appends the record of a finished block, on disk when it returns. */
 grail_status state_record_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
 /** Fills c->results of a block from its record. */
 grail_status state_restore_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
 /** JSON of one site's report, with the kept units or labels. *out is owned. */
-grail_status site_result_to_json(const grail_compression *c, int site, json_t **out)
-    GRAIL_MUST_CHECK;
+grail_status site_result_to_json(const grail_compression *c, int site,
+                                 json_t **out) GRAIL_MUST_CHECK;
 
 /** Of a run that failed: what is worth continuing stays, and the message says so. c->partial goes
- * when no block is finished, and on GRAIL_ERROR_NUMERIC, which the same inputs always meet again. */
+ * when no block is finished, and on GRAIL_ERROR_NUMERIC, which the same inputs always meet again.
+ */
 void state_after_failure(const grail_compression *c, grail_status status);
 
 /** Renames the finished directory into place and removes the state from it. */

@@ -32,8 +32,7 @@ static void plan_shapes(grail_compression *c)
 static grail_status check_widths(const graph *narrowed)
 {
     int64_t *widths = NULL;
-    grail_status status =
-        memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]);
+    grail_status status = memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]);
     if (status == GRAIL_OK) {
         status = graph_widths(narrowed, widths);
     }
