@@ -51,7 +51,7 @@ static const option table[] = {
     {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run"},
     {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL, "print the widths and totals, write nothing"},
     {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
-     "for kept activations, with suffix K, M or G; less means recomputing (half of what is free)"},
+     "for kept activations, such as 500M; with less, recomputes (half of free)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
     {"backend", OPTION_TEXT, &o.backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
     {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},

@@ -18,7 +18,7 @@ static const option table[] = {
     {"context", OPTION_INTEGER, &source.context, "N", NULL, "tokens per window"},
     {"windows", OPTION_INTEGER, &windows, "N", NULL, "how many windows of the text (4)"},
     {"tolerance", OPTION_REAL, &tolerance, "X", NULL,
-     "largest difference of a logit that the zero-column identity may show (1e-3)"},
+     "largest difference that the zero-column identity may show (1e-3)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
     {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},

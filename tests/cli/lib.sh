@@ -1,0 +1,184 @@
+# What the tests of the command line share. A test is called with the path of grail and of the
+# source directory, and sources this file with both.
+set -euo pipefail
+export LC_ALL=C
+# Many tiny products: threads that spin between them only steal time on a busy machine.
+export OMP_WAIT_POLICY=passive
+
+grail=$(realpath -- "$1")
+source_dir=$(realpath -- "$2")
+demo=$source_dir/demo
+golden=$source_dir/tests/golden/models
+shared=${GRAIL_SHARED_DATA:-$source_dir/../shared/data}
+work=$(mktemp -d)
+cd "$work"
+
+clean_up() {
+    cd /
+    rm -rf "$work"
+}
+trap clean_up EXIT
+
+# What is checked from here on; failures name it.
+checking=
+check() {
+    checking=$*
+    echo "-- $checking"
+}
+
+fail() {
+    echo "FAIL: $checking: $*" >&2
+    exit 1
+}
+
+skip() {
+    echo "SKIPPED: $*"
+    exit 77
+}
+
+# run COMMAND...: fills $code, and the files stdout and stderr
+run() {
+    code=0
+    "$@" >stdout 2>stderr || code=$?
+}
+
+show() {
+    sed 's/^/    /' stdout stderr >&2
+}
+
+# runs COMMAND...: must succeed
+runs() {
+    run "$@"
+    ((code == 0)) || { show; fail "exit code $code of: $*"; }
+}
+
+# refuses CODE TEXT COMMAND...: must exit with CODE and say TEXT in one line on stderr, nothing on
+# stdout, and leave no output
+refuses() {
+    local expected=$1 text=$2
+    shift 2
+    run "$@"
+    ((code == expected)) || { show; fail "exit code $code, expected $expected, of: $*"; }
+    [[ ! -s stdout ]] || { show; fail "printed on stdout: $*"; }
+    (($(wc -l <stderr) == 1)) || { show; fail "not one line on stderr: $*"; }
+    grep -qF -- "$text" stderr || { show; fail "does not say \"$text\": $*"; }
+    sed 's/^/   /' stderr
+    [[ ! -e out ]] || fail "left the output of: $*"
+}
+
+# refuses_clean: the same, and nothing of a beginning is left either
+refuses_clean() {
+    refuses "$@"
+    [[ ! -e out.partial ]] || { ls -la out.partial >&2; fail "left out.partial: $*"; }
+}
+
+# says TEXT FILE
+says() {
+    grep -qF -- "$1" "$2" || { sed 's/^/    /' "$2" >&2; fail "$2 does not say \"$1\""; }
+}
+
+# holds CONDITION: an arithmetic comparison of real numbers, as awk understands it
+holds() {
+    awk "BEGIN { exit !($1) }" || fail "does not hold: $1"
+}
+
+# calculate EXPRESSION
+calculate() {
+    awk "BEGIN { printf \"%.6g\", $1 }"
+}
+
+# field KEY FILE: first value of a key in a JSON document with one key to a line
+field() {
+    sed -n "s/^ *\"$1\": \"\\{0,1\\}\\([^\",]*\\).*/\\1/p" "$2" | head -n 1
+}
+
+# without_seconds FILE: a report without the times that a run took
+without_seconds() {
+    grep -v '"\(solve_\)\{0,1\}seconds":' "$1"
+}
+
+# same_result A B: the same files with the same bytes, but for the times in report.json
+same_result() {
+    local file
+    diff <(cd "$1" && ls -A) <(cd "$2" && ls -A) || fail "other files in $2 than in $1"
+    for file in "$1"/*; do
+        file=${file##*/}
+        if [[ $file == report.json ]]; then
+            cmp <(without_seconds "$1/$file") <(without_seconds "$2/$file") ||
+                fail "$2/$file is not that of $1"
+        else
+            cmp "$1/$file" "$2/$file" || fail "$2/$file is not that of $1"
+        fi
+    done
+}
+
+# bytes HEX...: writes bytes
+bytes() {
+    local text=
+    for hex; do
+        text+="\\x$hex"
+    done
+    printf '%b' "$text"
+}
+
+# write_ids FILE ROWS COLUMNS VOCABULARY [SEED]: token ids as .npy (int16), below VOCABULARY
+write_ids() {
+    local header="{'descr': '<i2', 'fortran_order': False, 'shape': ($2, $3), }"
+    {
+        bytes 93 4e 55 4d 50 59 01 00 76 00
+        printf '%-117s\n' "$header"
+        printf '%b' "$(awk -v n=$(($2 * $3)) -v most="$4" -v seed="${5:-1}" 'BEGIN {
+            x = seed * 7919 + 17
+            for (i = 0; i < n; i++) {
+                x = (x * 69069 + 12345) % 2147483648
+                id = int(x / 65536) % most
+                printf "\\x%02x\\x%02x", id % 256, int(id / 256)
+            }
+        }')"
+    } >"$1"
+}
+
+# header_size FILE: bytes before the data of a safetensors file
+header_size() {
+    echo $(($(od -An -tu8 -N8 "$1") + 8))
+}
+
+# tensor_offset FILE TENSOR: where its bytes begin in the file
+tensor_offset() {
+    local begin
+    begin=$(head -c "$(header_size "$1")" "$1" | tail -c +9 |
+        grep -ao "\"$2\":{[^}]*\"data_offsets\":\[[0-9]*" | grep -o '[0-9]*$')
+    [[ -n $begin ]] || fail "$1 has no tensor $2"
+    echo $(($(header_size "$1") + begin))
+}
+
+# patch FILE OFFSET HEX...: overwrites bytes
+patch() {
+    local file=$1 offset=$2
+    shift 2
+    bytes "$@" | dd of="$file" bs=1 seek="$offset" conv=notrunc status=none
+}
+
+# replace_header FILE OLD NEW: replaces text of equal length in a safetensors header
+replace_header() {
+    local at
+    ((${#2} == ${#3})) || fail "'$2' and '$3' are not of one length"
+    at=$(grep -abo -m 1 -F -- "$2" "$1" | head -n 1 | cut -d: -f1)
+    [[ -n $at ]] || fail "$1 does not hold '$2'"
+    printf '%s' "$3" | dd of="$1" bs=1 seek="$at" conv=notrunc status=none
+}
+
+# copy_model FROM TO: a copy that may be damaged
+copy_model() {
+    rm -rf "$2"
+    cp -r "$1" "$2"
+    chmod -R u+w "$2"
+}
+
+# perplexity MODEL DATA OPTIONS...
+perplexity() {
+    local model=$1 data=$2
+    shift 2
+    runs "$grail" eval "$model" --data "$data" --json "$@"
+    field perplexity stdout
+}

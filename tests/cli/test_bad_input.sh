@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# Texts, options, plans and outputs that cannot be used: refused in one line that says what is wrong
+# and what would be right, before anything is written.
+#
+# usage: test_bad_input.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+write_ids ids.npy 8 16 96
+tiny=$golden/llama3
+
+# text TEXT OPTIONS...: of the demonstration model, which has a tokenizer
+text() {
+    local said=$1
+    shift
+    refuses_clean 1 "$said" "$grail" compress "$demo/model" -o out --sparsity 0.5 --context 64 "$@"
+}
+
+check "texts that hold nothing, or not enough"
+: >empty.txt
+text "empty.txt: is empty" --calib empty.txt
+printf '  \n\n' >blank.txt
+text "blank.txt: holds no text" --calib blank.txt
+echo hello >tiny.txt
+text "tiny.txt: the text holds 5 tokens, less than one window of 64" --calib tiny.txt
+text "5000 samples were asked for, the text holds 391 windows of 64" \
+    --calib "$demo/held-out.txt" --samples 5000
+text "a context of 300 is more than the model's 256" --calib "$demo/held-out.txt" --context 300
+text "a context of 1 is too short" --calib "$demo/held-out.txt" --context 1
+check "texts that are not what their name says"
+printf 'hello \xff\xfe world' >latin.txt
+text "latin.txt: is not UTF-8 at byte 6 (0xff)" --calib latin.txt
+echo hello >text.md
+text "text.md: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy" --calib text.md
+text "cannot open 'nothing.txt'" --calib nothing.txt
+mkdir folder.txt
+text "'folder.txt' is not a regular file" --calib folder.txt
+printf '{"text": "a b c"}\n{"text": "a"\n' >broken.jsonl
+text "broken.jsonl: line 2: document: not valid JSON" --calib broken.jsonl
+printf '{"text": "a b c"}\n\n{"body": "a"}\n' >other.jsonl
+text "other.jsonl: line 3: has no string field \"text\"" --calib other.jsonl
+text "other.jsonl: line 1: has no string field \"body\"" --calib other.jsonl --field body
+gzip <"$demo/held-out.txt" | head -c 3000 >short.jsonl.gz
+text "short.jsonl.gz: compressed data end early" --calib short.jsonl.gz
+check "token ids"
+write_ids large.npy 8 64 2000
+text "large.npy: token 1 has id 913, outside the model's vocabulary of 512" --calib large.npy
+head -c 100 ids.npy >short.npy
+text "short.npy: header ends at byte 128, file has 100" --calib short.npy
+echo text >text.npy
+text "text.npy: is not an .npy file" --calib text.npy
+check "a text for a model without a tokenizer"
+refuses_clean 1 "has neither tokenizer.json nor tokenizer.model" "$grail" compress "$tiny" -o out \
+    --sparsity 0.5 --calib "$demo/held-out.txt"
+check "no text where one is needed"
+text "selector 'wanda' with this compensation needs calibration text; give --calib FILE"
+
+# option CODE TEXT OPTIONS...: of a tiny model
+option() {
+    local code=$1 said=$2
+    shift 2
+    refuses_clean "$code" "$said" "$grail" compress "$tiny" -o out --calib ids.npy "$@"
+}
+
+check "sparsities"
+for sparsity in -0.1 1 1.5 inf heads=2 ffn=0.5,heads=-1; do
+    option 1 "is outside [0, 1)" --sparsity $sparsity
+done
+for sparsity in nan junk "" 0.3x ffn ffn= ffn=x ffn=nan ffn=0.3, ,ffn=0.3; do
+    option 2 "is not a sparsity; give 0.3, or ffn=0.3,heads=0.2" --sparsity "$sparsity"
+done
+option 1 "site 'model.layers.0.self_attn.o_proj' would lose all of its 4 units" \
+    --sparsity heads=0.9999999999
+option 1 "'foo' is not a site of this model" --sparsity foo=0.3
+option 1 "'model.layers.9.mlp.down_proj' is not a site" --sparsity model.layers.9.mlp.down_proj=0.3
+for sites in foo "" ffn,; do
+    option 2 "known are ffn and heads" --sparsity 0.3 --sites "$sites"
+done
+option 2 "give either --sparsity or --plan"
+option 2 "give either --sparsity or --plan" --sparsity 0.3 --plan plan.json
+
+check "names that are not known, with the known ones"
+option 1 "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold" --sparsity 0.3 --selector foo
+option 1 "unknown compensation 'foo'; known are none, grail, full" --sparsity 0.3 --compensate foo
+option 1 "unknown target 'foo'; known are local, dense" --sparsity 0.3 --target foo
+option 1 "unknown bias mode 'foo'; known are off, on, auto" --sparsity 0.3 --bias foo
+option 1 "unknown ridge 'foo'; known are zero, prior" --sparsity 0.3 --ridge foo
+option 1 "unknown backend 'foo'; known are 'cpu', 'ref'" --sparsity 0.3 --backend foo
+option 1 "unknown protocol 'foo'; known are plain, lines" --sparsity 0.3 --protocol foo
+option 2 "unknown gqa mode 'foo'" --sparsity 0.3 --gqa foo
+check "numbers that make no sense"
+for align in 0 -1 x 99999999999999999999; do
+    option 2 "not an alignment: '$align'" --sparsity 0.3 --align $align
+done
+for alpha in foo -1 nan inf; do
+    option 2 "not an alpha: '$alpha'" --sparsity 0.3 --alpha $alpha
+done
+option 2 "--threads takes a whole number up to 1024, not '100000'" --sparsity 0.3 --threads 100000
+option 2 "--samples takes a whole number, not 'x'" --sparsity 0.3 --samples x
+option 2 "--seed takes a whole number, not '-1'" --sparsity 0.3 --seed -1
+option 2 "--memory takes bytes, such as 500M, not '5X'" --sparsity 0.3 --memory 5X
+check "what this model cannot have"
+option 1 "the checkpoint has no place for a bias there" --sparsity 0.3 --bias on
+option 1 "folding works on whole KV groups" --sparsity 0.5 --selector fold --gqa query-per-group
+
+# plan TEXT DOCUMENT
+plan() {
+    echo "$2" >plan.json
+    option 1 "$1" --plan plan.json
+}
+check "plans"
+rm -f plan.json
+option 1 "cannot open 'plan.json'" --plan plan.json
+plan "plan.json: not valid JSON" '{'
+plan "plan.json: not a JSON object" '[]'
+plan "plan.json: \"grail_plan\" is 0, expected 1" '{}'
+plan "plan.json: \"sites\" is not an array" '{"grail_plan": 1}'
+site=model.layers.0.mlp.down_proj
+plan "plan.json: 'x' is not a site of this model" \
+    '{"grail_plan": 1, "sites": [{"site": "x", "kept": 3}]}'
+plan "plan.json: site '$site' keeps 0 units, expected 1 to 80" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 0}]}"
+plan "plan.json: site '$site' has 80 units in this model, the plan says 90" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"units\": 90}]}"
+plan "plan.json: site '$site' does not say how many units are \"kept\"" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"keep\": 40}]}"
+plan "plan.json: unknown selector 'best'" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"selector\": \"best\"}]}"
+plan "plan.json: unknown gqa mode 'x'" '{"grail_plan": 1, "gqa": "x", "sites": []}'
+plan "keeps 3 units, which its 4 groups cannot share equally" '{"grail_plan": 1,
+    "gqa": "query-per-group", "sites": [{"site": "model.layers.0.self_attn.o_proj", "kept": 3}]}'
+
+check "outputs"
+refuses 2 "give the output directory with -o DIR" "$grail" compress "$tiny" --calib ids.npy \
+    --sparsity 0.3
+option 2 "a value is missing after '--output'" --sparsity 0.3 -o
+option 1 "no output directory was given" --sparsity 0.3 -o ""
+mkdir there
+for output in there there/ there//; do
+    refuses_clean 1 "'there' exists already; choose another output or delete it" \
+        "$grail" compress "$tiny" -o $output --calib ids.npy --sparsity 0.3
+done
+copy_model "$tiny" model
+for output in model/out model/../model/out ./model//out; do
+    refuses_clean 1 "lies inside the model 'model'" "$grail" compress model -o $output \
+        --calib ids.npy --sparsity 0.3
+done
+[[ $(ls model) == $(ls "$tiny") ]] || fail "something was written into the model"
+refuses_clean 1 "cannot find the directory of the output, 'no/where'" "$grail" compress "$tiny" \
+    -o no/where/out --calib ids.npy --sparsity 0.3
+refuses_clean 1 "Not a directory" "$grail" compress "$tiny" -o ids.npy/out --calib ids.npy \
+    --sparsity 0.3
+echo mine >out.partial
+refuses 1 "'out.partial' is in the way: it is not a directory" "$grail" compress "$tiny" -o out \
+    --calib ids.npy --sparsity 0.3 --resume
+[[ $(cat out.partial) == mine ]] || fail "out.partial was touched"
+rm out.partial
+mkdir out.partial
+echo mine >out.partial/notes
+refuses 1 "holds no state to resume from, but other files" "$grail" compress "$tiny" -o out \
+    --calib ids.npy --sparsity 0.3 --resume
+[[ $(cat out.partial/notes) == mine ]] || fail "out.partial/notes was touched"
+rm -r out.partial
+if ((EUID != 0)); then
+    mkdir -m 555 closed
+    refuses_clean 1 "cannot write to" "$grail" compress "$tiny" -o closed/out --calib ids.npy \
+        --sparsity 0.3
+else
+    echo "   not tested as root: a directory that may not be written"
+fi
+
+check "command lines"
+refuses 2 "unknown command 'compres'; see grail --help" "$grail" compres model
+refuses 2 "unknown option '--calibre'; see grail compress --help" "$grail" compress model \
+    --calibre ids.npy
+refuses 2 "unknown option '-x'" "$grail" compress model -x
+refuses 2 "no value is taken by '--quiet=1'" "$grail" compress model --quiet=1
+refuses 2 "expected MODEL" "$grail" compress -o out
+refuses 2 "one argument too many: 'model'" "$grail" compress model model
+refuses 2 "expected DENSE NARROW" "$grail" verify model
+refuses 2 "give the text with --data FILE" "$grail" eval model
+refuses 2 "unknown shell 'fish'; known are bash and zsh" "$grail" completion fish
+refuses 2 "give --ids FILE and -o FILE" "$grail" logits model
+refuses 2 "unknown gqa mode 'x'; known are kv-groups and query-per-group" "$grail" inspect model \
+    --gqa x
+refuses 1 "100 windows were asked for, the text holds 8" "$grail" eval model --data ids.npy \
+    --windows 100
+refuses 1 "the vocabularies differ: 96 tokens in 'model', 512 in" "$grail" verify model "$demo/model"
+run "$grail"
+((code == 2)) || fail "exit code $code"
+says "usage: grail COMMAND" stderr

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# Damaged and unsuitable models: refused in one line that names the file, the tensor or the key, what
+# was expected and what was found; nothing is left behind.
+#
+# usage: test_bad_model.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+write_ids ids.npy 8 16 96
+weights=model/model.safetensors
+
+fresh() {
+    copy_model "$golden/${1:-llama3}" model
+}
+
+# bad CODE TEXT OPTIONS...
+bad() {
+    local code=$1 text=$2
+    shift 2
+    refuses_clean "$code" "$text" "$grail" compress model -o out --calib ids.npy --sparsity 0.5 \
+        --align 1 --quiet "$@"
+}
+
+check "weights that are cut short"
+fresh
+for size in 0 5; do
+    truncate -s $size $weights
+    bad 1 "$weights: has $size bytes, too few"
+done
+fresh
+truncate -s 100 $weights
+bad 1 "$weights: header ends at byte 2128, file has 100"
+fresh
+truncate -s 200000 $weights
+bad 1 "$weights: tensor 'model.layers.1.mlp.gate_proj.weight': ends at byte 201472 of the data, which has 197872"
+fresh
+truncate -s 300000 $weights
+bad 1 "$weights: tensors end at byte 271616 of the data, which has 297872"
+
+check "headers that lie"
+fresh
+patch $weights 0 ff ff ff ff ff ff ff 7f
+bad 1 "$weights: claims a header of 9223372036854775807 bytes"
+fresh
+patch $weights 0 ff ff 03
+bad 1 "$weights: header"
+fresh
+replace_header $weights '{"__metadata__"' '["__metadata__"'
+bad 1 "$weights: header: not valid JSON"
+fresh
+replace_header $weights '[24576,49152]' '[24575,49151]'
+bad 1 "$weights: tensor 'model.embed_tokens.weight' begins at byte 24575 of the data, but the one before it ends at 24576: overlap"
+fresh
+replace_header $weights '"shape":[96,64]' '"shape":[64,64]'
+bad 1 "$weights: tensor 'lm_head.weight': [64, 64] of F32 take 16384 bytes, but 24576 are given"
+fresh
+replace_header $weights '"dtype":"F32"' '"dtype":"F99"'
+bad 1 "$weights: tensor 'lm_head.weight': dtype \"F99\" is unknown"
+fresh
+replace_header $weights '"dtype":"F32"' '"dtype":"I32"'
+bad 1 "tensor 'lm_head.weight' has dtype I32; F32, F16 and BF16 are supported"
+fresh
+replace_header $weights '"model.layers.0.mlp.down_proj' '"model.layers.0.mlp.town_proj'
+bad 1 "tensor 'model.layers.0.mlp.down_proj.weight' is missing"
+
+check "files that are missing, or are not where the index says"
+fresh
+rm $weights
+bad 1 "'model' holds neither model.safetensors nor model.safetensors.index.json"
+touch model/pytorch_model.bin
+bad 1 "pytorch_model*.bin cannot be read yet"
+fresh
+rm model/config.json
+bad 1 "cannot open 'model/config.json'"
+fresh llama3-sharded
+rm model/model-00002-of-00002.safetensors
+bad 1 "shard 'model-00002-of-00002.safetensors' is missing"
+fresh llama3-sharded
+sed -i 's/model-00002-of-00002.safetensors/model-00001-of-00002.safetensors/' model/*.index.json
+bad 1 "lists tensor 'model.layers.1.input_layernorm.weight', but 'model-00001-of-00002.safetensors' lacks it"
+fresh llama3-sharded
+sed -i 's#"model-00002-of-00002.safetensors"#"../x.safetensors"#' model/*.index.json
+bad 1 "'../x.safetensors', is not a plain file name"
+refuses_clean 1 "'nowhere' is not a directory" "$grail" compress nowhere -o out --sparsity 0.5
+refuses_clean 1 "'ids.npy' is not a directory" "$grail" compress ids.npy -o out --sparsity 0.5
+
+# config SED_EXPRESSION TEXT
+config() {
+    fresh
+    sed -i "$1" model/config.json
+    ! cmp -s model/config.json "$golden/llama3/config.json" || fail "'$1' changes nothing"
+    bad 1 "$2"
+}
+check "a config.json that does not fit the weights"
+config 's/"intermediate_size": 80/"intermediate_size": 88/' \
+    "tensor 'model.layers.0.mlp.gate_proj.weight' has shape [80, 64], config.json asks for [88, 64]"
+config 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' \
+    "tensor 'model.layers.2.input_layernorm.weight' is missing"
+config 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' \
+    "tensor 'model.layers.1.input_layernorm.weight' is not part of"
+check "a config.json that makes no sense"
+config 's/"num_key_value_heads": 4/"num_key_value_heads": 3/' \
+    "model/config.json: layer 0: 8 attention heads are not divisible by 3"
+config 's/"num_attention_heads": 8/"num_attention_heads": 0/' \
+    "model/config.json: \"num_attention_heads\" is 0, expected 1 to"
+config 's/"hidden_size": 64/"hidden_size": 6.4/' "model/config.json: \"hidden_size\" is not an integer"
+config '/"hidden_size"/d' "model/config.json: \"hidden_size\" is missing"
+config 's/"silu"/"mish"/' "hidden_act \"mish\" is not supported; silu"
+config 's/"llama3"/"yarn"/' "rotary scaling \"yarn\" is not supported"
+config 's/^{/[/' "model/config.json: not valid JSON"
+check "a family that is not known"
+config 's/"llama"/"bert"/' \
+    "model/config.json: model_type \"bert\" is not known; known are llama, mistral, qwen2, qwen3"
+config '/"model_type"/d' "known are llama, mistral, qwen2, qwen3"
+
+# poison MODEL TENSOR BYTES...: behind the first two elements of four bytes, or four of two
+poison() {
+    fresh "$1"
+    patch $weights $(($(tensor_offset $weights "$2") + 8)) "${@:3}"
+}
+check "NaN and infinity in weights: the tensor is named, in the first block and behind finished ones"
+for layer in 0 1; do
+    for part in mlp.down_proj mlp.up_proj self_attn.k_proj input_layernorm; do
+        poison llama3 model.layers.$layer.$part.weight 00 00 c0 7f
+        bad 3 "tensor 'model.layers.$layer.$part.weight' holds a NaN or infinity at element 2"
+    done
+done
+poison llama3 model.layers.1.mlp.up_proj.weight 00 00 80 ff
+bad 3 "'model.layers.1.mlp.up_proj.weight' holds a NaN or infinity" --selector magnitude-l2 \
+    --compensate none
+poison llama-mha model.layers.1.mlp.up_proj.weight 00 7c
+bad 3 "'model.layers.1.mlp.up_proj.weight' holds a NaN or infinity at element 4"
+poison llama3-bf16 model.layers.1.mlp.up_proj.weight c0 7f
+bad 3 "'model.layers.1.mlp.up_proj.weight' holds a NaN or infinity at element 4"
+poison llama3 lm_head.weight 00 00 80 7f
+refuses 3 "'lm_head.weight' holds a NaN or infinity at element 2" "$grail" eval model --data ids.npy
+poison llama3 model.layers.1.mlp.up_proj.weight 00 00 c0 7f
+check "the message stands on a line of its own, behind the progress"
+run "$grail" compress model -o out --calib ids.npy --sparsity 0.5 --align 1
+((code == 3)) || fail "exit code $code"
+grep -q '^grail: ' stderr || { show; fail "it does not"; }
+check "activations that overflow: the layer is named"
+poison llama3 model.layers.1.mlp.gate_proj.weight ff ff 7f 7f ff ff 7f 7f ff ff 7f 7f
+bad 3 "the output of 'model.layers.1.mlp.gate_proj.weight' is NaN or infinite"

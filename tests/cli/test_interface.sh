@@ -1,0 +1,205 @@
+#!/usr/bin/env bash
+# What people and programs see of grail: help, completion, progress and results, JSON, dry runs, and
+# the ways to say what is cut and what it is calibrated on.
+#
+# usage: test_interface.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+write_ids ids.npy 16 32 96
+write_ids other.npy 16 32 96 2
+tiny=$golden/llama3
+commands=(inspect compress eval verify doctor completion)
+
+check "help"
+runs "$grail" --help
+[[ ! -s stderr ]] || fail "--help speaks on stderr"
+for command in "${commands[@]}"; do
+    says "  $command " stdout
+done
+runs "$grail" --version
+[[ $(cat stdout) =~ ^grail\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "version $(cat stdout)"
+for command in "${commands[@]}" logits; do
+    for flag in --help -h; do
+        runs "$grail" "$command" $flag
+        says "usage: grail $command" stdout
+        says "  --help" stdout
+        [[ ! -s stderr ]] || fail "$command $flag speaks on stderr"
+        (($(wc -L <stdout) <= 100)) || fail "$command $flag has lines of $(wc -L <stdout) columns"
+    done
+done
+
+# completes WORDS...: what the sourced script offers for the last word
+completes() {
+    bash -c 'source completion.bash; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _grail
+        echo "${COMPREPLY[*]}"' - "$@"
+}
+offers() {
+    local expected=$1
+    shift
+    [[ $(completes "$@") == "$expected" ]] || fail "offers '$(completes "$@")' for: $*"
+}
+check "completion in bash"
+runs "$grail" completion bash
+cp stdout completion.bash
+bash -n completion.bash || fail "bash does not parse it"
+offers --selector grail compress --sel
+offers "inspect compress eval verify doctor completion" grail ""
+offers compress grail compr
+offers "fold" grail compress model --selector fo
+offers "none grail full" grail compress model --compensate ""
+offers "wikitext2" grail eval model --protocol wiki
+offers "--tolerance" grail verify --tol
+touch calibration.txt
+offers calibration.txt grail compress model --calib cal
+check "completion in zsh"
+runs "$grail" completion zsh
+says "#compdef grail" stdout
+if command -v zsh >/dev/null; then
+    zsh -n stdout || fail "zsh does not parse it"
+fi
+
+compress=("$grail" compress "$tiny" --calib ids.npy)
+check "progress goes to stderr, results to stdout"
+runs "${compress[@]}" -o out --sparsity 0.5
+says "block 1/2" stderr
+says "block 2/2" stderr
+! grep -q "^block" stdout || fail "progress on stdout"
+says "written: out" stdout
+says "who loads this:" stdout
+! grep -q "written: out\|parameters" stderr || fail "results on stderr"
+check "--quiet says nothing on stderr"
+for arguments in "eval out --data other.npy" "compress $tiny --calib ids.npy -o quiet --sparsity=0.5"; do
+    read -ra words <<<"$arguments"
+    runs "$grail" "${words[@]}" --quiet
+    [[ ! -s stderr ]] || { show; fail "'$arguments' does"; }
+    [[ -s stdout ]] || fail "'$arguments' gives no result"
+done
+same_result out quiet
+rm -r out quiet
+
+check "--dry-run writes nothing, needs no text and tells the widths of the real run"
+ls -A >before
+for options in "" "--calib $work/ids.npy"; do
+    read -ra words <<<"$options"
+    runs "$grail" compress "$tiny" -o dry --sparsity 0.5 --dry-run "${words[@]}"
+    says "heads 2 of 4 units kept, width 64 -> 32, in 2 sites" stdout
+    ! grep -q written stdout || fail "says that it was written"
+    [[ $(ls -A) == "$(cat before)" ]] || fail "wrote $(ls -A | comm -13 before -)"
+done
+
+# widths SPARSITY EXPECTED OPTIONS...: of the demonstration model, as "kind from -> to xsites"
+widths() {
+    local sparsity=$1 expected=$2 found
+    shift 2
+    runs "$grail" compress "$demo/model" -o dry --sparsity "$sparsity" --dry-run "$@"
+    found=$(sed -n 's/^  \([a-z]*\)  *.* width \([0-9]*\) -> \([0-9]*\), in \([0-9]\).*/\1 \2-\3 x\4/p' \
+        stdout | paste -sd,)
+    [[ $found == "$expected" ]] || fail "--sparsity $sparsity $* gives $found, expected $expected"
+}
+check "what is cut: by kind, by site, by a list"
+site=model.layers.2.mlp.down_proj
+widths 0.3 "heads 160-112 x4,ffn 480-336 x4" --align 1
+widths 0.3 "heads 160-160 x4,ffn 480-336 x4" --align 1 --sites ffn
+widths 0.3 "heads 160-112 x4,ffn 480-480 x4" --align 1 --sites heads
+widths 0.3 "heads 160-112 x4,ffn 480-336 x4" --align 1 --sites ffn,heads
+widths ffn=0.3,heads=0.2 "heads 160-128 x4,ffn 480-336 x4" --align 1
+widths heads=0.2 "heads 160-128 x4,ffn 480-480 x4" --align 1
+widths $site=0.5 "heads 160-160 x4,ffn 480-480 x3,ffn 480-240 x1" --align 1
+widths ffn=0.3,$site=0 "heads 160-160 x4,ffn 480-336 x3,ffn 480-480 x1" --align 1
+widths 0.3 "heads 160-112 x4,ffn 480-336 x4" --align=1 --gqa=query-per-group --sparsity=0.5 \
+    --sparsity 0.3 --gqa kv-groups
+check "alignment of FFN widths"
+widths ffn=0.3 "heads 160-160 x4,ffn 480-352 x4" --align 32
+widths ffn=0.3 "heads 160-160 x4,ffn 480-384 x4" --align 128
+widths ffn=0.3 "heads 160-160 x4,ffn 480-320 x4" --align auto
+widths ffn=0.3 "heads 160-160 x4,ffn 480-320 x4"
+
+check "a plan with other widths in each layer: no stock loader, but grail opens it"
+cat >plan.json <<END
+{"grail_plan": 1, "sites": [
+    {"site": "model.layers.0.mlp.down_proj", "kept": 40},
+    {"site": "model.layers.1.mlp.down_proj", "kept": 60, "selector": "magnitude-l2"},
+    {"site": "model.layers.1.self_attn.o_proj", "kept": 3}]}
+END
+runs "${compress[@]}" -o out --plan plan.json
+(($(grep -c '^  \(transformers\|vLLM\|llama.cpp\) *no ' stdout) == 3)) || { show; fail "the verdict"; }
+says "ffn   60 of 80 units kept" stdout
+says "heads 3 of 4 units kept" stdout
+runs "$grail" eval out --data ids.npy
+runs "$grail" inspect out
+says "model.layers.0.mlp.down_proj                      40" stdout
+check "its plan.json repeats it"
+runs "${compress[@]}" -o again --plan out/plan.json
+cmp out/model.safetensors again/model.safetensors
+check "what grail narrowed can be narrowed again"
+runs "$grail" compress out -o twice --calib ids.npy --sparsity ffn=0.25 --align 1
+runs "$grail" eval twice --data ids.npy
+rm -r out again twice
+
+check "query heads of every group"
+runs "${compress[@]}" -o out --sparsity heads=0.5 --gqa query-per-group
+says "heads 4 of 8 units kept, width 64 -> 32" stdout
+says '"num_attention_heads": 4' out/config.json
+says '"num_key_value_heads": 4' out/config.json
+runs "$grail" eval out --data ids.npy
+rm -r out
+
+# text_run OUTPUT FILE OPTIONS...
+text_run() {
+    runs "$grail" compress "$demo/model" -o "$1" --calib "$2" --context 64 --samples 16 \
+        --sparsity 0.3 --quiet "${@:3}"
+}
+check "the same text as .txt, .jsonl, .jsonl.gz, and in another field"
+head -c 8000 "$demo/calibration.txt" >text.txt
+json_text=$(sed 's/\\/\\\\/g; s/"/\\"/g' text.txt | awk '{ printf "%s%s", (NR > 1 ? "\\n" : ""), $0 }')
+printf '{"text": "%s"}\n' "$json_text" >text.jsonl
+gzip -k text.jsonl
+printf '{"n": 1, "body": "%s"}\n\n' "$json_text" >body.jsonl
+text_run out text.txt
+for file in text.jsonl text.jsonl.gz; do
+    text_run again $file
+    cmp out/model.safetensors again/model.safetensors || fail "$file calibrates otherwise"
+    rm -r again
+done
+text_run again body.jsonl --field body
+cmp out/model.safetensors again/model.safetensors || fail "--field calibrates otherwise"
+rm -r out again
+
+check "eval warns of text that the model was calibrated on, and of that alone"
+size=$(($(stat -c %s "$source_dir/LICENSE") / 2))
+head -c $size "$source_dir/LICENSE" >first.txt
+tail -c +$((size + 1)) "$source_dir/LICENSE" >second.txt
+text_run out first.txt
+runs "$grail" eval out --data first.txt --context 64 --windows 10
+says "warning: this text holds" stderr
+says "perplexity" stdout
+runs "$grail" eval out --data second.txt --context 64 --windows 10
+[[ ! -s stderr ]] || { show; fail "warns of other text"; }
+runs "$grail" eval "$demo/model" --data first.txt --context 64 --windows 10
+[[ ! -s stderr ]] || { show; fail "warns of a model that was not calibrated"; }
+
+command -v python3 >/dev/null || skip "JSON is not parsed: python3 is not installed"
+# parses KEYS COMMAND...: valid JSON, which has the keys
+parses() {
+    local keys=$1
+    shift
+    runs "$@"
+    python3 - "$keys" <<'END' || { show; fail "not the expected JSON: $*"; }
+import json, sys
+with open("stdout") as file:
+    document = json.load(file, parse_constant=lambda name: sys.exit(f"{name} is not JSON"))
+missing = [key for key in sys.argv[1].split() if key not in document]
+sys.exit(f"without {missing}" if missing else 0)
+END
+}
+check "--json"
+parses "model parameters sites" "$grail" inspect "$tiny" --json
+parses "perplexity error mean_nll windows context text_sha256 overlap_runs" \
+    "$grail" eval out --data second.txt --context 64 --windows 4 --json
+parses "max_abs mean_kl zero_column_identity" "$grail" verify "$tiny" "$tiny" --json
+parses "cpu threads blas sgemm_gflops" "$grail" doctor --seconds 0.01 --json
+parses "output parameters loaders sites" "${compress[@]}" -o dry --sparsity 0.5 --dry-run --json
+parses "output parameters loaders sites samples" "${compress[@]}" -o tiny --sparsity 0.5 --json
+for file in config plan report; do
+    parses "" cat tiny/$file.json
+done
