@@ -1,0 +1,243 @@
+/* Running nodes: buffers that change hands only after their last reader, and failures that name the
+ * place. */
+#include "unit/pipeline/lab_model.h"
+
+#include "exec/execution.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -- elementwise nodes of a graph by hand ------------------------------------------------------ */
+
+enum { ROWS = 3, WIDTH = 4, COUNT = ROWS * WIDTH };
+
+static int add_node(graph *g, node_kind kind, int left, int right)
+{
+    const node n = {.kind = kind,
+                    .input_count = right == GRAPH_NONE ? 1 : 2,
+                    .inputs = {left, right},
+                    .weight = GRAPH_NONE,
+                    .bias = GRAPH_NONE,
+                    .activation = ACTIVATION_RELU};
+    int value = 0;
+    assert_ok(graph_add_node(g, &n, &value));
+    return value;
+}
+
+/* r = relu(x), s = x + r, p = s * s, q = s + p, y = q * r: x and r outlive their first reader. */
+static graph *elementwise_graph(void)
+{
+    graph *g = NULL;
+    assert_ok(graph_create(&g));
+    const int r = add_node(g, NODE_ACTIVATION, g->input, GRAPH_NONE);
+    const int s = add_node(g, NODE_ADD, g->input, r);
+    const int p = add_node(g, NODE_MULTIPLY, s, s);
+    const int q = add_node(g, NODE_ADD, s, p);
+    assert_ok(graph_finish(g, add_node(g, NODE_MULTIPLY, q, r)));
+    return g;
+}
+
+static double expected_output(double x)
+{
+    const double r = x > 0.0 ? x : 0.0;
+    const double s = x + r;
+    return (s + s * s) * r;
+}
+
+typedef struct machine {
+    buffer_pool *pool;
+    execution *e;
+} machine;
+
+static void start(machine *m, const graph *g)
+{
+    assert_ok(buffer_pool_create(&m->pool));
+    assert_ok(execution_create(g, &backend_ref, m->pool, &m->e));
+}
+
+static void stop(machine *m)
+{
+    execution_free(m->e);
+    buffer_pool_free(m->pool);
+}
+
+static void place_input(machine *m, double *x)
+{
+    void *place = NULL;
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = 0.5 * i - 2.0;
+    }
+    execution_begin(m->e, (batch_shape){.sequences = 1, .length = ROWS}, NULL);
+    assert_ok(execution_make(m->e, 0, WIDTH, &place));
+    memcpy(place, x, COUNT * sizeof x[0]);
+}
+
+static void a_buffer_is_taken_over_only_by_its_last_reader(void **state)
+{
+    (void)state;
+    graph *g = elementwise_graph();
+    machine m;
+    double x[COUNT];
+    start(&m, g);
+    place_input(&m, x);
+    const void *first = execution_value(m.e, 0)->data;
+    assert_ok(execution_run(m.e, NULL, 0, 1));
+    assert_ptr_equal(execution_value(m.e, 0)->data, first); /* the Add still reads x */
+    const void *relu = execution_value(m.e, 1)->data;
+    assert_ptr_not_equal(relu, first);
+    assert_ok(execution_run(m.e, NULL, 1, 2));
+    assert_null(execution_value(m.e, 0)->data);
+    assert_ptr_equal(execution_value(m.e, 2)->data, first); /* s lies where x was */
+    assert_ok(execution_run(m.e, NULL, 2, 5));
+    const matrix *y = execution_value(m.e, g->output);
+    for (int i = 0; i < COUNT; i++) {
+        assert_near(((const double *)y->data)[i], expected_output(x[i]), 1e-12);
+    }
+    for (int v = 0; v < g->output; v++) {
+        assert_null(execution_value(m.e, v)->data); /* nothing else is left */
+    }
+    stop(&m);
+    graph_free(g);
+}
+
+static void one_range_and_single_nodes_give_the_same(void **state)
+{
+    (void)state;
+    graph *g = elementwise_graph();
+    machine m;
+    double x[COUNT];
+    double whole[COUNT];
+    start(&m, g);
+    place_input(&m, x);
+    assert_ok(execution_run(m.e, NULL, 0, g->node_count));
+    memcpy(whole, execution_value(m.e, g->output)->data, sizeof whole);
+    place_input(&m, x);
+    for (int n = 0; n < g->node_count; n++) {
+        assert_ok(execution_run(m.e, NULL, n, n + 1));
+    }
+    assert_memory_equal(whole, execution_value(m.e, g->output)->data, sizeof whole);
+    stop(&m);
+    graph_free(g);
+}
+
+static void an_activation_too_large_to_address_is_refused(void **state)
+{
+    (void)state;
+    graph *g = elementwise_graph();
+    machine m;
+    void *place = NULL;
+    start(&m, g);
+    execution_begin(m.e, (batch_shape){.sequences = 1 << 20, .length = 1 << 20}, NULL);
+    assert_fails(execution_make(m.e, 0, (int64_t)1 << 40, &place), GRAIL_ERROR_MEMORY,
+                 "is too large");
+    stop(&m);
+    graph_free(g);
+}
+
+static grail_status run_elementwise(void *context)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = context;
+    buffer_pool *pool = NULL;
+    execution *e = NULL;
+    void *place = NULL;
+    TRY(buffer_pool_create(&pool));
+    TRY(execution_create(g, &backend_ref, pool, &e));
+    execution_begin(e, (batch_shape){.sequences = 1, .length = ROWS}, NULL);
+    TRY(execution_make(e, 0, WIDTH, &place));
+    memset(place, 0, COUNT * sizeof(double));
+    TRY(execution_run(e, NULL, 0, g->node_count));
+out:
+    execution_free(e);
+    buffer_pool_free(pool);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    graph *g = elementwise_graph();
+    support_fail_each_allocation(run_elementwise, g);
+    graph_free(g);
+}
+
+/* -- whole networks ---------------------------------------------------------------------------- */
+
+static grail_status run_model(const char *directory, const int32_t *ids, int64_t length)
+{
+    grail_status status = GRAIL_OK;
+    grail_model *model = NULL;
+    parameter_store *store = NULL;
+    machine m = {0};
+    TRY(grail_model_open(directory, &model));
+    TRY(parameter_store_create(model, &backend_cpu, NULL, &store));
+    TRY(buffer_pool_create(&m.pool));
+    TRY(execution_create(model->graph, &backend_cpu, m.pool, &m.e));
+    execution_begin(m.e, (batch_shape){.sequences = 1, .length = length}, ids);
+    TRY(execution_run(m.e, store, 0, model->graph->node_count));
+out:
+    stop(&m);
+    parameter_store_free(store);
+    grail_model_close(model);
+    return status;
+}
+
+static void ids_must_be_there_and_in_the_vocabulary(void **state)
+{
+    (void)state;
+    const int32_t beyond[] = {1, 2, 96};
+    const int32_t negative[] = {1, -1};
+    assert_ok(run_model(lab_golden("llama3"), beyond, 2));
+    assert_fails(run_model(lab_golden("llama3"), beyond, 3), GRAIL_ERROR_ARGUMENT,
+                 "token id 96 at position 2 is outside the vocabulary of 96");
+    assert_fails(run_model(lab_golden("llama3"), negative, 2), GRAIL_ERROR_ARGUMENT,
+                 "token id -1 at position 1");
+    assert_fails(run_model(lab_golden("llama3"), NULL, 2), GRAIL_ERROR_INTERNAL,
+                 "without token ids");
+}
+
+/* Runs a model whose weights of one tensor are all `value`. */
+static void assert_overflow(const char *part, float value, const char *text)
+{
+    const int32_t ids[] = {1, 2, 3};
+    lab_model m;
+    char path[LAB_PATH];
+    char *directory = support_temporary_directory();
+    snprintf(path, sizeof path, "%s/model", directory);
+    lab_read(&m, lab_golden("llama3"));
+    lab_tensor *t = lab_find(&m, 1, part);
+    for (int64_t i = 0; i < lab_elements(t); i++) {
+        t->values[i] = value;
+    }
+    lab_write(&m, path, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    assert_fails(run_model(path, ids, 3), GRAIL_ERROR_NUMERIC, text);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static void an_overflow_names_the_block_and_the_parameter(void **state)
+{
+    (void)state;
+    assert_overflow("mlp.up_proj.weight", 3e38F,
+                    "block 1: the output of 'model.layers.1.mlp.up_proj.weight' is NaN or "
+                    "infinite at row 0, feature 0");
+    /* gate * up overflows between the two, and shows in the product that reads it */
+    assert_overflow("mlp.gate_proj.weight", 4e37F, "block 1: the output of 'model.layers.1.mlp.");
+    assert_overflow("self_attn.o_proj.weight", 3e38F,
+                    "block 1: the output of 'model.layers.1.self_attn.o_proj.weight' is NaN");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_buffer_is_taken_over_only_by_its_last_reader),
+        cmocka_unit_test(one_range_and_single_nodes_give_the_same),
+        cmocka_unit_test(an_activation_too_large_to_address_is_refused),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(ids_must_be_there_and_in_the_vocabulary),
+        cmocka_unit_test(an_overflow_names_the_block_and_the_parameter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

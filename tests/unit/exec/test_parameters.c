@@ -1,0 +1,238 @@
+/* Parameter stores: a thin layer over a parent over the checkpoint. */
+#include "unit/pipeline/lab_model.h"
+
+#include "exec/parameters.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct fixture {
+    grail_model *model;
+    parameter_store *root, *thin;
+    int up, norm; /* of layer 0: [80, 64] and [64] */
+} fixture;
+
+static void open_stores(fixture *f, const char *directory, const backend *b)
+{
+    assert_ok(grail_model_open(directory, &f->model));
+    assert_ok(parameter_store_create(f->model, b, NULL, &f->root));
+    assert_ok(parameter_store_create(f->model, b, f->root, &f->thin));
+    f->up = graph_find_parameter(f->model->graph, "model.layers.0.mlp.up_proj.weight");
+    f->norm = graph_find_parameter(f->model->graph, "model.layers.0.input_layernorm.weight");
+}
+
+static void setup(fixture *f, const char *golden, const backend *b)
+{
+    open_stores(f, lab_golden(golden), b);
+}
+
+static void teardown(fixture *f)
+{
+    parameter_store_free(f->thin);
+    parameter_store_free(f->root);
+    parameter_store_free(NULL);
+    grail_model_close(f->model);
+}
+
+static void a_parameter_is_read_from_the_checkpoint_at_its_first_use(void **state)
+{
+    (void)state;
+    fixture f;
+    float expected[80 * 64];
+    const parameter_entry *entry = NULL;
+    const parameter_entry *again = NULL;
+    setup(&f, "llama3-bf16", &backend_ref);
+    assert_null(f.root->entries[f.up].data);
+    assert_ok(parameter_store_get(f.thin, f.up, &entry));
+    assert_ptr_equal(entry, &f.root->entries[f.up]); /* the root keeps it, for all layers */
+    assert_null(f.thin->entries[f.up].data);
+    assert_int_equal(entry->shape[0], 80);
+    assert_int_equal(entry->shape[1], 64);
+    assert_ok(model_parameter_f32(f.model, f.up, expected));
+    for (int i = 0; i < 80 * 64; i++) {
+        assert_true(((const double *)entry->data)[i] == (double)expected[i]);
+    }
+    assert_ok(parameter_store_get(f.root, f.up, &again));
+    assert_ptr_equal(again, entry);
+    teardown(&f);
+}
+
+static void an_own_entry_hides_the_parents_and_is_rounded_as_stored(void **state)
+{
+    (void)state;
+    static const float exact[] = {1.0F, -0.5F, 3.0F};
+    const float third = 1.0F / 3.0F;
+    const int64_t shape[1] = {3};
+    const float values[] = {third, exact[1], exact[2]};
+    fixture f;
+    float *read = NULL;
+    int64_t count = 0;
+    setup(&f, "llama3-bf16", &backend_cpu);
+    assert_ok(parameter_store_set(f.thin, f.norm, shape, values));
+    assert_ok(parameter_store_read_f32(f.thin, f.norm, &read, &count));
+    assert_int_equal(count, 3);
+    assert_true(read[0] != third && fabsf(read[0] - third) < 0.002F); /* 8 bits of BF16 */
+    assert_true(read[1] == exact[1] && read[2] == exact[2]);
+    memory_free(read);
+    assert_ok(parameter_store_read_f32(f.root, f.norm, &read, &count));
+    assert_int_equal(count, 64);
+    memory_free(read);
+    teardown(&f);
+}
+
+static void a_commit_moves_entries_down(void **state)
+{
+    (void)state;
+    const int64_t shape[1] = {2};
+    const float first[] = {1.0F, 2.0F};
+    const float second[] = {3.0F, 4.0F};
+    const parameter_entry *entry = NULL;
+    fixture f;
+    setup(&f, "llama3", &backend_cpu);
+    assert_ok(parameter_store_set(f.root, f.norm, shape, first));
+    assert_ok(parameter_store_set(f.thin, f.norm, shape, second));
+    parameter_store_commit(f.root, f.thin);
+    assert_null(f.thin->entries[f.norm].data);
+    assert_ok(parameter_store_get(f.thin, f.norm, &entry));
+    assert_ptr_equal(entry, &f.root->entries[f.norm]);
+    assert_true(((const float *)entry->data)[1] == 4.0F);
+    teardown(&f);
+}
+
+static void what_is_released_is_read_again(void **state)
+{
+    (void)state;
+    const parameter_entry *entry = NULL;
+    fixture f;
+    int begin = 0;
+    int end = 0;
+    setup(&f, "llama3", &backend_cpu);
+    assert_ok(parameter_store_get(f.root, f.up, &entry));
+    assert_ok(parameter_store_get(f.root, f.norm, &entry));
+    graph_block_range(f.model->graph, 1, &begin, &end);
+    parameter_store_release_range(f.root, begin, end);
+    assert_non_null(f.root->entries[f.up].data);
+    graph_block_range(f.model->graph, 0, &begin, &end);
+    parameter_store_release_range(f.root, begin, end);
+    assert_null(f.root->entries[f.up].data);
+    assert_null(f.root->entries[f.norm].data);
+    assert_ok(parameter_store_get(f.root, f.up, &entry));
+    assert_non_null(entry->data);
+    teardown(&f);
+}
+
+static void borrowing_copies_only_where_elements_are_not_f32(void **state)
+{
+    (void)state;
+    static const backend *const backends[] = {&backend_cpu, &backend_ref};
+    for (int i = 0; i < 2; i++) {
+        const float *values = NULL;
+        float *owned = NULL;
+        float expected[80 * 64];
+        fixture f;
+        setup(&f, "llama3-bf16", backends[i]);
+        assert_ok(parameter_store_borrow_f32(f.thin, f.up, &values, &owned));
+        assert_int_equal(owned != NULL, i == 1);
+        assert_ok(model_parameter_f32(f.model, f.up, expected));
+        assert_memory_equal(values, expected, sizeof expected);
+        memory_free(owned);
+        teardown(&f);
+    }
+}
+
+static void new_values_must_be_finite_and_fit_the_stored_dtype(void **state)
+{
+    (void)state;
+    const int64_t shape[1] = {2};
+    const float nan[] = {1.0F, NAN};
+    const float large[] = {1.0F, 1e6F};
+    fixture f;
+    setup(&f, "llama-mha", &backend_cpu); /* F16 */
+    assert_fails(parameter_store_set(f.thin, f.norm, shape, nan), GRAIL_ERROR_NUMERIC,
+                 "the new tensor 'model.layers.0.input_layernorm.weight' holds a NaN or infinity "
+                 "at element 1");
+    assert_fails(parameter_store_set(f.thin, f.norm, shape, large), GRAIL_ERROR_NUMERIC,
+                 "tensor 'model.layers.0.input_layernorm.weight'");
+    assert_null(f.thin->entries[f.norm].data);
+    teardown(&f);
+}
+
+static void a_damaged_checkpoint_is_named(void **state)
+{
+    (void)state;
+    lab_model m;
+    fixture f;
+    const parameter_entry *entry = NULL;
+    char path[LAB_PATH];
+    double row[64];
+    char *directory = support_temporary_directory();
+    snprintf(path, sizeof path, "%s/model", directory);
+    lab_read(&m, lab_golden("llama3"));
+    lab_find(&m, 0, "mlp.up_proj.weight")->values[4] = NAN;
+    for (int i = 0; i < m.count; i++) {
+        if (strcmp(m.tensors[i].name, "model.embed_tokens.weight") == 0) {
+            m.tensors[i].values[5 * 64 + 1] = INFINITY;
+        }
+    }
+    lab_write(&m, path, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    open_stores(&f, path, &backend_ref);
+    assert_fails(parameter_store_get(f.thin, f.up, &entry), GRAIL_ERROR_NUMERIC,
+                 "tensor 'model.layers.0.mlp.up_proj.weight' holds a NaN or infinity at element 4");
+    const int32_t ids[] = {4, 5};
+    assert_ok(parameter_store_gather_rows(f.root, f.model->graph->nodes[0].weight, 1, ids, row));
+    assert_fails(
+        parameter_store_gather_rows(f.root, f.model->graph->nodes[0].weight, 1, ids + 1, row),
+        GRAIL_ERROR_NUMERIC, "tensor 'model.embed_tokens.weight' holds a NaN or infinity in row 5");
+    teardown(&f);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static grail_status use_stores(void *context)
+{
+    grail_status status = GRAIL_OK;
+    const grail_model *model = context;
+    parameter_store *root = NULL;
+    parameter_store *thin = NULL;
+    const parameter_entry *entry = NULL;
+    float *values = NULL;
+    int64_t count = 0;
+    const int norm = graph_find_parameter(model->graph, "model.norm.weight");
+    TRY(parameter_store_create(model, &backend_ref, NULL, &root));
+    TRY(parameter_store_create(model, &backend_ref, root, &thin));
+    TRY(parameter_store_get(thin, norm, &entry));
+    TRY(parameter_store_read_f32(thin, norm, &values, &count));
+    TRY(parameter_store_set(thin, norm, &count, values));
+    parameter_store_commit(root, thin);
+out:
+    memory_free(values);
+    parameter_store_free(thin);
+    parameter_store_free(root);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    grail_model *model = NULL;
+    assert_ok(grail_model_open(lab_golden("llama3-bf16"), &model));
+    support_fail_each_allocation(use_stores, model);
+    grail_model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_parameter_is_read_from_the_checkpoint_at_its_first_use),
+        cmocka_unit_test(an_own_entry_hides_the_parents_and_is_rounded_as_stored),
+        cmocka_unit_test(a_commit_moves_entries_down),
+        cmocka_unit_test(what_is_released_is_read_again),
+        cmocka_unit_test(borrowing_copies_only_where_elements_are_not_f32),
+        cmocka_unit_test(new_values_must_be_finite_and_fit_the_stored_dtype),
+        cmocka_unit_test(a_damaged_checkpoint_is_named),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

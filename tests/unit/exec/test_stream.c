@@ -1,0 +1,194 @@
+/* Streams: what is live between two nodes, kept for every batch while it moves along. */
+#include "support/support.h"
+
+#include "exec/stream.h"
+
+#include <string.h>
+
+enum { BATCHES = 3, ROWS = 2, WIDTH = 4, COUNT = ROWS * WIDTH };
+
+static int add_node(graph *g, node_kind kind, int left, int right)
+{
+    const node n = {.kind = kind,
+                    .input_count = right == GRAPH_NONE ? 1 : 2,
+                    .inputs = {left, right},
+                    .weight = GRAPH_NONE,
+                    .bias = GRAPH_NONE,
+                    .activation = ACTIVATION_RELU};
+    int value = 0;
+    assert_ok(graph_add_node(g, &n, &value));
+    return value;
+}
+
+/* a = relu(ids), b = relu(a), c = a + b: before node 1 a lives, before node 2 a and b. */
+static graph *chain(void)
+{
+    graph *g = NULL;
+    assert_ok(graph_create(&g));
+    const int a = add_node(g, NODE_ACTIVATION, g->input, GRAPH_NONE);
+    const int b = add_node(g, NODE_ACTIVATION, a, GRAPH_NONE);
+    assert_ok(graph_finish(g, add_node(g, NODE_ADD, a, b)));
+    return g;
+}
+
+typedef struct fixture {
+    graph *g;
+    buffer_pool *pool;
+    execution *e;
+    stream s;
+} fixture;
+
+static void fill(execution *e, int value, double first)
+{
+    void *place = NULL;
+    assert_ok(execution_make(e, value, WIDTH, &place));
+    for (int i = 0; i < COUNT; i++) {
+        ((double *)place)[i] = first + i;
+    }
+}
+
+static void begin_batch(fixture *f)
+{
+    execution_begin(f->e, (batch_shape){.sequences = 1, .length = ROWS}, NULL);
+}
+
+/* The stream stands before node 1 and holds a = 100 b + i. */
+static void setup(fixture *f)
+{
+    *f = (fixture){.g = chain()};
+    assert_ok(buffer_pool_create(&f->pool));
+    assert_ok(execution_create(f->g, &backend_ref, f->pool, &f->e));
+    assert_ok(stream_init(&f->s, f->g, &backend_ref, BATCHES));
+    assert_ok(stream_move_begin(&f->s, 1));
+    for (int64_t batch = 0; batch < BATCHES; batch++) {
+        begin_batch(f);
+        fill(f->e, 1, 100.0 * (double)batch);
+        assert_ok(stream_write(&f->s, batch, f->e));
+    }
+    stream_move_end(&f->s);
+}
+
+static void teardown(fixture *f)
+{
+    stream_fini(&f->s);
+    stream_fini(&f->s);
+    execution_free(f->e);
+    buffer_pool_free(f->pool);
+    graph_free(f->g);
+}
+
+static void assert_filled(const execution *e, int value, double first)
+{
+    const matrix *m = execution_value(e, value);
+    assert_non_null(m->data);
+    assert_int_equal(m->rows, ROWS);
+    assert_int_equal(m->width, WIDTH);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(((const double *)m->data)[i] == first + i);
+    }
+}
+
+static void peeking_leaves_the_stream_as_it_is(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f);
+    assert_int_equal(f.s.position, 1);
+    assert_int_equal(f.s.live_count, 1); /* the ids are not a value of the stream */
+    assert_int_equal(f.s.live[0], 1);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t batch = 0; batch < BATCHES; batch++) {
+            begin_batch(&f);
+            assert_ok(stream_peek(&f.s, batch, f.e));
+            assert_filled(f.e, 1, 100.0 * (double)batch);
+        }
+    }
+    teardown(&f);
+}
+
+static void a_stream_moves_with_all_that_lives(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f);
+    assert_ok(stream_move_begin(&f.s, 2));
+    for (int64_t batch = 0; batch < BATCHES; batch++) {
+        begin_batch(&f);
+        assert_ok(stream_read(&f.s, batch, f.e));
+        assert_null(f.s.held[batch].data); /* memory goes as it is read */
+        assert_filled(f.e, 1, 100.0 * (double)batch);
+        fill(f.e, 2, 7.0 + (double)batch);
+        assert_ok(stream_write(&f.s, batch, f.e));
+    }
+    stream_move_end(&f.s);
+    assert_int_equal(f.s.position, 2);
+    assert_int_equal(f.s.live_count, 2);
+    for (int64_t batch = BATCHES - 1; batch >= 0; batch--) {
+        begin_batch(&f);
+        assert_ok(stream_peek(&f.s, batch, f.e));
+        assert_filled(f.e, 1, 100.0 * (double)batch);
+        assert_filled(f.e, 2, 7.0 + (double)batch);
+    }
+    teardown(&f);
+}
+
+static void a_value_that_was_not_computed_is_missed(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f);
+    assert_ok(stream_move_begin(&f.s, 2));
+    begin_batch(&f);
+    assert_ok(stream_read(&f.s, 0, f.e));
+    assert_fails(stream_write(&f.s, 0, f.e), GRAIL_ERROR_INTERNAL,
+                 "a live value is missing before node 2");
+    teardown(&f); /* in the middle of a move */
+}
+
+static grail_status move_once(void *context)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = context;
+    buffer_pool *pool = NULL;
+    execution *e = NULL;
+    stream s = {0};
+    void *place = NULL;
+    TRY(buffer_pool_create(&pool));
+    TRY(execution_create(g, &backend_ref, pool, &e));
+    TRY(stream_init(&s, g, &backend_ref, 1));
+    TRY(stream_move_begin(&s, 1));
+    execution_begin(e, (batch_shape){.sequences = 1, .length = ROWS}, NULL);
+    TRY(execution_make(e, 1, WIDTH, &place));
+    memset(place, 0, COUNT * sizeof(double));
+    TRY(stream_write(&s, 0, e));
+    stream_move_end(&s);
+    TRY(stream_move_begin(&s, 2));
+    TRY(stream_read(&s, 0, e));
+    TRY(execution_run(e, NULL, 1, 2));
+    TRY(stream_write(&s, 0, e));
+    stream_move_end(&s);
+out:
+    stream_fini(&s);
+    execution_free(e);
+    buffer_pool_free(pool);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    graph *g = chain();
+    support_fail_each_allocation(move_once, g);
+    graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peeking_leaves_the_stream_as_it_is),
+        cmocka_unit_test(a_stream_moves_with_all_that_lives),
+        cmocka_unit_test(a_value_that_was_not_computed_is_missed),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
