@@ -6,6 +6,8 @@
 # Without arguments the model and the texts of demo/ are used. Results lie in demo/out.
 set -euo pipefail
 export LC_ALL=C
+# Threads that spin while they wait steal time on a busy machine.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 
 if (($# != 0 && $# != 3)); then
     sed -n '5,6s/^# //p' "$0" >&2

@@ -9,6 +9,8 @@
 # usage: ./run-tests.sh
 set -euo pipefail
 export LC_ALL=C
+# Threads that spin while they wait steal time on a busy machine.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 
 cd "$(dirname "$0")"
 mkdir -p build/logs
