@@ -78,12 +78,14 @@ static grail_status count_overlap(const grail_model *model, const token_windows 
     }
     TRY(json_read_file(path, REPORT_MAXIMUM, &report));
     const json_t *list = json_object_get(json_object_get(report, "calibration"), "shingles");
-    TRY(memory_new(&set.hashes, json_array_size(list), sizeof set.hashes[0]));
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    const size_t count =
+        json_array_size(list) < SHINGLE_MOST ? json_array_size(list) : SHINGLE_MOST;
+    TRY(memory_new(&set.hashes, count, sizeof set.hashes[0]));
+    for (size_t i = 0; i < count; i++) {
         const char *text = json_string_value(json_array_get(list, i));
         set.hashes[i] = text == NULL ? 0 : strtoull(text, NULL, 16);
     }
-    set.count = (int64_t)json_array_size(list);
+    set.count = (int64_t)count;
     out->calibration_runs = set.count;
     out->overlap_runs = shingles_found(&set, windows);
 out:

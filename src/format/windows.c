@@ -86,12 +86,14 @@ static grail_status join_ptb(const corpus *c, buffer *out)
     grail_status status = GRAIL_OK;
     size_t offset = 0;
     line_span line = {0};
+    bool first = true;
     while (next_line((const char *)c->text.bytes, c->text.size, &offset, &line)) {
         const line_span row = strip(line);
-        if (out->size > 0) {
+        if (!first) {
             TRY(buffer_append_string(out, " "));
         }
         TRY(buffer_append(out, row.start, row.size));
+        first = false;
     }
 out:
     return status;
@@ -324,6 +326,17 @@ static int compare_hashes(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+static void drop_duplicates(shingle_set *set)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < set->count; i++) {
+        if (kept == 0 || set->hashes[i] != set->hashes[kept - 1]) {
+            set->hashes[kept++] = set->hashes[i];
+        }
+    }
+    set->count = kept;
+}
+
 grail_status shingles_of_windows(const token_windows *w, shingle_set *out)
 {
     grail_status status = GRAIL_OK;
@@ -337,6 +350,7 @@ grail_status shingles_of_windows(const token_windows *w, shingle_set *out)
         set.hashes[set.count++] = shingle_hash(window + 1 + i % per_window * SHINGLE_TOKENS);
     }
     qsort(set.hashes, (size_t)set.count, sizeof set.hashes[0], compare_hashes);
+    drop_duplicates(&set);
     *out = set;
     set = (shingle_set){0};
 out:
@@ -350,13 +364,21 @@ void shingle_set_fini(shingle_set *set)
     *set = (shingle_set){0};
 }
 
-static bool set_has(const shingle_set *set, uint64_t hash)
+/* Marks the hash if it is in the set; 1 when it was not marked before. */
+static int64_t mark_hash(const shingle_set *set, uint64_t hash, bool *marked)
 {
-    return bsearch(&hash, set->hashes, (size_t)set->count, sizeof hash, compare_hashes) != NULL;
+    const uint64_t *found =
+        bsearch(&hash, set->hashes, (size_t)set->count, sizeof hash, compare_hashes);
+    if (found == NULL || marked[found - set->hashes]) {
+        return 0;
+    }
+    marked[found - set->hashes] = true;
+    return 1;
 }
 
 int64_t shingles_found(const shingle_set *set, const token_windows *w)
 {
+    bool marked[SHINGLE_MOST] = {false};
     uint64_t highest = 1; /* weight of the id that leaves the run */
     for (int i = 0; i < SHINGLE_TOKENS; i++) {
         highest *= shingle_base;
@@ -368,11 +390,11 @@ int64_t shingles_found(const shingle_set *set, const token_windows *w)
             break;
         }
         uint64_t hash = shingle_hash(ids);
-        found += set_has(set, hash) ? 1 : 0;
+        found += mark_hash(set, hash, marked);
         for (int64_t end = SHINGLE_TOKENS; end < w->length; end++) {
             hash = hash * shingle_base + (uint64_t)ids[end] + 1;
             hash -= highest * ((uint64_t)ids[end - SHINGLE_TOKENS] + 1);
-            found += set_has(set, hash) ? 1 : 0;
+            found += mark_hash(set, hash, marked);
         }
     }
     return found;

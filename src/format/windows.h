@@ -51,8 +51,8 @@ grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed) GR
 /** Hashes of short runs of tokens, by which another text is seen to overlap. */
 enum { SHINGLE_TOKENS = 24, SHINGLE_MOST = 4096 };
 typedef struct shingle_set {
-    uint64_t *hashes; /* ascending, owned */
-    int64_t count;
+    uint64_t *hashes; /* ascending, distinct, owned */
+    int64_t count;    /* at most SHINGLE_MOST */
 } shingle_set;
 
 /** Evenly spread runs of the windows. *out is filled; shingle_set_fini. */

@@ -39,7 +39,7 @@ static int64_t align_width(int64_t wanted, int64_t align, int64_t units)
         return nearest_multiple(wanted, align, units);
     }
     if (units < 2 * SMALLEST) {
-        return wanted;
+        return wanted < 1 ? 1 : wanted;
     }
     int64_t step = LARGEST;
     int64_t width = nearest_multiple(wanted, step, units);

@@ -1,0 +1,457 @@
+/* Windows: each protocol's joined text against one joined by hand, cutting, sampling, and overlap
+ * of two texts. */
+#include "support/support.h"
+
+#include "base/hash.h"
+#include "format/windows.h"
+#include "support/json_memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One id per character: '^' is BOS, then these in order. */
+static const char characters[] = "^abcdef \n";
+
+static const char tokenizer_text[] =
+    "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"<s>\": 0, \"a\": 1, \"b\": 2, \"c\": 3, \"d\": "
+    "4,"
+    " \"e\": 5, \"f\": 6, \" \": 7, \"\\n\": 8}, \"merges\": []},"
+    " \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": ["
+    "{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}],"
+    " \"special_tokens\": {\"<s>\": {\"ids\": [0]}}}}";
+
+enum { VOCABULARY = 9 };
+
+static tokenizer *open_tokenizer(void)
+{
+    tokenizer *t = NULL;
+    assert_ok(tokenizer_from_json("t.json", tokenizer_text, sizeof tokenizer_text - 1, &t));
+    return t;
+}
+
+typedef struct fixture {
+    char *directory;
+    char path[512];
+    tokenizer *t;
+    window_options options;
+    token_windows windows;
+} fixture;
+
+static void setup(fixture *f, const char *name, const char *text)
+{
+    *f = (fixture){.directory = support_temporary_directory(), .t = open_tokenizer()};
+    support_write_file(f->directory, name, text, strlen(text));
+    snprintf(f->path, sizeof f->path, "%s/%s", f->directory, name);
+    f->options = (window_options){.path = f->path, .default_length = 4};
+}
+
+static void teardown(fixture *f)
+{
+    token_windows_fini(&f->windows);
+    token_windows_fini(&f->windows);
+    tokenizer_close(f->t);
+    support_remove_tree(f->directory);
+    memory_free(f->directory);
+}
+
+/* The windows as characters, "|" between them. */
+static void assert_windows(const fixture *f, const char *expected)
+{
+    char text[512];
+    size_t used = 0;
+    for (int64_t i = 0; i < f->windows.count * f->windows.length; i++) {
+        if (i > 0 && i % f->windows.length == 0) {
+            text[used++] = '|';
+        }
+        text[used++] = characters[f->windows.ids[i]];
+        assert_true(used + 2 < sizeof text);
+    }
+    text[used] = 0;
+    assert_string_equal(text, expected);
+}
+
+static void read_windows(fixture *f, text_protocol protocol, int64_t length)
+{
+    token_windows_fini(&f->windows);
+    f->options.protocol = protocol;
+    f->options.length = length;
+    assert_ok(windows_read(&f->options, f->t, VOCABULARY, &f->windows));
+}
+
+static void read_lines(const char *name, const char *text, text_protocol protocol, int64_t length,
+                       const char *expected)
+{
+    fixture f;
+    setup(&f, name, text);
+    read_windows(&f, protocol, length);
+    assert_windows(&f, expected);
+    teardown(&f);
+}
+
+static void plain_text_is_encoded_as_it_stands(void **state)
+{
+    (void)state;
+    read_lines("a.txt", "ab\n\n cd\n", TEXT_PLAIN, 9, "^ab\n\n cd\n");
+    /* every document begins with BOS, and windows run across documents */
+    read_lines("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cde\"}\n", TEXT_PLAIN, 7, "^ab^cde");
+}
+
+static void lines_are_stripped_and_blank_ones_skipped(void **state)
+{
+    (void)state;
+    read_lines("a.txt", " ab \n\n \t \ncd\r\nef", TEXT_LINES, 6, "abcdef");
+}
+
+/* "\n\n".join(rows); a row keeps its newline, a blank one is empty. */
+static void wikitext_rows_are_joined_by_a_blank_line(void **state)
+{
+    (void)state;
+    read_lines("a.txt", " a\n \nb\n", TEXT_WIKITEXT2, 10, "^ a\n\n\n\n\nb\n");
+    read_lines("a.txt", "\n\nb", TEXT_WIKITEXT2, 6, "^\n\n\n\nb");
+}
+
+/* " ".join(row.strip() for row in rows) */
+static void ptb_rows_are_joined_by_a_space(void **state)
+{
+    (void)state;
+    read_lines("a.txt", " ab \n cd\nef", TEXT_PTB, 9, "^ab cd ef");
+    read_lines("a.txt", "\nab\n\ncd\n", TEXT_PTB, 8, "^ ab  cd");
+}
+
+static void c4_documents_are_joined_by_a_space(void **state)
+{
+    (void)state;
+    read_lines("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"c\\n\"}\n{\"text\": \"d\"}\n", TEXT_C4,
+               8, "^ab c\n d");
+}
+
+static void c4_stops_after_1100_documents_and_256_windows(void **state)
+{
+    (void)state;
+    static const char line[] = "{\"text\": \"ab\"}\n";
+    enum { DOCUMENTS = 1200 };
+    static char text[DOCUMENTS * (sizeof line - 1) + 1];
+    for (size_t i = 0; i < DOCUMENTS; i++) {
+        memcpy(text + i * (sizeof line - 1), line, sizeof line - 1);
+    }
+    fixture f;
+    setup(&f, "a.jsonl", text);
+    read_windows(&f, TEXT_C4, 100);
+    assert_int_equal(f.windows.stream_tokens, 1 + 1100 * 2 + 1099);
+    assert_int_equal(f.windows.count, 33);
+    read_windows(&f, TEXT_C4, 4);
+    assert_int_equal(f.windows.count, 256);
+    read_windows(&f, TEXT_PLAIN, 4);
+    assert_int_equal(f.windows.count, 900);
+    teardown(&f);
+}
+
+static void the_incomplete_last_window_is_dropped(void **state)
+{
+    (void)state;
+    fixture f;
+    char hash[HASH_TEXT_SIZE];
+    setup(&f, "a.txt", "abcdefab");
+    read_windows(&f, TEXT_PLAIN, 4);
+    assert_windows(&f, "^abc|defa");
+    assert_int_equal(f.windows.stream_tokens, 9);
+    hash_bytes("abcdefab", 8, hash);
+    assert_string_equal(f.windows.text_hash, hash);
+    read_windows(&f, TEXT_PLAIN, 0); /* default_length */
+    assert_int_equal(f.windows.length, 4);
+    teardown(&f);
+}
+
+static void windows_may_begin_with_bos_each(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "a.txt", "abcdef\n");
+    f.options.window_bos = true;
+    read_windows(&f, TEXT_LINES, 3);
+    assert_windows(&f, "^ab|^cd|^ef");
+    teardown(&f);
+}
+
+static void protocols_are_known_by_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"plain", "lines", "wikitext2", "ptb", "c4"};
+    text_protocol protocol = TEXT_PLAIN;
+    for (int i = 0; i < 5; i++) {
+        assert_ok(text_protocol_from_name(names[i], &protocol));
+        assert_int_equal(protocol, i);
+        assert_string_equal(text_protocol_name(protocol), names[i]);
+    }
+    assert_fails(text_protocol_from_name("wikitext", &protocol), GRAIL_ERROR_ARGUMENT,
+                 "unknown protocol 'wikitext'; known are plain, lines, wikitext2, ptb, c4");
+}
+
+/* -- token ids --------------------------------------------------------------------------------- */
+
+/* int32 [rows, 4] of 0, 1, 2 ... as .npy */
+static void write_ids(fixture *f, int rows)
+{
+    enum { HEADER = 128, COLUMNS = 4 };
+    unsigned char file[HEADER + 64 * COLUMNS * 4];
+    memset(file, ' ', HEADER);
+    memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10);
+    const int length =
+        snprintf((char *)file + 10, HEADER - 10,
+                 "{'descr': '<i4', 'fortran_order': False, 'shape': (%d, %d)}", rows, COLUMNS);
+    file[10 + length] = ' ';
+    file[HEADER - 1] = '\n';
+    for (int32_t i = 0; i < rows * COLUMNS; i++) {
+        memcpy(file + HEADER + (size_t)i * sizeof i, &i, sizeof i);
+    }
+    support_write_file(f->directory, "ids.npy", file, HEADER + (size_t)rows * COLUMNS * 4);
+    snprintf(f->path, sizeof f->path, "%s/ids.npy", f->directory);
+}
+
+static void ids_need_no_tokenizer_and_rows_are_windows(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "a.txt", "a");
+    write_ids(&f, 3);
+    f.options.default_length = 100;
+    assert_ok(windows_read(&f.options, NULL, 12, &f.windows));
+    assert_int_equal(f.windows.count, 3);
+    assert_int_equal(f.windows.length, 4);
+    for (int32_t i = 0; i < 12; i++) {
+        assert_int_equal(f.windows.ids[i], i);
+    }
+    token_windows_fini(&f.windows);
+    f.options.length = 6;
+    assert_ok(windows_read(&f.options, NULL, 12, &f.windows));
+    assert_int_equal(f.windows.count, 2);
+    assert_int_equal(f.windows.ids[6], 6);
+    teardown(&f);
+}
+
+static void ids_outside_the_vocabulary_are_refused(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "a.txt", "abcf");
+    write_ids(&f, 3);
+    assert_fails(windows_read(&f.options, NULL, 11, &f.windows), GRAIL_ERROR_ARGUMENT,
+                 "token 11 has id 11, outside the model's vocabulary of 11 (another model's");
+    snprintf(f.path, sizeof f.path, "%s/a.txt", f.directory);
+    assert_fails(windows_read(&f.options, f.t, 6, &f.windows), GRAIL_ERROR_ARGUMENT,
+                 "token 4 has id 6, outside the model's vocabulary of 6");
+    teardown(&f);
+}
+
+static void what_cannot_be_cut_is_refused(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "a.txt", "abc");
+    f.options.length = 5;
+    assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
+                 "the text holds 4 tokens, less than one window of 5; take more text or a smaller");
+    f.options.length = 1;
+    assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
+                 "a context of 1 is too short");
+    f.options.length = 4;
+    assert_fails(windows_read(&f.options, NULL, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
+                 "text needs the model's tokenizer; give token ids as .npy instead");
+    write_ids(&f, 3);
+    f.options.window_bos = true;
+    assert_fails(windows_read(&f.options, NULL, 12, &f.windows), GRAIL_ERROR_ARGUMENT,
+                 "no BOS token to begin the windows with");
+    teardown(&f);
+}
+
+/* -- samples ----------------------------------------------------------------------------------- */
+
+/* 60 windows of two ids, each twice its number. */
+static token_windows numbered(void)
+{
+    token_windows w = {.count = 60, .length = 2};
+    assert_ok(memory_new(&w.ids, 120, sizeof w.ids[0]));
+    for (int32_t i = 0; i < 120; i++) {
+        w.ids[i] = i / 2;
+    }
+    return w;
+}
+
+static void samples_are_different_windows_in_order(void **state)
+{
+    (void)state;
+    token_windows w = numbered();
+    assert_ok(windows_sample(&w, 20, 5));
+    assert_int_equal(w.count, 20);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(w.ids[2 * i], w.ids[2 * i + 1]);
+        assert_true(i == 0 || w.ids[2 * i] > w.ids[2 * i - 1]);
+    }
+    assert_true(w.ids[39] > 20); /* drawn from all of the text */
+    token_windows_fini(&w);
+}
+
+static void a_seed_decides_which(void **state)
+{
+    (void)state;
+    token_windows w[3] = {numbered(), numbered(), numbered()};
+    assert_ok(windows_sample(&w[0], 20, 5));
+    assert_ok(windows_sample(&w[1], 20, 5));
+    assert_ok(windows_sample(&w[2], 20, 6));
+    assert_memory_equal(w[0].ids, w[1].ids, 40 * sizeof w[0].ids[0]);
+    assert_memory_not_equal(w[0].ids, w[2].ids, 40 * sizeof w[0].ids[0]);
+    for (int i = 0; i < 3; i++) {
+        token_windows_fini(&w[i]);
+    }
+}
+
+static void all_windows_can_be_taken_and_no_more(void **state)
+{
+    (void)state;
+    token_windows w = numbered();
+    assert_fails(windows_sample(&w, 61, 1), GRAIL_ERROR_ARGUMENT,
+                 "61 samples were asked for, the text holds 60 windows of 2 tokens");
+    assert_fails(windows_sample(&w, 0, 1), GRAIL_ERROR_ARGUMENT, "0 samples");
+    assert_fails(windows_sample(&w, -1, 1), GRAIL_ERROR_ARGUMENT, "-1 samples");
+    assert_ok(windows_sample(&w, 60, 1));
+    for (int32_t i = 0; i < 60; i++) {
+        assert_int_equal(w.ids[2 * i], i);
+    }
+    token_windows_fini(&w);
+}
+
+/* -- overlap ----------------------------------------------------------------------------------- */
+
+enum { RUN = SHINGLE_TOKENS, LONG = 1 + 2 * RUN + 5 };
+
+/* One window of LONG ids: first, then a rising sequence from `start`. */
+static token_windows rising(int32_t first, int32_t start)
+{
+    token_windows w = {.count = 1, .length = LONG};
+    assert_ok(memory_new(&w.ids, LONG, sizeof w.ids[0]));
+    w.ids[0] = first;
+    for (int32_t i = 1; i < LONG; i++) {
+        w.ids[i] = start + i;
+    }
+    return w;
+}
+
+static void runs_are_found_wherever_they_stand(void **state)
+{
+    (void)state;
+    token_windows calibration = rising(0, 100);
+    token_windows shifted = rising(0, 90); /* the first run now begins ten tokens later */
+    token_windows other = rising(0, 1000);
+    token_windows none = {.count = 1, .length = 3, .ids = other.ids};
+    shingle_set set = {0};
+    assert_ok(shingles_of_windows(&calibration, &set));
+    assert_int_equal(set.count, 2);
+    assert_true(set.hashes[0] < set.hashes[1]);
+    assert_int_equal(shingles_found(&set, &calibration), 2);
+    assert_int_equal(shingles_found(&set, &shifted), 1);
+    assert_int_equal(shingles_found(&set, &other), 0);
+    assert_int_equal(shingles_found(&set, &none), 0);
+    shifted.ids[RUN + 9]++; /* one token of the run is another */
+    assert_int_equal(shingles_found(&set, &shifted), 0);
+    shingle_set_fini(&set);
+    token_windows_fini(&calibration);
+    token_windows_fini(&shifted);
+    token_windows_fini(&other);
+}
+
+static void a_run_counts_once_however_often_it_occurs(void **state)
+{
+    (void)state;
+    token_windows repeating = {.count = 4, .length = LONG};
+    assert_ok(memory_new(&repeating.ids, (size_t)4 * LONG, sizeof repeating.ids[0])); /* zeros */
+    shingle_set set = {0};
+    assert_ok(shingles_of_windows(&repeating, &set));
+    assert_int_equal(set.count, 1);
+    assert_int_equal(shingles_found(&set, &repeating), 1);
+    shingle_set_fini(&set);
+    token_windows_fini(&repeating);
+}
+
+static void long_texts_give_a_limited_number_of_runs(void **state)
+{
+    (void)state;
+    enum { WINDOWS = 3000 };
+    token_windows w = {.count = WINDOWS, .length = LONG};
+    shingle_set set = {0};
+    assert_ok(memory_new(&w.ids, (size_t)WINDOWS * LONG, sizeof w.ids[0]));
+    for (int32_t i = 0; i < WINDOWS * LONG; i++) {
+        w.ids[i] = i;
+    }
+    assert_ok(shingles_of_windows(&w, &set));
+    assert_true(set.count > SHINGLE_MOST / 2 && set.count <= SHINGLE_MOST);
+    assert_int_equal(shingles_found(&set, &w), set.count);
+    shingle_set_fini(&set);
+    shingle_set_fini(&set);
+    token_windows_fini(&w);
+}
+
+static void windows_shorter_than_a_run_give_none(void **state)
+{
+    (void)state;
+    token_windows w = numbered();
+    shingle_set set = {0};
+    assert_ok(shingles_of_windows(&w, &set));
+    assert_int_equal(set.count, 0);
+    assert_int_equal(shingles_found(&set, &w), 0);
+    shingle_set_fini(&set);
+    token_windows_fini(&w);
+}
+
+static grail_status read_once(void *context)
+{
+    grail_status status = GRAIL_OK;
+    fixture *f = context;
+    token_windows w = {0};
+    shingle_set set = {0};
+    TRY(windows_read(&f->options, f->t, VOCABULARY, &w));
+    TRY(windows_sample(&w, 2, 1));
+    TRY(shingles_of_windows(&w, &set));
+out:
+    token_windows_fini(&w);
+    shingle_set_fini(&set);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    for (int protocol = TEXT_PLAIN; protocol <= TEXT_C4; protocol++) {
+        fixture f;
+        setup(&f, "a.jsonl", "{\"text\": \"abcdef\"}\n{\"text\": \"fedcba\"}\n");
+        f.options.protocol = (text_protocol)protocol;
+        support_fail_each_allocation(read_once, &f);
+        teardown(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_text_is_encoded_as_it_stands),
+        cmocka_unit_test(lines_are_stripped_and_blank_ones_skipped),
+        cmocka_unit_test(wikitext_rows_are_joined_by_a_blank_line),
+        cmocka_unit_test(ptb_rows_are_joined_by_a_space),
+        cmocka_unit_test(c4_documents_are_joined_by_a_space),
+        cmocka_unit_test(c4_stops_after_1100_documents_and_256_windows),
+        cmocka_unit_test(the_incomplete_last_window_is_dropped),
+        cmocka_unit_test(windows_may_begin_with_bos_each),
+        cmocka_unit_test(protocols_are_known_by_name),
+        cmocka_unit_test(ids_need_no_tokenizer_and_rows_are_windows),
+        cmocka_unit_test(ids_outside_the_vocabulary_are_refused),
+        cmocka_unit_test(what_cannot_be_cut_is_refused),
+        cmocka_unit_test(samples_are_different_windows_in_order),
+        cmocka_unit_test(a_seed_decides_which),
+        cmocka_unit_test(all_windows_can_be_taken_and_no_more),
+        cmocka_unit_test(runs_are_found_wherever_they_stand),
+        cmocka_unit_test(a_run_counts_once_however_often_it_occurs),
+        cmocka_unit_test(long_texts_give_a_limited_number_of_runs),
+        cmocka_unit_test(windows_shorter_than_a_run_give_none),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
