@@ -1,0 +1,217 @@
+/* From a removed fraction to kept widths. */
+#include "../graph/build.h"
+
+#include "reduce/budget.h"
+
+#include <math.h>
+#include <string.h>
+
+/* K = n - floor(r n) in exact arithmetic: r is tenths. */
+static void counts_do_not_suffer_from_binary_fractions(void **state)
+{
+    (void)state;
+    static const int64_t units[] = {10, 20, 40, 64, 100, 512, 640, 1000};
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        for (int64_t tenths = 1; tenths <= 9; tenths++) {
+            const site s = {.name = "s", .units = units[i], .groups = 1};
+            int64_t kept = 0;
+            assert_ok(budget_kept_units(&s, (double)tenths / 10.0, &kept));
+            assert_int_equal(kept, units[i] - units[i] * tenths / 10);
+            assert_ok(budget_kept_units(&s, 1.0 - (double)(10 - tenths) / 10.0, &kept));
+            assert_int_equal(kept, units[i] - units[i] * tenths / 10);
+        }
+    }
+}
+
+static void every_group_keeps_equally_many(void **state)
+{
+    (void)state;
+    const site s = {.name = "s", .units = 12, .groups = 3};
+    int64_t kept = 0;
+    assert_ok(budget_kept_units(&s, 0.0, &kept));
+    assert_int_equal(kept, 12);
+    assert_ok(budget_kept_units(&s, 0.3, &kept)); /* one of four */
+    assert_int_equal(kept, 9);
+    assert_ok(budget_kept_units(&s, 0.99, &kept));
+    assert_int_equal(kept, 3);
+}
+
+static void impossible_fractions_are_refused(void **state)
+{
+    (void)state;
+    const site s = {.name = "a.b", .units = 4, .groups = 1};
+    int64_t kept = 0;
+    assert_fails(budget_kept_units(&s, 1.0, &kept), GRAIL_ERROR_ARGUMENT,
+                 "sparsity 1 is outside [0, 1)");
+    assert_fails(budget_kept_units(&s, -0.01, &kept), GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
+    assert_fails(budget_kept_units(&s, (double)NAN, &kept), GRAIL_ERROR_ARGUMENT, "outside");
+    assert_fails(budget_kept_units(&s, 0.9999999999, &kept), GRAIL_ERROR_ARGUMENT,
+                 "site 'a.b' would lose all of its 4 units");
+}
+
+/* -- a network of one block: `heads` heads of 4, an ffn of `inner`, 8 wide -------------------- */
+
+typedef struct network {
+    graph *g;
+    site_list sites; /* 0: "o", heads of 128 parameters; 1: "down", neurons of 24 */
+    plan p;
+} network;
+
+enum { WIDE = 8, DIM = 4 };
+
+static void setup(network *n, int64_t heads, int64_t inner)
+{
+    *n = (network){0};
+    assert_ok(graph_create(&n->g));
+    int h = add_embedding(n->g, "embed", 10, WIDE);
+    int x = add_norm(n->g, 0, "norm", WIDE, 0, h);
+    const int q = add_linear(n->g, 0, "q", WIDE, heads * DIM, false, x);
+    const int k = add_linear(n->g, 0, "k", WIDE, heads * DIM, false, x);
+    const int v = add_linear(n->g, 0, "v", WIDE, heads * DIM, false, x);
+    x = add_linear(n->g, 0, "o", heads * DIM, WIDE, false, add_attention(n->g, 0, DIM, q, k, v));
+    h = add_plain(n->g, 0, NODE_ADD, h, x);
+    x = add_norm(n->g, 0, "norm2", WIDE, 0, h);
+    const int gate = add_linear(n->g, 0, "gate", WIDE, inner, false, x);
+    const int up = add_linear(n->g, 0, "up", WIDE, inner, false, x);
+    x = add_plain(n->g, 0, NODE_MULTIPLY, gate, up);
+    h = add_plain(n->g, 0, NODE_ADD, h, add_linear(n->g, 0, "down", inner, WIDE, false, x));
+    x = add_norm(n->g, 1, "final", WIDE, 0, h);
+    assert_ok(graph_finish(n->g, add_linear(n->g, 1, "head", WIDE, 10, false, x)));
+    assert_ok(sites_derive(n->g, GQA_KV_GROUPS, &n->sites));
+    assert_int_equal(n->sites.count, 2);
+    assert_ok(plan_init(&n->p, &n->sites, SELECTOR_WANDA));
+}
+
+static void teardown(network *n)
+{
+    plan_fini(&n->p);
+    site_list_fini(&n->sites);
+    graph_free(n->g);
+}
+
+/* Widths kept of the ffn, where the network has `inner` of them and no head is cut. */
+static int64_t ffn_kept(int64_t inner, double sparsity, int64_t align)
+{
+    network n;
+    setup(&n, 3, inner);
+    const budget b = {.sparsity = {[SITE_FFN] = sparsity}, .align = align};
+    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    const int64_t kept = n.p.sites[1].kept;
+    assert_int_equal(n.p.sites[0].kept, 3);
+    teardown(&n);
+    return kept;
+}
+
+static void nothing_asked_keeps_everything(void **state)
+{
+    (void)state;
+    assert_int_equal(ffn_kept(100, 0.0, ALIGN_AUTO), 100);
+    assert_int_equal(ffn_kept(100, 0.0, 32), 100);
+    assert_int_equal(ffn_kept(100, 0.0, 1), 100);
+}
+
+static void widths_are_multiples_of_what_is_asked(void **state)
+{
+    (void)state;
+    assert_int_equal(ffn_kept(100, 0.5, 1), 50);
+    assert_int_equal(ffn_kept(100, 0.55, 1), 45);
+    assert_int_equal(ffn_kept(100, 0.5, 8), 48);  /* 48 and 56 around 50 */
+    assert_int_equal(ffn_kept(100, 0.48, 8), 56); /* 52 lies between: up */
+    assert_int_equal(ffn_kept(100, 0.9, 32), 32);
+    assert_int_equal(ffn_kept(100, 0.5, 64), 64);
+    assert_int_equal(ffn_kept(100, 0.5, 128), 100); /* no multiple fits: the site stays */
+}
+
+static void auto_takes_the_largest_multiple_that_changes_little(void **state)
+{
+    (void)state;
+    assert_int_equal(ffn_kept(1000, 0.5, ALIGN_AUTO), 512);   /* 256: 12 off, of 50 allowed */
+    assert_int_equal(ffn_kept(640, 0.5, ALIGN_AUTO), 320);    /* 64: 256 is 64 off, of 32 */
+    assert_int_equal(ffn_kept(11008, 0.5, ALIGN_AUTO), 5632); /* 256: 128 off, of 550 */
+    assert_int_equal(ffn_kept(100, 0.5, ALIGN_AUTO), 64);     /* 32, though 14 off */
+    assert_int_equal(ffn_kept(64, 0.25, ALIGN_AUTO), 64);     /* 48 lies between: up */
+    assert_int_equal(ffn_kept(64, 0.3, ALIGN_AUTO), 32);
+}
+
+static void narrow_sites_are_not_aligned_and_keep_one_unit(void **state)
+{
+    (void)state;
+    assert_int_equal(ffn_kept(63, 0.5, ALIGN_AUTO), 32);
+    assert_int_equal(ffn_kept(40, 0.3, ALIGN_AUTO), 28);
+    assert_int_equal(ffn_kept(40, 0.99, ALIGN_AUTO), 1);
+}
+
+/* 3 heads of 128 at 0.5: one goes, 64 parameters are left over; of the ffn's 96 x 24 that is
+ * 2.67 neurons: 48 - 2.67 = 45. */
+static void the_ffn_takes_what_rounding_the_heads_left_over(void **state)
+{
+    (void)state;
+    network n;
+    setup(&n, 3, 96);
+    budget b = {.sparsity = {0.5, 0.5}, .align = 5};
+    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    assert_int_equal(n.p.sites[0].kept, 2);
+    assert_int_equal(n.p.sites[1].kept, 45);
+    b.align = 1; /* exactly what was asked */
+    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    assert_int_equal(n.p.sites[1].kept, 48);
+    b.sparsity[SITE_FFN] = 0.0; /* the ffn is to be left alone */
+    b.align = 5;
+    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    assert_int_equal(n.p.sites[0].kept, 2);
+    assert_int_equal(n.p.sites[1].kept, 96);
+    teardown(&n);
+}
+
+static void a_site_may_be_given_a_fraction_of_its_own(void **state)
+{
+    (void)state;
+    network n;
+    setup(&n, 4, 100);
+    const site_sparsity own[] = {{.site = "o", .sparsity = 0.75},
+                                 {.site = "down", .sparsity = 0.3}};
+    budget b = {.overrides = own, .override_count = 1, .sparsity = {0.5, 0.5}, .align = 1};
+    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    assert_int_equal(n.p.sites[0].kept, 1);
+    assert_int_equal(n.p.sites[1].kept, 50);
+    b.override_count = 2;
+    b.align = 8;
+    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    assert_int_equal(n.p.sites[0].kept, 1); /* heads are never aligned */
+    assert_int_equal(n.p.sites[1].kept, 72);
+    teardown(&n);
+}
+
+static void what_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    network n;
+    setup(&n, 4, 100);
+    const site_sparsity own = {.site = "nowhere", .sparsity = 0.5};
+    budget b = {.overrides = &own, .override_count = 1, .align = 1};
+    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
+                 "'nowhere' is not a site of this model");
+    b = (budget){.align = -1};
+    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
+                 "an alignment of -1 makes no sense");
+    b = (budget){.sparsity = {[SITE_HEADS] = 1.0}};
+    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
+    teardown(&n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_do_not_suffer_from_binary_fractions),
+        cmocka_unit_test(every_group_keeps_equally_many),
+        cmocka_unit_test(impossible_fractions_are_refused),
+        cmocka_unit_test(nothing_asked_keeps_everything),
+        cmocka_unit_test(widths_are_multiples_of_what_is_asked),
+        cmocka_unit_test(auto_takes_the_largest_multiple_that_changes_little),
+        cmocka_unit_test(narrow_sites_are_not_aligned_and_keep_one_unit),
+        cmocka_unit_test(the_ffn_takes_what_rounding_the_heads_left_over),
+        cmocka_unit_test(a_site_may_be_given_a_fraction_of_its_own),
+        cmocka_unit_test(what_makes_no_sense_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

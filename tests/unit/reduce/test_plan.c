@@ -1,0 +1,248 @@
+/* Plans: presets, documents that are read and written, and those that are refused. */
+#include "support/support.h"
+
+#include "reduce/plan.h"
+#include "support/json_memory.h"
+
+#include <math.h>
+#include <string.h>
+
+static char ffn_name[] = "a.down";
+static char heads_name[] = "a.o";
+
+/* 12 query heads in 3 groups, 100 neurons. */
+static site two_sites[] = {{.name = heads_name, .kind = SITE_HEADS, .units = 12, .groups = 3},
+                           {.name = ffn_name, .kind = SITE_FFN, .units = 100, .groups = 1}};
+static const site_list sites = {.sites = two_sites, .count = 2};
+
+static plan new_plan(void)
+{
+    plan p = {.gqa = GQA_QUERY_PER_GROUP, .seed = 5};
+    assert_ok(compensation_from_name("full", &p.compensation));
+    assert_ok(plan_init(&p, &sites, SELECTOR_WANDA));
+    return p;
+}
+
+static grail_status read_text(const char *text, plan *p)
+{
+    json_t *document = NULL;
+    assert_ok(json_parse("p.json", text, strlen(text), &document));
+    const grail_status status = plan_read("p.json", document, &sites, p);
+    json_decref(document);
+    return status;
+}
+
+static void presets_are_those_of_the_design(void **state)
+{
+    (void)state;
+    compensation c;
+    assert_ok(compensation_from_name("none", &c));
+    assert_false(c.enabled);
+    assert_ok(compensation_from_name("grail", &c));
+    assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_OFF);
+    assert_true(c.shrink == SHRINK_TO_ZERO && c.alpha == 1e-3);
+    assert_ok(compensation_from_name("full", &c));
+    assert_true(c.enabled && c.target == TARGET_DENSE && c.bias == BIAS_AUTO);
+    assert_true(c.shrink == SHRINK_TO_PRIOR && isnan(c.alpha));
+    assert_fails(compensation_from_name("paper", &c), GRAIL_ERROR_ARGUMENT,
+                 "unknown compensation 'paper'; known are none, grail, full");
+}
+
+static void choices_are_known_by_name(void **state)
+{
+    (void)state;
+    target_kind target = TARGET_LOCAL;
+    bias_mode bias = BIAS_OFF;
+    ridge_shrink shrink = SHRINK_TO_ZERO;
+    assert_ok(target_from_name("dense", &target));
+    assert_ok(bias_from_name("on", &bias));
+    assert_ok(shrink_from_name("prior", &shrink));
+    assert_true(target == TARGET_DENSE && bias == BIAS_ON && shrink == SHRINK_TO_PRIOR);
+    assert_fails(target_from_name("x", &target), GRAIL_ERROR_ARGUMENT, "known are local, dense");
+    assert_fails(bias_from_name("x", &bias), GRAIL_ERROR_ARGUMENT, "known are off, on, auto");
+    assert_fails(shrink_from_name("x", &shrink), GRAIL_ERROR_ARGUMENT, "known are zero, prior");
+}
+
+static void a_new_plan_keeps_everything(void **state)
+{
+    (void)state;
+    plan p = new_plan();
+    assert_int_equal(p.count, 2);
+    assert_string_equal(p.sites[0].name, "a.o");
+    assert_int_equal(p.sites[0].kept, 12);
+    assert_int_equal(p.sites[1].units, 100);
+    assert_int_equal(p.sites[1].kept, 100);
+    assert_int_equal(p.sites[1].selector, SELECTOR_WANDA);
+    plan_fini(&p);
+    plan_fini(&p);
+}
+
+static void a_document_sets_what_it_names(void **state)
+{
+    (void)state;
+    plan p = new_plan();
+    assert_ok(read_text("{\"grail_plan\": 1, \"seed\": 9, \"gqa\": \"query-per-group\","
+                        " \"compensation\": {\"enabled\": true, \"target\": \"local\","
+                        " \"bias\": \"on\", \"ridge\": \"zero\", \"alpha\": 0.5},"
+                        " \"sites\": [{\"site\": \"a.o\", \"kind\": \"heads\", \"units\": 12,"
+                        " \"selector\": \"magnitude-l2\", \"kept\": 6}]}",
+                        &p));
+    assert_int_equal(p.seed, 9);
+    assert_int_equal(p.gqa, GQA_QUERY_PER_GROUP);
+    assert_true(p.compensation.target == TARGET_LOCAL && p.compensation.bias == BIAS_ON);
+    assert_true(p.compensation.shrink == SHRINK_TO_ZERO && p.compensation.alpha == 0.5);
+    assert_int_equal(p.sites[0].kept, 6);
+    assert_int_equal(p.sites[0].selector, SELECTOR_MAGNITUDE_L2);
+    assert_int_equal(p.sites[1].kept, 100); /* not named */
+    plan_fini(&p);
+}
+
+static void what_a_document_leaves_out_stays(void **state)
+{
+    (void)state;
+    plan p = new_plan();
+    assert_ok(read_text("{\"grail_plan\": 1, \"sites\": []}", &p));
+    assert_int_equal(p.seed, 5);
+    assert_int_equal(p.gqa, GQA_QUERY_PER_GROUP);
+    assert_true(p.compensation.enabled && isnan(p.compensation.alpha));
+    assert_int_equal(p.sites[0].kept, 12);
+    plan_fini(&p);
+}
+
+static void assert_round_trip(plan *p)
+{
+    json_t *written = NULL;
+    json_t *again = NULL;
+    plan q = new_plan();
+    assert_ok(plan_to_json(p, &sites, &written));
+    assert_ok(plan_read("p.json", written, &sites, &q));
+    assert_ok(plan_to_json(&q, &sites, &again));
+    assert_true(json_equal(written, again));
+    assert_int_equal(q.gqa, p->gqa);
+    assert_true(q.seed == p->seed);
+    assert_true(isnan(p->compensation.alpha) ? isnan(q.compensation.alpha)
+                                             : q.compensation.alpha == p->compensation.alpha);
+    assert_memory_equal(&q.sites[0].selector, &p->sites[0].selector, sizeof q.sites[0].selector);
+    assert_int_equal(q.sites[1].kept, p->sites[1].kept);
+    json_decref(written);
+    json_decref(again);
+    plan_fini(&q);
+}
+
+static void what_is_written_reads_back_the_same(void **state)
+{
+    (void)state;
+    plan p = new_plan();
+    assert_round_trip(&p);
+    p.seed = UINT64_MAX;
+    p.gqa = GQA_KV_GROUPS;
+    p.compensation =
+        (compensation){.enabled = false, .bias = BIAS_ON, .shrink = SHRINK_TO_PRIOR, .alpha = 0.1};
+    p.sites[0].selector = SELECTOR_RANDOM_FOLD;
+    p.sites[1].kept = 1;
+    assert_round_trip(&p);
+    plan_fini(&p);
+}
+
+static void assert_refused(const char *text, grail_status code, const char *message)
+{
+    plan p = new_plan();
+    assert_fails(read_text(text, &p), code, message);
+    plan_fini(&p);
+}
+
+static void a_document_of_another_kind_is_refused(void **state)
+{
+    (void)state;
+    assert_refused("[]", GRAIL_ERROR_FORMAT, "p.json: not a JSON object");
+    assert_refused("{}", GRAIL_ERROR_FORMAT, "p.json: \"grail_plan\" is 0, expected 1");
+    assert_refused("{\"grail_plan\": 2}", GRAIL_ERROR_FORMAT, "is 2, expected 1");
+    assert_refused("{\"grail_plan\": 1}", GRAIL_ERROR_FORMAT, "\"sites\" is not an array");
+    assert_refused("{\"grail_plan\": 1, \"seed\": \"x\", \"sites\": []}", GRAIL_ERROR_FORMAT,
+                   "\"seed\" is not an integer");
+}
+
+#define SITES(entry) "{\"grail_plan\": 1, \"sites\": [" entry "]}"
+
+static void a_site_that_does_not_fit_is_named(void **state)
+{
+    (void)state;
+    assert_refused(SITES("7"), GRAIL_ERROR_FORMAT, "an entry of \"sites\" is not an object");
+    assert_refused(SITES("{}"), GRAIL_ERROR_FORMAT, "an entry of \"sites\" has no \"site\"");
+    assert_refused(SITES("{\"site\": \"b\"}"), GRAIL_ERROR_FORMAT,
+                   "'b' is not a site of this model");
+    assert_refused(SITES("{\"site\": \"a.o\"}"), GRAIL_ERROR_FORMAT,
+                   "site 'a.o' does not say how many units are \"kept\"");
+    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3, \"units\": 8}"), GRAIL_ERROR_FORMAT,
+                   "site 'a.o' has 12 units in this model, the plan says 8");
+    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 0}"), GRAIL_ERROR_FORMAT,
+                   "site 'a.o' keeps 0 units, expected 1 to 12");
+    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 13}"), GRAIL_ERROR_FORMAT,
+                   "keeps 13 units, expected 1 to 12");
+    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 4}"), GRAIL_ERROR_FORMAT,
+                   "keeps 4 units, which its 3 groups cannot share equally");
+    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3.5}"), GRAIL_ERROR_FORMAT,
+                   "\"kept\" is not an integer");
+}
+
+static void names_that_are_not_known_are_refused(void **state)
+{
+    (void)state;
+    plan p = new_plan();
+    assert_true(read_text(SITES("{\"site\": \"a.o\", \"kept\": 3, \"selector\": \"best\"}"), &p) !=
+                GRAIL_OK);
+    assert_non_null(strstr(grail_error_message(), "'best'"));
+    assert_true(read_text("{\"grail_plan\": 1, \"gqa\": \"all\", \"sites\": []}", &p) != GRAIL_OK);
+    assert_non_null(strstr(grail_error_message(), "known are kv-groups, query-per-group"));
+    assert_true(
+        read_text("{\"grail_plan\": 1, \"compensation\": {\"target\": \"far\"}, \"sites\": []}",
+                  &p) != GRAIL_OK);
+    assert_non_null(strstr(grail_error_message(), "known are local, dense"));
+    plan_fini(&p);
+    assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": -1}, \"sites\": []}",
+                   GRAIL_ERROR_FORMAT, "\"alpha\" is negative");
+    assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": \"best\"}, \"sites\": []}",
+                   GRAIL_ERROR_FORMAT, "\"alpha\" is not a number");
+}
+
+static grail_status read_and_write(void *context)
+{
+    static const char text[] = SITES("{\"site\": \"a.o\", \"selector\": \"fold\", \"kept\": 3}");
+    (void)context;
+    grail_status status = GRAIL_OK;
+    json_t *document = NULL;
+    json_t *written = NULL;
+    plan p = {0};
+    TRY(json_parse("p.json", text, sizeof text - 1, &document));
+    TRY(plan_init(&p, &sites, SELECTOR_WANDA));
+    TRY(plan_read("p.json", document, &sites, &p));
+    TRY(plan_to_json(&p, &sites, &written));
+out:
+    json_decref(document);
+    json_decref(written);
+    plan_fini(&p);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    support_fail_each_allocation(read_and_write, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(presets_are_those_of_the_design),
+        cmocka_unit_test(choices_are_known_by_name),
+        cmocka_unit_test(a_new_plan_keeps_everything),
+        cmocka_unit_test(a_document_sets_what_it_names),
+        cmocka_unit_test(what_a_document_leaves_out_stays),
+        cmocka_unit_test(what_is_written_reads_back_the_same),
+        cmocka_unit_test(a_document_of_another_kind_is_refused),
+        cmocka_unit_test(a_site_that_does_not_fit_is_named),
+        cmocka_unit_test(names_that_are_not_known_are_refused),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
