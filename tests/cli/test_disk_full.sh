@@ -55,6 +55,12 @@ for ((size = 64;; size += 4)); do
     }
     ((code == 1 && $(wc -l <../stderr) == 1)) || fail "exit code $code, or more than a line"
     [[ ! -e out ]] || fail "there is an output at ${size}k"
+    if [[ -e out.partial ]]; then
+        grep -q "of 2 blocks are finished in 'out.partial', --resume continues it" ../stderr ||
+            fail "out.partial is left without a word at ${size}k"
+    else
+        ! grep -q resume ../stderr || fail "there is nothing to continue at ${size}k"
+    fi
     mount -o remount,size=4m .
     "${compress[@]}" -o out --quiet --resume >/dev/null
     same_result ../whole out

@@ -8,6 +8,7 @@
 # The run that is killed; the tests set its arguments.
 command=()
 start() {
+    : >stderr # the child would empty it too late for those who look for its words
     "$grail" compress "${command[@]}" -o out "$@" >stdout 2>stderr &
     pid=$!
 }
@@ -75,7 +76,9 @@ assert_continues
 for block in 1 2 3; do
     check "pruning, single file: killed behind block $block"
     killed_when has_said "^block $block/4 .*written"
+    [[ -s out.partial/grail-state.jsonl ]] || fail "there is no state"
     assert_continues
+    ! grep -q "^block $block/4" stderr || { show; fail "the block was done again"; }
 done
 check "pruning, single file: killed while it ends"
 killed_when has_file out.partial/tokenizer.json
