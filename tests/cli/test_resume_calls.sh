@@ -42,6 +42,10 @@ assert_told() {
     ((code == 1)) || { show; fail "exit code $code at $1 $2"; }
     (($(wc -l <stderr) == 1)) || { show; fail "not one line at $1 $2"; }
     grep -q "'out.*': No space left on device" stderr || { show; fail "unclear at $1 $2"; }
+    if [[ -e out.partial ]]; then
+        grep -q "[12] of 2 blocks are finished in 'out.partial', --resume" stderr ||
+            { show; fail "out.partial is left without a word at $1 $2"; }
+    fi
 }
 
 for call in mkdir rename unlink fallocate pwrite fsync; do
