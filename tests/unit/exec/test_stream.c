@@ -20,14 +20,17 @@ static int add_node(graph *g, node_kind kind, int left, int right)
     return value;
 }
 
-/* a = relu(ids), b = relu(a), c = a + b: before node 1 a lives, before node 2 a and b. */
+/* a = relu(ids), b = relu(a), c = a + b, and at the end + relu(ids): before node 1 a lives, before
+ * node 2 a and b, and the ids all along. */
 static graph *chain(void)
 {
     graph *g = NULL;
     assert_ok(graph_create(&g));
     const int a = add_node(g, NODE_ACTIVATION, g->input, GRAPH_NONE);
     const int b = add_node(g, NODE_ACTIVATION, a, GRAPH_NONE);
-    assert_ok(graph_finish(g, add_node(g, NODE_ADD, a, b)));
+    const int c = add_node(g, NODE_ADD, a, b);
+    const int d = add_node(g, NODE_ACTIVATION, g->input, GRAPH_NONE);
+    assert_ok(graph_finish(g, add_node(g, NODE_ADD, c, d)));
     return g;
 }
 

@@ -251,6 +251,43 @@ static void embeddings_and_the_output_are_pinned(void **state)
     graph_free(g);
 }
 
+static void what_the_network_gives_out_is_pinned(void **state)
+{
+    (void)state;
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int a = add_linear(g, 0, "a", WIDTH, INNER, false, n);
+    add_linear(g, 0, "b", INNER, WIDTH, false, a);
+    assert_ok(graph_finish(g, a));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 0);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void keys_and_values_stay_where_query_heads_are_cut_alone(void **state)
+{
+    (void)state;
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int q = add_linear(g, 0, "q", WIDTH, 6 * DIM, false, n);
+    const int k = add_linear(g, 0, "k", WIDTH, 2 * DIM, false, n);
+    const int v = add_linear(g, 0, "v", WIDTH, 2 * DIM, false, n);
+    const int x = add_attention(g, 0, DIM, q, k, v);
+    const int o = add_linear(g, 0, "o", 6 * DIM, WIDTH, false, x);
+    const int reads_k = add_linear(g, 0, "reads_k", 2 * DIM, WIDTH, false, k);
+    const int reads_v = add_linear(g, 0, "reads_v", 2 * DIM, WIDTH, false, v);
+    const int sum = add_plain(g, 0, NODE_ADD, reads_k, reads_v);
+    end_graph(g, h, add_plain(g, 0, NODE_ADD, o, sum));
+    site_list sites = derive(g, GQA_QUERY_PER_GROUP);
+    assert_int_equal(sites.count, 1);
+    assert_string_equal(sites.sites[0].name, "o");
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
 static void attentions_that_cut_one_axis_differently_pin_it(void **state)
 {
     (void)state;
@@ -332,6 +369,8 @@ int main(void)
         cmocka_unit_test(producers_joined_by_an_add_are_cut_together),
         cmocka_unit_test(what_is_added_to_the_residual_stream_is_pinned),
         cmocka_unit_test(embeddings_and_the_output_are_pinned),
+        cmocka_unit_test(what_the_network_gives_out_is_pinned),
+        cmocka_unit_test(keys_and_values_stay_where_query_heads_are_cut_alone),
         cmocka_unit_test(attentions_that_cut_one_axis_differently_pin_it),
         cmocka_unit_test(sites_are_listed_in_the_order_of_their_consumers),
         cmocka_unit_test(every_failing_allocation_is_survived),
