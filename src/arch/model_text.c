@@ -34,6 +34,9 @@ grail_status model_read_windows(const grail_model *model, const grail_text_sourc
         .default_length = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT,
         .window_bos = source->window_bos != 0,
     };
+    if (source->path == NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "no text was given");
+    }
     TRY(text_protocol_from_name(source->protocol == NULL ? "plain" : source->protocol,
                                 &options.protocol));
     hash[0] = 0;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* A version 1.0 .npy file of little-endian int32 [rows, columns]. */
-static void write_ids(const char *directory, const char *name, int64_t rows, int64_t columns,
-                      const int32_t *ids)
+void lab_write_ids(const lab *l, const char *name, int64_t rows, int64_t columns,
+                   const int32_t *ids)
 {
     enum { HEADER = 128, PREFIX = 10 };
     unsigned char file[HEADER + LAB_SAMPLES * LAB_LENGTH * sizeof ids[0]];
@@ -22,7 +22,7 @@ static void write_ids(const char *directory, const char *name, int64_t rows, int
     file[PREFIX + length] = ' '; /* over the terminating zero */
     file[HEADER - 1] = '\n';
     memcpy(file + HEADER, ids, bytes);
-    support_write_file(directory, name, file, HEADER + bytes);
+    support_write_file(l->directory, name, file, HEADER + bytes);
 }
 
 void lab_open(lab *l)
@@ -35,7 +35,7 @@ void lab_open(lab *l)
         ids[i] = (int32_t)random_below(&random, VOCABULARY);
     }
     l->directory = support_temporary_directory();
-    write_ids(l->directory, "ids.npy", LAB_SAMPLES, LAB_LENGTH, ids);
+    lab_write_ids(l, "ids.npy", LAB_SAMPLES, LAB_LENGTH, ids);
     snprintf(l->calibration, sizeof l->calibration, "%s/ids.npy", l->directory);
 }
 

@@ -18,6 +18,9 @@ typedef struct lab {
 
 void lab_open(lab *l);
 void lab_close(lab *l);
+/** Writes ids[rows, columns], at most LAB_SAMPLES * LAB_LENGTH, as .npy into the laboratory. */
+void lab_write_ids(const lab *l, const char *name, int64_t rows, int64_t columns,
+                   const int32_t *ids);
 /** Path of `name` in the laboratory. */
 const char *lab_path(const lab *l, const char *name);
 /** Stores a golden model with its tensors as F32 under `name`; returns its path. */

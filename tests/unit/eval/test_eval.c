@@ -1,0 +1,366 @@
+/* Perplexity and logits against the reference logits, comparisons of two networks, and text that
+ * was calibrated on. */
+#include "unit/pipeline/lab.h"
+
+#include "eval/forward.h"
+#include "support/json_memory.h"
+
+#include <grail/machine.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WINDOWS = 2, LENGTH = 40, VOCABULARY = 96 }; /* of the golden files but the sharded one */
+
+/* The golden ids as ids.npy in the laboratory. */
+static grail_text_source golden_text(lab *l, const safetensors *golden)
+{
+    const tensor_view *ids = safetensors_find(golden, "ids");
+    int32_t values[WINDOWS * LENGTH];
+    for (int i = 0; i < WINDOWS * LENGTH; i++) {
+        int64_t id = 0;
+        memcpy(&id, (const unsigned char *)ids->data + (size_t)i * sizeof id, sizeof id);
+        values[i] = (int32_t)id;
+    }
+    lab_write_ids(l, "golden.npy", WINDOWS, LENGTH, values);
+    return (grail_text_source){.path = lab_path(l, "golden.npy")};
+}
+
+static safetensors *open_golden(const char *name)
+{
+    safetensors *golden = NULL;
+    char path[LAB_PATH + 32];
+    snprintf(path, sizeof path, "%s/golden.safetensors", lab_golden(name));
+    assert_ok(safetensors_open(path, &golden));
+    return golden;
+}
+
+static double logit(const safetensors *golden, int window, int position, int id)
+{
+    float value = 0.0F;
+    const size_t at = ((size_t)window * LENGTH + (size_t)position) * VOCABULARY + (size_t)id;
+    memcpy(&value,
+           (const unsigned char *)safetensors_find(golden, "logits")->data + at * sizeof value,
+           sizeof value);
+    return (double)value;
+}
+
+static int golden_id(const safetensors *golden, int window, int position)
+{
+    int64_t id = 0;
+    memcpy(&id,
+           (const unsigned char *)safetensors_find(golden, "ids")->data +
+               ((size_t)window * LENGTH + (size_t)position) * sizeof id,
+           sizeof id);
+    return (int)id;
+}
+
+/* -log softmax of the next token */
+static double golden_nll(const safetensors *golden, int window, int position)
+{
+    double sum = 0.0;
+    for (int id = 0; id < VOCABULARY; id++) {
+        sum += exp(logit(golden, window, position, id));
+    }
+    return log(sum) - logit(golden, window, position, golden_id(golden, window, position + 1));
+}
+
+static void perplexity_is_that_of_the_reference_logits(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"cpu", "ref"};
+    lab l;
+    grail_model *model = NULL;
+    double sum = 0.0;
+    double square = 0.0;
+    lab_open(&l);
+    safetensors *golden = open_golden("llama3");
+    const grail_text_source text = golden_text(&l, golden);
+    for (int w = 0; w < WINDOWS; w++) {
+        for (int t = 0; t + 1 < LENGTH; t++) {
+            const double nll = golden_nll(golden, w, t);
+            sum += nll;
+            square += nll * nll;
+        }
+    }
+    const double n = WINDOWS * (LENGTH - 1);
+    const double mean = sum / n;
+    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    for (int b = 0; b < 2; b++) {
+        grail_perplexity p;
+        assert_ok(grail_perplexity_measure(model, &text, 0, backends[b], NULL, NULL, &p));
+        assert_near(p.mean_nll, mean, 1e-5);
+        assert_near(p.perplexity / exp(mean), 1.0, 1e-5);
+        assert_near(p.error / (exp(mean) * sqrt((square / n - mean * mean) / (n - 1.0))), 1.0,
+                    1e-3);
+        assert_int_equal(p.windows, WINDOWS);
+        assert_int_equal(p.context, LENGTH);
+        assert_int_equal(p.stride, LENGTH);
+        assert_int_equal(p.scored_tokens, WINDOWS * (LENGTH - 1));
+        assert_int_equal(p.stream_tokens, WINDOWS * LENGTH);
+        assert_string_equal(p.dtype, "F32");
+        assert_string_equal(p.protocol, "plain");
+        assert_string_equal(p.tokenizer_sha256, "");
+        assert_int_equal(strlen(p.text_sha256), 64);
+        assert_int_equal(p.calibration_runs, 0);
+    }
+    grail_model_close(model);
+    safetensors_close(golden);
+    lab_close(&l);
+}
+
+typedef struct counter {
+    int calls;
+    int64_t done, total;
+} counter;
+
+static int stop_at_once(void *user, int64_t done, int64_t total, double nll)
+{
+    counter *c = user;
+    c->calls++;
+    c->done = done;
+    c->total = total;
+    assert_true(nll > 0.0);
+    return 1;
+}
+
+static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **state)
+{
+    (void)state;
+    lab l;
+    grail_model *model = NULL;
+    grail_perplexity one;
+    grail_perplexity two;
+    counter c = {0};
+    lab_open(&l);
+    safetensors *golden = open_golden("qwen3");
+    const grail_text_source text = golden_text(&l, golden);
+    assert_ok(grail_model_open(lab_golden("qwen3"), &model));
+    assert_ok(grail_perplexity_measure(model, &text, 1, "cpu", NULL, NULL, &one));
+    assert_ok(grail_perplexity_measure(model, &text, 2, "cpu", NULL, NULL, &two));
+    assert_int_equal(one.scored_tokens, LENGTH - 1);
+    assert_true(one.mean_nll != two.mean_nll);
+    double first = 0.0;
+    for (int t = 0; t + 1 < LENGTH; t++) {
+        first += golden_nll(golden, 0, t) / (LENGTH - 1);
+    }
+    assert_near(one.mean_nll, first, 1e-5);
+    assert_fails(grail_perplexity_measure(model, &text, 3, "cpu", NULL, NULL, &one),
+                 GRAIL_ERROR_ARGUMENT, "3 windows were asked for, the text holds 2");
+    assert_fails(grail_perplexity_measure(model, &text, 0, "cpu", stop_at_once, &c, &one),
+                 GRAIL_ERROR_CANCELLED, "cancelled after 2 of 2 windows");
+    assert_int_equal(c.calls, 1);
+    assert_true(c.done == 2 && c.total == 2);
+    assert_fails(grail_perplexity_measure(model, &text, 0, "gpu", NULL, NULL, &one),
+                 GRAIL_ERROR_ARGUMENT, "gpu");
+    assert_fails(
+        grail_perplexity_measure(model, &(grail_text_source){0}, 0, "cpu", NULL, NULL, &one),
+        GRAIL_ERROR_ARGUMENT, "no text was given");
+    grail_model_close(model);
+    safetensors_close(golden);
+    lab_close(&l);
+}
+
+static void logits_are_written_as_they_are(void **state)
+{
+    (void)state;
+    lab l;
+    grail_model *model = NULL;
+    safetensors *written = NULL;
+    lab_open(&l);
+    safetensors *golden = open_golden("mistral");
+    const grail_text_source text = golden_text(&l, golden);
+    assert_ok(grail_model_open(lab_golden("mistral"), &model));
+    assert_ok(grail_logits_write(model, &text, "cpu", lab_path(&l, "logits.safetensors")));
+    assert_ok(safetensors_open(lab_path(&l, "logits.safetensors"), &written));
+    const tensor_view *found = safetensors_find(written, "logits");
+    const tensor_view *expected = safetensors_find(golden, "logits");
+    assert_int_equal(found->bytes, expected->bytes);
+    assert_memory_equal(found->shape, expected->shape, 3 * sizeof found->shape[0]);
+    for (size_t i = 0; i < found->bytes / sizeof(float); i++) {
+        float pair[2];
+        memcpy(&pair[0], (const unsigned char *)found->data + i * sizeof(float), sizeof(float));
+        memcpy(&pair[1], (const unsigned char *)expected->data + i * sizeof(float), sizeof(float));
+        assert_near((double)pair[0], (double)pair[1], 1e-4);
+    }
+    safetensors_close(written);
+    safetensors_close(golden);
+    grail_model_close(model);
+    lab_close(&l);
+}
+
+static void a_network_does_not_differ_from_itself(void **state)
+{
+    (void)state;
+    const grail_comparison same = compare_models(lab_golden("qwen2"), lab_golden("qwen2"), "cpu");
+    assert_true(same.max_abs == 0.0);
+    assert_near(same.mean_kl, 0.0, 1e-12);
+    assert_near(same.max_kl, 0.0, 1e-12);
+    assert_true(same.top1_agreement == 1.0);
+    assert_int_equal(same.tokens, 4 * 64);
+    assert_int_equal(same.identity_checked, 0);
+}
+
+/* Two networks whose logits are known: their comparison by hand. */
+static void a_comparison_is_that_of_the_logits(void **state)
+{
+    (void)state;
+    lab l;
+    grail_model *a = NULL;
+    grail_model *b = NULL;
+    grail_comparison c;
+    double largest = 0.0;
+    double kl = 0.0;
+    lab_open(&l);
+    safetensors *left = open_golden("llama3");
+    safetensors *right = open_golden("llama3-bf16"); /* the same ids, the weights rounded */
+    const grail_text_source text = golden_text(&l, left);
+    for (int t = 0; t < LENGTH; t++) {
+        double sums[2] = {0.0, 0.0};
+        for (int id = 0; id < VOCABULARY; id++) {
+            sums[0] += exp(logit(left, 0, t, id));
+            sums[1] += exp(logit(right, 0, t, id));
+        }
+        for (int id = 0; id < VOCABULARY; id++) {
+            const double p = logit(left, 0, t, id);
+            const double q = logit(right, 0, t, id);
+            largest = fmax(largest, fabs(p - q));
+            kl += exp(p) / sums[0] * (p - log(sums[0]) - q + log(sums[1])) / LENGTH;
+        }
+    }
+    assert_ok(grail_model_open(lab_golden("llama3"), &a));
+    assert_ok(grail_model_open(lab_golden("llama3-bf16"), &b));
+    assert_ok(grail_verify(a, b, &text, 1, "ref", &c));
+    assert_int_equal(c.tokens, LENGTH);
+    assert_near(c.max_abs, largest, 1e-4);
+    assert_near(c.mean_kl / kl, 1.0, 1e-2);
+    assert_true(c.max_kl >= c.mean_kl);
+    grail_model_close(a);
+    grail_model_close(b);
+    safetensors_close(left);
+    safetensors_close(right);
+    lab_close(&l);
+}
+
+static void networks_of_different_vocabularies_are_not_compared(void **state)
+{
+    (void)state;
+    lab l;
+    lab_model m;
+    grail_model *a = NULL;
+    grail_model *b = NULL;
+    grail_comparison c;
+    lab_open(&l);
+    lab_read(&m, lab_golden("llama3"));
+    for (int i = 0; i < m.count; i++) {
+        m.tensors[i].shape[0] -= m.tensors[i].shape[0] == VOCABULARY ? 6 : 0;
+    }
+    lab_set_integer(&m, "vocab_size", 90);
+    lab_write(&m, lab_path(&l, "small"), GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    assert_ok(grail_model_open(lab_golden("llama3"), &a));
+    assert_ok(grail_model_open(lab_path(&l, "small"), &b));
+    assert_fails(grail_verify(a, b, NULL, 0, "cpu", &c), GRAIL_ERROR_SHAPE,
+                 "the vocabularies differ: 96 tokens in");
+    grail_model_close(a);
+    grail_model_close(b);
+    lab_close(&l);
+}
+
+static void a_text_that_was_calibrated_on_is_recognised(void **state)
+{
+    (void)state;
+    lab l;
+    grail_model *model = NULL;
+    grail_perplexity p;
+    int32_t others[4 * LAB_LENGTH];
+    lab_open(&l);
+    for (int i = 0; i < 4 * LAB_LENGTH; i++) {
+        others[i] = i % VOCABULARY;
+    }
+    lab_write_ids(&l, "others.npy", 4, LAB_LENGTH, others);
+    const grail_compress_options options =
+        lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    assert_ok(lab_compress(&options));
+    assert_ok(grail_model_open(options.output, &model));
+    grail_text_source text = {.path = l.calibration, .context = LAB_LENGTH};
+    assert_ok(grail_perplexity_measure(model, &text, 0, "cpu", NULL, NULL, &p));
+    assert_int_equal(p.calibration_runs, LAB_SAMPLES); /* one run of 24 fits a window of 32 */
+    assert_int_equal(p.overlap_runs, LAB_SAMPLES);
+    assert_ok(grail_perplexity_measure(model, &text, LAB_SAMPLES / 2, "cpu", NULL, NULL, &p));
+    assert_int_equal(p.overlap_runs, LAB_SAMPLES / 2);
+    text.path = lab_path(&l, "others.npy");
+    assert_ok(grail_perplexity_measure(model, &text, 0, "cpu", NULL, NULL, &p));
+    assert_int_equal(p.calibration_runs, LAB_SAMPLES);
+    assert_int_equal(p.overlap_runs, 0);
+    grail_model_close(model);
+    lab_close(&l);
+}
+
+static void chunks_hold_at_least_one_window(void **state)
+{
+    (void)state;
+    grail_model *model = NULL;
+    assert_ok(grail_model_open(lab_golden("llama3"), &model)); /* 64 wide */
+    assert_int_equal(forward_chunk(model, &backend_cpu, 32, 10 * 64 * 32 * 4), 10);
+    assert_int_equal(forward_chunk(model, &backend_ref, 32, 10 * 64 * 32 * 4), 5);
+    assert_int_equal(forward_chunk(model, &backend_cpu, 32, 1), 1);
+    assert_true(forward_chunk(model, &backend_cpu, 32, 0) > 1000);
+    grail_model_close(model);
+}
+
+static grail_status measure_once(void *context)
+{
+    grail_perplexity p;
+    grail_comparison c;
+    const grail_model *model = ((void **)context)[0];
+    const grail_text_source *text = ((void **)context)[1];
+    const grail_status status = grail_perplexity_measure(model, text, 0, "ref", NULL, NULL, &p);
+    return status == GRAIL_OK ? grail_verify(model, model, text, 1, "ref", &c) : status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    lab l;
+    grail_model *model = NULL;
+    lab_open(&l);
+    safetensors *golden = open_golden("llama3");
+    grail_text_source text = golden_text(&l, golden);
+    text.context = 4;
+    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    void *context[] = {model, &text};
+    support_fail_each_allocation(measure_once, context);
+    grail_model_close(model);
+    safetensors_close(golden);
+    lab_close(&l);
+}
+
+static void the_machine_is_described(void **state)
+{
+    (void)state;
+    grail_machine m;
+    assert_ok(grail_machine_examine(0.0, &m));
+    assert_true(m.cores >= 1 && m.threads == grail_threads());
+    assert_true(m.sgemm_gflops == 0.0);
+    assert_non_null(m.kernel);
+    assert_true(strlen(m.cpu) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(perplexity_is_that_of_the_reference_logits),
+        cmocka_unit_test(the_first_windows_can_be_taken_and_a_measurement_stopped),
+        cmocka_unit_test(logits_are_written_as_they_are),
+        cmocka_unit_test(a_network_does_not_differ_from_itself),
+        cmocka_unit_test(a_comparison_is_that_of_the_logits),
+        cmocka_unit_test(networks_of_different_vocabularies_are_not_compared),
+        cmocka_unit_test(a_text_that_was_calibrated_on_is_recognised),
+        cmocka_unit_test(chunks_hold_at_least_one_window),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(the_machine_is_described),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
