@@ -52,13 +52,16 @@ published=$(perplexity "$stories" "$text" "${windows[@]}" --windows 60)
 echo "   $published"
 holds "$published > 4.425 && $published < 4.435"
 
-check "stories260k, 0.25 of KV groups and FFN neurons: dense < repaired < plain cut on the other half"
+check "stories260k, 0.25 of KV groups and FFN neurons, calibrated on the other half of the text"
 lines=$(($(wc -l <"$text") / 2))
 head -n "$lines" "$text" >first.txt
 tail -n +$((lines + 1)) "$text" >second.txt
-dense=$(perplexity "$stories" second.txt "${windows[@]}")
-half_cut=("$stories" first.txt second.txt --sparsity 0.25)
+dense=$(perplexity "$stories" first.txt "${windows[@]}")
+half_cut=("$stories" second.txt first.txt --sparsity 0.25)
 plain=$(cut_perplexity none "${half_cut[@]}")
-for repair in grail full; do
-    compare $repair "$dense" "$plain" "$(cut_perplexity $repair "${half_cut[@]}")"
-done
+paper=$(cut_perplexity grail "${half_cut[@]}")
+full=$(cut_perplexity full "${half_cut[@]}")
+compare grail "$dense" "$plain" "$paper"
+compare full "$dense" "$plain" "$full"
+# what the prototype of the methods reached on this cut
+holds "$(share "$dense" "$plain" "$paper") > 0.36 && $(share "$dense" "$plain" "$full") > 0.41"
