@@ -182,3 +182,25 @@ perplexity() {
     runs "$grail" eval "$model" --data "$data" --json "$@"
     field perplexity stdout
 }
+
+# cut_perplexity REPAIR MODEL CALIBRATION EVALUATION OPTIONS...: of the
+# model cut and repaired so; the array windows says how texts are read
+cut_perplexity() {
+    local repair=$1 model=$2 calibration=$3 evaluation=$4
+    shift 4
+    rm -rf out
+    runs "$grail" compress "$model" -o out --calib "$calibration" --compensate "$repair" --quiet \
+        --align 1 --selector wanda "${windows[@]}" "$@"
+    perplexity out "$evaluation" "${windows[@]}"
+}
+
+# share DENSE PLAIN REPAIRED: of the lost log-perplexity that the repair wins back
+share() {
+    calculate "(log($2) - log($3)) / (log($2) - log($1))"
+}
+
+# compare REPAIR DENSE PLAIN REPAIRED: prints, and checks the order
+compare() {
+    echo "   dense $2, plain cut $3, repaired by $1 $4: $(share "$2" "$3" "$4") of the loss won back"
+    holds "$2 < $4 && $4 < $3"
+}
