@@ -64,7 +64,7 @@ static int append_piece(const char *bytes, size_t size, void *context)
 static grail_status append_text(const json_t *value, size_t flags, buffer *out)
 {
     text_sink sink = {.out = out};
-    if (json_dump_callback(value, append_piece, &sink, flags | JSON_REAL_PRECISION(17)) == 0) {
+    if (json_dump_callback(value, append_piece, &sink, flags) == 0) {
         return GRAIL_OK;
     }
     return sink.status != GRAIL_OK
@@ -74,13 +74,15 @@ static grail_status append_text(const json_t *value, size_t flags, buffer *out)
 
 grail_status json_append_text(const json_t *value, buffer *out)
 {
-    return append_text(value, JSON_COMPACT, out);
+    return append_text(value, JSON_COMPACT | JSON_REAL_PRECISION(17), out);
 }
 
 grail_status json_write_file(const char *path, const json_t *value)
 {
     buffer text = {.maximum = SIZE_MAX / 4};
-    grail_status status = append_text(value, JSON_INDENT(2), &text);
+    /* 16 digits: a decimal that somebody wrote, 1e-06, is written as it was, not as 17 digits of
+     * its binary value */
+    grail_status status = append_text(value, JSON_INDENT(2) | JSON_REAL_PRECISION(16), &text);
     if (status != GRAIL_OK) {
         error_prefix("%s", path);
     } else {
