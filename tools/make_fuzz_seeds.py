@@ -132,6 +132,7 @@ def config_seeds():
     yield "qwen2", config_text("qwen2", use_sliding_window=True, sliding_window=4,
                                max_window_layers=1)
     yield "qwen3", config_text("qwen3", head_dim=8, layer_types=["full_attention"] * 2)
+    yield "many-layers", config_text(num_hidden_layers=1024)
     yield "bad-type", config_text("gpt2")
     yield "bad-layers", config_text(num_hidden_layers=1 << 40)
     yield "bad-groups", config_text(num_key_value_heads=3)

@@ -2,14 +2,21 @@
 
 #include <string.h>
 
+/* Of all values of an axis class. */
+typedef struct axis_summary {
+    int64_t narrowest, widest;
+    int site; /* in the list, or -1 */
+} axis_summary;
+
 /* Axis classes: a union-find over values whose channels must be cut together. */
 typedef struct axes {
     const graph *g;
     int64_t *widths;
     int *parent;
-    bool *pinned;    /* per root */
-    int64_t *units;  /* per root: unit count that an attention node asks for, 0 = none */
-    int64_t *groups; /* per root, see site.groups */
+    bool *pinned;            /* per root */
+    int64_t *units;          /* per root: unit count that an attention node asks for, 0 = none */
+    int64_t *groups;         /* per root, see site.groups */
+    axis_summary *summaries; /* per root */
 } axes;
 
 static int axis_root(const axes *a, int value)
@@ -102,6 +109,7 @@ static void axes_fini(axes *a)
     memory_free(a->pinned);
     memory_free(a->units);
     memory_free(a->groups);
+    memory_free(a->summaries);
     *a = (axes){0};
 }
 
@@ -115,6 +123,7 @@ static grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
     TRY(memory_new(&a->pinned, values, sizeof a->pinned[0]));
     TRY(memory_new(&a->units, values, sizeof a->units[0]));
     TRY(memory_new(&a->groups, values, sizeof a->groups[0]));
+    TRY(memory_new(&a->summaries, values, sizeof a->summaries[0]));
     TRY(graph_widths(g, a->widths));
     for (int v = 0; v < g->value_count; v++) {
         a->parent[v] = v;
@@ -131,15 +140,22 @@ out:
     return status;
 }
 
-/* The same unit count must cut every axis of the class into whole heads or features. */
-static bool axis_divides(const axes *a, int root, int64_t units)
+static int64_t units_of(const axes *a, int root)
+{
+    return a->units[root] != 0 ? a->units[root] : a->widths[root];
+}
+
+/* What all values of a class say together, once every node was followed. Their widths differ only
+ * where Attention joined them, and it asks for units that divide them all. */
+static void summarise(axes *a)
 {
     for (int v = 0; v < a->g->value_count; v++) {
-        if (axis_root(a, v) == root && a->widths[v] % units != 0) {
-            return false;
-        }
+        axis_summary *own = &a->summaries[axis_root(a, v)];
+        const int64_t width = a->widths[v];
+        own->narrowest = own->narrowest == 0 || width < own->narrowest ? width : own->narrowest;
+        own->widest = width > own->widest ? width : own->widest;
+        own->site = -1;
     }
-    return true;
 }
 
 static grail_status add_end(site_end **ends, int *count, site_end end)
@@ -151,10 +167,10 @@ static grail_status add_end(site_end **ends, int *count, site_end end)
     return status;
 }
 
-static grail_status name_site(const graph *g, site *s)
+static grail_status name_site(const graph *g, const node *consumer, site *s)
 {
     static const char suffix[] = ".weight";
-    const char *weight = g->parameters[g->nodes[s->consumers[0].node].weight].name;
+    const char *weight = g->parameters[consumer->weight].name;
     const grail_status status = memory_copy_string(&s->name, weight);
     if (status == GRAIL_OK) {
         char *dot = strstr(s->name, suffix);
@@ -180,66 +196,54 @@ static bool end_is_exchangeable(const axes *a, int value, int64_t subunits, int6
     return subunits > 1 && a->widths[value] == narrowest * subunits;
 }
 
-static grail_status collect_ends(const axes *a, int root, int64_t narrowest, site *s)
+static site_end end_of(const axes *a, const site *s, int index, int value)
+{
+    const int64_t narrowest = a->summaries[axis_root(a, value)].narrowest;
+    return (site_end){.node = index,
+                      .features_per_unit = a->widths[value] / s->units,
+                      .exchangeable = end_is_exchangeable(a, value, s->subunits, narrowest)};
+}
+
+/* Adds the ends that one Linear is of the sites at its output and input. */
+static grail_status add_ends(const axes *a, int index, site_list *list)
 {
     grail_status status = GRAIL_OK;
-    for (int i = 0; i < a->g->node_count; i++) {
-        const node *n = &a->g->nodes[i];
-        if (n->kind != NODE_LINEAR) {
-            continue;
-        }
-        if (axis_root(a, n->output) == root) {
-            const int v = n->output;
-            TRY(add_end(
-                &s->producers, &s->producer_count,
-                (site_end){.node = i,
-                           .features_per_unit = a->widths[v] / s->units,
-                           .exchangeable = end_is_exchangeable(a, v, s->subunits, narrowest)}));
-        }
-        if (axis_root(a, n->inputs[0]) == root) {
-            const int v = n->inputs[0];
-            TRY(add_end(
-                &s->consumers, &s->consumer_count,
-                (site_end){.node = i,
-                           .features_per_unit = a->widths[v] / s->units,
-                           .exchangeable = end_is_exchangeable(a, v, s->subunits, narrowest)}));
-        }
+    const node *n = &a->g->nodes[index];
+    const int made = a->summaries[axis_root(a, n->output)].site;
+    const int read = a->summaries[axis_root(a, n->inputs[0])].site;
+    if (made >= 0) {
+        site *s = &list->sites[made];
+        TRY(add_end(&s->producers, &s->producer_count, end_of(a, s, index, n->output)));
+    }
+    if (read >= 0) {
+        site *s = &list->sites[read];
+        TRY(add_end(&s->consumers, &s->consumer_count, end_of(a, s, index, n->inputs[0])));
     }
 out:
     return status;
 }
 
-static grail_status build_site(const axes *a, int root, site *s)
+/* A site for the axis that a Linear reads, if it can be cut and is not listed yet. */
+static grail_status list_site(axes *a, const node *consumer, site_list *list)
 {
     grail_status status = GRAIL_OK;
-    int64_t narrowest = a->widths[root];
-    int64_t widest = a->widths[root];
-    for (int v = 0; v < a->g->value_count; v++) {
-        if (axis_root(a, v) == root) {
-            narrowest = a->widths[v] < narrowest ? a->widths[v] : narrowest;
-            widest = a->widths[v] > widest ? a->widths[v] : widest;
-        }
+    const int root = axis_root(a, consumer->inputs[0]);
+    axis_summary *own = &a->summaries[root];
+    if (a->pinned[root] || own->site >= 0) {
+        return GRAIL_OK;
     }
-    const bool heads = a->units[root] != 0;
-    s->kind = heads ? SITE_HEADS : SITE_FFN;
-    s->units = heads ? a->units[root] : a->widths[root];
-    s->groups = heads ? a->groups[root] : 1;
-    s->subunits = widest / narrowest;
-    TRY(collect_ends(a, root, narrowest, s));
-    if (s->consumer_count > 0) {
-        s->block = a->g->nodes[s->consumers[0].node].block;
-        TRY(name_site(a->g, s));
-    }
+    TRY(memory_resize(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
+    site *s = &list->sites[list->count];
+    *s = (site){
+        .kind = a->units[root] != 0 ? SITE_HEADS : SITE_FFN,
+        .block = consumer->block,
+        .units = units_of(a, root),
+        .groups = a->units[root] != 0 ? a->groups[root] : 1,
+        .subunits = own->widest / own->narrowest,
+    };
+    own->site = list->count++;
+    TRY(name_site(a->g, consumer, s));
 out:
-    return status;
-}
-
-static grail_status append_site(site_list *list, const site *s)
-{
-    const grail_status status = memory_resize(&list->sites, (size_t)list->count + 1, sizeof *s);
-    if (status == GRAIL_OK) {
-        list->sites[list->count++] = *s;
-    }
     return status;
 }
 
@@ -248,32 +252,22 @@ grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
     grail_status status = GRAIL_OK;
     axes a = {0};
     site_list list = {0};
-    site s = {0};
     TRY(axes_init(&a, g, mode));
+    summarise(&a);
     /* Walking the consumers in order lists the sites in the order they are compressed. */
     for (int i = 0; i < g->node_count; i++) {
-        const node *n = &g->nodes[i];
-        if (n->kind != NODE_LINEAR) {
-            continue;
+        if (g->nodes[i].kind == NODE_LINEAR) {
+            TRY(list_site(&a, &g->nodes[i], &list));
         }
-        const int root = axis_root(&a, n->inputs[0]);
-        const int64_t units = a.units[root] != 0 ? a.units[root] : a.widths[root];
-        if (a.pinned[root] || !axis_divides(&a, root, units)) {
-            continue;
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        if (g->nodes[i].kind == NODE_LINEAR) {
+            TRY(add_ends(&a, i, &list));
         }
-        s = (site){0};
-        TRY(build_site(&a, root, &s));
-        if (s.producer_count == 0 || s.consumers[0].node != i) {
-            site_fini(&s); /* no producer, or listed already at its first consumer */
-            continue;
-        }
-        TRY(append_site(&list, &s));
-        s = (site){0};
     }
     *out = list;
     list = (site_list){0};
 out:
-    site_fini(&s);
     site_list_fini(&list);
     axes_fini(&a);
     return status;
