@@ -13,10 +13,20 @@ extern "C" {
 typedef struct grail_model grail_model;
 
 /**
- * Opens a Hugging Face model directory (config.json with safetensors). Every tensor's shape is
- * checked against the configuration; nothing is loaded yet. *out is owned: grail_model_close.
+ * Opens a model directory (config.json with safetensors or torch weights), or one weights file,
+ * whose family is then recognised from its tensors. Every tensor's shape is checked; nothing is
+ * loaded yet. *out is owned: grail_model_close.
  */
-GRAIL_API grail_status grail_model_open(const char *directory, grail_model **out) GRAIL_MUST_CHECK;
+GRAIL_API grail_status grail_model_open(const char *path, grail_model **out) GRAIL_MUST_CHECK;
+
+/** What a checkpoint without config.json does not say, or what is to be read otherwise: "key=value"
+ * strings, such as "activation=quick_gelu", "normalize=true", "head_dim=64". Borrowed. */
+typedef struct grail_model_options {
+    const char *const *settings;
+    int setting_count;
+} grail_model_options;
+GRAIL_API grail_status grail_model_open_with(const char *path, const grail_model_options *options,
+                                             grail_model **out) GRAIL_MUST_CHECK;
 GRAIL_API void grail_model_close(grail_model *model); /* NULL is allowed */
 
 /** How grouped attention heads are cut. */
@@ -35,6 +45,10 @@ typedef struct grail_model_facts {
     int64_t macs_per_token;   /* multiply-accumulates of all linear layers, attention scores not */
     int64_t kv_bytes_per_token; /* key and value cache of all blocks in the stored dtype */
     int64_t blocks, vocabulary, context;
+    int reads_images;        /* 1: images, with macs_per_token counted per image */
+    int64_t image_side;      /* that the network was made for, or that its preset has; 0 = any */
+    const char *preset;      /* of image preprocessing; NULL when it reads tokens */
+    int64_t classes;         /* outputs of a network that reads images */
 } grail_model_facts;
 
 GRAIL_API grail_status grail_model_describe(const grail_model *model,

@@ -19,14 +19,29 @@ typedef struct loader_verdict {
 
 enum { LOADER_COUNT = 3 };
 
+/** How well a checkpoint without config.json fits a family: of the tensors that the family cannot
+ * do without, how many are there, and the first that is not. */
+typedef struct recognition {
+    int matched, wanted;
+    char missing[160]; /* "" when matched == wanted */
+} recognition;
+
 typedef struct architecture architecture;
 
 struct architecture {
     const char *name;                    /* "model_type" of config.json */
     const struct decoder_family *family; /* the family's own table, for the slots below */
-    /** Builds the finished graph. `source` names config.json in messages. */
+    /** Of a checkpoint without config.json: fills `r`, and when everything is there *config with
+     * what `build` needs to know ("model_type" included; owned). NULL where a family always has a
+     * config.json. */
+    grail_status (*recognise)(const architecture *self, const checkpoint *weights, recognition *r,
+                              json_t **config);
+    /** Builds the finished graph from the configuration; families that know their widths only from
+     * the tensors read the shapes in `weights`. `source` names config.json in messages. */
     grail_status (*build)(const architecture *self, const char *source, const json_t *config,
-                          graph **out);
+                          const checkpoint *weights, graph **out);
+    /** The image preset that such networks are mostly used with; NULL where there is none. */
+    const char *(*preset)(const json_t *config);
     /** Edits `config`, that of the dense network, to say the shapes of `narrowed`. */
     grail_status (*describe_narrowed)(const graph *narrowed, json_t *config);
     /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed. */
@@ -38,7 +53,12 @@ struct architecture {
     bool (*is_ignorable)(const char *tensor);
 };
 
-/** GRAIL_ERROR_UNSUPPORTED lists the known families. */
+/** Family of a checkpoint without config.json, and its configuration (owned). When no family fits,
+ * GRAIL_ERROR_UNSUPPORTED says which came nearest and what was missing. */
+grail_status architecture_recognise(const checkpoint *weights, const architecture **out,
+                                    json_t **config) GRAIL_MUST_CHECK;
+
+/** By the configuration's "model_type"; GRAIL_ERROR_UNSUPPORTED lists the known families. */
 grail_status architecture_find(const char *source, const json_t *config,
                                const architecture **out) GRAIL_MUST_CHECK;
 
@@ -46,5 +66,8 @@ extern const architecture architecture_llama;
 extern const architecture architecture_mistral;
 extern const architecture architecture_qwen2;
 extern const architecture architecture_qwen3;
+extern const architecture architecture_resnet;
+extern const architecture architecture_vit;
+extern const architecture architecture_clip;
 
 #endif

@@ -36,11 +36,7 @@ static grail_status add_linear(builder *b, const char *part, bool bias, int64_t 
                                int input, int *value)
 {
     grail_status status = GRAIL_OK;
-    node n = {.kind = NODE_LINEAR,
-              .block = b->block,
-              .input_count = 1,
-              .inputs = {input},
-              .bias = GRAPH_NONE};
+    node n = node_of(NODE_LINEAR, b->block, input, GRAPH_NONE);
     TRY(add_parameter(b, 2, out, in, &n.weight, "model.layers.%d.%s.weight", b->block, part));
     if (bias) {
         TRY(add_parameter(b, 1, out, 0, &n.bias, "model.layers.%d.%s.bias", b->block, part));
@@ -54,13 +50,9 @@ static grail_status add_norm(builder *b, const char *part, int64_t width, int64_
                              int *value)
 {
     grail_status status = GRAIL_OK;
-    node n = {.kind = NODE_RMS_NORM,
-              .block = b->block,
-              .input_count = 1,
-              .inputs = {input},
-              .bias = GRAPH_NONE,
-              .epsilon = b->c->epsilon,
-              .group = group};
+    node n = node_of(NODE_RMS_NORM, b->block, input, GRAPH_NONE);
+    n.epsilon = b->c->epsilon;
+    n.group = group;
     TRY(add_parameter(b, 1, width, 0, &n.weight, "model.layers.%d.%s.weight", b->block, part));
     TRY(graph_add_node(b->g, &n, value));
 out:
@@ -69,15 +61,10 @@ out:
 
 static grail_status add_plain(builder *b, node_kind kind, int left, int right, int *value)
 {
-    const node n = {.kind = kind,
-                    .block = b->block,
-                    .input_count = right == GRAPH_NONE ? 1 : 2,
-                    .inputs = {left, right},
-                    .weight = GRAPH_NONE,
-                    .bias = GRAPH_NONE,
-                    .activation = b->c->activation,
-                    .head_dim = b->c->head_dim,
-                    .frequency = b->g->frequency};
+    node n = node_of(kind, b->block, left, right);
+    n.activation = b->c->activation;
+    n.head_dim = b->c->head_dim;
+    n.table = b->g->table;
     return graph_add_node(b->g, &n, value);
 }
 
@@ -111,15 +98,11 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int *h
     TRY(add_rotated(b, "self_attn.k_proj", "self_attn.k_norm", layer->kv_heads, n, &k));
     TRY(add_linear(b, "self_attn.v_proj", c->qkv_bias, c->hidden, layer->kv_heads * c->head_dim, n,
                    &v));
-    const node attention = {.kind = NODE_ATTENTION,
-                            .block = b->block,
-                            .input_count = 3,
-                            .inputs = {q, k, v},
-                            .weight = GRAPH_NONE,
-                            .bias = GRAPH_NONE,
-                            .head_dim = c->head_dim,
-                            .window = layer->window,
-                            .scale = 1.0 / sqrt((double)c->head_dim)};
+    node attention = node_of(NODE_ATTENTION, b->block, q, k);
+    attention.inputs[attention.input_count++] = v;
+    attention.head_dim = c->head_dim;
+    attention.attention_window = layer->window;
+    attention.scale = 1.0 / sqrt((double)c->head_dim);
     TRY(graph_add_node(b->g, &attention, &x));
     TRY(add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden, x,
                    &y));
@@ -150,11 +133,7 @@ out:
 static grail_status add_embedding(builder *b, int *h)
 {
     grail_status status = GRAIL_OK;
-    node n = {.kind = NODE_EMBEDDING,
-              .block = GRAPH_NONE,
-              .input_count = 1,
-              .inputs = {b->g->input},
-              .bias = GRAPH_NONE};
+    node n = node_of(NODE_EMBEDDING, GRAPH_NONE, b->g->input, GRAPH_NONE);
     TRY(add_parameter(b, 2, b->c->vocabulary, b->c->hidden, &n.weight, "%s",
                       "model.embed_tokens.weight"));
     TRY(graph_add_node(b->g, &n, h));
@@ -165,19 +144,11 @@ out:
 static grail_status add_head(builder *b, int h, int *logits)
 {
     grail_status status = GRAIL_OK;
-    node norm = {.kind = NODE_RMS_NORM,
-                 .block = b->block,
-                 .input_count = 1,
-                 .inputs = {h},
-                 .bias = GRAPH_NONE,
-                 .epsilon = b->c->epsilon};
+    node norm = node_of(NODE_RMS_NORM, b->block, h, GRAPH_NONE);
+    norm.epsilon = b->c->epsilon;
     TRY(add_parameter(b, 1, b->c->hidden, 0, &norm.weight, "%s", "model.norm.weight"));
     TRY(graph_add_node(b->g, &norm, &h));
-    node head = {.kind = NODE_LINEAR,
-                 .block = b->block,
-                 .input_count = 1,
-                 .inputs = {h},
-                 .bias = GRAPH_NONE};
+    node head = node_of(NODE_LINEAR, b->block, h, GRAPH_NONE);
     TRY(add_parameter(b, 2, b->c->vocabulary, b->c->hidden, &head.weight, "%s",
                       b->c->tied ? "model.embed_tokens.weight" : "lm_head.weight"));
     TRY(graph_add_node(b->g, &head, logits));
@@ -191,7 +162,7 @@ grail_status decoder_build(const char *source, decoder_config *c, graph **out)
     builder b = {.c = c};
     int h = 0;
     TRY(graph_create(&b.g));
-    b.g->frequency = c->frequency;
+    b.g->table = c->frequency;
     b.g->vocabulary = c->vocabulary;
     c->frequency = NULL;
     TRY(add_embedding(&b, &h));

@@ -12,7 +12,7 @@
 #include "graph/operator.h"
 #include "tensor/tensor.h"
 
-/** Causal attention over sequences of equal length laid one after the other. */
+/** Attention over sequences of equal length laid one after the other. */
 typedef struct attention_shape {
     int64_t sequences;
     int64_t length;      /* rows = sequences * length */
@@ -20,8 +20,23 @@ typedef struct attention_shape {
     int64_t kv_heads;
     int64_t head_dim;
     int64_t window; /* row i sees rows j with i - window < j <= i; 0 = no window */
+    bool bidirectional; /* row i sees all rows of its sequence; window is 0 */
     double scale;   /* of the scores, head_dim^-0.5 for most */
 } attention_shape;
+
+/** Images X[samples, height, width, in], channel last, and what a square window makes of them. */
+typedef struct conv_shape {
+    int64_t samples;
+    extent in, out; /* positions; out as window_positions says */
+    int64_t channels_in, channels_out;
+    window2d window;
+} conv_shape;
+
+/** What follows a convolution in the same pass over its output; unused for statistics. */
+typedef struct conv_epilogue {
+    const void *residual; /* Y[...] is added, or NULL; may be the output itself */
+    bool relu;
+} conv_epilogue;
 
 /** Result of a factorisation: index of the first pivot that is not positive, or -1. */
 typedef int64_t pivot_index;
@@ -66,6 +81,30 @@ typedef struct backend {
                           const int32_t *target, double *nll);
     /** Index (row * width + column) of the first NaN or infinity, or -1. */
     int64_t (*find_non_finite)(int64_t count, const void *x);
+
+    /* -- images: channel last ------------------------------------------------------------------ */
+    /** Y[samples, out.height, out.width, channels_out] = conv(X, weight[channels_out, channels_in,
+     * kernel_height, kernel_width]) + bias (may be NULL), then the epilogue (may be NULL). */
+    grail_status (*conv2d)(const conv_shape *shape, const void *x, const void *weight,
+                           const void *bias, const conv_epilogue *epilogue, void *y);
+    /** The patches that the window reads: P[samples * out positions, channels_in * taps], features
+     * in the order of a weight's row: channel, then tap row, then tap column; 0 outside. Only
+     * output rows [begin, end) of all samples * out.height are made. */
+    void (*patches)(const conv_shape *shape, const void *x, int64_t begin, int64_t end, void *p);
+    /** Maximum over the window, per channel (channels_out == channels_in). */
+    grail_status (*max_pool)(const conv_shape *shape, const void *x, void *y);
+    /** Y[samples, width] = mean over `positions` rows of every sample. */
+    void (*mean_positions)(int64_t samples, int64_t positions, int64_t width, const void *x,
+                           void *y);
+    /** Y = (x - mean) / sqrt(variance + epsilon) * weight + bias per column; weight and bias may be
+     * NULL; Y may be X. */
+    void (*batch_norm)(int64_t rows, int64_t width, double epsilon, const void *x, const void *mean,
+                       const void *variance, const void *weight, const void *bias, void *y);
+    /** The same with each row's own mean and variance (biased). */
+    void (*layer_norm)(int64_t rows, int64_t width, double epsilon, const void *x,
+                       const void *weight, const void *bias, void *y);
+    /** Y = x / max(||x||_2, 1e-12) per row; Y may be X. */
+    void (*unit_length)(int64_t rows, int64_t width, const void *x, void *y);
 
     /* -- statistics: f64 sums of products of elements --------------------------------------------
      */

@@ -13,18 +13,30 @@ typedef struct matrix {
     int64_t rows, width;
 } matrix;
 
-/** Sequences of equal length, one after the other in the rows. */
+/** Samples of equal positions, one after the other in the rows: sequences of `positions.height`
+ * tokens (width 1), or images. */
 typedef struct batch_shape {
-    int64_t sequences, length;
+    int64_t samples;
+    extent positions; /* of the network's input */
 } batch_shape;
+
+batch_shape sequence_batch(int64_t sequences, int64_t length);
+
+/** What a batch is made of; borrowed until the next execution_begin. Both NULL: the input is not
+ * read, the values were put in by the caller. */
+typedef struct batch_input {
+    const int32_t *ids;  /* [samples * positions] */
+    const float *pixels; /* [samples, height, width, 3] */
+} batch_input;
 
 typedef struct execution {
     const graph *graph;
     const backend *backend;
     buffer_pool *pool; /* borrowed */
     batch_shape shape;
-    const int32_t *ids; /* [sequences * length], the network's input; borrowed, may be NULL */
-    matrix *values;     /* [value_count]; data NULL where not live */
+    extent *extents; /* [value_count] positions of every value for this shape */
+    batch_input input;
+    matrix *values; /* [value_count]; data NULL where not live */
 } execution;
 
 /** *out is owned: execution_free. */
@@ -32,10 +44,14 @@ grail_status execution_create(const graph *g, const backend *b, buffer_pool *poo
                               execution **out) GRAIL_MUST_CHECK;
 void execution_free(execution *e); /* NULL is allowed */
 
-/** Forgets all values and begins a batch. ids may be NULL when the embedding is not run. */
-void execution_begin(execution *e, batch_shape shape, const int32_t *ids);
+/** Forgets all values and begins a batch: `input`'s pixels become the input value. A shape that the
+ * graph cannot take is GRAIL_ERROR_SHAPE. */
+grail_status execution_begin(execution *e, batch_shape shape, batch_input input) GRAIL_MUST_CHECK;
 
-/** Makes room for value `v`, [rows of the batch, width], to be filled by the caller. */
+/** Rows of value `v` in this batch. */
+int64_t execution_rows(const execution *e, int value);
+
+/** Makes room for value `v`, [its rows, width], to be filled by the caller. */
 grail_status execution_make(execution *e, int value, int64_t width, void **out) GRAIL_MUST_CHECK;
 /** Replaces value `v` by a matrix of the same rows in a buffer of the pool, which is taken over. */
 void execution_replace(execution *e, int value, int64_t width, void *data);

@@ -23,13 +23,14 @@ void graph_free(graph *g)
     }
     for (int p = 0; p < g->parameter_count; p++) {
         memory_free(g->parameters[p].name);
+        memory_free(g->parameters[p].tensor);
     }
     memory_free(g->parameters);
     memory_free(g->name_slots);
     memory_free(g->nodes);
     memory_free(g->value_source);
     memory_free(g->last_use);
-    memory_free(g->frequency);
+    memory_free(g->table);
     memory_free(g);
 }
 
@@ -94,14 +95,17 @@ static bool has_shape(const graph_parameter *p, int rank, const int64_t shape[])
     return p->rank == rank && memcmp(p->shape, shape, (size_t)rank * sizeof shape[0]) == 0;
 }
 
-grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
-                                 int *out)
+/* Adds `wanted`, whose name and tensor are copied; one of that name must be the same. */
+static grail_status add_parameter(graph *g, const graph_parameter *wanted, int *out)
 {
     grail_status status = GRAIL_OK;
-    const int found = graph_find_parameter(g, name);
+    graph_parameter added = *wanted;
+    const int found = graph_find_parameter(g, wanted->name);
+    added.name = NULL;
+    added.tensor = NULL;
     if (found != GRAPH_NONE) {
-        if (!has_shape(&g->parameters[found], rank, shape)) {
-            FAIL(GRAIL_ERROR_INTERNAL, "parameter '%s' is used with two shapes", name);
+        if (!has_shape(&g->parameters[found], wanted->rank, wanted->shape)) {
+            FAIL(GRAIL_ERROR_INTERNAL, "parameter '%s' is used with two shapes", wanted->name);
         }
         *out = found;
         return GRAIL_OK;
@@ -109,14 +113,79 @@ grail_status graph_add_parameter(graph *g, const char *name, int rank, const int
     TRY(make_slots(g));
     TRY(make_room(&g->parameters, g->parameter_count, &g->parameter_capacity,
                   sizeof g->parameters[0]));
-    graph_parameter *added = &g->parameters[g->parameter_count];
-    *added = (graph_parameter){.rank = rank};
-    memcpy(added->shape, shape, (size_t)rank * sizeof shape[0]);
-    TRY(memory_copy_string(&added->name, name));
-    g->name_slots[name_slot(g, name)] = g->parameter_count;
+    TRY(memory_copy_string(&added.name, wanted->name));
+    TRY(memory_copy_string(&added.tensor, wanted->tensor));
+    g->parameters[g->parameter_count] = added;
+    g->name_slots[name_slot(g, added.name)] = g->parameter_count;
     *out = g->parameter_count++;
+    added = (graph_parameter){0};
 out:
+    memory_free(added.name);
+    memory_free(added.tensor);
     return status;
+}
+
+grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
+                                 int *out)
+{
+    graph_parameter wanted = {.name = (char *)name, .tensor = (char *)name, .rank = rank};
+    memcpy(wanted.shape, shape, (size_t)rank * sizeof shape[0]);
+    return add_parameter(g, &wanted, out);
+}
+
+grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int rank,
+                            const int64_t shape[], int *out)
+{
+    char *name = NULL;
+    grail_status status = memory_format(&name, "%s[%lld]", tensor, (long long)first_row);
+    if (status == GRAIL_OK) {
+        graph_parameter wanted = {.name = name,
+                                  .tensor = (char *)tensor,
+                                  .first_row = first_row,
+                                  .part = true,
+                                  .rank = rank};
+        memcpy(wanted.shape, shape, (size_t)rank * sizeof shape[0]);
+        status = add_parameter(g, &wanted, out);
+    }
+    memory_free(name);
+    return status;
+}
+
+grail_status graph_add_transposed(graph *g, const char *tensor, const int64_t shape[], int *out)
+{
+    const graph_parameter wanted = {.name = (char *)tensor,
+                                    .tensor = (char *)tensor,
+                                    .transposed = true,
+                                    .rank = 2,
+                                    .shape = {shape[0], shape[1]}};
+    return add_parameter(g, &wanted, out);
+}
+
+node node_of(node_kind kind, int block, int left, int right)
+{
+    return (node){
+        .kind = kind,
+        .block = block,
+        .input_count = (left != GRAPH_NONE) + (right != GRAPH_NONE),
+        .inputs = {left, right},
+        .weight = GRAPH_NONE,
+        .bias = GRAPH_NONE,
+        .mean = GRAPH_NONE,
+        .variance = GRAPH_NONE,
+        .window = {.kernel_height = 1, .kernel_width = 1, .stride = 1, .dilation = 1},
+    };
+}
+
+int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS])
+{
+    const int all[NODE_MAX_PARAMETERS] = {n->weight, n->bias, n->mean, n->variance};
+    int count = 0;
+    for (int i = 0; i < NODE_MAX_PARAMETERS; i++) {
+        if (all[i] != GRAPH_NONE) {
+            out[count++] = all[i];
+        }
+    }
+    return count;
 }
 
 grail_status graph_add_node(graph *g, const node *n, int *out)
@@ -220,29 +289,59 @@ static grail_status attention_width(const graph *g, const node *n, const int64_t
     return GRAIL_OK;
 }
 
+/* Every parameter that holds one element per channel must have as many as the input. */
+static grail_status channel_width(const graph *g, const node *n, int64_t in, int64_t *out)
+{
+    int parameters[NODE_MAX_PARAMETERS];
+    const int count = node_parameters(n, parameters);
+    *out = in;
+    for (int i = 0; i < count; i++) {
+        const graph_parameter *p = &g->parameters[parameters[i]];
+        const int64_t channels = p->shape[p->rank - 1];
+        if (channels != (n->group == 0 ? in : n->group)) {
+            return error_set(GRAIL_ERROR_SHAPE,
+                             "block %d: %s expects %lld features, its input has %lld", n->block,
+                             p->name, (long long)channels, (long long)in);
+        }
+    }
+    return GRAIL_OK;
+}
+
 static grail_status node_width(const graph *g, const node *n, const int64_t in[3], int64_t *out)
 {
-    const graph_parameter *weight = n->weight == GRAPH_NONE ? NULL : &g->parameters[n->weight];
+    const int64_t *shape = n->weight == GRAPH_NONE ? NULL : g->parameters[n->weight].shape;
     switch (n->kind) {
     case NODE_EMBEDDING:
-        *out = weight->shape[1];
+        *out = shape[1];
         return GRAIL_OK;
     case NODE_LINEAR:
-        *out = weight->shape[0];
-        return in[0] == weight->shape[1] ? GRAIL_OK : width_mismatch(g, n, weight->shape[1], in[0]);
+    case NODE_CONV2D:
+        *out = shape[0];
+        return in[0] == shape[1] ? GRAIL_OK : width_mismatch(g, n, shape[1], in[0]);
     case NODE_RMS_NORM:
-        *out = in[0];
-        return (n->group == 0 ? in[0] : n->group) == weight->shape[0]
-                   ? GRAIL_OK
-                   : width_mismatch(g, n, weight->shape[0], in[0]);
+    case NODE_BATCH_NORM:
+    case NODE_LAYER_NORM:
+    case NODE_CLASS_TOKEN:
+    case NODE_POSITIONS:
+        return channel_width(g, n, in[0], out);
     case NODE_ATTENTION:
         return attention_width(g, n, in, out);
     case NODE_MULTIPLY:
     case NODE_ADD:
         *out = in[0];
         return in[0] == in[1] ? GRAIL_OK : width_mismatch(g, n, in[0], in[1]);
+    case NODE_SHORTCUT:
+        *out = in[0] + 2 * n->pad;
+        return GRAIL_OK;
+    case NODE_PATCHES:
+        *out = in[0] * n->window.kernel_height * n->window.kernel_width;
+        return GRAIL_OK;
     case NODE_ROPE:
     case NODE_ACTIVATION:
+    case NODE_MAX_POOL:
+    case NODE_MEAN:
+    case NODE_FIRST_TOKEN:
+    case NODE_UNIT_LENGTH:
         *out = in[0];
         return GRAIL_OK;
     }
@@ -252,7 +351,7 @@ static grail_status node_width(const graph *g, const node *n, const int64_t in[3
 grail_status graph_widths(const graph *g, int64_t *widths)
 {
     grail_status status = GRAIL_OK;
-    widths[g->input] = 1;
+    widths[g->input] = g->input_kind == INPUT_IMAGES ? IMAGE_CHANNELS : 1;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         int64_t in[NODE_MAX_INPUTS] = {0};
@@ -260,6 +359,87 @@ grail_status graph_widths(const graph *g, int64_t *widths)
             in[k] = widths[n->inputs[k]];
         }
         TRY(node_width(g, n, in, &widths[n->output]));
+    }
+out:
+    return status;
+}
+
+int64_t window_positions(const window2d *w, int64_t in, int64_t kernel)
+{
+    const int64_t reach = w->dilation * (kernel - 1) + 1;
+    const int64_t padded = in + 2 * w->padding;
+    return padded < reach ? 0 : (padded - reach) / w->stride + 1;
+}
+
+static grail_status windowed_extent(const graph *g, const node *n, extent in, extent *out)
+{
+    *out = (extent){.height = window_positions(&n->window, in.height, n->window.kernel_height),
+                    .width = window_positions(&n->window, in.width, n->window.kernel_width)};
+    if (out->height < 1 || out->width < 1) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "block %d: the window of %s does not fit an input of %lld x %lld",
+                         n->block, node_name(g, n), (long long)in.height, (long long)in.width);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status check_positions(const graph *g, const node *n, extent in)
+{
+    const int64_t positions = in.height * in.width;
+    const int64_t expected = n->weight == GRAPH_NONE ? n->group : g->parameters[n->weight].shape[0];
+    if (positions == expected) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_SHAPE,
+                     "%s has %lld positions, the input makes %lld; use images of the size that the "
+                     "network was trained on",
+                     n->weight == GRAPH_NONE ? "the position table" : node_name(g, n),
+                     (long long)expected, (long long)positions);
+}
+
+static grail_status node_extent(const graph *g, const node *n, const extent in[2], extent *out)
+{
+    *out = in[0];
+    switch (n->kind) {
+    case NODE_CONV2D:
+    case NODE_MAX_POOL:
+    case NODE_SHORTCUT:
+        return windowed_extent(g, n, in[0], out);
+    case NODE_PATCHES: {
+        const grail_status status = windowed_extent(g, n, in[0], out);
+        *out = (extent){.height = out->height * out->width, .width = 1};
+        return status;
+    }
+    case NODE_CLASS_TOKEN:
+        *out = (extent){.height = in[0].height * in[0].width + 1, .width = 1};
+        return GRAIL_OK;
+    case NODE_POSITIONS:
+        return check_positions(g, n, in[0]);
+    case NODE_MEAN:
+    case NODE_FIRST_TOKEN:
+        *out = (extent){.height = 1, .width = 1};
+        return GRAIL_OK;
+    case NODE_ADD:
+    case NODE_MULTIPLY:
+        if (in[0].height != in[1].height || in[0].width != in[1].width) {
+            return error_set(GRAIL_ERROR_SHAPE, "block %d: %lld x %lld positions meet %lld x %lld",
+                             n->block, (long long)in[0].height, (long long)in[0].width,
+                             (long long)in[1].height, (long long)in[1].width);
+        }
+        return GRAIL_OK;
+    default:
+        return GRAIL_OK;
+    }
+}
+
+grail_status graph_extents(const graph *g, extent input, extent *extents)
+{
+    grail_status status = GRAIL_OK;
+    extents[g->input] = input;
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        const extent in[2] = {extents[n->inputs[0]], extents[n->inputs[n->input_count > 1 ? 1 : 0]]};
+        TRY(node_extent(g, n, in, &extents[n->output]));
     }
 out:
     return status;

@@ -1,8 +1,9 @@
 /* The graph: nodes in topological order over values, built per architecture.
  *
- * A value is a matrix [rows, width]; a node reads up to three values and makes one. Parameters are
- * named as in the checkpoint. Widths are not stored but follow from parameter shapes, so that a
- * narrowed model is the same graph with other shapes. */
+ * A value is a matrix [rows, width], rows = samples x positions (sequence positions, or height x
+ * width of an image, channel last); a node reads up to three values and makes one. Widths are not
+ * stored but follow from parameter shapes, so that a narrowed model is the same graph with other
+ * shapes. */
 #ifndef GRAIL_GRAPH_GRAPH_H
 #define GRAIL_GRAPH_GRAPH_H
 
@@ -17,10 +18,23 @@ typedef enum node_kind {
     NODE_ATTENTION, /* (q, k, v) -> heads side by side */
     NODE_ACTIVATION,
     NODE_MULTIPLY,
-    NODE_ADD
+    NODE_ADD,
+    NODE_CONV2D,      /* weight[out, in, kernel_height, kernel_width] over `window` */
+    NODE_BATCH_NORM,  /* (x - mean) / sqrt(variance + epsilon) * weight + bias, per channel */
+    NODE_LAYER_NORM,  /* over the whole width */
+    NODE_MAX_POOL,    /* over `window` */
+    NODE_MEAN,        /* over all positions of a sample */
+    NODE_SHORTCUT,    /* every stride-th position; `pad` zero channels before and behind */
+    NODE_PATCHES,     /* square patches side by side: features (row, column, channel) */
+    NODE_CLASS_TOKEN, /* weight[width] as one more position before the others */
+    NODE_POSITIONS,   /* + weight[positions, width], or + table where there is no parameter */
+    NODE_FIRST_TOKEN, /* position 0 of every sample */
+    NODE_UNIT_LENGTH  /* x / ||x||_2 per row */
 } node_kind;
 
-enum { GRAPH_NONE = -1, NODE_MAX_INPUTS = 3, PARAMETER_MAX_RANK = 4 };
+typedef enum input_kind { INPUT_TOKENS, INPUT_IMAGES } input_kind;
+
+enum { GRAPH_NONE = -1, NODE_MAX_INPUTS = 3, PARAMETER_MAX_RANK = 4, IMAGE_CHANNELS = 3 };
 
 typedef struct node {
     node_kind kind;
@@ -29,17 +43,28 @@ typedef struct node {
     int inputs[NODE_MAX_INPUTS]; /* values */
     int output;                  /* value */
     int weight, bias;            /* parameters or GRAPH_NONE */
+    int mean, variance;          /* batch norm: parameters */
     activation_kind activation;
     double epsilon;
     int64_t group;
     int64_t head_dim;
-    int64_t window;          /* attention: rows seen, 0 = all before */
-    double scale;            /* attention scores */
-    const double *frequency; /* rope [head_dim / 2]; borrowed from the graph */
+    int64_t attention_window; /* rows seen, 0 = all before */
+    bool bidirectional;       /* attention: rows see those behind them too */
+    double scale;             /* attention scores */
+    window2d window;          /* conv, pool; stride of a shortcut; kernel and stride of patches */
+    int64_t pad;              /* shortcut: zero channels on each side */
+    const double *table; /* rope frequencies [head_dim / 2], or positions [positions, width];
+                            borrowed from the graph */
 } node;
 
+/* A parameter is a tensor of the checkpoint, or a run of its rows: one tensor may hold q, k and v.
+ * Leading dimensions of 1 that the tensor has and the parameter has not are passed over. */
 typedef struct graph_parameter {
-    char *name; /* of the checkpoint tensor */
+    char *name; /* of the checkpoint tensor; of a part, with "[first row]" behind it */
+    char *tensor;
+    int64_t first_row; /* in the dense tensor */
+    bool part;         /* the tensor has other rows too */
+    bool transposed;   /* the tensor is stored [in, out] */
     int rank;
     int64_t shape[PARAMETER_MAX_RANK];
 } graph_parameter;
@@ -55,9 +80,11 @@ typedef struct graph {
     int *value_source; /* node that makes each value, GRAPH_NONE for the input */
     int *last_use;     /* last node that reads each value, node_count for the output */
     int block_count;
-    int input, output;  /* values: token ids, logits */
-    double *frequency;  /* owned table for rope nodes, NULL without */
-    int64_t vocabulary; /* ids are below it */
+    int input, output; /* values: token ids or pixels, logits */
+    input_kind input_kind;
+    extent image;       /* positions that the network was made for; 0 = any */
+    double *table;      /* owned, for rope and position nodes; NULL without */
+    int64_t vocabulary; /* token ids are below it */
 } graph;
 
 /** An empty graph with one value, the input. *out is owned: graph_free. */
@@ -68,6 +95,21 @@ void graph_free(graph *g); /* NULL is allowed */
  * shape and gives the same index (tied weights). */
 grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
                                  int *out) GRAIL_MUST_CHECK;
+
+/** Adds a run of rows of a tensor, shape[0] of them from `first_row`; its index in *out. */
+grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int rank,
+                            const int64_t shape[], int *out) GRAIL_MUST_CHECK;
+
+/** Adds a matrix W[out, in] = shape[] that is stored transposed, [in, out]; its index in *out. */
+grail_status graph_add_transposed(graph *g, const char *tensor, const int64_t shape[],
+                                  int *out) GRAIL_MUST_CHECK;
+
+/** A node of that kind and block with up to two inputs (GRAPH_NONE = none) and no parameters. */
+node node_of(node_kind kind, int block, int left, int right);
+
+/** Parameters of a node in a fixed order into out[NODE_MAX_PARAMETERS]; returns how many. */
+enum { NODE_MAX_PARAMETERS = 4 };
+int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS]);
 
 /** Index of the parameter of that name, or GRAPH_NONE. */
 int graph_find_parameter(const graph *g, const char *name);
@@ -84,6 +126,13 @@ void graph_block_range(const graph *g, int block, int *begin, int *end);
 
 /** widths[value_count] from the parameters' shapes; a mismatch names the node's parameter. */
 grail_status graph_widths(const graph *g, int64_t *widths) GRAIL_MUST_CHECK;
+
+/** extents[value_count] for an input of these positions; a window that does not fit, or positions
+ * that a table or attention does not expect, name the node. */
+grail_status graph_extents(const graph *g, extent input, extent *extents) GRAIL_MUST_CHECK;
+
+/** Positions that a window makes of `in`; 0 when it does not fit. */
+int64_t window_positions(const window2d *w, int64_t in, int64_t kernel);
 
 /** Values made before node `position` and read at or after it: live[] gets at most value_count
  * ids; returns how many. */

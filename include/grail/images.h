@@ -1,0 +1,37 @@
+#ifndef GRAIL_IMAGES_H
+#define GRAIL_IMAGES_H
+
+#include <grail/status.h>
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Images for calibration or evaluation: a directory of CIFAR-10 batches (binary or python), one
+ * such file, or a folder of JPEG and PNG files with one subfolder per class. All strings are
+ * borrowed for the duration of a call.
+ */
+typedef struct grail_image_source {
+    const char *path;
+    const char *preset; /* "cifar", "cifar-imagenet", "imagenet", "clip"; NULL = by the data: cifar
+                           for CIFAR batches, imagenet for folders */
+    const char *split;  /* of CIFAR batches: "train", "test"; NULL = test */
+    const char *labels; /* CSV "file,class index" for folders without class names, or NULL */
+    int64_t size;       /* side of the network's input; 0 = of the preset */
+    const double *mean; /* [3] and [3]; NULL = of the preset */
+    const double *deviation;
+} grail_image_source;
+
+/** Sets every field to its default: all NULL and 0. */
+GRAIL_API void grail_image_source_init(grail_image_source *source);
+
+/** i-th preset name, NULL beyond the last. */
+GRAIL_API const char *grail_image_preset_at(int i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
