@@ -25,10 +25,7 @@ static int64_t batch_count(const forward_pass *f)
 static batch_shape shape_of_batch(const forward_pass *f, int64_t batch)
 {
     const int64_t left = f->count - batch * f->batch_windows;
-    return (batch_shape){
-        .sequences = left < f->batch_windows ? left : f->batch_windows,
-        .length = f->windows->length,
-    };
+    return sequence_batch(left < f->batch_windows ? left : f->batch_windows, f->windows->length);
 }
 
 static grail_status run_block(forward_pass *f, int block)
@@ -41,7 +38,7 @@ static grail_status run_block(forward_pass *f, int block)
     for (int64_t batch = 0; batch < batch_count(f); batch++) {
         const int32_t *ids =
             f->windows->ids + (f->first + batch * f->batch_windows) * f->windows->length;
-        execution_begin(f->run, shape_of_batch(f, batch), ids);
+        TRY(execution_begin(f->run, shape_of_batch(f, batch), (batch_input){.ids = ids}));
         TRY(stream_read(&f->stream, batch, f->run));
         TRY(execution_run(f->run, f->store, begin, end));
         TRY(stream_write(&f->stream, batch, f->run));
@@ -102,7 +99,7 @@ grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64
     graph_block_range(g, g->block_count, &begin, &end);
     /* behind the last block nothing looks across rows, so a slice of rows is a sequence of its own
      */
-    execution_begin(f->run, (batch_shape){.sequences = 1, .length = rows}, NULL);
+    TRY(execution_begin(f->run, sequence_batch(1, rows), (batch_input){0}));
     for (int i = 0; i < f->stream.live_count; i++) {
         const matrix *held = &f->stream.held[batch * f->stream.live_count + i];
         const size_t row_bytes = (size_t)held->width * f->backend->element_size;

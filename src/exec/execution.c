@@ -1,6 +1,11 @@
-#include "exec/execution.h"
+#include "exec/node_run.h"
 
 #include <string.h>
+
+batch_shape sequence_batch(int64_t sequences, int64_t length)
+{
+    return (batch_shape){.samples = sequences, .positions = {.height = length, .width = 1}};
+}
 
 grail_status execution_create(const graph *g, const backend *b, buffer_pool *pool, execution **out)
 {
@@ -9,6 +14,7 @@ grail_status execution_create(const graph *g, const backend *b, buffer_pool *poo
     TRY(memory_new(&e, 1, sizeof *e));
     *e = (execution){.graph = g, .backend = b, .pool = pool};
     TRY(memory_new(&e->values, (size_t)g->value_count, sizeof e->values[0]));
+    TRY(memory_new(&e->extents, (size_t)g->value_count, sizeof e->extents[0]));
     *out = e;
     e = NULL;
 out:
@@ -22,25 +28,72 @@ static void drop_value(execution *e, int value)
     e->values[value] = (matrix){0};
 }
 
+static void drop_values(execution *e)
+{
+    for (int v = 0; e->values != NULL && v < e->graph->value_count; v++) {
+        drop_value(e, v);
+    }
+}
+
 void execution_free(execution *e)
 {
     if (e == NULL) {
         return;
     }
-    for (int v = 0; e->values != NULL && v < e->graph->value_count; v++) {
-        drop_value(e, v);
-    }
+    drop_values(e);
     memory_free(e->values);
+    memory_free(e->extents);
     memory_free(e);
 }
 
-void execution_begin(execution *e, batch_shape shape, const int32_t *ids)
+/* Row counts of all values can be represented. */
+static grail_status check_rows(const execution *e)
 {
     for (int v = 0; v < e->graph->value_count; v++) {
-        drop_value(e, v);
+        const extent *x = &e->extents[v];
+        size_t rows = 0;
+        if (!size_multiply((size_t)x->height, (size_t)x->width, &rows) ||
+            !size_multiply(rows, (size_t)e->shape.samples, &rows) || rows > INT64_MAX) {
+            return error_set(GRAIL_ERROR_MEMORY, "%lld samples of %lld x %lld are too large",
+                             (long long)e->shape.samples, (long long)x->height,
+                             (long long)x->width);
+        }
     }
+    return GRAIL_OK;
+}
+
+static grail_status place_pixels(execution *e, const float *pixels)
+{
+    void *place = NULL;
+    const grail_status status = execution_make(e, e->graph->input, IMAGE_CHANNELS, &place);
+    if (status == GRAIL_OK) {
+        e->backend->from_f32(execution_rows(e, e->graph->input) * IMAGE_CHANNELS, pixels, place);
+    }
+    return status;
+}
+
+grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
+{
+    grail_status status = GRAIL_OK;
+    drop_values(e);
     e->shape = shape;
-    e->ids = ids;
+    e->input = input;
+    if (shape.samples == 0) {
+        memset(e->extents, 0, (size_t)e->graph->value_count * sizeof e->extents[0]);
+        return GRAIL_OK;
+    }
+    TRY(graph_extents(e->graph, shape.positions, e->extents));
+    TRY(check_rows(e));
+    if (input.pixels != NULL) {
+        TRY(place_pixels(e, input.pixels));
+    }
+out:
+    return status;
+}
+
+int64_t execution_rows(const execution *e, int value)
+{
+    return e->shape.samples * e->extents[value].height * e->extents[value].width;
 }
 
 const matrix *execution_value(const execution *e, int value)
@@ -51,7 +104,7 @@ const matrix *execution_value(const execution *e, int value)
 grail_status execution_make(execution *e, int value, int64_t width, void **out)
 {
     grail_status status = GRAIL_OK;
-    const int64_t rows = e->shape.sequences * e->shape.length;
+    const int64_t rows = execution_rows(e, value);
     size_t bytes = 0;
     if (!size_multiply((size_t)rows, (size_t)width, &bytes) ||
         !size_multiply(bytes, e->backend->element_size, &bytes)) {
@@ -69,13 +122,12 @@ out:
 
 void execution_replace(execution *e, int value, int64_t width, void *data)
 {
-    const int64_t rows = e->shape.sequences * e->shape.length;
+    const int64_t rows = execution_rows(e, value);
     drop_value(e, value);
     e->values[value] = (matrix){.data = data, .rows = rows, .width = width};
 }
 
-/* Output of an elementwise node: the first input's buffer when nobody reads that any more. */
-static grail_status make_elementwise(execution *e, int index, void **out)
+grail_status execution_make_elementwise(execution *e, int index, void **out)
 {
     const node *n = &e->graph->nodes[index];
     for (int i = 0; i < n->input_count; i++) {
@@ -95,88 +147,12 @@ static grail_status run_embedding(execution *e, parameter_store *store, int inde
     const node *n = &e->graph->nodes[index];
     const int64_t width = e->graph->parameters[n->weight].shape[1];
     void *y = NULL;
-    if (e->ids == NULL) {
+    if (e->input.ids == NULL) {
         FAIL(GRAIL_ERROR_INTERNAL, "the embedding was run without token ids");
     }
     TRY(execution_make(e, n->output, width, &y));
-    TRY(parameter_store_gather_rows(store, n->weight, e->shape.sequences * e->shape.length, e->ids,
+    TRY(parameter_store_gather_rows(store, n->weight, execution_rows(e, n->output), e->input.ids,
                                     y));
-out:
-    return status;
-}
-
-static grail_status run_linear(execution *e, const node *n, const parameter_entry *weight,
-                               const parameter_entry *bias)
-{
-    grail_status status = GRAIL_OK;
-    const matrix x = e->values[n->inputs[0]];
-    void *y = NULL;
-    if (x.width != weight->shape[1]) {
-        FAIL(GRAIL_ERROR_INTERNAL, "block %d: '%s' has %lld columns, its input %lld features",
-             n->block, e->graph->parameters[n->weight].name, (long long)weight->shape[1],
-             (long long)x.width);
-    }
-    TRY(execution_make(e, n->output, weight->shape[0], &y));
-    e->backend->linear(x.rows, x.width, weight->shape[0], x.data, weight->data,
-                       bias == NULL ? NULL : bias->data, y);
-out:
-    return status;
-}
-
-static grail_status run_attention(execution *e, const node *n)
-{
-    grail_status status = GRAIL_OK;
-    const matrix *q = &e->values[n->inputs[0]];
-    const matrix *k = &e->values[n->inputs[1]];
-    const matrix *v = &e->values[n->inputs[2]];
-    const attention_shape shape = {
-        .sequences = e->shape.sequences,
-        .length = e->shape.length,
-        .query_heads = q->width / n->head_dim,
-        .kv_heads = k->width / n->head_dim,
-        .head_dim = n->head_dim,
-        .window = n->window,
-        .scale = n->scale,
-    };
-    void *out = NULL;
-    TRY(execution_make(e, n->output, q->width, &out));
-    TRY(e->backend->attention(&shape, q->data, k->data, v->data, out));
-out:
-    return status;
-}
-
-static grail_status run_elementwise(execution *e, int index, const parameter_entry *weight)
-{
-    grail_status status = GRAIL_OK;
-    const backend *b = e->backend;
-    const node *n = &e->graph->nodes[index];
-    const matrix x = e->values[n->inputs[0]];
-    const void *other = n->input_count > 1 ? e->values[n->inputs[1]].data : NULL;
-    const int64_t count = x.rows * x.width;
-    void *y = NULL;
-    TRY(make_elementwise(e, index, &y));
-    switch (n->kind) {
-    case NODE_RMS_NORM:
-        b->rms_norm(x.rows, x.width, n->group == 0 ? x.width : n->group, n->epsilon, x.data,
-                    weight->data, y);
-        break;
-    case NODE_ROPE:
-        if (y != x.data) {
-            memcpy(y, x.data, (size_t)count * b->element_size);
-        }
-        b->rope(e->shape.sequences, e->shape.length, x.width / n->head_dim, n->head_dim,
-                n->frequency, y);
-        break;
-    case NODE_ACTIVATION:
-        b->activation(n->activation, count, x.data, y);
-        break;
-    case NODE_MULTIPLY:
-        b->multiply(count, x.data, other, y);
-        break;
-    default:
-        b->add(count, x.data, other, y);
-        break;
-    }
 out:
     return status;
 }
@@ -197,6 +173,18 @@ static void drop_inputs(execution *e, int index)
     }
 }
 
+static grail_status check_inputs(const execution *e, int index)
+{
+    const node *n = &e->graph->nodes[index];
+    for (int i = 0; i < n->input_count; i++) {
+        if (e->values[n->inputs[i]].data == NULL) {
+            return error_set(GRAIL_ERROR_INTERNAL, "node %d was run without its input %d", index,
+                             i);
+        }
+    }
+    return GRAIL_OK;
+}
+
 static grail_status check_finite(const execution *e, const node *n)
 {
     const matrix *y = &e->values[n->output];
@@ -210,33 +198,65 @@ static grail_status check_finite(const execution *e, const node *n)
                      n->block, name, (long long)(bad / y->width), (long long)(bad % y->width));
 }
 
+static grail_status get_entry(parameter_store *store, int parameter, const parameter_entry **out)
+{
+    return parameter == GRAPH_NONE ? GRAIL_OK : parameter_store_get(store, parameter, out);
+}
+
+static grail_status get_entries(parameter_store *store, const node *n, node_entries *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(get_entry(store, n->weight, &out->weight));
+    TRY(get_entry(store, n->bias, &out->bias));
+    TRY(get_entry(store, n->mean, &out->mean));
+    TRY(get_entry(store, n->variance, &out->variance));
+out:
+    return status;
+}
+
+/* Any kind but an embedding, whose table is never loaded. */
+static grail_status run_kind(execution *e, int index, const node_entries *p)
+{
+    const node *n = &e->graph->nodes[index];
+    switch (n->kind) {
+    case NODE_LINEAR:
+        return run_linear(e, n, p);
+    case NODE_ATTENTION:
+        return run_attention(e, n);
+    case NODE_CONV2D:
+        return run_conv2d(e, n, p);
+    case NODE_MAX_POOL:
+        return run_max_pool(e, n);
+    case NODE_MEAN:
+        return run_mean(e, n);
+    case NODE_SHORTCUT:
+        return run_shortcut(e, n);
+    case NODE_PATCHES:
+        return run_patches(e, n);
+    case NODE_CLASS_TOKEN:
+        return run_class_token(e, n, p);
+    case NODE_FIRST_TOKEN:
+        return run_first_token(e, n);
+    case NODE_POSITIONS:
+        return run_positions(e, index, p);
+    default:
+        return run_elementwise(e, index, p);
+    }
+}
+
 static grail_status run_node(execution *e, parameter_store *store, int index)
 {
     grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
-    const parameter_entry *weight = NULL;
-    const parameter_entry *bias = NULL;
-    if (n->weight != GRAPH_NONE && n->kind != NODE_EMBEDDING) {
-        TRY(parameter_store_get(store, n->weight, &weight));
+    node_entries entries = {0};
+    if (n->kind == NODE_EMBEDDING) {
+        return run_embedding(e, store, index);
     }
-    if (n->bias != GRAPH_NONE) {
-        TRY(parameter_store_get(store, n->bias, &bias));
-    }
-    switch (n->kind) {
-    case NODE_EMBEDDING:
-        TRY(run_embedding(e, store, index));
-        break;
-    case NODE_LINEAR:
-        TRY(run_linear(e, n, weight, bias));
+    TRY(check_inputs(e, index));
+    TRY(get_entries(store, n, &entries));
+    TRY(run_kind(e, index, &entries));
+    if (n->kind == NODE_LINEAR || n->kind == NODE_ATTENTION || n->kind == NODE_CONV2D) {
         TRY(check_finite(e, n));
-        break;
-    case NODE_ATTENTION:
-        TRY(run_attention(e, n));
-        TRY(check_finite(e, n));
-        break;
-    default:
-        TRY(run_elementwise(e, index, weight));
-        break;
     }
     drop_inputs(e, index);
 out:

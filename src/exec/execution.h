@@ -1,4 +1,4 @@
-/* Runs nodes of a graph on a backend over one batch of sequences. The caller puts live values in,
+/* Runs nodes of a graph on a backend over one batch of samples. The caller puts live values in,
  * runs a range of nodes, and takes values out: a tap is a value that is looked at between two
  * ranges. */
 #ifndef GRAIL_EXEC_EXECUTION_H
@@ -45,7 +45,7 @@ grail_status execution_create(const graph *g, const backend *b, buffer_pool *poo
 void execution_free(execution *e); /* NULL is allowed */
 
 /** Forgets all values and begins a batch: `input`'s pixels become the input value. A shape that the
- * graph cannot take is GRAIL_ERROR_SHAPE. */
+ * graph cannot take is GRAIL_ERROR_SHAPE. Without samples nothing begins, values are forgotten. */
 grail_status execution_begin(execution *e, batch_shape shape, batch_input input) GRAIL_MUST_CHECK;
 
 /** Rows of value `v` in this batch. */
@@ -59,8 +59,8 @@ void execution_replace(execution *e, int value, int64_t width, void *data);
 const matrix *execution_value(const execution *e, int value);
 /**
  * Runs nodes [begin, end) with the store's parameters. A value is dropped after its last reader,
- * unless that reader lies beyond `end`. NaN or infinity in a Linear's or Attention's output is
- * GRAIL_ERROR_NUMERIC naming the block and the parameter.
+ * unless that reader lies beyond `end`. NaN or infinity in the output of a Linear, Conv2d or
+ * Attention is GRAIL_ERROR_NUMERIC naming the block and the parameter.
  */
 grail_status execution_run(execution *e, parameter_store *store, int begin,
                            int end) GRAIL_MUST_CHECK;

@@ -223,12 +223,10 @@ out:
 void parameter_store_release_range(parameter_store *store, int begin, int end)
 {
     for (int n = begin; n < end; n++) {
-        const node *used = &store->model->graph->nodes[n];
-        if (used->weight != GRAPH_NONE) {
-            drop_entry(store, used->weight);
-        }
-        if (used->bias != GRAPH_NONE) {
-            drop_entry(store, used->bias);
+        int used[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(&store->model->graph->nodes[n], used);
+        for (int i = 0; i < count; i++) {
+            drop_entry(store, used[i]);
         }
     }
 }

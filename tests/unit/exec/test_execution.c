@@ -14,12 +14,8 @@ enum { ROWS = 3, WIDTH = 4, COUNT = ROWS * WIDTH };
 
 static int add_node(graph *g, node_kind kind, int left, int right)
 {
-    const node n = {.kind = kind,
-                    .input_count = right == GRAPH_NONE ? 1 : 2,
-                    .inputs = {left, right},
-                    .weight = GRAPH_NONE,
-                    .bias = GRAPH_NONE,
-                    .activation = ACTIVATION_RELU};
+    node n = node_of(kind, 0, left, right);
+    n.activation = ACTIVATION_RELU;
     int value = 0;
     assert_ok(graph_add_node(g, &n, &value));
     return value;
@@ -68,7 +64,7 @@ static void place_input(machine *m, double *x)
     for (int i = 0; i < COUNT; i++) {
         x[i] = 0.5 * i - 2.0;
     }
-    execution_begin(m->e, (batch_shape){.sequences = 1, .length = ROWS}, NULL);
+    assert_ok(execution_begin(m->e, sequence_batch(1, ROWS), (batch_input){0}));
     assert_ok(execution_make(m->e, 0, WIDTH, &place));
     memcpy(place, x, COUNT * sizeof x[0]);
 }
@@ -128,7 +124,7 @@ static void an_activation_too_large_to_address_is_refused(void **state)
     machine m;
     void *place = NULL;
     start(&m, g);
-    execution_begin(m.e, (batch_shape){.sequences = 1 << 20, .length = 1 << 20}, NULL);
+    assert_ok(execution_begin(m.e, sequence_batch(1 << 20, 1 << 20), (batch_input){0}));
     assert_fails(execution_make(m.e, 0, (int64_t)1 << 40, &place), GRAIL_ERROR_MEMORY,
                  "is too large");
     stop(&m);
@@ -144,7 +140,7 @@ static grail_status run_elementwise(void *context)
     void *place = NULL;
     TRY(buffer_pool_create(&pool));
     TRY(execution_create(g, &backend_ref, pool, &e));
-    execution_begin(e, (batch_shape){.sequences = 1, .length = ROWS}, NULL);
+    TRY(execution_begin(e, sequence_batch(1, ROWS), (batch_input){0}));
     TRY(execution_make(e, 0, WIDTH, &place));
     memset(place, 0, COUNT * sizeof(double));
     TRY(execution_run(e, NULL, 0, g->node_count));
@@ -174,7 +170,7 @@ static grail_status run_model(const char *directory, const int32_t *ids, int64_t
     TRY(parameter_store_create(model, &backend_cpu, NULL, &store));
     TRY(buffer_pool_create(&m.pool));
     TRY(execution_create(model->graph, &backend_cpu, m.pool, &m.e));
-    execution_begin(m.e, (batch_shape){.sequences = 1, .length = length}, ids);
+    TRY(execution_begin(m.e, sequence_batch(1, length), (batch_input){.ids = ids}));
     TRY(execution_run(m.e, store, 0, model->graph->node_count));
 out:
     stop(&m);

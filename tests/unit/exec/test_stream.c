@@ -9,12 +9,8 @@ enum { BATCHES = 3, ROWS = 2, WIDTH = 4, COUNT = ROWS * WIDTH };
 
 static int add_node(graph *g, node_kind kind, int left, int right)
 {
-    const node n = {.kind = kind,
-                    .input_count = right == GRAPH_NONE ? 1 : 2,
-                    .inputs = {left, right},
-                    .weight = GRAPH_NONE,
-                    .bias = GRAPH_NONE,
-                    .activation = ACTIVATION_RELU};
+    node n = node_of(kind, 0, left, right);
+    n.activation = ACTIVATION_RELU;
     int value = 0;
     assert_ok(graph_add_node(g, &n, &value));
     return value;
@@ -52,7 +48,7 @@ static void fill(execution *e, int value, double first)
 
 static void begin_batch(fixture *f)
 {
-    execution_begin(f->e, (batch_shape){.sequences = 1, .length = ROWS}, NULL);
+    assert_ok(execution_begin(f->e, sequence_batch(1, ROWS), (batch_input){0}));
 }
 
 /* The stream stands before node 1 and holds a = 100 b + i. */
@@ -160,7 +156,7 @@ static grail_status move_once(void *context)
     TRY(execution_create(g, &backend_ref, pool, &e));
     TRY(stream_init(&s, g, &backend_ref, 1));
     TRY(stream_move_begin(&s, 1));
-    execution_begin(e, (batch_shape){.sequences = 1, .length = ROWS}, NULL);
+    TRY(execution_begin(e, sequence_batch(1, ROWS), (batch_input){0}));
     TRY(execution_make(e, 1, WIDTH, &place));
     memset(place, 0, COUNT * sizeof(double));
     TRY(stream_write(&s, 0, e));

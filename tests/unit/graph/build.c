@@ -22,58 +22,38 @@ static int add_node(graph *g, const node *n)
 
 int add_linear(graph *g, int block, const char *name, int64_t in, int64_t out, bool bias, int x)
 {
-    const node n = {.kind = NODE_LINEAR,
-                    .block = block,
-                    .input_count = 1,
-                    .inputs = {x},
-                    .weight = add_parameter(g, name, ".weight", 2, out, in),
-                    .bias = bias ? add_parameter(g, name, ".bias", 1, out, 0) : GRAPH_NONE};
+    node n = node_of(NODE_LINEAR, block, x, GRAPH_NONE);
+    n.weight = add_parameter(g, name, ".weight", 2, out, in);
+    n.bias = bias ? add_parameter(g, name, ".bias", 1, out, 0) : GRAPH_NONE;
     return add_node(g, &n);
 }
 
 int add_norm(graph *g, int block, const char *name, int64_t width, int64_t group, int x)
 {
-    const node n = {.kind = NODE_RMS_NORM,
-                    .block = block,
-                    .input_count = 1,
-                    .inputs = {x},
-                    .weight = add_parameter(g, name, ".weight", 1, width, 0),
-                    .bias = GRAPH_NONE,
-                    .group = group};
+    node n = node_of(NODE_RMS_NORM, block, x, GRAPH_NONE);
+    n.weight = add_parameter(g, name, ".weight", 1, width, 0);
+    n.group = group;
     return add_node(g, &n);
 }
 
 int add_embedding(graph *g, const char *name, int64_t vocabulary, int64_t width)
 {
-    const node n = {.kind = NODE_EMBEDDING,
-                    .block = GRAPH_NONE,
-                    .input_count = 1,
-                    .inputs = {g->input},
-                    .weight = add_parameter(g, name, ".weight", 2, vocabulary, width),
-                    .bias = GRAPH_NONE};
+    node n = node_of(NODE_EMBEDDING, GRAPH_NONE, g->input, GRAPH_NONE);
+    n.weight = add_parameter(g, name, ".weight", 2, vocabulary, width);
     return add_node(g, &n);
 }
 
 int add_plain(graph *g, int block, node_kind kind, int left, int right)
 {
-    const node n = {.kind = kind,
-                    .block = block,
-                    .input_count = right == GRAPH_NONE ? 1 : 2,
-                    .inputs = {left, right},
-                    .weight = GRAPH_NONE,
-                    .bias = GRAPH_NONE};
+    const node n = node_of(kind, block, left, right);
     return add_node(g, &n);
 }
 
 int add_attention(graph *g, int block, int64_t head_dim, int q, int k, int v)
 {
-    const node n = {.kind = NODE_ATTENTION,
-                    .block = block,
-                    .input_count = 3,
-                    .inputs = {q, k, v},
-                    .weight = GRAPH_NONE,
-                    .bias = GRAPH_NONE,
-                    .head_dim = head_dim};
+    node n = node_of(NODE_ATTENTION, block, q, k);
+    n.inputs[n.input_count++] = v;
+    n.head_dim = head_dim;
     return add_node(g, &n);
 }
 

@@ -1,0 +1,38 @@
+/* How single nodes are run: what execution.c shares with the files that run one family each. Every
+ * function makes the node's output from its inputs, which are live. */
+#ifndef GRAIL_EXEC_NODE_RUN_H
+#define GRAIL_EXEC_NODE_RUN_H
+
+#include "exec/execution.h"
+
+/** The entries of a node's parameters, NULL where it has none. */
+typedef struct node_entries {
+    const parameter_entry *weight, *bias, *mean, *variance;
+} node_entries;
+
+/** Data of an entry that may be missing. */
+static inline const void *entry_data(const parameter_entry *entry)
+{
+    return entry == NULL ? NULL : entry->data;
+}
+
+/** Room for the output of a node that may work in place: an input's buffer when nobody reads that
+ * any more. */
+grail_status execution_make_elementwise(execution *e, int index, void **out) GRAIL_MUST_CHECK;
+
+/* execution_rows.c: every row for itself, and attention */
+grail_status run_linear(execution *e, const node *n, const node_entries *p) GRAIL_MUST_CHECK;
+grail_status run_attention(execution *e, const node *n) GRAIL_MUST_CHECK;
+grail_status run_elementwise(execution *e, int index, const node_entries *p) GRAIL_MUST_CHECK;
+
+/* execution_positions.c: what looks at the positions of a sample */
+grail_status run_conv2d(execution *e, const node *n, const node_entries *p) GRAIL_MUST_CHECK;
+grail_status run_max_pool(execution *e, const node *n) GRAIL_MUST_CHECK;
+grail_status run_mean(execution *e, const node *n) GRAIL_MUST_CHECK;
+grail_status run_shortcut(execution *e, const node *n) GRAIL_MUST_CHECK;
+grail_status run_patches(execution *e, const node *n) GRAIL_MUST_CHECK;
+grail_status run_class_token(execution *e, const node *n, const node_entries *p) GRAIL_MUST_CHECK;
+grail_status run_first_token(execution *e, const node *n) GRAIL_MUST_CHECK;
+grail_status run_positions(execution *e, int index, const node_entries *p) GRAIL_MUST_CHECK;
+
+#endif
