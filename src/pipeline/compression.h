@@ -3,6 +3,7 @@
 #define GRAIL_PIPELINE_COMPRESSION_H
 
 #include "arch/model.h"
+#include "base/clock.h"
 #include "exec/stream.h"
 #include "format/windows.h"
 #include "reduce/plan.h"
@@ -50,8 +51,6 @@ struct grail_compression {
     int blocks_replayed;
     int blocks_recorded; /* finished ones that are on disk */
 };
-
-double clock_seconds(void);
 
 /** Cut of one site: whether anything is removed, and what it needs. */
 bool site_is_cut(const grail_compression *c, int site);

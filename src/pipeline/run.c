@@ -2,14 +2,6 @@
 #include "pipeline/compression.h"
 
 #include <string.h>
-#include <time.h>
-
-double clock_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void release_block(grail_compression *c, int block)
 {
