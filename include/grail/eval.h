@@ -1,6 +1,7 @@
 #ifndef GRAIL_EVAL_H
 #define GRAIL_EVAL_H
 
+#include <grail/images.h>
 #include <grail/model.h>
 #include <grail/text.h>
 
@@ -25,8 +26,9 @@ typedef struct grail_perplexity {
     int64_t overlap_runs, calibration_runs;
 } grail_perplexity;
 
-/** Told while windows are done; return non-zero to cancel. */
-typedef int (*grail_eval_observer)(void *user, int64_t done, int64_t total, double nll_so_far);
+/** Told while windows (or images) are done, with the mean NLL (or the top-1 accuracy) of those;
+ * return non-zero to cancel. */
+typedef int (*grail_eval_observer)(void *user, int64_t done, int64_t total, double so_far);
 
 /**
  * Perplexity over windows of `source->context` tokens without overlap, each alone from position 0:
@@ -37,6 +39,31 @@ GRAIL_API grail_status grail_perplexity_measure(const grail_model *model,
                                                 const grail_text_source *source, int64_t windows,
                                                 const char *backend, grail_eval_observer observer,
                                                 void *user, grail_perplexity *out) GRAIL_MUST_CHECK;
+
+/** An accuracy and everything needed to compare it with another. All shares are in 0 .. 1. */
+typedef struct grail_accuracy {
+    double top1;             /* share of images whose label has the largest output */
+    double top5;             /* among the five largest; NaN for a network of five classes or less */
+    double interval;         /* half the width of the 95 % interval of top1 (Wilson's) */
+    double low, high;        /* that interval, which is not centred on top1 */
+    double mean_nll;         /* of the labels, natural logarithm */
+    int64_t images, classes; /* measured; outputs of the network */
+    int64_t side;            /* of the network's input */
+    char preset[24];
+    char data_sha256[65];
+    char dtype[16]; /* weights as stored; they are computed in f32 (cpu) or f64 (ref) */
+    double seconds, images_per_second;
+} grail_accuracy;
+
+/**
+ * Top-1 and top-5 accuracy on labelled images. `images` > 0 takes that many, drawn evenly from all
+ * and always the same ones. Where the source names no preset, that of the network is used, and
+ * where it names no size, the one that the network was made for. backend: "cpu" or "ref".
+ */
+GRAIL_API grail_status grail_accuracy_measure(const grail_model *model,
+                                              const grail_image_source *source, int64_t images,
+                                              const char *backend, grail_eval_observer observer,
+                                              void *user, grail_accuracy *out) GRAIL_MUST_CHECK;
 
 /** How two networks' logits differ on the same tokens. */
 typedef struct grail_comparison {

@@ -1,0 +1,292 @@
+#include "eval/accuracy.h"
+
+#include "base/clock.h"
+#include "exec/execution.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    TOP = 5,
+    MOST_IN_BATCH = 128,
+    BATCH_BYTES = 128 << 20 /* that the widest activation of a batch may take */
+};
+
+/* The state of one measurement. */
+typedef struct measurement {
+    const backend *backend;
+    const image_set *set;
+    parameter_store *store;
+    execution *run;
+    const int64_t *indices; /* [images] of the set */
+    int64_t images, side, classes;
+    int32_t *labels; /* [images], owned */
+    accuracy_sums sums;
+} measurement;
+
+void accuracy_interval(int64_t hits, int64_t count, double *low, double *high)
+{
+    const double z = 1.959963984540054; /* normal quantile of 0.975 */
+    const double n = (double)count;
+    const double p = (double)hits / n;
+    const double scale = 1.0 / (1.0 + z * z / n);
+    const double centre = scale * (p + z * z / (2.0 * n));
+    const double half = scale * z * sqrt(p * (1.0 - p) / n + z * z / (4.0 * n * n));
+    *low = hits == 0 ? 0.0 : centre - half;
+    *high = hits == count ? 1.0 : centre + half;
+}
+
+/* Place of the label's output among `outputs` when sorted downwards, from 0. */
+static int64_t rank_of_label(const float *outputs, int64_t classes, int64_t label)
+{
+    int64_t rank = 0;
+    for (int64_t c = 0; c < classes; c++) {
+        rank += outputs[c] > outputs[label] || (outputs[c] == outputs[label] && c < label) ? 1 : 0;
+    }
+    return rank;
+}
+
+grail_status accuracy_add(const backend *b, int64_t rows, int64_t classes, const void *logits,
+                          const int32_t *labels, accuracy_sums *sums)
+{
+    grail_status status = GRAIL_OK;
+    double *nll = NULL;
+    float *outputs = NULL;
+    TRY(memory_new_unset(&nll, (size_t)rows, sizeof nll[0]));
+    TRY(memory_new_unset(&outputs, (size_t)classes, sizeof outputs[0]));
+    b->cross_entropy(rows, classes, logits, labels, nll);
+    for (int64_t r = 0; r < rows; r++) {
+        const size_t offset = (size_t)r * (size_t)classes * b->element_size;
+        b->to_f32(classes, (const unsigned char *)logits + offset, outputs);
+        const int64_t rank = rank_of_label(outputs, classes, labels[r]);
+        sums->top1 += rank == 0 ? 1 : 0;
+        sums->top5 += rank < TOP ? 1 : 0;
+        sums->nll += nll[r];
+    }
+    sums->images += rows;
+out:
+    memory_free(nll);
+    memory_free(outputs);
+    return status;
+}
+
+grail_status accuracy_check_model(const grail_model *model)
+{
+    grail_status status = GRAIL_OK;
+    grail_model_facts facts = {0};
+    TRY(grail_model_describe(model, &facts));
+    if (facts.reads_images == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' reads tokens, not images; give a text to measure its perplexity",
+             facts.directory);
+    }
+    if (facts.classes < 2) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' gives features, not classes: accuracy needs a checkpoint with a classification "
+             "head",
+             facts.directory);
+    }
+out:
+    return status;
+}
+
+grail_status accuracy_resolve_source(const grail_model *model, const grail_image_source *source,
+                                     grail_image_source *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_model_facts facts = {0};
+    if (source->path == NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "no images were given");
+    }
+    TRY(grail_model_describe(model, &facts));
+    *out = *source;
+    out->preset = source->preset == NULL ? facts.preset : source->preset;
+    out->size = source->size == 0 ? model->graph->image.height : source->size;
+out:
+    return status;
+}
+
+static grail_status read_labels(measurement *m)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_new(&m->labels, (size_t)m->images, sizeof m->labels[0]));
+    for (int64_t i = 0; i < m->images; i++) {
+        const int64_t label = image_set_label(m->set, m->indices[i]);
+        if (label < 0) {
+            FAIL(GRAIL_ERROR_ARGUMENT,
+                 "%s has no label; put the images into one folder per class, or give their labels "
+                 "in a CSV file",
+                 image_set_name(m->set, m->indices[i]));
+        }
+        if (label >= m->classes) {
+            FAIL(GRAIL_ERROR_ARGUMENT, "%s has label %lld, the network tells %lld classes apart",
+                 image_set_name(m->set, m->indices[i]), (long long)label, (long long)m->classes);
+        }
+        m->labels[i] = (int32_t)label;
+    }
+out:
+    return status;
+}
+
+static grail_status check_outputs(const measurement *m, int64_t rows, const matrix *logits)
+{
+    if (logits->rows != rows || logits->width != m->classes) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "the network gives %lld x %lld outputs for %lld images of %lld classes",
+                         (long long)logits->rows, (long long)logits->width, (long long)rows,
+                         (long long)m->classes);
+    }
+    const int64_t bad = m->backend->find_non_finite(rows * m->classes, logits->data);
+    if (bad >= 0) {
+        return error_set(GRAIL_ERROR_NUMERIC, "%s: NaN or infinity in the network's outputs",
+                         image_set_name(m->set, m->indices[m->sums.images + bad / m->classes]));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status run_batch(measurement *m, const float *pixels, int64_t count)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = m->run->graph;
+    const batch_shape shape = {.samples = count,
+                               .positions = {.height = m->side, .width = m->side}};
+    TRY(execution_begin(m->run, shape, (batch_input){.pixels = pixels}));
+    TRY(execution_run(m->run, m->store, 0, g->node_count));
+    const matrix *logits = execution_value(m->run, g->output);
+    TRY(check_outputs(m, count, logits));
+    TRY(accuracy_add(m->backend, count, m->classes, logits->data, m->labels + m->sums.images,
+                     &m->sums));
+out:
+    return status;
+}
+
+static grail_status run_batches(measurement *m, int64_t batch, grail_eval_observer observer,
+                                void *user)
+{
+    grail_status status = GRAIL_OK;
+    image_loader *loader = NULL;
+    const float *pixels = NULL;
+    int64_t loaded = 0;
+    TRY(image_loader_open(m->set, m->images, m->indices, batch, &loader));
+    TRY(image_loader_next(loader, &pixels, &loaded));
+    while (loaded > 0) {
+        TRY(run_batch(m, pixels, loaded));
+        if (observer != NULL && observer(user, m->sums.images, m->images,
+                                         (double)m->sums.top1 / (double)m->sums.images) != 0) {
+            FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld images",
+                 (long long)m->sums.images, (long long)m->images);
+        }
+        TRY(image_loader_next(loader, &pixels, &loaded));
+    }
+out:
+    image_loader_close(loader);
+    return status;
+}
+
+/* Elements of the widest activation of one image in the dense network. */
+static grail_status widest_activation(const graph *g, int64_t side, int64_t *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    extent *extents = NULL;
+    int64_t widest = 1;
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
+    TRY(graph_widths(g, widths));
+    TRY(graph_extents(g, (extent){.height = side, .width = side}, extents));
+    for (int v = 0; v < g->value_count; v++) {
+        const int64_t elements = extents[v].height * extents[v].width * widths[v];
+        widest = elements > widest ? elements : widest;
+    }
+    *out = widest;
+out:
+    memory_free(widths);
+    memory_free(extents);
+    return status;
+}
+
+static int64_t choose_batch(const backend *b, int64_t widest)
+{
+    const int64_t fit = BATCH_BYTES / (int64_t)b->element_size / widest;
+    return fit < 1 ? 1 : fit > MOST_IN_BATCH ? MOST_IN_BATCH : fit;
+}
+
+static void fill_result(const grail_model *model, const measurement *m, double seconds,
+                        grail_accuracy *out)
+{
+    const accuracy_sums *s = &m->sums;
+    const double count = (double)s->images;
+    *out = (grail_accuracy){
+        .top1 = (double)s->top1 / count,
+        .top5 = m->classes > TOP ? (double)s->top5 / count : (double)NAN,
+        .mean_nll = s->nll / count,
+        .images = s->images,
+        .classes = m->classes,
+        .side = m->side,
+        .seconds = seconds,
+        .images_per_second = count / seconds,
+    };
+    accuracy_interval(s->top1, s->images, &out->low, &out->high);
+    out->interval = 0.5 * (out->high - out->low);
+    snprintf(out->preset, sizeof out->preset, "%s", image_set_preset(m->set));
+    snprintf(out->data_sha256, sizeof out->data_sha256, "%s", image_set_hash(m->set));
+    snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model->tensors[0]->dtype));
+}
+
+grail_status accuracy_measure(const grail_model *model, parameter_store *store, const backend *b,
+                              const image_set *set, int64_t images, int64_t batch,
+                              grail_eval_observer observer, void *user, grail_accuracy *out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = model->graph;
+    buffer_pool *pool = NULL;
+    int64_t *indices = NULL;
+    int64_t widest = 0;
+    grail_model_facts facts = {0};
+    measurement m = {.backend = b, .set = set, .store = store, .side = image_set_side(set)};
+    TRY(grail_model_describe(model, &facts));
+    m.classes = facts.classes;
+    m.images = images == 0 ? image_set_count(set) : images;
+    if (m.images < 1 || m.images > image_set_count(set)) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were asked for, the data holds %lld",
+             (long long)m.images, (long long)image_set_count(set));
+    }
+    TRY(memory_new(&indices, (size_t)m.images, sizeof indices[0]));
+    TRY(image_set_sample(set, m.images, 0, indices));
+    m.indices = indices;
+    TRY(read_labels(&m));
+    TRY(widest_activation(g, m.side, &widest));
+    TRY(buffer_pool_create(&pool));
+    TRY(execution_create(g, b, pool, &m.run));
+    const double begin = clock_seconds();
+    TRY(run_batches(&m, batch > 0 ? batch : choose_batch(b, widest), observer, user));
+    fill_result(model, &m, clock_seconds() - begin, out);
+out:
+    execution_free(m.run);
+    buffer_pool_free(pool);
+    memory_free(m.labels);
+    memory_free(indices);
+    return status;
+}
+
+grail_status grail_accuracy_measure(const grail_model *model, const grail_image_source *source,
+                                    int64_t images, const char *backend_name,
+                                    grail_eval_observer observer, void *user, grail_accuracy *out)
+{
+    grail_status status = GRAIL_OK;
+    const backend *b = NULL;
+    image_set *set = NULL;
+    parameter_store *store = NULL;
+    grail_image_source resolved = {0};
+    TRY(backend_find(backend_name, &b));
+    TRY(accuracy_check_model(model));
+    TRY(accuracy_resolve_source(model, source, &resolved));
+    TRY(image_set_open(&resolved, &set));
+    TRY(parameter_store_create(model, b, NULL, &store));
+    TRY(accuracy_measure(model, store, b, set, images, 0, observer, user, out));
+out:
+    parameter_store_free(store);
+    image_set_close(set);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* Accuracy of a network on labelled images. */
+#ifndef GRAIL_EVAL_ACCURACY_H
+#define GRAIL_EVAL_ACCURACY_H
+
+#include "exec/parameters.h"
+#include "format/image_set.h"
+
+#include <grail/eval.h>
+
+/** What of a batch's outputs counts. */
+typedef struct accuracy_sums {
+    int64_t images, top1, top5;
+    double nll;
+} accuracy_sums;
+
+/** GRAIL_ERROR_ARGUMENT where the network does not read images or does not tell classes apart. */
+grail_status accuracy_check_model(const grail_model *model) GRAIL_MUST_CHECK;
+
+/** The source with the preset and the size that the network asks for, where it names none. */
+grail_status accuracy_resolve_source(const grail_model *model, const grail_image_source *source,
+                                     grail_image_source *out) GRAIL_MUST_CHECK;
+
+/**
+ * Runs the network as `store` has it, which may be narrow, over `images` of the set (0 = all) in
+ * batches of `batch` (0 = as many as work well) and fills *out. NaN or infinity in an output is
+ * GRAIL_ERROR_NUMERIC naming the image, a label that the network has no output for
+ * GRAIL_ERROR_ARGUMENT.
+ */
+grail_status accuracy_measure(const grail_model *model, parameter_store *store, const backend *b,
+                              const image_set *set, int64_t images, int64_t batch,
+                              grail_eval_observer observer, void *user,
+                              grail_accuracy *out) GRAIL_MUST_CHECK;
+
+/** Adds `rows` outputs logits[rows, classes] in elements, of images with labels[rows], each in 0 ..
+ * classes-1. Of equal outputs the first counts as the largest. */
+grail_status accuracy_add(const backend *b, int64_t rows, int64_t classes, const void *logits,
+                          const int32_t *labels, accuracy_sums *sums) GRAIL_MUST_CHECK;
+
+/** 95 % interval of a share, `hits` of `count` > 0. Source: Wilson 1927. */
+void accuracy_interval(int64_t hits, int64_t count, double *low, double *high);
+
+#endif
