@@ -1,0 +1,329 @@
+/* Sets of labelled images: labels, pixels, names, hash, samples, and loading ahead. */
+#include "support/support.h"
+
+#include "base/file.h"
+#include "base/parallel.h"
+#include "format/image_set.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, IMAGE = 3 * PLANE };
+
+/* A directory with a test batch: image i has label i % 10 and bytes 7 i + place. */
+static char *make_cifar(int64_t count)
+{
+    char *directory = support_temporary_directory();
+    unsigned char *bytes = NULL;
+    assert_ok(memory_new(&bytes, (size_t)count, RECORD));
+    for (int64_t i = 0; i < count; i++) {
+        bytes[i * RECORD] = (unsigned char)(i % 10);
+        for (int64_t p = 0; p < IMAGE; p++) {
+            bytes[i * RECORD + 1 + p] = (unsigned char)(7 * i + p);
+        }
+    }
+    support_write_file(directory, "test_batch.bin", bytes, (size_t)count * RECORD);
+    memory_free(bytes);
+    return directory;
+}
+
+static void discard(char *directory)
+{
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static image_set *open_set(const char *path)
+{
+    grail_image_source source;
+    image_set *set = NULL;
+    grail_image_source_init(&source);
+    source.path = path;
+    assert_ok(image_set_open(&source, &set));
+    return set;
+}
+
+static void test_a_cifar_set_says_what_it_holds(void **state)
+{
+    (void)state;
+    char *directory = make_cifar(23);
+    image_set *set = open_set(directory);
+    assert_int_equal(image_set_count(set), 23);
+    assert_int_equal(image_set_side(set), 32);
+    assert_int_equal(image_set_classes(set), 10);
+    assert_int_equal(image_set_label(set, 17), 7);
+    assert_string_equal(image_set_preset(set), "cifar");
+    assert_non_null(strstr(image_set_name(set, 17), "test_batch.bin image 17"));
+    image_set_close(set);
+    discard(directory);
+}
+
+static void test_cifar_pixels_are_normalised_channel_last(void **state)
+{
+    (void)state;
+    char *directory = make_cifar(5);
+    image_set *set = open_set(directory);
+    const int64_t indices[] = {4, 1};
+    float *pixels = NULL;
+    assert_ok(memory_new(&pixels, 2 * IMAGE, sizeof *pixels));
+    assert_ok(image_set_load(set, 2, indices, pixels));
+    static const double mean[] = {0.4914, 0.4822, 0.4465};
+    static const double deviation[] = {0.2023, 0.1994, 0.2010};
+    for (int64_t k = 0; k < 2; k++) {
+        for (int64_t p = 0; p < PLANE; p++) {
+            for (int64_t c = 0; c < 3; c++) {
+                const unsigned char byte = (unsigned char)(7 * indices[k] + c * PLANE + p);
+                assert_near((double)pixels[k * IMAGE + 3 * p + c],
+                            (byte / 255.0 - mean[c]) / deviation[c], 1e-6);
+            }
+        }
+    }
+    memory_free(pixels);
+    image_set_close(set);
+    discard(directory);
+}
+
+static void test_a_source_replaces_mean_and_deviation(void **state)
+{
+    (void)state;
+    char *directory = make_cifar(1);
+    const double mean[] = {0, 0.25, 0.5};
+    const double deviation[] = {1, 0.5, 2};
+    const int64_t index = 0;
+    grail_image_source source;
+    image_set *set = NULL;
+    float pixels[IMAGE];
+    grail_image_source_init(&source);
+    source.path = directory;
+    source.mean = mean;
+    source.deviation = deviation;
+    assert_ok(image_set_open(&source, &set));
+    assert_ok(image_set_load(set, 1, &index, pixels));
+    assert_near((double)pixels[3], 1 / 255.0, 1e-7);
+    assert_near((double)pixels[4], (1 / 255.0 - 0.25) / 0.5, 1e-7);
+    assert_near((double)pixels[5], (1 / 255.0 - 0.5) / 2, 1e-7);
+    image_set_close(set);
+    discard(directory);
+}
+
+static void expect_refused(grail_image_source source, grail_status code, const char *text)
+{
+    image_set *set = NULL;
+    assert_fails(image_set_open(&source, &set), code, text);
+    assert_null(set);
+}
+
+static void test_sources_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    char *directory = make_cifar(1);
+    const double one[] = {1, 1, 1};
+    const double zero[] = {1, 0, 1};
+    grail_image_source source;
+    grail_image_source_init(&source);
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "no path");
+    source.path = directory;
+    source.preset = "cifar-11";
+    expect_refused(source, GRAIL_ERROR_ARGUMENT,
+                   "preset 'cifar-11' is not known; there are cifar, cifar-imagenet");
+    source.preset = NULL;
+    source.size = 33;
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "images are 32 x 32");
+    source.size = -1;
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "size -1");
+    source.size = 0;
+    source.mean = one;
+    source.deviation = zero;
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "deviation 0 of channel 1");
+    source.deviation = NULL;
+    source.labels = "labels.csv";
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "has labels of its own");
+    source.labels = NULL;
+    source.path = "/nowhere/at/all";
+    expect_refused(source, GRAIL_ERROR_IO, "/nowhere/at/all");
+    discard(directory);
+}
+
+static void test_the_hash_follows_the_bytes(void **state)
+{
+    (void)state;
+    char *three = make_cifar(3);
+    char *same = make_cifar(3);
+    char *four = make_cifar(4);
+    image_set *sets[] = {open_set(three), open_set(same), open_set(four)};
+    assert_int_equal(strlen(image_set_hash(sets[0])), 64);
+    assert_string_equal(image_set_hash(sets[0]), image_set_hash(sets[1]));
+    assert_string_not_equal(image_set_hash(sets[0]), image_set_hash(sets[2]));
+    for (size_t i = 0; i < 3; i++) {
+        image_set_close(sets[i]);
+    }
+    discard(three);
+    discard(same);
+    discard(four);
+}
+
+static void test_a_sample_is_ascending_distinct_and_seeded(void **state)
+{
+    (void)state;
+    enum { COUNT = 200, SAMPLE = 60 };
+    char *directory = make_cifar(COUNT);
+    image_set *set = open_set(directory);
+    int64_t first[COUNT];
+    int64_t again[SAMPLE];
+    int64_t other[SAMPLE];
+    assert_ok(image_set_sample(set, SAMPLE, 1, first));
+    assert_ok(image_set_sample(set, SAMPLE, 1, again));
+    assert_ok(image_set_sample(set, SAMPLE, 2, other));
+    assert_memory_equal(first, again, sizeof again);
+    assert_memory_not_equal(first, other, sizeof other);
+    for (int64_t i = 0; i < SAMPLE; i++) {
+        assert_in_range(first[i], i > 0 ? first[i - 1] + 1 : 0, COUNT - 1);
+    }
+    assert_ok(image_set_sample(set, COUNT, 3, first));
+    for (int64_t i = 0; i < COUNT; i++) {
+        assert_int_equal(first[i], i);
+    }
+    assert_fails(image_set_sample(set, COUNT + 1, 1, first), GRAIL_ERROR_ARGUMENT,
+                 "201 images were asked for, the data holds 200");
+    assert_fails(image_set_sample(set, 0, 1, first), GRAIL_ERROR_ARGUMENT, "0 images");
+    image_set_close(set);
+    discard(directory);
+}
+
+/* Batches of `batch` over all images hold what image_set_load gives, in order. */
+static void expect_batches(const image_set *set, int64_t count, int64_t batch)
+{
+    int64_t indices[64];
+    float *expected = NULL;
+    image_loader *loader = NULL;
+    const float *pixels = NULL;
+    int64_t loaded = 0;
+    int64_t done = 0;
+    for (int64_t i = 0; i < count; i++) {
+        indices[i] = (i * 5) % image_set_count(set);
+    }
+    assert_ok(memory_new(&expected, (size_t)count, IMAGE * sizeof *expected));
+    assert_ok(image_set_load(set, count, indices, expected));
+    assert_ok(image_loader_open(set, count, indices, batch, &loader));
+    for (;;) {
+        assert_ok(image_loader_next(loader, &pixels, &loaded));
+        if (loaded == 0) {
+            break;
+        }
+        assert_int_equal(loaded, count - done < batch ? count - done : batch);
+        assert_memory_equal(pixels, expected + done * IMAGE,
+                            (size_t)loaded * IMAGE * sizeof *pixels);
+        done += loaded;
+    }
+    assert_int_equal(done, count);
+    assert_ok(image_loader_next(loader, &pixels, &loaded));
+    assert_int_equal(loaded, 0);
+    image_loader_close(loader);
+    memory_free(expected);
+}
+
+static void test_a_loader_gives_every_batch_in_order(void **state)
+{
+    (void)state;
+    char *directory = make_cifar(21);
+    image_set *set = open_set(directory);
+    expect_batches(set, 21, 7);
+    expect_batches(set, 21, 8);
+    expect_batches(set, 21, 1);
+    expect_batches(set, 21, 100);
+    expect_batches(set, 0, 4);
+    image_set_close(set);
+    discard(directory);
+}
+
+static void test_a_loader_can_be_closed_at_any_time(void **state)
+{
+    (void)state;
+    char *directory = make_cifar(21);
+    image_set *set = open_set(directory);
+    const int64_t indices[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (int used = 0; used < 3; used++) {
+        image_loader *loader = NULL;
+        const float *pixels = NULL;
+        int64_t loaded = 0;
+        assert_ok(image_loader_open(set, 8, indices, 2, &loader));
+        for (int i = 0; i < used; i++) {
+            assert_ok(image_loader_next(loader, &pixels, &loaded));
+        }
+        image_loader_close(loader);
+    }
+    image_loader_close(NULL);
+    image_set_close(set);
+    discard(directory);
+}
+
+static void test_a_loader_refuses_empty_batches(void **state)
+{
+    (void)state;
+    char *directory = make_cifar(1);
+    image_set *set = open_set(directory);
+    const int64_t index = 0;
+    image_loader *loader = NULL;
+    assert_fails(image_loader_open(set, 1, &index, 0, &loader), GRAIL_ERROR_ARGUMENT,
+                 "batches of 0");
+    image_set_close(set);
+    discard(directory);
+}
+
+static grail_status use_set(void *context)
+{
+    const grail_image_source source = {.path = context};
+    grail_status status = GRAIL_OK;
+    image_set *set = NULL;
+    image_loader *loader = NULL;
+    int64_t indices[4];
+    const float *pixels = NULL;
+    int64_t loaded = 0;
+    TRY(image_set_open(&source, &set));
+    TRY(image_set_sample(set, 4, 1, indices));
+    TRY(image_loader_open(set, 4, indices, 3, &loader));
+    TRY(image_loader_next(loader, &pixels, &loaded));
+    TRY(image_loader_next(loader, &pixels, &loaded));
+out:
+    image_loader_close(loader);
+    image_set_close(set);
+    return status;
+}
+
+static void test_failed_allocations_leave_nothing_behind(void **state)
+{
+    (void)state;
+    char *directory = make_cifar(5);
+    support_fail_each_allocation(use_set, directory);
+    discard(directory);
+}
+
+static void test_presets_are_listed(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cifar",    "cifar-imagenet", "cifar-plain",
+                                        "imagenet", "clip",           "vit"};
+    for (int i = 0; i < 6; i++) {
+        assert_string_equal(grail_image_preset_at(i), names[i]);
+    }
+    assert_null(grail_image_preset_at(6));
+    assert_null(grail_image_preset_at(-1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_cifar_set_says_what_it_holds),
+        cmocka_unit_test(test_cifar_pixels_are_normalised_channel_last),
+        cmocka_unit_test(test_a_source_replaces_mean_and_deviation),
+        cmocka_unit_test(test_sources_that_do_not_fit_are_refused),
+        cmocka_unit_test(test_the_hash_follows_the_bytes),
+        cmocka_unit_test(test_a_sample_is_ascending_distinct_and_seeded),
+        cmocka_unit_test(test_a_loader_gives_every_batch_in_order),
+        cmocka_unit_test(test_a_loader_can_be_closed_at_any_time),
+        cmocka_unit_test(test_a_loader_refuses_empty_batches),
+        cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
+        cmocka_unit_test(test_presets_are_listed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
