@@ -1,5 +1,6 @@
-/* Any text as config.json: what is accepted builds a graph with consistent widths and sites, and
- * cut at every site it is described by a configuration that builds exactly the narrowed network. */
+/* Any text as a decoder's config.json: what is accepted builds a graph with consistent widths and
+ * sites, and cut at every site it is described by a configuration that builds exactly the narrowed
+ * network. */
 #include "fuzz.h"
 
 #include "arch/architecture.h"
@@ -52,7 +53,7 @@ static void check_description(const graph *narrowed, const architecture *a, cons
     fuzz_require(a->describe_narrowed(narrowed, described) == GRAIL_OK);
     fuzz_require(a->judge_loaders(described, narrowed, verdicts) == GRAIL_OK);
     fuzz_require(architecture_find("config.json", described, &again) == GRAIL_OK);
-    fuzz_require(again->build(again, "config.json", described, &g) == GRAIL_OK);
+    fuzz_require(again->build(again, "config.json", described, NULL, &g) == GRAIL_OK);
     require_same_shapes(narrowed, g);
     fuzz_require(a->context(a, config) == again->context(again, described));
     graph_free(g);
@@ -65,7 +66,7 @@ static void check_mode(const architecture *a, const json_t *config, const graph 
     site_list sites = {0};
     graph *narrowed = NULL;
     int64_t *widths = NULL;
-    fuzz_require(a->build(a, "config.json", config, &narrowed) == GRAIL_OK);
+    fuzz_require(a->build(a, "config.json", config, NULL, &narrowed) == GRAIL_OK);
     fuzz_require(sites_derive(dense, mode, &sites) == GRAIL_OK);
     halve_sites(narrowed, &sites);
     fuzz_require(memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]) == GRAIL_OK);
@@ -82,8 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const architecture *a = NULL;
     graph *g = NULL;
     if (json_parse("config.json", data, size, &config) == GRAIL_OK &&
-        architecture_find("config.json", config, &a) == GRAIL_OK &&
-        a->build(a, "config.json", config, &g) == GRAIL_OK) {
+        architecture_find("config.json", config, &a) == GRAIL_OK && a->family != NULL &&
+        a->build(a, "config.json", config, NULL, &g) == GRAIL_OK) {
         fuzz_require(a->context(a, config) > 0);
         check_mode(a, config, g, GQA_KV_GROUPS);
         check_mode(a, config, g, GQA_QUERY_PER_GROUP);

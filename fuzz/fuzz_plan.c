@@ -20,7 +20,7 @@ static graph *small_network(void)
     graph *g = NULL;
     fuzz_require(json_parse("config", config_text, sizeof config_text - 1, &config) == GRAIL_OK &&
                  architecture_find("config", config, &a) == GRAIL_OK &&
-                 a->build(a, "config", config, &g) == GRAIL_OK);
+                 a->build(a, "config", config, NULL, &g) == GRAIL_OK);
     json_decref(config);
     return g;
 }

@@ -31,6 +31,8 @@ typedef struct architecture architecture;
 struct architecture {
     const char *name;                    /* "model_type" of config.json */
     const struct decoder_family *family; /* the family's own table, for the slots below */
+    /** Keys of the configuration that "key=value" settings may set, NULL at the end. */
+    const char *const *settings;
     /** Of a checkpoint without config.json: fills `r`, and when everything is there *config with
      * what `build` needs to know ("model_type" included; owned). NULL where a family always has a
      * config.json. */
@@ -47,7 +49,7 @@ struct architecture {
     /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed. */
     grail_status (*judge_loaders)(const json_t *config, const graph *narrowed,
                                   loader_verdict *verdicts);
-    /** Positions that the configuration promises. */
+    /** Positions that the configuration promises; NULL where there are none (images). */
     int64_t (*context)(const architecture *self, const json_t *config);
     /** Whether a tensor outside the graph may be there (old buffers): it is copied, not used. */
     bool (*is_ignorable)(const char *tensor);

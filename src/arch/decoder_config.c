@@ -1,4 +1,5 @@
 /* Reading a decoder's config.json. Limits keep products of sizes far from overflow. */
+#include "arch/activation_names.h"
 #include "arch/decoder.h"
 
 #include <stdio.h>
@@ -29,34 +30,6 @@ static grail_status get_size(const char *source, const json_t *json, const char 
                            (long long)*out, MOST_WIDTH);
     }
     return status;
-}
-
-static grail_status read_activation(const char *source, const json_t *json, activation_kind *out)
-{
-    static const struct {
-        const char *name;
-        activation_kind kind;
-    } known[] = {{"silu", ACTIVATION_SILU},
-                 {"swish", ACTIVATION_SILU},
-                 {"gelu", ACTIVATION_GELU},
-                 {"gelu_new", ACTIVATION_GELU_TANH},
-                 {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
-                 {"relu", ACTIVATION_RELU}};
-    const char *name = NULL;
-    const grail_status status = json_get_string(source, json, "hidden_act", "silu", &name);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(known[i].name, name) == 0) {
-            *out = known[i].kind;
-            return GRAIL_OK;
-        }
-    }
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "%s: hidden_act \"%s\" is not supported; silu, gelu, gelu_new, "
-                     "gelu_pytorch_tanh and relu are",
-                     source, name);
 }
 
 static grail_status read_biases(const char *source, const json_t *json, decoder_config *c)
@@ -166,7 +139,7 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
     TRY(get_size(source, json, "max_position_embeddings", family->default_context, &c.context));
     TRY(json_get_real(source, json, "rms_norm_eps", 1e-6, &c.epsilon));
     TRY(json_get_boolean(source, json, "tie_word_embeddings", false, &c.tied));
-    TRY(read_activation(source, json, &c.activation));
+    TRY(read_activation(source, json, "hidden_act", ACTIVATION_SILU, &c.activation));
     TRY(read_biases(source, json, &c));
     TRY(read_layers(source, json, &c));
     TRY(memory_new(&c.frequency, (size_t)c.head_dim / 2, sizeof c.frequency[0]));

@@ -33,9 +33,11 @@ static const decoder_family qwen3 = {
     .window_is_optional = true,
 };
 
+/* A decoder's widths all stand in its configuration. */
 static grail_status build(const architecture *self, const char *source, const json_t *config,
-                          graph **out)
+                          const checkpoint *weights, graph **out)
 {
+    (void)weights;
     decoder_config c = {0};
     grail_status status = decoder_config_read(self->family, source, config, &c);
     if (status == GRAIL_OK) {
@@ -58,9 +60,15 @@ static bool is_ignorable(const char *tensor)
     return strstr(tensor, "rotary_emb.inv_freq") != NULL || strcmp(tensor, "lm_head.weight") == 0;
 }
 
+/* Widths are not among them: the tensors have theirs. */
+static const char *const settings[] = {
+    "hidden_act",     "rms_norm_eps",       "max_position_embeddings",
+    "sliding_window", "use_sliding_window", NULL};
+
 #define DECODER(symbol, text, table)                                                               \
     const architecture symbol = {.name = text,                                                     \
                                  .family = &table,                                                 \
+                                 .settings = settings,                                             \
                                  .build = build,                                                   \
                                  .describe_narrowed = decoder_describe_narrowed,                   \
                                  .judge_loaders = decoder_judge_loaders,                           \

@@ -8,12 +8,13 @@
 #include <grail/model.h>
 
 struct grail_model {
+    char *path; /* what was opened: a directory or a weights file */
     checkpoint *checkpoint;
     json_t *config;
     const architecture *architecture;
     graph *graph;
-    const tensor_view **tensors; /* [parameter_count], borrowed from the checkpoint */
-    int64_t context;
+    const tensor_view **tensors; /* [parameter_count], whole ones, borrowed from the checkpoint */
+    int64_t context;             /* 0 for images */
 };
 
 struct grail_site_list {
@@ -21,10 +22,14 @@ struct grail_site_list {
     grail_site_facts *facts;
 };
 
-/** Parameter `index` as f32 out[elements]; NaN or infinity is GRAIL_ERROR_NUMERIC naming it. */
+/** Parameter `index` as f32 out[elements], a part cut out and a transposed matrix turned; NaN or
+ * infinity is GRAIL_ERROR_NUMERIC naming it. */
 grail_status model_parameter_f32(const grail_model *model, int index, float *out) GRAIL_MUST_CHECK;
 
 /** Elements of parameter `index`. */
 int64_t model_parameter_elements(const grail_model *model, int index);
+
+/** The side of images that costs are counted for: of the network, else of its preset. */
+int64_t model_image_side(const grail_model *model);
 
 #endif

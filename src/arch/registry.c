@@ -1,3 +1,4 @@
+/* The families, and which of them a configuration or a checkpoint belongs to. */
 #include "arch/architecture.h"
 
 #include <grail/model.h>
@@ -36,5 +37,62 @@ grail_status architecture_find(const char *source, const json_t *config, const a
     for (int i = 0; i < ARCHITECTURE_COUNT; i++) {
         error_append("%s %s", i == 0 ? "" : ",", architectures[i]->name);
     }
+    return status;
+}
+
+/* matched / wanted of a is larger than that of b */
+static bool is_nearer(const recognition *a, const recognition *b)
+{
+    return (int64_t)a->matched * b->wanted > (int64_t)b->matched * a->wanted;
+}
+
+static grail_status fits_none(const checkpoint *weights, const architecture *nearest,
+                              const recognition *r)
+{
+    if (nearest != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: its tensors fit no known family; nearest comes %s, which needs '%s' "
+                         "(%d of %d tensors are there)",
+                         checkpoint_directory(weights), nearest->name, r->missing, r->matched,
+                         r->wanted);
+    }
+    const grail_status status = error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "%s: its tensors fit no known family; known by tensors:", checkpoint_directory(weights));
+    const char *comma = "";
+    for (int i = 0; i < ARCHITECTURE_COUNT; i++) {
+        if (architectures[i]->recognise != NULL) {
+            error_append("%s %s", comma, architectures[i]->name);
+            comma = ",";
+        }
+    }
+    error_append("; others need a config.json");
+    return status;
+}
+
+grail_status architecture_recognise(const checkpoint *weights, const architecture **out,
+                                    json_t **config)
+{
+    grail_status status = GRAIL_OK;
+    const architecture *nearest = NULL;
+    recognition best = {.wanted = 1};
+    for (int i = 0; i < ARCHITECTURE_COUNT; i++) {
+        const architecture *a = architectures[i];
+        recognition r = {0};
+        if (a->recognise == NULL) {
+            continue;
+        }
+        TRY(a->recognise(a, weights, &r, config));
+        if (r.wanted > 0 && r.matched == r.wanted) {
+            *out = a;
+            return GRAIL_OK;
+        }
+        if (is_nearer(&r, &best)) {
+            nearest = a;
+            best = r;
+        }
+    }
+    status = fits_none(weights, nearest, &best);
+out:
     return status;
 }

@@ -27,7 +27,7 @@ grail_status build_config(const json_t *config, graph **out)
 {
     const architecture *a = NULL;
     const grail_status status = architecture_find("config.json", config, &a);
-    return status == GRAIL_OK ? a->build(a, "config.json", config, out) : status;
+    return status == GRAIL_OK ? a->build(a, "config.json", config, NULL, out) : status;
 }
 
 grail_status try_config(const char *type, const char *changes)
@@ -59,7 +59,7 @@ const int64_t *shape_of(const graph *g, const char *name)
     return g->parameters[index].shape;
 }
 
-const node *node_of(const graph *g, node_kind kind, int block)
+const node *find_node(const graph *g, node_kind kind, int block)
 {
     for (int n = 0; n < g->node_count; n++) {
         if (g->nodes[n].kind == kind && g->nodes[n].block == block) {

@@ -21,6 +21,6 @@ graph *built(const char *type, const char *changes);
 /** Shape of a parameter; the test fails without it. */
 const int64_t *shape_of(const graph *g, const char *name);
 /** First node of that kind in a block. */
-const node *node_of(const graph *g, node_kind kind, int block);
+const node *find_node(const graph *g, node_kind kind, int block);
 
 #endif

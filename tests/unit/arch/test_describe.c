@@ -32,7 +32,7 @@ static void describe(const char *type, const char *changes, const int64_t first[
     const architecture *a = NULL;
     d->config = small_config(type, changes);
     assert_ok(architecture_find("config.json", d->config, &a));
-    assert_ok(a->build(a, "config.json", d->config, &d->narrowed));
+    assert_ok(a->build(a, "config.json", d->config, NULL, &d->narrowed));
     narrow_layer(d->narrowed, 0, first[0], first[1], first[2]);
     narrow_layer(d->narrowed, 1, second[0], second[1], second[2]);
     assert_ok(a->describe_narrowed(d->narrowed, d->config));

@@ -139,7 +139,7 @@ static void a_tensor_that_the_network_does_not_read_is_refused(void **state)
     setup(&f, "llama-mha");
     assert_int_equal(json_object_set_new(f.m.config, "attention_bias", json_false()), 0);
     assert_refused(&f, GRAIL_ERROR_UNSUPPORTED,
-                   "bias' is not part of a llama network as config.json describes it");
+                   "bias' is not part of the llama network that config.json describes");
     teardown(&f);
 }
 
@@ -227,8 +227,8 @@ static void what_is_not_a_model_directory_is_named(void **state)
     (void)state;
     fixture f;
     setup(&f, "llama3");
-    assert_fails(try_open(f.path), GRAIL_ERROR_IO, "is not a directory");
-    assert_fails(try_open(f.directory), GRAIL_ERROR_IO, "config.json");
+    assert_fails(try_open(f.path), GRAIL_ERROR_IO, "neither a model directory nor a weights file");
+    assert_fails(try_open(f.directory), GRAIL_ERROR_IO, "holds neither model.safetensors");
     support_write_file(f.directory, "config.json", "[]", 2);
     assert_fails(try_open(f.directory), GRAIL_ERROR_FORMAT, "config.json: not a JSON object");
     support_write_file(f.directory, "config.json", "{", 1);

@@ -1,0 +1,16 @@
+/* The activations by the names that configurations give them. */
+#ifndef GRAIL_ARCH_ACTIVATION_NAMES_H
+#define GRAIL_ARCH_ACTIVATION_NAMES_H
+
+#include "base/json.h"
+#include "graph/operator.h"
+
+/** The activation that object[key] names, `fallback` where the key is absent. An unknown name is
+ * GRAIL_ERROR_UNSUPPORTED and lists the known ones. */
+grail_status read_activation(const char *source, const json_t *object, const char *key,
+                             activation_kind fallback, activation_kind *out) GRAIL_MUST_CHECK;
+
+/** The name that Hugging Face configurations use. */
+const char *activation_name(activation_kind kind);
+
+#endif

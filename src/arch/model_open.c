@@ -1,0 +1,326 @@
+/* Opening a model: its configuration, read or recognised, the graph built from it, and every
+ * parameter of the graph bound to a tensor of the checkpoint. */
+#include "arch/model.h"
+
+#include "base/file.h"
+
+#include <string.h>
+
+enum { CONFIG_MAXIMUM = 16 << 20 };
+
+/* What is being opened, and who asks for the tensors, for messages. */
+typedef struct opening {
+    grail_model *m;
+    char *source;       /* path of the configuration, or of the weights where there is none */
+    char *asker;        /* "config.json", "grail.json" or "a resnet network" */
+    bool is_recognised; /* from the tensors */
+    bool *is_read;      /* [checkpoint_count] */
+} opening;
+
+/* Of a directory: config.json, or what grail wrote beside a checkpoint that had none. */
+static grail_status read_config(opening *o)
+{
+    static const char *const names[] = {"config.json", "grail.json"};
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    if (!file_is_directory(o->m->path)) {
+        return GRAIL_OK;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && o->m->config == NULL; i++) {
+        memory_free(path);
+        path = NULL;
+        TRY(path_join(&path, o->m->path, names[i]));
+        if (!file_exists(path)) {
+            continue;
+        }
+        TRY(json_read_file(path, CONFIG_MAXIMUM, &o->m->config));
+        if (!json_is_object(o->m->config)) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: not a JSON object", path);
+        }
+        TRY(memory_copy_string(&o->asker, names[i]));
+        o->source = path;
+        path = NULL;
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+/* timm's config.json names a function of its own and no model_type; its tensors tell the family. */
+static bool says_family(const json_t *config)
+{
+    return config != NULL && (json_object_get(config, "model_type") != NULL ||
+                              !json_is_string(json_object_get(config, "architecture")));
+}
+
+/* What the tensors say fills up what the configuration does not. */
+static grail_status recognise(opening *o)
+{
+    grail_status status = GRAIL_OK;
+    json_t *recognised = NULL;
+    TRY(architecture_recognise(o->m->checkpoint, &o->m->architecture, &recognised));
+    o->is_recognised = true;
+    if (o->m->config == NULL) {
+        o->m->config = recognised;
+        recognised = NULL;
+    } else if (json_object_update_missing(o->m->config, recognised) != 0) {
+        FAIL(GRAIL_ERROR_MEMORY, "out of memory while reading %s", o->source);
+    }
+    if (o->source == NULL) {
+        TRY(memory_copy_string(&o->source, o->m->path));
+    }
+    memory_free(o->asker);
+    o->asker = NULL;
+    TRY(memory_format(&o->asker, "a %s network", o->m->architecture->name));
+out:
+    json_decref(recognised);
+    return status;
+}
+
+static grail_status check_setting(const architecture *a, const char *key)
+{
+    for (int i = 0; a->settings != NULL && a->settings[i] != NULL; i++) {
+        if (strcmp(a->settings[i], key) == 0) {
+            return GRAIL_OK;
+        }
+    }
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT, "a %s network has no setting '%s'; it has", a->name, key);
+    for (int i = 0; a->settings != NULL && a->settings[i] != NULL; i++) {
+        error_append("%s %s", i == 0 ? "" : ",", a->settings[i]);
+    }
+    if (a->settings == NULL || a->settings[0] == NULL) {
+        error_append(" none");
+    }
+    return status;
+}
+
+/* The value is JSON where it reads as such ("64", "true"), else a string ("quick_gelu"). */
+static grail_status parse_value(const char *setting, const char *text, json_t **out)
+{
+    json_error_t error = {0};
+    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+    if (value == NULL && json_error_code(&error) == json_error_invalid_utf8) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "setting '%s' is not UTF-8 text", setting);
+    }
+    if (value == NULL) {
+        value = json_string(text);
+    }
+    *out = value; /* NULL, out of memory, is for json_put to tell */
+    return GRAIL_OK;
+}
+
+static grail_status apply_setting(opening *o, const char *setting)
+{
+    grail_status status = GRAIL_OK;
+    char *key = NULL;
+    json_t *value = NULL;
+    const char *equals = strchr(setting, '=');
+    if (equals == NULL || equals == setting) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "setting '%s' is not of the form key=value", setting);
+    }
+    TRY(memory_format(&key, "%.*s", (int)(equals - setting), setting));
+    TRY(check_setting(o->m->architecture, key));
+    TRY(parse_value(setting, equals + 1, &value));
+    TRY(json_put(o->m->config, key, value));
+out:
+    memory_free(key);
+    return status;
+}
+
+/* The tensor's dimensions without those of 1 in front that the parameter has not. */
+static int own_dimensions(const graph_parameter *wanted, const tensor_view *found,
+                          const int64_t **shape)
+{
+    int skipped = 0;
+    while (found->rank - skipped > wanted->rank && found->shape[skipped] == 1) {
+        skipped++;
+    }
+    *shape = &found->shape[skipped];
+    return found->rank - skipped;
+}
+
+static bool has_shape(const graph_parameter *wanted, const tensor_view *found)
+{
+    const int64_t *shape = NULL;
+    const int rank = own_dimensions(wanted, found, &shape);
+    if (rank != wanted->rank) {
+        return false;
+    }
+    if (wanted->transposed) {
+        return shape[0] == wanted->shape[1] && shape[1] == wanted->shape[0];
+    }
+    const bool rows_fit = wanted->part ? wanted->first_row <= shape[0] - wanted->shape[0]
+                                       : shape[0] == wanted->shape[0];
+    return rows_fit &&
+           memcmp(&shape[1], &wanted->shape[1], (size_t)(rank - 1) * sizeof shape[0]) == 0;
+}
+
+static grail_status wrong_shape(const opening *o, const graph_parameter *wanted,
+                                const tensor_view *found)
+{
+    char expected[64];
+    char stored[64];
+    const int64_t turned[2] = {wanted->shape[1], wanted->shape[0]};
+    shape_text(found->rank, found->shape, stored, sizeof stored);
+    shape_text(wanted->rank, wanted->transposed ? turned : wanted->shape, expected,
+               sizeof expected);
+    if (wanted->part) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "%s: tensor '%s' has shape %s, %s asks for %s at its row %lld", o->m->path,
+                         wanted->tensor, stored, o->asker, expected, (long long)wanted->first_row);
+    }
+    return error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, %s asks for %s", o->m->path,
+                     wanted->tensor, stored, o->asker, expected);
+}
+
+static grail_status bind_parameter(opening *o, int index)
+{
+    grail_model *m = o->m;
+    const graph_parameter *wanted = &m->graph->parameters[index];
+    const int64_t place = checkpoint_index_of(m->checkpoint, wanted->tensor);
+    const tensor_view *found = checkpoint_at(m->checkpoint, place);
+    if (found == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, which %s asks for",
+                         m->path, wanted->tensor, o->asker);
+    }
+    if (!has_shape(wanted, found)) {
+        return wrong_shape(o, wanted, found);
+    }
+    if (!dtype_is_weight(found->dtype)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: tensor '%s' has dtype %s; F32, F16 and BF16 are supported (an "
+                         "already quantised checkpoint cannot be narrowed)",
+                         m->path, wanted->tensor, grail_dtype_name(found->dtype));
+    }
+    o->is_read[place] = true;
+    m->tensors[index] = found;
+    return GRAIL_OK;
+}
+
+/* Walks the parts of one tensor from its first row to its last. A part is found by its name, see
+ * graph_add_part. */
+static grail_status check_parts(const opening *o, int index)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = o->m->graph;
+    const graph_parameter *part = &g->parameters[index];
+    const int64_t *shape = NULL;
+    char *name = NULL;
+    own_dimensions(part, o->m->tensors[index], &shape);
+    for (int64_t row = 0; row < shape[0];) {
+        memory_free(name);
+        name = NULL;
+        TRY(memory_format(&name, "%s[%lld]", part->tensor, (long long)row));
+        const int next = graph_find_parameter(g, name);
+        if (next == GRAPH_NONE || g->parameters[next].shape[0] < 1) {
+            FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has %lld rows, %s asks for %lld", o->m->path,
+                 part->tensor, (long long)shape[0], o->asker, (long long)row);
+        }
+        row += g->parameters[next].shape[0];
+    }
+out:
+    memory_free(name);
+    return status;
+}
+
+/* A weight that the graph does not read would silently change the answer, so it is refused. */
+static grail_status refuse_unknown_tensors(const opening *o)
+{
+    const grail_model *m = o->m;
+    for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
+        const char *name = checkpoint_at(m->checkpoint, i)->name;
+        if (!o->is_read[i] && !m->architecture->is_ignorable(name)) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "%s: tensor '%s' is not part of the %s network that %s describes (a "
+                             "bias switched off there, or another architecture?)",
+                             m->path, name, m->architecture->name,
+                             o->is_recognised ? "its other tensors" : o->asker);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status bind_parameters(opening *o)
+{
+    grail_status status = GRAIL_OK;
+    grail_model *m = o->m;
+    const int count = m->graph->parameter_count;
+    TRY(memory_new(&m->tensors, (size_t)count, sizeof m->tensors[0]));
+    TRY(memory_new(&o->is_read, (size_t)checkpoint_count(m->checkpoint), sizeof o->is_read[0]));
+    for (int p = 0; p < count; p++) {
+        TRY(bind_parameter(o, p));
+    }
+    for (int p = 0; p < count; p++) {
+        if (m->graph->parameters[p].part) {
+            TRY(check_parts(o, p));
+        }
+    }
+    TRY(refuse_unknown_tensors(o));
+out:
+    return status;
+}
+
+static grail_status open_network(opening *o, const grail_model_options *options)
+{
+    grail_status status = GRAIL_OK;
+    grail_model *m = o->m;
+    TRY(read_config(o));
+    if (says_family(m->config)) {
+        TRY(architecture_find(o->source, m->config, &m->architecture));
+    }
+    TRY(checkpoint_open(m->path, &m->checkpoint));
+    if (m->architecture == NULL) {
+        TRY(recognise(o));
+    }
+    for (int i = 0; i < options->setting_count; i++) {
+        TRY(apply_setting(o, options->settings[i]));
+    }
+    TRY(m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph));
+    if (m->architecture->context != NULL) {
+        m->context = m->architecture->context(m->architecture, m->config);
+    }
+    TRY(bind_parameters(o));
+out:
+    return status;
+}
+
+grail_status grail_model_open_with(const char *path, const grail_model_options *options,
+                                   grail_model **out)
+{
+    grail_status status = GRAIL_OK;
+    opening o = {0};
+    if (!file_is_directory(path) && !file_exists(path)) {
+        FAIL(GRAIL_ERROR_IO, "'%s' is neither a model directory nor a weights file", path);
+    }
+    TRY(memory_new(&o.m, 1, sizeof *o.m));
+    TRY(memory_copy_string(&o.m->path, path));
+    TRY(open_network(&o, options));
+    *out = o.m;
+    o.m = NULL;
+out:
+    memory_free(o.source);
+    memory_free(o.asker);
+    memory_free(o.is_read);
+    grail_model_close(o.m);
+    return status;
+}
+
+grail_status grail_model_open(const char *path, grail_model **out)
+{
+    const grail_model_options none = {0};
+    return grail_model_open_with(path, &none, out);
+}
+
+void grail_model_close(grail_model *model)
+{
+    if (model == NULL) {
+        return;
+    }
+    checkpoint_close(model->checkpoint);
+    json_decref(model->config);
+    graph_free(model->graph);
+    memory_free(model->tensors);
+    memory_free(model->path);
+    memory_free(model);
+}

@@ -1,0 +1,331 @@
+/* Sizes of a tower, from its tensors; what they do not tell, from the configuration. */
+#include "arch/activation_names.h"
+#include "arch/transformer_tower.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MOST_LAYERS = 1024,
+    MOST_SIDE = 1 << 14, /* of an image */
+    MOST_WIDTH = 1 << 24,
+    HEAD_DIM = 64,        /* of every network that says nothing else */
+    CONFIGURED_HEADS = 12 /* of Hugging Face's configuration classes */
+};
+
+const char *const tower_settings[] = {"activation", "normalize", "head_dim", "image_size", NULL};
+
+const json_t *tower_section(const json_t *config)
+{
+    const json_t *vision = json_object_get(config, "vision_config");
+    return json_is_object(vision) ? vision : config;
+}
+
+int64_t tower_image_side(const json_t *config, int64_t fallback)
+{
+    const json_t *own = json_object_get(config, "image_size");
+    const json_t *side = own != NULL ? own : json_object_get(tower_section(config), "image_size");
+    return json_is_integer(side) ? (int64_t)json_integer_value(side) : fallback;
+}
+
+/* A tensor below the prefix with at least one element in every dimension; "" as `suffix` for names
+ * that are whole. */
+static grail_status require_tensor(const tower *t, const char *part, const char *suffix, int rank,
+                                   const tensor_view **out)
+{
+    grail_status status = GRAIL_OK;
+    const char *path = checkpoint_directory(t->weights);
+    char *name = NULL;
+    TRY(tower_name(&name, t->match.prefix, "%s%s", part, suffix));
+    const tensor_view *found = checkpoint_find(t->weights, name);
+    if (found == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, which names of %s come with", path,
+             name, t->match.names->loader);
+    }
+    bool sound = found->rank >= rank;
+    for (int i = 0; i < found->rank; i++) {
+        const bool leading = i < found->rank - rank;
+        sound = sound && found->shape[i] >= 1 && found->shape[i] <= MOST_WIDTH &&
+                (!leading || found->shape[i] == 1);
+    }
+    if (!sound) {
+        char shape[64];
+        FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, expected %d dimensions", path, name,
+             shape_text(found->rank, found->shape, shape, sizeof shape), rank);
+    }
+    *out = found;
+out:
+    memory_free(name);
+    return status;
+}
+
+static grail_status has_tensor(const tower *t, bool *out, const char *part, const char *suffix)
+{
+    char *name = NULL;
+    const grail_status status = tower_name(&name, t->match.prefix, "%s%s", part, suffix);
+    *out = status == GRAIL_OK && checkpoint_find(t->weights, name) != NULL;
+    memory_free(name);
+    return status;
+}
+
+static int64_t square_root(int64_t value)
+{
+    int64_t root = 0;
+    while ((root + 1) * (root + 1) <= value) {
+        root++;
+    }
+    return root;
+}
+
+/* Convolution [width, 3, patch, patch], or Linear [width, patch * patch * 3]. */
+static grail_status read_patch(tower *t)
+{
+    grail_status status = GRAIL_OK;
+    const tensor_view *view = NULL;
+    const bool linear = t->match.names->positions == NULL;
+    TRY(require_tensor(t, t->match.names->patch, ".weight", linear ? 2 : 4, &view));
+    TRY(has_tensor(t, &t->patch_bias, t->match.names->patch, ".bias"));
+    t->width = view->shape[0];
+    t->patch = linear ? square_root(view->shape[1] / IMAGE_CHANNELS) : view->shape[2];
+    const bool sound = linear ? t->patch * t->patch * IMAGE_CHANNELS == view->shape[1]
+                              : view->shape[1] == IMAGE_CHANNELS && view->shape[3] == t->patch;
+    if (!sound) {
+        char shape[64];
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: tensor '%s' of shape %s does not read square patches of %d channels",
+             checkpoint_directory(t->weights), view->name,
+             shape_text(view->rank, view->shape, shape, sizeof shape), IMAGE_CHANNELS);
+    }
+out:
+    return status;
+}
+
+/* Learned positions tell the side of the images. */
+static grail_status read_positions(tower *t)
+{
+    grail_status status = GRAIL_OK;
+    const tensor_view *view = NULL;
+    TRY(require_tensor(t, t->match.names->positions, "", 2, &view));
+    t->positions = view->shape[view->rank - 2];
+    const int64_t patches = t->positions - 1; /* one is the class token's */
+    const int64_t grid = square_root(patches);
+    if (patches < 1 || grid * grid != patches) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: tensor '%s' has %lld positions besides the class token, which form no square",
+             checkpoint_directory(t->weights), view->name, (long long)patches);
+    }
+    t->side = grid * t->patch;
+out:
+    return status;
+}
+
+/* The fixed table fits any side, so the configuration says it. */
+static grail_status read_side(const char *source, const json_t *config, tower *t)
+{
+    enum { CIFAR_SIDE = 32 };
+    grail_status status = GRAIL_OK;
+    TRY(json_get_integer(source, config, "image_size", CIFAR_SIDE, &t->side));
+    if (t->side < t->patch || t->side > MOST_SIDE || t->side % t->patch != 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "%s: image_size %lld is no multiple of the patches of %lld; give image_size=N", source,
+             (long long)t->side, (long long)t->patch);
+    }
+    if (t->width % 4 != 0 || t->width < 8) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: a width of %lld has no sine and cosine positions, which take multiples of 4 from "
+             "8",
+             checkpoint_directory(t->weights), (long long)t->width);
+    }
+    t->positions = (t->side / t->patch) * (t->side / t->patch);
+out:
+    return status;
+}
+
+static grail_status count_layers(const char *source, const json_t *config, tower *t)
+{
+    grail_status status = GRAIL_OK;
+    const tower_names *n = t->match.names;
+    int64_t count = 0;
+    bool there = true;
+    while (there && count <= MOST_LAYERS) {
+        char part[96];
+        snprintf(part, sizeof part, "%s%lld.%s", n->layer, (long long)count, n->attention_norm);
+        TRY(has_tensor(t, &there, part, ".weight"));
+        count += there;
+    }
+    TRY(json_get_integer(source, tower_section(config), "num_hidden_layers", count, &count));
+    if (count < 1 || count > MOST_LAYERS) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: %lld layers, expected 1 to %d", source, (long long)count,
+             MOST_LAYERS);
+    }
+    t->layer_count = (int)count;
+out:
+    return status;
+}
+
+static grail_status read_layer(tower *t, int index)
+{
+    grail_status status = GRAIL_OK;
+    const tower_names *n = t->match.names;
+    const tensor_view *view = NULL;
+    char part[96];
+    const bool fused = n->fused_weight != NULL;
+    snprintf(part, sizeof part, "%s%d.%s", n->layer, index, fused ? n->fused_weight : n->queries);
+    TRY(require_tensor(t, part, fused ? "" : ".weight", 2, &view));
+    if (fused && view->shape[0] % 3 != 0) {
+        FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has %lld rows, which are no q, k and v",
+             checkpoint_directory(t->weights), view->name, (long long)view->shape[0]);
+    }
+    t->layers[index].inner = fused ? view->shape[0] / 3 : view->shape[0];
+    if (t->layers[index].inner % t->head_dim != 0) {
+        FAIL(GRAIL_ERROR_SHAPE,
+             "%s: the %lld rows of '%s' are no heads of %lld; give head_dim=N (width / heads)",
+             checkpoint_directory(t->weights), (long long)view->shape[0], view->name,
+             (long long)t->head_dim);
+    }
+    snprintf(part, sizeof part, "%s%d.%s", n->layer, index, n->up);
+    TRY(require_tensor(t, part, ".weight", 2, &view));
+    t->layers[index].ffn = view->shape[0];
+out:
+    return status;
+}
+
+static grail_status read_head_dim(const char *source, const json_t *config, tower *t)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *section = tower_section(config);
+    int64_t fallback = HEAD_DIM;
+    if (t->match.names->configured) {
+        int64_t heads = 0;
+        const int64_t guess = json_object_get(config, "names") == NULL ? CONFIGURED_HEADS : 0;
+        TRY(json_get_integer(source, section, "num_attention_heads", guess, &heads));
+        fallback = heads > 0 ? t->width / heads : HEAD_DIM;
+    }
+    TRY(json_get_integer(source, section, "head_dim", fallback, &fallback));
+    TRY(json_get_integer(source, config, "head_dim", fallback, &t->head_dim));
+    if (t->head_dim < 1 || t->head_dim > MOST_WIDTH) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: head_dim is %lld, expected 1 to %d", source,
+             (long long)t->head_dim, MOST_WIDTH);
+    }
+out:
+    return status;
+}
+
+/* Settings on top of the configuration go before what stands in its vision section. */
+static grail_status read_operators(const char *source, const json_t *config, tower *t)
+{
+    grail_status status = GRAIL_OK;
+    const tower_names *n = t->match.names;
+    const json_t *section = tower_section(config);
+    t->activation = n->activation;
+    TRY(read_activation(source, section, "hidden_act", t->activation, &t->activation));
+    TRY(read_activation(source, config, "activation", t->activation, &t->activation));
+    TRY(json_get_real(source, section, "layer_norm_eps", n->epsilon, &t->epsilon));
+    TRY(json_get_boolean(source, config, "normalize", false, &t->normalize));
+    if (n->fused_weight != NULL) {
+        char part[96];
+        snprintf(part, sizeof part, "%s0.%s", n->layer, n->fused_bias == NULL ? "" : n->fused_bias);
+        TRY(has_tensor(t, &t->query_bias, part, ""));
+    } else {
+        TRY(json_get_boolean(source, section, "qkv_bias", true, &t->query_bias));
+    }
+out:
+    return status;
+}
+
+/* The head's whole name below `prefix`, where there is one. */
+static grail_status look_for_head(tower *t, int prefix)
+{
+    grail_status status = GRAIL_OK;
+    char *name = NULL;
+    char *weight = NULL;
+    TRY(memory_format(&name, "%.*s%s", prefix, t->match.prefix, t->match.names->head));
+    TRY(memory_format(&weight, "%s.weight", name));
+    const tensor_view *view = checkpoint_find(t->weights, weight);
+    if (view != NULL && view->rank == 2) {
+        t->classes = view->shape[0];
+        t->head = name;
+        name = NULL;
+        memory_free(weight);
+        weight = NULL;
+        TRY(memory_format(&weight, "%s.bias", t->head));
+        t->head_bias = checkpoint_find(t->weights, weight) != NULL;
+    }
+out:
+    memory_free(name);
+    memory_free(weight);
+    return status;
+}
+
+/* A head stands beside the tower's names, or one component further out: "vit." and "model." hold
+ * the tower alone. */
+static grail_status read_head(tower *t)
+{
+    const int all = (int)strlen(t->match.prefix);
+    int outer = all - 1;
+    while (outer > 0 && t->match.prefix[outer - 1] != '.') {
+        outer--;
+    }
+    grail_status status = look_for_head(t, all);
+    if (status == GRAIL_OK && t->head == NULL && outer >= 0) {
+        status = look_for_head(t, outer);
+    }
+    return status;
+}
+
+static grail_status read_ends(tower *t)
+{
+    grail_status status = GRAIL_OK;
+    const tower_names *n = t->match.names;
+    bool there = false;
+    if (n->first_norm != NULL) {
+        TRY(has_tensor(t, &t->first_norm, n->first_norm, ".weight"));
+    }
+    if (n->projection != NULL) {
+        const char *suffix = n->bare_projection ? "" : ".weight";
+        TRY(has_tensor(t, &there, n->projection, suffix));
+        if (there) {
+            const tensor_view *view = NULL;
+            TRY(require_tensor(t, n->projection, suffix, 2, &view));
+            t->projection = view->shape[n->bare_projection ? 1 : 0];
+        }
+    }
+    TRY(read_head(t));
+out:
+    return status;
+}
+
+grail_status tower_read(const tower_family *family, const char *source, const json_t *config,
+                        const checkpoint *weights, tower *out)
+{
+    grail_status status = GRAIL_OK;
+    tower t = {.weights = weights};
+    TRY(tower_find(family, weights, &t.match));
+    TRY(read_patch(&t));
+    if (t.match.names->positions != NULL) {
+        TRY(read_positions(&t));
+    } else {
+        TRY(read_side(source, config, &t));
+    }
+    TRY(read_operators(source, config, &t));
+    TRY(read_head_dim(source, config, &t));
+    TRY(count_layers(source, config, &t));
+    TRY(memory_new(&t.layers, (size_t)t.layer_count, sizeof t.layers[0]));
+    for (int i = 0; i < t.layer_count; i++) {
+        TRY(read_layer(&t, i));
+    }
+    TRY(read_ends(&t));
+    *out = t;
+    t = (tower){0};
+out:
+    tower_fini(&t);
+    return status;
+}
+
+void tower_fini(tower *t)
+{
+    tower_match_fini(&t->match);
+    memory_free(t->head);
+    memory_free(t->layers);
+    *t = (tower){0};
+}
