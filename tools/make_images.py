@@ -109,7 +109,8 @@ def star(draw, u, v):
 
 def wave(phase, cycle, pixel):
     """Anti-aliased bands of one half in [0, 1]: the sign of a sine of the given cycle length."""
-    return 0.5 + numpy.clip(numpy.sin(2 * numpy.pi * phase) * cycle / (2 * numpy.pi * pixel), -0.5, 0.5)
+    slope = cycle / (2 * numpy.pi * pixel)
+    return 0.5 + numpy.clip(numpy.sin(2 * numpy.pi * phase) * slope, -0.5, 0.5)
 
 
 def stripes(draw, u, v, pixel):
@@ -146,8 +147,13 @@ PATTERNS = {"checker": checker, "dots": dots, "spiral": spiral, "stripes": strip
 
 # ---- layers, each [count, SIDE, SIDE, 3] over the one before
 
+def fold(colour):
+    """Into [0, 1] by reflection, which keeps two colours apart where clipping would merge them."""
+    return 1 - numpy.abs(1 - numpy.abs(colour))
+
+
 def over(image, coverage, colour):
-    return image + coverage[..., None] * (colour - image)
+    return image + coverage[..., None] * (fold(colour) - image)
 
 
 def clouds(draw, cells):
@@ -164,9 +170,9 @@ def ground(draw):
     u, v, pixel = frame(draw, 0, 0, 1, 1)
     slope = draw.between(-0.25, 0.25)[..., None] * u[..., None] * draw.direction()
     waves = numpy.sin(2 * numpy.pi * v / draw.between(0.25, 0.8))
-    waves = draw.between(-0.14, 0.14)[..., None] * waves[..., None] * draw.direction()
+    waves = draw.between(-0.12, 0.12)[..., None] * waves[..., None] * draw.direction()
     colour = draw.colour()
-    return colour, colour + slope + waves + draw.between(0, 0.28)[..., None] * clouds(draw, 5)
+    return colour, colour + slope + waves + draw.between(0, 0.24)[..., None] * clouds(draw, 5)
 
 
 def clutter(draw, image):
@@ -185,16 +191,17 @@ def objects(draw, image, kind, colour, x, y, scale):
     """The object of class `kind` that gives the image its label."""
     aspect = numpy.exp(draw.between(-0.16, 0.16))
     u, v, pixel = frame(draw, x, y, scale, aspect)
-    body = colour + 0.7 * draw.between(0.25, 1)[..., None] * draw.direction()
+    body = colour + 0.8 * draw.between(0.32, 1)[..., None] * draw.direction()
     shade = 0.12 * draw.between(-1, 1)[..., None] * u[..., None]
     if kind in SHAPES:
         return over(image, cover(SHAPES[kind](draw, u, v), pixel), body + shade)
     # The patch is round or square and turned on its own, so its outline tells nothing.
     patch = frame(draw, x, y, scale, 1)[:2]
     outline = numpy.where(draw.chance(0.5), disc(draw, *patch), square(draw, *patch))
-    other = body + draw.between(0.3, 0.7)[..., None] * draw.direction()
+    one = fold(body)
+    other = fold(body + draw.between(0.35, 0.75)[..., None] * draw.direction())
     share = PATTERNS[kind](draw, u, v, pixel)[..., None]
-    return over(image, cover(outline, pixel), body + share * (other - body) + shade)
+    return over(image, cover(outline, pixel), one + share * (other - one) + shade)
 
 
 def occlude(draw, image, x, y, scale):
@@ -213,7 +220,7 @@ def expose(draw, image):
     image = (image - 0.5) * draw.between(0.7, 1.15)[..., None] + 0.5
     image = image + draw.between(-0.12, 0.12)[..., None]
     grain = draw.random.standard_normal(image.shape, dtype=numpy.float32)
-    image = image + draw.between(0.01, 0.11)[..., None] * grain
+    image = image + draw.between(0.01, 0.09)[..., None] * grain
     return (numpy.clip(image, 0, 1) * 255 + 0.5).astype(numpy.uint8)
 
 
@@ -224,9 +231,9 @@ def make_block(seed, block):
         members = range(index, BLOCK, len(CLASSES))
         draw = Draw(numpy.random.default_rng((seed, block, index)), len(members))
         colour, image = ground(draw)
-        for _ in range(4):
+        for _ in range(3):
             image = clutter(draw, image)
-        scale = draw.between(0.42, 0.8)
+        scale = draw.between(0.46, 0.82)
         reach = numpy.maximum(1 - 0.85 * scale, 0.15)
         x, y = draw.between(-1, 1) * reach, draw.between(-1, 1) * reach
         image = objects(draw, image, kind, colour, x, y, scale)
