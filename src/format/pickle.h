@@ -5,7 +5,9 @@
  * strings of Python 2; any other opcode is refused by name. Globals that act on the machine
  * (os.system, builtins.eval, everything of sys, subprocess, ...) are refused by name; the few that
  * have a meaning here (OrderedDict, _codecs.encode, torch.Size, ...) are applied; all others stay
- * opaque. A value that contains itself, nests too deep or has too many parts is refused.
+ * opaque, and so does what is put into the objects they make. A value that contains itself, nests
+ * too deep or has too many parts is refused; where only an opaque object's state does, the state is
+ * dropped.
  *
  * Walking the values, with a CIFAR batch as the example:
  *
@@ -51,9 +53,14 @@ typedef struct pickle_span {
     size_t size;
 } pickle_span;
 
+typedef struct pickle_name {
+    pickle_span module;
+    pickle_span name;
+} pickle_name;
+
 struct pickle_value {
     pickle_kind kind;
-    int height; /* levels of values below this one; for the reader */
+    int height; /* levels of values from this one down; the reader's own */
     union {
         int64_t integer; /* INTEGER, BOOLEAN */
         double real;
@@ -62,12 +69,9 @@ struct pickle_value {
             pickle_value **items; /* LIST, TUPLE, SET: [count]; DICT: key, value, key, ... */
             int64_t count;        /* of items; twice the pairs of a DICT */
         } list;
+        const pickle_name *global;
         struct {
-            pickle_span module;
-            pickle_span name;
-        } * global;
-        struct {
-            pickle_value *function;  /* GLOBAL */
+            pickle_value *function;  /* GLOBAL or PERSISTENT */
             pickle_value *arguments; /* TUPLE */
             pickle_value *state;     /* given afterwards (__setstate__), or NULL */
         } call;
@@ -89,6 +93,10 @@ void pickle_close(pickle *p); /* NULL is allowed */
 /** The outermost value; like all others, borrowed until close. Never NULL. */
 const pickle_value *pickle_root(const pickle *p);
 
+/** What stands for things outside of the pickle, in the order of reading, each place once. */
+int64_t pickle_persistent_count(const pickle *p);
+const pickle_value *pickle_persistent_at(const pickle *p, int64_t i);
+
 /** "a dict" and the like, for messages. */
 const char *pickle_kind_text(const pickle_value *value);
 
@@ -106,6 +114,7 @@ bool pickle_integer(const pickle_value *value, int64_t *out);
 /** False when the value is no str or byte string. */
 bool pickle_text(const pickle_value *value, pickle_span *out);
 bool pickle_text_is(const pickle_value *value, const char *text);
+bool pickle_span_is(pickle_span span, const char *text);
 /** Whether the value is the global `module.name`. A NULL name means any of the module. */
 bool pickle_is_global(const pickle_value *value, const char *module, const char *name);
 /** Whether the value is a call of that global. */
