@@ -95,17 +95,16 @@ static bool has_shape(const graph_parameter *p, int rank, const int64_t shape[])
     return p->rank == rank && memcmp(p->shape, shape, (size_t)rank * sizeof shape[0]) == 0;
 }
 
-/* Adds `wanted`, whose name and tensor are copied; one of that name must be the same. */
-static grail_status add_parameter(graph *g, const graph_parameter *wanted, int *out)
+/* Adds `wanted`, without names yet; a parameter of that name must be the same. */
+static grail_status add_parameter(graph *g, const char *name, const char *tensor,
+                                  const graph_parameter *wanted, int *out)
 {
     grail_status status = GRAIL_OK;
     graph_parameter added = *wanted;
-    const int found = graph_find_parameter(g, wanted->name);
-    added.name = NULL;
-    added.tensor = NULL;
+    const int found = graph_find_parameter(g, name);
     if (found != GRAPH_NONE) {
         if (!has_shape(&g->parameters[found], wanted->rank, wanted->shape)) {
-            FAIL(GRAIL_ERROR_INTERNAL, "parameter '%s' is used with two shapes", wanted->name);
+            FAIL(GRAIL_ERROR_INTERNAL, "parameter '%s' is used with two shapes", name);
         }
         *out = found;
         return GRAIL_OK;
@@ -113,8 +112,8 @@ static grail_status add_parameter(graph *g, const graph_parameter *wanted, int *
     TRY(make_slots(g));
     TRY(make_room(&g->parameters, g->parameter_count, &g->parameter_capacity,
                   sizeof g->parameters[0]));
-    TRY(memory_copy_string(&added.name, wanted->name));
-    TRY(memory_copy_string(&added.tensor, wanted->tensor));
+    TRY(memory_copy_string(&added.name, name));
+    TRY(memory_copy_string(&added.tensor, tensor));
     g->parameters[g->parameter_count] = added;
     g->name_slots[name_slot(g, added.name)] = g->parameter_count;
     *out = g->parameter_count++;
@@ -128,9 +127,9 @@ out:
 grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
                                  int *out)
 {
-    graph_parameter wanted = {.name = (char *)name, .tensor = (char *)name, .rank = rank};
+    graph_parameter wanted = {.rank = rank};
     memcpy(wanted.shape, shape, (size_t)rank * sizeof shape[0]);
-    return add_parameter(g, &wanted, out);
+    return add_parameter(g, name, name, &wanted, out);
 }
 
 grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int rank,
@@ -139,13 +138,9 @@ grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int
     char *name = NULL;
     grail_status status = memory_format(&name, "%s[%lld]", tensor, (long long)first_row);
     if (status == GRAIL_OK) {
-        graph_parameter wanted = {.name = name,
-                                  .tensor = (char *)tensor,
-                                  .first_row = first_row,
-                                  .part = true,
-                                  .rank = rank};
+        graph_parameter wanted = {.first_row = first_row, .part = true, .rank = rank};
         memcpy(wanted.shape, shape, (size_t)rank * sizeof shape[0]);
-        status = add_parameter(g, &wanted, out);
+        status = add_parameter(g, name, tensor, &wanted, out);
     }
     memory_free(name);
     return status;
@@ -153,12 +148,8 @@ grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int
 
 grail_status graph_add_transposed(graph *g, const char *tensor, const int64_t shape[], int *out)
 {
-    const graph_parameter wanted = {.name = (char *)tensor,
-                                    .tensor = (char *)tensor,
-                                    .transposed = true,
-                                    .rank = 2,
-                                    .shape = {shape[0], shape[1]}};
-    return add_parameter(g, &wanted, out);
+    const graph_parameter wanted = {.transposed = true, .rank = 2, .shape = {shape[0], shape[1]}};
+    return add_parameter(g, tensor, tensor, &wanted, out);
 }
 
 node node_of(node_kind kind, int block, int left, int right)
@@ -438,7 +429,8 @@ grail_status graph_extents(const graph *g, extent input, extent *extents)
     extents[g->input] = input;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        const extent in[2] = {extents[n->inputs[0]], extents[n->inputs[n->input_count > 1 ? 1 : 0]]};
+        const extent in[2] = {extents[n->inputs[0]],
+                              extents[n->inputs[n->input_count > 1 ? 1 : 0]]};
         TRY(node_extent(g, n, in, &extents[n->output]));
     }
 out:
