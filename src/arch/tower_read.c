@@ -101,7 +101,7 @@ out:
 }
 
 /* Learned positions tell the side of the images. */
-static grail_status read_positions(tower *t)
+static grail_status read_learned_positions(tower *t)
 {
     grail_status status = GRAIL_OK;
     const tensor_view *view = NULL;
@@ -119,12 +119,22 @@ out:
     return status;
 }
 
+static grail_status check_side(const char *source, const json_t *config, const tower *t)
+{
+    const int64_t said = tower_image_side(config, t->side);
+    if (said == t->side) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_SHAPE,
+                     "%s: image_size is %lld, but '%s' has the positions of images of %lld", source,
+                     (long long)said, t->match.names->positions, (long long)t->side);
+}
+
 /* The fixed table fits any side, so the configuration says it. */
 static grail_status read_side(const char *source, const json_t *config, tower *t)
 {
-    enum { CIFAR_SIDE = 32 };
     grail_status status = GRAIL_OK;
-    TRY(json_get_integer(source, config, "image_size", CIFAR_SIDE, &t->side));
+    TRY(json_get_integer(source, config, "image_size", TOWER_CIFAR_SIDE, &t->side));
     if (t->side < t->patch || t->side > MOST_SIDE || t->side % t->patch != 0) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "%s: image_size %lld is no multiple of the patches of %lld; give image_size=N", source,
@@ -295,6 +305,36 @@ out:
     return status;
 }
 
+grail_status tower_recognise(const tower_family *family, const checkpoint *weights, recognition *r,
+                             tower_match *match, json_t **config)
+{
+    grail_status status = GRAIL_OK;
+    tower t = {.weights = weights, .side = TOWER_CIFAR_SIDE};
+    json_t *made = NULL;
+    TRY(tower_find(family, weights, &t.match));
+    *r = t.match.found;
+    if (r->matched < r->wanted) {
+        goto out;
+    }
+    if (t.match.names->positions != NULL) {
+        TRY(read_patch(&t));
+        TRY(read_learned_positions(&t));
+    }
+    made = json_object();
+    TRY(json_put(made, "model_type", json_string(family->name)));
+    TRY(json_put(made, "names", json_string(t.match.names->key)));
+    TRY(json_put(made, "activation", json_string(activation_name(t.match.names->activation))));
+    TRY(json_put(made, "image_size", json_integer(t.side)));
+    *config = made;
+    made = NULL;
+    *match = t.match;
+    t.match = (tower_match){0};
+out:
+    json_decref(made);
+    tower_fini(&t);
+    return status;
+}
+
 grail_status tower_read(const tower_family *family, const char *source, const json_t *config,
                         const checkpoint *weights, tower *out)
 {
@@ -303,7 +343,8 @@ grail_status tower_read(const tower_family *family, const char *source, const js
     TRY(tower_find(family, weights, &t.match));
     TRY(read_patch(&t));
     if (t.match.names->positions != NULL) {
-        TRY(read_positions(&t));
+        TRY(read_learned_positions(&t));
+        TRY(check_side(source, config, &t));
     } else {
         TRY(read_side(source, config, &t));
     }

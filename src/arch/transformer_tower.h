@@ -6,6 +6,9 @@
 
 #include "arch/architecture.h"
 
+/** Side that is taken where nothing tells it. */
+enum { TOWER_CIFAR_SIDE = 32 };
+
 /** Names without what comes before them in a checkpoint ("module.", "vit."). "X" of a Linear or
  * norm stands for X.weight and X.bias. */
 typedef struct tower_names {
@@ -79,14 +82,15 @@ void tower_fini(tower *t); /* a zeroed one is allowed */
 grail_status tower_build(const char *source, const tower *t, graph **out) GRAIL_MUST_CHECK;
 
 /** "prefix" + the formatted name; the caller frees it. */
-grail_status tower_name(char **out, const char *prefix, const char *format,
-                        ...) GRAIL_PRINTF(3, 4) GRAIL_MUST_CHECK;
+grail_status tower_name(char **out, const char *prefix, const char *format, ...)
+    GRAIL_PRINTF(3, 4) GRAIL_MUST_CHECK;
 
 /* What the slots of `architecture` share. */
 
-/** Fills *r, and when everything is there *config: model_type, names, activation, image_size. */
+/** Fills *r, and when everything is there *match and *config: model_type, names, activation,
+ * image_size. */
 grail_status tower_recognise(const tower_family *family, const checkpoint *weights, recognition *r,
-                             json_t **config) GRAIL_MUST_CHECK;
+                             tower_match *match, json_t **config) GRAIL_MUST_CHECK;
 /** tower_read and tower_build. */
 grail_status tower_build_from(const tower_family *family, const char *source, const json_t *config,
                               const checkpoint *weights, graph **out) GRAIL_MUST_CHECK;

@@ -1,0 +1,189 @@
+/* Visual towers of CLIP: OpenAI and open_clip (with the head of model soups), Hugging Face
+ * CLIPModel and CLIPVisionModelWithProjection. The output is the image feature, or the logits where
+ * there is a classification head. The text tower is copied, not read. Source:
+ * formats.md 4.1, 2.5, 2.6. */
+#include "arch/transformer_tower.h"
+
+#include <string.h>
+
+static const tower_names conventions[] = {
+    {.key = "open_clip",
+     .patch = "visual.conv1",
+     .class_token = "visual.class_embedding",
+     .positions = "visual.positional_embedding",
+     .first_norm = "visual.ln_pre",
+     .layer = "visual.transformer.resblocks.",
+     .attention_norm = "ln_1",
+     .fused_weight = "attn.in_proj_weight",
+     .fused_bias = "attn.in_proj_bias",
+     .output = "attn.out_proj",
+     .ffn_norm = "ln_2",
+     .up = "mlp.c_fc",
+     .down = "mlp.c_proj",
+     .last_norm = "visual.ln_post",
+     .projection = "visual.proj",
+     .head = "classification_head",
+     .bare_projection = true,
+     .activation = ACTIVATION_GELU,
+     .epsilon = 1e-5,
+     .loader = "open_clip"},
+    {.key = "huggingface",
+     .patch = "vision_model.embeddings.patch_embedding",
+     .class_token = "vision_model.embeddings.class_embedding",
+     .positions = "vision_model.embeddings.position_embedding.weight",
+     .first_norm = "vision_model.pre_layrnorm",
+     .layer = "vision_model.encoder.layers.",
+     .attention_norm = "layer_norm1",
+     .queries = "self_attn.q_proj",
+     .keys = "self_attn.k_proj",
+     .values = "self_attn.v_proj",
+     .output = "self_attn.out_proj",
+     .ffn_norm = "layer_norm2",
+     .up = "mlp.fc1",
+     .down = "mlp.fc2",
+     .last_norm = "vision_model.post_layernorm",
+     .projection = "visual_projection",
+     .head = "classification_head",
+     .configured = true,
+     .activation = ACTIVATION_QUICK_GELU,
+     .epsilon = 1e-5,
+     .loader = "transformers"},
+};
+
+static const tower_family family = {
+    .name = "clip",
+    .conventions = conventions,
+    .count = sizeof conventions / sizeof conventions[0],
+};
+
+/* A tensor beside the tower, below the same prefix. */
+static grail_status find_beside(const checkpoint *weights, const char *prefix, const char *name,
+                                const tensor_view **out)
+{
+    char *whole = NULL;
+    const grail_status status = tower_name(&whole, prefix, "%s", name);
+    if (status == GRAIL_OK) {
+        *out = checkpoint_find(weights, whole);
+    }
+    memory_free(whole);
+    return status;
+}
+
+/* OpenAI's own files, whose networks were trained with QuickGELU: they say their input size, or
+ * hold convolutions in half and norms in single precision (convert_weights of model.py). */
+static grail_status is_openai(const checkpoint *weights, const char *prefix, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    const tensor_view *patch = NULL;
+    const tensor_view *norm = NULL;
+    const tensor_view *resolution = NULL;
+    TRY(find_beside(weights, prefix, "visual.conv1.weight", &patch));
+    TRY(find_beside(weights, prefix, "visual.ln_post.weight", &norm));
+    TRY(find_beside(weights, prefix, "input_resolution", &resolution));
+    *out =
+        resolution != NULL || (patch != NULL && norm != NULL && patch->dtype == GRAIL_DTYPE_F16 &&
+                               norm->dtype == GRAIL_DTYPE_F32);
+out:
+    return status;
+}
+
+/* The wrapper of model soups holds OpenAI's network in "model" and a head beside it, which was
+ * trained on features of unit length. */
+static bool is_model_soup(const checkpoint *weights, const char *prefix)
+{
+    static const char inner[] = "model.";
+    const size_t all = strlen(prefix);
+    const size_t own = sizeof inner - 1;
+    if (all < own || strcmp(prefix + all - own, inner) != 0) {
+        return false;
+    }
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        if (strstr(checkpoint_at(weights, i)->name, "classification_head.weight") != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static grail_status recognise(const architecture *self, const checkpoint *weights, recognition *r,
+                              json_t **config)
+{
+    grail_status status = GRAIL_OK;
+    tower_match match = {0};
+    json_t *made = NULL;
+    bool openai = false;
+    (void)self;
+    TRY(tower_recognise(&family, weights, r, &match, &made));
+    if (match.names == &conventions[0]) {
+        const bool soup = is_model_soup(weights, match.prefix);
+        TRY(is_openai(weights, match.prefix, &openai));
+        if (openai || soup) {
+            TRY(json_put(made, "activation", json_string("quick_gelu")));
+        }
+        TRY(json_put(made, "normalize", json_boolean(soup)));
+    }
+    *config = made;
+    made = NULL;
+out:
+    json_decref(made);
+    tower_match_fini(&match);
+    return status;
+}
+
+static grail_status build(const architecture *self, const char *source, const json_t *config,
+                          const checkpoint *weights, graph **out)
+{
+    (void)self;
+    return tower_build_from(&family, source, config, weights, out);
+}
+
+static const char *preset(const json_t *config)
+{
+    (void)config;
+    return "clip";
+}
+
+static grail_status judge_loaders(const json_t *config, const graph *narrowed,
+                                  loader_verdict *verdicts)
+{
+    return tower_judge_loaders(&family, config, narrowed, verdicts);
+}
+
+/* The text tower, the temperature, and what OpenAI's archives store beside the weights. */
+static bool is_ignorable(const char *tensor)
+{
+    static const char *const wrappers[] = {"module.", "_orig_mod.", "model."};
+    static const char *const others[] = {
+        "token_embedding.", "positional_embedding",
+        "transformer.",     "ln_final.",
+        "text_projection",  "logit_scale",
+        "logit_bias",       "attn_mask",
+        "input_resolution", "context_length",
+        "vocab_size",       "text.",
+        "text_model.",      "vision_model.embeddings.position_ids"};
+    for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
+        if (strncmp(tensor, wrappers[i], strlen(wrappers[i])) == 0) {
+            tensor += strlen(wrappers[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strncmp(tensor, others[i], strlen(others[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#define CLIP(symbol, text, recognise_slot)                                                         \
+    const architecture symbol = {.name = (text),                                                   \
+                                 .settings = tower_settings,                                       \
+                                 .recognise = (recognise_slot),                                    \
+                                 .build = build,                                                   \
+                                 .preset = preset,                                                 \
+                                 .describe_narrowed = tower_describe_narrowed,                     \
+                                 .judge_loaders = judge_loaders,                                   \
+                                 .is_ignorable = is_ignorable}
+
+/* One recognition for both: their tensors differ in the text tower alone. */
+CLIP(architecture_clip, "clip", recognise);
+CLIP(architecture_clip_vision, "clip_vision_model", NULL);

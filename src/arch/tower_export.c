@@ -1,0 +1,146 @@
+/* Describing a narrowed vision transformer, and who loads it. Source: formats.md 4.1. */
+#include "arch/transformer_tower.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of all layers; 0 where layers differ. */
+typedef struct tower_widths {
+    int64_t width, ffn, heads, head_dim;
+} tower_widths;
+
+static void merge_width(int64_t found, bool first, int64_t *width)
+{
+    *width = first || *width == found ? found : 0;
+}
+
+static grail_status widths_of(const graph *g, tower_widths *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    tower_widths w = {0};
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(graph_widths(g, widths));
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        if (n->kind == NODE_ATTENTION) {
+            w.head_dim = n->head_dim;
+            merge_width(widths[n->output] / n->head_dim, n->block == 0, &w.heads);
+        } else if (n->kind == NODE_ACTIVATION) {
+            merge_width(widths[n->output], n->block == 0, &w.ffn);
+        } else if (n->kind == NODE_POSITIONS) {
+            w.width = widths[n->output];
+        }
+    }
+    *out = w;
+out:
+    memory_free(widths);
+    return status;
+}
+
+/* Whether the configuration is one of Hugging Face's, not one made by recognition. */
+static bool is_configured(const json_t *config)
+{
+    return json_object_get(config, "names") == NULL;
+}
+
+grail_status tower_describe_narrowed(const graph *narrowed, json_t *config)
+{
+    grail_status status = GRAIL_OK;
+    tower_widths w;
+    TRY(widths_of(narrowed, &w));
+    json_t *vision = json_object_get(config, "vision_config");
+    json_t *section = json_is_object(vision) ? vision : config;
+    if (!is_configured(config)) {
+        TRY(json_put(config, "head_dim", json_integer(w.head_dim)));
+        return GRAIL_OK;
+    }
+    if (w.ffn > 0) {
+        TRY(json_put(section, "intermediate_size", json_integer(w.ffn)));
+    }
+    if (w.heads * w.head_dim != w.width) { /* head_dim does not follow from the heads any more */
+        TRY(json_put(section, "head_dim", json_integer(w.head_dim)));
+    }
+    if (w.heads > 0) {
+        TRY(json_put(section, "num_attention_heads", json_integer(w.heads)));
+    }
+out:
+    return status;
+}
+
+/* The shortest decimal r with (int)(width * r) == ffn, as the classes compute it. */
+static void ratio_text(const tower_widths *w, char *text, size_t size)
+{
+    enum { DIGITS = 17 };
+    const double width = (double)w->width;
+    for (int digits = 1; digits <= DIGITS; digits++) {
+        snprintf(text, size, "%.*g", digits, (double)w->ffn / width);
+        if ((int64_t)floor(width * strtod(text, NULL)) == w->ffn) {
+            return;
+        }
+    }
+    snprintf(text, size, "%.*g", DIGITS, ((double)w->ffn + 0.5) / width);
+}
+
+/* Says with which arguments the class of the convention builds these widths. */
+static void judge_class(const tower_names *names, const tower_widths *w, loader_verdict *v)
+{
+    char ratio[40];
+    ratio_text(w, ratio, sizeof ratio);
+    if (strcmp(names->key, "vit-pytorch") == 0) {
+        snprintf(v->reason, sizeof v->reason, "SimpleViT(mlp_dim=%lld, heads=%lld, dim_head=%lld)",
+                 (long long)w->ffn, (long long)w->heads, (long long)w->head_dim);
+    } else if (w->heads * w->head_dim != w->width) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason,
+                 "its attention is as wide as the stream, %lld heads of %lld are not %lld",
+                 (long long)w->heads, (long long)w->head_dim, (long long)w->width);
+    } else if (names->configured) {
+        snprintf(v->reason, sizeof v->reason, "intermediate_size %lld", (long long)w->ffn);
+    } else if (strcmp(names->key, "torchvision") == 0) {
+        snprintf(v->reason, sizeof v->reason, "VisionTransformer(mlp_dim=%lld)", (long long)w->ffn);
+    } else if (strcmp(names->key, "timm") == 0) {
+        snprintf(v->reason, sizeof v->reason, "create_model(..., mlp_ratio=%s)", ratio);
+    } else {
+        snprintf(v->reason, sizeof v->reason, "with \"mlp_ratio\": %s in vision_cfg%s", ratio,
+                 w->ffn == 4 * w->width ? "" : "; OpenAI's own class fixes 4");
+    }
+}
+
+static const tower_names *find_names(const tower_family *family, const json_t *config)
+{
+    const char *key = json_string_value(json_object_get(config, "names"));
+    for (int i = 0; i < family->count; i++) {
+        const tower_names *n = &family->conventions[i];
+        if (key == NULL ? n->configured : strcmp(n->key, key) == 0) {
+            return n;
+        }
+    }
+    return &family->conventions[0];
+}
+
+grail_status tower_judge_loaders(const tower_family *family, const json_t *config,
+                                 const graph *narrowed, loader_verdict *verdicts)
+{
+    tower_widths w;
+    const grail_status status = widths_of(narrowed, &w);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    const tower_names *names = find_names(family, config);
+    verdicts[0] = (loader_verdict){.loader = names->loader, .loads = w.ffn > 0 && w.heads > 0};
+    if (verdicts[0].loads) {
+        judge_class(names, &w, &verdicts[0]);
+    } else {
+        snprintf(verdicts[0].reason, sizeof verdicts[0].reason,
+                 "widths differ between layers; its class builds equal ones");
+    }
+    verdicts[1] = (loader_verdict){.loader = "ONNX Runtime", .loads = true};
+    snprintf(verdicts[1].reason, sizeof verdicts[1].reason, "the file that grail export writes");
+    for (int i = 2; i < LOADER_COUNT; i++) {
+        verdicts[i] = (loader_verdict){0};
+    }
+    return GRAIL_OK;
+}

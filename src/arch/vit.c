@@ -1,0 +1,127 @@
+/* ViT classifiers: timm, torchvision, Hugging Face ViTForImageClassification, vit-pytorch
+ * SimpleViT 0.40. Source of the names: formats.md 4.1. */
+#include "arch/transformer_tower.h"
+
+#include <string.h>
+
+static const tower_names conventions[] = {
+    {.key = "timm",
+     .patch = "patch_embed.proj",
+     .class_token = "cls_token",
+     .positions = "pos_embed",
+     .first_norm = "norm_pre",
+     .layer = "blocks.",
+     .attention_norm = "norm1",
+     .fused_weight = "attn.qkv.weight",
+     .fused_bias = "attn.qkv.bias",
+     .output = "attn.proj",
+     .ffn_norm = "norm2",
+     .up = "mlp.fc1",
+     .down = "mlp.fc2",
+     .last_norm = "norm",
+     .head = "head",
+     .activation = ACTIVATION_GELU,
+     .epsilon = 1e-6,
+     .loader = "timm"},
+    {.key = "huggingface",
+     .patch = "embeddings.patch_embeddings.projection",
+     .class_token = "embeddings.cls_token",
+     .positions = "embeddings.position_embeddings",
+     .layer = "encoder.layer.",
+     .attention_norm = "layernorm_before",
+     .queries = "attention.attention.query",
+     .keys = "attention.attention.key",
+     .values = "attention.attention.value",
+     .output = "attention.output.dense",
+     .ffn_norm = "layernorm_after",
+     .up = "intermediate.dense",
+     .down = "output.dense",
+     .last_norm = "layernorm",
+     .head = "classifier",
+     .configured = true,
+     .activation = ACTIVATION_GELU,
+     .epsilon = 1e-12,
+     .loader = "transformers"},
+    {.key = "torchvision",
+     .patch = "conv_proj",
+     .class_token = "class_token",
+     .positions = "encoder.pos_embedding",
+     .layer = "encoder.layers.encoder_layer_",
+     .attention_norm = "ln_1",
+     .fused_weight = "self_attention.in_proj_weight",
+     .fused_bias = "self_attention.in_proj_bias",
+     .output = "self_attention.out_proj",
+     .ffn_norm = "ln_2",
+     .up = "mlp.0",
+     .down = "mlp.3",
+     .last_norm = "encoder.ln",
+     .head = "heads.head",
+     .activation = ACTIVATION_GELU,
+     .epsilon = 1e-6,
+     .loader = "torchvision"},
+    {.key = "vit-pytorch",
+     .patch = "to_patch_embedding.1",
+     .layer = "transformer.layers.",
+     .attention_norm = "0.norm",
+     .fused_weight = "0.to_qkv.weight",
+     .output = "0.to_out",
+     .ffn_norm = "1.net.0",
+     .up = "1.net.1",
+     .down = "1.net.3",
+     .last_norm = "linear_head.0",
+     .head = "linear_head.1",
+     .bare_output = true,
+     .activation = ACTIVATION_GELU,
+     .epsilon = 1e-5,
+     .loader = "vit-pytorch"},
+};
+
+static const tower_family family = {
+    .name = "vit",
+    .conventions = conventions,
+    .count = sizeof conventions / sizeof conventions[0],
+};
+
+static grail_status recognise(const architecture *self, const checkpoint *weights, recognition *r,
+                              json_t **config)
+{
+    (void)self;
+    tower_match match = {0};
+    const grail_status status = tower_recognise(&family, weights, r, &match, config);
+    tower_match_fini(&match);
+    return status;
+}
+
+static grail_status build(const architecture *self, const char *source, const json_t *config,
+                          const checkpoint *weights, graph **out)
+{
+    (void)self;
+    return tower_build_from(&family, source, config, weights, out);
+}
+
+/* Those of 32 pixels were trained on CIFAR; the others mostly with mean and deviation 0.5. */
+static const char *preset(const json_t *config)
+{
+    return tower_image_side(config, 0) == TOWER_CIFAR_SIDE ? "cifar" : "vit";
+}
+
+static grail_status judge_loaders(const json_t *config, const graph *narrowed,
+                                  loader_verdict *verdicts)
+{
+    return tower_judge_loaders(&family, config, narrowed, verdicts);
+}
+
+/* ViTModel has a pooler that classification does not read. */
+static bool is_ignorable(const char *tensor)
+{
+    return strstr(tensor, "pooler.dense.") != NULL;
+}
+
+const architecture architecture_vit = {.name = "vit",
+                                       .settings = tower_settings,
+                                       .recognise = recognise,
+                                       .build = build,
+                                       .preset = preset,
+                                       .describe_narrowed = tower_describe_narrowed,
+                                       .judge_loaders = judge_loaders,
+                                       .is_ignorable = is_ignorable};
