@@ -3,13 +3,15 @@
  * added. */
 #include "format/pickle_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { HIGHEST_PROTOCOL = 5, MEMO_SLACK = 1 << 16, FIRST_STACK = 64 };
 
+typedef struct opcode opcode;
+
 typedef struct machine {
     pickle *p;
+    const opcode *current;
     const unsigned char *bytes;
     size_t size;
     size_t at;
@@ -24,6 +26,15 @@ typedef struct machine {
     size_t memo_capacity;
     size_t memo_puts;
 } machine;
+
+/* What an opcode is called and does; `kind` and `count` are what else opcodes of one sort differ
+ * in: bytes of an operand, values of a tuple. */
+struct opcode {
+    const char *name;
+    grail_status (*read)(machine *m); /* NULL: known to Python, refused here */
+    pickle_kind kind;
+    size_t count;
+};
 
 static grail_status take(machine *m, size_t count, const unsigned char **out)
 {
@@ -152,35 +163,11 @@ static grail_status read_mark(machine *m)
     return status;
 }
 
-static grail_status push_empty(machine *m, pickle_kind kind)
+/* None, and empty containers. */
+static grail_status read_empty(machine *m)
 {
     pickle_value *value = NULL;
-    return push_new(m, kind, &value);
-}
-
-static grail_status read_none(machine *m)
-{
-    return push_empty(m, PICKLE_NONE);
-}
-
-static grail_status read_empty_tuple(machine *m)
-{
-    return push_empty(m, PICKLE_TUPLE);
-}
-
-static grail_status read_empty_list(machine *m)
-{
-    return push_empty(m, PICKLE_LIST);
-}
-
-static grail_status read_empty_dict(machine *m)
-{
-    return push_empty(m, PICKLE_DICT);
-}
-
-static grail_status read_empty_set(machine *m)
-{
-    return push_empty(m, PICKLE_SET);
+    return push_new(m, m->current->kind, &value);
 }
 
 static grail_status push_integer(machine *m, pickle_kind kind, int64_t integer)
@@ -193,34 +180,19 @@ static grail_status push_integer(machine *m, pickle_kind kind, int64_t integer)
     return status;
 }
 
-static grail_status read_true(machine *m)
+static grail_status read_boolean(machine *m)
 {
-    return push_integer(m, PICKLE_BOOLEAN, 1);
+    return push_integer(m, PICKLE_BOOLEAN, (int64_t)m->current->count);
 }
 
-static grail_status read_false(machine *m)
-{
-    return push_integer(m, PICKLE_BOOLEAN, 0);
-}
-
-static grail_status read_unsigned_int(machine *m, size_t width)
+static grail_status read_unsigned_int(machine *m)
 {
     uint64_t value = 0;
-    const grail_status status = take_unsigned(m, width, &value);
+    const grail_status status = take_unsigned(m, m->current->count, &value);
     return status == GRAIL_OK ? push_integer(m, PICKLE_INTEGER, (int64_t)value) : status;
 }
 
-static grail_status read_binint1(machine *m)
-{
-    return read_unsigned_int(m, 1);
-}
-
-static grail_status read_binint2(machine *m)
-{
-    return read_unsigned_int(m, 2);
-}
-
-static grail_status read_binint(machine *m)
+static grail_status read_int(machine *m)
 {
     uint64_t value = 0;
     const grail_status status = take_unsigned(m, 4, &value);
@@ -264,57 +236,27 @@ out:
     return status;
 }
 
-/* A length of `width` bytes, then that many bytes. */
-static grail_status read_text(machine *m, size_t width, pickle_kind kind)
+/* A length, then that many bytes. */
+static grail_status read_text(machine *m)
 {
     grail_status status = GRAIL_OK;
     uint64_t length = 0;
     const unsigned char *bytes = NULL;
     pickle_value *value = NULL;
-    TRY(take_unsigned(m, width, &length));
+    TRY(take_unsigned(m, m->current->count, &length));
     TRY(take(m, length, &bytes));
-    TRY(push_new(m, kind, &value));
+    TRY(push_new(m, m->current->kind, &value));
     value->text = (pickle_span){(const char *)bytes, length};
 out:
     return status;
 }
 
-static grail_status read_text1(machine *m)
-{
-    return read_text(m, 1, PICKLE_TEXT);
-}
-
-static grail_status read_text4(machine *m)
-{
-    return read_text(m, 4, PICKLE_TEXT);
-}
-
-static grail_status read_text8(machine *m)
-{
-    return read_text(m, 8, PICKLE_TEXT);
-}
-
-static grail_status read_bytes1(machine *m)
-{
-    return read_text(m, 1, PICKLE_BYTES);
-}
-
-static grail_status read_bytes4(machine *m)
-{
-    return read_text(m, 4, PICKLE_BYTES);
-}
-
-static grail_status read_bytes8(machine *m)
-{
-    return read_text(m, 8, PICKLE_BYTES);
-}
-
 /* Moves the values from stack[begin] on into a new value. */
-static grail_status gather(machine *m, pickle_kind kind, size_t begin)
+static grail_status gather(machine *m, size_t begin)
 {
     grail_status status = GRAIL_OK;
     pickle_value *value = NULL;
-    TRY(pickle_new(m->p, kind, &value));
+    TRY(pickle_new(m->p, m->current->kind, &value));
     for (size_t i = begin; i < m->stack_count; i++) {
         TRY(pickle_append(m->p, value, m->stack[i]));
     }
@@ -324,51 +266,34 @@ out:
     return status;
 }
 
-static grail_status gather_marked(machine *m, pickle_kind kind)
+/* A tuple or frozenset of what lies above the mark. */
+static grail_status read_marked(machine *m)
 {
     size_t begin = 0;
     const grail_status status = pop_mark(m, &begin);
-    return status == GRAIL_OK ? gather(m, kind, begin) : status;
+    return status == GRAIL_OK ? gather(m, begin) : status;
 }
 
-static grail_status read_tuple(machine *m)
-{
-    return gather_marked(m, PICKLE_TUPLE);
-}
-
-static grail_status read_frozenset(machine *m)
-{
-    return gather_marked(m, PICKLE_SET);
-}
-
-static grail_status read_short_tuple(machine *m, size_t count)
+static grail_status need_values(const machine *m, size_t count)
 {
     if (m->stack_count - stack_floor(m) < count) {
         return error_set(GRAIL_ERROR_FORMAT, "finds fewer than %zu values on the stack", count);
     }
-    return gather(m, PICKLE_TUPLE, m->stack_count - count);
+    return GRAIL_OK;
 }
 
-static grail_status read_tuple1(machine *m)
+static grail_status read_short_tuple(machine *m)
 {
-    return read_short_tuple(m, 1);
-}
-
-static grail_status read_tuple2(machine *m)
-{
-    return read_short_tuple(m, 2);
-}
-
-static grail_status read_tuple3(machine *m)
-{
-    return read_short_tuple(m, 3);
+    const grail_status status = need_values(m, m->current->count);
+    return status == GRAIL_OK ? gather(m, m->stack_count - m->current->count) : status;
 }
 
 /* Appends stack[begin ..] to the container below, which stays on the stack. What is put into an
  * opaque object is dropped. */
-static grail_status extend(machine *m, pickle_kind kind, size_t begin)
+static grail_status extend(machine *m, size_t begin)
 {
     grail_status status = GRAIL_OK;
+    const pickle_kind kind = m->current->kind;
     pickle_value *container = NULL;
     const size_t end = m->stack_count;
     m->stack_count = begin;
@@ -386,41 +311,18 @@ out:
     return status;
 }
 
-static grail_status extend_marked(machine *m, pickle_kind kind)
+static grail_status read_extend_marked(machine *m)
 {
     size_t begin = 0;
     const grail_status status = pop_mark(m, &begin);
-    return status == GRAIL_OK ? extend(m, kind, begin) : status;
+    return status == GRAIL_OK ? extend(m, begin) : status;
 }
 
-static grail_status read_append(machine *m)
+/* By one item, or one pair; the container is the value before it. */
+static grail_status read_extend(machine *m)
 {
-    pickle_value *item = NULL;
-    const grail_status status = top(m, &item);
-    return status == GRAIL_OK ? extend(m, PICKLE_LIST, m->stack_count - 1) : status;
-}
-
-static grail_status read_appends(machine *m)
-{
-    return extend_marked(m, PICKLE_LIST);
-}
-
-static grail_status read_additems(machine *m)
-{
-    return extend_marked(m, PICKLE_SET);
-}
-
-static grail_status read_setitem(machine *m)
-{
-    if (m->stack_count - stack_floor(m) < 3) {
-        return error_set(GRAIL_ERROR_FORMAT, "finds fewer than 3 values on the stack");
-    }
-    return extend(m, PICKLE_DICT, m->stack_count - 2);
-}
-
-static grail_status read_setitems(machine *m)
-{
-    return extend_marked(m, PICKLE_DICT);
+    const grail_status status = need_values(m, m->current->count + 1);
+    return status == GRAIL_OK ? extend(m, m->stack_count - m->current->count) : status;
 }
 
 static grail_status take_line(machine *m, pickle_span *out)
@@ -552,21 +454,11 @@ static grail_status memo_get(machine *m, uint64_t index)
     return push(m, m->memo[index]);
 }
 
-static grail_status read_put(machine *m, size_t width)
+static grail_status read_put(machine *m)
 {
     uint64_t index = 0;
-    const grail_status status = take_unsigned(m, width, &index);
+    const grail_status status = take_unsigned(m, m->current->count, &index);
     return status == GRAIL_OK ? memo_put(m, index) : status;
-}
-
-static grail_status read_binput(machine *m)
-{
-    return read_put(m, 1);
-}
-
-static grail_status read_long_binput(machine *m)
-{
-    return read_put(m, 4);
 }
 
 static grail_status read_memoize(machine *m)
@@ -574,97 +466,82 @@ static grail_status read_memoize(machine *m)
     return memo_put(m, m->memo_puts);
 }
 
-static grail_status read_get(machine *m, size_t width)
+static grail_status read_get(machine *m)
 {
     uint64_t index = 0;
-    const grail_status status = take_unsigned(m, width, &index);
+    const grail_status status = take_unsigned(m, m->current->count, &index);
     return status == GRAIL_OK ? memo_get(m, index) : status;
 }
 
-static grail_status read_binget(machine *m)
-{
-    return read_get(m, 1);
-}
-
-static grail_status read_long_binget(machine *m)
-{
-    return read_get(m, 4);
-}
-
-typedef struct opcode {
-    const char *name;
-    grail_status (*read)(machine *m); /* NULL: known to Python, refused here */
-} opcode;
-
 static const opcode opcodes[256] = {
-    [0x80] = {"PROTO", read_proto},
-    [0x95] = {"FRAME", read_frame},
-    ['.'] = {"STOP", read_stop},
-    ['('] = {"MARK", read_mark},
-    ['N'] = {"NONE", read_none},
-    [0x88] = {"NEWTRUE", read_true},
-    [0x89] = {"NEWFALSE", read_false},
-    ['J'] = {"BININT", read_binint},
-    ['K'] = {"BININT1", read_binint1},
-    ['M'] = {"BININT2", read_binint2},
-    [0x8a] = {"LONG1", read_long1},
-    ['G'] = {"BINFLOAT", read_binfloat},
-    ['X'] = {"BINUNICODE", read_text4},
-    [0x8c] = {"SHORT_BINUNICODE", read_text1},
-    [0x8d] = {"BINUNICODE8", read_text8},
-    ['T'] = {"BINSTRING", read_bytes4},
-    ['U'] = {"SHORT_BINSTRING", read_bytes1},
-    ['B'] = {"BINBYTES", read_bytes4},
-    ['C'] = {"SHORT_BINBYTES", read_bytes1},
-    [0x8e] = {"BINBYTES8", read_bytes8},
-    [0x96] = {"BYTEARRAY8", read_bytes8},
-    [')'] = {"EMPTY_TUPLE", read_empty_tuple},
-    ['t'] = {"TUPLE", read_tuple},
-    [0x85] = {"TUPLE1", read_tuple1},
-    [0x86] = {"TUPLE2", read_tuple2},
-    [0x87] = {"TUPLE3", read_tuple3},
-    [']'] = {"EMPTY_LIST", read_empty_list},
-    ['a'] = {"APPEND", read_append},
-    ['e'] = {"APPENDS", read_appends},
-    ['}'] = {"EMPTY_DICT", read_empty_dict},
-    ['s'] = {"SETITEM", read_setitem},
-    ['u'] = {"SETITEMS", read_setitems},
-    [0x8f] = {"EMPTY_SET", read_empty_set},
-    [0x90] = {"ADDITEMS", read_additems},
-    [0x91] = {"FROZENSET", read_frozenset},
-    ['c'] = {"GLOBAL", read_global},
-    [0x93] = {"STACK_GLOBAL", read_stack_global},
-    ['R'] = {"REDUCE", read_call},
-    [0x81] = {"NEWOBJ", read_call},
-    [0x92] = {"NEWOBJ_EX", read_newobj_ex},
-    ['b'] = {"BUILD", read_build},
-    ['Q'] = {"BINPERSID", read_binpersid},
-    ['q'] = {"BINPUT", read_binput},
-    ['r'] = {"LONG_BINPUT", read_long_binput},
-    [0x94] = {"MEMOIZE", read_memoize},
-    ['h'] = {"BINGET", read_binget},
-    ['j'] = {"LONG_BINGET", read_long_binget},
-    ['I'] = {"INT", NULL},
-    ['L'] = {"LONG", NULL},
-    [0x8b] = {"LONG4", NULL},
-    ['F'] = {"FLOAT", NULL},
-    ['S'] = {"STRING", NULL},
-    ['V'] = {"UNICODE", NULL},
-    ['l'] = {"LIST", NULL},
-    ['d'] = {"DICT", NULL},
-    ['0'] = {"POP", NULL},
-    ['1'] = {"POP_MARK", NULL},
-    ['2'] = {"DUP", NULL},
-    ['g'] = {"GET", NULL},
-    ['p'] = {"PUT", NULL},
-    ['i'] = {"INST", NULL},
-    ['o'] = {"OBJ", NULL},
-    ['P'] = {"PERSID", NULL},
-    [0x82] = {"EXT1", NULL},
-    [0x83] = {"EXT2", NULL},
-    [0x84] = {"EXT4", NULL},
-    [0x97] = {"NEXT_BUFFER", NULL},
-    [0x98] = {"READONLY_BUFFER", NULL},
+    [0x80] = {"PROTO", read_proto, PICKLE_NONE, 0},
+    [0x95] = {"FRAME", read_frame, PICKLE_NONE, 0},
+    ['.'] = {"STOP", read_stop, PICKLE_NONE, 0},
+    ['('] = {"MARK", read_mark, PICKLE_NONE, 0},
+    ['N'] = {"NONE", read_empty, PICKLE_NONE, 0},
+    [0x88] = {"NEWTRUE", read_boolean, PICKLE_BOOLEAN, 1},
+    [0x89] = {"NEWFALSE", read_boolean, PICKLE_BOOLEAN, 0},
+    ['J'] = {"BININT", read_int, PICKLE_NONE, 0},
+    ['K'] = {"BININT1", read_unsigned_int, PICKLE_INTEGER, 1},
+    ['M'] = {"BININT2", read_unsigned_int, PICKLE_INTEGER, 2},
+    [0x8a] = {"LONG1", read_long1, PICKLE_NONE, 0},
+    ['G'] = {"BINFLOAT", read_binfloat, PICKLE_NONE, 0},
+    ['X'] = {"BINUNICODE", read_text, PICKLE_TEXT, 4},
+    [0x8c] = {"SHORT_BINUNICODE", read_text, PICKLE_TEXT, 1},
+    [0x8d] = {"BINUNICODE8", read_text, PICKLE_TEXT, 8},
+    ['T'] = {"BINSTRING", read_text, PICKLE_BYTES, 4},
+    ['U'] = {"SHORT_BINSTRING", read_text, PICKLE_BYTES, 1},
+    ['B'] = {"BINBYTES", read_text, PICKLE_BYTES, 4},
+    ['C'] = {"SHORT_BINBYTES", read_text, PICKLE_BYTES, 1},
+    [0x8e] = {"BINBYTES8", read_text, PICKLE_BYTES, 8},
+    [0x96] = {"BYTEARRAY8", read_text, PICKLE_BYTES, 8},
+    [')'] = {"EMPTY_TUPLE", read_empty, PICKLE_TUPLE, 0},
+    ['t'] = {"TUPLE", read_marked, PICKLE_TUPLE, 0},
+    [0x85] = {"TUPLE1", read_short_tuple, PICKLE_TUPLE, 1},
+    [0x86] = {"TUPLE2", read_short_tuple, PICKLE_TUPLE, 2},
+    [0x87] = {"TUPLE3", read_short_tuple, PICKLE_TUPLE, 3},
+    [']'] = {"EMPTY_LIST", read_empty, PICKLE_LIST, 0},
+    ['a'] = {"APPEND", read_extend, PICKLE_LIST, 1},
+    ['e'] = {"APPENDS", read_extend_marked, PICKLE_LIST, 0},
+    ['}'] = {"EMPTY_DICT", read_empty, PICKLE_DICT, 0},
+    ['s'] = {"SETITEM", read_extend, PICKLE_DICT, 2},
+    ['u'] = {"SETITEMS", read_extend_marked, PICKLE_DICT, 0},
+    [0x8f] = {"EMPTY_SET", read_empty, PICKLE_SET, 0},
+    [0x90] = {"ADDITEMS", read_extend_marked, PICKLE_SET, 0},
+    [0x91] = {"FROZENSET", read_marked, PICKLE_SET, 0},
+    ['c'] = {"GLOBAL", read_global, PICKLE_NONE, 0},
+    [0x93] = {"STACK_GLOBAL", read_stack_global, PICKLE_NONE, 0},
+    ['R'] = {"REDUCE", read_call, PICKLE_NONE, 0},
+    [0x81] = {"NEWOBJ", read_call, PICKLE_NONE, 0},
+    [0x92] = {"NEWOBJ_EX", read_newobj_ex, PICKLE_NONE, 0},
+    ['b'] = {"BUILD", read_build, PICKLE_NONE, 0},
+    ['Q'] = {"BINPERSID", read_binpersid, PICKLE_NONE, 0},
+    ['q'] = {"BINPUT", read_put, PICKLE_NONE, 1},
+    ['r'] = {"LONG_BINPUT", read_put, PICKLE_NONE, 4},
+    [0x94] = {"MEMOIZE", read_memoize, PICKLE_NONE, 0},
+    ['h'] = {"BINGET", read_get, PICKLE_NONE, 1},
+    ['j'] = {"LONG_BINGET", read_get, PICKLE_NONE, 4},
+    ['I'] = {"INT", NULL, PICKLE_NONE, 0},
+    ['L'] = {"LONG", NULL, PICKLE_NONE, 0},
+    [0x8b] = {"LONG4", NULL, PICKLE_NONE, 0},
+    ['F'] = {"FLOAT", NULL, PICKLE_NONE, 0},
+    ['S'] = {"STRING", NULL, PICKLE_NONE, 0},
+    ['V'] = {"UNICODE", NULL, PICKLE_NONE, 0},
+    ['l'] = {"LIST", NULL, PICKLE_NONE, 0},
+    ['d'] = {"DICT", NULL, PICKLE_NONE, 0},
+    ['0'] = {"POP", NULL, PICKLE_NONE, 0},
+    ['1'] = {"POP_MARK", NULL, PICKLE_NONE, 0},
+    ['2'] = {"DUP", NULL, PICKLE_NONE, 0},
+    ['g'] = {"GET", NULL, PICKLE_NONE, 0},
+    ['p'] = {"PUT", NULL, PICKLE_NONE, 0},
+    ['i'] = {"INST", NULL, PICKLE_NONE, 0},
+    ['o'] = {"OBJ", NULL, PICKLE_NONE, 0},
+    ['P'] = {"PERSID", NULL, PICKLE_NONE, 0},
+    [0x82] = {"EXT1", NULL, PICKLE_NONE, 0},
+    [0x83] = {"EXT2", NULL, PICKLE_NONE, 0},
+    [0x84] = {"EXT4", NULL, PICKLE_NONE, 0},
+    [0x97] = {"NEXT_BUFFER", NULL, PICKLE_NONE, 0},
+    [0x98] = {"READONLY_BUFFER", NULL, PICKLE_NONE, 0},
 };
 
 static grail_status step(machine *m)
@@ -684,6 +561,7 @@ static grail_status step(machine *m)
                          "byte %zu of the pickle is opcode %s (0x%02x), which is not allowed", at,
                          o->name, byte);
     }
+    m->current = o;
     const grail_status status = o->read(m);
     if (status != GRAIL_OK) {
         error_prefix("byte %zu of the pickle: %s", at, o->name);
