@@ -6,6 +6,9 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)      # libjansson-de
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)     # libpcre2-dev
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc) # libutf8proc-dev
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)            # zlib1g-dev
+pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)         # libjpeg-dev
+pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)           # libpng-dev
+pkg_check_modules(MINIZIP REQUIRED IMPORTED_TARGET minizip)   # libminizip-dev
 pkg_check_modules(LIBMD REQUIRED IMPORTED_TARGET libmd)          # libmd-dev
 
 # libblis-openmp-dev: the OpenMP flavour by its own path, whatever the system's BLAS alternative is.
@@ -18,3 +21,5 @@ target_include_directories(blis::blis SYSTEM INTERFACE ${BLIS_INCLUDE})
 target_link_libraries(blis::blis INTERFACE ${BLIS_LIBRARY})
 
 find_library(LAPACK_LIBRARY lapack REQUIRED) # liblapack-dev: dsyevd, the last fallback of the solve
+
+find_package(dnnl 2 CONFIG REQUIRED) # libdnnl-dev: convolution and pooling

@@ -1,4 +1,4 @@
-/* Causal attention against the full matrix of weights. */
+/* Attention against the full matrix of weights. */
 #include "conformance/conformance.h"
 
 /* expected and the row-wise largest |v| a query sees, by which errors are measured. */
@@ -10,9 +10,10 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
     for (int64_t i = 0; i < s->length; i++) {
         const int64_t row = sequence * s->length + i;
         const int64_t at = (row * s->query_heads + head) * s->head_dim;
+        const int64_t end = s->bidirectional ? s->length : i + 1;
         double largest = -INFINITY;
         double total = 0.0;
-        for (int64_t j = 0; j <= i; j++) {
+        for (int64_t j = 0; j < end; j++) {
             const float *key =
                 k + ((sequence * s->length + j) * s->kv_heads + kv_head) * s->head_dim;
             const bool visible = s->window == 0 || j > i - s->window;
@@ -23,13 +24,13 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
             weights[j] = score;
             largest = fmax(largest, score);
         }
-        for (int64_t j = 0; j <= i; j++) {
+        for (int64_t j = 0; j < end; j++) {
             weights[j] = exp(weights[j] - largest);
             total += weights[j];
         }
         for (int64_t d = 0; d < s->head_dim; d++) {
             expected[at + d] = 0.0;
-            for (int64_t j = 0; j <= i; j++) {
+            for (int64_t j = 0; j < end; j++) {
                 const int64_t value =
                     ((sequence * s->length + j) * s->kv_heads + kv_head) * s->head_dim + d;
                 expected[at + d] += weights[j] / total * (double)v[value];
@@ -80,10 +81,11 @@ static void test_attention_is_the_causal_softmax(void **state)
 {
     (void)state;
     static const attention_shape shapes[] = {
-        {0, 5, 2, 2, 4, 0, 0},      {1, 0, 2, 2, 4, 0, 0},    {1, 1, 1, 1, 1, 0, 0},
-        {3, 7, 2, 2, 5, 0, 0},      {2, 129, 3, 3, 17, 0, 0}, {1, 127, 1, 1, 64, 0, 0},
-        {1, 128, 2, 1, 8, 0, 0},    {1, 513, 2, 2, 33, 0, 0}, {1, 1000, 2, 1, 8, 0, 0},
-        {1, 1031, 1, 1, 128, 0, 0},
+        {0, 5, 2, 2, 4, 0, false, 0},    {1, 0, 2, 2, 4, 0, false, 0},
+        {1, 1, 1, 1, 1, 0, false, 0},    {3, 7, 2, 2, 5, 0, false, 0},
+        {2, 129, 3, 3, 17, 0, false, 0}, {1, 127, 1, 1, 64, 0, false, 0},
+        {1, 128, 2, 1, 8, 0, false, 0},  {1, 513, 2, 2, 33, 0, false, 0},
+        {1, 1000, 2, 1, 8, 0, false, 0}, {1, 1031, 1, 1, 128, 0, false, 0},
     };
     FOR_EACH_BACKEND(b)
     {
@@ -93,14 +95,32 @@ static void test_attention_is_the_causal_softmax(void **state)
     }
 }
 
+static void test_a_row_may_see_those_behind_it(void **state)
+{
+    (void)state;
+    static const attention_shape shapes[] = {
+        {0, 5, 2, 2, 4, 0, true, 0},   {1, 0, 2, 2, 4, 0, true, 0},
+        {1, 1, 1, 1, 1, 0, true, 0},   {3, 7, 2, 2, 5, 0, true, 0},
+        {5, 50, 3, 3, 64, 0, true, 0}, {2, 197, 2, 1, 12, 0, true, 0},
+        {1, 385, 1, 1, 9, 0, true, 0}, {1, 800, 2, 1, 8, 0, true, 0},
+    };
+    FOR_EACH_BACKEND(b)
+    {
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+            check_random(b, shapes[i], 1.0);
+            check_random(b, shapes[i], 30.0);
+        }
+    }
+}
+
 static void test_query_heads_read_their_groups_keys(void **state)
 {
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, 0}, 1.0);
-        check_random(b, (attention_shape){1, 140, 9, 3, 4, 0, 0}, 1.0);
-        check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, 0}, 1.0);
+        check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, false, 0}, 1.0);
+        check_random(b, (attention_shape){1, 140, 9, 3, 4, 0, false, 0}, 1.0);
+        check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, false, 0}, 1.0);
     }
 }
 
@@ -111,7 +131,7 @@ static void test_a_window_hides_distant_keys(void **state)
     FOR_EACH_BACKEND(b)
     {
         for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
-            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], 0}, 1.0);
+            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], false, 0}, 1.0);
         }
     }
 }
@@ -121,7 +141,7 @@ static void test_large_scores_neither_overflow_nor_vanish(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, 0}, 60.0);
+        check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, false, 0}, 60.0);
     }
 }
 
@@ -142,7 +162,8 @@ static void test_the_running_maximum_may_move_or_stay(void **state)
                 q[i] = 1.0F;
                 k[i] = (float)(steps[step] * i);
             }
-            check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, 1.0}, q, k, v, 1000.0);
+            check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, false, 1.0}, q, k, v,
+                            1000.0);
         }
     }
     memory_free(v);
@@ -157,7 +178,7 @@ typedef struct small_attention {
 static grail_status attend_small(void *context)
 {
     small_attention *a = context;
-    const attention_shape s = {1, 2, 1, 1, 1, 0, 1.0};
+    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0};
     return a->b->attention(&s, a->q, a->q, a->q, a->out);
 }
 
@@ -175,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention_is_the_causal_softmax),
+        cmocka_unit_test(test_a_row_may_see_those_behind_it),
         cmocka_unit_test(test_query_heads_read_their_groups_keys),
         cmocka_unit_test(test_a_window_hides_distant_keys),
         cmocka_unit_test(test_large_scores_neither_overflow_nor_vanish),

@@ -168,6 +168,8 @@ static double naive_activation(activation_kind kind, double x)
         return 0.5 * x * (1.0 + tanh(sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
     case ACTIVATION_RELU:
         return fmax(x, 0.0);
+    case ACTIVATION_QUICK_GELU:
+        return x / (1.0 + exp(-1.702 * x));
     }
     return NAN;
 }
@@ -203,7 +205,7 @@ static void test_activations_match_their_formulas(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        for (int kind = ACTIVATION_SILU; kind <= ACTIVATION_RELU; kind++) {
+        for (int kind = ACTIVATION_SILU; kind <= ACTIVATION_QUICK_GELU; kind++) {
             check_activation(b, (activation_kind)kind, false);
             check_activation(b, (activation_kind)kind, true);
         }
@@ -216,7 +218,7 @@ static void test_activations_pass_nan_on(void **state)
     const float nan = NAN;
     FOR_EACH_BACKEND(b)
     {
-        for (int kind = ACTIVATION_SILU; kind <= ACTIVATION_RELU; kind++) {
+        for (int kind = ACTIVATION_SILU; kind <= ACTIVATION_QUICK_GELU; kind++) {
             void *x = elements(b, 1, &nan);
             float y = 0.0F;
             b->activation((activation_kind)kind, 1, x, x);

@@ -27,7 +27,7 @@ static double *run_linear(const backend *b, int64_t *count)
 
 static double *run_attention(const backend *b, int64_t *count)
 {
-    const attention_shape s = {2, 300, 4, 2, 8, 0, 0.3};
+    const attention_shape s = {2, 300, 4, 2, 8, 0, false, 0.3};
     const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
     const int64_t keys = s.sequences * s.length * s.kv_heads * s.head_dim;
     float *x = normals(queries, 3, 1.0);
@@ -59,6 +59,67 @@ static double *run_rows(const backend *b, int64_t *count)
     *count = ROWS * WIDTH;
     double *out = results(b, *count, y);
     void *const owned[] = {frequency, x, weight, input, y};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        memory_free(owned[i]);
+    }
+    return out;
+}
+
+/* Convolution, batch norm and pooling, one on top of the other. */
+static double *run_images(const backend *b, int64_t *count)
+{
+    enum { SAMPLES = 3, SIDE = 33, HALF = 17, IN = 13, OUT = 21, TAPS = 9 };
+    const conv_shape conv = {.samples = SAMPLES,
+                             .in = {SIDE, SIDE},
+                             .out = {SIDE, SIDE},
+                             .channels_in = IN,
+                             .channels_out = OUT,
+                             .window = {3, 3, 1, 1, 1}};
+    const conv_shape pool = {.samples = SAMPLES,
+                             .in = {SIDE, SIDE},
+                             .out = {HALF, HALF},
+                             .channels_in = OUT,
+                             .channels_out = OUT,
+                             .window = {3, 3, 2, 1, 1}};
+    float *x = normals(SAMPLES * SIDE * SIDE * IN, 7, 1.0);
+    void *input = elements(b, SAMPLES * SIDE * SIDE * IN, x);
+    void *weight = elements(b, OUT * IN * TAPS, x);
+    void *middle = blank(b, SAMPLES * SIDE * SIDE * OUT);
+    void *y = blank(b, SAMPLES * HALF * HALF * OUT);
+    void *variance = elements(b, OUT, (float[OUT]){1.0F, 2.0F});
+    assert_ok(b->conv2d(&conv, input, weight, NULL, NULL, middle));
+    b->batch_norm(SAMPLES * SIDE * SIDE, OUT, 1e-3, middle, weight, variance, NULL, NULL, middle);
+    assert_ok(b->max_pool(&pool, middle, y));
+    *count = SAMPLES * HALF * HALF * OUT;
+    double *out = results(b, *count, y);
+    void *const owned[] = {x, input, weight, middle, y, variance};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        memory_free(owned[i]);
+    }
+    return out;
+}
+
+/* Layer norm, patches, mean and unit length. */
+static double *run_tokens(const backend *b, int64_t *count)
+{
+    enum { SAMPLES = 5, SIDE = 12, WIDTH = 300, TAPS = 9 };
+    const conv_shape shape = {.samples = SAMPLES,
+                              .in = {SIDE, SIDE},
+                              .out = {SIDE, SIDE},
+                              .channels_in = WIDTH,
+                              .window = {3, 3, 1, 1, 1}};
+    const int64_t rows = SAMPLES * SIDE * SIDE;
+    float *x = normals(rows * WIDTH, 8, 1.0);
+    void *y = elements(b, rows * WIDTH, x);
+    void *patches = blank(b, rows * WIDTH * TAPS);
+    void *mean = blank(b, SAMPLES * WIDTH * TAPS);
+    b->layer_norm(rows, WIDTH, 1e-6, y, NULL, NULL, y);
+    b->patches(&shape, y, 0, SAMPLES * SIDE, patches);
+    b->mean_positions(SAMPLES, SIDE * SIDE, WIDTH * TAPS, patches, mean);
+    b->unit_length(SAMPLES, WIDTH * TAPS, mean, mean);
+    *count = SAMPLES * WIDTH * TAPS;
+    double *out = results(b, *count, mean);
+    void *const owned[] = {x, y, patches, mean};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         memory_free(owned[i]);
     }
@@ -119,7 +180,8 @@ static double *run_ridge(const backend *b, int64_t *count)
     return a;
 }
 
-static const slot_run runs[] = {run_linear,      run_attention, run_rows, run_cross_entropy,
+static const slot_run runs[] = {run_linear,      run_attention, run_rows,
+                                run_images,      run_tokens,    run_cross_entropy,
                                 run_narrow_gram, run_wide_gram, run_ridge};
 
 static double *run_with(const backend *b, slot_run run, int threads, int64_t *count)

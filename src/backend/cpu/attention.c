@@ -1,8 +1,9 @@
-/* Causal attention in f32, one task per sequence, head and block of queries. A task walks over
+/* Attention in f32, one task per sequence, head and block of queries. A task walks over
  * blocks of keys, keeps the running maximum and sum of each query's softmax (Milakov and
  * Gimelshein 2018) and rescales its output when the maximum moves, so memory does not grow with
- * the length. Blocks that causality or the window hides from every query of the task are skipped.
- * A NaN or infinity in V may also reach queries of the same block that do not see its row. */
+ * the length. Blocks that causality or the window hides from every query of the task are skipped;
+ * without causality a query sees every key. A NaN or infinity in V may also reach queries of the
+ * same block that do not see its row. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
@@ -95,6 +96,12 @@ static int64_t first_visible(const attention_shape *s, int64_t position)
     return s->window > 0 && position >= s->window ? position - s->window + 1 : 0;
 }
 
+/* One past the last key that the query at `position` sees. */
+static int64_t end_visible(const attention_shape *s, int64_t position)
+{
+    return s->bidirectional ? s->length : position + 1;
+}
+
 /* Turns the scores of one query over keys k0 .. k0 + keys - 1 into weights relative to its running
  * maximum; hidden keys get 0. */
 static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys)
@@ -102,7 +109,8 @@ static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys)
     const int64_t position = b->first + query;
     const int64_t visible = first_visible(b->shape, position);
     const int64_t begin = visible > k0 ? (visible - k0 < keys ? visible - k0 : keys) : 0;
-    int64_t end = position - k0 + 1 < keys ? position - k0 + 1 : keys;
+    const int64_t seen = end_visible(b->shape, position) - k0;
+    int64_t end = seen < keys ? seen : keys;
     end = end > begin ? end : begin;
     float *row = b->scores + query * KEYS;
     memset(row, 0, (size_t)begin * sizeof *row);
@@ -138,7 +146,7 @@ static void attend_keys(query_block *b, int64_t k0, int64_t keys, bool is_first)
 static void attend_block(query_block *b)
 {
     const int64_t start = first_visible(b->shape, b->first);
-    const int64_t end = b->first + b->queries;
+    const int64_t end = end_visible(b->shape, b->first + b->queries - 1);
     for (int64_t query = 0; query < b->queries; query++) {
         b->largest[query] = -INFINITY;
         b->total[query] = 0.0F;

@@ -18,9 +18,25 @@ void cpu_add(int64_t count, const void *a, const void *b, void *y);
 void cpu_subtract(int64_t count, const void *a, const void *b, void *y);
 int64_t cpu_find_non_finite(int64_t count, const void *x);
 
-/* rows.c */
+/* norms.c */
 void cpu_rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
                   const void *weight, void *y);
+void cpu_batch_norm(int64_t rows, int64_t width, double epsilon, const void *x, const void *mean,
+                    const void *variance, const void *weight, const void *bias, void *y);
+void cpu_layer_norm(int64_t rows, int64_t width, double epsilon, const void *x, const void *weight,
+                    const void *bias, void *y);
+void cpu_unit_length(int64_t rows, int64_t width, const void *x, void *y);
+
+/* images.c */
+grail_status cpu_conv2d(const conv_shape *shape, const void *x, const void *weight,
+                        const void *bias, const conv_epilogue *epilogue, void *y);
+void cpu_patches(const conv_shape *shape, const void *x, int64_t begin, int64_t end, void *p);
+grail_status cpu_max_pool(const conv_shape *shape, const void *x, void *y);
+void cpu_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y);
+
+/* rows.c */
+/** Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
+int64_t cpu_rows_grain(int64_t width);
 void cpu_rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
               const double *frequency, void *x);
 void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *target,

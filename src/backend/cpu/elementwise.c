@@ -48,6 +48,14 @@ CPU_CLONES static void gelu_tanh(int64_t begin, int64_t end, void *context)
     }
 }
 
+CPU_CLONES static void quick_gelu(int64_t begin, int64_t end, void *context)
+{
+    const elementwise *e = context;
+    for (int64_t i = begin; i < end; i++) {
+        e->y[i] = e->a[i] / (1.0F + exp_f32(-1.702F * e->a[i]));
+    }
+}
+
 CPU_CLONES static void relu(int64_t begin, int64_t end, void *context)
 {
     const elementwise *e = context;
@@ -63,6 +71,7 @@ void cpu_activation(activation_kind kind, int64_t count, const void *x, void *y)
         [ACTIVATION_GELU] = gelu,
         [ACTIVATION_GELU_TANH] = gelu_tanh,
         [ACTIVATION_RELU] = relu,
+        [ACTIVATION_QUICK_GELU] = quick_gelu,
     };
     elementwise e = {.a = x, .y = y};
     parallel_for(count, GRAIN, bodies[kind], &e);

@@ -1,4 +1,4 @@
-/* Kernels that work row by row in f32: RMS norm, rotary embedding, cross entropy, column sums. */
+/* Kernels that work row by row in f32: rotary embedding, cross entropy, column sums. */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/special.h"
@@ -10,53 +10,10 @@
 /* Independent partial sums, so that a compiler may keep them in vector registers. */
 enum { LANES = 16 };
 
-/* Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
-static int64_t rows_grain(int64_t width)
+int64_t cpu_rows_grain(int64_t width)
 {
     enum { ELEMENTS = 1 << 15 };
     return width > 0 && width < ELEMENTS ? ELEMENTS / width : 1;
-}
-
-typedef struct norm {
-    int64_t group;
-    double epsilon;
-    const float *x;
-    const float *weight;
-    float *y;
-} norm;
-
-CPU_CLONES static void norm_groups(int64_t begin, int64_t end, void *context)
-{
-    const norm *n = context;
-    for (int64_t g = begin; g < end; g++) {
-        const float *x = n->x + g * n->group;
-        float *y = n->y + g * n->group;
-        double lanes[LANES] = {0.0};
-        const int64_t whole = n->group / LANES * LANES;
-        for (int64_t i = 0; i < whole; i += LANES) {
-            for (int lane = 0; lane < LANES; lane++) {
-                lanes[lane] += (double)x[i + lane] * (double)x[i + lane];
-            }
-        }
-        for (int64_t i = whole; i < n->group; i++) {
-            lanes[i - whole] += (double)x[i] * (double)x[i];
-        }
-        double squares = 0.0;
-        for (int lane = 0; lane < LANES; lane++) {
-            squares += lanes[lane];
-        }
-        const float factor = (float)(1.0 / sqrt(squares / (double)n->group + n->epsilon));
-        for (int64_t i = 0; i < n->group; i++) {
-            y[i] = n->weight[i] * (x[i] * factor);
-        }
-    }
-}
-
-void cpu_rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
-                  const void *weight, void *y)
-{
-    norm n = {group, epsilon, x, weight, y};
-    parallel_for(group > 0 ? rows * width / group : 0, rows_grain(group), norm_groups, &n);
 }
 
 typedef struct rotation {
@@ -120,7 +77,7 @@ void cpu_rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim
               const double *frequency, void *x)
 {
     rotation r = {sequences, length, heads, head_dim, frequency, x};
-    parallel_for(length, rows_grain(sequences * heads * head_dim), rotate_positions, &r);
+    parallel_for(length, cpu_rows_grain(sequences * heads * head_dim), rotate_positions, &r);
 }
 
 CPU_CLONES static float largest(int64_t count, const float *x)
@@ -186,7 +143,7 @@ void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, con
                        double *nll)
 {
     entropy e = {vocabulary, logits, target, nll};
-    parallel_for(rows, rows_grain(vocabulary), entropy_rows, &e);
+    parallel_for(rows, cpu_rows_grain(vocabulary), entropy_rows, &e);
 }
 
 typedef struct sums {

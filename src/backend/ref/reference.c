@@ -91,6 +91,12 @@ static void attention_weights(const attention_shape *s, int64_t first, int64_t l
     }
 }
 
+/* Last key that row `i` sees. */
+static int64_t last_visible(const attention_shape *s, int64_t i)
+{
+    return s->bidirectional ? s->length - 1 : i;
+}
+
 /* All rows of one head of one sequence. q, k, v and out point at its first row and feature. */
 static void attention_head(const attention_shape *s, const double *q, const double *k,
                            const double *v, double *out, double *scores)
@@ -99,10 +105,11 @@ static void attention_head(const attention_shape *s, const double *q, const doub
     const int64_t stride = s->kv_heads * s->head_dim;
     for (int64_t i = 0; i < s->length; i++) {
         const int64_t first = s->window > 0 && i >= s->window ? i - s->window + 1 : 0;
-        attention_weights(s, first, i, q + i * q_stride, k, stride, scores);
+        const int64_t last = last_visible(s, i);
+        attention_weights(s, first, last, q + i * q_stride, k, stride, scores);
         for (int64_t d = 0; d < s->head_dim; d++) {
             double sum = 0.0;
-            for (int64_t j = first; j <= i; j++) {
+            for (int64_t j = first; j <= last; j++) {
                 sum += scores[j] * v[j * stride + d];
             }
             out[i * q_stride + d] = sum;
@@ -141,6 +148,8 @@ static double activate(activation_kind kind, double x)
         return 0.5 * x * erfc(-x * M_SQRT1_2);
     case ACTIVATION_GELU_TANH:
         return 0.5 * x * (1.0 + tanh(M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x)));
+    case ACTIVATION_QUICK_GELU:
+        return x / (1.0 + exp(-1.702 * x));
     case ACTIVATION_RELU:
         break;
     }
@@ -251,6 +260,13 @@ const backend backend_ref = {
     .subtract = subtract,
     .cross_entropy = cross_entropy,
     .find_non_finite = first_non_finite,
+    .conv2d = ref_conv2d,
+    .patches = ref_patches,
+    .max_pool = ref_max_pool,
+    .mean_positions = ref_mean_positions,
+    .batch_norm = ref_batch_norm,
+    .layer_norm = ref_layer_norm,
+    .unit_length = ref_unit_length,
     .gram = gram,
     .cross = cross,
     .column_sums = column_sums,

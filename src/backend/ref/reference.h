@@ -1,9 +1,10 @@
-/* Dense f64 algebra of the reference backend, see backend.h for each contract. */
+/* What the reference backend's files give to its table; backend.h has each contract. */
 #ifndef GRAIL_BACKEND_REF_REFERENCE_H
 #define GRAIL_BACKEND_REF_REFERENCE_H
 
 #include "backend/backend.h"
 
+/* reference_dense.c */
 void ref_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
               const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
               double *c, int64_t c_stride);
@@ -11,5 +12,17 @@ pivot_index ref_cholesky(int64_t n, double *a, int64_t stride);
 void ref_cholesky_solve(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,
                         int64_t b_stride);
 grail_status ref_eigen(int64_t n, double *a, double *values);
+
+/* reference_image.c */
+grail_status ref_conv2d(const conv_shape *shape, const void *x, const void *weight,
+                        const void *bias, const conv_epilogue *epilogue, void *y);
+void ref_patches(const conv_shape *shape, const void *x, int64_t begin, int64_t end, void *p);
+grail_status ref_max_pool(const conv_shape *shape, const void *x, void *y);
+void ref_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y);
+void ref_batch_norm(int64_t rows, int64_t width, double epsilon, const void *x, const void *mean,
+                    const void *variance, const void *weight, const void *bias, void *y);
+void ref_layer_norm(int64_t rows, int64_t width, double epsilon, const void *x, const void *weight,
+                    const void *bias, void *y);
+void ref_unit_length(int64_t rows, int64_t width, const void *x, void *y);
 
 #endif

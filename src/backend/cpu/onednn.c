@@ -1,0 +1,289 @@
+/* The only file that includes oneDNN (2.x). The library keeps generated kernels in a cache of its
+ * own behind a lock, so that a call here describes what it wants and gets the kernel of an earlier
+ * call of that shape. Scratch memory is ours and made per call: calls from several threads share
+ * nothing else. */
+#include "backend/cpu/onednn.h"
+
+#include <dnnl.h>
+
+#include <pthread.h>
+
+enum { DIMENSIONS = 4, WINDOW_DIMENSIONS = 2, MOST_ARGUMENTS = 5 };
+
+static pthread_once_t started = PTHREAD_ONCE_INIT;
+static dnnl_engine_t engine; /* not written after start */
+
+static void start(void)
+{
+    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) {
+        engine = NULL;
+    }
+}
+
+/* oneDNN's own codes as ours; `step` says what was asked of it. */
+static grail_status checked(dnnl_status_t code, const char *step)
+{
+    if (code == dnnl_success) {
+        return GRAIL_OK;
+    }
+    if (code == dnnl_out_of_memory) {
+        return error_set(GRAIL_ERROR_MEMORY, "oneDNN ran out of memory: %s", step);
+    }
+    return error_set(GRAIL_ERROR_INTERNAL, "oneDNN failed with status %d: %s", (int)code, step);
+}
+
+int onednn_version(void)
+{
+    const dnnl_version_t *v = dnnl_version();
+    return v->major * 10000 + v->minor * 100 + v->patch;
+}
+
+/* A kernel with what it runs on. A zeroed one is empty. */
+typedef struct operation {
+    dnnl_primitive_desc_t descriptor;
+    dnnl_primitive_t kernel;
+    dnnl_exec_arg_t arguments[MOST_ARGUMENTS];
+    int argument_count;
+    void *scratch;
+} operation;
+
+static void operation_fini(operation *o)
+{
+    for (int i = 0; i < o->argument_count; i++) {
+        dnnl_memory_destroy(o->arguments[i].memory);
+    }
+    dnnl_primitive_destroy(o->kernel);
+    dnnl_primitive_desc_destroy(o->descriptor);
+    memory_free(o->scratch);
+}
+
+/* oneDNN takes its read-only operands without const. */
+static void *readable(const void *p)
+{
+    return (void *)(uintptr_t)p;
+}
+
+static grail_status add_argument(operation *o, int role, const dnnl_memory_desc_t *layout,
+                                 void *data)
+{
+    dnnl_exec_arg_t *argument = &o->arguments[o->argument_count];
+    const grail_status status =
+        checked(dnnl_memory_create(&argument->memory, layout, engine, data), "naming a buffer");
+    if (status == GRAIL_OK) {
+        argument->arg = role;
+        o->argument_count++;
+    }
+    return status;
+}
+
+/* The layout that the kernel wants for one of its operands. */
+static const dnnl_memory_desc_t *wanted_layout(const operation *o, dnnl_query_t operand)
+{
+    return dnnl_primitive_desc_query_md(o->descriptor, operand, 0);
+}
+
+static grail_status add_scratch(operation *o)
+{
+    grail_status status = GRAIL_OK;
+    const dnnl_memory_desc_t *layout = wanted_layout(o, dnnl_query_scratchpad_md);
+    const size_t bytes = dnnl_memory_desc_get_size(layout);
+    if (bytes > 0) {
+        TRY(memory_new_unset(&o->scratch, bytes, 1));
+        TRY(add_argument(o, DNNL_ARG_SCRATCHPAD, layout, o->scratch));
+    }
+out:
+    return status;
+}
+
+static grail_status run(operation *o)
+{
+    grail_status status = GRAIL_OK;
+    dnnl_stream_t stream = NULL;
+    TRY(add_scratch(o));
+    TRY(checked(dnnl_primitive_create(&o->kernel, o->descriptor), "generating a kernel"));
+    TRY(checked(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags), "a stream"));
+    TRY(checked(dnnl_primitive_execute(o->kernel, stream, o->argument_count, o->arguments),
+                "running a kernel"));
+    TRY(checked(dnnl_stream_wait(stream), "waiting for a kernel"));
+out:
+    dnnl_stream_destroy(stream);
+    return status;
+}
+
+/* -- layouts ----------------------------------------------------------------------------------- */
+
+static grail_status layout_of(const dnnl_dims_t dims, int rank, dnnl_format_tag_t order,
+                              dnnl_memory_desc_t *out)
+{
+    return checked(dnnl_memory_desc_init_by_tag(out, rank, dims, dnnl_f32, order), "a layout");
+}
+
+static grail_status image_layout(int64_t samples, extent positions, int64_t channels,
+                                 dnnl_memory_desc_t *out)
+{
+    const dnnl_dims_t dims = {samples, channels, positions.height, positions.width};
+    return layout_of(dims, DIMENSIONS, dnnl_nhwc, out);
+}
+
+static grail_status weight_layout(const conv_shape *s, dnnl_format_tag_t order,
+                                  dnnl_memory_desc_t *out)
+{
+    const dnnl_dims_t dims = {s->channels_out, s->channels_in, s->window.kernel_height,
+                              s->window.kernel_width};
+    return layout_of(dims, DIMENSIONS, order, out);
+}
+
+/* A window in oneDNN's terms: its dilation counts the rows left out between two taps. */
+typedef struct steps {
+    dnnl_dims_t kernel, stride, dilation, padding;
+} steps;
+
+static steps steps_of(const window2d *w)
+{
+    return (steps){.kernel = {w->kernel_height, w->kernel_width},
+                   .stride = {w->stride, w->stride},
+                   .dilation = {w->dilation - 1, w->dilation - 1},
+                   .padding = {w->padding, w->padding}};
+}
+
+/* *out: scratch memory is the caller's, and what follows the kernel in the same pass. */
+static grail_status attributes_new(bool accumulate, bool relu, dnnl_primitive_attr_t *out)
+{
+    grail_status status = GRAIL_OK;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_post_ops_t after = NULL;
+    TRY(checked(dnnl_primitive_attr_create(&attributes), "attributes"));
+    TRY(checked(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user),
+                "scratch memory"));
+    TRY(checked(dnnl_post_ops_create(&after), "what follows a kernel"));
+    if (accumulate) {
+        TRY(checked(dnnl_post_ops_append_sum(after, 1.0F), "a sum"));
+    }
+    if (relu) {
+        TRY(checked(dnnl_post_ops_append_eltwise(after, 1.0F, dnnl_eltwise_relu, 0.0F, 0.0F),
+                    "an activation"));
+    }
+    TRY(checked(dnnl_primitive_attr_set_post_ops(attributes, after), "what follows a kernel"));
+    *out = attributes;
+    attributes = NULL;
+out:
+    dnnl_post_ops_destroy(after);
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+/* -- convolution ------------------------------------------------------------------------------- */
+
+static grail_status describe_convolution(const conv_shape *s, bool has_bias,
+                                         dnnl_primitive_attr_t attributes, operation *o)
+{
+    grail_status status = GRAIL_OK;
+    dnnl_memory_desc_t x;
+    dnnl_memory_desc_t y;
+    dnnl_memory_desc_t weight;
+    dnnl_memory_desc_t bias;
+    dnnl_convolution_desc_t convolution;
+    const dnnl_dims_t channels = {s->channels_out};
+    const steps w = steps_of(&s->window);
+    TRY(image_layout(s->samples, s->in, s->channels_in, &x));
+    TRY(image_layout(s->samples, s->out, s->channels_out, &y));
+    TRY(weight_layout(s, dnnl_format_tag_any, &weight));
+    TRY(layout_of(channels, 1, dnnl_a, &bias));
+    TRY(checked(dnnl_dilated_convolution_forward_desc_init(
+                    &convolution, dnnl_forward_inference, dnnl_convolution_direct, &x, &weight,
+                    has_bias ? &bias : NULL, &y, w.stride, w.dilation, w.padding, w.padding),
+                "describing a convolution"));
+    TRY(checked(dnnl_primitive_desc_create(&o->descriptor, &convolution, attributes, engine, NULL),
+                "choosing a convolution kernel"));
+out:
+    return status;
+}
+
+/* The weight in the order that the convolution's kernel wants: *out is borrowed from `weight`, or
+ * lies in *owned, which the caller frees. */
+static grail_status order_weight(const conv_shape *s, const operation *convolution,
+                                 const float *weight, void **owned, void **out)
+{
+    grail_status status = GRAIL_OK;
+    operation o = {0};
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_memory_desc_t given;
+    const dnnl_memory_desc_t *wanted = wanted_layout(convolution, dnnl_query_weights_md);
+    *out = readable(weight);
+    TRY(weight_layout(s, dnnl_oihw, &given));
+    if (dnnl_memory_desc_equal(wanted, &given) != 0) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(owned, dnnl_memory_desc_get_size(wanted), 1));
+    TRY(attributes_new(false, false, &attributes));
+    TRY(checked(dnnl_reorder_primitive_desc_create(&o.descriptor, &given, engine, wanted, engine,
+                                                   attributes),
+                "reordering a weight"));
+    TRY(add_argument(&o, DNNL_ARG_FROM, &given, readable(weight)));
+    TRY(add_argument(&o, DNNL_ARG_TO, wanted, *owned));
+    TRY(run(&o));
+    *out = *owned;
+out:
+    operation_fini(&o);
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+grail_status onednn_convolve(const conv_shape *shape, const float *x, const float *weight,
+                             const float *bias, bool accumulate, bool relu, float *y)
+{
+    grail_status status = GRAIL_OK;
+    operation o = {0};
+    dnnl_primitive_attr_t attributes = NULL;
+    void *ordered = NULL;
+    void *own_weight = NULL;
+    pthread_once(&started, start);
+    TRY(attributes_new(accumulate, relu, &attributes));
+    TRY(describe_convolution(shape, bias != NULL, attributes, &o));
+    TRY(order_weight(shape, &o, weight, &own_weight, &ordered));
+    TRY(add_argument(&o, DNNL_ARG_SRC, wanted_layout(&o, dnnl_query_src_md), readable(x)));
+    TRY(add_argument(&o, DNNL_ARG_WEIGHTS, wanted_layout(&o, dnnl_query_weights_md), ordered));
+    TRY(add_argument(&o, DNNL_ARG_DST, wanted_layout(&o, dnnl_query_dst_md), y));
+    if (bias != NULL) {
+        const dnnl_dims_t channels = {shape->channels_out};
+        dnnl_memory_desc_t layout;
+        TRY(layout_of(channels, 1, dnnl_a, &layout));
+        TRY(add_argument(&o, DNNL_ARG_BIAS, &layout, readable(bias)));
+    }
+    TRY(run(&o));
+out:
+    operation_fini(&o);
+    dnnl_primitive_attr_destroy(attributes);
+    memory_free(own_weight);
+    return status;
+}
+
+/* -- pooling ----------------------------------------------------------------------------------- */
+
+grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y)
+{
+    grail_status status = GRAIL_OK;
+    operation o = {0};
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_memory_desc_t from;
+    dnnl_memory_desc_t to;
+    dnnl_pooling_v2_desc_t pooling;
+    const steps w = steps_of(&shape->window);
+    pthread_once(&started, start);
+    TRY(image_layout(shape->samples, shape->in, shape->channels_in, &from));
+    TRY(image_layout(shape->samples, shape->out, shape->channels_out, &to));
+    TRY(checked(dnnl_pooling_v2_forward_desc_init(&pooling, dnnl_forward_inference,
+                                                  dnnl_pooling_max, &from, &to, w.stride, w.kernel,
+                                                  w.dilation, w.padding, w.padding),
+                "describing a maximum"));
+    TRY(attributes_new(false, false, &attributes));
+    TRY(checked(dnnl_primitive_desc_create(&o.descriptor, &pooling, attributes, engine, NULL),
+                "choosing a pooling kernel"));
+    TRY(add_argument(&o, DNNL_ARG_SRC, &from, readable(x)));
+    TRY(add_argument(&o, DNNL_ARG_DST, &to, y));
+    TRY(run(&o));
+out:
+    operation_fini(&o);
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}

@@ -1,0 +1,18 @@
+/* Convolution and maximum pooling over f32 images, channel last, by oneDNN. */
+#ifndef GRAIL_BACKEND_CPU_ONEDNN_H
+#define GRAIL_BACKEND_CPU_ONEDNN_H
+
+#include "backend/backend.h"
+
+/** Y = conv(X, weight) + bias, then + what Y held before when `accumulate`, then max(., 0) when
+ * `relu`; bias may be NULL. */
+grail_status onednn_convolve(const conv_shape *shape, const float *x, const float *weight,
+                             const float *bias, bool accumulate, bool relu,
+                             float *y) GRAIL_MUST_CHECK;
+
+grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y) GRAIL_MUST_CHECK;
+
+/** Of the library that is loaded: major * 10000 + minor * 100 + patch. */
+int onednn_version(void);
+
+#endif
