@@ -45,10 +45,10 @@ typedef struct grail_model_facts {
     int64_t macs_per_token;   /* multiply-accumulates of all linear layers, attention scores not */
     int64_t kv_bytes_per_token; /* key and value cache of all blocks in the stored dtype */
     int64_t blocks, vocabulary, context;
-    int reads_images;        /* 1: images, with macs_per_token counted per image */
-    int64_t image_side;      /* that the network was made for, or that its preset has; 0 = any */
-    const char *preset;      /* of image preprocessing; NULL when it reads tokens */
-    int64_t classes;         /* outputs of a network that reads images */
+    int reads_images;   /* 1: images, with macs_per_token counted per image */
+    int64_t image_side; /* that the network was made for, or that its preset has; 0 = any */
+    const char *preset; /* of image preprocessing; NULL when it reads tokens */
+    int64_t classes;    /* outputs of a network that reads images; 0 without a head */
 } grail_model_facts;
 
 GRAIL_API grail_status grail_model_describe(const grail_model *model,

@@ -88,13 +88,13 @@ static void count_node(const grail_model *m, const int64_t *widths, const extent
     }
 }
 
-static void describe_images(const grail_model *m, const int64_t *widths, grail_model_facts *facts)
+static void describe_images(const grail_model *m, grail_model_facts *facts)
 {
     const architecture *a = m->architecture;
     facts->reads_images = 1;
     facts->image_side = model_image_side(m);
     facts->preset = a->preset == NULL ? NULL : a->preset(m->config);
-    facts->classes = widths[m->graph->output];
+    facts->classes = m->graph->classes;
 }
 
 grail_status grail_model_describe(const grail_model *model, grail_model_facts *out)
@@ -124,7 +124,7 @@ grail_status grail_model_describe(const grail_model *model, grail_model_facts *o
         facts.bytes += elements * (int64_t)dtype_bits(model->tensors[p]->dtype) / 8;
     }
     if (g->input_kind == INPUT_IMAGES) {
-        describe_images(model, widths, &facts);
+        describe_images(model, &facts);
     }
     *out = facts;
 out:

@@ -1,5 +1,7 @@
 #include "arch/model_text.h"
 
+#include "base/file.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +10,23 @@ static bool ends_with(const char *text, const char *suffix)
     const size_t length = strlen(text);
     const size_t end = strlen(suffix);
     return length >= end && strcmp(text + length - end, suffix) == 0;
+}
+
+static grail_status check_kind(const grail_model *model, const char *path)
+{
+    if (model->graph->input_kind != INPUT_TOKENS) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "the model reads images, not text; give images");
+    }
+    if (path == NULL) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "no text was given");
+    }
+    if (file_is_directory(path)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "'%s' is a directory, and the model reads text; give a .txt, .jsonl, "
+                         ".jsonl.gz or .npy file",
+                         path);
+    }
+    return GRAIL_OK;
 }
 
 static grail_status check_context(const grail_model *model, int64_t length)
@@ -34,9 +53,7 @@ grail_status model_read_windows(const grail_model *model, const grail_text_sourc
         .default_length = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT,
         .window_bos = source->window_bos != 0,
     };
-    if (source->path == NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "no text was given");
-    }
+    TRY(check_kind(model, source->path));
     TRY(text_protocol_from_name(source->protocol == NULL ? "plain" : source->protocol,
                                 &options.protocol));
     hash[0] = 0;

@@ -53,8 +53,8 @@ typedef struct node {
     double scale;             /* attention scores */
     window2d window;          /* conv, pool; stride of a shortcut; kernel and stride of patches */
     int64_t pad;              /* shortcut: zero channels on each side */
-    const double *table; /* rope frequencies [head_dim / 2], or positions [positions, width];
-                            borrowed from the graph */
+    const double *table;      /* rope frequencies [head_dim / 2], or positions [positions, width];
+                                 borrowed from the graph */
 } node;
 
 /* A parameter is a tensor of the checkpoint, or a run of its rows: one tensor may hold q, k and v.
@@ -85,6 +85,7 @@ typedef struct graph {
     extent image;       /* positions that the network was made for; 0 = any */
     double *table;      /* owned, for rope and position nodes; NULL without */
     int64_t vocabulary; /* token ids are below it */
+    int64_t classes;    /* of images: outputs of the head; 0 = there is none, features come out */
 } graph;
 
 /** An empty graph with one value, the input. *out is owned: graph_free. */
