@@ -1,5 +1,6 @@
 #include "eval/accuracy.h"
 
+#include "arch/model_images.h"
 #include "base/clock.h"
 #include "exec/execution.h"
 
@@ -91,22 +92,6 @@ out:
     return status;
 }
 
-grail_status accuracy_resolve_source(const grail_model *model, const grail_image_source *source,
-                                     grail_image_source *out)
-{
-    grail_status status = GRAIL_OK;
-    grail_model_facts facts = {0};
-    if (source->path == NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "no images were given");
-    }
-    TRY(grail_model_describe(model, &facts));
-    *out = *source;
-    out->preset = source->preset == NULL ? facts.preset : source->preset;
-    out->size = source->size == 0 ? model->graph->image.height : source->size;
-out:
-    return status;
-}
-
 static grail_status read_labels(measurement *m)
 {
     grail_status status = GRAIL_OK;
@@ -136,11 +121,6 @@ static grail_status check_outputs(const measurement *m, int64_t rows, const matr
                          "the network gives %lld x %lld outputs for %lld images of %lld classes",
                          (long long)logits->rows, (long long)logits->width, (long long)rows,
                          (long long)m->classes);
-    }
-    const int64_t bad = m->backend->find_non_finite(rows * m->classes, logits->data);
-    if (bad >= 0) {
-        return error_set(GRAIL_ERROR_NUMERIC, "%s: NaN or infinity in the network's outputs",
-                         image_set_name(m->set, m->indices[m->sums.images + bad / m->classes]));
     }
     return GRAIL_OK;
 }
@@ -278,10 +258,10 @@ grail_status grail_accuracy_measure(const grail_model *model, const grail_image_
     const backend *b = NULL;
     image_set *set = NULL;
     parameter_store *store = NULL;
-    grail_image_source resolved = {0};
+    grail_image_source resolved = *source;
     TRY(backend_find(backend_name, &b));
     TRY(accuracy_check_model(model));
-    TRY(accuracy_resolve_source(model, source, &resolved));
+    TRY(model_image_source(model, &resolved));
     TRY(image_set_open(&resolved, &set));
     TRY(parameter_store_create(model, b, NULL, &store));
     TRY(accuracy_measure(model, store, b, set, images, 0, observer, user, out));

@@ -16,15 +16,10 @@ typedef struct accuracy_sums {
 /** GRAIL_ERROR_ARGUMENT where the network does not read images or does not tell classes apart. */
 grail_status accuracy_check_model(const grail_model *model) GRAIL_MUST_CHECK;
 
-/** The source with the preset and the size that the network asks for, where it names none. */
-grail_status accuracy_resolve_source(const grail_model *model, const grail_image_source *source,
-                                     grail_image_source *out) GRAIL_MUST_CHECK;
-
 /**
  * Runs the network as `store` has it, which may be narrow, over `images` of the set (0 = all) in
- * batches of `batch` (0 = as many as work well) and fills *out. NaN or infinity in an output is
- * GRAIL_ERROR_NUMERIC naming the image, a label that the network has no output for
- * GRAIL_ERROR_ARGUMENT.
+ * batches of `batch` (0 = as many as work well) and fills *out. A label that the network has no
+ * output for is GRAIL_ERROR_ARGUMENT naming the image.
  */
 grail_status accuracy_measure(const grail_model *model, parameter_store *store, const backend *b,
                               const image_set *set, int64_t images, int64_t batch,

@@ -1,0 +1,372 @@
+/* Accuracy of a network made by hand on images of one colour, whose outputs are known. */
+#include "unit/pipeline/lab_model.h"
+
+#include "eval/accuracy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CLASSES = 7, HIDDEN = 4, IMAGES = 5, SIDE = 32, PLANE = SIDE * SIDE };
+
+enum { RED, GREEN, BLUE };
+
+typedef struct labelled {
+    int colour, label;
+} labelled;
+
+/* Outputs for an image of colour c: 1 for class c, 0 for the other colours, then -1, -2, -3, -4. So
+ * of a red image the classes follow each other in order, with classes 1 and 2 equal. */
+static const labelled five[IMAGES] = {{RED, 0}, {GREEN, 1}, {BLUE, 0}, {RED, 4}, {RED, 5}};
+
+typedef struct fixture {
+    char *directory;
+    image_set *set;
+    grail_model model;
+    tensor_view tensor;
+    const tensor_view *tensors[4];
+    parameter_store *store;
+} fixture;
+
+/* A CIFAR batch of images of one colour each. */
+static void write_images(const char *directory, const labelled *images, int count)
+{
+    unsigned char *bytes = NULL;
+    const size_t record = 1 + 3 * PLANE;
+    assert_ok(memory_new(&bytes, (size_t)count * record, 1));
+    for (int i = 0; i < count; i++) {
+        unsigned char *r = bytes + (size_t)i * record;
+        r[0] = (unsigned char)images[i].label;
+        memset(r + 1 + images[i].colour * PLANE, 255, PLANE);
+    }
+    support_write_file(directory, "test_batch.bin", bytes, (size_t)count * record);
+    memory_free(bytes);
+}
+
+static int add_linear(graph *g, const char *name, int input, int64_t out, int64_t in)
+{
+    char text[64];
+    const int64_t shape[] = {out, in};
+    node n = node_of(NODE_LINEAR, 0, input, GRAPH_NONE);
+    int value = 0;
+    snprintf(text, sizeof text, "%s.weight", name);
+    assert_ok(graph_add_parameter(g, text, 2, shape, &n.weight));
+    snprintf(text, sizeof text, "%s.bias", name);
+    assert_ok(graph_add_parameter(g, text, 1, shape, &n.bias));
+    assert_ok(graph_add_node(g, &n, &value));
+    return value;
+}
+
+/* Mean colour -> HIDDEN -> CLASSES. */
+static graph *colour_graph(int64_t classes)
+{
+    graph *g = NULL;
+    int value = 0;
+    assert_ok(graph_create(&g));
+    g->input_kind = INPUT_IMAGES;
+    g->block_count = 1;
+    g->classes = classes;
+    const node mean = node_of(NODE_MEAN, 0, g->input, GRAPH_NONE);
+    assert_ok(graph_add_node(g, &mean, &value));
+    value = add_linear(g, "hidden", value, HIDDEN, 3);
+    assert_ok(graph_finish(g, add_linear(g, "head", value, classes, HIDDEN)));
+    return g;
+}
+
+/* The three colours pass through `hidden` units, the first three; a fourth would be ignored. */
+static void set_weights(parameter_store *store, int64_t hidden, int64_t classes)
+{
+    float first[HIDDEN * 3] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 5, 5, 5};
+    const float first_bias[HIDDEN] = {0, 0, 0, 9};
+    float head[CLASSES * HIDDEN] = {0};
+    const float head_bias[CLASSES] = {0, 0, 0, -1, -2, -3, -4};
+    for (int64_t c = 0; c < 3; c++) {
+        head[c * hidden + c] = 1.0F;
+    }
+    assert_ok(parameter_store_set(store, 0, (int64_t[]){hidden, 3}, first));
+    assert_ok(parameter_store_set(store, 1, (int64_t[]){hidden}, first_bias));
+    assert_ok(parameter_store_set(store, 2, (int64_t[]){classes, hidden}, head));
+    assert_ok(parameter_store_set(store, 3, (int64_t[]){classes}, head_bias));
+}
+
+static void open_images(fixture *f, const labelled *images, int count)
+{
+    f->directory = support_temporary_directory();
+    write_images(f->directory, images, count);
+    const grail_image_source source = {.path = f->directory, .preset = "cifar-plain"};
+    assert_ok(image_set_open(&source, &f->set));
+}
+
+static void setup(fixture *f, const backend *b, int64_t hidden, int64_t classes)
+{
+    static const architecture family = {.name = "colours"};
+    static char path[] = "colours.pth";
+    *f = (fixture){.tensor = {.dtype = GRAIL_DTYPE_F32}};
+    for (int p = 0; p < 4; p++) {
+        f->tensors[p] = &f->tensor;
+    }
+    f->model = (grail_model){.path = path,
+                             .architecture = &family,
+                             .graph = colour_graph(classes),
+                             .tensors = f->tensors};
+    assert_ok(parameter_store_create(&f->model, b, NULL, &f->store));
+    set_weights(f->store, hidden, classes);
+}
+
+static void teardown(fixture *f)
+{
+    parameter_store_free(f->store);
+    graph_free(f->model.graph);
+    image_set_close(f->set);
+    if (f->directory != NULL) {
+        support_remove_tree(f->directory);
+        memory_free(f->directory);
+    }
+}
+
+static void output_of(int colour, double out[CLASSES])
+{
+    for (int c = 0; c < CLASSES; c++) {
+        out[c] = c < 3 ? (c == colour ? 1.0 : 0.0) : 2.0 - c;
+    }
+}
+
+static double expected_nll(void)
+{
+    double sum = 0.0;
+    for (int i = 0; i < IMAGES; i++) {
+        double out[CLASSES];
+        double total = 0.0;
+        output_of(five[i].colour, out);
+        for (int c = 0; c < CLASSES; c++) {
+            total += exp(out[c]);
+        }
+        sum += log(total) - out[five[i].label];
+    }
+    return sum / IMAGES;
+}
+
+static void assert_five(const grail_accuracy *a)
+{
+    assert_int_equal(a->images, IMAGES);
+    assert_int_equal(a->classes, CLASSES);
+    assert_int_equal(a->side, SIDE);
+    assert_near(a->top1, 0.4, 1e-15); /* the first two */
+    assert_near(a->top5, 0.8, 1e-15); /* all but the last, whose label comes sixth */
+    assert_near(a->mean_nll, expected_nll(), 1e-6);
+    assert_string_equal(a->preset, "cifar-plain");
+    assert_string_equal(a->dtype, "F32");
+    assert_int_equal(strlen(a->data_sha256), 64);
+    assert_true(a->low < a->top1 && a->top1 < a->high);
+    assert_near(a->interval, 0.5 * (a->high - a->low), 1e-15);
+}
+
+static void labels_are_found_among_the_largest_outputs(void **state)
+{
+    (void)state;
+    static const backend *const backends[] = {&backend_cpu, &backend_ref};
+    for (int b = 0; b < 2; b++) {
+        for (int64_t batch = 0; batch <= IMAGES; batch++) {
+            fixture f;
+            grail_accuracy a = {0};
+            setup(&f, backends[b], HIDDEN, CLASSES);
+            open_images(&f, five, IMAGES);
+            assert_ok(
+                accuracy_measure(&f.model, f.store, backends[b], f.set, 0, batch, NULL, NULL, &a));
+            assert_five(&a);
+            teardown(&f);
+        }
+    }
+}
+
+static void a_store_of_narrower_shapes_is_run_as_it_is(void **state)
+{
+    (void)state;
+    fixture f;
+    grail_accuracy a = {0};
+    setup(&f, &backend_cpu, 3, CLASSES);
+    open_images(&f, five, IMAGES);
+    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 2, NULL, NULL, &a));
+    assert_five(&a);
+    teardown(&f);
+}
+
+static void five_classes_have_no_top5(void **state)
+{
+    (void)state;
+    static const labelled images[] = {{RED, 0}, {BLUE, 2}};
+    fixture f;
+    grail_accuracy a = {0};
+    setup(&f, &backend_cpu, HIDDEN, 5);
+    open_images(&f, images, 2);
+    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 0, NULL, NULL, &a));
+    assert_true(a.top1 == 1.0 && isnan(a.top5));
+    assert_true(a.high == 1.0 && a.low > 0.0);
+    teardown(&f);
+}
+
+/* -- fewer images -------------------------------------------------------------------------------
+ */
+
+static void fewer_images_are_always_the_same_ones(void **state)
+{
+    (void)state;
+    fixture f;
+    grail_accuracy one = {0};
+    grail_accuracy other = {0};
+    setup(&f, &backend_cpu, HIDDEN, CLASSES);
+    open_images(&f, five, IMAGES);
+    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 3, 1, NULL, NULL, &one));
+    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 3, 0, NULL, NULL, &other));
+    assert_int_equal(one.images, 3);
+    assert_true(one.mean_nll == other.mean_nll);
+    assert_fails(
+        accuracy_measure(&f.model, f.store, &backend_cpu, f.set, IMAGES + 1, 0, NULL, NULL, &one),
+        GRAIL_ERROR_ARGUMENT, "6 images were asked for, the data holds 5");
+    teardown(&f);
+}
+
+typedef struct watcher {
+    int64_t calls, stop_at, done, total;
+    double top1;
+} watcher;
+
+static int watch(void *user, int64_t done, int64_t total, double top1)
+{
+    watcher *w = user;
+    w->calls++;
+    w->done = done;
+    w->total = total;
+    w->top1 = top1;
+    return w->calls == w->stop_at;
+}
+
+static void an_observer_sees_every_batch_and_can_cancel(void **state)
+{
+    (void)state;
+    fixture f;
+    grail_accuracy a = {0};
+    watcher w = {0};
+    setup(&f, &backend_cpu, HIDDEN, CLASSES);
+    open_images(&f, five, IMAGES);
+    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 2, watch, &w, &a));
+    assert_true(w.calls == 3 && w.done == IMAGES && w.total == IMAGES && w.top1 == a.top1);
+    w = (watcher){.stop_at = 2};
+    assert_fails(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 2, watch, &w, &a),
+                 GRAIL_ERROR_CANCELLED, "cancelled after 4 of 5 images");
+    teardown(&f);
+}
+
+/* -- what cannot be measured --------------------------------------------------------------------
+ */
+
+static void a_label_without_an_output_names_the_image(void **state)
+{
+    (void)state;
+    static const labelled images[] = {{RED, 0}, {RED, 9}};
+    fixture f;
+    grail_accuracy a = {.images = -1};
+    setup(&f, &backend_cpu, HIDDEN, CLASSES);
+    open_images(&f, images, 2);
+    assert_fails(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 0, NULL, NULL, &a),
+                 GRAIL_ERROR_ARGUMENT, "image 1 has label 9, the network tells 7 classes apart");
+    assert_int_equal(a.images, -1);
+    teardown(&f);
+}
+
+static void a_model_of_text_is_told_from_one_of_images(void **state)
+{
+    (void)state;
+    grail_model *model = NULL;
+    grail_accuracy a = {0};
+    const grail_image_source source = {.path = "images"};
+    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    assert_fails(grail_accuracy_measure(model, &source, 0, "cpu", NULL, NULL, &a),
+                 GRAIL_ERROR_ARGUMENT, "reads tokens, not images; give a text");
+    grail_model_close(model);
+}
+
+static void features_are_not_classes(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, &backend_cpu, HIDDEN, CLASSES);
+    assert_ok(accuracy_check_model(&f.model));
+    f.model.graph->classes = 0;
+    assert_fails(accuracy_check_model(&f.model), GRAIL_ERROR_ARGUMENT,
+                 "'colours.pth' gives features, not classes");
+    teardown(&f);
+}
+
+static void outputs_that_are_no_numbers_are_an_error(void **state)
+{
+    (void)state;
+    fixture f;
+    grail_accuracy a = {0};
+    setup(&f, &backend_ref, HIDDEN, CLASSES);
+    open_images(&f, five, IMAGES);
+    double *bias = f.store->entries[3].data;
+    bias[2] = (double)NAN;
+    assert_fails(accuracy_measure(&f.model, f.store, &backend_ref, f.set, 0, 0, NULL, NULL, &a),
+                 GRAIL_ERROR_NUMERIC, "head.weight");
+    teardown(&f);
+}
+
+/* -- the interval -------------------------------------------------------------------------------
+ */
+
+static void the_interval_is_wilsons(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t hits, count;
+        double low, high;
+    } known[] = {
+        {0, 10, 0.0, 0.277533},        {5, 10, 0.236593, 0.763407}, {10, 10, 0.722467, 1.0},
+        {81, 263, 0.255285, 0.366171}, /* Newcombe 1998, table I: 0.2553 to 0.3662 */
+        {15, 148, 0.062388, 0.160519}, /* the same: 0.0624 to 0.1605 */
+        {1, 29, 0.006113, 0.171757},   /* the same: 0.0061 to 0.1718 */
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        double low = -1.0;
+        double high = -1.0;
+        accuracy_interval(known[i].hits, known[i].count, &low, &high);
+        assert_near(low, known[i].low, 5e-5);
+        assert_near(high, known[i].high, 5e-5);
+    }
+}
+
+static grail_status measure(void *context)
+{
+    fixture *f = context;
+    grail_accuracy a = {0};
+    return accuracy_measure(&f->model, f->store, &backend_ref, f->set, 0, 2, NULL, NULL, &a);
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, &backend_ref, HIDDEN, CLASSES);
+    open_images(&f, five, IMAGES);
+    support_fail_each_allocation(measure, &f);
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_are_found_among_the_largest_outputs),
+        cmocka_unit_test(a_store_of_narrower_shapes_is_run_as_it_is),
+        cmocka_unit_test(five_classes_have_no_top5),
+        cmocka_unit_test(fewer_images_are_always_the_same_ones),
+        cmocka_unit_test(an_observer_sees_every_batch_and_can_cancel),
+        cmocka_unit_test(a_label_without_an_output_names_the_image),
+        cmocka_unit_test(a_model_of_text_is_told_from_one_of_images),
+        cmocka_unit_test(features_are_not_classes),
+        cmocka_unit_test(outputs_that_are_no_numbers_are_an_error),
+        cmocka_unit_test(the_interval_is_wilsons),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
