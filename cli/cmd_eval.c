@@ -1,4 +1,5 @@
-/* grail eval: perplexity, with everything needed to compare it with another one. */
+/* grail eval: perplexity or accuracy, as the model reads text or images, with everything needed to
+ * compare it with another one. */
 #include "commands.h"
 #include "print.h"
 
@@ -7,21 +8,44 @@
 #include <math.h>
 #include <unistd.h>
 
+static const char *data, *backend = "cpu";
+static option_list settings;
+static int64_t threads;
+static bool as_json, quiet;
+/* of text */
 static grail_text_source source;
-static const char *backend = "cpu", *protocol = "plain";
-static int64_t windows, threads;
-static bool as_json, quiet, window_bos;
+static int64_t windows;
+static bool window_bos;
+/* of images */
+static grail_image_source images;
+static option_triple mean, deviation;
+static int64_t image_count;
 
 static const option table[] = {
-    {"data", OPTION_TEXT, &source.path, "FILE", NULL,
-     "text: .txt, .jsonl, .jsonl.gz, or token ids .npy"},
+    {"data", OPTION_TEXT, &data, "PATH", NULL,
+     "text: .txt, .jsonl, .jsonl.gz, or token ids .npy; images: CIFAR batches, or a folder of JPEG "
+     "and PNG files"},
+    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
+     "what the checkpoint does not say, such as activation=quick_gelu; many times"},
     {"field", OPTION_TEXT, &source.field, "NAME", NULL, "text field of JSON lines (text)"},
-    {"protocol", OPTION_TEXT, &protocol, "NAME", "plain lines wikitext2 ptb c4",
-     "how text becomes tokens: plain, lines, wikitext2, ptb, c4"},
+    {"protocol", OPTION_TEXT, &source.protocol, "NAME", "plain lines wikitext2 ptb c4",
+     "how text becomes tokens: plain, lines, wikitext2, ptb, c4 (plain)"},
     {"context", OPTION_INTEGER, &source.context, "N", NULL,
      "tokens per window (2048, or the model's maximum)"},
     {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with BOS"},
     {"windows", OPTION_INTEGER, &windows, "N", NULL, "measure the first N windows only"},
+    {"preset", OPTION_TEXT, &images.preset, "NAME",
+     "cifar cifar-imagenet cifar-plain imagenet clip vit",
+     "how images are resized, cropped and scaled (the model's)"},
+    {"split", OPTION_TEXT, &images.split, "NAME", "train test", "of CIFAR batches (test)"},
+    {"labels", OPTION_TEXT, &images.labels, "FILE", NULL,
+     "CSV \"file,class index\" where folders do not name the classes"},
+    {"images", OPTION_INTEGER, &image_count, "N", NULL,
+     "measure N images only, drawn evenly and always the same (all)"},
+    {"size", OPTION_INTEGER, &images.size, "N", NULL,
+     "side of the network's input (of the preset)"},
+    {"mean", OPTION_TRIPLE, &mean, "R,G,B", NULL, "subtracted from the colours (of the preset)"},
+    {"std", OPTION_TRIPLE, &deviation, "R,G,B", NULL, "divides the colours (of the preset)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
     {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
     {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
@@ -30,15 +54,31 @@ static const option table[] = {
 };
 const option *const eval_options = table;
 
-static int show_progress(void *user, int64_t done, int64_t total, double nll)
+static void end_progress(int64_t done, int64_t total)
+{
+    if (done == total) {
+        fprintf(stderr, "\r\033[K");
+    }
+}
+
+static int show_windows(void *user, int64_t done, int64_t total, double nll)
 {
     (void)user;
     if (!quiet && isatty(STDERR_FILENO)) {
         fprintf(stderr, "\r%lld/%lld windows, perplexity so far %.4f ", (long long)done,
                 (long long)total, exp(nll));
-        if (done == total) {
-            fprintf(stderr, "\r\033[K");
-        }
+        end_progress(done, total);
+    }
+    return 0;
+}
+
+static int show_images(void *user, int64_t done, int64_t total, double top1)
+{
+    (void)user;
+    if (!quiet && isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r%lld/%lld images, top-1 so far %.2f %% ", (long long)done,
+                (long long)total, 100.0 * top1);
+        end_progress(done, total);
     }
     return 0;
 }
@@ -53,12 +93,12 @@ static void warn_overlap(const grail_perplexity *p)
     }
 }
 
-static void print_result(const char *model, const grail_perplexity *p)
+static void print_perplexity(const char *model, const grail_perplexity *p)
 {
     printf("perplexity %.4f +- %.4f (mean NLL %.6f)\n", p->perplexity, p->error, p->mean_nll);
     printf("  model      %s (%s weights, computed in %s)\n", model, p->dtype,
            backend[0] == 'r' ? "f64" : "f32");
-    printf("  text       %s, protocol %s%s\n", source.path, p->protocol,
+    printf("  text       %s, protocol %s%s\n", data, p->protocol,
            window_bos ? ", every window begins with BOS" : "");
     printf("  windows    %lld of context %lld, stride %lld; %lld tokens scored of %lld\n",
            (long long)p->windows, (long long)p->context, (long long)p->stride,
@@ -68,7 +108,7 @@ static void print_result(const char *model, const grail_perplexity *p)
            p->tokenizer_sha256[0] == 0 ? "" : "...");
 }
 
-static int print_result_json(const char *model, const grail_perplexity *p)
+static int print_perplexity_json(const char *model, const grail_perplexity *p)
 {
     return print_json(json_pack(
         "{s:s, s:f, s:f, s:f, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I}",
@@ -81,25 +121,112 @@ static int print_result_json(const char *model, const grail_perplexity *p)
         "calibration_runs", (json_int_t)p->calibration_runs));
 }
 
-static int evaluate(const char *directory)
+static void print_accuracy(const char *model, const grail_accuracy *a)
+{
+    printf("top-1 %.2f %% +- %.2f", 100.0 * a->top1, 100.0 * a->interval);
+    if (!isnan(a->top5)) {
+        printf(", top-5 %.2f %%", 100.0 * a->top5);
+    }
+    printf(", %lld images, preset %s\n", (long long)a->images, a->preset);
+    printf("  95 %%       top-1 between %.2f and %.2f %% (Wilson)\n", 100.0 * a->low,
+           100.0 * a->high);
+    printf("  model      %s (%s weights, computed in %s, %lld classes)\n", model, a->dtype,
+           backend[0] == 'r' ? "f64" : "f32", (long long)a->classes);
+    printf("  data       %s, %lld x %lld pixels, mean NLL %.6f\n", data, (long long)a->side,
+           (long long)a->side, a->mean_nll);
+    printf("  sha256     data %.16s...\n", a->data_sha256);
+    printf("  speed      %.1f images per second\n", a->images_per_second);
+}
+
+static int print_accuracy_json(const char *model, const grail_accuracy *a)
+{
+    return print_json(json_pack(
+        "{s:s, s:f, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:f, s:f}", "model",
+        model, "top1", a->top1, "top5", json_number_or_null(a->top5), "interval", a->interval,
+        "low", a->low, "high", a->high, "mean_nll", a->mean_nll, "images", (json_int_t)a->images,
+        "classes", (json_int_t)a->classes, "side", (json_int_t)a->side, "preset", a->preset,
+        "data_sha256", a->data_sha256, "dtype", a->dtype, "backend", backend, "seconds", a->seconds,
+        "images_per_second", a->images_per_second));
+}
+
+static int evaluate_text(const char *path, const grail_model *model)
+{
+    grail_perplexity p = {0};
+    source.path = data;
+    source.window_bos = window_bos ? 1 : 0;
+    const grail_status status =
+        grail_perplexity_measure(model, &source, windows, backend, show_windows, NULL, &p);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    warn_overlap(&p);
+    if (as_json) {
+        return print_perplexity_json(path, &p);
+    }
+    print_perplexity(path, &p);
+    return EXIT_OK;
+}
+
+static int evaluate_images(const char *path, const grail_model *model)
+{
+    grail_accuracy a = {0};
+    images.path = data;
+    images.mean = mean.given ? mean.values : NULL;
+    images.deviation = deviation.given ? deviation.values : NULL;
+    const grail_status status =
+        grail_accuracy_measure(model, &images, image_count, backend, show_images, NULL, &a);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    if (as_json) {
+        return print_accuracy_json(path, &a);
+    }
+    print_accuracy(path, &a);
+    return EXIT_OK;
+}
+
+/* An option of the other kind would be without effect. */
+static int check_kind(const char *path, bool reads_images)
+{
+    const bool of_text = source.field != NULL || source.protocol != NULL || source.context > 0 ||
+                         windows > 0 || window_bos;
+    const bool of_images = images.preset != NULL || images.split != NULL || images.labels != NULL ||
+                           images.size > 0 || image_count > 0 || mean.given || deviation.given;
+    if (reads_images && of_text) {
+        fprintf(stderr,
+                "grail eval: %s reads images; --field, --protocol, --context, --window-bos and "
+                "--windows are for text\n",
+                path);
+        return EXIT_USAGE;
+    }
+    if (!reads_images && of_images) {
+        fprintf(stderr,
+                "grail eval: %s reads text; --preset, --split, --labels, --images, --size, --mean "
+                "and --std are for images\n",
+                path);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
+static int evaluate(const char *path)
 {
     int code = EXIT_OK;
     grail_model *model = NULL;
-    grail_perplexity p = {0};
-    grail_status status = grail_model_open(directory, &model);
+    grail_model_facts facts = {0};
+    const grail_model_options options = {.settings = settings.values,
+                                         .setting_count = settings.count};
+    grail_status status = grail_model_open_with(path, &options, &model);
     if (status == GRAIL_OK) {
-        status =
-            grail_perplexity_measure(model, &source, windows, backend, show_progress, NULL, &p);
+        status = grail_model_describe(model, &facts);
     }
     if (status != GRAIL_OK) {
         code = print_failure(status);
     } else {
-        warn_overlap(&p);
-        if (as_json) {
-            code = print_result_json(directory, &p);
-        } else {
-            print_result(directory, &p);
-        }
+        code = check_kind(path, facts.reads_images != 0);
+    }
+    if (status == GRAIL_OK && code == EXIT_OK) {
+        code = facts.reads_images != 0 ? evaluate_images(path, model) : evaluate_text(path, model);
     }
     grail_model_close(model);
     return code;
@@ -107,28 +234,28 @@ static int evaluate(const char *directory)
 
 static int run(int argc, char **argv)
 {
-    const char *directory = NULL;
+    const char *path = NULL;
     bool help = false;
-    const int code = options_parse(&command_eval, table, argc, argv, &directory, &help);
+    const int code = options_parse(&command_eval, table, argc, argv, &path, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
-    if (source.path == NULL) {
-        fprintf(stderr, "grail eval: give the text with --data FILE\n");
+    if (data == NULL) {
+        fprintf(stderr, "grail eval: give the text or the images with --data PATH\n");
         return EXIT_USAGE;
     }
-    source.protocol = protocol;
-    source.window_bos = window_bos ? 1 : 0;
     if (threads > 0) {
         grail_set_threads((int)threads);
     }
-    return evaluate(directory);
+    return evaluate(path);
 }
 
 const command command_eval = {
     .name = "eval",
     .arguments = "MODEL",
     .positional_count = 1,
-    .summary = "measure perplexity, stating all that it depends on",
+    .summary = "measure perplexity or accuracy, stating all that it depends on",
+    .details = "A model that reads text is measured by its perplexity, one that reads images by "
+               "its top-1 and\ntop-5 accuracy.",
     .run = run,
 };

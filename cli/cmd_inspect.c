@@ -7,27 +7,48 @@
 #include <string.h>
 
 static bool as_json;
+static option_list settings;
 static const char *gqa = "kv-groups";
 
 static const option table[] = {
     {"gqa", OPTION_TEXT, &gqa, "MODE", "kv-groups query-per-group",
      "unit of grouped attention: kv-groups or query-per-group"},
+    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
+     "what the checkpoint does not say, such as activation=quick_gelu; many times"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},
     {0},
 };
 const option *const inspect_options = table;
 
+static void print_costs(const grail_model_facts *f)
+{
+    char a[HUMAN_SIZE];
+    char b[HUMAN_SIZE];
+    if (f->reads_images == 0) {
+        printf("per token: %s multiply-accumulates in linear layers, %s of KV cache\n\n",
+               human_count((double)f->macs_per_token, a),
+               human_bytes((double)f->kv_bytes_per_token, b));
+        return;
+    }
+    printf("per image: %s multiply-accumulates; preset %s",
+           human_count((double)f->macs_per_token, a), f->preset == NULL ? "not known" : f->preset);
+    if (f->image_side > 0) {
+        printf(", %lld x %lld pixels", (long long)f->image_side, (long long)f->image_side);
+    }
+    if (f->classes > 0) {
+        printf(", %lld classes", (long long)f->classes);
+    }
+    printf("\n\n");
+}
+
 static void print_table(const grail_model_facts *f, const grail_site_list *sites)
 {
     char a[HUMAN_SIZE];
     char b[HUMAN_SIZE];
-    char c[HUMAN_SIZE];
     printf("%s: %s, %s, %lld blocks, %s parameters (%s)\n", f->directory, f->architecture, f->dtype,
            (long long)f->blocks, human_count((double)f->parameters, a),
            human_bytes((double)f->bytes, b));
-    printf("per token: %s multiply-accumulates in linear layers, %s of KV cache\n\n",
-           human_count((double)f->macs_per_token, a),
-           human_bytes((double)f->kv_bytes_per_token, c));
+    print_costs(f);
     printf("%5s  %-5s  %-44s %7s %9s %7s %12s\n", "block", "kind", "site", "units", "features",
            "width", "parameters");
     for (int i = 0; i < grail_site_list_count(sites); i++) {
@@ -55,12 +76,14 @@ static int print_as_json(const grail_model_facts *f, const grail_site_list *site
         json_array_append_new(list, site_json(&s));
     }
     return print_json(
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "model", f->directory,
-                  "architecture", f->architecture, "dtype", f->dtype, "blocks",
-                  (json_int_t)f->blocks, "vocabulary", (json_int_t)f->vocabulary, "context",
-                  (json_int_t)f->context, "parameters", (json_int_t)f->parameters, "bytes",
-                  (json_int_t)f->bytes, "macs_per_token", (json_int_t)f->macs_per_token,
-                  "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token, "sites", list));
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:s?, s:I, s:o}",
+                  "model", f->directory, "architecture", f->architecture, "dtype", f->dtype,
+                  "blocks", (json_int_t)f->blocks, "vocabulary", (json_int_t)f->vocabulary,
+                  "context", (json_int_t)f->context, "parameters", (json_int_t)f->parameters,
+                  "bytes", (json_int_t)f->bytes, "macs_per_token", (json_int_t)f->macs_per_token,
+                  "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token, "reads_images",
+                  f->reads_images, "image_side", (json_int_t)f->image_side, "preset", f->preset,
+                  "classes", (json_int_t)f->classes, "sites", list));
 }
 
 static int inspect(const char *directory, grail_gqa_mode mode)
@@ -69,7 +92,9 @@ static int inspect(const char *directory, grail_gqa_mode mode)
     grail_model *model = NULL;
     grail_site_list *sites = NULL;
     grail_model_facts facts = {0};
-    grail_status status = grail_model_open(directory, &model);
+    const grail_model_options options = {.settings = settings.values,
+                                         .setting_count = settings.count};
+    grail_status status = grail_model_open_with(directory, &options, &model);
     if (status == GRAIL_OK) {
         status = grail_model_describe(model, &facts);
     }

@@ -56,6 +56,30 @@ static bool parse_integer(const char *text, bool suffix, int64_t *out)
     return true;
 }
 
+static bool parse_triple(const char *text, option_triple *out)
+{
+    const char *rest = text;
+    for (int i = 0; i < 3; i++) {
+        char *end = NULL;
+        out->values[i] = strtod(rest, &end);
+        if (end == rest || *end != (i < 2 ? ',' : 0)) {
+            return false;
+        }
+        rest = end + 1;
+    }
+    out->given = true;
+    return true;
+}
+
+static bool append_to_list(const char *text, option_list *out)
+{
+    if (out->count == OPTION_LIST_MOST) {
+        return false;
+    }
+    out->values[out->count++] = text;
+    return true;
+}
+
 static bool set_option(const option *o, const char *text)
 {
     switch (o->kind) {
@@ -73,6 +97,10 @@ static bool set_option(const option *o, const char *text)
         return parse_integer(text, true, o->target);
     case OPTION_REAL:
         return parse_real(text, o->target);
+    case OPTION_TRIPLE:
+        return parse_triple(text, o->target);
+    case OPTION_LIST:
+        return append_to_list(text, o->target);
     }
     return false;
 }
@@ -102,6 +130,10 @@ static const char *expected_value(option_kind kind)
         return "a whole number up to 1024";
     case OPTION_SIZE:
         return "bytes, such as 500M";
+    case OPTION_TRIPLE:
+        return "three numbers with commas between them";
+    case OPTION_LIST:
+        return "at most 32 values";
     default:
         return "a number";
     }

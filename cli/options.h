@@ -11,8 +11,22 @@ typedef enum option_kind {
     OPTION_INTEGER, /* int64_t, not negative */
     OPTION_THREADS, /* int64_t, up to MOST_THREADS */
     OPTION_SIZE,    /* int64_t bytes; suffixes K, M, G */
-    OPTION_REAL     /* double */
+    OPTION_REAL,    /* double */
+    OPTION_TRIPLE,  /* option_triple: three numbers with commas between */
+    OPTION_LIST     /* option_list: may be given many times */
 } option_kind;
+
+typedef struct option_triple {
+    double values[3];
+    bool given;
+} option_triple;
+
+enum { OPTION_LIST_MOST = 32 };
+
+typedef struct option_list {
+    const char *values[OPTION_LIST_MOST];
+    int count;
+} option_list;
 
 typedef struct option {
     const char *name; /* without dashes */

@@ -177,7 +177,7 @@ refuses 2 "no value is taken by '--quiet=1'" "$grail" compress model --quiet=1
 refuses 2 "expected MODEL" "$grail" compress -o out
 refuses 2 "one argument too many: 'model'" "$grail" compress model model
 refuses 2 "expected DENSE NARROW" "$grail" verify model
-refuses 2 "give the text with --data FILE" "$grail" eval model
+refuses 2 "give the text or the images with --data PATH" "$grail" eval model
 refuses 2 "unknown shell 'fish'; known are bash and zsh" "$grail" completion fish
 refuses 2 "give --ids FILE and -o FILE" "$grail" logits model
 refuses 2 "unknown gqa mode 'x'; known are kv-groups and query-per-group" "$grail" inspect model \
