@@ -31,10 +31,17 @@ size_t image_pixel_bytes(image_mode mode);
 
 /** Allocates unset pixels. */
 grail_status image_new(image_mode mode, int64_t width, int64_t height, image *out) GRAIL_MUST_CHECK;
-void image_fini(image *image); /* works on a zeroed one */
+void image_fini(image *picture); /* works on a zeroed one */
+
+/** round(a * b / 255) of two bytes, by shifts. */
+static inline int image_multiply(int a, int b)
+{
+    const int product = a * b + 128;
+    return ((product >> 8) + product) >> 8;
+}
 
 /** Replaces an image by its RGB form, as Pillow's convert("RGB"): alpha is dropped, wide grey is
  * cut to 0 .. 255. */
-grail_status image_to_rgb(image *image) GRAIL_MUST_CHECK;
+grail_status image_to_rgb(image *picture) GRAIL_MUST_CHECK;
 
 #endif

@@ -4,18 +4,23 @@
 #include "base/parallel.h"
 #include "base/random.h"
 #include "format/cifar.h"
-#include "format/image_preset.h"
+#include "format/image_decode.h"
+#include "format/image_folder.h"
+#include "format/image_prepare.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4 };
+enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4, LARGEST_FILE = 1 << 30 };
 
+/* One of `cifar` and `folder` is open, the other zero. */
 struct image_set {
     image_rule rule;
+    bool is_cifar;
     cifar_set cifar;
+    image_folder folder;
     char hash[HASH_TEXT_SIZE];
 };
 
@@ -56,20 +61,34 @@ out:
     return status;
 }
 
+static grail_status open_folder(image_set *set, const grail_image_source *source)
+{
+    grail_status status = GRAIL_OK;
+    TRY(image_rule_resolve(source, "imagenet", &set->rule));
+    if (source->split != NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' holds no CIFAR-10 batches, so has no split '%s'; give the folder of that split",
+             source->path, source->split);
+    }
+    TRY(image_folder_open(source->path, source->labels, &set->folder));
+    memcpy(set->hash, set->folder.hash, sizeof set->hash);
+out:
+    return status;
+}
+
 grail_status image_set_open(const grail_image_source *source, image_set **out)
 {
     grail_status status = GRAIL_OK;
     image_set *set = NULL;
-    bool is_cifar = false;
     if (source->path == NULL) {
         FAIL(GRAIL_ERROR_ARGUMENT, "no path of images is given");
     }
     TRY(memory_new(&set, 1, sizeof *set));
-    TRY(cifar_recognise(source->path, &is_cifar));
-    if (is_cifar) {
+    TRY(cifar_recognise(source->path, &set->is_cifar));
+    if (set->is_cifar) {
         TRY(open_cifar(set, source));
     } else {
-        FAIL(GRAIL_ERROR_IO, "'%s' holds no images", source->path);
+        TRY(open_folder(set, source));
     }
     *out = set;
     set = NULL;
@@ -82,13 +101,14 @@ void image_set_close(image_set *set)
 {
     if (set != NULL) {
         cifar_close(&set->cifar);
+        image_folder_close(&set->folder);
         memory_free(set);
     }
 }
 
 int64_t image_set_count(const image_set *set)
 {
-    return set->cifar.count;
+    return set->is_cifar ? set->cifar.count : set->folder.count;
 }
 
 int64_t image_set_side(const image_set *set)
@@ -98,6 +118,9 @@ int64_t image_set_side(const image_set *set)
 
 int64_t image_set_label(const image_set *set, int64_t i)
 {
+    if (!set->is_cifar) {
+        return set->folder.files[i].label;
+    }
     int64_t index = 0;
     const cifar_batch *batch = cifar_find(&set->cifar, i, &index);
     return batch->labels[index];
@@ -105,13 +128,16 @@ int64_t image_set_label(const image_set *set, int64_t i)
 
 int64_t image_set_classes(const image_set *set)
 {
-    (void)set;
-    return CIFAR_CLASSES;
+    return set->is_cifar ? CIFAR_CLASSES : set->folder.classes;
 }
 
 const char *image_set_name(const image_set *set, int64_t i)
 {
     static _Thread_local char name[LONGEST_TEXT];
+    if (!set->is_cifar) {
+        snprintf(name, sizeof name, "%s/%s", set->folder.path, set->folder.files[i].name);
+        return name;
+    }
     int64_t index = 0;
     const cifar_batch *batch = cifar_find(&set->cifar, i, &index);
     snprintf(name, sizeof name, "%s image %lld", batch->path, (long long)index);
@@ -128,22 +154,48 @@ const char *image_set_hash(const image_set *set)
     return set->hash;
 }
 
-/* out[y, x, c] <- the value of planes[c, y, x]. */
-static void spread_planes(const image_rule *rule, const unsigned char *planes, float *out)
+/* Image i of the batches; channel last. */
+static grail_status decode_cifar(const image_set *set, int64_t i, image *out)
 {
-    for (size_t p = 0; p < CIFAR_PLANE; p++) {
+    int64_t index = 0;
+    const cifar_batch *batch = cifar_find(&set->cifar, i, &index);
+    const unsigned char *planes = batch->pixels + (size_t)index * batch->stride;
+    const grail_status status = image_new(IMAGE_RGB, CIFAR_SIDE, CIFAR_SIDE, out);
+    for (size_t p = 0; status == GRAIL_OK && p < CIFAR_PLANE; p++) {
         for (size_t c = 0; c < 3; c++) {
-            out[3 * p + c] = rule->table[c][planes[c * CIFAR_PLANE + p]];
+            out->pixels[3 * p + c] = planes[c * CIFAR_PLANE + p];
         }
     }
+    return status;
+}
+
+static grail_status decode_file(const image_set *set, int64_t i, image *out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    buffer bytes = {0};
+    TRY(path_join(&path, set->folder.path, set->folder.files[i].name));
+    TRY(file_read(path, LARGEST_FILE, &bytes));
+    TRY(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, out));
+out:
+    buffer_fini(&bytes);
+    memory_free(path);
+    return status;
 }
 
 static grail_status load_image(const image_set *set, int64_t i, float *out)
 {
-    int64_t index = 0;
-    const cifar_batch *batch = cifar_find(&set->cifar, i, &index);
-    spread_planes(&set->rule, batch->pixels + (size_t)index * batch->stride, out);
-    return GRAIL_OK;
+    image picture = {0};
+    grail_status status =
+        set->is_cifar ? decode_cifar(set, i, &picture) : decode_file(set, i, &picture);
+    if (status == GRAIL_OK) {
+        status = image_prepare(&set->rule, &picture, out);
+    }
+    if (status != GRAIL_OK) {
+        error_prefix("%s", image_set_name(set, i));
+    }
+    image_fini(&picture);
+    return status;
 }
 
 /* One call of image_set_load. Error texts belong to the thread that failed, so the one of the first
