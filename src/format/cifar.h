@@ -3,6 +3,7 @@
 #define GRAIL_FORMAT_CIFAR_H
 
 #include "base/file.h"
+#include "format/pickle.h"
 
 enum {
     CIFAR_SIDE = 32,
@@ -14,7 +15,8 @@ enum {
 /** One file. Image i is [3, 32, 32] bytes, red first, at pixels + i * stride. */
 typedef struct cifar_batch {
     char *path;
-    file_map map; /* empty when the bytes are somebody else's */
+    file_map map;     /* empty when the bytes are somebody else's */
+    pickle *document; /* of a python batch; NULL of a binary one */
     int64_t count;
     const unsigned char *pixels;
     size_t stride;
@@ -35,7 +37,8 @@ grail_status cifar_recognise(const char *path, bool *out) GRAIL_MUST_CHECK;
 grail_status cifar_open(const char *path, const char *split, cifar_set *out) GRAIL_MUST_CHECK;
 void cifar_close(cifar_set *set); /* works on a zeroed one */
 
-/** One batch from bytes in memory, which must outlive it; `name` is for messages. */
+/** One batch, of either kind, from bytes in memory, which must outlive it; `name` is for messages.
+ */
 grail_status cifar_batch_read(const char *name, const void *bytes, size_t size,
                               cifar_batch *out) GRAIL_MUST_CHECK;
 void cifar_batch_close(cifar_batch *batch); /* works on a zeroed one */

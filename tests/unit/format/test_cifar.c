@@ -131,6 +131,105 @@ static void test_a_split_that_is_absent_or_unknown_is_refused(void **state)
     memory_free(directory);
 }
 
+static void append(buffer *out, const char *bytes, size_t size)
+{
+    assert_ok(buffer_append(out, bytes, size));
+}
+
+/* A string literal without its terminator; it may hold zero bytes. */
+#define APPEND(out, literal) append((out), (literal), sizeof(literal) - 1)
+
+/* What Python 2 wrote: {"labels": [...], "data": a numpy array of bytes [2, 3072]}, the pixels
+ * 5 i mod 251. */
+static buffer make_pickle(const char *labels, size_t labels_size)
+{
+    buffer out = {.maximum = 1 << 20};
+    APPEND(&out, "\x80\x02}q\x01(U\x06labels](");
+    append(&out, labels, labels_size);
+    APPEND(&out, "eU\x04"
+                 "data");
+    APPEND(&out, "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01"
+                 "b\x87R");
+    APPEND(&out, "(K\x01K\x02M\x00\x0c\x86"); /* version, shape */
+    APPEND(&out, "cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R");
+    APPEND(&out, "(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb");
+    APPEND(&out, "\x89T\x00\x18\x00\x00"); /* row-major; 6144 bytes */
+    for (int i = 0; i < 2 * CIFAR_BYTES; i++) {
+        const char byte = (char)(5 * i % 251);
+        append(&out, &byte, 1);
+    }
+    APPEND(&out, "tbu.");
+    return out;
+}
+
+static void test_a_python_batch_is_read_in_place(void **state)
+{
+    (void)state;
+    buffer bytes = make_pickle("K\x09K\x02", 4);
+    cifar_batch batch = {0};
+    assert_ok(cifar_batch_read("test_batch", bytes.bytes, bytes.size, &batch));
+    assert_int_equal(batch.count, 2);
+    assert_int_equal(batch.labels[0], 9);
+    assert_int_equal(batch.labels[1], 2);
+    for (int i = 0; i < CIFAR_BYTES; i++) {
+        assert_int_equal((batch.pixels + batch.stride)[i], 5 * (CIFAR_BYTES + i) % 251);
+    }
+    cifar_batch_close(&batch);
+    buffer_fini(&bytes);
+}
+
+static void refuse_pickle(const char *labels, size_t size, const char *text)
+{
+    buffer bytes = make_pickle(labels, size);
+    cifar_batch batch = {0};
+    assert_fails(cifar_batch_read("test_batch", bytes.bytes, bytes.size, &batch),
+                 GRAIL_ERROR_FORMAT, text);
+    buffer_fini(&bytes);
+}
+
+static void test_python_batches_with_wrong_labels_are_refused(void **state)
+{
+    (void)state;
+    refuse_pickle("K\x01K\x0a", 4, "test_batch: record 1 has label 10");
+    refuse_pickle("K\x01J\xff\xff\xff\xff", 7, "record 1 has label -1, expected 0 to 9");
+    refuse_pickle("K\x01M\x01\x01", 5, "record 1 has label 257");
+    refuse_pickle("K\x01", 2, "has 1 'labels' for 2 images");
+    refuse_pickle("K\x01U\x01"
+                  "b",
+                  5, "'labels' holds");
+}
+
+static void test_a_pickle_of_something_else_is_refused(void **state)
+{
+    (void)state;
+    static const char empty[] = "\x80\x02}.";
+    static const char wrong[] = "\x80\x02}(U\x06labels]U\x04"
+                                "data]u.";
+    static const char cut[] = "\x80\x02}(U\x06lab";
+    cifar_batch batch = {0};
+    assert_fails(cifar_batch_read("b", empty, sizeof empty - 1, &batch), GRAIL_ERROR_FORMAT,
+                 "b: is a dict without 'data' and 'labels', so is no CIFAR-10 batch");
+    assert_fails(cifar_batch_read("b", wrong, sizeof wrong - 1, &batch), GRAIL_ERROR_FORMAT, "b: ");
+    assert_fails(cifar_batch_read("b", cut, sizeof cut - 1, &batch), GRAIL_ERROR_FORMAT, "b: ");
+}
+
+static void test_the_python_version_is_found_by_its_names(void **state)
+{
+    (void)state;
+    char *directory = support_temporary_directory();
+    buffer bytes = make_pickle("K\x09K\x02", 4);
+    cifar_set set = {0};
+    support_write_file(directory, "data_batch_1", bytes.bytes, bytes.size);
+    support_write_file(directory, "data_batch_2", bytes.bytes, bytes.size);
+    assert_true(recognised(directory));
+    assert_ok(cifar_open(directory, "train", &set));
+    assert_int_equal(set.count, 4);
+    cifar_close(&set);
+    buffer_fini(&bytes);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
 static grail_status open_and_close(void *context)
 {
     cifar_set set = {0};
@@ -145,6 +244,13 @@ static void test_failed_allocations_leave_nothing_behind(void **state)
     char *directory = support_temporary_directory();
     write_batch(directory, "data_batch_1.bin", 1);
     write_batch(directory, "data_batch_2.bin", 1);
+    support_fail_each_allocation(open_and_close, directory);
+    support_remove_tree(directory);
+    memory_free(directory);
+    directory = support_temporary_directory();
+    buffer bytes = make_pickle("K\x09K\x02", 4);
+    support_write_file(directory, "data_batch_1", bytes.bytes, bytes.size);
+    buffer_fini(&bytes);
     support_fail_each_allocation(open_and_close, directory);
     support_remove_tree(directory);
     memory_free(directory);
@@ -180,6 +286,10 @@ int main(void)
         cmocka_unit_test(test_a_directory_gives_the_batches_of_a_split_in_order),
         cmocka_unit_test(test_one_file_is_opened_alone),
         cmocka_unit_test(test_a_split_that_is_absent_or_unknown_is_refused),
+        cmocka_unit_test(test_a_python_batch_is_read_in_place),
+        cmocka_unit_test(test_python_batches_with_wrong_labels_are_refused),
+        cmocka_unit_test(test_a_pickle_of_something_else_is_refused),
+        cmocka_unit_test(test_the_python_version_is_found_by_its_names),
         cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
         cmocka_unit_test(test_the_shared_batches_are_whole),
     };
