@@ -1,0 +1,598 @@
+/* ViT and CLIP families: which names are recognised, what is built from them, what is refused. */
+#include "tower_lab.h"
+
+#include "support/json_memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HEADS_OF_16 "head_dim=16"
+
+typedef struct golden {
+    const char *name, *setting, *architecture, *preset;
+    int64_t side, positions, width, outputs, head_dim;
+    int blocks;
+    activation_kind activation;
+    bool normalize;
+} golden;
+
+static const golden goldens[] = {
+    {"timm-vit", HEADS_OF_16, "vit", "vit", 24, 10, 32, 7, 16, 2, ACTIVATION_GELU, false},
+    {"timm-vit-hub", NULL, "vit", "vit", 24, 10, 64, 7, 64, 1, ACTIVATION_GELU, false},
+    {"torchvision-vit", HEADS_OF_16, "vit", "vit", 24, 10, 32, 7, 16, 2, ACTIVATION_GELU, false},
+    {"hf-vit", NULL, "vit", "vit", 24, 10, 32, 7, 16, 2, ACTIVATION_GELU, false},
+    {"simple-vit", NULL, "vit", "cifar", 32, 16, 32, 7, 64, 2, ACTIVATION_GELU, false},
+    {"open-clip", HEADS_OF_16, "clip", "clip", 24, 10, 32, 20, 16, 2, ACTIVATION_GELU, false},
+    {"hf-clip", NULL, "clip", "clip", 24, 10, 32, 20, 16, 2, ACTIVATION_QUICK_GELU, false},
+    {"hf-clip-vision", NULL, "clip_vision_model", "clip", 24, 10, 32, 20, 16, 2, ACTIVATION_GELU,
+     false},
+    {"model-soup", HEADS_OF_16, "clip", "clip", 24, 10, 32, 7, 16, 2, ACTIVATION_QUICK_GELU, true},
+};
+
+static void assert_built(const golden *g, const grail_model *m)
+{
+    int64_t widths[64];
+    extent extents[64];
+    const graph *built = m->graph;
+    assert_true(built->value_count <= 64);
+    assert_string_equal(m->architecture->name, g->architecture);
+    assert_string_equal(m->architecture->preset(m->config), g->preset);
+    assert_int_equal(built->input_kind, INPUT_IMAGES);
+    assert_int_equal(built->image.height, g->side);
+    assert_int_equal(built->image.width, g->side);
+    assert_int_equal(built->block_count, g->blocks);
+    assert_ok(graph_widths(built, widths));
+    assert_ok(graph_extents(built, built->image, extents));
+    assert_int_equal(widths[built->output], g->outputs);
+    assert_int_equal(extents[built->output].height * extents[built->output].width, 1);
+    const node *attention = tower_node(m, NODE_ATTENTION);
+    assert_int_equal(widths[attention->output] % g->head_dim, 0);
+    assert_int_equal(attention->head_dim, g->head_dim);
+    assert_true(attention->bidirectional);
+    assert_near(attention->scale, 1.0 / sqrt((double)g->head_dim), 1e-15);
+    assert_int_equal(extents[attention->output].height * extents[attention->output].width,
+                     g->positions);
+    assert_int_equal(widths[tower_node(m, NODE_POSITIONS)->output], g->width);
+    assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, g->activation);
+    assert_int_equal(tower_node(m, NODE_UNIT_LENGTH) != NULL, g->normalize);
+}
+
+static void every_convention_of_names_is_recognised_and_built(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof goldens / sizeof goldens[0]; i++) {
+        const golden *g = &goldens[i];
+        grail_model *m = NULL;
+        const grail_model_options options = {.settings = &g->setting,
+                                             .setting_count = g->setting != NULL};
+        assert_ok(grail_model_open_with(tower_golden(g->name), &options, &m));
+        assert_built(g, m);
+        grail_model_close(m);
+    }
+}
+
+static void names_of_hugging_face_are_known_without_a_configuration(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"hf-vit", "hf-clip"};
+    for (int i = 0; i < 2; i++) {
+        tower_lab lab;
+        tower_open(&lab, names[i]);
+        json_decref(lab.config);
+        lab.config = NULL;
+        grail_model *m = tower_model(&lab, HEADS_OF_16);
+        assert_int_equal(m->graph->block_count, 2);
+        grail_model_close(m);
+        tower_close(&lab);
+    }
+}
+
+static void what_wraps_the_names_does_not_matter(void **state)
+{
+    (void)state;
+    static const char *const prefixes[] = {"module.", "_orig_mod.", "state.backbone."};
+    for (int i = 0; i < 3; i++) {
+        tower_lab lab;
+        tower_open(&lab, "timm-vit");
+        tower_wrap(&lab, "", prefixes[i]);
+        grail_model *m = tower_model(&lab, HEADS_OF_16);
+        char name[TOWER_NAME];
+        snprintf(name, sizeof name, "%shead.weight", prefixes[i]);
+        assert_true(graph_find_parameter(m->graph, name) != GRAPH_NONE);
+        grail_model_close(m);
+        tower_close(&lab);
+    }
+}
+
+static void a_missing_tensor_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *golden, *tensor;
+        grail_status code;
+    } cases[] = {
+        {"timm-vit", "cls_token", GRAIL_ERROR_UNSUPPORTED},
+        {"timm-vit", "blocks.0.attn.proj.weight", GRAIL_ERROR_UNSUPPORTED},
+        {"timm-vit", "blocks.1.mlp.fc2.weight", GRAIL_ERROR_FORMAT},
+        {"timm-vit", "blocks.1.mlp.fc1.weight", GRAIL_ERROR_FORMAT},
+        {"timm-vit", "blocks.1.norm2.bias", GRAIL_ERROR_FORMAT},
+        {"hf-vit", "vit.encoder.layer.1.attention.attention.key.weight", GRAIL_ERROR_FORMAT},
+        {"hf-vit", "vit.embeddings.cls_token", GRAIL_ERROR_FORMAT},
+        {"hf-vit", "vit.encoder.layer.0.attention.attention.query.bias", GRAIL_ERROR_FORMAT},
+        {"simple-vit", "transformer.layers.0.0.to_out.weight", GRAIL_ERROR_UNSUPPORTED},
+        {"open-clip", "visual.transformer.resblocks.1.attn.in_proj_bias", GRAIL_ERROR_FORMAT},
+        {"hf-clip", "vision_model.post_layernorm.weight", GRAIL_ERROR_FORMAT}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tower_lab lab;
+        tower_open(&lab, cases[i].golden);
+        tower_drop(&lab, cases[i].tensor);
+        const bool simple = strcmp(cases[i].golden, "simple-vit") == 0;
+        tower_refuses(&lab, simple ? NULL : HEADS_OF_16, cases[i].code, cases[i].tensor);
+        tower_close(&lab);
+    }
+}
+
+static void a_layer_that_is_not_there_is_missed(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "hf-vit");
+    assert_ok(json_put(lab.config, "num_hidden_layers", json_integer(3)));
+    tower_refuses(&lab, NULL, GRAIL_ERROR_FORMAT, "vit.encoder.layer.2.");
+    assert_ok(json_put(lab.config, "num_hidden_layers", json_integer(1)));
+    tower_refuses(&lab, NULL, GRAIL_ERROR_UNSUPPORTED, "vit.encoder.layer.1.");
+    assert_ok(json_put(lab.config, "num_hidden_layers", json_integer(0)));
+    tower_refuses(&lab, NULL, GRAIL_ERROR_FORMAT, "0 layers, expected 1 to 1024");
+    tower_close(&lab);
+}
+
+static void a_tensor_that_the_network_does_not_read_is_refused(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"blocks.0.ls1.gamma", "fc_norm.weight",
+                                         "head_dist.weight"};
+    for (int i = 0; i < 3; i++) {
+        tower_lab lab;
+        tower_open(&lab, "timm-vit");
+        tower_add(&lab, others[i], 1, 32);
+        tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED, others[i]);
+        tower_close(&lab);
+    }
+}
+
+static void a_head_dim_that_divides_no_layer_is_asked_for(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "timm-vit");
+    tower_refuses(&lab, NULL, GRAIL_ERROR_SHAPE, "no heads of 64; give head_dim=N");
+    tower_refuses(&lab, "head_dim=5", GRAIL_ERROR_SHAPE, "no heads of 5; give head_dim=N");
+    tower_refuses(&lab, "head_dim=0", GRAIL_ERROR_FORMAT, "head_dim is 0");
+    tower_refuses(&lab, "head_dim=x", GRAIL_ERROR_FORMAT, "\"head_dim\" is not an integer");
+    tower_close(&lab);
+}
+
+static void a_tensor_of_another_shape_is_refused(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "timm-vit");
+    tower_tensor(&lab, "pos_embed")->shape[1] = 12;
+    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED,
+                  "'pos_embed' has 11 positions besides the class token, which form no square");
+    tower_tensor(&lab, "pos_embed")->shape[1] = 1;
+    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED, "0 positions besides");
+    tower_tensor(&lab, "pos_embed")->shape[1] = 10;
+    tower_tensor(&lab, "pos_embed")->shape[0] = 2;
+    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_SHAPE, "'pos_embed' has shape [2, 10, 32]");
+    tower_tensor(&lab, "pos_embed")->shape[0] = 1;
+    tower_tensor(&lab, "patch_embed.proj.weight")->shape[3] = 4;
+    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED, "does not read square patches");
+    tower_tensor(&lab, "patch_embed.proj.weight")->shape[3] = 8;
+    tower_tensor(&lab, "blocks.1.attn.qkv.weight")->shape[0] = 95;
+    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_SHAPE,
+                  "'blocks.1.attn.qkv.weight' has 95 rows, which are no q, k and v");
+    tower_tensor(&lab, "blocks.1.attn.qkv.weight")->shape[0] = 96;
+    tower_tensor(&lab, "blocks.0.mlp.fc2.weight")->shape[1] = 47;
+    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_SHAPE, "tensor 'blocks.0.mlp.fc2.weight'");
+    tower_close(&lab);
+    tower_open(&lab, "simple-vit");
+    tower_tensor(&lab, "to_patch_embedding.1.weight")->shape[1] = 190;
+    tower_refuses(&lab, NULL, GRAIL_ERROR_UNSUPPORTED, "does not read square patches");
+    tower_close(&lab);
+}
+
+static void a_side_that_the_positions_contradict_is_refused(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "hf-clip");
+    json_t *vision = json_object_get(lab.config, "vision_config");
+    assert_ok(json_put(vision, "image_size", json_integer(224)));
+    tower_refuses(&lab, NULL, GRAIL_ERROR_SHAPE,
+                  "image_size is 224, but 'vision_model.embeddings.position_embedding.weight' has "
+                  "the positions of images of 24");
+    tower_close(&lab);
+}
+
+static void settings_choose_what_tensors_do_not_say(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "open-clip");
+    for (int i = 0; i < lab.count; i++) { /* heads of the default size */
+        if (strstr(lab.names[i], "in_proj") != NULL) {
+            lab.views[i].shape[0] = 3 * 64;
+        } else if (strstr(lab.names[i], "visual") != NULL &&
+                   strstr(lab.names[i], "out_proj.weight") != NULL) {
+            lab.views[i].shape[1] = 64;
+        }
+    }
+    grail_model *m = tower_model(&lab, NULL);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 64);
+    grail_model_close(m);
+    m = tower_model(&lab, "activation=quick_gelu");
+    assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_QUICK_GELU);
+    grail_model_close(m);
+    m = tower_model(&lab, "normalize=true");
+    assert_non_null(tower_node(m, NODE_UNIT_LENGTH));
+    grail_model_close(m);
+    tower_refuses(&lab, "activation=mish", GRAIL_ERROR_UNSUPPORTED,
+                  "activation \"mish\" is not supported; silu, gelu");
+    tower_refuses(&lab, "normalize=1", GRAIL_ERROR_FORMAT, "\"normalize\" is not");
+    tower_refuses(&lab, "heads=2", GRAIL_ERROR_ARGUMENT,
+                  "it has activation, normalize, head_dim, image_size");
+    tower_close(&lab);
+}
+
+static void settings_go_before_a_configuration(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "hf-clip");
+    grail_model *m = tower_model(&lab, "activation=gelu");
+    assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_GELU);
+    grail_model_close(m);
+    m = tower_model(&lab, "head_dim=8");
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 8);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+static void a_configuration_tells_epsilon_and_activation(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "hf-vit");
+    assert_ok(json_put(lab.config, "hidden_act", json_string("gelu_new")));
+    assert_ok(json_put(lab.config, "layer_norm_eps", json_real(0.5)));
+    grail_model *m = tower_model(&lab, NULL);
+    assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_GELU_TANH);
+    assert_near(tower_node(m, NODE_LAYER_NORM)->epsilon, 0.5, 0.0);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+static void files_of_openai_have_quick_gelu(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "open-clip");
+    for (int i = 0; i < lab.count; i++) { /* as convert_weights leaves them */
+        if (strstr(lab.names[i], "ln_") == NULL) {
+            lab.views[i].dtype = GRAIL_DTYPE_F16;
+            lab.views[i].bytes /= 2;
+        }
+    }
+    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_QUICK_GELU);
+    assert_null(tower_node(m, NODE_UNIT_LENGTH));
+    grail_model_close(m);
+    tower_close(&lab);
+    tower_open(&lab, "open-clip");
+    tower_add(&lab, "input_resolution", 1, 1);
+    m = tower_model(&lab, HEADS_OF_16);
+    assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_QUICK_GELU);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+static void a_head_beside_a_plain_tower_leaves_features_as_they_are(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "open-clip");
+    tower_add(&lab, "classification_head.weight", 7, 20);
+    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    assert_null(tower_node(m, NODE_UNIT_LENGTH));
+    assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_GELU);
+    assert_true(graph_find_parameter(m->graph, "classification_head.weight") != GRAPH_NONE);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+static void towers_without_head_give_features(void **state)
+{
+    (void)state;
+    int64_t widths[64];
+    tower_lab lab;
+    tower_open(&lab, "timm-vit");
+    tower_drop(&lab, "head.weight");
+    tower_drop(&lab, "head.bias");
+    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    assert_ok(graph_widths(m->graph, widths));
+    assert_int_equal(widths[m->graph->output], 32);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+/* Layer 1 of two gets another ffn width and a head less. */
+static void narrow_layer(tower_lab *lab, const char *up, const char *up_bias, const char *down,
+                         const char *qkv, const char *qkv_bias, const char *output)
+{
+    tower_tensor(lab, up)->shape[0] = 20;
+    tower_tensor(lab, up_bias)->shape[0] = 20;
+    tower_tensor(lab, down)->shape[1] = 20;
+    tower_tensor(lab, qkv)->shape[0] /= 2;
+    if (qkv_bias != NULL) {
+        tower_tensor(lab, qkv_bias)->shape[0] /= 2;
+    }
+    tower_tensor(lab, output)->shape[1] /= 2;
+}
+
+static void narrowed_checkpoints_open_by_their_shapes(void **state)
+{
+    (void)state;
+    int64_t widths[64];
+    tower_lab lab;
+    tower_open(&lab, "timm-vit");
+    narrow_layer(&lab, "blocks.1.mlp.fc1.weight", "blocks.1.mlp.fc1.bias",
+                 "blocks.1.mlp.fc2.weight", "blocks.1.attn.qkv.weight", "blocks.1.attn.qkv.bias",
+                 "blocks.1.attn.proj.weight");
+    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    assert_ok(graph_widths(m->graph, widths));
+    const int v = graph_find_parameter(m->graph, "blocks.1.attn.qkv.weight[32]");
+    assert_true(v != GRAPH_NONE);
+    assert_int_equal(m->graph->parameters[v].shape[0], 16);
+    assert_int_equal(m->graph->parameters[v].first_row, 32);
+    grail_model_close(m);
+    tower_close(&lab);
+    tower_open(&lab, "simple-vit");
+    narrow_layer(&lab, "transformer.layers.1.1.net.1.weight", "transformer.layers.1.1.net.1.bias",
+                 "transformer.layers.1.1.net.3.weight", "transformer.layers.1.0.to_qkv.weight",
+                 NULL, "transformer.layers.1.0.to_out.weight");
+    m = tower_model(&lab, NULL);
+    const int out = graph_find_parameter(m->graph, "transformer.layers.1.0.to_out.weight");
+    assert_int_equal(m->graph->parameters[out].shape[1], 64);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+static void sites_are_the_neurons_and_the_heads(void **state)
+{
+    (void)state;
+    grail_model *m = NULL;
+    grail_site_list *sites = NULL;
+    assert_ok(grail_model_open(tower_golden("simple-vit"), &m));
+    assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
+    assert_int_equal(grail_site_list_count(sites), 4);
+    grail_site_facts s = grail_site_list_at(sites, 2);
+    assert_string_equal(s.name, "transformer.layers.1.0.to_out");
+    assert_string_equal(s.kind, "heads");
+    assert_int_equal(s.block, 1);
+    assert_int_equal(s.units, 2);
+    assert_int_equal(s.features_per_unit, 64);
+    assert_int_equal(s.parameters_per_unit, 4 * 64 * 32);
+    s = grail_site_list_at(sites, 3);
+    assert_string_equal(s.name, "transformer.layers.1.1.net.3");
+    assert_string_equal(s.kind, "ffn");
+    assert_int_equal(s.units, 48);
+    grail_site_list_free(sites);
+    grail_model_close(m);
+}
+
+static void fixed_positions_are_sines_and_cosines_of_both_axes(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "simple-vit");
+    grail_model *m = tower_model(&lab, "image_size=24"); /* 3 x 3 patches */
+    const node *n = tower_node(m, NODE_POSITIONS);
+    assert_int_equal(n->group, 9);
+    const double w = pow(10000.0, -3.0 / 7.0); /* feature 3 of 8 in a quarter */
+    const double *row = n->table + 5 * 32;     /* y = 1, x = 2 */
+    assert_near(row[3], sin(2.0 * w), 1e-12);
+    assert_near(row[8 + 3], cos(2.0 * w), 1e-12);
+    assert_near(row[16 + 3], sin(w), 1e-12);
+    assert_near(row[24 + 3], cos(w), 1e-12);
+    grail_model_close(m);
+    tower_refuses(&lab, "image_size=30", GRAIL_ERROR_ARGUMENT,
+                  "image_size 30 is no multiple of the patches of 8; give image_size=N");
+    tower_close(&lab);
+}
+
+static void assert_verdict(const grail_model *m, const char *loader, bool loads, const char *text)
+{
+    loader_verdict verdicts[LOADER_COUNT];
+    json_t *config = json_deep_copy(m->config);
+    assert_ok(m->architecture->describe_narrowed(m->graph, config));
+    assert_ok(m->architecture->judge_loaders(config, m->graph, verdicts));
+    assert_string_equal(verdicts[0].loader, loader);
+    assert_int_equal(verdicts[0].loads, loads);
+    if (strstr(verdicts[0].reason, text) == NULL) {
+        fail_msg("'%s' lacks '%s'", verdicts[0].reason, text);
+    }
+    assert_string_equal(verdicts[1].loader, "ONNX Runtime");
+    assert_true(verdicts[1].loads);
+    json_decref(config);
+}
+
+static void loaders_are_judged_by_what_their_classes_build(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *golden, *setting, *loader, *text;
+    } cases[] = {{"timm-vit", HEADS_OF_16, "timm", "mlp_ratio=1.5)"},
+                 {"torchvision-vit", HEADS_OF_16, "torchvision", "mlp_dim=48"},
+                 {"hf-vit", NULL, "transformers", "intermediate_size 48"},
+                 {"simple-vit", NULL, "vit-pytorch", "mlp_dim=48, heads=2, dim_head=64"},
+                 {"open-clip", HEADS_OF_16, "open_clip", "\"mlp_ratio\": 1.5 in vision_cfg"},
+                 {"hf-clip", NULL, "transformers", "intermediate_size 48"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tower_lab lab;
+        tower_open(&lab, cases[i].golden);
+        grail_model *m = tower_model(&lab, cases[i].setting);
+        assert_verdict(m, cases[i].loader, true, cases[i].text);
+        grail_model_close(m);
+        tower_close(&lab);
+    }
+}
+
+static void narrow_heads_or_uneven_layers_load_in_no_class(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "timm-vit");
+    for (int layer = 0; layer < 2; layer++) {
+        char name[64];
+        snprintf(name, sizeof name, "blocks.%d.attn.qkv.weight", layer);
+        tower_tensor(&lab, name)->shape[0] = 48;
+        snprintf(name, sizeof name, "blocks.%d.attn.qkv.bias", layer);
+        tower_tensor(&lab, name)->shape[0] = 48;
+        snprintf(name, sizeof name, "blocks.%d.attn.proj.weight", layer);
+        tower_tensor(&lab, name)->shape[1] = 16;
+    }
+    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    assert_verdict(m, "timm", false, "1 heads of 16 are not 32");
+    grail_model_close(m);
+    tower_close(&lab);
+    tower_open(&lab, "timm-vit");
+    tower_tensor(&lab, "blocks.1.mlp.fc1.weight")->shape[0] = 20;
+    tower_tensor(&lab, "blocks.1.mlp.fc1.bias")->shape[0] = 20;
+    tower_tensor(&lab, "blocks.1.mlp.fc2.weight")->shape[1] = 20;
+    m = tower_model(&lab, HEADS_OF_16);
+    assert_verdict(m, "timm", false, "widths differ between layers");
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+/* 23 of 32 neurons: 23 / 32 needs five decimals; 1 of 3 none that is exact. */
+static void the_ratio_is_the_shortest_that_gives_the_width(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "timm-vit");
+    for (int layer = 0; layer < 2; layer++) {
+        char name[64];
+        snprintf(name, sizeof name, "blocks.%d.mlp.fc1.weight", layer);
+        tower_tensor(&lab, name)->shape[0] = 23;
+        snprintf(name, sizeof name, "blocks.%d.mlp.fc1.bias", layer);
+        tower_tensor(&lab, name)->shape[0] = 23;
+        snprintf(name, sizeof name, "blocks.%d.mlp.fc2.weight", layer);
+        tower_tensor(&lab, name)->shape[1] = 23;
+    }
+    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    assert_verdict(m, "timm", true, "mlp_ratio=0.72)"); /* 32 * 0.72 = 23.04 */
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+static void a_narrowed_tower_is_described_in_the_configuration_it_had(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "hf-clip");
+    grail_model *m = tower_model(&lab, NULL);
+    for (int i = 0; i < m->graph->node_count; i++) { /* 30 neurons and one head */
+        const node *n = &m->graph->nodes[i];
+        const char *name = n->weight == GRAPH_NONE ? "" : m->graph->parameters[n->weight].name;
+        int64_t *shape = n->weight == GRAPH_NONE ? NULL : m->graph->parameters[n->weight].shape;
+        if (strstr(name, ".fc1.") != NULL) {
+            shape[0] = 30;
+        } else if (strstr(name, ".fc2.") != NULL) {
+            shape[1] = 30;
+        } else if (strstr(name, "out_proj") != NULL) {
+            shape[1] = 16;
+        } else if (strstr(name, "self_attn") != NULL) {
+            shape[0] = 16;
+        }
+    }
+    assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+    const json_t *vision = json_object_get(m->config, "vision_config");
+    assert_int_equal(json_integer_value(json_object_get(vision, "intermediate_size")), 30);
+    assert_int_equal(json_integer_value(json_object_get(vision, "num_attention_heads")), 1);
+    assert_int_equal(json_integer_value(json_object_get(vision, "head_dim")), 16);
+    assert_null(json_object_get(m->config, "intermediate_size"));
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+static void a_tower_that_was_recognised_is_described_so_that_it_opens_again(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "model-soup");
+    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+    lab.config = json_deep_copy(m->config);
+    grail_model_close(m);
+    m = tower_model(&lab, NULL); /* nothing has to be said twice */
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 16);
+    assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_QUICK_GELU);
+    assert_non_null(tower_node(m, NODE_UNIT_LENGTH));
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+static grail_status open_once(void *context)
+{
+    static const char *const setting = HEADS_OF_16;
+    const grail_model_options options = {.settings = &setting, .setting_count = 1};
+    grail_model *m = NULL;
+    const grail_status status = grail_model_open_with(context, &options, &m);
+    grail_model_close(m);
+    return status;
+}
+
+static void every_failing_allocation_of_opening_is_survived(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"model-soup", "hf-vit", "simple-vit"};
+    for (int i = 0; i < 3; i++) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s", tower_golden(names[i]));
+        support_fail_each_allocation(open_once, path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_convention_of_names_is_recognised_and_built),
+        cmocka_unit_test(names_of_hugging_face_are_known_without_a_configuration),
+        cmocka_unit_test(what_wraps_the_names_does_not_matter),
+        cmocka_unit_test(a_missing_tensor_is_named),
+        cmocka_unit_test(a_layer_that_is_not_there_is_missed),
+        cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
+        cmocka_unit_test(a_head_dim_that_divides_no_layer_is_asked_for),
+        cmocka_unit_test(a_tensor_of_another_shape_is_refused),
+        cmocka_unit_test(a_side_that_the_positions_contradict_is_refused),
+        cmocka_unit_test(settings_choose_what_tensors_do_not_say),
+        cmocka_unit_test(settings_go_before_a_configuration),
+        cmocka_unit_test(a_configuration_tells_epsilon_and_activation),
+        cmocka_unit_test(files_of_openai_have_quick_gelu),
+        cmocka_unit_test(a_head_beside_a_plain_tower_leaves_features_as_they_are),
+        cmocka_unit_test(towers_without_head_give_features),
+        cmocka_unit_test(narrowed_checkpoints_open_by_their_shapes),
+        cmocka_unit_test(sites_are_the_neurons_and_the_heads),
+        cmocka_unit_test(fixed_positions_are_sines_and_cosines_of_both_axes),
+        cmocka_unit_test(loaders_are_judged_by_what_their_classes_build),
+        cmocka_unit_test(narrow_heads_or_uneven_layers_load_in_no_class),
+        cmocka_unit_test(the_ratio_is_the_shortest_that_gives_the_width),
+        cmocka_unit_test(a_narrowed_tower_is_described_in_the_configuration_it_had),
+        cmocka_unit_test(a_tower_that_was_recognised_is_described_so_that_it_opens_again),
+        cmocka_unit_test(every_failing_allocation_of_opening_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
