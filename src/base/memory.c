@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+/* Before every block: its size, and in the last byte how far it lies behind what malloc gave. */
+enum { ALIGNMENT = 64, HEADER = sizeof(size_t) + 1 };
 
+static _Atomic int64_t in_use, peak;
 static _Atomic int64_t allocations;
 static _Atomic int64_t allowed = -1;
 
@@ -39,28 +41,75 @@ static bool allocation_allowed(void)
     return limit < 0 || index < limit;
 }
 
+int64_t memory_in_use(void)
+{
+    return atomic_load(&in_use);
+}
+
+int64_t memory_peak(void)
+{
+    return atomic_load(&peak);
+}
+
+void memory_peak_begin(void)
+{
+    atomic_store(&peak, atomic_load(&in_use));
+}
+
+static void count_bytes(int64_t change)
+{
+    const int64_t now = atomic_fetch_add(&in_use, change) + change;
+    int64_t highest = atomic_load(&peak);
+    while (now > highest && !atomic_compare_exchange_weak(&peak, &highest, now)) {
+    }
+}
+
 static grail_status out_of_memory(size_t count, size_t size)
 {
     return error_set(GRAIL_ERROR_MEMORY, "out of memory: cannot allocate %zu x %zu bytes", count,
                      size);
 }
 
+static size_t shift_of(const unsigned char *raw)
+{
+    return HEADER + ALIGNMENT - 1 - ((uintptr_t)raw + HEADER + ALIGNMENT - 1) % ALIGNMENT;
+}
+
+static unsigned char *write_header(unsigned char *raw, size_t shift, size_t bytes)
+{
+    unsigned char *block = raw + shift;
+    memcpy(block - HEADER, &bytes, sizeof bytes);
+    block[-1] = (unsigned char)shift;
+    return block;
+}
+
+static size_t block_bytes(const unsigned char *block)
+{
+    size_t bytes = 0;
+    memcpy(&bytes, block - HEADER, sizeof bytes);
+    return bytes;
+}
+
+static unsigned char *raw_start(unsigned char *block)
+{
+    return block - block[-1];
+}
+
 /* Large blocks come from calloc when zeroed: the kernel's pages are zero already, so a big
  * accumulator costs no memory until it is touched. calloc aligns to 16 only, so the start is moved
- * up and the distance kept in the byte before it. */
+ * up. */
 static void *aligned_block(size_t bytes, bool zeroed)
 {
     size_t padded = 0;
-    if (!size_add(bytes, ALIGNMENT + 1, &padded)) {
+    if (!size_add(bytes, ALIGNMENT + HEADER, &padded)) {
         return NULL;
     }
     unsigned char *raw = zeroed ? calloc(1, padded) : malloc(padded);
     if (raw == NULL) {
         return NULL;
     }
-    const size_t shift = ALIGNMENT - ((uintptr_t)raw % ALIGNMENT);
-    raw[shift - 1] = (unsigned char)shift;
-    return raw + shift;
+    count_bytes((int64_t)bytes);
+    return write_header(raw, shift_of(raw), bytes);
 }
 
 static grail_status new_block(void *out, size_t count, size_t size, bool zeroed)
@@ -87,11 +136,6 @@ grail_status memory_new_unset(void *out, size_t count, size_t size)
     return new_block(out, count, size, false);
 }
 
-static unsigned char *raw_start(unsigned char *block)
-{
-    return block - block[-1];
-}
-
 grail_status memory_resize(void *pointer, size_t count, size_t size)
 {
     unsigned char *old = NULL;
@@ -101,21 +145,22 @@ grail_status memory_resize(void *pointer, size_t count, size_t size)
     }
     size_t bytes = 0;
     size_t padded = 0;
-    if (!size_multiply(count, size, &bytes) || !size_add(bytes, ALIGNMENT + 1, &padded) ||
+    if (!size_multiply(count, size, &bytes) || !size_add(bytes, ALIGNMENT + HEADER, &padded) ||
         !allocation_allowed()) {
         return out_of_memory(count, size);
     }
     const size_t old_shift = old[-1];
+    const size_t old_bytes = block_bytes(old);
     unsigned char *raw = realloc(raw_start(old), padded);
     if (raw == NULL) {
         return out_of_memory(count, size);
     }
-    const size_t shift = ALIGNMENT - ((uintptr_t)raw % ALIGNMENT);
+    const size_t shift = shift_of(raw);
     if (shift != old_shift) {
-        memmove(raw + shift, raw + old_shift, bytes);
+        memmove(raw + shift, raw + old_shift, bytes < old_bytes ? bytes : old_bytes);
     }
-    raw[shift - 1] = (unsigned char)shift;
-    unsigned char *moved = raw + shift;
+    count_bytes((int64_t)bytes - (int64_t)old_bytes);
+    unsigned char *moved = write_header(raw, shift, bytes);
     memcpy(pointer, &moved, sizeof moved);
     return GRAIL_OK;
 }
@@ -123,6 +168,7 @@ grail_status memory_resize(void *pointer, size_t count, size_t size)
 void memory_free(void *pointer)
 {
     if (pointer != NULL) {
+        count_bytes(-(int64_t)block_bytes(pointer));
         free(raw_start(pointer));
     }
 }

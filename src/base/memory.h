@@ -22,6 +22,13 @@ grail_status memory_new_unset(void *out, size_t count, size_t size) GRAIL_MUST_C
 /** Grows or shrinks what memory_new gave; *pointer may be NULL. New bytes are unset. */
 grail_status memory_resize(void *pointer, size_t count, size_t size) GRAIL_MUST_CHECK;
 
+/** Bytes that the functions above have given and not taken back. Pages of zeroed blocks that were
+ * never touched are counted too. */
+int64_t memory_in_use(void);
+/** Largest memory_in_use() since the last memory_peak_begin(), of all threads together. */
+int64_t memory_peak(void);
+void memory_peak_begin(void);
+
 /** Frees what the functions above gave; NULL is allowed. */
 void memory_free(void *pointer);
 

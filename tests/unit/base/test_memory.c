@@ -150,6 +150,28 @@ static void test_the_hook_fails_from_the_chosen_allocation_on(void **state)
     memory_free(first);
 }
 
+static void test_bytes_in_use_and_their_peak_are_counted(void **state)
+{
+    (void)state;
+    char *small = NULL;
+    char *large = NULL;
+    const int64_t before = memory_in_use();
+    memory_peak_begin();
+    assert_int_equal(memory_peak(), before);
+    assert_ok(memory_new(&small, 10, 10));
+    assert_ok(memory_new_unset(&large, 1000, 1));
+    assert_int_equal(memory_in_use(), before + 1100);
+    assert_ok(memory_resize(&large, 3000, 1));
+    assert_ok(memory_resize(&large, 50, 1));
+    assert_int_equal(memory_in_use(), before + 150);
+    memory_free(large);
+    memory_free(small);
+    assert_int_equal(memory_in_use(), before);
+    assert_int_equal(memory_peak(), before + 3100);
+    memory_peak_begin();
+    assert_int_equal(memory_peak(), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +182,7 @@ int main(void)
         cmocka_unit_test(test_sums_and_products_of_sizes_are_checked),
         cmocka_unit_test(test_strings_are_copied_and_formatted),
         cmocka_unit_test(test_the_hook_fails_from_the_chosen_allocation_on),
+        cmocka_unit_test(test_bytes_in_use_and_their_peak_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
