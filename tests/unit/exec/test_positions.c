@@ -1,0 +1,421 @@
+/* Nodes that look at positions: how many rows each value has, and what goes where. */
+#include "hand_network.h"
+
+#include <math.h>
+#include <string.h>
+
+static const window2d window3 = {3, 3, 1, 1, 1};
+static const extent small = {4, 6};
+
+/* The graph of one node behind the pixels; its output, owned. */
+static float *run_one(hand_network *n, int output, int64_t samples, extent image,
+                      const float *pixels)
+{
+    hand_end(n, &backend_ref, output);
+    return hand_run(n, samples, image, pixels);
+}
+
+static void assert_rows(const hand_network *n, int64_t rows, int64_t width)
+{
+    const matrix *y = execution_value(n->e, n->g->output);
+    assert_int_equal(y->rows, rows);
+    assert_int_equal(y->width, width);
+}
+
+static void pixels_become_the_input_value(void **state)
+{
+    (void)state;
+    hand_network n;
+    float *pixels = hand_pixels(2, small, 1);
+    hand_begin(&n);
+    hand_end(&n, &backend_ref, hand_activation(&n, ACTIVATION_RELU, n.g->input));
+    assert_ok(execution_begin(n.e, (batch_shape){2, small}, (batch_input){.pixels = pixels}));
+    const matrix *x = execution_value(n.e, n.g->input);
+    assert_int_equal(x->rows, 2 * 4 * 6);
+    assert_int_equal(x->width, 3);
+    for (int i = 0; i < 2 * 4 * 6 * 3; i++) {
+        assert_true(((const double *)x->data)[i] == (double)pixels[i]);
+    }
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+static void a_shortcut_keeps_every_second_position_and_pads_channels(void **state)
+{
+    (void)state;
+    hand_network n;
+    float *pixels = hand_pixels(2, (extent){5, 4}, 2);
+    hand_begin(&n);
+    node s = node_of(NODE_SHORTCUT, 0, n.g->input, GRAPH_NONE);
+    s.window.stride = 2;
+    s.pad = 2;
+    int output = 0;
+    assert_ok(graph_add_node(n.g, &s, &output));
+    float *y = run_one(&n, output, 2, (extent){5, 4}, pixels);
+    assert_rows(&n, 2 * 3 * 2, 7);
+    for (int row = 0; row < 12; row++) {
+        const int from = row / 6 * 20 + row % 6 / 2 * 2 * 4 + row % 2 * 2;
+        for (int c = 0; c < 7; c++) {
+            const bool inside = c >= 2 && c < 5;
+            assert_true(y[row * 7 + c] == (inside ? pixels[from * 3 + c - 2] : 0.0F));
+        }
+    }
+    memory_free(y);
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+static void patches_lie_side_by_side_row_column_channel(void **state)
+{
+    (void)state;
+    hand_network n;
+    float *pixels = hand_pixels(2, small, 3);
+    hand_begin(&n);
+    node p = node_of(NODE_PATCHES, 0, n.g->input, GRAPH_NONE);
+    p.window = (window2d){2, 2, 2, 0, 1};
+    int output = 0;
+    assert_ok(graph_add_node(n.g, &p, &output));
+    float *y = run_one(&n, output, 2, small, pixels);
+    assert_rows(&n, 2 * 6, 12);
+    for (int i = 0; i < 12 * 12; i++) {
+        const int patch = i / 12 % 6;
+        const int tap = i % 12 / 3;
+        const int row = patch / 3 * 2 + tap / 2;
+        const int column = patch % 3 * 2 + tap % 2;
+        const int from = (i / 72 * 24 + row * 6 + column) * 3 + i % 3;
+        assert_true(y[i] == pixels[from]);
+    }
+    memory_free(y);
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+/* y = mean(x) per sample, and the first position of [token, x] + positions. */
+static void tokens_are_put_first_and_positions_added_to_every_sample(void **state)
+{
+    (void)state;
+    hand_network n;
+    const float token[3] = {1.0F, -2.0F, 0.5F};
+    float positions[25 * 3];
+    float *pixels = hand_pixels(2, small, 4);
+    support_fill_normal(positions, 25 * 3, 5);
+    hand_begin(&n);
+    const int with_token = hand_token(&n, NODE_CLASS_TOKEN, "class", 1, 3, n.g->input);
+    hand_end(&n, &backend_ref, hand_token(&n, NODE_POSITIONS, "learned", 25, 3, with_token));
+    hand_set(&n, "class.token", token);
+    hand_set(&n, "learned.positions", positions);
+    float *y = hand_run(&n, 2, small, pixels);
+    assert_rows(&n, 2 * 25, 3);
+    for (int i = 0; i < 2 * 25 * 3; i++) {
+        const int row = i / 3 % 25;
+        const float before = row == 0 ? token[i % 3] : pixels[i / 75 * 72 + (row - 1) * 3 + i % 3];
+        assert_near(y[i], (double)before + (double)positions[row * 3 + i % 3], 1e-6);
+    }
+    memory_free(y);
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+static void a_table_of_positions_serves_without_a_parameter(void **state)
+{
+    (void)state;
+    hand_network n;
+    float *pixels = hand_pixels(2, small, 6);
+    hand_begin(&n);
+    assert_ok(memory_new(&n.g->table, 24 * 3, sizeof n.g->table[0]));
+    for (int i = 0; i < 24 * 3; i++) {
+        n.g->table[i] = 0.25 * i;
+    }
+    node p = node_of(NODE_POSITIONS, 0, n.g->input, GRAPH_NONE);
+    p.table = n.g->table;
+    p.group = 24;
+    int output = 0;
+    assert_ok(graph_add_node(n.g, &p, &output));
+    float *y = run_one(&n, output, 2, small, pixels);
+    for (int i = 0; i < 2 * 24 * 3; i++) {
+        assert_near(y[i], (double)pixels[i] + 0.25 * (i % 72), 1e-5);
+    }
+    memory_free(y);
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+static void the_first_position_and_the_mean_leave_one_row_per_sample(void **state)
+{
+    (void)state;
+    static const node_kind kinds[] = {NODE_FIRST_TOKEN, NODE_MEAN};
+    for (int k = 0; k < 2; k++) {
+        hand_network n;
+        float *pixels = hand_pixels(3, small, 7);
+        hand_begin(&n);
+        float *y = run_one(&n, hand_plain(&n, kinds[k], n.g->input, GRAPH_NONE), 3, small, pixels);
+        assert_rows(&n, 3, 3);
+        for (int i = 0; i < 9; i++) {
+            const float *sample = pixels + i / 3 * 72;
+            double expected = (double)sample[i % 3];
+            for (int row = 1; k == 1 && row < 24; row++) {
+                expected += (double)sample[row * 3 + i % 3];
+            }
+            assert_near(y[i], k == 1 ? expected / 24.0 : expected, 1e-6);
+        }
+        memory_free(y);
+        memory_free(pixels);
+        hand_fini(&n);
+    }
+}
+
+/* A residual network with every kind of node that one has. */
+static int residual_nodes(hand_network *n)
+{
+    int h = hand_conv(n, "stem", 3, 8, (window2d){3, 3, 1, 1, 1}, false, n->g->input);
+    h = hand_norm(n, NODE_BATCH_NORM, "stem_norm", 8, h);
+    h = hand_activation(n, ACTIVATION_RELU, h);
+    node pool = node_of(NODE_MAX_POOL, 0, h, GRAPH_NONE);
+    pool.window = (window2d){3, 3, 2, 1, 1};
+    assert_ok(graph_add_node(n->g, &pool, &h));
+    int x = hand_conv(n, "one", 8, 5, window3, false, h);
+    x = hand_norm(n, NODE_BATCH_NORM, "one_norm", 5, x);
+    x = hand_activation(n, ACTIVATION_RELU, x);
+    x = hand_conv(n, "two", 5, 12, (window2d){3, 3, 2, 1, 1}, true, x);
+    x = hand_norm(n, NODE_BATCH_NORM, "two_norm", 12, x);
+    node shortcut = node_of(NODE_SHORTCUT, 0, h, GRAPH_NONE);
+    shortcut.window.stride = 2;
+    shortcut.pad = 2;
+    assert_ok(graph_add_node(n->g, &shortcut, &h));
+    h = hand_activation(n, ACTIVATION_RELU, hand_plain(n, NODE_ADD, x, h));
+    h = hand_plain(n, NODE_MEAN, h, GRAPH_NONE);
+    return hand_linear(n, "head", 12, 7, h);
+}
+
+static int transformer_nodes(hand_network *n)
+{
+    int h = hand_conv(n, "patch", 3, 8, (window2d){2, 2, 2, 0, 1}, true, n->g->input);
+    h = hand_token(n, NODE_CLASS_TOKEN, "class", 1, 8, h);
+    h = hand_token(n, NODE_POSITIONS, "learned", 13, 8, h);
+    const int x = hand_norm(n, NODE_LAYER_NORM, "norm", 8, h);
+    node attention =
+        node_of(NODE_ATTENTION, 0, hand_linear(n, "q", 8, 8, x), hand_linear(n, "k", 8, 8, x));
+    attention.inputs[attention.input_count++] = hand_linear(n, "v", 8, 8, x);
+    attention.head_dim = 4;
+    attention.scale = 0.5;
+    attention.bidirectional = true;
+    int a = 0;
+    assert_ok(graph_add_node(n->g, &attention, &a));
+    h = hand_plain(n, NODE_ADD, h, hand_linear(n, "o", 8, 8, a));
+    h = hand_activation(n, ACTIVATION_QUICK_GELU, h);
+    h = hand_plain(n, NODE_FIRST_TOKEN, h, GRAPH_NONE);
+    h = hand_plain(n, NODE_UNIT_LENGTH, h, GRAPH_NONE);
+    return hand_linear(n, "head", 8, 5, h);
+}
+
+typedef struct network_case {
+    int (*nodes)(hand_network *n);
+    extent image;
+    int64_t outputs;
+} network_case;
+
+static const network_case networks[] = {{residual_nodes, {9, 7}, 7},
+                                        {transformer_nodes, {6, 8}, 5}};
+
+enum { NETWORK_COUNT = sizeof networks / sizeof networks[0] };
+
+/* Every sample alone gives what it gives among others: no row of one reaches another. */
+static void samples_do_not_touch_each_other(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 5 };
+    for (size_t k = 0; k < NETWORK_COUNT; k++) {
+        const network_case *c = &networks[k];
+        hand_network n;
+        hand_begin(&n);
+        hand_end(&n, &backend_ref, c->nodes(&n));
+        float *pixels = hand_pixels(SAMPLES, c->image, 8);
+        float *all = hand_run(&n, SAMPLES, c->image, pixels);
+        assert_rows(&n, SAMPLES, c->outputs);
+        for (int64_t sample = 0; sample < SAMPLES; sample++) {
+            const float *alone = pixels + sample * c->image.height * c->image.width * 3;
+            float *y = hand_run(&n, 1, c->image, alone);
+            for (int64_t i = 0; i < c->outputs; i++) {
+                assert_near(all[sample * c->outputs + i], y[i], 1e-6);
+            }
+            memory_free(y);
+        }
+        assert_true(fabsf(all[0] - all[c->outputs]) > 1e-4F); /* and samples differ */
+        memory_free(all);
+        memory_free(pixels);
+        hand_fini(&n);
+    }
+}
+
+static void both_backends_agree_on_whole_networks(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 6 };
+    for (size_t k = 0; k < NETWORK_COUNT; k++) {
+        const network_case *c = &networks[k];
+        hand_network n;
+        hand_network m;
+        hand_begin(&n);
+        hand_begin(&m);
+        hand_end(&n, &backend_ref, c->nodes(&n));
+        hand_end(&m, &backend_cpu, c->nodes(&m));
+        float *pixels = hand_pixels(SAMPLES, c->image, 9);
+        float *y = hand_run(&n, SAMPLES, c->image, pixels);
+        float *z = hand_run(&m, SAMPLES, c->image, pixels);
+        for (int64_t i = 0; i < SAMPLES * c->outputs; i++) {
+            assert_near(y[i], z[i], 2e-5);
+        }
+        memory_free(z);
+        memory_free(y);
+        memory_free(pixels);
+        hand_fini(&m);
+        hand_fini(&n);
+    }
+}
+
+static void nodes_one_by_one_give_the_same_as_a_range(void **state)
+{
+    (void)state;
+    const network_case *c = &networks[0];
+    hand_network n;
+    hand_begin(&n);
+    hand_end(&n, &backend_cpu, c->nodes(&n));
+    float *pixels = hand_pixels(2, c->image, 10);
+    float *y = hand_run(&n, 2, c->image, pixels);
+    assert_ok(execution_begin(n.e, (batch_shape){2, c->image}, (batch_input){.pixels = pixels}));
+    for (int i = 0; i < n.g->node_count; i++) {
+        assert_ok(execution_run(n.e, n.store, i, i + 1));
+    }
+    assert_memory_equal(y, execution_value(n.e, n.g->output)->data,
+                        (size_t)(2 * c->outputs) * sizeof y[0]);
+    for (int v = 0; v < n.g->output; v++) {
+        assert_null(execution_value(n.e, v)->data); /* read for the last time, dropped */
+    }
+    memory_free(y);
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+static void a_shape_that_does_not_fit_is_refused_before_anything_runs(void **state)
+{
+    (void)state;
+    const float pixel[3] = {0.0F};
+    hand_network n;
+    hand_begin(&n);
+    hand_end(&n, &backend_ref, transformer_nodes(&n));
+    assert_fails(execution_begin(n.e, (batch_shape){1, {8, 8}}, (batch_input){.pixels = pixel}),
+                 GRAIL_ERROR_SHAPE, "learned.positions has 13 positions, the input makes 17");
+    assert_fails(execution_begin(n.e, (batch_shape){1, {1, 8}}, (batch_input){.pixels = pixel}),
+                 GRAIL_ERROR_SHAPE, "the window of patch.weight does not fit an input of 1 x 8");
+    hand_fini(&n);
+    hand_begin(&n);
+    hand_end(&n, &backend_ref, residual_nodes(&n));
+    assert_fails(execution_begin(n.e, (batch_shape){1, {(int64_t)1 << 40, (int64_t)1 << 40}},
+                                 (batch_input){.pixels = pixel}),
+                 GRAIL_ERROR_MEMORY, "are too large");
+    hand_fini(&n);
+}
+
+static void pixels_must_be_there(void **state)
+{
+    (void)state;
+    hand_network n;
+    hand_begin(&n);
+    hand_end(&n, &backend_ref, residual_nodes(&n));
+    assert_ok(execution_begin(n.e, (batch_shape){1, {8, 8}}, (batch_input){0}));
+    assert_fails(execution_run(n.e, n.store, 0, n.g->node_count), GRAIL_ERROR_INTERNAL,
+                 "node 0 was run without its input 0");
+    hand_fini(&n);
+}
+
+static void no_samples_forget_the_batch(void **state)
+{
+    (void)state;
+    hand_network n;
+    float *pixels = hand_pixels(1, (extent){6, 8}, 11);
+    hand_begin(&n);
+    hand_end(&n, &backend_ref, transformer_nodes(&n));
+    memory_free(hand_run(&n, 1, (extent){6, 8}, pixels));
+    assert_ok(execution_begin(n.e, (batch_shape){0}, (batch_input){0}));
+    assert_null(execution_value(n.e, n.g->output)->data);
+    assert_int_equal(execution_rows(n.e, n.g->output), 0);
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+static void an_overflowing_convolution_is_named(void **state)
+{
+    (void)state;
+    hand_network n;
+    float weight[8 * 3 * 9];
+    float *pixels = hand_pixels(1, (extent){8, 8}, 12);
+    hand_begin(&n);
+    hand_end(&n, &backend_cpu, residual_nodes(&n));
+    for (size_t i = 0; i < sizeof weight / sizeof weight[0]; i++) {
+        weight[i] = 3e38F;
+    }
+    hand_set(&n, "stem.weight", weight);
+    assert_ok(execution_begin(n.e, (batch_shape){1, {8, 8}}, (batch_input){.pixels = pixels}));
+    assert_fails(execution_run(n.e, n.store, 0, n.g->node_count), GRAIL_ERROR_NUMERIC,
+                 "block 0: the output of 'stem.weight' is NaN or infinite at row 0, feature 0");
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+typedef struct run_case {
+    hand_network *n;
+    const float *pixels;
+    extent image;
+} run_case;
+
+static grail_status run_afresh(void *context)
+{
+    grail_status status = GRAIL_OK;
+    const run_case *c = context;
+    buffer_pool *pool = NULL;
+    execution *e = NULL;
+    TRY(buffer_pool_create(&pool));
+    TRY(execution_create(c->n->g, c->n->e->backend, pool, &e));
+    TRY(execution_begin(e, (batch_shape){2, c->image}, (batch_input){.pixels = c->pixels}));
+    TRY(execution_run(e, c->n->store, 0, c->n->g->node_count));
+out:
+    execution_free(e);
+    buffer_pool_free(pool);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < NETWORK_COUNT; k++) {
+        hand_network n;
+        hand_begin(&n);
+        hand_end(&n, &backend_cpu, networks[k].nodes(&n));
+        float *pixels = hand_pixels(2, networks[k].image, 13);
+        run_case c = {&n, pixels, networks[k].image};
+        support_fail_each_allocation(run_afresh, &c);
+        memory_free(pixels);
+        hand_fini(&n);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pixels_become_the_input_value),
+        cmocka_unit_test(a_shortcut_keeps_every_second_position_and_pads_channels),
+        cmocka_unit_test(patches_lie_side_by_side_row_column_channel),
+        cmocka_unit_test(tokens_are_put_first_and_positions_added_to_every_sample),
+        cmocka_unit_test(a_table_of_positions_serves_without_a_parameter),
+        cmocka_unit_test(the_first_position_and_the_mean_leave_one_row_per_sample),
+        cmocka_unit_test(samples_do_not_touch_each_other),
+        cmocka_unit_test(both_backends_agree_on_whole_networks),
+        cmocka_unit_test(nodes_one_by_one_give_the_same_as_a_range),
+        cmocka_unit_test(a_shape_that_does_not_fit_is_refused_before_anything_runs),
+        cmocka_unit_test(pixels_must_be_there),
+        cmocka_unit_test(no_samples_forget_the_batch),
+        cmocka_unit_test(an_overflowing_convolution_is_named),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
