@@ -71,5 +71,6 @@ extern const architecture architecture_qwen3;
 extern const architecture architecture_resnet;
 extern const architecture architecture_vit;
 extern const architecture architecture_clip;
+extern const architecture architecture_clip_vision;
 
 #endif

@@ -6,10 +6,8 @@
 #include <string.h>
 
 static const architecture *const architectures[] = {
-    &architecture_llama,
-    &architecture_mistral,
-    &architecture_qwen2,
-    &architecture_qwen3,
+    &architecture_llama,  &architecture_mistral, &architecture_qwen2, &architecture_qwen3,
+    &architecture_resnet, &architecture_vit,     &architecture_clip,  &architecture_clip_vision,
 };
 
 enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };

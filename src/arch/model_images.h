@@ -1,0 +1,14 @@
+/* Images for a model: what its family says about preprocessing fills what the caller left open. */
+#ifndef GRAIL_ARCH_MODEL_IMAGES_H
+#define GRAIL_ARCH_MODEL_IMAGES_H
+
+#include "arch/model.h"
+
+#include <grail/images.h>
+
+/** Fills preset and size where they are not given. GRAIL_ERROR_ARGUMENT when the network does not
+ * read images. */
+grail_status model_image_source(const grail_model *model,
+                                grail_image_source *source) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,412 @@
+/* The graph of a residual network:
+ *   h = [pool] act(norm(conv(pixels)))
+ *   h = act(shortcut(h) + norm(conv(... act(norm(conv(h))))))   for every block
+ *   logits = head(mean(h))
+ * and with pre-activation h = shortcut + conv(act(norm(... conv(p)))), p = act(norm(h)), where a
+ * projecting shortcut reads p. Widths are those of the tensors; what the names do not say is said
+ * by the configuration in the keys of Hugging Face's ResNetConfig. */
+#include "arch/resnet.h"
+
+#include "arch/activation_names.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct builder {
+    graph *g;
+    const checkpoint *weights;
+    const char *source;
+    const resnet_naming *naming;
+    resnet_layout layout;
+    activation_kind activation;
+    bool strides_first_stage; /* "downsample_in_first_stage" */
+    bool strides_first_conv;  /* "downsample_in_bottleneck": not in the 3 x 3 convolution */
+    int block;                /* of the graph */
+    int64_t width;            /* of the stream */
+} builder;
+
+/* Source: torch.nn.BatchNorm2d; none of the families sets another. */
+static const double epsilon = 1e-5;
+
+static grail_status add_vector(builder *b, const char *part, const char *suffix, int64_t width,
+                               int *out)
+{
+    char name[RESNET_NAME];
+    const int64_t shape[1] = {width};
+    snprintf(name, sizeof name, "%s%s", part, suffix);
+    return graph_add_parameter(b->g, name, 1, shape, out);
+}
+
+static grail_status add_norm(builder *b, const char *part, int64_t width, int *value)
+{
+    grail_status status = GRAIL_OK;
+    node n = node_of(NODE_BATCH_NORM, b->block, *value, GRAPH_NONE);
+    n.epsilon = epsilon;
+    TRY(add_vector(b, part, ".weight", width, &n.weight));
+    TRY(add_vector(b, part, ".bias", width, &n.bias));
+    TRY(add_vector(b, part, ".running_mean", width, &n.mean));
+    TRY(add_vector(b, part, ".running_var", width, &n.variance));
+    TRY(graph_add_node(b->g, &n, value));
+out:
+    return status;
+}
+
+static grail_status add_activation(builder *b, int *value)
+{
+    node n = node_of(NODE_ACTIVATION, b->block, *value, GRAPH_NONE);
+    n.activation = b->activation;
+    return graph_add_node(b->g, &n, value);
+}
+
+static grail_status add_bias(builder *b, const char *part, int64_t width, int *out)
+{
+    char name[RESNET_NAME];
+    snprintf(name, sizeof name, "%s.bias", part);
+    return checkpoint_find(b->weights, name) == NULL ? GRAIL_OK
+                                                     : add_vector(b, part, ".bias", width, out);
+}
+
+/* The tensor of a part's weight, of the rank that its node has. */
+static grail_status find_weight(const builder *b, const char *part, int rank,
+                                const tensor_view **out)
+{
+    char name[RESNET_NAME];
+    char text[64];
+    snprintf(name, sizeof name, "%s.weight", part);
+    const tensor_view *found = checkpoint_find(b->weights, name);
+    if (found == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "tensor '%s' is missing", name);
+    }
+    bool is_empty = false;
+    for (int d = 0; d < found->rank; d++) {
+        is_empty = is_empty || found->shape[d] < 1;
+    }
+    if (found->rank != rank || is_empty) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "tensor '%s' has shape %s, expected %d dimensions of 1 or more", name,
+                         shape_text(found->rank, found->shape, text, sizeof text), rank);
+    }
+    *out = found;
+    return GRAIL_OK;
+}
+
+/* value = conv(value) with as many outputs as the tensor has, or `out` of them where that is not 0;
+ * padding keeps the positions, but for the stride. */
+static grail_status add_conv(builder *b, const char *part, int64_t in, int64_t kernel,
+                             int64_t stride, int64_t *out, int *value)
+{
+    grail_status status = GRAIL_OK;
+    char name[RESNET_NAME];
+    const tensor_view *tensor = NULL;
+    node n = node_of(NODE_CONV2D, b->block, *value, GRAPH_NONE);
+    TRY(find_weight(b, part, 4, &tensor));
+    if (tensor->shape[1] < in && in % tensor->shape[1] == 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "tensor '%s' reads %lld of %lld channels; grouped convolutions (ResNeXt) are not "
+             "supported",
+             tensor->name, (long long)tensor->shape[1], (long long)in);
+    }
+    *out = *out == 0 ? tensor->shape[0] : *out;
+    const int64_t shape[4] = {*out, in, kernel, kernel};
+    n.window = (window2d){.kernel_height = kernel,
+                          .kernel_width = kernel,
+                          .stride = stride,
+                          .padding = kernel / 2,
+                          .dilation = 1};
+    snprintf(name, sizeof name, "%s.weight", part);
+    TRY(graph_add_parameter(b->g, name, 4, shape, &n.weight));
+    TRY(add_bias(b, part, *out, &n.bias));
+    TRY(graph_add_node(b->g, &n, value));
+out:
+    return status;
+}
+
+static grail_status add_pool(builder *b, int *value)
+{
+    node n = node_of(NODE_MAX_POOL, b->block, *value, GRAPH_NONE);
+    n.window =
+        (window2d){.kernel_height = 3, .kernel_width = 3, .stride = 2, .padding = 1, .dilation = 1};
+    return graph_add_node(b->g, &n, value);
+}
+
+/* 7 x 7 with stride 2 and a pool for large images, 3 x 3 for those of CIFAR. */
+static grail_status add_stem(builder *b, int *value)
+{
+    grail_status status = GRAIL_OK;
+    const resnet_naming *n = b->naming;
+    const tensor_view *tensor = NULL;
+    TRY(find_weight(b, n->stem_conv, 4, &tensor));
+    const int64_t kernel = tensor->shape[2];
+    if (kernel != 3 && kernel != 7) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "tensor '%s' has a kernel of %lld; stems of 7 (ImageNet) and 3 (CIFAR) are known",
+             tensor->name, (long long)kernel);
+    }
+    TRY(add_conv(b, n->stem_conv, IMAGE_CHANNELS, kernel, kernel == 7 ? 2 : 1, &b->width, value));
+    if (!n->pre_activation) {
+        TRY(add_norm(b, n->stem_norm, b->width, value));
+        TRY(add_activation(b, value));
+    }
+    if (kernel == 7) {
+        TRY(add_pool(b, value));
+    }
+out:
+    return status;
+}
+
+static int64_t kernel_of(const builder *b, int conv)
+{
+    return b->layout.convs == 3 && conv != 1 ? 1 : 3;
+}
+
+/* Which convolution of a block carries its stride. */
+static int striding_conv(const builder *b)
+{
+    return b->layout.convs == 3 && !b->strides_first_conv ? 1 : 0;
+}
+
+static bool has_projection(const builder *b, int stage, int block)
+{
+    return resnet_block_has(b->weights, b->naming, stage, block, b->naming->shortcut_conv,
+                            ".weight");
+}
+
+/* What is added to a block's output of width `out`. */
+static grail_status add_shortcut(builder *b, int stage, int block, int64_t stride, int64_t out,
+                                 int *value)
+{
+    grail_status status = GRAIL_OK;
+    char part[RESNET_NAME];
+    const resnet_naming *n = b->naming;
+    if (has_projection(b, stage, block)) {
+        resnet_block_name(n, stage, block, n->shortcut_conv, "", part);
+        TRY(add_conv(b, part, b->width, 1, stride, &out, value));
+        if (n->shortcut_norm != NULL) {
+            resnet_block_name(n, stage, block, n->shortcut_norm, "", part);
+            TRY(add_norm(b, part, out, value));
+        }
+    } else if (stride != 1 || out != b->width) {
+        node shortcut = node_of(NODE_SHORTCUT, b->block, *value, GRAPH_NONE);
+        shortcut.window.stride = stride;
+        shortcut.pad = (out - b->width) / 2;
+        if (shortcut.pad < 0 || (out - b->width) % 2 != 0) {
+            FAIL(GRAIL_ERROR_SHAPE,
+                 "block %d: a shortcut cannot pad %lld channels to %lld with zeros on both sides",
+                 b->block, (long long)b->width, (long long)out);
+        }
+        TRY(graph_add_node(b->g, &shortcut, value));
+    }
+out:
+    return status;
+}
+
+/* The convolutions of a block from the stream's value on; *out is the width of the last. */
+static grail_status add_branch(builder *b, int stage, int block, int64_t stride, int64_t *out,
+                               int *value)
+{
+    grail_status status = GRAIL_OK;
+    const resnet_naming *n = b->naming;
+    char conv[RESNET_NAME];
+    char norm[RESNET_NAME];
+    int64_t in = b->width;
+    for (int c = 0; c < b->layout.convs; c++) {
+        const bool is_last = c == b->layout.convs - 1;
+        const bool keeps_width = is_last && !b->layout.pads && !has_projection(b, stage, block);
+        *out = keeps_width ? b->width : 0;
+        resnet_block_name(n, stage, block, n->conv[c], "", conv);
+        resnet_block_name(n, stage, block, n->norm[c], "", norm);
+        if (n->pre_activation && c > 0) {
+            TRY(add_norm(b, norm, in, value));
+            TRY(add_activation(b, value));
+        }
+        TRY(add_conv(b, conv, in, kernel_of(b, c), c == striding_conv(b) ? stride : 1, out, value));
+        if (!n->pre_activation) {
+            TRY(add_norm(b, norm, *out, value));
+        }
+        if (!n->pre_activation && !is_last) {
+            TRY(add_activation(b, value));
+        }
+        in = *out;
+    }
+out:
+    return status;
+}
+
+static grail_status add_block(builder *b, int stage, int block, int *h)
+{
+    grail_status status = GRAIL_OK;
+    const resnet_naming *n = b->naming;
+    const int64_t stride = block == 0 && (stage > 0 || b->strides_first_stage) ? 2 : 1;
+    char norm[RESNET_NAME];
+    int branch = *h;
+    int64_t out = 0;
+    if (n->pre_activation) {
+        resnet_block_name(n, stage, block, n->norm[0], "", norm);
+        TRY(add_norm(b, norm, b->width, &branch));
+        TRY(add_activation(b, &branch));
+        *h = has_projection(b, stage, block) ? branch : *h;
+    }
+    TRY(add_branch(b, stage, block, stride, &out, &branch));
+    TRY(add_shortcut(b, stage, block, stride, out, h));
+    node sum = node_of(NODE_ADD, b->block, *h, branch);
+    TRY(graph_add_node(b->g, &sum, h));
+    if (!n->pre_activation) {
+        TRY(add_activation(b, h));
+    }
+    b->width = out;
+out:
+    return status;
+}
+
+static grail_status add_head(builder *b, int *h)
+{
+    grail_status status = GRAIL_OK;
+    const resnet_naming *n = b->naming;
+    const tensor_view *tensor = NULL;
+    char name[RESNET_NAME];
+    if (n->final_norm != NULL) {
+        TRY(add_norm(b, n->final_norm, b->width, h));
+        TRY(add_activation(b, h));
+    }
+    node mean = node_of(NODE_MEAN, b->block, *h, GRAPH_NONE);
+    TRY(graph_add_node(b->g, &mean, h));
+    TRY(find_weight(b, n->head, 2, &tensor));
+    node head = node_of(NODE_LINEAR, b->block, *h, GRAPH_NONE);
+    const int64_t shape[2] = {tensor->shape[0], b->width};
+    snprintf(name, sizeof name, "%s.weight", n->head);
+    TRY(graph_add_parameter(b->g, name, 2, shape, &head.weight));
+    TRY(add_bias(b, n->head, shape[0], &head.bias));
+    TRY(graph_add_node(b->g, &head, h));
+    b->g->classes = shape[0];
+out:
+    return status;
+}
+
+static grail_status build_graph(builder *b)
+{
+    grail_status status = GRAIL_OK;
+    TRY(graph_create(&b->g));
+    b->g->input_kind = INPUT_IMAGES;
+    int h = b->g->input;
+    b->block = GRAPH_NONE;
+    TRY(add_stem(b, &h));
+    for (int stage = 0; stage < b->layout.stages; stage++) {
+        for (int block = 0; block < b->layout.blocks[stage]; block++) {
+            b->block++;
+            TRY(add_block(b, stage, block, &h));
+        }
+    }
+    b->block++;
+    TRY(add_head(b, &h));
+    TRY(graph_finish(b->g, h));
+out:
+    return status;
+}
+
+static grail_status read_options(builder *b, const json_t *config)
+{
+    grail_status status = GRAIL_OK;
+    TRY(read_activation(b->source, config, "hidden_act", ACTIVATION_RELU, &b->activation));
+    TRY(json_get_boolean(b->source, config, "downsample_in_first_stage", false,
+                         &b->strides_first_stage));
+    TRY(json_get_boolean(b->source, config, "downsample_in_bottleneck", false,
+                         &b->strides_first_conv));
+out:
+    return status;
+}
+
+static grail_status build(const architecture *self, const char *source, const json_t *config,
+                          const checkpoint *weights, graph **out)
+{
+    (void)self;
+    grail_status status = GRAIL_OK;
+    builder b = {.weights = weights, .source = source};
+    TRY(read_options(&b, config));
+    resnet_layout_read(weights, &b.layout);
+    b.naming = b.layout.naming;
+    TRY(resnet_refuse_variants(weights, &b.layout));
+    if (b.layout.found.matched < b.layout.found.wanted) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, which a resnet network asks for",
+             checkpoint_directory(weights), b.layout.found.missing);
+    }
+    status = build_graph(&b);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", checkpoint_directory(weights));
+        goto out;
+    }
+    *out = b.g;
+    b.g = NULL;
+out:
+    graph_free(b.g);
+    return status;
+}
+
+/* Which images a checkpoint without configuration was most likely trained on: pads shortcuts only
+ * akamaster's CIFAR collection, which normalises as for ImageNet; the paper's pre-activation
+ * network takes plain pixels. */
+static const char *usual_preset(const checkpoint *weights, const resnet_layout *l)
+{
+    char name[RESNET_NAME];
+    const resnet_naming *n = l->naming;
+    snprintf(name, sizeof name, "%s.weight", n->stem_conv);
+    const tensor_view *stem = checkpoint_find(weights, name);
+    if (n->pre_activation) {
+        return "cifar-plain";
+    }
+    if (stem->rank == 4 && stem->shape[2] == 7) {
+        return "imagenet";
+    }
+    return l->pads ? "cifar-imagenet" : "cifar";
+}
+
+static grail_status recognise(const architecture *self, const checkpoint *weights, recognition *r,
+                              json_t **config)
+{
+    grail_status status = GRAIL_OK;
+    json_t *object = NULL;
+    resnet_layout layout;
+    resnet_layout_read(weights, &layout);
+    TRY(resnet_refuse_variants(weights, &layout));
+    *r = layout.found;
+    if (r->matched < r->wanted) {
+        return GRAIL_OK;
+    }
+    object = json_object();
+    TRY(json_put(object, "model_type", json_string(self->name)));
+    TRY(json_put(object, "preset", json_string(usual_preset(weights, &layout))));
+    *config = object;
+    object = NULL;
+out:
+    json_decref(object);
+    return status;
+}
+
+static const char *preset(const json_t *config)
+{
+    const char *name = json_string_value(json_object_get(config, "preset"));
+    return name == NULL ? "imagenet" : name;
+}
+
+/* How many batches the running statistics were made of. */
+static bool is_ignorable(const char *tensor)
+{
+    static const char suffix[] = ".num_batches_tracked";
+    const size_t length = strlen(tensor);
+    return length >= sizeof suffix - 1 &&
+           strcmp(tensor + length - (sizeof suffix - 1), suffix) == 0;
+}
+
+static const char *const settings[] = {"hidden_act", "downsample_in_first_stage",
+                                       "downsample_in_bottleneck", "preset", NULL};
+
+const architecture architecture_resnet = {
+    .name = "resnet",
+    .settings = settings,
+    .recognise = recognise,
+    .build = build,
+    .preset = preset,
+    .describe_narrowed = resnet_describe_narrowed,
+    .judge_loaders = resnet_judge_loaders,
+    .is_ignorable = is_ignorable,
+};
