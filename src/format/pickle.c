@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { HIGHEST_PROTOCOL = 5, MEMO_SLACK = 1 << 16, FIRST_STACK = 64 };
+enum { HIGHEST_PROTOCOL = 5, MEMO_SLACK = 1 << 16, FREE_MEMORY = 1 << 16, FIRST_STACK = 64 };
 
 typedef struct opcode opcode;
 
@@ -562,6 +562,7 @@ static grail_status step(machine *m)
                          o->name, byte);
     }
     m->current = o;
+    m->p->most_allocated = FREE_MEMORY + PICKLE_MOST_GROWTH * m->at;
     const grail_status status = o->read(m);
     if (status != GRAIL_OK) {
         error_prefix("byte %zu of the pickle: %s", at, o->name);
@@ -592,10 +593,7 @@ grail_status pickle_read(const void *bytes, size_t size, size_t *used, pickle **
     grail_status status = GRAIL_OK;
     machine m = {.bytes = bytes, .size = size};
     TRY(memory_new(&m.p, 1, sizeof *m.p));
-    if (!size_multiply(size, PICKLE_MOST_GROWTH, &m.p->most_allocated) ||
-        !size_add(m.p->most_allocated, 1 << 16, &m.p->most_allocated)) {
-        FAIL(GRAIL_ERROR_FORMAT, "a pickle of %zu bytes is too long", size);
-    }
+    m.p->most_allocated = PICKLE_MOST_GROWTH;
     TRY(pickle_new(m.p, PICKLE_LIST, &m.p->persistents));
     TRY(run(&m));
     if (used == NULL && m.at != size) {

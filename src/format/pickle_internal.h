@@ -18,7 +18,7 @@ struct pickle {
     pickle_value *root;
     int64_t value_count;
     size_t allocated;
-    size_t most_allocated;     /* what a pickle of this size can need honestly */
+    size_t most_allocated;     /* what the bytes read so far can need honestly */
     pickle_value *persistents; /* a LIST */
 };
 

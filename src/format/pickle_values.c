@@ -40,7 +40,7 @@ grail_status pickle_allocate(pickle *p, size_t bytes, void *out)
     if (padded > p->most_allocated - p->allocated) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "builds values of more than %zu bytes, far more than "
-                         "a pickle of its size needs",
+                         "its bytes need",
                          p->most_allocated);
     }
     if (p->chunks == NULL || p->chunks->size - p->chunks->used < padded) {

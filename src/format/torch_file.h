@@ -3,7 +3,8 @@
  *
  * Tensors come out as contiguous little-endian views: mapped at their offset in the file where the
  * stored tensor is contiguous, copied where it is strided. What is not a tensor is passed over.
- * Names are dotted paths of the dictionary that holds the tensors (formats.md 2). */
+ * Names are the keys of the dictionary that holds the tensors, or the attribute paths of a
+ * TorchScript module. */
 #ifndef GRAIL_FORMAT_TORCH_FILE_H
 #define GRAIL_FORMAT_TORCH_FILE_H
 
@@ -36,8 +37,8 @@ const char *torch_file_wrapper(const torch_file *file);
  * reserved, then the tensors are written in any order. The result loads with weights_only. */
 typedef struct torch_writer torch_writer;
 
-/** Lays out `count` tensors at `path`, in a dictionary under `wrapper` ("" = bare). `resume` is that
- * of safetensors_writer_open. *out is owned: torch_writer_close. */
+/** Lays out `count` tensors at `path`, in a dictionary under `wrapper` ("" = bare). `resume` is
+ * that of safetensors_writer_open. *out is owned: torch_writer_close. */
 grail_status torch_writer_open(const char *path, const char *wrapper, int64_t count,
                                const tensor_view tensors[], bool resume,
                                torch_writer **out) GRAIL_MUST_CHECK;

@@ -384,7 +384,7 @@ static void test_copies_cannot_multiply_memory(void **state)
         assert_ok(buffer_append(&text, BYTES(copy)));
     }
     assert_fails(read_only(text.bytes, text.size), GRAIL_ERROR_FORMAT,
-                 "far more than a pickle of its size needs");
+                 "far more than its bytes need");
     buffer_fini(&text);
 }
 
