@@ -1,0 +1,317 @@
+/* Decoding JPEG and PNG: modes, and files that are refused. What the pixels are is held by
+ * golden/test_images over the same files. */
+#include "support/support.h"
+
+#include "base/file.h"
+#include "format/image_decode.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const files[] = {
+    "rgb-420.jpg",
+    "rgb-progressive.jpg",
+    "rgb-untransformed.jpg",
+    "grey.jpg",
+    "cmyk.jpg",
+    "ycck.jpg",
+    "grey-1.png",
+    "grey-4.png",
+    "grey-16.png",
+    "grey-alpha-8.png",
+    "rgb-16.png",
+    "rgba-8.png",
+    "palette-4.png",
+    "palette-short.png",
+    "interlaced-rgb.png",
+    "interlaced-grey-16.png",
+    "rgb-turned.jpg",
+    "rgb-profile.png",
+};
+
+enum { FILE_COUNT = sizeof files / sizeof files[0] };
+
+static buffer read_golden(const char *name)
+{
+    char path[4096];
+    buffer bytes = {0};
+    snprintf(path, sizeof path, "%s/tests/golden/images/%s", GRAIL_SOURCE_DIR, name);
+    assert_ok(file_read(path, 1 << 20, &bytes));
+    return bytes;
+}
+
+static void refuse(const void *bytes, size_t size, grail_status code, const char *text)
+{
+    image picture = {0};
+    assert_fails(image_decode(bytes, size, IMAGE_MOST_PIXELS, &picture), code, text);
+    assert_null(picture.pixels);
+}
+
+static void expect_mode(const char *name, image_mode mode, int64_t width, int64_t height)
+{
+    buffer bytes = read_golden(name);
+    image picture = {0};
+    assert_ok(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, &picture));
+    assert_int_equal(picture.mode, mode);
+    assert_int_equal(picture.width, width);
+    assert_int_equal(picture.height, height);
+    image_fini(&picture);
+    buffer_fini(&bytes);
+}
+
+static void test_files_keep_their_mode_and_size(void **state)
+{
+    (void)state;
+    expect_mode("rgb-420.jpg", IMAGE_RGB, 61, 45);
+    expect_mode("grey.jpg", IMAGE_GREY, 58, 41);
+    expect_mode("ycck.jpg", IMAGE_CMYK, 36, 49);
+    expect_mode("grey-1.png", IMAGE_BILEVEL, 50, 39);
+    expect_mode("grey-16.png", IMAGE_GREY_WIDE, 22, 27);
+    expect_mode("grey-alpha-16.png", IMAGE_GREY_ALPHA, 17, 23);
+    expect_mode("rgba-16.png", IMAGE_RGBA, 20, 16);
+    expect_mode("palette-2.png", IMAGE_PALETTE, 38, 31);
+}
+
+static void test_an_exif_orientation_is_not_applied(void **state)
+{
+    (void)state;
+    expect_mode("rgb-turned.jpg", IMAGE_RGB, 44, 30);
+}
+
+static void test_wide_grey_keeps_16_bits(void **state)
+{
+    (void)state;
+    buffer bytes = read_golden("grey-16.png");
+    image picture = {0};
+    int32_t largest = 0;
+    assert_ok(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, &picture));
+    for (int64_t i = 0; i < picture.width * picture.height; i++) {
+        int32_t value = 0;
+        memcpy(&value, picture.pixels + i * 4, sizeof value);
+        assert_in_range(value, 0, 65535);
+        largest = value > largest ? value : largest;
+    }
+    assert_true(largest > 60000);
+    image_fini(&picture);
+    buffer_fini(&bytes);
+}
+
+static void test_every_cut_file_is_refused(void **state)
+{
+    (void)state;
+    for (int f = 0; f < FILE_COUNT; f++) {
+        buffer bytes = read_golden(files[f]);
+        /* The pixels are complete before the last marker (2 bytes) or chunk (12) and checksum. */
+        for (size_t size = 0; size + 24 < bytes.size; size++) {
+            image picture = {0};
+            const grail_status status =
+                image_decode(bytes.bytes, size, IMAGE_MOST_PIXELS, &picture);
+            if (status == GRAIL_OK) {
+                print_error("%s cut to %zu of %zu bytes was accepted\n", files[f], size,
+                            bytes.size);
+                fail();
+            }
+            assert_true(status == GRAIL_ERROR_FORMAT || status == GRAIL_ERROR_UNSUPPORTED);
+        }
+        buffer_fini(&bytes);
+    }
+}
+
+static void test_a_cut_file_is_said_to_be_truncated(void **state)
+{
+    (void)state;
+    buffer photo = read_golden("rgb-420.jpg");
+    buffer drawing = read_golden("rgb-8.png");
+    refuse(photo.bytes, photo.size / 2, GRAIL_ERROR_FORMAT, "truncated");
+    refuse(photo.bytes, 30, GRAIL_ERROR_FORMAT, "truncated");
+    refuse(drawing.bytes, drawing.size / 2, GRAIL_ERROR_FORMAT, "truncated");
+    buffer_fini(&photo);
+    buffer_fini(&drawing);
+}
+
+static void test_other_files_are_refused(void **state)
+{
+    (void)state;
+    refuse("", 0, GRAIL_ERROR_FORMAT, "is empty");
+    refuse("GIF89a", 6, GRAIL_ERROR_UNSUPPORTED, "is neither JPEG nor PNG");
+    refuse("\xff\xd8", 2, GRAIL_ERROR_UNSUPPORTED, "is neither JPEG nor PNG");
+    refuse("\xff\xd8\xff\xd9", 4, GRAIL_ERROR_FORMAT, "JPEG cannot be decoded");
+}
+
+static void test_the_most_pixels_hold_for_both_kinds(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"rgb-420.jpg", "rgb-8.png"};
+    static const int64_t pixels[] = {61 * 45, 26 * 21};
+    for (int k = 0; k < 2; k++) {
+        buffer bytes = read_golden(names[k]);
+        image picture = {0};
+        assert_fails(image_decode(bytes.bytes, bytes.size, pixels[k] - 1, &picture),
+                     GRAIL_ERROR_FORMAT, "more than the allowed");
+        assert_ok(image_decode(bytes.bytes, bytes.size, pixels[k], &picture));
+        image_fini(&picture);
+        buffer_fini(&bytes);
+    }
+}
+
+/* Where the frame header begins: the marker, its length, the precision, then height and width. */
+static unsigned char *find_frame(const buffer *bytes, unsigned char marker)
+{
+    const unsigned char wanted[] = {0xFF, marker, 0};
+    unsigned char *frame = memmem(bytes->bytes, bytes->size, wanted, sizeof wanted);
+    assert_non_null(frame);
+    return frame;
+}
+
+static void test_a_huge_jpeg_is_refused_by_its_size(void **state)
+{
+    (void)state;
+    buffer bytes = read_golden("rgb-420.jpg");
+    unsigned char *frame = find_frame(&bytes, 0xC0);
+    memcpy(frame + 5, "\xff\x00\xff\x00", 4);
+    refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT,
+           "is 65280 x 65280 pixels, more than the allowed 178956970 in all");
+    memcpy(frame + 5, "\x00\x00\x00\x00", 4);
+    refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "JPEG cannot be decoded");
+    buffer_fini(&bytes);
+}
+
+static void test_a_jpeg_of_two_components_is_refused(void **state)
+{
+    (void)state;
+    buffer bytes = read_golden("grey.jpg");
+    const size_t at = (size_t)(find_frame(&bytes, 0xC0) - bytes.bytes);
+    buffer changed = {.maximum = 1 << 20};
+    assert_ok(buffer_append(&changed, bytes.bytes, at + 13));
+    assert_ok(buffer_append(&changed, "\x02\x11\x00", 3));
+    assert_ok(buffer_append(&changed, bytes.bytes + at + 13, bytes.size - at - 13));
+    changed.bytes[at + 3] = 14;
+    changed.bytes[at + 9] = 2;
+    refuse(changed.bytes, changed.size, GRAIL_ERROR_UNSUPPORTED, "JPEG has 2 components");
+    buffer_fini(&changed);
+    buffer_fini(&bytes);
+}
+
+/* The last scan of a progressive file `count` times more. */
+static buffer repeat_scan(const buffer *bytes, int count)
+{
+    const unsigned char end[] = {0xFF, 0xD9};
+    size_t begin = 0;
+    for (size_t i = 0; i + 1 < bytes->size; i++) {
+        begin = bytes->bytes[i] == 0xFF && bytes->bytes[i + 1] == 0xDA ? i : begin;
+    }
+    buffer out = {.maximum = 1 << 24};
+    assert_ok(buffer_append(&out, bytes->bytes, bytes->size - sizeof end));
+    for (int i = 0; i < count; i++) {
+        assert_ok(buffer_append(&out, bytes->bytes + begin, bytes->size - sizeof end - begin));
+    }
+    assert_ok(buffer_append(&out, end, sizeof end));
+    return out;
+}
+
+static void test_scans_without_end_are_refused(void **state)
+{
+    (void)state;
+    buffer bytes = read_golden("grey-progressive.jpg");
+    buffer some = repeat_scan(&bytes, 300);
+    buffer many = repeat_scan(&bytes, 600);
+    image picture = {0};
+    assert_ok(image_decode(some.bytes, some.size, IMAGE_MOST_PIXELS, &picture));
+    image_fini(&picture);
+    refuse(many.bytes, many.size, GRAIL_ERROR_FORMAT, "more than 500 scans");
+    buffer_fini(&some);
+    buffer_fini(&many);
+    buffer_fini(&bytes);
+}
+
+static uint32_t checksum(const unsigned char *bytes, size_t size)
+{
+    uint32_t sum = 0xFFFFFFFFU;
+    for (size_t i = 0; i < size; i++) {
+        sum ^= bytes[i];
+        for (int k = 0; k < 8; k++) {
+            sum = (sum >> 1) ^ (0xEDB88320U & (0U - (sum & 1U)));
+        }
+    }
+    return ~sum;
+}
+
+/* A PNG whose header says width x height, with its checksum right. */
+static void set_size(buffer *bytes, uint32_t width, uint32_t height)
+{
+    const uint32_t fields[] = {__builtin_bswap32(width), __builtin_bswap32(height)};
+    memcpy(bytes->bytes + 16, fields, sizeof fields);
+    const uint32_t sum = __builtin_bswap32(checksum(bytes->bytes + 12, 17));
+    memcpy(bytes->bytes + 29, &sum, sizeof sum);
+}
+
+static void test_pngs_of_absurd_size_are_refused(void **state)
+{
+    (void)state;
+    buffer bytes = read_golden("rgb-8.png");
+    set_size(&bytes, 2000000000, 2000000000);
+    refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT,
+           "is 2000000000 x 2000000000 pixels, more than the allowed 178956970");
+    set_size(&bytes, 0, 5);
+    refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
+    set_size(&bytes, 26, 0xFFFFFFFFU);
+    refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
+    set_size(&bytes, 26, 22); /* a row more than there is */
+    refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
+    buffer_fini(&bytes);
+}
+
+static void test_a_damaged_png_is_refused(void **state)
+{
+    (void)state;
+    buffer bytes = read_golden("rgb-8.png");
+    bytes.bytes[20] ^= 1;
+    refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
+    buffer_fini(&bytes);
+}
+
+typedef struct decode_case {
+    buffer bytes;
+} decode_case;
+
+static grail_status decode_and_convert(void *context)
+{
+    const decode_case *c = context;
+    grail_status status = GRAIL_OK;
+    image picture = {0};
+    TRY(image_decode(c->bytes.bytes, c->bytes.size, IMAGE_MOST_PIXELS, &picture));
+    TRY(image_to_rgb(&picture));
+out:
+    image_fini(&picture);
+    return status;
+}
+
+static void test_failed_allocations_leave_nothing_behind(void **state)
+{
+    (void)state;
+    for (int f = 0; f < FILE_COUNT; f++) {
+        decode_case c = {.bytes = read_golden(files[f])};
+        support_fail_each_allocation(decode_and_convert, &c);
+        buffer_fini(&c.bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files_keep_their_mode_and_size),
+        cmocka_unit_test(test_an_exif_orientation_is_not_applied),
+        cmocka_unit_test(test_wide_grey_keeps_16_bits),
+        cmocka_unit_test(test_every_cut_file_is_refused),
+        cmocka_unit_test(test_a_cut_file_is_said_to_be_truncated),
+        cmocka_unit_test(test_other_files_are_refused),
+        cmocka_unit_test(test_the_most_pixels_hold_for_both_kinds),
+        cmocka_unit_test(test_a_huge_jpeg_is_refused_by_its_size),
+        cmocka_unit_test(test_a_jpeg_of_two_components_is_refused),
+        cmocka_unit_test(test_scans_without_end_are_refused),
+        cmocka_unit_test(test_pngs_of_absurd_size_are_refused),
+        cmocka_unit_test(test_a_damaged_png_is_refused),
+        cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,374 @@
+/* Folders of images: order, classes from subfolders, labels from a CSV, and what is refused. */
+#include "support/support.h"
+
+#include "base/file.h"
+#include "format/image_folder.h"
+#include "format/image_set.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A JPEG of 32 x 32. */
+static buffer square(void)
+{
+    char path[4096];
+    buffer bytes = {0};
+    snprintf(path, sizeof path, "%s/tests/golden/images/rgb-square.jpg", GRAIL_SOURCE_DIR);
+    assert_ok(file_read(path, 1 << 20, &bytes));
+    return bytes;
+}
+
+static void put(const char *directory, const char *name)
+{
+    buffer bytes = square();
+    support_write_file(directory, name, bytes.bytes, bytes.size);
+    buffer_fini(&bytes);
+}
+
+static void put_text(const char *directory, const char *name, const char *text)
+{
+    support_write_file(directory, name, text, strlen(text));
+}
+
+static void make_subfolder(const char *directory, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    assert_int_equal(mkdir(path, 0777), 0);
+}
+
+/* Two classes of two and one images, with files that are passed over. */
+static char *make_classes(void)
+{
+    char *directory = support_temporary_directory();
+    make_subfolder(directory, "zebra");
+    make_subfolder(directory, "Ant");
+    make_subfolder(directory, ".cache");
+    put(directory, "zebra/b.jpg");
+    put(directory, "zebra/B.JPEG");
+    put(directory, "Ant/x.png"); /* a JPEG by its bytes */
+    put_text(directory, "Ant/notes.txt", "x");
+    put_text(directory, "Ant/.hidden.jpg", "x");
+    put_text(directory, "README", "x");
+    return directory;
+}
+
+static char *make_flat(void)
+{
+    char *directory = support_temporary_directory();
+    put(directory, "b.jpg");
+    put(directory, "a.jpg");
+    put(directory, "c,d.jpg");
+    return directory;
+}
+
+static void discard(char *directory)
+{
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static void expect_file(const image_folder *folder, int64_t i, const char *name, int64_t label)
+{
+    assert_string_equal(folder->files[i].name, name);
+    assert_int_equal(folder->files[i].label, label);
+}
+
+static void test_subfolders_are_classes_in_the_order_of_their_names(void **state)
+{
+    (void)state;
+    char *directory = make_classes();
+    image_folder folder = {0};
+    assert_ok(image_folder_open(directory, NULL, &folder));
+    assert_int_equal(folder.classes, 2);
+    assert_int_equal(folder.count, 3);
+    expect_file(&folder, 0, "Ant/x.png", 0);
+    expect_file(&folder, 1, "zebra/B.JPEG", 1);
+    expect_file(&folder, 2, "zebra/b.jpg", 1);
+    image_folder_close(&folder);
+    discard(directory);
+}
+
+static void test_a_flat_folder_has_no_labels(void **state)
+{
+    (void)state;
+    char *directory = make_flat();
+    image_folder folder = {0};
+    assert_ok(image_folder_open(directory, NULL, &folder));
+    assert_int_equal(folder.classes, 0);
+    expect_file(&folder, 0, "a.jpg", -1);
+    expect_file(&folder, 1, "b.jpg", -1);
+    expect_file(&folder, 2, "c,d.jpg", -1);
+    image_folder_close(&folder);
+    discard(directory);
+}
+
+static void refuse(const char *directory, const char *labels, grail_status code, const char *text)
+{
+    image_folder folder = {0};
+    assert_fails(image_folder_open(directory, labels, &folder), code, text);
+    assert_null(folder.files);
+}
+
+static void test_folders_that_are_neither_are_refused(void **state)
+{
+    (void)state;
+    char *directory = make_classes();
+    refuse(directory, "labels.csv", GRAIL_ERROR_ARGUMENT, "names the classes by its folders");
+    put(directory, "loose.jpg");
+    refuse(directory, NULL, GRAIL_ERROR_FORMAT,
+           "holds class folders and, beside them, 'loose.jpg'");
+    discard(directory);
+    directory = make_classes();
+    make_subfolder(directory, "empty");
+    refuse(directory, NULL, GRAIL_ERROR_FORMAT, "empty: this class holds no images");
+    discard(directory);
+    directory = make_classes();
+    make_subfolder(directory, "zebra/more");
+    refuse(directory, NULL, GRAIL_ERROR_FORMAT, "zebra/more: is a folder within a class");
+    discard(directory);
+    directory = make_classes();
+    put(directory, "zebra/c.WebP");
+    refuse(directory, NULL, GRAIL_ERROR_UNSUPPORTED, "zebra/c.WebP: only JPEG and PNG are read");
+    discard(directory);
+    directory = support_temporary_directory();
+    refuse(directory, NULL, GRAIL_ERROR_IO, "holds no JPEG or PNG files, nor CIFAR-10 batches");
+    discard(directory);
+    refuse("/nowhere/at/all", NULL, GRAIL_ERROR_IO, "cannot list '/nowhere/at/all'");
+}
+
+/* Labels of a.jpg, b.jpg and "c,d.jpg". */
+static void expect_labels(const char *csv, int64_t a, int64_t b, int64_t c)
+{
+    char *directory = make_flat();
+    char path[4096];
+    image_folder folder = {0};
+    put_text(directory, "labels.csv", csv);
+    snprintf(path, sizeof path, "%s/labels.csv", directory);
+    assert_ok(image_folder_open(directory, path, &folder));
+    assert_int_equal(folder.classes, 10);
+    assert_int_equal(folder.files[0].label, a);
+    assert_int_equal(folder.files[1].label, b);
+    assert_int_equal(folder.files[2].label, c);
+    image_folder_close(&folder);
+    discard(directory);
+}
+
+static void test_a_csv_gives_the_labels(void **state)
+{
+    (void)state;
+    expect_labels("b.jpg,9\na.jpg,0\nc,d.jpg,4\n", 0, 9, 4);
+    expect_labels("file,class index\r\nb.jpg, 9\r\n\r\n a.jpg ,000\r\n\"c,d.jpg\",\"4\"", 0, 9, 4);
+    expect_labels("\xef\xbb\xbf"
+                  "b.jpg,9\na.jpg,0\nc,d.jpg,4\n",
+                  0, 9, 4);
+}
+
+static void refuse_labels(const char *csv, size_t size, const char *text)
+{
+    char *directory = make_flat();
+    char path[4096];
+    support_write_file(directory, "labels.csv", csv, size);
+    snprintf(path, sizeof path, "%s/labels.csv", directory);
+    refuse(directory, path, GRAIL_ERROR_FORMAT, text);
+    discard(directory);
+}
+
+static void test_wrong_labels_are_refused_by_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *csv;
+        const char *text;
+    } cases[] = {
+        {"a.jpg,1\nx.jpg,2\n", "labels.csv: line 2 names 'x.jpg', which"},
+        {"a.jpg,1\nb.jpg\n", "line 2 has no comma, expected \"file,class index\""},
+        {"a.jpg,-1\n", "line 1 has class '-1', expected an integer from 0 to 999999"},
+        {"a.jpg,1\nb.jpg,1000000\n", "line 2 has class '1000000'"},
+        {"a.jpg,99999999999999999999999\n", "line 1 has class"},
+        {"a.jpg,1.5\n", "line 1 has class '1.5'"},
+        {"a.jpg,\n", "line 1 has class ''"},
+        {"a.jpg,1\na.jpg,1\n", "line 2 names 'a.jpg' a second time"},
+        {"a.jpg,1\nb.jpg,1\n", "labels.csv: has no line for 'c,d.jpg'"},
+        {"name,class\nname,class\n", "line 2 names 'name', which"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        refuse_labels(cases[i].csv, strlen(cases[i].csv), cases[i].text);
+    }
+    refuse_labels("", 0, "has no line for 'a.jpg'");
+    refuse_labels("a.jpg\0,1\n", 9, "holds a zero byte");
+}
+
+static image_set *open_set(const char *path, const char *preset)
+{
+    const grail_image_source source = {.path = path, .preset = preset};
+    image_set *set = NULL;
+    assert_ok(image_set_open(&source, &set));
+    return set;
+}
+
+static void test_a_set_of_a_folder_says_what_it_holds(void **state)
+{
+    (void)state;
+    char *directory = make_classes();
+    image_set *set = open_set(directory, NULL);
+    assert_string_equal(image_set_preset(set), "imagenet");
+    assert_int_equal(image_set_side(set), 224);
+    assert_int_equal(image_set_count(set), 3);
+    assert_int_equal(image_set_classes(set), 2);
+    assert_int_equal(image_set_label(set, 1), 1);
+    assert_non_null(strstr(image_set_name(set, 1), "/zebra/B.JPEG"));
+    image_set_close(set);
+    discard(directory);
+}
+
+static void test_the_hash_follows_names_sizes_and_labels(void **state)
+{
+    (void)state;
+    char *directory = make_classes();
+    image_set *first = open_set(directory, "cifar");
+    image_set *same = open_set(directory, "clip");
+    put_text(directory, "Ant/x.png", "shorter");
+    image_set *other = open_set(directory, "cifar");
+    assert_string_equal(image_set_hash(first), image_set_hash(same));
+    assert_string_not_equal(image_set_hash(first), image_set_hash(other));
+    image_set_close(first);
+    image_set_close(same);
+    image_set_close(other);
+    discard(directory);
+}
+
+static void test_a_folder_takes_no_split(void **state)
+{
+    (void)state;
+    char *directory = make_classes();
+    const grail_image_source source = {.path = directory, .split = "train"};
+    image_set *set = NULL;
+    assert_fails(image_set_open(&source, &set), GRAIL_ERROR_ARGUMENT,
+                 "holds no CIFAR-10 batches, so has no split 'train'");
+    discard(directory);
+}
+
+/* Images of `directory` by the cifar preset, whole or through a loader. */
+static grail_status load_all(const image_set *set, bool ahead, float *pixels)
+{
+    const int64_t indices[] = {0, 1, 2};
+    grail_status status = GRAIL_OK;
+    image_loader *loader = NULL;
+    const float *batch = NULL;
+    int64_t loaded = 0;
+    if (!ahead) {
+        return image_set_load(set, 3, indices, pixels);
+    }
+    TRY(image_loader_open(set, 3, indices, 2, &loader));
+    TRY(image_loader_next(loader, &batch, &loaded));
+    TRY(image_loader_next(loader, &batch, &loaded));
+out:
+    image_loader_close(loader);
+    return status;
+}
+
+static void expect_load_fails(const char *directory, grail_status code, const char *text)
+{
+    image_set *set = open_set(directory, "cifar");
+    float *pixels = NULL;
+    assert_ok(memory_new(&pixels, 3 * 32 * 32 * 3, sizeof *pixels));
+    for (int ahead = 0; ahead < 2; ahead++) {
+        assert_fails(load_all(set, ahead == 1, pixels), code, text);
+    }
+    memory_free(pixels);
+    image_set_close(set);
+}
+
+static void test_images_that_cannot_be_decoded_are_named(void **state)
+{
+    (void)state;
+    char *directory = make_classes();
+    buffer bytes = square();
+    support_write_file(directory, "zebra/b.jpg", bytes.bytes, bytes.size / 2);
+    buffer_fini(&bytes);
+    expect_load_fails(directory, GRAIL_ERROR_FORMAT, "/zebra/b.jpg: JPEG ends early: truncated?");
+    put_text(directory, "zebra/B.JPEG", "");
+    expect_load_fails(directory, GRAIL_ERROR_FORMAT, "/zebra/B.JPEG: is empty");
+    put_text(directory, "Ant/x.png", "GIF89a");
+    expect_load_fails(directory, GRAIL_ERROR_UNSUPPORTED, "/Ant/x.png: is neither JPEG nor PNG");
+    discard(directory);
+}
+
+static void test_a_failed_loader_keeps_failing(void **state)
+{
+    (void)state;
+    char *directory = make_classes();
+    const int64_t indices[] = {0, 1, 2};
+    image_loader *loader = NULL;
+    const float *batch = NULL;
+    int64_t loaded = 0;
+    put_text(directory, "zebra/B.JPEG", "");
+    image_set *set = open_set(directory, "cifar");
+    assert_ok(image_loader_open(set, 3, indices, 1, &loader));
+    assert_ok(image_loader_next(loader, &batch, &loaded));
+    assert_int_equal(loaded, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_fails(image_loader_next(loader, &batch, &loaded), GRAIL_ERROR_FORMAT, "is empty");
+    }
+    image_loader_close(loader);
+    image_set_close(set);
+    discard(directory);
+}
+
+typedef struct open_case {
+    const char *directory;
+    const char *labels;
+} open_case;
+
+static grail_status open_and_load(void *context)
+{
+    const open_case *c = context;
+    const grail_image_source source = {
+        .path = c->directory, .labels = c->labels, .preset = "cifar"};
+    grail_status status = GRAIL_OK;
+    image_set *set = NULL;
+    float *pixels = NULL;
+    TRY(image_set_open(&source, &set));
+    TRY(memory_new(&pixels, 3 * 32 * 32 * 3, sizeof *pixels));
+    TRY(load_all(set, false, pixels));
+out:
+    memory_free(pixels);
+    image_set_close(set);
+    return status;
+}
+
+static void test_failed_allocations_leave_nothing_behind(void **state)
+{
+    (void)state;
+    char *directory = make_classes();
+    open_case classes = {.directory = directory};
+    support_fail_each_allocation(open_and_load, &classes);
+    char *flat = make_flat();
+    char path[4096];
+    put_text(flat, "labels.csv", "b.jpg,9\na.jpg,0\nc,d.jpg,4\n");
+    snprintf(path, sizeof path, "%s/labels.csv", flat);
+    open_case labelled = {.directory = flat, .labels = path};
+    support_fail_each_allocation(open_and_load, &labelled);
+    discard(directory);
+    discard(flat);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_subfolders_are_classes_in_the_order_of_their_names),
+        cmocka_unit_test(test_a_flat_folder_has_no_labels),
+        cmocka_unit_test(test_folders_that_are_neither_are_refused),
+        cmocka_unit_test(test_a_csv_gives_the_labels),
+        cmocka_unit_test(test_wrong_labels_are_refused_by_line),
+        cmocka_unit_test(test_a_set_of_a_folder_says_what_it_holds),
+        cmocka_unit_test(test_the_hash_follows_names_sizes_and_labels),
+        cmocka_unit_test(test_a_folder_takes_no_split),
+        cmocka_unit_test(test_images_that_cannot_be_decoded_are_named),
+        cmocka_unit_test(test_a_failed_loader_keeps_failing),
+        cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
