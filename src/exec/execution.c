@@ -224,7 +224,7 @@ static grail_status run_kind(execution *e, int index, const node_entries *p)
     case NODE_ATTENTION:
         return run_attention(e, n);
     case NODE_CONV2D:
-        return run_conv2d(e, n, p);
+        return run_conv2d(e, index, p);
     case NODE_MAX_POOL:
         return run_max_pool(e, n);
     case NODE_MEAN:

@@ -23,24 +23,49 @@ static conv_shape window_shape(const execution *e, const node *n, int64_t channe
     };
 }
 
-grail_status run_conv2d(execution *e, const node *n, const node_entries *p)
+static grail_status check_kernel(const execution *e, const node *n, const int64_t *weight)
+{
+    const int64_t width = e->values[n->inputs[0]].width;
+    if (weight[1] == width && weight[2] == n->window.kernel_height &&
+        weight[3] == n->window.kernel_width) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_INTERNAL,
+                     "block %d: '%s' reads %lld channels through %lld x %lld, its input has %lld, "
+                     "its window is %lld x %lld",
+                     n->block, e->graph->parameters[n->weight].name, (long long)weight[1],
+                     (long long)weight[2], (long long)weight[3], (long long)width,
+                     (long long)n->window.kernel_height, (long long)n->window.kernel_width);
+}
+
+/* Room for a convolution's output: what is added to it, when nobody reads that any more. */
+static grail_status make_convolved(execution *e, int index, int64_t channels, void **out)
+{
+    const node *n = &e->graph->nodes[index];
+    if (n->input_count > 1 && e->graph->last_use[n->inputs[1]] == index) {
+        e->values[n->output] = e->values[n->inputs[1]];
+        *out = e->values[n->output].data;
+        return GRAIL_OK;
+    }
+    return execution_make(e, n->output, channels, out);
+}
+
+grail_status run_conv2d(execution *e, int index, const node_entries *p)
 {
     grail_status status = GRAIL_OK;
-    const matrix x = e->values[n->inputs[0]];
+    const node *n = &e->graph->nodes[index];
     const int64_t *weight = p->weight->shape;
+    const bool has_more = n->rectified || n->input_count > 1;
     void *y = NULL;
-    if (weight[1] != x.width || weight[2] != n->window.kernel_height ||
-        weight[3] != n->window.kernel_width) {
-        FAIL(GRAIL_ERROR_INTERNAL,
-             "block %d: '%s' reads %lld channels through %lld x %lld, its input has %lld, its "
-             "window is %lld x %lld",
-             n->block, e->graph->parameters[n->weight].name, (long long)weight[1],
-             (long long)weight[2], (long long)weight[3], (long long)x.width,
-             (long long)n->window.kernel_height, (long long)n->window.kernel_width);
-    }
+    TRY(check_kernel(e, n, weight));
+    TRY(make_convolved(e, index, weight[0], &y));
     const conv_shape shape = window_shape(e, n, weight[0]);
-    TRY(execution_make(e, n->output, weight[0], &y));
-    TRY(e->backend->conv2d(&shape, x.data, p->weight->data, entry_data(p->bias), NULL, y));
+    const conv_epilogue epilogue = {
+        .residual = n->input_count > 1 ? e->values[n->inputs[1]].data : NULL,
+        .relu = n->rectified,
+    };
+    TRY(e->backend->conv2d(&shape, e->values[n->inputs[0]].data, p->weight->data,
+                           entry_data(p->bias), has_more ? &epilogue : NULL, y));
 out:
     return status;
 }

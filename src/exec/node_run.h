@@ -26,7 +26,7 @@ grail_status run_attention(execution *e, const node *n) GRAIL_MUST_CHECK;
 grail_status run_elementwise(execution *e, int index, const node_entries *p) GRAIL_MUST_CHECK;
 
 /* execution_positions.c: what looks at the positions of a sample */
-grail_status run_conv2d(execution *e, const node *n, const node_entries *p) GRAIL_MUST_CHECK;
+grail_status run_conv2d(execution *e, int index, const node_entries *p) GRAIL_MUST_CHECK;
 grail_status run_max_pool(execution *e, const node *n) GRAIL_MUST_CHECK;
 grail_status run_mean(execution *e, const node *n) GRAIL_MUST_CHECK;
 grail_status run_shortcut(execution *e, const node *n) GRAIL_MUST_CHECK;

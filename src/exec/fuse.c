@@ -1,0 +1,317 @@
+#include "exec/fuse.h"
+
+#include <math.h>
+
+struct fused_network {
+    graph graph; /* parameters are those of the network's graph; nodes and indices are owned */
+    grail_model model;
+    tensor_view stored;          /* as which folded parameters are kept: f32 */
+    const tensor_view **tensors; /* [parameter_count], all `stored` */
+    parameter_store *store;      /* folded parameters over the network's store */
+};
+
+const graph *fused_network_graph(const fused_network *f)
+{
+    return &f->graph;
+}
+
+parameter_store *fused_network_store(fused_network *f)
+{
+    return f->store;
+}
+
+/* -- finding what to fuse ---------------------------------------------------------------------- */
+
+/* A convolution and what is done in the same pass; GRAPH_NONE where there is no such node. */
+typedef struct chain {
+    int convolution, norm, addition, relu;
+    int last; /* the node whose place the chain takes */
+} chain;
+
+typedef struct survey {
+    const graph *g;
+    int *reads;  /* [value_count] how often nodes read it */
+    int *uses;   /* [parameter_count] how many nodes use it */
+    bool *taken; /* [node_count] part of a chain */
+} survey;
+
+static void survey_fini(survey *s)
+{
+    memory_free(s->reads);
+    memory_free(s->uses);
+    memory_free(s->taken);
+}
+
+static grail_status survey_init(survey *s, const graph *g)
+{
+    grail_status status = GRAIL_OK;
+    *s = (survey){.g = g};
+    TRY(memory_new(&s->reads, (size_t)g->value_count, sizeof s->reads[0]));
+    TRY(memory_new(&s->uses, (size_t)g->parameter_count, sizeof s->uses[0]));
+    TRY(memory_new(&s->taken, (size_t)g->node_count, sizeof s->taken[0]));
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        int parameters[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(n, parameters);
+        for (int p = 0; p < count; p++) {
+            s->uses[parameters[p]]++;
+        }
+        for (int k = 0; k < n->input_count; k++) {
+            s->reads[n->inputs[k]]++;
+        }
+    }
+out:
+    return status;
+}
+
+/* The only node that reads node `index`'s output, when it is of that kind and in no chain yet. */
+static int sole_reader(const survey *s, int index, node_kind kind)
+{
+    const int value = s->g->nodes[index].output;
+    const int reader = s->g->last_use[value]; /* node_count where the network ends */
+    if (s->reads[value] != 1 || reader < 0 || reader >= s->g->node_count ||
+        s->g->nodes[reader].kind != kind || s->taken[reader]) {
+        return GRAPH_NONE;
+    }
+    return reader;
+}
+
+/* Whether nobody else uses a parameter of the node, so that it may be given other values. */
+static bool owns_parameters(const survey *s, const node *n)
+{
+    int parameters[NODE_MAX_PARAMETERS];
+    const int count = node_parameters(n, parameters);
+    for (int p = 0; p < count; p++) {
+        if (s->uses[parameters[p]] != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int find_norm(const survey *s, int convolution)
+{
+    const int norm = sole_reader(s, convolution, NODE_BATCH_NORM);
+    const node *nodes = s->g->nodes;
+    const bool owned = norm != GRAPH_NONE && owns_parameters(s, &nodes[convolution]) &&
+                       owns_parameters(s, &nodes[norm]);
+    return owned ? norm : GRAPH_NONE;
+}
+
+static int find_relu(const survey *s, int index)
+{
+    const int reader = sole_reader(s, index, NODE_ACTIVATION);
+    const bool is_relu = reader != GRAPH_NONE && s->g->nodes[reader].activation == ACTIVATION_RELU;
+    return is_relu ? reader : GRAPH_NONE;
+}
+
+/* Marks the node as the chain's new end, if there is one. */
+static void extend(survey *s, chain *c, int index)
+{
+    if (index != GRAPH_NONE) {
+        s->taken[c->last] = true;
+        s->taken[index] = true;
+        c->last = index;
+    }
+}
+
+static chain find_chain(survey *s, int convolution)
+{
+    chain c = {.convolution = convolution, .last = convolution};
+    c.norm = find_norm(s, c.last);
+    extend(s, &c, c.norm);
+    c.addition = sole_reader(s, c.last, NODE_ADD);
+    extend(s, &c, c.addition);
+    c.relu = find_relu(s, c.last);
+    extend(s, &c, c.relu);
+    return c;
+}
+
+/* -- folding batch norm ------------------------------------------------------------------------ */
+
+/* conv(x) W^T + b, then (. - mean) factor + beta with factor = gamma / sqrt(variance + epsilon), is
+ * conv(x) (factor W)^T + (b - mean) factor + beta. Values of f32, in f64 until they are set. */
+typedef struct folding {
+    float *weight, *bias, *gamma, *beta, *mean, *variance; /* NULL where there is none */
+    int64_t weights, channels;
+} folding;
+
+static void folding_fini(folding *f)
+{
+    float *const owned[] = {f->weight, f->bias, f->gamma, f->beta, f->mean, f->variance};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        memory_free(owned[i]);
+    }
+}
+
+static grail_status read_optional(parameter_store *store, int parameter, float **out)
+{
+    int64_t count = 0;
+    return parameter == GRAPH_NONE ? GRAIL_OK
+                                   : parameter_store_read_f32(store, parameter, out, &count);
+}
+
+static grail_status folding_read(folding *f, parameter_store *store, const node *convolution,
+                                 const node *norm)
+{
+    grail_status status = GRAIL_OK;
+    TRY(parameter_store_read_f32(store, convolution->weight, &f->weight, &f->weights));
+    TRY(parameter_store_read_f32(store, norm->mean, &f->mean, &f->channels));
+    TRY(read_optional(store, norm->variance, &f->variance));
+    TRY(read_optional(store, convolution->bias, &f->bias));
+    TRY(read_optional(store, norm->weight, &f->gamma));
+    TRY(read_optional(store, norm->bias, &f->beta));
+out:
+    return status;
+}
+
+static double value_or(const float *values, int64_t i, double fallback)
+{
+    return values == NULL ? fallback : (double)values[i];
+}
+
+/* The folded weight replaces `weight`, the folded bias `mean`. */
+static void fold(folding *f, double epsilon)
+{
+    const int64_t row = f->channels == 0 ? 0 : f->weights / f->channels;
+    for (int64_t c = 0; c < f->channels; c++) {
+        const double factor = value_or(f->gamma, c, 1.0) / sqrt((double)f->variance[c] + epsilon);
+        for (int64_t i = c * row; i < (c + 1) * row; i++) {
+            f->weight[i] = (float)((double)f->weight[i] * factor);
+        }
+        f->mean[c] = (float)((value_or(f->bias, c, 0.0) - (double)f->mean[c]) * factor +
+                             value_or(f->beta, c, 0.0));
+    }
+}
+
+/* Sets the folded parameters over the network's own; the bias takes the place of the norm's mean,
+ * which has its shape and no other user. */
+static grail_status fold_norm(fused_network *network, const node *convolution, const node *norm)
+{
+    grail_status status = GRAIL_OK;
+    folding f = {0};
+    const parameter_entry *weight = NULL;
+    TRY(parameter_store_get(network->store->parent, convolution->weight, &weight));
+    TRY(folding_read(&f, network->store->parent, convolution, norm));
+    fold(&f, norm->epsilon);
+    TRY(parameter_store_set(network->store, convolution->weight, weight->shape, f.weight));
+    TRY(parameter_store_set(network->store, norm->mean, &f.channels, f.mean));
+out:
+    folding_fini(&f);
+    return status;
+}
+
+/* -- the fused graph --------------------------------------------------------------------------- */
+
+static grail_status fuse_chain(fused_network *network, const graph *g, const chain *c, node *out)
+{
+    grail_status status = GRAIL_OK;
+    node fused = g->nodes[c->convolution];
+    fused.output = g->nodes[c->last].output;
+    fused.block = g->nodes[c->last].block;
+    fused.rectified = c->relu != GRAPH_NONE;
+    if (c->norm != GRAPH_NONE) {
+        TRY(fold_norm(network, &g->nodes[c->convolution], &g->nodes[c->norm]));
+        fused.bias = g->nodes[c->norm].mean;
+    }
+    if (c->addition != GRAPH_NONE) {
+        const int own = g->nodes[c->norm == GRAPH_NONE ? c->convolution : c->norm].output;
+        const int *inputs = g->nodes[c->addition].inputs;
+        fused.inputs[fused.input_count++] = inputs[0] == own ? inputs[1] : inputs[0];
+    }
+    *out = fused;
+out:
+    return status;
+}
+
+/* Every node outside the chains, and each chain as one node where its last node was. */
+static grail_status fuse_nodes(fused_network *network, survey *s)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = s->g;
+    chain *ends = NULL; /* [node_count] the chain that ends at a node */
+    TRY(memory_new(&ends, (size_t)g->node_count, sizeof ends[0]));
+    for (int i = 0; i < g->node_count; i++) {
+        ends[i].last = GRAPH_NONE;
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        if (g->nodes[i].kind == NODE_CONV2D) {
+            const chain c = find_chain(s, i);
+            ends[c.last] = c;
+        }
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        node *out = &network->graph.nodes[network->graph.node_count];
+        if (!s->taken[i]) {
+            *out = g->nodes[i];
+            network->graph.node_count++;
+        } else if (ends[i].last == i) {
+            TRY(fuse_chain(network, g, &ends[i], out));
+            network->graph.node_count++;
+        }
+    }
+out:
+    memory_free(ends);
+    return status;
+}
+
+static grail_status copy_graph(fused_network *network, const graph *g)
+{
+    network->graph = *g;
+    network->graph.nodes = NULL;
+    network->graph.value_source = NULL;
+    network->graph.last_use = NULL;
+    network->graph.node_count = 0;
+    network->graph.node_capacity = g->node_count;
+    return memory_new(&network->graph.nodes, (size_t)g->node_count, sizeof g->nodes[0]);
+}
+
+static grail_status make_store(fused_network *network, parameter_store *parent)
+{
+    grail_status status = GRAIL_OK;
+    network->stored = (tensor_view){.name = "a fused parameter", .dtype = GRAIL_DTYPE_F32};
+    network->model = *parent->model;
+    TRY(memory_new(&network->tensors, (size_t)network->graph.parameter_count,
+                   sizeof network->tensors[0]));
+    for (int p = 0; p < network->graph.parameter_count; p++) {
+        network->tensors[p] = &network->stored;
+    }
+    network->model.tensors = network->tensors;
+    network->model.graph = &network->graph;
+    TRY(parameter_store_create(&network->model, parent->backend, parent, &network->store));
+out:
+    return status;
+}
+
+grail_status fused_network_create(parameter_store *store, fused_network **out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = store->model->graph;
+    fused_network *network = NULL;
+    survey s = {0};
+    TRY(survey_init(&s, g));
+    TRY(memory_new(&network, 1, sizeof *network));
+    TRY(copy_graph(network, g));
+    TRY(make_store(network, store));
+    TRY(fuse_nodes(network, &s));
+    TRY(graph_finish(&network->graph, g->output));
+    *out = network;
+    network = NULL;
+out:
+    fused_network_free(network);
+    survey_fini(&s);
+    return status;
+}
+
+void fused_network_free(fused_network *f)
+{
+    if (f == NULL) {
+        return;
+    }
+    parameter_store_free(f->store);
+    memory_free(f->tensors);
+    memory_free(f->graph.nodes);
+    memory_free(f->graph.value_source);
+    memory_free(f->graph.last_use);
+    memory_free(f);
+}

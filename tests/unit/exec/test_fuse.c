@@ -1,0 +1,283 @@
+/* Fused networks: the same outputs from fewer nodes, and nothing fused that others look at. */
+#include "hand_network.h"
+
+#include "exec/fuse.h"
+
+#include <math.h>
+#include <string.h>
+
+static const window2d three = {3, 3, 1, 1, 1};
+static const window2d stride2 = {3, 3, 2, 1, 1};
+static const window2d project2 = {1, 1, 2, 0, 1};
+static const extent image = {9, 10};
+
+enum { SAMPLES = 3 };
+
+static int conv_norm(hand_network *n, const char *conv, const char *norm, int64_t in, int64_t out,
+                     window2d w, int x)
+{
+    return hand_norm(n, NODE_BATCH_NORM, norm, out, hand_conv(n, conv, in, out, w, false, x));
+}
+
+static int relu(hand_network *n, int x)
+{
+    return hand_activation(n, ACTIVATION_RELU, x);
+}
+
+/* A block whose shortcut is the stream, one whose shortcut is a projection that is made after the
+ * branch; 17 nodes of which 6 convolutions and the head remain. */
+static int residual(hand_network *n)
+{
+    int h = relu(n, conv_norm(n, "stem", "stem_n", 3, 8, three, n->g->input));
+    int x = relu(n, conv_norm(n, "a1", "a1_n", 8, 5, three, h));
+    h = relu(n, hand_plain(n, NODE_ADD, conv_norm(n, "a2", "a2_n", 5, 8, three, x), h));
+    x = relu(n, conv_norm(n, "b1", "b1_n", 8, 6, stride2, h));
+    x = conv_norm(n, "b2", "b2_n", 6, 12, three, x);
+    h = conv_norm(n, "bs", "bs_n", 8, 12, project2, h);
+    h = relu(n, hand_plain(n, NODE_ADD, h, x));
+    return hand_linear(n, "head", 12, 7, hand_plain(n, NODE_MEAN, h, GRAPH_NONE));
+}
+
+/* Pre-activation: batch norm stands before the convolution, and what it reads is read twice. */
+static int preactivation(hand_network *n)
+{
+    int h = hand_conv(n, "stem", 3, 8, three, true, n->g->input);
+    int x = relu(n, hand_norm(n, NODE_BATCH_NORM, "a1_n", 8, h));
+    x = hand_conv(n, "a1", 8, 5, three, false, x);
+    x = relu(n, hand_norm(n, NODE_BATCH_NORM, "a2_n", 5, x));
+    h = hand_plain(n, NODE_ADD, h, hand_conv(n, "a2", 5, 8, three, true, x));
+    x = relu(n, hand_norm(n, NODE_BATCH_NORM, "b_n", 8, h));
+    x = hand_conv(n, "b", 8, 6, stride2, false, x);
+    return hand_linear(n, "head", 6, 7, hand_plain(n, NODE_MEAN, x, GRAPH_NONE));
+}
+
+static float *run_fused(hand_network *n, parameter_store *store, const float *pixels,
+                        int64_t *count)
+{
+    fused_network *f = NULL;
+    execution *e = NULL;
+    float *out = NULL;
+    assert_ok(fused_network_create(store, &f));
+    const graph *g = fused_network_graph(f);
+    assert_ok(execution_create(g, store->backend, n->pool, &e));
+    assert_ok(execution_begin(e, (batch_shape){SAMPLES, image}, (batch_input){.pixels = pixels}));
+    assert_ok(execution_run(e, fused_network_store(f), 0, g->node_count));
+    const matrix *y = execution_value(e, g->output);
+    *count = y->rows * y->width;
+    assert_ok(memory_new_unset(&out, (size_t)*count, sizeof out[0]));
+    store->backend->to_f32(*count, y->data, out);
+    execution_free(e);
+    fused_network_free(f);
+    return out;
+}
+
+static int fused_nodes(const hand_network *n)
+{
+    fused_network *f = NULL;
+    assert_ok(fused_network_create(n->store, &f));
+    const int count = fused_network_graph(f)->node_count;
+    fused_network_free(f);
+    return count;
+}
+
+static void assert_fused_agrees(hand_network *n)
+{
+    int64_t count = 0;
+    float *pixels = hand_pixels(SAMPLES, image, 1);
+    float *plain = hand_run(n, SAMPLES, image, pixels);
+    float *fused = run_fused(n, n->store, pixels, &count);
+    double largest = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs((double)plain[i]));
+    }
+    assert_true(largest > 0.0);
+    for (int64_t i = 0; i < count; i++) {
+        assert_near(fused[i], plain[i], 1e-5 * largest);
+    }
+    memory_free(fused);
+    memory_free(plain);
+    memory_free(pixels);
+}
+
+static void a_fused_network_gives_the_same(void **state)
+{
+    (void)state;
+    static const struct {
+        int (*nodes)(hand_network *n);
+        int left;
+    } cases[] = {{residual, 8}, {preactivation, 10}};
+    static const backend *const backends[] = {&backend_ref, &backend_cpu};
+    for (int k = 0; k < 4; k++) {
+        hand_network n;
+        hand_begin(&n);
+        hand_end(&n, backends[k % 2], cases[k / 2].nodes(&n));
+        assert_int_equal(fused_nodes(&n), cases[k / 2].left);
+        assert_fused_agrees(&n);
+        hand_fini(&n);
+    }
+}
+
+/* Folded weights are kept in f32 though the checkpoint stores less. */
+static void folded_weights_are_not_rounded_as_stored(void **state)
+{
+    (void)state;
+    hand_network n;
+    hand_begin(&n);
+    n.view.dtype = GRAIL_DTYPE_BF16;
+    hand_end(&n, &backend_cpu, residual(&n));
+    assert_fused_agrees(&n);
+    hand_fini(&n);
+}
+
+static void what_others_read_is_not_fused_away(void **state)
+{
+    (void)state;
+    hand_network n;
+    hand_begin(&n);
+    const int x = hand_conv(&n, "conv", 3, 4, three, false, n.g->input);
+    const int y = hand_norm(&n, NODE_BATCH_NORM, "norm", 4, x);
+    const int z = relu(&n, y);
+    const int sum = hand_plain(&n, NODE_ADD, hand_plain(&n, NODE_ADD, x, y), z);
+    hand_end(&n, &backend_cpu, sum);
+    assert_int_equal(fused_nodes(&n), n.g->node_count);
+    assert_fused_agrees(&n);
+    hand_fini(&n);
+}
+
+/* What is added to a convolution and read again later keeps its own buffer. */
+static void a_residual_that_is_read_again_is_left_alone(void **state)
+{
+    (void)state;
+    hand_network n;
+    hand_begin(&n);
+    const int h = relu(&n, conv_norm(&n, "stem", "stem_n", 3, 4, three, n.g->input));
+    const int x = hand_plain(&n, NODE_ADD, h, conv_norm(&n, "a", "a_n", 4, 4, three, h));
+    hand_end(&n, &backend_cpu, hand_plain(&n, NODE_MULTIPLY, x, h));
+    assert_int_equal(fused_nodes(&n), 3);
+    assert_fused_agrees(&n);
+    hand_fini(&n);
+}
+
+static void the_output_itself_stays(void **state)
+{
+    (void)state;
+    hand_network n;
+    hand_begin(&n);
+    const int x = hand_conv(&n, "conv", 3, 4, three, false, n.g->input);
+    relu(&n, hand_norm(&n, NODE_BATCH_NORM, "norm", 4, x)); /* its reader comes to nothing */
+    hand_end(&n, &backend_cpu, x);
+    assert_int_equal(fused_nodes(&n), n.g->node_count);
+    hand_fini(&n);
+}
+
+static void parameters_with_two_users_are_not_folded(void **state)
+{
+    (void)state;
+    hand_network n;
+    hand_begin(&n);
+    int x = hand_conv(&n, "conv", 3, 3, three, false, n.g->input);
+    x = hand_norm(&n, NODE_BATCH_NORM, "norm_a", 3, x);
+    x = hand_conv(&n, "conv", 3, 3, three, false, x);
+    x = relu(&n, hand_norm(&n, NODE_BATCH_NORM, "norm_b", 3, x));
+    hand_end(&n, &backend_cpu, x);
+    assert_int_equal(fused_nodes(&n), n.g->node_count);
+    assert_fused_agrees(&n);
+    hand_fini(&n);
+}
+
+static void other_activations_stay_nodes(void **state)
+{
+    (void)state;
+    hand_network n;
+    hand_begin(&n);
+    const int x = conv_norm(&n, "conv", "norm", 3, 4, three, n.g->input);
+    hand_end(&n, &backend_cpu, hand_activation(&n, ACTIVATION_SILU, x));
+    assert_int_equal(fused_nodes(&n), 2);
+    assert_fused_agrees(&n);
+    hand_fini(&n);
+}
+
+/* Sets parameter `name` in the store to its first values in a narrower shape. */
+static void narrow(hand_network *n, parameter_store *store, const char *name, const int64_t *shape)
+{
+    const int index = graph_find_parameter(n->g, name);
+    float *values = NULL;
+    int64_t count = 0;
+    assert_true(index >= 0);
+    assert_ok(parameter_store_read_f32(n->store, index, &values, &count));
+    assert_ok(parameter_store_set(store, index, shape, values));
+    memory_free(values);
+}
+
+static void a_narrowed_network_is_fused_as_it_is(void **state)
+{
+    (void)state;
+    const int64_t producer[4] = {2, 8, 3, 3};
+    const int64_t consumer[4] = {8, 2, 3, 3};
+    const int64_t channels[1] = {2};
+    hand_network n;
+    int64_t count = 0;
+    parameter_store *thin = NULL;
+    hand_begin(&n);
+    hand_end(&n, &backend_cpu, residual(&n));
+    assert_ok(parameter_store_create(&n.model, &backend_cpu, n.store, &thin));
+    narrow(&n, thin, "a1.weight", producer);
+    narrow(&n, thin, "a1_n.weight", channels);
+    narrow(&n, thin, "a1_n.bias", channels);
+    narrow(&n, thin, "a1_n.mean", channels);
+    narrow(&n, thin, "a1_n.variance", channels);
+    narrow(&n, thin, "a2.weight", consumer);
+    float *pixels = hand_pixels(SAMPLES, image, 2);
+    float *dense = run_fused(&n, n.store, pixels, &count);
+    float *fused = run_fused(&n, thin, pixels, &count);
+    parameter_store *whole = n.store;
+    n.store = thin;
+    float *plain = hand_run(&n, SAMPLES, image, pixels);
+    n.store = whole;
+    for (int64_t i = 0; i < count; i++) {
+        assert_near(fused[i], plain[i], 1e-5);
+    }
+    assert_true(fabsf(dense[0] - plain[0]) > 1e-3F);
+    memory_free(plain);
+    memory_free(fused);
+    memory_free(dense);
+    memory_free(pixels);
+    parameter_store_free(thin);
+    hand_fini(&n);
+}
+
+static grail_status fuse_once(void *context)
+{
+    const hand_network *n = context;
+    fused_network *f = NULL;
+    const grail_status status = fused_network_create(n->store, &f);
+    fused_network_free(f);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    hand_network n;
+    hand_begin(&n);
+    hand_end(&n, &backend_cpu, residual(&n));
+    support_fail_each_allocation(fuse_once, &n);
+    fused_network_free(NULL);
+    hand_fini(&n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fused_network_gives_the_same),
+        cmocka_unit_test(folded_weights_are_not_rounded_as_stored),
+        cmocka_unit_test(what_others_read_is_not_fused_away),
+        cmocka_unit_test(a_residual_that_is_read_again_is_left_alone),
+        cmocka_unit_test(the_output_itself_stays),
+        cmocka_unit_test(parameters_with_two_users_are_not_folded),
+        cmocka_unit_test(other_activations_stay_nodes),
+        cmocka_unit_test(a_narrowed_network_is_fused_as_it_is),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
