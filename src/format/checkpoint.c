@@ -1,32 +1,55 @@
-/* Opening a model directory's tensors. As in transformers, model.safetensors is looked for first,
- * then the index of shards. The index is checked against the shards both ways, so that every tensor
- * has exactly one place. */
+/* Opening a model's tensors. The index of shards is checked against them both ways, so that every
+ * tensor has exactly one place. */
 #include "format/checkpoint.h"
 
 #include "base/file.h"
 #include "base/json.h"
+#include "format/checkpoint_locate.h"
 #include "format/name_index.h"
+#include "format/torch_file.h"
 
-#include <dirent.h>
 #include <string.h>
 
 enum { LARGEST_INDEX = 100000000 };
 
+/* Either pointer is NULL. */
 typedef struct checkpoint_file {
     char *name; /* base name, owned */
     safetensors *tensors;
+    torch_file *torch;
 } checkpoint_file;
 
 struct checkpoint {
+    char *path;
     char *directory;
-    bool sharded;
+    char *index_name;       /* base name of the index of shards; NULL for one file */
     checkpoint_file *files; /* in name order */
     int file_count;
     const tensor_view **tensors; /* file by file, in the order of the data */
     int *file_of;
     int64_t count;
     name_index index;
+    name_index plain_index; /* by the names without prefixes */
 };
+
+static int64_t file_count(const checkpoint_file *file)
+{
+    return file->torch != NULL ? torch_file_count(file->torch) : safetensors_count(file->tensors);
+}
+
+static const tensor_view *file_at(const checkpoint_file *file, int64_t i)
+{
+    return file->torch != NULL ? torch_file_at(file->torch, i) : safetensors_at(file->tensors, i);
+}
+
+static grail_status open_torch(const char *path, torch_file **out)
+{
+    const grail_status status = torch_file_open(path, out);
+    if (status == GRAIL_ERROR_FORMAT && !checkpoint_is_torch_name(path)) {
+        error_append(" (safetensors files are known by the ending .safetensors)");
+    }
+    return status;
+}
 
 static grail_status add_file(checkpoint *c, const char *name)
 {
@@ -35,20 +58,18 @@ static grail_status add_file(checkpoint *c, const char *name)
     checkpoint_file *file = &c->files[c->file_count++];
     TRY(memory_copy_string(&file->name, name));
     TRY(path_join(&path, c->directory, name));
-    if (c->sharded && !file_exists(path)) {
+    if (c->index_name != NULL && !file_exists(path)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: shard '%s' is missing, though %s lists it", c->directory,
-             name, CHECKPOINT_INDEX_NAME);
+             name, c->index_name);
     }
-    TRY(safetensors_open(path, &file->tensors));
+    if (checkpoint_is_safetensors_name(name)) {
+        TRY(safetensors_open(path, &file->tensors));
+    } else {
+        TRY(open_torch(path, &file->torch));
+    }
 out:
     memory_free(path);
     return status;
-}
-
-static grail_status open_single(checkpoint *c)
-{
-    const grail_status status = memory_new(&c->files, 1, sizeof *c->files);
-    return status == GRAIL_OK ? add_file(c, CHECKPOINT_SINGLE_NAME) : status;
 }
 
 static bool is_base_name(const char *name)
@@ -88,7 +109,7 @@ static grail_status open_shards(checkpoint *c, json_t *weight_map)
     TRY(memory_new(&places, count, sizeof *places));
     status = list_places(weight_map, places);
     if (status != GRAIL_OK) {
-        error_prefix("%s/%s", c->directory, CHECKPOINT_INDEX_NAME);
+        error_prefix("%s/%s", c->directory, c->index_name);
         goto out;
     }
     TRY(name_index_init(&sorted, (int64_t)count, places));
@@ -121,28 +142,57 @@ out:
     return status;
 }
 
-static grail_status gather_tensors(checkpoint *c)
+static const char *plain_name(const char *name)
+{
+    static const char *const prefixes[] = {"module.", "_orig_mod."};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0];) {
+        const size_t length = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], length) == 0) {
+            name += length;
+            i = 0; /* in any order, any number of times */
+        } else {
+            i++;
+        }
+    }
+    return name;
+}
+
+static grail_status index_tensors(checkpoint *c)
 {
     grail_status status = GRAIL_OK;
     const char **names = NULL;
+    TRY(memory_new(&names, (size_t)c->count, sizeof *names));
+    for (int64_t i = 0; i < c->count; i++) {
+        names[i] = c->tensors[i]->name;
+    }
+    TRY(name_index_init(&c->index, c->count, names));
+    for (int64_t i = 0; i < c->count; i++) {
+        names[i] = plain_name(c->tensors[i]->name);
+    }
+    TRY(name_index_init(&c->plain_index, c->count, names));
+out:
+    memory_free(names);
+    return status;
+}
+
+static grail_status gather_tensors(checkpoint *c)
+{
+    grail_status status = GRAIL_OK;
     for (int f = 0; f < c->file_count; f++) {
-        c->count += safetensors_count(c->files[f].tensors);
+        c->count += file_count(&c->files[f]);
     }
     TRY(memory_new(&c->tensors, (size_t)c->count, sizeof *c->tensors));
     TRY(memory_new(&c->file_of, (size_t)c->count, sizeof *c->file_of));
-    TRY(memory_new(&names, (size_t)c->count, sizeof *names));
     int64_t next = 0;
     for (int f = 0; f < c->file_count; f++) {
-        for (int64_t i = 0; i < safetensors_count(c->files[f].tensors); i++) {
-            c->tensors[next] = safetensors_at(c->files[f].tensors, i);
+        for (int64_t i = 0; i < file_count(&c->files[f]); i++) {
+            c->tensors[next] = file_at(&c->files[f], i);
             c->file_of[next] = f;
-            names[next] = c->tensors[next]->name;
             next++;
         }
     }
-    TRY(name_index_init(&c->index, c->count, names));
+    TRY(index_tensors(c));
 out:
-    memory_free(names);
     return status;
 }
 
@@ -171,30 +221,31 @@ static grail_status check_listed(const checkpoint *c, json_t *weight_map)
         const int64_t i = name_index_find(&c->index, tensor);
         if (i < 0) {
             return error_set(GRAIL_ERROR_FORMAT, "%s: %s lists tensor '%s', but '%s' lacks it",
-                             c->directory, CHECKPOINT_INDEX_NAME, tensor, listed);
+                             c->directory, c->index_name, tensor, listed);
         }
         if (strcmp(place_of(c, i), listed) != 0) {
             return error_set(GRAIL_ERROR_FORMAT,
                              "%s: %s lists tensor '%s' in '%s', but '%s' has it", c->directory,
-                             CHECKPOINT_INDEX_NAME, tensor, listed, place_of(c, i));
+                             c->index_name, tensor, listed, place_of(c, i));
         }
     }
     for (int64_t i = 0; i < c->count; i++) {
         if (json_object_get(weight_map, c->tensors[i]->name) == NULL) {
             return error_set(GRAIL_ERROR_FORMAT,
                              "%s: '%s' has tensor '%s', but %s does not list it", c->directory,
-                             place_of(c, i), c->tensors[i]->name, CHECKPOINT_INDEX_NAME);
+                             place_of(c, i), c->tensors[i]->name, c->index_name);
         }
     }
     return GRAIL_OK;
 }
 
-static grail_status open_sharded(checkpoint *c, const char *path)
+static grail_status open_sharded(checkpoint *c)
 {
     grail_status status = GRAIL_OK;
+    char *path = NULL;
     json_t *document = NULL;
     json_t *weight_map = NULL;
-    c->sharded = true;
+    TRY(path_join(&path, c->directory, c->index_name));
     TRY(read_weight_map(path, &document, &weight_map));
     TRY(open_shards(c, weight_map));
     TRY(gather_tensors(c));
@@ -202,68 +253,66 @@ static grail_status open_sharded(checkpoint *c, const char *path)
     TRY(check_listed(c, weight_map));
 out:
     json_decref(document);
+    memory_free(path);
     return status;
 }
 
-static bool holds_torch_files(const char *path)
-{
-    static const char prefix[] = "pytorch_model";
-    bool found = false;
-    DIR *directory = opendir(path);
-    if (directory == NULL) {
-        return false;
-    }
-    for (const struct dirent *entry = readdir(directory); entry != NULL && !found;
-         entry = readdir(directory)) {
-        const size_t length = strlen(entry->d_name);
-        found = strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0 && length > 4 &&
-                strcmp(entry->d_name + length - 4, ".bin") == 0;
-    }
-    closedir(directory);
-    return found;
-}
-
-static grail_status nothing_found(const char *directory)
-{
-    if (!file_is_directory(directory)) {
-        return error_set(GRAIL_ERROR_IO, "'%s' is not a directory", directory);
-    }
-    const grail_status status = error_set(GRAIL_ERROR_IO, "'%s' holds neither %s nor %s", directory,
-                                          CHECKPOINT_SINGLE_NAME, CHECKPOINT_INDEX_NAME);
-    if (holds_torch_files(directory)) {
-        error_append("; its pytorch_model*.bin cannot be read yet: save a safetensors copy");
-    }
-    return status;
-}
-
-static grail_status open_files(checkpoint *c)
+static grail_status open_single(checkpoint *c, const char *name)
 {
     grail_status status = GRAIL_OK;
-    char *single = NULL;
-    char *index = NULL;
-    TRY(path_join(&single, c->directory, CHECKPOINT_SINGLE_NAME));
-    TRY(path_join(&index, c->directory, CHECKPOINT_INDEX_NAME));
-    if (file_exists(single)) {
-        TRY(open_single(c));
-        TRY(gather_tensors(c));
-    } else if (file_exists(index)) {
-        TRY(open_sharded(c, index));
-    } else {
-        TRY(nothing_found(c->directory));
-    }
+    TRY(memory_new(&c->files, 1, sizeof *c->files));
+    TRY(add_file(c, name));
+    TRY(gather_tensors(c));
 out:
-    memory_free(single);
-    memory_free(index);
     return status;
 }
 
-grail_status checkpoint_open(const char *directory, checkpoint **out)
+static grail_status open_directory(checkpoint *c)
+{
+    grail_status status = GRAIL_OK;
+    char *name = NULL;
+    bool is_index = false;
+    TRY(memory_copy_string(&c->directory, c->path));
+    TRY(checkpoint_locate(c->directory, &name, &is_index));
+    if (is_index) {
+        c->index_name = name;
+        name = NULL;
+        TRY(open_sharded(c));
+    } else {
+        TRY(open_single(c, name));
+    }
+out:
+    memory_free(name);
+    return status;
+}
+
+static grail_status open_file(checkpoint *c)
+{
+    const char *slash = strrchr(c->path, '/');
+    const char *name = slash == NULL ? c->path : slash + 1;
+    grail_status status = GRAIL_OK;
+    if (slash == NULL) {
+        TRY(memory_copy_string(&c->directory, "."));
+    } else {
+        const int length = slash == c->path ? 1 : (int)(slash - c->path);
+        TRY(memory_format(&c->directory, "%.*s", length, c->path));
+    }
+    TRY(open_single(c, name));
+out:
+    return status;
+}
+
+grail_status checkpoint_open(const char *path, checkpoint **out)
 {
     grail_status status = GRAIL_OK;
     checkpoint *c = NULL;
     TRY(memory_new(&c, 1, sizeof *c));
-    TRY(memory_copy_string(&c->directory, directory));
-    TRY(open_files(c));
+    TRY(memory_copy_string(&c->path, path));
+    if (file_is_directory(path)) {
+        TRY(open_directory(c));
+    } else {
+        TRY(open_file(c));
+    }
     *out = c;
     c = NULL;
 out:
@@ -278,19 +327,33 @@ void checkpoint_close(checkpoint *c)
     }
     for (int f = 0; f < c->file_count; f++) {
         safetensors_close(c->files[f].tensors);
+        torch_file_close(c->files[f].torch);
         memory_free(c->files[f].name);
     }
     name_index_fini(&c->index);
+    name_index_fini(&c->plain_index);
     memory_free(c->files);
     memory_free(c->tensors);
     memory_free(c->file_of);
+    memory_free(c->index_name);
     memory_free(c->directory);
+    memory_free(c->path);
     memory_free(c);
+}
+
+const char *checkpoint_path(const checkpoint *c)
+{
+    return c->path;
 }
 
 const char *checkpoint_directory(const checkpoint *c)
 {
     return c->directory;
+}
+
+checkpoint_kind checkpoint_kind_of(const checkpoint *c)
+{
+    return c->files[0].torch != NULL ? CHECKPOINT_TORCH : CHECKPOINT_SAFETENSORS;
 }
 
 int64_t checkpoint_count(const checkpoint *c)
@@ -305,7 +368,13 @@ const tensor_view *checkpoint_at(const checkpoint *c, int64_t i)
 
 int64_t checkpoint_index_of(const checkpoint *c, const char *name)
 {
-    return name_index_find(&c->index, name);
+    const int64_t stored = name_index_find(&c->index, name);
+    return stored >= 0 ? stored : name_index_find_single(&c->plain_index, name);
+}
+
+const char *checkpoint_plain_name(const checkpoint *c, int64_t i)
+{
+    return i >= 0 && i < c->count ? plain_name(c->tensors[i]->name) : NULL;
 }
 
 const tensor_view *checkpoint_find(const checkpoint *c, const char *name)
@@ -316,8 +385,14 @@ const tensor_view *checkpoint_find(const checkpoint *c, const char *name)
 void checkpoint_release(const checkpoint *c, const tensor_view *tensor)
 {
     const int64_t i = checkpoint_index_of(c, tensor->name);
-    if (i >= 0) {
-        safetensors_release(c->files[c->file_of[i]].tensors, c->tensors[i]);
+    if (i < 0) {
+        return;
+    }
+    const checkpoint_file *file = &c->files[c->file_of[i]];
+    if (file->torch != NULL) {
+        torch_file_release(file->torch, c->tensors[i]);
+    } else {
+        safetensors_release(file->tensors, c->tensors[i]);
     }
 }
 
@@ -338,5 +413,5 @@ int checkpoint_file_of(const checkpoint *c, int64_t i)
 
 bool checkpoint_is_sharded(const checkpoint *c)
 {
-    return c->sharded;
+    return c->index_name != NULL;
 }

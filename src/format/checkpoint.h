@@ -1,5 +1,5 @@
-/* A model directory's tensors: one model.safetensors, or shards named by
- * model.safetensors.index.json. */
+/* A model's tensors, in whatever files they come: safetensors or torch checkpoints, in one file or
+ * in shards that an index names. */
 #ifndef GRAIL_FORMAT_CHECKPOINT_H
 #define GRAIL_FORMAT_CHECKPOINT_H
 
@@ -7,23 +7,44 @@
 
 #define CHECKPOINT_SINGLE_NAME "model.safetensors"
 #define CHECKPOINT_INDEX_NAME "model.safetensors.index.json"
+#define CHECKPOINT_TORCH_SINGLE_NAME "pytorch_model.bin"
+#define CHECKPOINT_TORCH_INDEX_NAME "pytorch_model.bin.index.json"
+
+typedef enum checkpoint_kind {
+    CHECKPOINT_LIKE, /* when writing: as what was read */
+    CHECKPOINT_SAFETENSORS,
+    CHECKPOINT_TORCH
+} checkpoint_kind;
 
 typedef struct checkpoint checkpoint;
 
 /**
- * Opens every shard of a directory. A missing shard, a tensor listed but absent, present twice or
- * present but not listed, a weight_map file name that is not a plain base name: GRAIL_ERROR_FORMAT.
- * *out is owned: checkpoint_close.
+ * Opens a weights file, or those of a directory: model.safetensors, else its shards, else
+ * pytorch_model.bin, else its shards, else the only weights file there is. A missing shard, a
+ * tensor listed but absent, present twice or present but not listed, a weight_map file name that is
+ * not a plain base name: GRAIL_ERROR_FORMAT. *out is owned: checkpoint_close.
  */
-grail_status checkpoint_open(const char *directory, checkpoint **out) GRAIL_MUST_CHECK;
+grail_status checkpoint_open(const char *path, checkpoint **out) GRAIL_MUST_CHECK;
 void checkpoint_close(checkpoint *c); /* NULL is allowed */
 
+/** What was opened, for messages. */
+const char *checkpoint_path(const checkpoint *c);
+/** Where its files are: of a file, the folder it is in. */
 const char *checkpoint_directory(const checkpoint *c);
+/** CHECKPOINT_SAFETENSORS or CHECKPOINT_TORCH. */
+checkpoint_kind checkpoint_kind_of(const checkpoint *c);
+
 int64_t checkpoint_count(const checkpoint *c);
 const tensor_view *checkpoint_at(const checkpoint *c, int64_t i);
-/** NULL, or -1, when there is none of that name. */
+/**
+ * By the stored name, else by the plain one where just one tensor has it. NULL, or -1, when there
+ * is none of that name.
+ */
 const tensor_view *checkpoint_find(const checkpoint *c, const char *name);
 int64_t checkpoint_index_of(const checkpoint *c, const char *name);
+/** Name of tensor i without "module." and "_orig_mod." in front, which torch's wrappers of modules
+ * add; checkpoint_at(c, i)->name has them. */
+const char *checkpoint_plain_name(const checkpoint *c, int64_t i);
 void checkpoint_release(const checkpoint *c, const tensor_view *tensor);
 
 /** Files in name order, and which of them holds tensor i of checkpoint_at. */

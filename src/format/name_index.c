@@ -45,14 +45,29 @@ int64_t name_index_duplicate(const name_index *index)
     return -1;
 }
 
-int64_t name_index_find(const name_index *index, const char *name)
+static const name_entry *find_entry(const name_index *index, const char *name)
 {
     if (index->count == 0) {
+        return NULL;
+    }
+    return bsearch(name, index->entries, (size_t)index->count, sizeof *index->entries,
+                   compare_name);
+}
+
+int64_t name_index_find(const name_index *index, const char *name)
+{
+    const name_entry *found = find_entry(index, name);
+    return found == NULL ? -1 : found->item;
+}
+
+int64_t name_index_find_single(const name_index *index, const char *name)
+{
+    const name_entry *found = find_entry(index, name);
+    if (found == NULL || (found > index->entries && strcmp(found[-1].name, name) == 0) ||
+        (found + 1 < index->entries + index->count && strcmp(found[1].name, name) == 0)) {
         return -1;
     }
-    const name_entry *found =
-        bsearch(name, index->entries, (size_t)index->count, sizeof *index->entries, compare_name);
-    return found == NULL ? -1 : found->item;
+    return found->item;
 }
 
 void name_index_fini(name_index *index)

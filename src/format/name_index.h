@@ -24,6 +24,9 @@ int64_t name_index_duplicate(const name_index *index);
 /** The item of that name, or -1. */
 int64_t name_index_find(const name_index *index, const char *name);
 
+/** The item of that name, or -1 when there is none or more than one. */
+int64_t name_index_find_single(const name_index *index, const char *name);
+
 /** Works on a zeroed one. */
 void name_index_fini(name_index *index);
 

@@ -67,7 +67,7 @@ fresh
 rm $weights
 bad 1 "'model' holds neither model.safetensors nor model.safetensors.index.json"
 touch model/pytorch_model.bin
-bad 1 "pytorch_model*.bin cannot be read yet"
+bad 1 "pytorch_model.bin: is not a torch checkpoint"
 fresh
 rm model/config.json
 bad 1 "cannot open 'model/config.json'"
