@@ -3,6 +3,7 @@
 #include "arch/model_images.h"
 #include "base/clock.h"
 #include "exec/execution.h"
+#include "exec/fuse.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -221,10 +222,11 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store, 
     grail_status status = GRAIL_OK;
     const graph *g = model->graph;
     buffer_pool *pool = NULL;
+    fused_network *fused = NULL;
     int64_t *indices = NULL;
     int64_t widest = 0;
     grail_model_facts facts = {0};
-    measurement m = {.backend = b, .set = set, .store = store, .side = image_set_side(set)};
+    measurement m = {.backend = b, .set = set, .side = image_set_side(set)};
     TRY(grail_model_describe(model, &facts));
     m.classes = facts.classes;
     m.images = images == 0 ? image_set_count(set) : images;
@@ -238,12 +240,15 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store, 
     TRY(read_labels(&m));
     TRY(widest_activation(g, m.side, &widest));
     TRY(buffer_pool_create(&pool));
-    TRY(execution_create(g, b, pool, &m.run));
+    TRY(fused_network_create(store, &fused));
+    TRY(execution_create(fused_network_graph(fused), b, pool, &m.run));
+    m.store = fused_network_store(fused);
     const double begin = clock_seconds();
     TRY(run_batches(&m, batch > 0 ? batch : choose_batch(b, widest), observer, user));
     fill_result(model, &m, clock_seconds() - begin, out);
 out:
     execution_free(m.run);
+    fused_network_free(fused);
     buffer_pool_free(pool);
     memory_free(m.labels);
     memory_free(indices);
