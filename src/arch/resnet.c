@@ -52,10 +52,10 @@ out:
     return status;
 }
 
-static grail_status add_activation(builder *b, int *value)
+static grail_status add_activation(builder *b, activation_kind kind, int *value)
 {
     node n = node_of(NODE_ACTIVATION, b->block, *value, GRAPH_NONE);
-    n.activation = b->activation;
+    n.activation = kind;
     return graph_add_node(b->g, &n, value);
 }
 
@@ -146,7 +146,7 @@ static grail_status add_stem(builder *b, int *value)
     TRY(add_conv(b, n->stem_conv, IMAGE_CHANNELS, kernel, kernel == 7 ? 2 : 1, &b->width, value));
     if (!n->pre_activation) {
         TRY(add_norm(b, n->stem_norm, b->width, value));
-        TRY(add_activation(b, value));
+        TRY(add_activation(b, b->activation, value));
     }
     if (kernel == 7) {
         TRY(add_pool(b, value));
@@ -209,6 +209,7 @@ static grail_status add_branch(builder *b, int stage, int block, int64_t stride,
     const resnet_naming *n = b->naming;
     char conv[RESNET_NAME];
     char norm[RESNET_NAME];
+    const activation_kind inside = n->relu_inside ? ACTIVATION_RELU : b->activation;
     int64_t in = b->width;
     for (int c = 0; c < b->layout.convs; c++) {
         const bool is_last = c == b->layout.convs - 1;
@@ -218,14 +219,14 @@ static grail_status add_branch(builder *b, int stage, int block, int64_t stride,
         resnet_block_name(n, stage, block, n->norm[c], "", norm);
         if (n->pre_activation && c > 0) {
             TRY(add_norm(b, norm, in, value));
-            TRY(add_activation(b, value));
+            TRY(add_activation(b, inside, value));
         }
         TRY(add_conv(b, conv, in, kernel_of(b, c), c == striding_conv(b) ? stride : 1, out, value));
         if (!n->pre_activation) {
             TRY(add_norm(b, norm, *out, value));
         }
         if (!n->pre_activation && !is_last) {
-            TRY(add_activation(b, value));
+            TRY(add_activation(b, inside, value));
         }
         in = *out;
     }
@@ -244,7 +245,7 @@ static grail_status add_block(builder *b, int stage, int block, int *h)
     if (n->pre_activation) {
         resnet_block_name(n, stage, block, n->norm[0], "", norm);
         TRY(add_norm(b, norm, b->width, &branch));
-        TRY(add_activation(b, &branch));
+        TRY(add_activation(b, b->activation, &branch));
         *h = has_projection(b, stage, block) ? branch : *h;
     }
     TRY(add_branch(b, stage, block, stride, &out, &branch));
@@ -252,7 +253,7 @@ static grail_status add_block(builder *b, int stage, int block, int *h)
     node sum = node_of(NODE_ADD, b->block, *h, branch);
     TRY(graph_add_node(b->g, &sum, h));
     if (!n->pre_activation) {
-        TRY(add_activation(b, h));
+        TRY(add_activation(b, b->activation, h));
     }
     b->width = out;
 out:
@@ -267,7 +268,7 @@ static grail_status add_head(builder *b, int *h)
     char name[RESNET_NAME];
     if (n->final_norm != NULL) {
         TRY(add_norm(b, n->final_norm, b->width, h));
-        TRY(add_activation(b, h));
+        TRY(add_activation(b, b->activation, h));
     }
     node mean = node_of(NODE_MEAN, b->block, *h, GRAPH_NONE);
     TRY(graph_add_node(b->g, &mean, h));

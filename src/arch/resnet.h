@@ -22,6 +22,7 @@ typedef struct resnet_naming {
     const char *final_norm, *head;
     bool pre_activation; /* BatchNorm and ReLU stand before their convolution: no stem_norm, no
                             shortcut_norm, but a final_norm */
+    bool relu_inside;    /* a block: only what follows its sum is activated as configured */
     bool may_pad;        /* shortcuts without tensors pad with zero channels */
 } resnet_naming;
 

@@ -42,6 +42,7 @@ const resnet_naming resnet_naming_huggingface = {
     .shortcut_conv = "shortcut.convolution",
     .shortcut_norm = "shortcut.normalization",
     .head = "classifier.1",
+    .relu_inside = true,
 };
 
 const resnet_naming resnet_naming_pre_activation = {

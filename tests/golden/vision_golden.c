@@ -67,13 +67,10 @@ static grail_status open_with(const char *path, const char *settings, grail_mode
     return grail_model_open_with(path, &options, out);
 }
 
-void assert_vision_golden(const char *path, const char *settings, const char *golden)
+void assert_vision_outputs(const char *path, const char *settings, const tensor_view *pixels,
+                           const tensor_view *logits)
 {
-    safetensors *file = NULL;
     grail_model *m = NULL;
-    assert_ok(safetensors_open(golden, &file));
-    const tensor_view *pixels = safetensors_find(file, "pixels");
-    const tensor_view *logits = safetensors_find(file, "logits");
     assert_non_null(pixels);
     assert_non_null(logits);
     assert_ok(open_with(path, settings, &m));
@@ -85,6 +82,14 @@ void assert_vision_golden(const char *path, const char *settings, const char *go
         assert_near(worst, 0.0, tolerance);
     }
     grail_model_close(m);
+}
+
+void assert_vision_golden(const char *path, const char *settings, const char *golden)
+{
+    safetensors *file = NULL;
+    assert_ok(safetensors_open(golden, &file));
+    assert_vision_outputs(path, settings, safetensors_find(file, "pixels"),
+                          safetensors_find(file, "logits"));
     safetensors_close(file);
 }
 

@@ -3,9 +3,14 @@
 #define GRAIL_TESTS_VISION_GOLDEN_H
 
 #include "support/support.h"
+#include "tensor/tensor.h"
 
-/** Opens `path` with settings "key=value key=value", runs "pixels" [images, height, width, 3] of
- * the safetensors file `golden` on every backend, and holds the outputs to "logits" there. */
+/** Opens `path` with settings "key=value key=value", runs pixels[images, height, width, 3] on every
+ * backend, and holds the outputs to logits[images, outputs]; both are F32. */
+void assert_vision_outputs(const char *path, const char *settings, const tensor_view *pixels,
+                           const tensor_view *logits);
+
+/** The same for "pixels" and "logits" of the safetensors file `golden`. */
 void assert_vision_golden(const char *path, const char *settings, const char *golden);
 
 /** The same for tests/golden/vision/<name>/golden.safetensors, and the checkpoint `file` in that

@@ -1,0 +1,178 @@
+/* The forward pass of residual networks against torch, torchvision and Hugging Face transformers.
+ * make_vision_golden_resnet.py made the references; weights of random networks are the same formula
+ * here and there, so a tensor under another name would have other values. */
+#include "unit/arch/lab_network.h"
+
+#include "format/safetensors.h"
+#include "vision_golden.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* pixels[images, side, side, 3] as the script has them */
+static tensor_view make_pixels(int64_t images, int64_t side, float **pixels)
+{
+    tensor_view view = {.dtype = GRAIL_DTYPE_F32, .rank = 4, .shape = {images, side, side, 3}};
+    const int64_t count = images * side * side * 3;
+    assert_ok(memory_new_unset(pixels, (size_t)count, sizeof **pixels));
+    for (int64_t i = 0; i < count; i++) {
+        (*pixels)[i] = (float)(2.0 * lab_uniform("pixels", i));
+    }
+    view.data = *pixels;
+    view.bytes = (size_t)count * sizeof **pixels;
+    return view;
+}
+
+static void assert_golden(const char *path, const char *name, int64_t side)
+{
+    char golden_path[1024];
+    safetensors *golden = NULL;
+    float *values = NULL;
+    snprintf(golden_path, sizeof golden_path, "%s/tests/golden/vision/resnet.safetensors",
+             GRAIL_SOURCE_DIR);
+    assert_ok(safetensors_open(golden_path, &golden));
+    const tensor_view *expected = safetensors_find(golden, name);
+    assert_non_null(expected);
+    const tensor_view pixels = make_pixels(expected->shape[0], side, &values);
+    assert_vision_outputs(path, "", &pixels, expected);
+    memory_free(values);
+    safetensors_close(golden);
+}
+
+static void assert_random(const char *name, const lab_resnet *r, const char *config, int64_t side)
+{
+    static lab_network n;
+    char *directory = support_temporary_directory();
+    lab_network_init(&n, r);
+    lab_network_write(&n, directory, true);
+    if (config != NULL) {
+        support_write_file(directory, "config.json", config, strlen(config));
+    }
+    assert_golden(directory, name, side);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static void torchvisions_resnet18_gives_the_reference_logits(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_resnet18();
+    assert_random("torchvision_resnet18", &r, NULL, 64);
+}
+
+static void torchvisions_resnet50_gives_the_reference_logits(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_resnet50();
+    assert_random("torchvision_resnet50", &r, NULL, 64);
+}
+
+static void narrowed_bottlenecks_give_the_reference_logits(void **state)
+{
+    (void)state;
+    lab_resnet r = lab_resnet50();
+    const int blocks[] = {1, 2, 1, 2};
+    r.stem = 9;
+    r.classes = 7;
+    for (int s = 0; s < r.stages; s++) {
+        r.blocks[s] = blocks[s];
+        r.inner[s] = 3 + 5 * s;
+        r.out[s] = 13 + 4 * s;
+    }
+    assert_random("narrowed_resnet50", &r, NULL, 71);
+}
+
+static void padding_shortcuts_give_the_reference_logits(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_akamaster(2);
+    assert_random("akamaster_resnet14", &r, NULL, 32);
+}
+
+static void pre_activation_gives_the_reference_logits(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_pre_activation(16);
+    assert_random("pre_activation_resnet18", &r, NULL, 32);
+}
+
+static lab_resnet hugging_face(void)
+{
+    return (lab_resnet){.style = LAB_HUGGING_FACE,
+                        .stem_kernel = 7,
+                        .stem = 8,
+                        .stages = 3,
+                        .blocks = {1, 2, 1},
+                        .inner = {12, 20, 28},
+                        .out = {12, 20, 28},
+                        .classes = 5};
+}
+
+static void hugging_faces_basic_blocks_give_the_reference_logits(void **state)
+{
+    (void)state;
+    lab_resnet r = hugging_face();
+    r.strides_first_stage = true;
+    assert_random("hugging_face_basic", &r,
+                  "{\"model_type\": \"resnet\", \"hidden_act\": \"gelu\","
+                  " \"downsample_in_first_stage\": true}",
+                  64);
+}
+
+static void hugging_faces_bottlenecks_give_the_reference_logits(void **state)
+{
+    (void)state;
+    lab_resnet r = hugging_face();
+    r.bottleneck = true;
+    for (int s = 0; s < r.stages; s++) {
+        r.inner[s] /= 4;
+    }
+    assert_random("hugging_face_bottleneck", &r,
+                  "{\"model_type\": \"resnet\", \"downsample_in_bottleneck\": true}", 64);
+}
+
+/* A checkpoint of the shared data; without it the test is skipped by name. */
+static void assert_pretrained(const char *test, const char *name, const char *file)
+{
+    const char *path = support_shared_data(file);
+    if (path == NULL) {
+        print_message("skipped: %s\n", test);
+        skip();
+    }
+    assert_golden(path, name, 32);
+}
+
+static void akamasters_resnet20_gives_the_reference_logits(void **state)
+{
+    (void)state;
+    assert_pretrained(__func__, "resnet20", "resnet-cifar/resnet20-12fca82f.th");
+}
+
+static void akamasters_resnet32_gives_the_reference_logits(void **state)
+{
+    (void)state;
+    assert_pretrained(__func__, "resnet32", "resnet-cifar/resnet32-d509ac18.th");
+}
+
+static void the_cifar_resnet18_gives_the_reference_logits(void **state)
+{
+    (void)state;
+    assert_pretrained(__func__, "resnet18_cifar10", "resnet18-cifar10/resnet18_cifar10.pth");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(torchvisions_resnet18_gives_the_reference_logits),
+        cmocka_unit_test(torchvisions_resnet50_gives_the_reference_logits),
+        cmocka_unit_test(narrowed_bottlenecks_give_the_reference_logits),
+        cmocka_unit_test(padding_shortcuts_give_the_reference_logits),
+        cmocka_unit_test(pre_activation_gives_the_reference_logits),
+        cmocka_unit_test(hugging_faces_basic_blocks_give_the_reference_logits),
+        cmocka_unit_test(hugging_faces_bottlenecks_give_the_reference_logits),
+        cmocka_unit_test(akamasters_resnet20_gives_the_reference_logits),
+        cmocka_unit_test(akamasters_resnet32_gives_the_reference_logits),
+        cmocka_unit_test(the_cifar_resnet18_gives_the_reference_logits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
