@@ -11,33 +11,50 @@
 #include <unistd.h>
 
 static grail_compress_options o;
-static const char *sparsity_text, *sites_text = "ffn,heads", *align_text = "auto";
+static grail_image_source images;
+static option_list settings;
+static option_triple mean, deviation;
+static const char *sparsity_text, *sites_text, *align_text = "auto", *calib, *loop = "closed";
 static const char *alpha_text, *gqa = "kv-groups", *protocol = "plain";
 static int64_t seed, threads;
-static bool quiet, as_json, resume, window_bos, dry_run;
+static bool quiet, as_json, resume, window_bos, dry_run, repair;
 
 static const option table[] = {
     {"output", OPTION_TEXT, &o.output, "DIR", NULL,
      "where the narrow model goes; must not exist (-o)"},
-    {"calib", OPTION_TEXT, &o.calibration.path, "FILE", NULL,
-     "calibration text: .txt, .jsonl, .jsonl.gz, or token ids .npy"},
+    {"calib", OPTION_TEXT, &calib, "PATH", NULL,
+     "calibration text: .txt, .jsonl, .jsonl.gz, or token ids .npy; images: CIFAR batches, or a "
+     "folder of JPEG and PNG files"},
+    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
+     "what the checkpoint does not say, such as activation=quick_gelu; many times"},
     {"field", OPTION_TEXT, &o.calibration.field, "NAME", NULL, "text field of JSON lines (text)"},
     {"protocol", OPTION_TEXT, &protocol, "NAME", "plain lines wikitext2 ptb c4",
      "how text becomes tokens: plain, lines, wikitext2, ptb, c4"},
     {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with BOS"},
     {"context", OPTION_INTEGER, &o.calibration.context, "N", NULL,
      "tokens per calibration window (2048, or the model's maximum)"},
-    {"samples", OPTION_INTEGER, &o.samples, "N", NULL, "windows to use (128, or all there are)"},
+    {"preset", OPTION_TEXT, &images.preset, "NAME",
+     "cifar cifar-imagenet cifar-plain imagenet clip vit",
+     "how images are resized, cropped and scaled (the model's)"},
+    {"split", OPTION_TEXT, &images.split, "NAME", "train test", "of CIFAR batches (train)"},
+    {"size", OPTION_INTEGER, &images.size, "N", NULL,
+     "side of the network's input (of the preset)"},
+    {"mean", OPTION_TRIPLE, &mean, "R,G,B", NULL, "subtracted from the colours (of the preset)"},
+    {"std", OPTION_TRIPLE, &deviation, "R,G,B", NULL, "divides the colours (of the preset)"},
+    {"samples", OPTION_INTEGER, &o.samples, "N", NULL,
+     "windows or images to use (128, or all there are)"},
     {"seed", OPTION_INTEGER, &seed, "N", NULL, "seed of sampling and of random choices (0)"},
     {"selector", OPTION_TEXT, &o.selector, "NAME",
      "random magnitude-l1 magnitude-l2 wanda fold random-fold",
      "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold (wanda)"},
     {"sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
      "removed fraction of each site: 0.3, or ffn=0.3,heads=0.2, or SITE=0.5,..."},
-    {"sites", OPTION_TEXT, &sites_text, "LIST", "ffn heads ffn,heads",
-     "kinds that --sparsity R cuts (ffn,heads)"},
-    {"align", OPTION_TEXT, &align_text, "N", "auto 1 32 64 128 256",
-     "multiple that ffn widths become; auto: 256 falling to 32; 1: none (auto)"},
+    {"sites", OPTION_TEXT, &sites_text, "LIST", "ffn heads conv stream ffn,heads conv,stream",
+     "kinds that --sparsity R cuts: ffn, heads, conv, stream (ffn,heads; of images conv,ffn)"},
+    {"stream-score", OPTION_TEXT, &o.stream_score, "NAME", "first all",
+     "producers that score a residual stream: first or all (first)"},
+    {"align", OPTION_TEXT, &align_text, "N", "auto 1 8 32 64 128 256",
+     "multiple that widths become; auto: ffn 256 falling to 32, channels none; 1: none (auto)"},
     {"gqa", OPTION_TEXT, &gqa, "MODE", "kv-groups query-per-group",
      "unit of grouped attention: kv-groups or query-per-group (kv-groups)"},
     {"plan", OPTION_TEXT, &o.plan, "FILE", NULL, "plan.json instead of selector and sparsity"},
@@ -46,8 +63,14 @@ static const option table[] = {
     {"target", OPTION_TEXT, &o.target, "NAME", "local dense",
      "what the repaired consumer should give: local or dense"},
     {"bias", OPTION_TEXT, &o.bias, "MODE", "off on auto", "fit a bias: off, on, auto"},
+    {"conv-fit", OPTION_TEXT, &o.conv_fit, "NAME", "channel kernel",
+     "one map for all taps of a convolution, or every tap for itself: channel or kernel"},
     {"ridge", OPTION_TEXT, &o.ridge, "NAME", "zero prior", "shrink to zero or to the plain cut"},
     {"alpha", OPTION_TEXT, &alpha_text, "A", "cv", "relative ridge, or cv for cross-validation"},
+    {"loop", OPTION_TEXT, &loop, "NAME", "closed open",
+     "statistics of the narrowed network so far, or all of the dense one: closed or open (closed)"},
+    {"repair", OPTION_FLAG, &repair, NULL, NULL,
+     "REPAIR: take BatchNorm statistics anew of the narrowed network"},
     {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run"},
     {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL, "print the widths and totals, write nothing"},
     {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
@@ -176,12 +199,17 @@ static void print_summary(const grail_compression *c)
     printf("totals:\n");
     print_total("parameters", (double)t.dense.parameters, (double)t.parameters, human_count);
     print_total("file size", (double)t.dense.bytes, (double)t.bytes, human_bytes);
-    print_total("MACs per token", (double)t.dense.macs_per_token, (double)t.macs_per_token,
-                human_count);
-    print_total("KV bytes per token", (double)t.dense.kv_bytes_per_token,
-                (double)t.kv_bytes_per_token, human_bytes);
+    const bool of_images = t.dense.reads_images != 0;
+    print_total(of_images ? "MACs per image" : "MACs per token", (double)t.dense.macs_per_token,
+                (double)t.macs_per_token, human_count);
+    if (!of_images) {
+        print_total("KV bytes per token", (double)t.dense.kv_bytes_per_token,
+                    (double)t.kv_bytes_per_token, human_bytes);
+    }
     print_loaders(c);
-    if (t.samples > 0) {
+    if (of_images && t.samples > 0) {
+        printf("calibration: %lld images\n", (long long)t.samples);
+    } else if (t.samples > 0) {
         printf("calibration: %lld windows of %lld tokens\n", (long long)t.samples,
                (long long)t.context);
     }
@@ -271,9 +299,16 @@ static int read_gqa(void)
     return EXIT_OK;
 }
 
-static int read_choices(sparsity_list *list)
+static int read_loop(void)
+{
+    o.open_loop = strcmp(loop, "open") == 0 ? 1 : 0;
+    return o.open_loop != 0 || strcmp(loop, "closed") == 0 ? EXIT_OK : usage("unknown loop", loop);
+}
+
+static int read_choices(void)
 {
     int code = read_align();
+    code = code == EXIT_OK ? read_loop() : code;
     code = code == EXIT_OK ? read_alpha() : code;
     code = code == EXIT_OK ? read_gqa() : code;
     if (code == EXIT_OK && (sparsity_text == NULL) == (o.plan == NULL)) {
@@ -284,17 +319,50 @@ static int read_choices(sparsity_list *list)
         fprintf(stderr, "grail compress: give the output directory with -o DIR\n");
         return EXIT_USAGE;
     }
-    if (code == EXIT_OK && sparsity_text != NULL) {
-        code = sparsity_parse(sparsity_text, sites_text, &o, list);
-    }
     return code;
+}
+
+/* What the paper cuts: neurons and heads of decoders; of image networks what stock loaders can
+ * still be told. */
+static const char *default_sites(grail_session *session)
+{
+    grail_model_facts facts = {0};
+    const bool of_images = grail_model_describe(grail_session_model(session), &facts) == GRAIL_OK &&
+                           facts.reads_images != 0;
+    return of_images ? "conv,ffn" : "ffn,heads";
+}
+
+/* One --calib is for text or images, as the model reads them. */
+static void name_calibration(void)
+{
+    o.calibration.path = calib;
+    o.calibration.protocol = protocol;
+    o.calibration.window_bos = window_bos ? 1 : 0;
+    images.path = calib;
+    images.split = images.split == NULL ? "train" : images.split;
+    images.mean = mean.given ? mean.values : NULL;
+    images.deviation = deviation.given ? deviation.values : NULL;
+    o.images = calib == NULL ? NULL : &images;
 }
 
 static int compress(void)
 {
     int code = EXIT_OK;
+    sparsity_list list = {0};
     grail_compression *c = NULL;
-    grail_status status = grail_compression_open(&o, &c);
+    const grail_model_options reading = {.settings = settings.values,
+                                         .setting_count = settings.count};
+    grail_status status = grail_session_open(o.model, &reading, &o.session);
+    if (status == GRAIL_OK && sparsity_text != NULL) {
+        code = sparsity_parse(
+            sparsity_text, sites_text == NULL ? default_sites(o.session) : sites_text, &o, &list);
+    }
+    if (code != EXIT_OK) {
+        goto out;
+    }
+    if (status == GRAIL_OK) {
+        status = grail_compression_open(&o, &c);
+    }
     if (status == GRAIL_OK && !dry_run) {
         status = grail_compression_run(c);
     }
@@ -309,23 +377,26 @@ static int compress(void)
     } else {
         print_summary(c);
     }
+out:
     grail_compression_close(c);
+    grail_session_close(o.session);
+    sparsity_list_free(&list);
     return code;
 }
 
 static int run(int argc, char **argv)
 {
     bool help = false;
-    sparsity_list list = {0};
     grail_compress_options_init(&o);
+    grail_image_source_init(&images);
     int code = options_parse(&command_compress, table, argc, argv, &o.model, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
-    code = read_choices(&list);
+    code = read_choices();
     if (code == EXIT_OK) {
-        o.calibration.protocol = protocol;
-        o.calibration.window_bos = window_bos ? 1 : 0;
+        name_calibration();
+        o.repair = repair ? 1 : 0;
         o.seed = (uint64_t)seed;
         o.resume = resume ? 1 : 0;
         o.dry_run = dry_run ? 1 : 0;
@@ -335,7 +406,6 @@ static int run(int argc, char **argv)
         }
         code = compress();
     }
-    sparsity_list_free(&list);
     return code;
 }
 
@@ -344,9 +414,10 @@ const command command_compress = {
     .arguments = "MODEL",
     .positional_count = 1,
     .summary = "narrow a model and repair it in closed form",
-    .details = "Reads a Hugging Face model directory, removes or folds FFN neurons and attention "
-               "heads block\nby block, repairs each cut by one ridge regression on the calibration "
-               "text, and writes a\nsmaller Hugging Face directory with plan.json and report.json "
-               "beside the weights.",
+    .details =
+        "Reads a model directory or a weights file, removes or folds neurons, attention heads "
+        "and channels\nblock by block, repairs each cut by one ridge regression on calibration "
+        "text or images, and\nwrites a directory of smaller weights with plan.json and "
+        "report.json beside them.",
     .run = run,
 };

@@ -30,20 +30,37 @@ static int bad_value(const char *text)
     return EXIT_USAGE;
 }
 
+/* The options' sparsity of a kind of sites, NULL when there is no such kind. */
+static double *sparsity_of_kind(grail_compress_options *options, const char *kind, size_t length)
+{
+    const struct {
+        const char *name;
+        double *sparsity;
+    } kinds[] = {{"ffn", &options->sparsity_ffn},
+                 {"heads", &options->sparsity_heads},
+                 {"conv", &options->sparsity_conv},
+                 {"stream", &options->sparsity_stream}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strlen(kinds[i].name) == length && strncmp(kinds[i].name, kind, length) == 0) {
+            return kinds[i].sparsity;
+        }
+    }
+    return NULL;
+}
+
 static int set_kinds(const char *kinds, double fraction, grail_compress_options *options)
 {
     for (const char *kind = kinds;; kind++) {
         const size_t length = strcspn(kind, ",");
-        if (length == strlen("ffn") && strncmp(kind, "ffn", length) == 0) {
-            options->sparsity_ffn = fraction;
-        } else if (length == strlen("heads") && strncmp(kind, "heads", length) == 0) {
-            options->sparsity_heads = fraction;
-        } else {
+        double *sparsity = sparsity_of_kind(options, kind, length);
+        if (sparsity == NULL) {
             fprintf(stderr,
-                    "grail compress: unknown kind of site '%.*s'; known are ffn and heads\n",
+                    "grail compress: unknown kind of site '%.*s'; known are ffn, heads, conv and "
+                    "stream\n",
                     (int)length, kind);
             return EXIT_USAGE;
         }
+        *sparsity = fraction;
         kind += length;
         if (*kind == 0) {
             return EXIT_OK;
@@ -59,10 +76,9 @@ static int set_pair(char *pair, grail_compress_options *options, sparsity_list *
         return bad_value(pair);
     }
     *equals = 0;
-    if (strcmp(pair, "ffn") == 0) {
-        options->sparsity_ffn = fraction;
-    } else if (strcmp(pair, "heads") == 0) {
-        options->sparsity_heads = fraction;
+    double *sparsity = sparsity_of_kind(options, pair, strlen(pair));
+    if (sparsity != NULL) {
+        *sparsity = fraction;
     } else {
         list->sites[list->count++] = (grail_site_sparsity){.site = pair, .sparsity = fraction};
     }

@@ -1,6 +1,7 @@
 #ifndef GRAIL_COMPRESS_H
 #define GRAIL_COMPRESS_H
 
+#include <grail/images.h>
 #include <grail/model.h>
 #include <grail/text.h>
 
@@ -18,6 +19,15 @@ extern "C" {
  * to the same bytes.
  */
 typedef struct grail_compression grail_compression;
+
+/** What runs on one checkpoint share: the opened model, and with `open_loop` the statistics of the
+ * dense network, which are then taken once for all ratios. One thread at a time may use it. */
+typedef struct grail_session grail_session;
+/** *out is owned: grail_session_close, after every run that uses it. */
+GRAIL_API grail_status grail_session_open(const char *model, const grail_model_options *options,
+                                          grail_session **out) GRAIL_MUST_CHECK;
+GRAIL_API void grail_session_close(grail_session *session); /* NULL is allowed */
+GRAIL_API grail_model *grail_session_model(grail_session *session); /* borrowed */
 
 /** What happened at one site. Errors are squared, relative to the target's square; NaN = not
  * measured. Strings are borrowed. */
@@ -46,25 +56,34 @@ typedef struct grail_site_sparsity {
 
 /** Options; call grail_compress_options_init first. Strings are borrowed until open returns. */
 typedef struct grail_compress_options {
-    const char *model;             /* input directory */
-    const char *output;            /* must not exist */
+    const char *model;                  /* input directory or file */
+    const grail_model_options *reading; /* of the model, or NULL */
+    grail_session *session;             /* used instead of `model`, or NULL */
+    const char *output;            /* must not exist; NULL: the result stays in memory */
     grail_text_source calibration; /* path NULL: only where nothing needs data */
+    const grail_image_source *images; /* calibration of networks that read images, or NULL */
     int64_t samples;               /* windows; 0 = 128, or all when the text has fewer */
     uint64_t seed;
     const char *selector;                       /* "wanda" */
     double sparsity_ffn;                        /* removed fraction of every ffn site */
     double sparsity_heads;                      /* of every heads site */
+    double sparsity_conv;                       /* of every conv site */
+    double sparsity_stream;                     /* of every stream site */
     const grail_site_sparsity *site_sparsities; /* of single sites, or NULL */
     int site_sparsity_count;
-    int64_t align; /* ffn widths; 0 = auto (256 falling to 32), 1 = none */
+    int64_t align; /* of widths; 0 = auto (ffn 256 falling to 32), 1 = none */
     grail_gqa_mode gqa;
     const char *plan;       /* plan document instead of selector and sparsity; or NULL */
     const char *compensate; /* "none", "grail", "full" */
     const char *target;     /* "local", "dense"; NULL = as `compensate` says */
     const char *bias;       /* "off", "on", "auto"; NULL likewise */
+    const char *conv_fit;   /* "channel", "kernel"; NULL likewise */
     const char *ridge;      /* "zero", "prior"; NULL likewise */
     double alpha;           /* > 0; NaN = as `compensate` says; infinity = cross-validation */
-    const char *backend;    /* "cpu" or "ref" */
+    int repair;               /* 1: BatchNorm statistics are taken anew of the narrowed network */
+    int open_loop;            /* 1: all statistics from one pass of the dense network */
+    const char *stream_score; /* "first", "all": producers that score a residual stream */
+    const char *backend;      /* "cpu" or "ref" */
     int64_t memory;         /* bytes that kept activations may take; 0 = half of what is free */
     int resume;
     int dry_run; /* open plans and describes only; run and finish must not be called */
@@ -91,6 +110,8 @@ typedef struct grail_compression_totals {
     grail_model_facts dense;
     int64_t parameters, bytes, macs_per_token, kv_bytes_per_token;
     int64_t samples, context, calibration_tokens;
+    double calibrate_seconds;  /* running the network and taking statistics */
+    double compensate_seconds; /* choosing, solving, merging */
 } grail_compression_totals;
 GRAIL_API grail_compression_totals
 grail_compression_totals_get(const grail_compression *compression);

@@ -25,6 +25,7 @@ typedef struct grail_model_options {
     const char *const *settings;
     int setting_count;
 } grail_model_options;
+/** As grail_model_open; options may be NULL. */
 GRAIL_API grail_status grail_model_open_with(const char *path, const grail_model_options *options,
                                              grail_model **out) GRAIL_MUST_CHECK;
 GRAIL_API void grail_model_close(grail_model *model); /* NULL is allowed */

@@ -3,11 +3,15 @@
 
 #include <string.h>
 
-int64_t model_parameter_elements(const grail_model *model, int index)
+static int64_t elements_of(const graph_parameter *p)
 {
-    const graph_parameter *p = &model->graph->parameters[index];
     int64_t elements = 0;
     return shape_elements(p->rank, p->shape, &elements) ? elements : 0;
+}
+
+int64_t model_parameter_elements(const grail_model *model, int index)
+{
+    return elements_of(&model->graph->parameters[index]);
 }
 
 /* out[rows, columns] <- in[columns, rows]^T, in place of a copy in `in`. */
@@ -75,12 +79,12 @@ static int64_t positions(extent e)
     return e.height * e.width;
 }
 
-static void count_node(const grail_model *m, const int64_t *widths, const extent *extents,
-                       const node *n, grail_model_facts *facts)
+static void count_node(const grail_model *m, const graph *g, const int64_t *widths,
+                       const extent *extents, const node *n, grail_model_facts *facts)
 {
     if (n->kind == NODE_LINEAR || n->kind == NODE_CONV2D) {
         facts->macs_per_token +=
-            positions(extents[n->output]) * model_parameter_elements(m, n->weight);
+            positions(extents[n->output]) * elements_of(&g->parameters[n->weight]);
     }
     if (n->kind == NODE_ATTENTION && m->graph->input_kind == INPUT_TOKENS) {
         facts->kv_bytes_per_token += (widths[n->inputs[1]] + widths[n->inputs[2]]) *
@@ -99,10 +103,14 @@ static void describe_images(const grail_model *m, grail_model_facts *facts)
 
 grail_status grail_model_describe(const grail_model *model, grail_model_facts *out)
 {
+    return model_describe_graph(model, model->graph, out);
+}
+
+grail_status model_describe_graph(const grail_model *model, const graph *g, grail_model_facts *out)
+{
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
     extent *extents = NULL;
-    const graph *g = model->graph;
     grail_model_facts facts = {
         .directory = model->path,
         .architecture = model->architecture->name,
@@ -116,10 +124,10 @@ grail_status grail_model_describe(const grail_model *model, grail_model_facts *o
     TRY(graph_widths(g, widths));
     TRY(unit_extents(model, extents));
     for (int n = 0; n < g->node_count; n++) {
-        count_node(model, widths, extents, &g->nodes[n], &facts);
+        count_node(model, g, widths, extents, &g->nodes[n], &facts);
     }
     for (int p = 0; p < g->parameter_count; p++) {
-        const int64_t elements = model_parameter_elements(model, p);
+        const int64_t elements = elements_of(&g->parameters[p]);
         facts.parameters += elements;
         facts.bytes += elements * (int64_t)dtype_bits(model->tensors[p]->dtype) / 8;
     }

@@ -29,6 +29,10 @@ grail_status model_parameter_f32(const grail_model *model, int index, float *out
 /** Elements of parameter `index`. */
 int64_t model_parameter_elements(const grail_model *model, int index);
 
+/** grail_model_describe for the same network with other shapes. */
+grail_status model_describe_graph(const grail_model *model, const graph *g,
+                                  grail_model_facts *out) GRAIL_MUST_CHECK;
+
 /** The side of images that costs are counted for: of the network, else of its preset. */
 int64_t model_image_side(const grail_model *model);
 

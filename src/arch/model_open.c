@@ -229,7 +229,7 @@ static grail_status refuse_unknown_tensors(const opening *o)
 {
     const grail_model *m = o->m;
     for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
-        const char *name = checkpoint_at(m->checkpoint, i)->name;
+        const char *name = checkpoint_plain_name(m->checkpoint, i);
         if (!o->is_read[i] && !m->architecture->is_ignorable(name)) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
                              "%s: tensor '%s' is not part of the %s network that %s describes (a "
@@ -273,7 +273,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     if (m->architecture == NULL) {
         TRY(recognise(o));
     }
-    for (int i = 0; i < options->setting_count; i++) {
+    for (int i = 0; options != NULL && i < options->setting_count; i++) {
         TRY(apply_setting(o, options->settings[i]));
     }
     TRY(m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph));

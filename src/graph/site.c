@@ -14,6 +14,7 @@ typedef struct axes {
     int64_t *widths;
     int *parent;
     bool *pinned;            /* per root */
+    bool *summed;            /* per root: an Add joins values of it */
     int64_t *units;          /* per root: unit count that an attention node asks for, 0 = none */
     int64_t *groups;         /* per root, see site.groups */
     axis_summary *summaries; /* per root */
@@ -45,6 +46,7 @@ static void axis_join(axes *a, int left, int right)
     if (from != to) {
         a->parent[from] = to;
         a->pinned[to] = a->pinned[to] || a->pinned[from];
+        a->summed[to] = a->summed[to] || a->summed[from];
         axis_cut_into(a, to, a->units[from], a->groups[from]);
     }
 }
@@ -76,25 +78,41 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
 static void follow_node(axes *a, const node *n, gqa_mode mode)
 {
     switch (n->kind) {
-    case NODE_EMBEDDING:
-        axis_pin(a, n->output); /* its features are columns of the table, which no site cuts */
-        break;
     case NODE_LINEAR:
+    case NODE_CONV2D:
+        break;
+    case NODE_EMBEDDING: /* its features are columns of the table, which no site cuts */
+    case NODE_PATCHES:   /* features of its output are positions too */
+        axis_pin(a, n->output);
+        axis_pin(a, n->inputs[0]);
         break;
     case NODE_RMS_NORM:
+    case NODE_SHORTCUT:
         axis_join(a, n->output, n->inputs[0]);
-        if (n->group == 0) {
+        if (n->kind == NODE_RMS_NORM ? n->group == 0 : n->pad > 0) {
             axis_pin(a, n->output);
         }
         break;
+    case NODE_LAYER_NORM:
+    case NODE_UNIT_LENGTH:
+    case NODE_CLASS_TOKEN:
+    case NODE_POSITIONS:
+        axis_join(a, n->output, n->inputs[0]);
+        axis_pin(a, n->output);
+        break;
     case NODE_ROPE:
     case NODE_ACTIVATION:
+    case NODE_BATCH_NORM:
+    case NODE_MAX_POOL:
+    case NODE_MEAN:
+    case NODE_FIRST_TOKEN:
         axis_join(a, n->output, n->inputs[0]);
         break;
     case NODE_MULTIPLY:
     case NODE_ADD:
         axis_join(a, n->output, n->inputs[0]);
         axis_join(a, n->output, n->inputs[1]);
+        a->summed[axis_root(a, n->output)] |= n->kind == NODE_ADD;
         break;
     case NODE_ATTENTION:
         follow_attention(a, n, mode);
@@ -107,6 +125,7 @@ static void axes_fini(axes *a)
     memory_free(a->widths);
     memory_free(a->parent);
     memory_free(a->pinned);
+    memory_free(a->summed);
     memory_free(a->units);
     memory_free(a->groups);
     memory_free(a->summaries);
@@ -121,6 +140,7 @@ static grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
     TRY(memory_new(&a->widths, values, sizeof a->widths[0]));
     TRY(memory_new(&a->parent, values, sizeof a->parent[0]));
     TRY(memory_new(&a->pinned, values, sizeof a->pinned[0]));
+    TRY(memory_new(&a->summed, values, sizeof a->summed[0]));
     TRY(memory_new(&a->units, values, sizeof a->units[0]));
     TRY(memory_new(&a->groups, values, sizeof a->groups[0]));
     TRY(memory_new(&a->summaries, values, sizeof a->summaries[0]));
@@ -186,6 +206,7 @@ static void site_fini(site *s)
     memory_free(s->name);
     memory_free(s->producers);
     memory_free(s->consumers);
+    memory_free(s->channels);
     *s = (site){0};
 }
 
@@ -204,7 +225,25 @@ static site_end end_of(const axes *a, const site *s, int index, int value)
                       .exchangeable = end_is_exchangeable(a, value, s->subunits, narrowest)};
 }
 
-/* Adds the ends that one Linear is of the sites at its output and input. */
+static bool starts_axis(const node *n)
+{
+    return n->kind == NODE_LINEAR || n->kind == NODE_CONV2D;
+}
+
+static grail_status add_channels(const axes *a, int index, site_list *list)
+{
+    grail_status status = GRAIL_OK;
+    const int carried = a->summaries[axis_root(a, a->g->nodes[index].output)].site;
+    if (carried >= 0) {
+        site *s = &list->sites[carried];
+        TRY(memory_resize(&s->channels, (size_t)s->channel_count + 1, sizeof s->channels[0]));
+        s->channels[s->channel_count++] = index;
+    }
+out:
+    return status;
+}
+
+/* Adds the ends that a Linear or Conv2d is of the sites at its output and input. */
 static grail_status add_ends(const axes *a, int index, site_list *list)
 {
     grail_status status = GRAIL_OK;
@@ -223,7 +262,18 @@ out:
     return status;
 }
 
-/* A site for the axis that a Linear reads, if it can be cut and is not listed yet. */
+static site_kind kind_of(const axes *a, int root, const node *consumer)
+{
+    if (a->units[root] != 0) {
+        return SITE_HEADS;
+    }
+    if (a->summed[root]) {
+        return SITE_STREAM;
+    }
+    return consumer->kind == NODE_CONV2D ? SITE_CONV : SITE_FFN;
+}
+
+/* A site for the axis that a Linear or Conv2d reads, if it can be cut and is not listed yet. */
 static grail_status list_site(axes *a, const node *consumer, site_list *list)
 {
     grail_status status = GRAIL_OK;
@@ -235,7 +285,7 @@ static grail_status list_site(axes *a, const node *consumer, site_list *list)
     TRY(memory_resize(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
     site *s = &list->sites[list->count];
     *s = (site){
-        .kind = a->units[root] != 0 ? SITE_HEADS : SITE_FFN,
+        .kind = kind_of(a, root, consumer),
         .block = consumer->block,
         .units = units_of(a, root),
         .groups = a->units[root] != 0 ? a->groups[root] : 1,
@@ -256,13 +306,15 @@ grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
     summarise(&a);
     /* Walking the consumers in order lists the sites in the order they are compressed. */
     for (int i = 0; i < g->node_count; i++) {
-        if (g->nodes[i].kind == NODE_LINEAR) {
+        if (starts_axis(&g->nodes[i])) {
             TRY(list_site(&a, &g->nodes[i], &list));
         }
     }
     for (int i = 0; i < g->node_count; i++) {
-        if (g->nodes[i].kind == NODE_LINEAR) {
+        if (starts_axis(&g->nodes[i])) {
             TRY(add_ends(&a, i, &list));
+        } else if (g->nodes[i].kind == NODE_BATCH_NORM) {
+            TRY(add_channels(&a, i, &list));
         }
     }
     *out = list;
@@ -294,7 +346,38 @@ int site_list_find(const site_list *list, const char *name)
 
 const char *site_kind_name(site_kind kind)
 {
-    return kind == SITE_FFN ? "ffn" : "heads";
+    static const char *const names[SITE_KINDS] = {
+        [SITE_FFN] = "ffn",
+        [SITE_HEADS] = "heads",
+        [SITE_CONV] = "conv",
+        [SITE_STREAM] = "stream",
+    };
+    return names[kind];
+}
+
+bool site_spans_blocks(const graph *g, const site *s)
+{
+    for (int p = 0; p < s->producer_count; p++) {
+        if (g->nodes[s->producers[p].node].block != s->block) {
+            return true;
+        }
+    }
+    for (int c = 0; c < s->consumer_count; c++) {
+        if (g->nodes[s->consumers[c].node].block != s->block) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Elements of a weight in one row, or in one column. */
+static int64_t elements_along(const graph_parameter *weight, int axis)
+{
+    int64_t elements = 1;
+    for (int d = 0; d < weight->rank; d++) {
+        elements *= d == axis ? 1 : weight->shape[d];
+    }
+    return elements;
 }
 
 int64_t site_parameters_per_unit(const graph *g, const site *s)
@@ -302,12 +385,16 @@ int64_t site_parameters_per_unit(const graph *g, const site *s)
     int64_t total = 0;
     for (int p = 0; p < s->producer_count; p++) {
         const node *n = &g->nodes[s->producers[p].node];
-        const int64_t columns = g->parameters[n->weight].shape[1];
-        total += s->producers[p].features_per_unit * (columns + (n->bias != GRAPH_NONE ? 1 : 0));
+        const int64_t row = elements_along(&g->parameters[n->weight], 0);
+        total += s->producers[p].features_per_unit * (row + (n->bias != GRAPH_NONE ? 1 : 0));
     }
     for (int c = 0; c < s->consumer_count; c++) {
         const node *n = &g->nodes[s->consumers[c].node];
-        total += s->consumers[c].features_per_unit * g->parameters[n->weight].shape[0];
+        total += s->consumers[c].features_per_unit * elements_along(&g->parameters[n->weight], 1);
+    }
+    for (int k = 0; k < s->channel_count; k++) {
+        int parameters[NODE_MAX_PARAMETERS];
+        total += node_parameters(&g->nodes[s->channels[k]], parameters);
     }
     return total;
 }

@@ -1,15 +1,22 @@
 /* Sites: the places where width can be cut, derived from the graph by following the channel axis.
  *
- * Linear starts a new axis; activations, rotary positions, norms over groups, Add and Multiply
- * carry it on and join it; Attention couples the q, k and v head axes and passes v's axis to its
- * output; an embedding, a norm over all channels, the network's input and its output pin it. What
- * remains unpinned, has producers and has consumers is a site. */
+ * Linear and Conv2d start a new axis; BatchNorm, activations, pooling, rotary positions, norms over
+ * groups, Add and Multiply carry it on and join it; Attention couples the q, k and v head axes and
+ * passes v's axis to its output; an embedding, a norm over all channels, what mixes channels with
+ * positions, the network's input and its output pin it. What remains unpinned, has producers and
+ * has consumers is a site. */
 #ifndef GRAIL_GRAPH_SITE_H
 #define GRAIL_GRAPH_SITE_H
 
 #include "graph/graph.h"
 
-typedef enum site_kind { SITE_FFN, SITE_HEADS } site_kind;
+typedef enum site_kind {
+    SITE_FFN,    /* neurons between Linears */
+    SITE_HEADS,  /* attention heads or key/value groups */
+    SITE_CONV,   /* channels between convolutions */
+    SITE_STREAM, /* channels that residual Adds share */
+    SITE_KINDS
+} site_kind;
 
 typedef enum gqa_mode {
     GQA_KV_GROUPS,      /* unit = one key/value head with its query heads */
@@ -24,7 +31,7 @@ typedef struct site_end {
 } site_end;
 
 typedef struct site {
-    char *name; /* the consumer's parameter without its suffix, such as "....mlp.down_proj" */
+    char *name; /* the first consumer's parameter without its suffix, "....mlp.down_proj" */
     site_kind kind;
     int block;
     int64_t units;    /* n */
@@ -34,6 +41,8 @@ typedef struct site {
     int producer_count;
     site_end *consumers;
     int consumer_count;
+    int *channels; /* nodes with parameters per channel (BatchNorm) on the axis */
+    int channel_count;
 } site;
 
 typedef struct site_list {
@@ -48,7 +57,10 @@ void site_list_fini(site_list *list);
 /** Index of the site of that name, or -1. */
 int site_list_find(const site_list *list, const char *name);
 
-const char *site_kind_name(site_kind kind); /* "ffn", "heads" */
+const char *site_kind_name(site_kind kind); /* "ffn", "heads", "conv", "stream" */
+
+/** Whether its ends lie in several blocks: such a site is finished only with the last of them. */
+bool site_spans_blocks(const graph *g, const site *s);
 
 /** Parameters (weights and biases) that one unit of the site costs. */
 int64_t site_parameters_per_unit(const graph *g, const site *s);

@@ -6,20 +6,15 @@
 
 static const double alpha_candidates[] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
 
-static const site *site_of(const grail_compression *c, int index)
+static const node *consumer_node(const grail_compression *c, const observation *o)
 {
-    return &c->sites->list.sites[index];
+    return &c->model->graph->nodes[o->node];
 }
 
-static int consumer_bias(const grail_compression *c, int index)
-{
-    return c->model->graph->nodes[site_of(c, index)->consumers[0].node].bias;
-}
-
-static bool fits_bias(const grail_compression *c, int index)
+static bool fits_bias(const grail_compression *c, const node *consumer)
 {
     return c->plan.compensation.enabled && c->plan.compensation.bias != BIAS_OFF &&
-           consumer_bias(c, index) != GRAPH_NONE;
+           consumer_bias_slot(c->model->graph, consumer).parameter != GRAPH_NONE;
 }
 
 /* Y <- Y - 1 b^T in the sums: a dense target contains the consumer's own bias, which stays.
@@ -37,13 +32,14 @@ static void remove_bias_from_target(grail_statistics *s, const float *bias)
     }
 }
 
+/* Targets made by multiplication have no bias; the dense network's own output has. */
 static grail_status shift_targets(grail_compression *c, observation *o)
 {
     grail_status status = GRAIL_OK;
     float *bias = NULL;
     int64_t count = 0;
-    const int parameter = consumer_bias(c, o->site);
-    if (parameter == GRAPH_NONE || c->plan.compensation.target != TARGET_DENSE) {
+    const int parameter = consumer_node(c, o)->bias;
+    if (parameter == GRAPH_NONE || o->fit->outputs == 0 || o->target_weight != NULL) {
         return GRAIL_OK;
     }
     TRY(parameter_store_read_f32(c->current, parameter, &bias, &count));
@@ -54,6 +50,7 @@ out:
     return status;
 }
 
+/* From the diagonal of the input's Gram. */
 static grail_status select_from_statistics(grail_compression *c, observation *o)
 {
     grail_status status = GRAIL_OK;
@@ -63,58 +60,68 @@ static grail_status select_from_statistics(grail_compression *c, observation *o)
     for (int64_t j = 0; j < width; j++) {
         diagonal[j] = o->fit->gram[j * width + j] + o->held->gram[j * width + j];
     }
-    TRY(site_select(c, o->site, diagonal, &c->results[o->site].reducer));
+    TRY(site_select_by_columns(c, o->site, diagonal, &c->results[o->site].reducer));
 out:
     memory_free(diagonal);
     return status;
 }
 
-static grail_status make_regressions(grail_compression *c, observation *o, regression *fit,
-                                     regression *held)
+static grail_status make_regression(grail_compression *c, observation *o, grail_statistics *s,
+                                    const float *prior, regression *out)
 {
-    grail_status status = GRAIL_OK;
-    const site_end *end = &site_of(c, o->site)->consumers[0];
     const grail_reducer *reducer = c->results[o->site].reducer;
-    const int64_t outputs = c->sites->facts[o->site].outputs;
-    const float *consumer = NULL;
-    float *owned = NULL;
+    const int64_t rows = o->layout.rows * o->layout.tap_rows;
+    const int64_t u = o->layout.features / reducer->units * o->layout.taps;
     if (o->folds) {
-        TRY(regression_from_measured(c->backend, o->fit, o->prior, fit));
-        TRY(regression_from_measured(c->backend, o->held, o->prior, held));
-        return GRAIL_OK;
+        return regression_from_measured(c->backend, s, prior, out);
     }
-    TRY(parameter_store_borrow_f32(c->current, c->model->graph->nodes[end->node].weight, &consumer,
-                                   &owned));
-    TRY(regression_from_selection(c->backend, o->fit, reducer, end->features_per_unit, outputs,
-                                  consumer, fit));
-    TRY(regression_from_selection(c->backend, o->held, reducer, end->features_per_unit, outputs,
-                                  consumer, held));
-out:
-    memory_free(owned);
-    return status;
+    if (reducer->folds) {
+        return regression_from_folding(c->backend, s, reducer, u, rows, o->weight, prior, out);
+    }
+    return regression_from_selection(c->backend, s, reducer, u, rows, o->weight, out);
 }
 
-static void report_fit(grail_site_report *report, const ridge_result *result, bool bias)
+static const char *const fallback_names[] = {"none", "lambda raised", "eigenvalues", "kept plain"};
+
+/* The later one in the list of what had to be done. */
+static const char *worse_fallback(const char *so_far, ridge_fallback now)
 {
-    static const char *const fallbacks[] = {"none", "lambda raised", "eigenvalues", "kept plain"};
-    report->alpha = result->alpha;
-    report->lambda = result->lambda;
-    report->condition = result->condition;
-    report->fit_before = result->fit_before;
-    report->fit_after = result->fit_after;
-    report->held_before = result->held_before;
-    report->held_after = result->held_after;
-    report->fallback = fallbacks[result->fallback];
-    report->bias = bias ? 1 : 0;
+    size_t worst = (size_t)now;
+    for (size_t i = worst; i < sizeof fallback_names / sizeof fallback_names[0]; i++) {
+        worst = so_far == fallback_names[i] ? i : worst;
+    }
+    return fallback_names[worst];
 }
 
-static ridge_options options_of(const grail_compression *c, int index)
+/* Mean over the consumers so far. */
+static void average(double *mean, double value, int before)
+{
+    *mean = before == 0 ? value : (*mean * before + value) / (before + 1);
+}
+
+static void report_fit(site_result *own, const ridge_result *result, bool bias)
+{
+    grail_site_report *report = &own->report;
+    const int before = own->fits++;
+    average(&report->alpha, result->alpha, before);
+    average(&report->lambda, result->lambda, before);
+    average(&report->condition, result->condition, before);
+    average(&report->fit_before, result->fit_before, before);
+    average(&report->fit_after, result->fit_after, before);
+    average(&report->held_before, result->held_before, before);
+    average(&report->held_after, result->held_after, before);
+    report->fallback = before == 0 ? fallback_names[result->fallback]
+                                   : worse_fallback(report->fallback, result->fallback);
+    report->bias = report->bias != 0 || bias ? 1 : 0;
+}
+
+static ridge_options options_of(const grail_compression *c, const node *consumer)
 {
     const compensation *how = &c->plan.compensation;
     const bool validate = isnan(how->alpha);
     return (ridge_options){
         .ridge = how->shrink == SHRINK_TO_PRIOR ? RIDGE_PRIOR : RIDGE_ZERO,
-        .bias = fits_bias(c, index),
+        .bias = fits_bias(c, consumer),
         .alpha = validate ? 1e-3 : how->alpha,
         .alphas = alpha_candidates,
         .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,
@@ -122,7 +129,7 @@ static ridge_options options_of(const grail_compression *c, int index)
 }
 
 /* Solves and sets the consumer. The fit is f64; rounding to f32 and to the stored dtype follows. */
-static grail_status fit_consumer(grail_compression *c, observation *o)
+static grail_status fit_consumer(grail_compression *c, observation *o, float *prior)
 {
     grail_status status = GRAIL_OK;
     regression fit = {0};
@@ -130,23 +137,21 @@ static grail_status fit_consumer(grail_compression *c, observation *o)
     double *weight = NULL;
     double *bias_change = NULL;
     ridge_result result = {0};
-    const ridge_options options = options_of(c, o->site);
+    const ridge_options options = options_of(c, consumer_node(c, o));
     TRY(shift_targets(c, o));
-    TRY(make_regressions(c, o, &fit, &held));
-    if (o->prior == NULL) {
-        TRY(site_plain_consumer(c, o->site, c->results[o->site].reducer, &o->prior));
-    }
+    TRY(make_regression(c, o, o->fit, prior, &fit));
+    TRY(make_regression(c, o, o->held, prior, &held));
     const size_t count = (size_t)(fit.outputs * fit.width);
     TRY(memory_new_unset(&weight, count, sizeof weight[0]));
     if (options.bias) {
         TRY(memory_new(&bias_change, (size_t)fit.outputs, sizeof bias_change[0]));
     }
-    TRY(ridge_solve(c->backend, &fit, &held, o->prior, &options, weight, bias_change, &result));
+    TRY(ridge_solve(c->backend, &fit, &held, prior, &options, weight, bias_change, &result));
     for (size_t i = 0; i < count; i++) {
-        o->prior[i] = (float)weight[i]; /* the prior has served; its memory takes the fit */
+        prior[i] = (float)weight[i]; /* the prior has served; its memory takes the fit */
     }
-    TRY(site_set_consumer(c, o->site, o->prior, bias_change));
-    report_fit(&c->results[o->site].report, &result, options.bias);
+    TRY(consumer_set(c, o->site, o->consumer, prior, bias_change));
+    report_fit(&c->results[o->site], &result, options.bias);
 out:
     regression_fini(&fit);
     regression_fini(&held);
@@ -155,66 +160,50 @@ out:
     return status;
 }
 
-static grail_status set_plain_consumer(grail_compression *c, int index)
-{
-    grail_status status = GRAIL_OK;
-    float *weight = NULL;
-    TRY(site_plain_consumer(c, index, c->results[index].reducer, &weight));
-    TRY(site_set_consumer(c, index, weight, NULL));
-out:
-    memory_free(weight);
-    return status;
-}
-
 /* The dense weights before the consumer have served; they are read again where a pass needs them.
  */
-static void release_dense_before_consumer(grail_compression *c, int index)
+static void release_dense_before(grail_compression *c, int consumer)
 {
     int begin = 0;
     int end = 0;
-    graph_block_range(c->model->graph, site_of(c, index)->block, &begin, &end);
-    parameter_store_release_range(c->dense, begin, site_of(c, index)->consumers[0].node);
+    graph_block_range(c->model->graph, c->model->graph->nodes[consumer].block, &begin, &end);
+    parameter_store_release_range(c->dense, begin, consumer);
 }
 
-grail_status compensate_site(grail_compression *c, observation *o)
+grail_status compensate_consumer(grail_compression *c, observation *o)
 {
     grail_status status = GRAIL_OK;
-    site_result *result = &c->results[o->site];
+    float *prior = NULL;
+    const double begun = clock_seconds();
     TRY(statistics_check_finite(o->fit));
     TRY(statistics_check_finite(o->held));
-    if (!o->folds) {
+    if (c->results[o->site].reducer == NULL) {
         TRY(select_from_statistics(c, o));
-        TRY(site_narrow_producers(c, o->site, result->reducer, c->current));
-        release_dense_before_consumer(c, o->site);
-    } else {
-        parameter_store_commit(c->current, o->trial);
     }
+    TRY(consumer_merge(c, o->site, o->consumer, o->weight, &prior));
+    release_dense_before(c, o->node);
     if (c->plan.compensation.enabled) {
-        TRY(fit_consumer(c, o));
+        TRY(fit_consumer(c, o, prior));
     } else {
-        TRY(set_plain_consumer(c, o->site));
+        TRY(consumer_set(c, o->site, o->consumer, prior, NULL));
     }
+    c->results[o->site].report.solve_seconds += clock_seconds() - begun;
+    c->compensate_seconds += clock_seconds() - begun;
 out:
-    if (status != GRAIL_OK) {
-        error_prefix("site '%s'", c->sites->facts[o->site].name);
-    }
+    memory_free(prior);
     return status;
 }
 
-grail_status narrow_site_plainly(grail_compression *c, int index)
+grail_status narrow_consumer_plainly(grail_compression *c, int index, int consumer)
 {
     grail_status status = GRAIL_OK;
-    site_result *result = &c->results[index];
-    if (selector_folds(c->plan.sites[index].selector)) {
-        TRY(site_fold(c, index, &result->reducer));
-    } else {
-        TRY(site_select(c, index, NULL, &result->reducer));
-    }
-    TRY(site_narrow_producers(c, index, result->reducer, c->current));
-    TRY(set_plain_consumer(c, index));
+    float *weight = NULL;
+    float *narrow = NULL;
+    TRY(consumer_read(c, index, consumer, &weight));
+    TRY(consumer_merge(c, index, consumer, weight, &narrow));
+    TRY(consumer_set(c, index, consumer, narrow, NULL));
 out:
-    if (status != GRAIL_OK) {
-        error_prefix("site '%s'", c->sites->facts[index].name);
-    }
+    memory_free(weight);
+    memory_free(narrow);
     return status;
 }

@@ -1,39 +1,62 @@
-/* The state of one compression run, shared by the files of this layer. */
+/* The state of one compression run, shared by the files of this layer.
+ *
+ * The calibration network keeps the dense shapes: columns of what was removed are zero in the
+ * consumers, and a folded axis of n units carries its K merged units behind the n it came from,
+ * which the consumers no longer read. So the unreduced input X and what the reduced producers
+ * really emit, Z, are both columns of one value:
+ *
+ *   selection: Z = X[:, P]          folding: value = [X | Z], Z made by the merged producers
+ *
+ * and a pruned network is run as the dense one with zero columns. The narrow tensors are cut out
+ * of it when they are written. */
 #ifndef GRAIL_PIPELINE_COMPRESSION_H
 #define GRAIL_PIPELINE_COMPRESSION_H
 
 #include "arch/model.h"
-#include "base/clock.h"
 #include "exec/stream.h"
-#include "format/windows.h"
+#include "pipeline/calibration.h"
+#include "pipeline/session.h"
 #include "reduce/plan.h"
 #include "solve/ridge.h"
 
 #include <grail/compress.h>
 
 typedef struct site_result {
-    grail_site_report report;
-    grail_reducer *reducer; /* owned; NULL until decided, and for sites that keep everything */
+    grail_site_report report; /* of a site with several consumers: means and the worst fallback */
+    grail_reducer *reducer;   /* owned; NULL until decided, and for sites that keep everything */
+    int fits;                 /* consumers fitted so far */
 } site_result;
 
+/** The axis that a site cuts in a parameter. */
+typedef struct cut_axis {
+    int site;         /* GRAPH_NONE: not cut */
+    int64_t features; /* per unit: rows, or columns (with the taps of a convolution) */
+    bool exchangeable;
+} cut_axis;
+
+typedef struct parameter_cut {
+    cut_axis rows, columns;
+} parameter_cut;
+
 struct grail_compression {
-    grail_model *model;
+    grail_session *own_session; /* NULL when the caller's is used */
+    grail_session *session;
+    grail_model *model; /* of the session */
     grail_site_list *sites;
     plan plan;
-    graph *narrowed; /* the model's graph with the planned shapes */
-    json_t *config;  /* config.json of the result */
+    graph *narrowed;     /* the model's graph with the planned shapes */
+    parameter_cut *cuts; /* [parameter_count] */
+    json_t *config;      /* config.json or grail.json of the result */
     loader_verdict verdicts[LOADER_COUNT];
 
-    char *output, *partial;
+    char *output, *partial; /* NULL: the result stays in memory */
     checkpoint_writer *writer;
-    int *parameter_block; /* [parameter_count]: block that writes it, GRAPH_NONE outside */
+    int *parameter_block;  /* [parameter_count]: block that writes it, GRAPH_NONE outside */
+    int *tensor_parameter; /* [checkpoint_count]: first parameter of each tensor, or GRAPH_NONE */
+    int *next_part;        /* [parameter_count]: next parameter of the same tensor */
+    bool whole; /* nothing is finished before the last block: sites span blocks, or REPAIR */
 
-    /* calibration; windows.count == 0 when nothing needs data */
-    token_windows windows;
-    shingle_set shingles;
-    char tokenizer_hash[65];
-    json_t *calibration; /* what the report says about it */
-    int64_t batch_sequences, batch_count;
+    calibration calibration;
     bool keep_activations; /* a consumer's input is kept between observing and advancing */
 
     const backend *backend;
@@ -50,75 +73,175 @@ struct grail_compression {
     double started; /* seconds, monotonic */
     int blocks_replayed;
     int blocks_recorded; /* finished ones that are on disk */
+    double calibrate_seconds, compensate_seconds;
 };
+
+double clock_seconds(void);
 
 /** Cut of one site: whether anything is removed, and what it needs. */
 bool site_is_cut(const grail_compression *c, int site);
 bool site_needs_statistics(const grail_compression *c, int site);
+bool anything_is_cut(const grail_compression *c);
+/** Of plan->loop, as far as it matters. */
+bool loop_is_open(const grail_compression *c);
 
-/* -- reduce_site.c -------------------------------------------------------------------------------
+/** How many features a cut axis has in the calibration network (n u, or (n + K) u), and where the
+ * reduced ones begin when it folds. */
+int64_t cut_wide_features(const grail_compression *c, const cut_axis *axis);
+
+/* -- score_site.c --------------------------------------------------------------------------------
  */
 
-/** Decides a selection from scores; gram_diagonal may be NULL where the selector needs none. */
-grail_status site_select(grail_compression *c, int site, const double *gram_diagonal,
-                         grail_reducer **out) GRAIL_MUST_CHECK;
-/** Decides a folding from the weights in `current`. */
+/** Whether the site's selector looks at the producers' rows (channels, plain neurons), not at the
+ * consumer's columns. */
+bool site_scores_rows(const grail_compression *c, int site);
+/** From the producers' rows; norms[width of the first producer's input] of its features, or NULL.
+ */
+grail_status site_select_by_rows(grail_compression *c, int site, const double *norms,
+                                 grail_reducer **out) GRAIL_MUST_CHECK;
+/** From the first consumer's columns; gram_diagonal may be NULL where the selector needs none. */
+grail_status site_select_by_columns(grail_compression *c, int site, const double *gram_diagonal,
+                                    grail_reducer **out) GRAIL_MUST_CHECK;
+
+/* -- fold_site.c ---------------------------------------------------------------------------------
+ */
+
+/** Decides a folding from the dense weights. */
 grail_status site_fold(grail_compression *c, int site, grail_reducer **out) GRAIL_MUST_CHECK;
-/** Sets the producers' narrowed parameters in `store`. */
-grail_status site_narrow_producers(grail_compression *c, int site, const grail_reducer *reducer,
-                                   parameter_store *store) GRAIL_MUST_CHECK;
-/** W0[O, K]: the consumer narrowed without data, f32; *out is owned. */
-grail_status site_plain_consumer(grail_compression *c, int site, const grail_reducer *reducer,
-                                 float **out) GRAIL_MUST_CHECK;
-/** Sets the consumer's weight [O, K] and, when not NULL, adds `bias_change` to its bias. */
-grail_status site_set_consumer(grail_compression *c, int site, const float *weight,
-                               const double *bias_change) GRAIL_MUST_CHECK;
+/** Sets the producers and channel parameters of a folded site in `current`: [rows | merged rows].
+ */
+grail_status site_append_merged(grail_compression *c, int site) GRAIL_MUST_CHECK;
+
+/* -- consumer.c ----------------------------------------------------------------------------------
+ */
+
+/** A consumer's weight as the regression sees it, [outputs, features]: features are those of the
+ * input in order, with `taps` columns each when every tap is fitted for itself; else a
+ * convolution's taps are `tap_rows` outputs of one row each. */
+typedef struct consumer_layout {
+    int64_t rows;     /* of the weight in the calibration network */
+    int64_t features; /* of its input before reduction: n u */
+    int64_t taps, tap_rows;
+} consumer_layout;
+
+consumer_layout consumer_layout_of(const grail_compression *c, int site, int consumer);
+/** W[rows * tap_rows, features * taps] of a consumer not yet reduced; *out is owned. */
+grail_status consumer_read(grail_compression *c, int site, int consumer,
+                           float **out) GRAIL_MUST_CHECK;
+/** W0 likewise with the kept units: the consumer narrowed without data; *out is owned. */
+grail_status consumer_merge(const grail_compression *c, int site, int consumer, const float *weight,
+                            float **out) GRAIL_MUST_CHECK;
+/** Sets the consumer's weight from narrow [rows * tap_rows, K u taps], zero elsewhere, and when not
+ * NULL adds bias_change[rows * tap_rows] to its bias slot. */
+grail_status consumer_set(grail_compression *c, int site, int consumer, const float *narrow,
+                          const double *bias_change) GRAIL_MUST_CHECK;
+
+/** Where a consumer's bias can go: its own, or the mean of the BatchNorm that reads it alone. */
+typedef struct bias_slot {
+    int parameter; /* GRAPH_NONE: nowhere */
+    double sign;   /* of the change there */
+} bias_slot;
+bias_slot consumer_bias_slot(const graph *g, const node *consumer);
+
+/** What stands between a consumer and the residual Add that its output goes to. */
+typedef struct consumer_tail {
+    int batch_norm; /* node, or GRAPH_NONE */
+    int skip; /* the Add's other operand when it is there before the consumer, or GRAPH_NONE */
+} consumer_tail;
+consumer_tail consumer_tail_of(const graph *g, int consumer);
+
+/* -- carry.c -------------------------------------------------------------------------------------
+ */
+
+/** Told of each batch when c->run stands before node `end` (and c->dense_run before dense_end). */
+typedef grail_status (*batch_visitor)(grail_compression *c, int64_t batch, void *user);
+
+/** Carries the stream to node `end`, and when dense_end is not GRAPH_NONE the dense stream to
+ * there. visit may be NULL. */
+grail_status streams_carry(grail_compression *c, int end, int dense_end, batch_visitor visit,
+                           void *user) GRAIL_MUST_CHECK;
 
 /* -- observe.c -----------------------------------------------------------------------------------
  */
 
 typedef struct observation {
-    int site;
+    int site, consumer;
+    int node;
     bool folds;
+    consumer_layout layout;
+    int64_t unreduced;            /* features in front of the folded ones in the input's columns */
+    float *weight;                /* W in the layout, owned */
+    void *target_weight;          /* elements: what makes the target from patches or rows; owned */
     grail_statistics *fit, *held; /* owned */
-    parameter_store *trial;       /* folding: the folded producers over `current`, owned */
-    float *prior;                 /* folding: W0, owned */
 } observation;
 
-/** Allocates statistics; decides a folding's reducer at once. observation_fini frees. */
-grail_status observation_init(grail_compression *c, int site, observation *o) GRAIL_MUST_CHECK;
+/** Allocates statistics. A folding's reducer must be decided. observation_fini frees. */
+grail_status observation_init(grail_compression *c, int site, int consumer,
+                              observation *o) GRAIL_MUST_CHECK;
 void observation_fini(observation *o);
+/** A batch_visitor with an observation: c->run stands before the consumer, and for a dense target
+ * c->dense_run where observation_dense_end says. */
+grail_status observation_add(grail_compression *c, int64_t batch, void *user) GRAIL_MUST_CHECK;
+int observation_dense_end(const grail_compression *c, const observation *o);
 
-/**
- * Adds one batch. c->run stands before the consumer; for a dense target c->dense_run stands behind
- * the consumer and the Add that follows it.
+/** The dense network's statistics at a consumer, for the open loop: its Gram alone. */
+grail_status observation_init_input(grail_compression *c, int site, int consumer,
+                                    observation *o) GRAIL_MUST_CHECK;
+grail_status observation_add_input(grail_compression *c, observation *o, const execution *e,
+                                   int64_t batch) GRAIL_MUST_CHECK;
+
+/* -- open_loop.c ---------------------------------------------------------------------------------
  */
-grail_status observation_add(grail_compression *c, observation *o, int64_t batch) GRAIL_MUST_CHECK;
 
-/** Node behind the consumer and the residual Add that reads it alone, if there is one. */
-int consumer_end(const graph *g, int consumer);
+/** One pass of the dense network: statistics at every consumer of a cut site and the norms that
+ * selectors ask for, into the session. */
+grail_status open_loop_collect(grail_compression *c) GRAIL_MUST_CHECK;
 
 /* -- compensate.c --------------------------------------------------------------------------------
  */
 
-/** From the finished statistics: choose the reducer (pruning), solve, set the narrow parameters. */
-grail_status compensate_site(grail_compression *c, observation *o) GRAIL_MUST_CHECK;
-/** Without statistics: reducer from the weights alone, plain consumer. */
-grail_status narrow_site_plainly(grail_compression *c, int site) GRAIL_MUST_CHECK;
+/** From the finished statistics: choose the reducer where it needs them, solve, set the consumer.
+ */
+grail_status compensate_consumer(grail_compression *c, observation *o) GRAIL_MUST_CHECK;
+/** Without statistics: the consumer narrowed as it is. */
+grail_status narrow_consumer_plainly(grail_compression *c, int site, int consumer) GRAIL_MUST_CHECK;
 
-/* -- block.c -------------------------------------------------------------------------------------
+/* -- repair.c ------------------------------------------------------------------------------------
  */
 
-/** Observes, reduces, compensates and advances one block. With a replayed block the decisions are
- * in c->results and `recorded` holds the narrow tensors. */
+/** REPAIR of one BatchNorm: its mean and variance over the calibration samples as the network is
+ * now. The stream is carried to the node. */
+grail_status repair_batch_norm(grail_compression *c, int node) GRAIL_MUST_CHECK;
+
+/* -- walk.c --------------------------------------------------------------------------------------
+ */
+
+/** Observes, reduces, compensates and advances one block (GRAPH_NONE: what precedes block 0;
+ * block_count: what follows). With a replayed block the decisions are in c->results and `recorded`
+ * holds the narrow tensors. */
 grail_status compress_block(grail_compression *c, int block,
                             const checkpoint *recorded) GRAIL_MUST_CHECK;
+/** REPAIR of all BatchNorms in a walk of its own, after an open loop. */
+grail_status repair_network(grail_compression *c) GRAIL_MUST_CHECK;
 /** Tells the observer of a site, or with `report` NULL that a block is finished; its wish to cancel
  * is GRAIL_ERROR_CANCELLED. */
 grail_status tell_observer(grail_compression *c, int block,
                            const grail_site_report *report) GRAIL_MUST_CHECK;
-/** Runs what precedes block 0 on the token ids. */
-grail_status begin_streams(grail_compression *c) GRAIL_MUST_CHECK;
+
+/* -- narrow.c ------------------------------------------------------------------------------------
+ */
+
+/** Fills c->cuts from the sites. */
+grail_status map_cuts(grail_compression *c) GRAIL_MUST_CHECK;
+/** Whether a parameter's result differs from the checkpoint's bytes. */
+bool parameter_is_changed(const grail_compression *c, int parameter);
+/** The finished parameter with the shape of c->narrowed, f32; *out is owned. */
+grail_status narrow_parameter(grail_compression *c, int parameter, float **out) GRAIL_MUST_CHECK;
+/** The reverse for a recorded consumer of a site: puts narrow values back into `current`. */
+grail_status widen_consumer(grail_compression *c, int site, int consumer,
+                            const checkpoint *recorded) GRAIL_MUST_CHECK;
+/** All finished parameters as a store over the dense one; *out is owned. */
+grail_status narrow_store(grail_compression *c, parameter_store **out) GRAIL_MUST_CHECK;
 
 /* -- output.c ------------------------------------------------------------------------------------
  */

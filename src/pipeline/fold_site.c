@@ -1,5 +1,4 @@
-/* From a site's weights (and the diagonal of its Gram matrix) to a reducer, and from the reducer to
- * narrow parameters. */
+/* Folding a site: clustering its units on the dense weights, and the merged producers. */
 #include "pipeline/compression.h"
 
 #include "reduce/align_subunits.h"
@@ -17,42 +16,6 @@ static const node *end_node(const grail_compression *c, const site_end *end)
     return &c->model->graph->nodes[end->node];
 }
 
-/* W[O, n u] of the site's consumer; *owned is to be freed. */
-static grail_status consumer_weight(grail_compression *c, int index, const float **out,
-                                    float **owned)
-{
-    return parameter_store_borrow_f32(
-        c->current, end_node(c, &site_at(c, index)->consumers[0])->weight, out, owned);
-}
-
-grail_status site_select(grail_compression *c, int index, const double *gram_diagonal,
-                         grail_reducer **out)
-{
-    grail_status status = GRAIL_OK;
-    const site *s = site_at(c, index);
-    const plan_site *planned = &c->plan.sites[index];
-    const float *weight = NULL;
-    float *owned = NULL;
-    double *scores = NULL;
-    TRY(consumer_weight(c, index, &weight, &owned));
-    TRY(memory_new(&scores, (size_t)s->units, sizeof scores[0]));
-    const selector_input input = {
-        .units = s->units,
-        .features_per_unit = s->consumers[0].features_per_unit,
-        .outputs = c->sites->facts[index].outputs,
-        .consumer = weight,
-        .gram_diagonal = gram_diagonal,
-        .seed = c->plan.seed,
-        .stream = (uint64_t)index,
-    };
-    TRY(selector_scores(planned->selector, &input, scores));
-    TRY(select_best(s->units, planned->kept, s->groups, scores, out));
-out:
-    memory_free(owned);
-    memory_free(scores);
-    return status;
-}
-
 /* A parameter's rows along the site's axis: weight [n u, columns] or bias [n u, 1]. */
 typedef struct axis_rows {
     float *values; /* owned */
@@ -64,7 +27,7 @@ static grail_status read_rows(grail_compression *c, const site *s, const site_en
 {
     int64_t elements = 0;
     const grail_status status =
-        parameter_store_read_f32(c->current, parameter, &out->values, &elements);
+        parameter_store_read_f32(c->dense, parameter, &out->values, &elements);
     out->columns = elements / (s->units * end->features_per_unit);
     return status;
 }
@@ -90,18 +53,17 @@ out:
     return status;
 }
 
-static grail_status add_consumer(grail_compression *c, int index, const int64_t *order,
-                                 double *products)
+static grail_status add_consumer(grail_compression *c, const site *s, const site_end *end,
+                                 const int64_t *order, double *products)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(c, index);
-    const site_end *end = &s->consumers[0];
-    const int64_t u = end->features_per_unit;
-    const int64_t outputs = c->sites->facts[index].outputs;
+    const int index = end_node(c, end)->weight;
+    const int64_t u = c->cuts[index].columns.features;
+    const int64_t outputs = c->model->graph->parameters[index].shape[0];
     const float *weight = NULL;
     float *owned = NULL;
     float *ordered = NULL;
-    TRY(consumer_weight(c, index, &weight, &owned));
+    TRY(parameter_store_borrow_f32(c->dense, index, &weight, &owned));
     if (end->exchangeable && order != NULL) {
         TRY(memory_new_unset(&ordered, (size_t)(outputs * s->units * u), sizeof ordered[0]));
         subunits_apply_columns(s->units, s->subunits, order, u, outputs, weight, ordered);
@@ -111,6 +73,21 @@ static grail_status add_consumer(grail_compression *c, int index, const int64_t 
 out:
     memory_free(owned);
     memory_free(ordered);
+    return status;
+}
+
+/* gamma and beta of a BatchNorm tell units apart, its running statistics do not (methods.md 6.3).
+ */
+static grail_status add_channels(grail_compression *c, const site *s, double *products)
+{
+    grail_status status = GRAIL_OK;
+    const site_end channel = {.features_per_unit = 1};
+    for (int k = 0; k < s->channel_count; k++) {
+        const node *n = &c->model->graph->nodes[s->channels[k]];
+        TRY(add_producer(c, s, &channel, n->weight, NULL, products));
+        TRY(add_producer(c, s, &channel, n->bias, NULL, products));
+    }
+out:
     return status;
 }
 
@@ -128,7 +105,10 @@ static grail_status fold_products(grail_compression *c, int index, const int64_t
             TRY(add_producer(c, s, &s->producers[p], n->bias, order, products));
         }
     }
-    TRY(add_consumer(c, index, order, products));
+    TRY(add_channels(c, s, products));
+    for (int k = 0; k < s->consumer_count; k++) {
+        TRY(add_consumer(c, s, &s->consumers[k], order, products));
+    }
     *out = products;
     products = NULL;
 out:
@@ -222,98 +202,53 @@ out:
     return status;
 }
 
-static grail_status narrow_parameter(grail_compression *c, const site *s, const site_end *end,
-                                     int parameter, const grail_reducer *reducer,
-                                     parameter_store *store)
+/* [rows | merged rows] of one parameter into `current`. */
+static grail_status append_merged(grail_compression *c, const site *s, const site_end *end,
+                                  int parameter, const grail_reducer *reducer)
 {
     grail_status status = GRAIL_OK;
     axis_rows rows = {0};
-    float *narrow = NULL;
-    const int64_t narrow_rows = reducer->kept * end->features_per_unit;
-    const parameter_entry *entry = NULL;
+    float *wide = NULL;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
+    const int64_t u = end->features_per_unit;
     TRY(read_rows(c, s, end, parameter, &rows));
-    TRY(parameter_store_get(c->current, parameter, &entry));
-    memcpy(shape, entry->shape, sizeof shape);
-    shape[0] = narrow_rows;
-    TRY(memory_new_unset(&narrow, (size_t)(narrow_rows * rows.columns), sizeof narrow[0]));
-    reducer_narrow_rows(reducer, end->exchangeable, end->features_per_unit, rows.columns,
-                        rows.values, narrow);
-    TRY(parameter_store_set(store, parameter, shape, narrow));
+    const int64_t dense = s->units * u * rows.columns;
+    const int64_t merged = reducer->kept * u * rows.columns;
+    TRY(memory_new_unset(&wide, (size_t)(dense + merged), sizeof wide[0]));
+    memcpy(wide, rows.values, (size_t)dense * sizeof wide[0]);
+    reducer_narrow_rows(reducer, end->exchangeable, u, rows.columns, rows.values, wide + dense);
+    memcpy(shape, c->model->graph->parameters[parameter].shape, sizeof shape);
+    shape[0] = (s->units + reducer->kept) * u;
+    TRY(parameter_store_set(c->current, parameter, shape, wide));
 out:
     memory_free(rows.values);
-    memory_free(narrow);
+    memory_free(wide);
     return status;
 }
 
-grail_status site_narrow_producers(grail_compression *c, int index, const grail_reducer *reducer,
-                                   parameter_store *store)
+static grail_status append_merged_node(grail_compression *c, const site *s, const site_end *end)
+{
+    grail_status status = GRAIL_OK;
+    const int index = (int)(s - c->sites->list.sites);
+    int parameters[NODE_MAX_PARAMETERS];
+    const int count = node_parameters(end_node(c, end), parameters);
+    for (int i = 0; i < count; i++) {
+        TRY(append_merged(c, s, end, parameters[i], c->results[index].reducer));
+    }
+out:
+    return status;
+}
+
+grail_status site_append_merged(grail_compression *c, int index)
 {
     grail_status status = GRAIL_OK;
     const site *s = site_at(c, index);
     for (int p = 0; p < s->producer_count; p++) {
-        const node *n = end_node(c, &s->producers[p]);
-        TRY(narrow_parameter(c, s, &s->producers[p], n->weight, reducer, store));
-        if (n->bias != GRAPH_NONE) {
-            TRY(narrow_parameter(c, s, &s->producers[p], n->bias, reducer, store));
-        }
+        TRY(append_merged_node(c, s, &s->producers[p]));
     }
-out:
-    return status;
-}
-
-grail_status site_plain_consumer(grail_compression *c, int index, const grail_reducer *reducer,
-                                 float **out)
-{
-    grail_status status = GRAIL_OK;
-    const site_end *end = &site_at(c, index)->consumers[0];
-    const int64_t outputs = c->sites->facts[index].outputs;
-    const float *weight = NULL;
-    float *owned = NULL;
-    float *narrow = NULL;
-    TRY(consumer_weight(c, index, &weight, &owned));
-    TRY(memory_new_unset(&narrow, (size_t)(outputs * reducer->kept * end->features_per_unit),
-                         sizeof narrow[0]));
-    reducer_merge_columns(reducer, end->exchangeable, end->features_per_unit, outputs, weight,
-                          narrow);
-    *out = narrow;
-    narrow = NULL;
-out:
-    memory_free(owned);
-    memory_free(narrow);
-    return status;
-}
-
-static grail_status change_bias(grail_compression *c, int parameter, const double *change)
-{
-    grail_status status = GRAIL_OK;
-    float *bias = NULL;
-    int64_t count = 0;
-    TRY(parameter_store_read_f32(c->current, parameter, &bias, &count));
-    for (int64_t o = 0; o < count; o++) {
-        bias[o] = (float)((double)bias[o] + change[o]);
-    }
-    TRY(parameter_store_set(c->current, parameter, &count, bias));
-out:
-    memory_free(bias);
-    return status;
-}
-
-grail_status site_set_consumer(grail_compression *c, int index, const float *weight,
-                               const double *bias_change)
-{
-    grail_status status = GRAIL_OK;
-    const site *s = site_at(c, index);
-    const site_end *end = &s->consumers[0];
-    const node *n = end_node(c, end);
-    const parameter_entry *entry = NULL;
-    int64_t shape[PARAMETER_MAX_RANK] = {0};
-    TRY(parameter_store_get(c->current, n->weight, &entry));
-    memcpy(shape, entry->shape, sizeof shape);
-    shape[1] = c->plan.sites[index].kept * end->features_per_unit;
-    TRY(parameter_store_set(c->current, n->weight, shape, weight));
-    if (bias_change != NULL) {
-        TRY(change_bias(c, n->bias, bias_change));
+    for (int k = 0; k < s->channel_count; k++) {
+        const site_end channel = {.node = s->channels[k], .features_per_unit = 1};
+        TRY(append_merged_node(c, s, &channel));
     }
 out:
     return status;

@@ -1,7 +1,6 @@
 /* Opening a run: everything that can be checked is checked here, before anything is written. */
 #include "pipeline/compression.h"
 
-#include "arch/model_text.h"
 #include "base/file.h"
 #include "reduce/budget.h"
 
@@ -10,11 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    DEFAULT_SAMPLES = 128,
-    BATCH_ROWS = 2048,
-    PLAN_MAXIMUM = 64 << 20,
-};
+enum { PLAN_MAXIMUM = 64 << 20 };
 
 void grail_compress_options_init(grail_compress_options *options)
 {
@@ -78,6 +73,9 @@ static grail_status check_output(const grail_compression *c, const grail_compres
     grail_status status = GRAIL_OK;
     char *parent = NULL;
     char *model = NULL;
+    if (c->output == NULL) {
+        return GRAIL_OK;
+    }
     if (file_exists(c->output)) {
         FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it",
              c->output);
@@ -86,7 +84,7 @@ static grail_status check_output(const grail_compression *c, const grail_compres
     if (access(parent, W_OK) != 0) {
         TRY(error_from_errno("cannot write to", parent));
     }
-    model = realpath(options->model, NULL);
+    model = options->model == NULL ? NULL : realpath(options->model, NULL);
     if (model != NULL && is_inside(parent, model)) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the output '%s' lies inside the model '%s'; choose another",
              c->output, options->model);
@@ -101,7 +99,10 @@ out:
 static grail_status set_paths(grail_compression *c, const char *output)
 {
     grail_status status = GRAIL_OK;
-    if (output == NULL || output[0] == 0) {
+    if (output == NULL) {
+        return GRAIL_OK;
+    }
+    if (output[0] == 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "no output directory was given");
     }
     TRY(memory_copy_string(&c->output, output));
@@ -124,6 +125,9 @@ static grail_status read_compensation(const grail_compress_options *o, compensat
     }
     if (o->bias != NULL) {
         TRY(bias_from_name(o->bias, &c.bias));
+    }
+    if (o->conv_fit != NULL) {
+        TRY(conv_fit_from_name(o->conv_fit, &c.conv));
     }
     if (o->ridge != NULL) {
         TRY(shrink_from_name(o->ridge, &c.shrink));
@@ -164,7 +168,14 @@ static grail_status make_plan(grail_compression *c, const grail_compress_options
     TRY(grail_model_sites(c->model,
                           gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP,
                           &c->sites));
-    c->plan = (plan){.gqa = gqa, .seed = o->seed, .compensation = how};
+    c->plan = (plan){.gqa = gqa,
+                     .seed = o->seed,
+                     .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
+                     .repair = o->repair != 0,
+                     .compensation = how};
+    if (o->stream_score != NULL) {
+        TRY(stream_score_from_name(o->stream_score, &c->plan.stream_score));
+    }
     TRY(plan_init(&c->plan, &c->sites->list, selector));
     if (document != NULL) {
         TRY(plan_read(o->plan, document, &c->sites->list, &c->plan));
@@ -177,7 +188,10 @@ static grail_status make_plan(grail_compression *c, const grail_compress_options
         const budget b = {
             .overrides = overrides,
             .override_count = o->site_sparsity_count,
-            .sparsity = {[SITE_FFN] = o->sparsity_ffn, [SITE_HEADS] = o->sparsity_heads},
+            .sparsity = {[SITE_FFN] = o->sparsity_ffn,
+                         [SITE_HEADS] = o->sparsity_heads,
+                         [SITE_CONV] = o->sparsity_conv,
+                         [SITE_STREAM] = o->sparsity_stream},
             .align = o->align,
         };
         TRY(budget_apply(&b, c->model->graph, &c->sites->list, &c->plan));
@@ -188,23 +202,14 @@ out:
     return status;
 }
 
-static grail_status check_sites(const grail_compression *c)
+/* Where a bias of a consumer could go is known before anything is run. */
+static grail_status check_bias(const grail_compression *c, const site *s)
 {
-    for (int i = 0; i < c->sites->list.count; i++) {
-        const site *s = &c->sites->list.sites[i];
-        if (site_is_cut(c, i) && s->consumer_count != 1) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "site '%s' has %d consumers; one is supported", s->name,
-                             s->consumer_count);
-        }
-        if (site_is_cut(c, i) && s->groups > 1 && selector_folds(c->plan.sites[i].selector)) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "site '%s': folding works on whole KV groups; use --gqa kv-groups",
-                             s->name);
-        }
-        const node *consumer = &c->model->graph->nodes[s->consumers[0].node];
-        if (site_is_cut(c, i) && c->plan.compensation.enabled &&
-            c->plan.compensation.bias == BIAS_ON && consumer->bias == GRAPH_NONE) {
+    const graph *g = c->model->graph;
+    for (int k = 0; k < s->consumer_count; k++) {
+        const node *n = &g->nodes[s->consumers[k].node];
+        if (c->plan.compensation.enabled && c->plan.compensation.bias == BIAS_ON &&
+            consumer_bias_slot(g, n).parameter == GRAPH_NONE) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
                              "site '%s': the checkpoint has no place for a bias there, and stock "
                              "loaders would not read one; use --bias auto or off",
@@ -214,8 +219,53 @@ static grail_status check_sites(const grail_compression *c)
     return GRAIL_OK;
 }
 
+static grail_status check_site(const grail_compression *c, int index)
+{
+    const site *s = &c->sites->list.sites[index];
+    const selector_kind selector = c->plan.sites[index].selector;
+    if (s->groups > 1 && selector_folds(selector)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': folding works on whole KV groups; use --gqa kv-groups",
+                         s->name);
+    }
+    if (s->kind == SITE_HEADS && selector_folds(selector) && loop_is_open(c)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': folded heads are not the mean of heads, so their output must "
+                         "be observed; use --loop closed",
+                         s->name);
+    }
+    if (s->kind == SITE_STREAM && selector_needs_statistics(selector) &&
+        c->plan.stream_score == STREAM_SCORE_ALL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': selector '%s' is decided before the later producers have run; "
+                         "use --stream-score first",
+                         s->name, selector_name(selector));
+    }
+    return check_bias(c, s);
+}
+
+static grail_status check_sites(const grail_compression *c)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < c->sites->list.count; i++) {
+        if (site_is_cut(c, i)) {
+            TRY(check_site(c, i));
+        }
+    }
+out:
+    return status;
+}
+
+bool loop_is_open(const grail_compression *c)
+{
+    return c->plan.loop == LOOP_OPEN;
+}
+
 static bool needs_data(const grail_compression *c)
 {
+    if (c->plan.repair && anything_is_cut(c)) {
+        return true;
+    }
     for (int i = 0; i < c->sites->list.count; i++) {
         if (site_needs_statistics(c, i)) {
             return true;
@@ -224,103 +274,62 @@ static bool needs_data(const grail_compression *c)
     return false;
 }
 
-static grail_status read_windows(grail_compression *c, const grail_compress_options *o)
+/* A site that spans blocks, one outside all blocks, and BatchNorms everywhere are finished only
+ * with the network; so is what nobody writes. */
+static bool finishes_at_once(const grail_compression *c)
 {
-    grail_status status = GRAIL_OK;
-    TRY(model_read_windows(c->model, &o->calibration, &c->windows, c->tokenizer_hash));
-    const int64_t most = c->windows.count < DEFAULT_SAMPLES ? c->windows.count : DEFAULT_SAMPLES;
-    TRY(windows_sample(&c->windows, o->samples == 0 ? most : o->samples, o->seed));
-    TRY(shingles_of_windows(&c->windows, &c->shingles));
-out:
-    return status;
-}
-
-static grail_status shingles_to_json(const shingle_set *set, json_t **out)
-{
-    grail_status status = GRAIL_OK;
-    json_t *list = json_array();
-    for (int64_t i = 0; i < set->count; i++) {
-        TRY(json_push(list, json_sprintf("%016llx", (unsigned long long)set->hashes[i])));
+    const graph *g = c->model->graph;
+    for (int i = 0; i < c->sites->list.count; i++) {
+        const site *s = &c->sites->list.sites[i];
+        const bool outside = s->block == GRAPH_NONE || s->block == g->block_count;
+        if (site_is_cut(c, i) && (outside || site_spans_blocks(g, s))) {
+            return true;
+        }
     }
-    *out = list;
-    list = NULL;
-out:
-    json_decref(list);
-    return status;
-}
-
-static grail_status describe_calibration(grail_compression *c, const grail_text_source *source)
-{
-    grail_status status = GRAIL_OK;
-    json_t *shingles = NULL;
-    const bool used = c->windows.count > 0;
-    c->calibration = json_object();
-    if (!used) {
-        return json_put(c->calibration, "samples", json_integer(0));
-    }
-    TRY(json_put(c->calibration, "file", json_string(source->path)));
-    TRY(json_put(c->calibration, "text_sha256", json_string(c->windows.text_hash)));
-    TRY(json_put(c->calibration, "tokenizer_sha256", json_string(c->tokenizer_hash)));
-    TRY(json_put(c->calibration, "protocol",
-                 json_string(source->protocol == NULL ? "plain" : source->protocol)));
-    TRY(json_put(c->calibration, "context", json_integer(c->windows.length)));
-    TRY(json_put(c->calibration, "window_bos", json_boolean(source->window_bos)));
-    TRY(json_put(c->calibration, "samples", json_integer(c->windows.count)));
-    TRY(json_put(c->calibration, "tokens", json_integer(c->windows.count * c->windows.length)));
-    TRY(shingles_to_json(&c->shingles, &shingles));
-    TRY(json_put(c->calibration, "shingles", shingles));
-out:
-    return status;
+    return c->output == NULL || loop_is_open(c) || (c->plan.repair && anything_is_cut(c));
 }
 
 static grail_status read_calibration(grail_compression *c, const grail_compress_options *o)
 {
-    grail_status status = GRAIL_OK;
-    if (needs_data(c)) {
-        if (o->calibration.path == NULL) {
-            FAIL(GRAIL_ERROR_ARGUMENT,
-                 "selector '%s' with this compensation needs calibration text; give --calib FILE",
-                 o->selector);
-        }
-        TRY(read_windows(c, o));
-    }
-    TRY(describe_calibration(c, &o->calibration));
-out:
-    return status;
-}
-
-/* At least four batches when there are four samples, so that some can be held out. */
-static void plan_batches(grail_compression *c)
-{
-    if (c->windows.count == 0) {
-        return;
-    }
-    int64_t per_batch = BATCH_ROWS / c->windows.length;
-    const int64_t quarter = (c->windows.count + 3) / 4;
-    per_batch = per_batch > quarter ? quarter : per_batch;
-    c->batch_sequences = per_batch > 1 ? per_batch : 1;
-    c->batch_count = (c->windows.count + c->batch_sequences - 1) / c->batch_sequences;
+    return needs_data(c) ? calibration_read(c->model, o, &c->calibration)
+                         : calibration_empty(&c->calibration);
 }
 
 /* Widest consumer input that would be kept for all tokens, in bytes. */
-static double kept_bytes(const grail_compression *c)
+static grail_status kept_bytes(const grail_compression *c, double *out)
 {
-    int64_t widest = 0;
+    grail_status status = GRAIL_OK;
+    extent *extents = NULL;
+    double widest = 0.0;
+    const graph *g = c->model->graph;
+    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
+    TRY(graph_extents(g, c->calibration.positions, extents));
     for (int i = 0; i < c->sites->list.count; i++) {
-        const int64_t width = c->sites->facts[i].width;
-        widest = site_is_cut(c, i) && width > widest ? width : widest;
+        const extent *x = &extents[g->nodes[c->sites->list.sites[i].consumers[0].node].inputs[0]];
+        const double elements =
+            (double)c->sites->facts[i].width * (double)x->height * (double)x->width;
+        widest = site_is_cut(c, i) && elements > widest ? elements : widest;
     }
-    return (double)widest * (double)c->windows.count * (double)c->windows.length *
-           (double)c->backend->element_size;
+    *out = widest * (double)c->calibration.count * (double)c->backend->element_size;
+out:
+    memory_free(extents);
+    return status;
 }
 
-static void decide_keeping(grail_compression *c, int64_t memory)
+static grail_status decide_keeping(grail_compression *c, int64_t memory)
 {
     double limit = (double)memory;
+    double wanted = 0.0;
+    grail_status status = GRAIL_OK;
+    if (c->calibration.count > 0) {
+        TRY(kept_bytes(c, &wanted));
+    }
     if (memory == 0) {
         limit = 0.5 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     }
-    c->keep_activations = kept_bytes(c) <= limit;
+    c->keep_activations = wanted <= limit;
+out:
+    return status;
 }
 
 static grail_status create_runs(grail_compression *c)
@@ -332,10 +341,10 @@ static grail_status create_runs(grail_compression *c)
     TRY(buffer_pool_create(&c->pool));
     TRY(execution_create(g, c->backend, c->pool, &c->run));
     TRY(execution_create(g, c->backend, c->pool, &c->dense_run));
-    TRY(stream_init(&c->stream, g, c->backend, c->batch_count));
-    TRY(stream_init(&c->dense_stream, g, c->backend, c->batch_count));
-    c->has_dense_stream = c->batch_count > 0 && c->plan.compensation.enabled &&
-                          c->plan.compensation.target == TARGET_DENSE;
+    TRY(stream_init(&c->stream, g, c->backend, c->calibration.batch_count));
+    TRY(stream_init(&c->dense_stream, g, c->backend, c->calibration.batch_count));
+    c->has_dense_stream = c->calibration.batch_count > 0 && c->plan.compensation.enabled &&
+                          c->plan.compensation.target == TARGET_DENSE && !loop_is_open(c);
 out:
     return status;
 }
@@ -371,11 +380,23 @@ out:
     return status;
 }
 
+static grail_status use_session(grail_compression *c, const grail_compress_options *options)
+{
+    grail_status status = GRAIL_OK;
+    if (options->session == NULL) {
+        TRY(grail_session_open(options->model, options->reading, &c->own_session));
+    }
+    c->session = options->session != NULL ? options->session : c->own_session;
+    c->model = c->session->model;
+out:
+    return status;
+}
+
 grail_status grail_compression_open(const grail_compress_options *options, grail_compression **out)
 {
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
-    if (options->model == NULL) {
+    if (options->model == NULL && options->session == NULL) {
         FAIL(GRAIL_ERROR_ARGUMENT, "no model was given");
     }
     TRY(memory_new(&c, 1, sizeof *c));
@@ -384,18 +405,19 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
     TRY(set_paths(c, options->output));
     TRY(check_output(c, options));
     TRY(backend_find(options->backend, &c->backend));
-    TRY(grail_model_open(options->model, &c->model));
+    TRY(use_session(c, options));
     TRY(make_plan(c, options));
+    TRY(map_cuts(c));
     TRY(check_sites(c));
     TRY(describe_result(c));
     if (!options->dry_run) {
         TRY(read_calibration(c, options));
     }
-    plan_batches(c);
-    decide_keeping(c, options->memory);
+    c->whole = finishes_at_once(c);
+    TRY(decide_keeping(c, options->memory));
     TRY(create_runs(c));
     TRY(create_results(c));
-    if (!options->dry_run) {
+    if (!options->dry_run && c->output != NULL) {
         TRY(state_begin(c, options));
     }
     *out = c;
@@ -415,10 +437,12 @@ void grail_compression_close(grail_compression *c)
     }
     memory_free(c->results);
     json_decref(c->state);
-    json_decref(c->calibration);
     json_decref(c->config);
     checkpoint_writer_close(c->writer);
     memory_free(c->parameter_block);
+    memory_free(c->tensor_parameter);
+    memory_free(c->next_part);
+    memory_free(c->cuts);
     stream_fini(&c->stream);
     stream_fini(&c->dense_stream);
     execution_free(c->run);
@@ -426,12 +450,11 @@ void grail_compression_close(grail_compression *c)
     parameter_store_free(c->current);
     parameter_store_free(c->dense);
     buffer_pool_free(c->pool);
-    token_windows_fini(&c->windows);
-    shingle_set_fini(&c->shingles);
+    calibration_fini(&c->calibration);
     graph_free(c->narrowed);
     plan_fini(&c->plan);
     grail_site_list_free(c->sites);
-    grail_model_close(c->model);
+    grail_session_close(c->own_session);
     memory_free(c->output);
     memory_free(c->partial);
     memory_free(c);

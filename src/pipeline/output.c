@@ -6,25 +6,18 @@
 #include <dirent.h>
 #include <string.h>
 
-static void narrow_end(graph *narrowed, const site_end *end, int axis, int64_t features)
-{
-    const node *n = &narrowed->nodes[end->node];
-    narrowed->parameters[n->weight].shape[axis] = features;
-    if (axis == 0 && n->bias != GRAPH_NONE) {
-        narrowed->parameters[n->bias].shape[0] = features;
-    }
-}
-
 static void plan_shapes(grail_compression *c)
 {
-    for (int i = 0; i < c->sites->list.count; i++) {
-        const site *s = &c->sites->list.sites[i];
-        const int64_t kept = c->plan.sites[i].kept;
-        for (int p = 0; p < s->producer_count; p++) {
-            narrow_end(c->narrowed, &s->producers[p], 0, kept * s->producers[p].features_per_unit);
+    for (int p = 0; p < c->narrowed->parameter_count; p++) {
+        graph_parameter *narrow = &c->narrowed->parameters[p];
+        const cut_axis *rows = &c->cuts[p].rows;
+        const cut_axis *columns = &c->cuts[p].columns;
+        if (rows->site != GRAPH_NONE) {
+            narrow->shape[0] = c->plan.sites[rows->site].kept * rows->features;
         }
-        for (int k = 0; k < s->consumer_count; k++) {
-            narrow_end(c->narrowed, &s->consumers[k], 1, kept * s->consumers[k].features_per_unit);
+        if (columns->site != GRAPH_NONE) {
+            const plan_site *planned = &c->plan.sites[columns->site];
+            narrow->shape[1] = narrow->shape[1] / planned->units * planned->kept;
         }
     }
 }
@@ -40,7 +33,7 @@ static grail_status check_widths(const graph *narrowed)
     return status;
 }
 
-static bool anything_is_cut(const grail_compression *c)
+bool anything_is_cut(const grail_compression *c)
 {
     for (int i = 0; i < c->sites->list.count; i++) {
         if (site_is_cut(c, i)) {
@@ -54,7 +47,7 @@ grail_status describe_result(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     const architecture *a = c->model->architecture;
-    TRY(a->build(a, c->output, c->model->config, &c->narrowed));
+    TRY(a->build(a, c->model->path, c->model->config, c->model->checkpoint, &c->narrowed));
     plan_shapes(c);
     TRY(check_widths(c->narrowed));
     c->config = json_deep_copy(c->model->config);
@@ -79,21 +72,57 @@ static grail_status mark_blocks(grail_compression *c)
     }
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        const bool inside = n->block >= 0 && n->block < g->block_count;
-        if (inside && n->weight != GRAPH_NONE) {
-            c->parameter_block[n->weight] = n->block;
-        }
-        if (inside && n->bias != GRAPH_NONE) {
-            c->parameter_block[n->bias] = n->block;
+        int parameters[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(n, parameters);
+        for (int k = 0; k < count && n->block < g->block_count; k++) {
+            c->parameter_block[parameters[k]] = n->block;
         }
     }
 out:
     return status;
 }
 
-static int parameter_of_tensor(const grail_compression *c, const tensor_view *tensor)
+/* Which parameters each tensor holds: the first, and behind each parameter the next part of the
+ * same tensor, in the order of their rows. */
+static grail_status index_parts(grail_compression *c)
 {
-    return graph_find_parameter(c->model->graph, tensor->name);
+    grail_status status = GRAIL_OK;
+    const checkpoint *like = c->model->checkpoint;
+    const int64_t tensors = checkpoint_count(like);
+    const int count = c->model->graph->parameter_count;
+    TRY(memory_new(&c->tensor_parameter, (size_t)tensors, sizeof c->tensor_parameter[0]));
+    TRY(memory_new(&c->next_part, (size_t)count, sizeof c->next_part[0]));
+    for (int64_t i = 0; i < tensors; i++) {
+        c->tensor_parameter[i] = GRAPH_NONE;
+    }
+    for (int p = count - 1; p >= 0; p--) {
+        const int64_t i = checkpoint_index_of(like, c->model->tensors[p]->name);
+        c->next_part[p] = c->tensor_parameter[i];
+        c->tensor_parameter[i] = p;
+    }
+out:
+    return status;
+}
+
+/* The shape of a tensor of the result: leading dimensions of 1 that the parameter has not stay. */
+static void narrow_shape(const grail_compression *c, int64_t index, int64_t *shape)
+{
+    int64_t rows = 0;
+    int p = c->tensor_parameter[index];
+    if (p == GRAPH_NONE || c->narrowed->parameters[p].transposed) {
+        return; /* outside the graph, or never cut */
+    }
+    const graph_parameter *narrow = &c->narrowed->parameters[p];
+    const int leading = checkpoint_at(c->model->checkpoint, index)->rank - narrow->rank;
+    for (int d = 0; d < narrow->rank; d++) {
+        shape[leading + d] = narrow->shape[d];
+    }
+    for (; p != GRAPH_NONE; p = c->next_part[p]) {
+        rows += c->narrowed->parameters[p].shape[0];
+    }
+    if (narrow->part) {
+        shape[leading] = rows;
+    }
 }
 
 grail_status open_output(grail_compression *c, bool resume)
@@ -103,14 +132,11 @@ grail_status open_output(grail_compression *c, bool resume)
     const checkpoint *like = c->model->checkpoint;
     const int64_t count = checkpoint_count(like);
     TRY(mark_blocks(c));
+    TRY(index_parts(c));
     TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
     for (int64_t i = 0; i < count; i++) {
         shapes[i] = *checkpoint_at(like, i);
-        const int p = parameter_of_tensor(c, checkpoint_at(like, i));
-        if (p != GRAPH_NONE) {
-            memcpy(shapes[i].shape, c->narrowed->parameters[p].shape,
-                   (size_t)shapes[i].rank * sizeof shapes[i].shape[0]);
-        }
+        narrow_shape(c, i, shapes[i].shape);
     }
     TRY(checkpoint_writer_open(c->partial, like, shapes, resume, &c->writer));
 out:
@@ -118,31 +144,54 @@ out:
     return status;
 }
 
-static bool has_own_entry(const grail_compression *c, int parameter)
-{
-    return c->current->entries[parameter].data != NULL;
-}
-
-/* A changed parameter as stored; what was not touched is copied byte for byte. */
-static grail_status write_changed(grail_compression *c, int parameter)
+/* One part's values as stored, behind what is there already. */
+static grail_status append_stored(grail_compression *c, int parameter, const tensor_view *tensor,
+                                  buffer *out)
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;
     void *stored = NULL;
     int64_t count = 0;
     size_t bytes = 0;
-    const tensor_view *tensor = c->model->tensors[parameter];
-    TRY(parameter_store_read_f32(c->current, parameter, &values, &count));
-    if (!dtype_bytes(tensor->dtype, count, &bytes)) {
+    const graph_parameter *narrow = &c->narrowed->parameters[parameter];
+    TRY(narrow_parameter(c, parameter, &values));
+    if (!shape_elements(narrow->rank, narrow->shape, &count) ||
+        !dtype_bytes(tensor->dtype, count, &bytes)) {
         FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large", tensor->name);
     }
     TRY(memory_new_unset(&stored, bytes, 1));
     TRY(convert_from_f32(tensor->dtype, values, count, stored));
-    TRY(checkpoint_writer_put(c->writer, tensor->name, stored, bytes));
+    TRY(buffer_append(out, stored, bytes));
 out:
     memory_free(values);
     memory_free(stored);
     return status;
+}
+
+/* A changed tensor as stored; what was not touched is copied byte for byte. */
+static grail_status write_changed(grail_compression *c, int64_t index)
+{
+    grail_status status = GRAIL_OK;
+    buffer bytes = {0};
+    const tensor_view *tensor = checkpoint_at(c->model->checkpoint, index);
+    buffer_init(&bytes, SIZE_MAX / 2);
+    for (int p = c->tensor_parameter[index]; p != GRAPH_NONE; p = c->next_part[p]) {
+        TRY(append_stored(c, p, tensor, &bytes));
+    }
+    TRY(checkpoint_writer_put(c->writer, tensor->name, bytes.bytes, bytes.size));
+out:
+    buffer_fini(&bytes);
+    return status;
+}
+
+static bool tensor_is_changed(const grail_compression *c, int64_t index)
+{
+    for (int p = c->tensor_parameter[index]; p != GRAPH_NONE; p = c->next_part[p]) {
+        if (parameter_is_changed(c, p)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 grail_status write_block(grail_compression *c, int block)
@@ -151,12 +200,12 @@ grail_status write_block(grail_compression *c, int block)
     const checkpoint *like = c->model->checkpoint;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         const tensor_view *tensor = checkpoint_at(like, i);
-        const int p = parameter_of_tensor(c, tensor);
+        const int p = c->tensor_parameter[i];
         if ((p == GRAPH_NONE ? GRAPH_NONE : c->parameter_block[p]) != block) {
             continue;
         }
-        if (p != GRAPH_NONE && has_own_entry(c, p)) {
-            TRY(write_changed(c, p));
+        if (tensor_is_changed(c, i)) {
+            TRY(write_changed(c, i));
         } else {
             TRY(checkpoint_writer_put(c->writer, tensor->name, tensor->data, tensor->bytes));
             checkpoint_release(like, tensor);
@@ -171,7 +220,7 @@ out:
 static bool is_companion(const char *name)
 {
     static const char *const suffixes[] = {".json", ".model", ".txt", ".jinja", ".tiktoken"};
-    static const char *const others[] = {"config.json", "plan.json", "report.json"};
+    static const char *const others[] = {"config.json", "grail.json", "plan.json", "report.json"};
     if (name[0] == '.' || strstr(name, ".index.json") != NULL) {
         return false;
     }
@@ -237,11 +286,17 @@ grail_status write_companions(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
-    TRY(copy_companions(c));
+    char *config = NULL;
+    TRY(path_join(&config, c->model->path, "config.json"));
+    const bool own_config = file_exists(config);
+    if (own_config) {
+        TRY(copy_companions(c));
+    }
     TRY(plan_to_json(&c->plan, &c->sites->list, &document));
     TRY(write_json(c, "plan.json", document));
-    TRY(write_json(c, "config.json", c->config));
+    TRY(write_json(c, own_config ? "config.json" : "grail.json", c->config));
 out:
     json_decref(document);
+    memory_free(config);
     return status;
 }

@@ -37,10 +37,47 @@ static grail_status fresh_block(grail_compression *c, int block)
 {
     grail_status status = GRAIL_OK;
     TRY(compress_block(c, block, NULL));
-    TRY(write_block(c, block));
-    TRY(state_record_block(c, block));
-    release_block(c, block);
+    if (!c->whole) {
+        TRY(write_block(c, block));
+        TRY(state_record_block(c, block));
+        release_block(c, block);
+    }
     TRY(tell_observer(c, block, NULL)); /* a run cancelled here has lost nothing */
+out:
+    return status;
+}
+
+/* What is outside the blocks: written at once where nothing there is cut, with everything else at
+ * the end where it is. */
+static grail_status run_beginning(grail_compression *c)
+{
+    grail_status status = GRAIL_OK;
+    if (!c->whole) {
+        TRY(write_block(c, GRAPH_NONE));
+    }
+    if (loop_is_open(c)) {
+        TRY(open_loop_collect(c));
+    }
+    TRY(compress_block(c, GRAPH_NONE, NULL));
+out:
+    return status;
+}
+
+/* The head, REPAIR after an open loop, and all that could not be written before. */
+static grail_status run_end(grail_compression *c)
+{
+    grail_status status = GRAIL_OK;
+    if (!c->whole) {
+        return GRAIL_OK;
+    }
+    TRY(compress_block(c, c->model->graph->block_count, NULL));
+    if (c->plan.repair && loop_is_open(c)) {
+        TRY(repair_network(c));
+    }
+    for (int block = GRAPH_NONE; c->output != NULL && block < c->model->graph->block_count;
+         block++) {
+        TRY(write_block(c, block));
+    }
 out:
     return status;
 }
@@ -50,18 +87,18 @@ grail_status grail_compression_run(grail_compression *c)
     grail_status status = GRAIL_OK;
     const int finished = (int)json_array_size(c->state);
     c->started = clock_seconds();
-    TRY(write_block(c, GRAPH_NONE));
-    if (c->batch_count > 0) {
-        TRY(begin_streams(c));
-    }
+    TRY(run_beginning(c));
     TRY(replay_blocks(c, finished));
     c->started = clock_seconds();
     for (int block = finished; block < c->model->graph->block_count; block++) {
         TRY(fresh_block(c, block));
     }
-    TRY(write_companions(c));
+    TRY(run_end(c));
+    if (c->output != NULL) {
+        TRY(write_companions(c));
+    }
 out:
-    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED && c->output != NULL) {
         state_after_failure(c, status);
     }
     return status;
@@ -77,42 +114,25 @@ grail_site_report grail_compression_site(const grail_compression *c, int i)
     return c->results[i].report;
 }
 
-static int64_t elements_of(const graph_parameter *p)
-{
-    int64_t elements = 0;
-    return shape_elements(p->rank, p->shape, &elements) ? elements : 0;
-}
-
 grail_compression_totals grail_compression_totals_get(const grail_compression *c)
 {
     grail_compression_totals t = {
-        .samples = c->windows.count,
-        .context = c->windows.length,
-        .calibration_tokens = c->windows.count * c->windows.length,
+        .samples = c->calibration.count,
+        .context = c->calibration.windows.length,
+        .calibration_tokens = c->calibration.count * c->calibration.windows.length,
+        .calibrate_seconds = c->calibrate_seconds,
+        .compensate_seconds = c->compensate_seconds,
     };
     if (grail_model_describe(c->model, &t.dense) != GRAIL_OK) {
         return t;
     }
-    const graph *g = c->narrowed;
-    for (int p = 0; p < g->parameter_count; p++) {
-        const int64_t elements = elements_of(&g->parameters[p]);
-        t.parameters += elements;
-        t.bytes += elements * (int64_t)dtype_bits(c->model->tensors[p]->dtype) / 8;
+    grail_model_facts narrow = {0};
+    if (model_describe_graph(c->model, c->narrowed, &narrow) == GRAIL_OK) {
+        t.parameters = narrow.parameters;
+        t.bytes = narrow.bytes;
+        t.macs_per_token = narrow.macs_per_token;
+        t.kv_bytes_per_token = narrow.kv_bytes_per_token;
     }
-    int64_t kv_dense = 0;
-    int64_t kv_narrow = 0;
-    for (int n = 0; n < g->node_count; n++) {
-        if (g->nodes[n].kind == NODE_LINEAR) {
-            t.macs_per_token += elements_of(&g->parameters[g->nodes[n].weight]);
-        }
-        if (g->nodes[n].kind == NODE_ATTENTION) {
-            /* the value input's width, through the node that makes it */
-            const int source = g->value_source[g->nodes[n].inputs[2]];
-            kv_narrow += g->parameters[g->nodes[source].weight].shape[0];
-            kv_dense += c->model->graph->parameters[g->nodes[source].weight].shape[0];
-        }
-    }
-    t.kv_bytes_per_token = kv_dense > 0 ? t.dense.kv_bytes_per_token / kv_dense * kv_narrow : 0;
     return t;
 }
 

@@ -3,12 +3,22 @@
 #include <math.h>
 #include <stdlib.h>
 
+static bool is_channels(const site *s)
+{
+    return s->kind == SITE_CONV || s->kind == SITE_STREAM;
+}
+
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
 {
     if (!(sparsity >= 0.0 && sparsity < 1.0)) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "sparsity %g is outside [0, 1): it is the removed fraction of each site",
                          sparsity);
+    }
+    if (is_channels(s)) {
+        const int64_t kept = (int64_t)floor((double)s->units * (1.0 - sparsity) + 1e-9);
+        *out = kept < 1 ? 1 : kept;
+        return GRAIL_OK;
     }
     /* 1e-9: r = 0.9 times 10 must be 9 whatever its binary value */
     const int64_t per_group = s->units / s->groups;
@@ -89,6 +99,24 @@ out:
     return status;
 }
 
+/* Channels are cut site by site; nothing is made up for elsewhere. */
+static grail_status apply_channels(const budget *b, const site_list *sites, plan *p)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        if (!is_channels(s) || b->sparsity[s->kind] == 0.0) {
+            continue;
+        }
+        TRY(budget_kept_units(s, b->sparsity[s->kind], &p->sites[i].kept));
+        if (b->align > 1) {
+            p->sites[i].kept = nearest_multiple(p->sites[i].kept, b->align, s->units);
+        }
+    }
+out:
+    return status;
+}
+
 static grail_status apply_overrides(const budget *b, const site_list *sites, plan *p)
 {
     grail_status status = GRAIL_OK;
@@ -97,13 +125,15 @@ static grail_status apply_overrides(const budget *b, const site_list *sites, pla
         const int i = site_list_find(sites, own->site);
         if (i < 0) {
             FAIL(GRAIL_ERROR_ARGUMENT,
-                 "'%s' is not a site of this model (grail inspect lists them), nor ffn or heads",
+                 "'%s' is not a site of this model (grail inspect lists them), nor a kind of sites",
                  own->site);
         }
         const site *s = &sites->sites[i];
         TRY(budget_kept_units(s, own->sparsity, &p->sites[i].kept));
         if (s->kind == SITE_FFN && own->sparsity > 0.0 && b->align != 1) {
             p->sites[i].kept = align_width(p->sites[i].kept, b->align, s->units);
+        } else if (is_channels(s) && own->sparsity > 0.0 && b->align > 1) {
+            p->sites[i].kept = nearest_multiple(p->sites[i].kept, b->align, s->units);
         }
     }
 out:
@@ -117,6 +147,7 @@ grail_status budget_apply(const budget *b, const graph *g, const site_list *site
         FAIL(GRAIL_ERROR_ARGUMENT, "an alignment of %lld makes no sense", (long long)b->align);
     }
     TRY(apply_heads(b, sites, p));
+    TRY(apply_channels(b, sites, p));
     const double asked = b->sparsity[SITE_FFN];
     const double missing =
         lost_parameters(g, sites, p, SITE_HEADS, b->sparsity[SITE_HEADS], false) -

@@ -15,12 +15,15 @@ typedef struct site_sparsity {
 typedef struct budget {
     const site_sparsity *overrides; /* of single sites; may be NULL */
     int override_count;
-    double sparsity[2]; /* removed fraction by site_kind; 0 leaves the kind alone */
-    int64_t align;      /* widths of ffn sites become multiples of it; ALIGN_AUTO: 256 down to 32 */
+    double sparsity[SITE_KINDS]; /* removed fraction by site_kind; 0 leaves the kind alone */
+    int64_t align; /* widths become multiples of it; ALIGN_AUTO: ffn sites 256 down to 32, channels
+                      not at all */
 } budget;
 
-/** K = n - floor(r n + 1e-9) (methods.md 3.1), a multiple of the site's groups, at least `groups`.
- * GRAIL_ERROR_ARGUMENT when r is outside [0, 1) or the site would lose every unit. */
+/** K = n - floor(r n + 1e-9) for neurons and heads, max(1, floor(n (1 - r) + 1e-9)) for channels,
+ * as the paper's language and vision codes count (methods.md 3.1); a multiple of the site's groups,
+ * at least `groups`. GRAIL_ERROR_ARGUMENT when r is outside [0, 1) or the site would lose every
+ * unit. */
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out) GRAIL_MUST_CHECK;
 
 /**

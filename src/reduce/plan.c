@@ -8,6 +8,9 @@ enum { PLAN_VERSION = 1 };
 static const char *const target_names[] = {"local", "dense"};
 static const char *const bias_names[] = {"off", "on", "auto"};
 static const char *const shrink_names[] = {"zero", "prior"};
+static const char *const conv_fit_names[] = {"channel", "kernel"};
+static const char *const loop_names[] = {"closed", "open"};
+static const char *const stream_score_names[] = {"first", "all"};
 static const char *const gqa_names[] = {"kv-groups", "query-per-group"};
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -29,38 +32,24 @@ static grail_status name_index(const char *what, const char *name, const char *c
     return status;
 }
 
-grail_status target_from_name(const char *name, target_kind *out)
-{
-    int index = 0;
-    const grail_status status =
-        name_index("target", name, target_names, COUNT_OF(target_names), &index);
-    if (status == GRAIL_OK) {
-        *out = (target_kind)index;
+/* A function NAME_from_name that looks a value of an enumeration up in its names. */
+#define DEFINE_FROM_NAME(function, type, what, names)                                              \
+    grail_status function(const char *name, type *out)                                             \
+    {                                                                                              \
+        int index = 0;                                                                             \
+        const grail_status status = name_index(what, name, names, COUNT_OF(names), &index);        \
+        if (status == GRAIL_OK) {                                                                  \
+            *out = (type)index;                                                                    \
+        }                                                                                          \
+        return status;                                                                             \
     }
-    return status;
-}
 
-grail_status bias_from_name(const char *name, bias_mode *out)
-{
-    int index = 0;
-    const grail_status status =
-        name_index("bias mode", name, bias_names, COUNT_OF(bias_names), &index);
-    if (status == GRAIL_OK) {
-        *out = (bias_mode)index;
-    }
-    return status;
-}
-
-grail_status shrink_from_name(const char *name, ridge_shrink *out)
-{
-    int index = 0;
-    const grail_status status =
-        name_index("ridge", name, shrink_names, COUNT_OF(shrink_names), &index);
-    if (status == GRAIL_OK) {
-        *out = (ridge_shrink)index;
-    }
-    return status;
-}
+DEFINE_FROM_NAME(target_from_name, target_kind, "target", target_names)
+DEFINE_FROM_NAME(bias_from_name, bias_mode, "bias mode", bias_names)
+DEFINE_FROM_NAME(shrink_from_name, ridge_shrink, "ridge", shrink_names)
+DEFINE_FROM_NAME(conv_fit_from_name, conv_fit, "convolution fit", conv_fit_names)
+DEFINE_FROM_NAME(loop_from_name, loop_kind, "loop", loop_names)
+DEFINE_FROM_NAME(stream_score_from_name, stream_score, "stream score", stream_score_names)
 
 grail_status compensation_from_name(const char *name, compensation *out)
 {
@@ -70,11 +59,13 @@ grail_status compensation_from_name(const char *name, compensation *out)
         {.enabled = true,
          .target = TARGET_LOCAL,
          .bias = BIAS_OFF,
+         .conv = CONV_FIT_CHANNEL,
          .shrink = SHRINK_TO_ZERO,
          .alpha = 1e-3},
         {.enabled = true,
          .target = TARGET_DENSE,
          .bias = BIAS_AUTO,
+         .conv = CONV_FIT_KERNEL,
          .shrink = SHRINK_TO_PRIOR,
          .alpha = (double)NAN},
     };
@@ -125,6 +116,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     const char *target = NULL;
     const char *bias = NULL;
     const char *shrink = NULL;
+    const char *conv = NULL;
     if (!json_is_object(object)) {
         return GRAIL_OK;
     }
@@ -132,6 +124,8 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     TRY(json_get_string(source, object, "target", target_names[c->target], &target));
     TRY(json_get_string(source, object, "bias", bias_names[c->bias], &bias));
     TRY(json_get_string(source, object, "ridge", shrink_names[c->shrink], &shrink));
+    TRY(json_get_string(source, object, "conv_fit", conv_fit_names[c->conv], &conv));
+    TRY(in_document(source, conv_fit_from_name(conv, &c->conv)));
     TRY(in_document(source, target_from_name(target, &c->target)));
     TRY(in_document(source, bias_from_name(bias, &c->bias)));
     TRY(in_document(source, shrink_from_name(shrink, &c->shrink)));
@@ -223,6 +217,21 @@ out:
     return status;
 }
 
+static grail_status read_network_options(const char *source, const json_t *document, plan *p)
+{
+    grail_status status = GRAIL_OK;
+    const char *loop = NULL;
+    const char *score = NULL;
+    TRY(json_get_string(source, document, "loop", loop_names[p->loop], &loop));
+    TRY(json_get_string(source, document, "stream_score", stream_score_names[p->stream_score],
+                        &score));
+    TRY(json_get_boolean(source, document, "repair", p->repair, &p->repair));
+    TRY(in_document(source, loop_from_name(loop, &p->loop)));
+    TRY(in_document(source, stream_score_from_name(score, &p->stream_score)));
+out:
+    return status;
+}
+
 grail_status plan_read(const char *source, const json_t *document, const site_list *sites, plan *p)
 {
     grail_status status = GRAIL_OK;
@@ -231,6 +240,7 @@ grail_status plan_read(const char *source, const json_t *document, const site_li
     TRY(json_get_integer(source, document, "seed", (int64_t)p->seed, &seed));
     p->seed = (uint64_t)seed;
     TRY(read_compensation(source, json_object_get(document, "compensation"), &p->compensation));
+    TRY(read_network_options(source, document, p));
     const json_t *entries = json_object_get(document, "sites");
     if (!json_is_array(entries)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array", source);
@@ -248,6 +258,7 @@ static grail_status compensation_to_json(const compensation *c, json_t *object)
     TRY(json_put(object, "enabled", json_boolean(c->enabled)));
     TRY(json_put(object, "target", json_string(target_names[c->target])));
     TRY(json_put(object, "bias", json_string(bias_names[c->bias])));
+    TRY(json_put(object, "conv_fit", json_string(conv_fit_names[c->conv])));
     TRY(json_put(object, "ridge", json_string(shrink_names[c->shrink])));
     TRY(json_put(object, "alpha",
                  isnan(c->alpha) ? json_string("cross-validation") : json_real(c->alpha)));
@@ -276,6 +287,9 @@ grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out)
     TRY(json_put(document, "grail_plan", json_integer(PLAN_VERSION)));
     TRY(json_put(document, "gqa", json_string(gqa_names[p->gqa])));
     TRY(json_put(document, "seed", json_integer((json_int_t)p->seed)));
+    TRY(json_put(document, "loop", json_string(loop_names[p->loop])));
+    TRY(json_put(document, "stream_score", json_string(stream_score_names[p->stream_score])));
+    TRY(json_put(document, "repair", json_boolean(p->repair)));
     TRY(json_put(document, "compensation", json_object()));
     TRY(compensation_to_json(&p->compensation, json_object_get(document, "compensation")));
     TRY(json_put(document, "sites", json_array()));

@@ -7,15 +7,24 @@
 #include "graph/site.h"
 #include "reduce/select.h"
 
-/** The five choices of design.md section 4; the conv fit has no use before convolutions. */
+/** The choices of design.md section 4. */
 typedef enum target_kind { TARGET_LOCAL, TARGET_DENSE } target_kind;
 typedef enum bias_mode { BIAS_OFF, BIAS_ON, BIAS_AUTO } bias_mode;
 typedef enum ridge_shrink { SHRINK_TO_ZERO, SHRINK_TO_PRIOR } ridge_shrink;
+typedef enum conv_fit {
+    CONV_FIT_CHANNEL, /* one map of channels for all taps */
+    CONV_FIT_KERNEL   /* every tap for itself, on unfolded patches */
+} conv_fit;
+/** What statistics are taken of: the compressed network up to the site, or the dense network. */
+typedef enum loop_kind { LOOP_CLOSED, LOOP_OPEN } loop_kind;
+/** Which producers' rows score the channels of a residual stream. */
+typedef enum stream_score { STREAM_SCORE_FIRST, STREAM_SCORE_ALL } stream_score;
 
 typedef struct compensation {
     bool enabled; /* false: plain pruning or folding */
     target_kind target;
     bias_mode bias;
+    conv_fit conv;
     ridge_shrink shrink;
     double alpha; /* NaN: by cross-validation */
 } compensation;
@@ -30,6 +39,9 @@ typedef struct plan_site {
 typedef struct plan {
     gqa_mode gqa;
     uint64_t seed;
+    loop_kind loop;
+    stream_score stream_score;
+    bool repair; /* BatchNorm statistics are taken anew of the narrowed network */
     compensation compensation;
     plan_site *sites; /* [count], in the order of the model's sites */
     int count;
@@ -39,6 +51,9 @@ typedef struct plan {
 grail_status compensation_from_name(const char *name, compensation *out) GRAIL_MUST_CHECK;
 grail_status target_from_name(const char *name, target_kind *out) GRAIL_MUST_CHECK;
 grail_status bias_from_name(const char *name, bias_mode *out) GRAIL_MUST_CHECK;
+grail_status conv_fit_from_name(const char *name, conv_fit *out) GRAIL_MUST_CHECK;
+grail_status loop_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;
+grail_status stream_score_from_name(const char *name, stream_score *out) GRAIL_MUST_CHECK;
 grail_status shrink_from_name(const char *name, ridge_shrink *out) GRAIL_MUST_CHECK;
 
 /** A plan that keeps everything; one entry per site. *out is filled; plan_fini. */

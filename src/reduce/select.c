@@ -155,6 +155,36 @@ out:
     return status;
 }
 
+/* sum over the unit's rows of |W_ji| a_i, or of its square. */
+static double unit_sum(const producer_rows *p, int64_t begin, int64_t end, bool squares)
+{
+    double sum = 0.0;
+    for (int64_t r = begin; r < end; r++) {
+        const float *row = p->weight + r * p->columns;
+        for (int64_t i = 0; i < p->columns; i++) {
+            const double norm = p->column_norms == NULL ? 1.0 : p->column_norms[i];
+            const double value = fabs((double)row[i]) * norm;
+            sum += squares ? value * value : value;
+        }
+    }
+    return sum;
+}
+
+grail_status selector_row_scores(selector_kind kind, int64_t units, int64_t features_per_unit,
+                                 int count, const producer_rows producers[], double *scores)
+{
+    const bool squares = kind == SELECTOR_MAGNITUDE_L2;
+    const int64_t u = features_per_unit;
+    for (int64_t j = 0; j < units; j++) {
+        double sum = 0.0;
+        for (int p = 0; p < count; p++) {
+            sum += unit_sum(&producers[p], j * u, (j + 1) * u, squares);
+        }
+        scores[j] = squares ? sqrt(sum) : sum;
+    }
+    return check_scores(units, scores);
+}
+
 typedef struct ranked_unit {
     double score;
     int64_t unit;

@@ -40,6 +40,23 @@ typedef struct selector_input {
 grail_status selector_scores(selector_kind kind, const selector_input *input,
                              double *scores) GRAIL_MUST_CHECK;
 
+/** Rows of a producer: W[n*u, columns], with what each column is worth (wanda: the norm of the
+ * input channel behind it), NULL = 1. */
+typedef struct producer_rows {
+    const float *weight;
+    int64_t columns;
+    const double *column_norms; /* [columns] or NULL */
+} producer_rows;
+
+/**
+ * scores[n] from the rows of the producers: magnitude-lp: the p-norm of a unit's rows, all
+ * producers concatenated (methods.md 5.3); wanda: sum |W_ji| a_i (5.4, monotone exponent left out).
+ * A NaN score is GRAIL_ERROR_NUMERIC naming the unit.
+ */
+grail_status selector_row_scores(selector_kind kind, int64_t units, int64_t features_per_unit,
+                                 int count, const producer_rows producers[],
+                                 double *scores) GRAIL_MUST_CHECK;
+
 /**
  * Keeps the K best units, ties to the lower index. With groups > 1 the units are cut into that many
  * equal runs and K/groups are kept of each (query heads per KV group). *out is owned.

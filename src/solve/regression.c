@@ -412,3 +412,116 @@ grail_status regression_from_measured(const backend *b, grail_statistics *s, con
     }
     return take_statistics(b, s, NULL, 1, s->outputs, prior, out);
 }
+
+/* The mean map: features of one unit go to the cluster's, each with its share. */
+typedef struct mean_map {
+    const grail_reducer *r;
+    int64_t u;
+} mean_map;
+
+/* out[rows, K u] += in[rows, n u] M */
+static void map_columns(const mean_map *m, int64_t rows, const double *in, double *out)
+{
+    const int64_t wide = m->r->units * m->u;
+    const int64_t narrow = m->r->kept * m->u;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < m->r->units; j++) {
+            const int64_t k = m->r->labels[j];
+            const double share = 1.0 / (double)m->r->members[k];
+            for (int64_t f = 0; f < m->u; f++) {
+                out[i * narrow + k * m->u + f] += share * in[i * wide + j * m->u + f];
+            }
+        }
+    }
+}
+
+/* out[K u, columns] += M^T in[n u, columns] */
+static void map_rows(const mean_map *m, int64_t columns, const double *in, double *out)
+{
+    for (int64_t j = 0; j < m->r->units; j++) {
+        const int64_t k = m->r->labels[j];
+        const double share = 1.0 / (double)m->r->members[k];
+        for (int64_t f = 0; f < m->u; f++) {
+            const double *from = in + (j * m->u + f) * columns;
+            double *to = out + (k * m->u + f) * columns;
+            for (int64_t c = 0; c < columns; c++) {
+                to[c] += share * from[c];
+            }
+        }
+    }
+}
+
+/* The target Y = X W^T in the sums: C = W G M, t = W s, q_o = w_o G w_o^T. `half` is G M. */
+static grail_status fold_target(const backend *b, const grail_statistics *s, const double *gram,
+                                const double *half, const float *consumer, grail_statistics *out)
+{
+    grail_status status = GRAIL_OK;
+    double *weights = NULL;
+    double *measured = NULL;
+    double *forms = NULL;
+    const int64_t step = regression_measured_stride(out->outputs);
+    const int64_t count = (out->outputs + step - 1) / step;
+    const int64_t all = out->outputs * s->width;
+    TRY(memory_new_unset(&weights, (size_t)all, sizeof *weights));
+    TRY(memory_new_unset(&measured, (size_t)(count * s->width), sizeof *measured));
+    TRY(memory_new_unset(&forms, (size_t)count, sizeof *forms));
+    for (int64_t i = 0; i < all; i++) {
+        weights[i] = (double)consumer[i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(measured + i * s->width, weights + i * step * s->width,
+               (size_t)s->width * sizeof *measured);
+    }
+    b->gemm(false, false, out->outputs, out->width, s->width, 1.0, weights, s->width, half,
+            out->width, 0.0, out->cross, out->width);
+    for (int64_t o = 0; o < out->outputs; o++) {
+        out->target_sum[o] = dot_product(s->width, weights + o * s->width, s->sum);
+    }
+    TRY(quadratic_forms(b, s->width, gram, count, measured, forms));
+    for (int64_t i = 0; i < count; i++) {
+        out->target_square[i * step] = forms[i];
+    }
+out:
+    memory_free(weights);
+    memory_free(measured);
+    memory_free(forms);
+    return status;
+}
+
+static grail_status fold_statistics(const backend *b, const grail_statistics *s, const mean_map *m,
+                                    const float *consumer, grail_statistics *out)
+{
+    grail_status status = GRAIL_OK;
+    double *gram = NULL; /* G in both triangles */
+    double *half = NULL; /* G M */
+    const size_t width = (size_t)s->width;
+    TRY(memory_new_unset(&gram, width * width, sizeof *gram));
+    TRY(memory_new(&half, width * (size_t)out->width, sizeof *half));
+    memcpy(gram, s->gram, width * width * sizeof *gram);
+    symmetric_fill_upper(s->width, gram);
+    map_columns(m, s->width, gram, half);
+    map_rows(m, out->width, half, out->gram);
+    map_rows(m, 1, s->sum, out->sum);
+    out->count = s->count;
+    TRY(fold_target(b, s, gram, half, consumer, out));
+out:
+    memory_free(gram);
+    memory_free(half);
+    return status;
+}
+
+grail_status regression_from_folding(const backend *b, const grail_statistics *s,
+                                     const grail_reducer *reducer, int64_t features_per_unit,
+                                     int64_t outputs, const float *consumer, const float *prior,
+                                     regression *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_statistics *folded = NULL;
+    const mean_map m = {.r = reducer, .u = features_per_unit};
+    TRY(grail_statistics_create(reducer->kept * features_per_unit, outputs, &folded));
+    TRY(fold_statistics(b, s, &m, consumer, folded));
+    TRY(regression_from_measured(b, folded, prior, out));
+out:
+    grail_statistics_free(folded);
+    return status;
+}

@@ -54,6 +54,16 @@ grail_status regression_from_selection(const backend *b, grail_statistics *s,
 grail_status regression_from_measured(const backend *b, grail_statistics *s, const float *prior,
                                       regression *out) GRAIL_MUST_CHECK;
 
+/**
+ * From statistics of the full-width input, for a folding whose input is taken as the mean of the
+ * unfolded activations, Z = X M (the paper's; methods.md 6.6): A = M^T G M, E = W G M - W0 A.
+ * consumer W[O, n*u], prior W0[O, K*u]. `s` is left as it is.
+ */
+grail_status regression_from_folding(const backend *b, const grail_statistics *s,
+                                     const grail_reducer *reducer, int64_t features_per_unit,
+                                     int64_t outputs, const float *consumer, const float *prior,
+                                     regression *out) GRAIL_MUST_CHECK;
+
 /** into += other (same W0). */
 grail_status regression_add(regression *into, const regression *other) GRAIL_MUST_CHECK;
 void regression_fini(regression *r); /* works on a zeroed one */

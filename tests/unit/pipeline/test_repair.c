@@ -251,7 +251,7 @@ static void mean_output(const lab *l, const char *directory, const char *part, d
            strstr(m->graph->parameters[m->graph->nodes[last].weight].name, part) == NULL) {
         last++;
     }
-    execution_begin(e, (batch_shape){.sequences = w.count, .length = w.length}, w.ids);
+    assert_ok(execution_begin(e, sequence_batch(w.count, w.length), (batch_input){.ids = w.ids}));
     assert_ok(execution_run(e, store, 0, last + 1));
     const matrix *y = execution_value(e, m->graph->nodes[last].output);
     memset(mean, 0, (size_t)y->width * sizeof mean[0]);

@@ -1,0 +1,238 @@
+/* A consumer's weight: as the regression sees it, and as the calibration network holds it. */
+#include "pipeline/compression.h"
+
+#include <string.h>
+
+static const site *site_at(const grail_compression *c, int index)
+{
+    return &c->sites->list.sites[index];
+}
+
+static const node *consumer_node(const grail_compression *c, int index, int consumer)
+{
+    return &c->model->graph->nodes[site_at(c, index)->consumers[consumer].node];
+}
+
+consumer_layout consumer_layout_of(const grail_compression *c, int index, int consumer)
+{
+    const site *s = site_at(c, index);
+    const node *n = consumer_node(c, index, consumer);
+    const graph_parameter *weight = &c->model->graph->parameters[n->weight];
+    const cut_axis *rows = &c->cuts[n->weight].rows;
+    const int64_t taps = n->kind == NODE_CONV2D ? weight->shape[2] * weight->shape[3] : 1;
+    const bool by_tap = n->kind == NODE_CONV2D && c->plan.compensation.conv == CONV_FIT_KERNEL;
+    return (consumer_layout){
+        .rows = rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(c, rows),
+        .features = s->units * s->consumers[consumer].features_per_unit,
+        .taps = by_tap ? taps : 1,
+        .tap_rows = by_tap ? 1 : taps,
+    };
+}
+
+/* out[rows * taps, features] <- in[rows, features, taps] */
+static void taps_to_rows(int64_t rows, int64_t features, int64_t taps, const float *in, float *out)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t f = 0; f < features; f++) {
+            for (int64_t t = 0; t < taps; t++) {
+                out[(r * taps + t) * features + f] = in[(r * features + f) * taps + t];
+            }
+        }
+    }
+}
+
+/* out[rows, features, taps] <- in[rows * taps, features] */
+static void rows_to_taps(int64_t rows, int64_t features, int64_t taps, const float *in, float *out)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t f = 0; f < features; f++) {
+            for (int64_t t = 0; t < taps; t++) {
+                out[(r * features + f) * taps + t] = in[(r * taps + t) * features + f];
+            }
+        }
+    }
+}
+
+grail_status consumer_read(grail_compression *c, int index, int consumer, float **out)
+{
+    grail_status status = GRAIL_OK;
+    float *values = NULL;
+    float *turned = NULL;
+    int64_t count = 0;
+    const consumer_layout l = consumer_layout_of(c, index, consumer);
+    TRY(parameter_store_read_f32(c->current, consumer_node(c, index, consumer)->weight, &values,
+                                 &count));
+    if (count != l.rows * l.tap_rows * l.features * l.taps) {
+        FAIL(GRAIL_ERROR_INTERNAL, "a consumer has %lld weights, expected %lld x %lld",
+             (long long)count, (long long)(l.rows * l.tap_rows), (long long)(l.features * l.taps));
+    }
+    if (l.tap_rows > 1) {
+        TRY(memory_new_unset(&turned, (size_t)count, sizeof turned[0]));
+        taps_to_rows(l.rows, l.features, l.tap_rows, values, turned);
+        memory_free(values);
+        values = turned;
+        turned = NULL;
+    }
+    *out = values;
+    values = NULL;
+out:
+    memory_free(values);
+    memory_free(turned);
+    return status;
+}
+
+grail_status consumer_merge(const grail_compression *c, int index, int consumer,
+                            const float *weight, float **out)
+{
+    grail_status status = GRAIL_OK;
+    const consumer_layout l = consumer_layout_of(c, index, consumer);
+    const site_end *end = &site_at(c, index)->consumers[consumer];
+    const grail_reducer *reducer = c->results[index].reducer;
+    const int64_t u = end->features_per_unit * l.taps;
+    const int64_t rows = l.rows * l.tap_rows;
+    float *narrow = NULL;
+    TRY(memory_new_unset(&narrow, (size_t)(rows * reducer->kept * u), sizeof narrow[0]));
+    reducer_merge_columns(reducer, end->exchangeable, u, rows, weight, narrow);
+    *out = narrow;
+    narrow = NULL;
+out:
+    memory_free(narrow);
+    return status;
+}
+
+/* wide[rows, W] <- narrow[rows, K u] in the columns that the reduced units have there. */
+static void scatter_columns(const grail_reducer *r, int64_t u, int64_t rows, int64_t wide_width,
+                            const float *narrow, float *wide)
+{
+    const int64_t width = r->kept * u;
+    for (int64_t row = 0; row < rows; row++) {
+        const float *from = narrow + row * width;
+        float *to = wide + row * wide_width;
+        if (r->folds) {
+            memcpy(to + r->units * u, from, (size_t)width * sizeof *to);
+            continue;
+        }
+        for (int64_t j = 0; j < r->units; j++) {
+            if (r->labels[j] >= 0) {
+                memcpy(to + j * u, from + r->labels[j] * u, (size_t)u * sizeof *to);
+            }
+        }
+    }
+}
+
+/* out_o = sum over a row's taps: what all of them add to an output whose patch lies inside. */
+static void sum_taps(int64_t rows, int64_t taps, const double *in, double *out)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        out[r] = 0.0;
+        for (int64_t t = 0; t < taps; t++) {
+            out[r] += in[r * taps + t];
+        }
+    }
+}
+
+bias_slot consumer_bias_slot(const graph *g, const node *consumer)
+{
+    const int next = consumer_tail_of(g, (int)(consumer - g->nodes)).batch_norm;
+    if (consumer->bias != GRAPH_NONE) {
+        return (bias_slot){.parameter = consumer->bias, .sign = 1.0};
+    }
+    if (next != GRAPH_NONE) {
+        return (bias_slot){.parameter = g->nodes[next].mean, .sign = -1.0};
+    }
+    return (bias_slot){.parameter = GRAPH_NONE};
+}
+
+static grail_status change_bias(grail_compression *c, const node *n, const consumer_layout *l,
+                                const double *change)
+{
+    grail_status status = GRAIL_OK;
+    float *bias = NULL;
+    double *sums = NULL;
+    int64_t count = 0;
+    const bias_slot slot = consumer_bias_slot(c->model->graph, n);
+    TRY(memory_new(&sums, (size_t)l->rows, sizeof sums[0]));
+    sum_taps(l->rows, l->tap_rows, change, sums);
+    TRY(parameter_store_read_f32(c->current, slot.parameter, &bias, &count));
+    for (int64_t o = 0; o < count; o++) {
+        bias[o] = (float)((double)bias[o] + slot.sign * sums[o]);
+    }
+    TRY(parameter_store_set(c->current, slot.parameter, &count, bias));
+out:
+    memory_free(bias);
+    memory_free(sums);
+    return status;
+}
+
+grail_status consumer_set(grail_compression *c, int index, int consumer, const float *narrow,
+                          const double *bias_change)
+{
+    grail_status status = GRAIL_OK;
+    const node *n = consumer_node(c, index, consumer);
+    const consumer_layout l = consumer_layout_of(c, index, consumer);
+    const cut_axis *axis = &c->cuts[n->weight].columns;
+    const grail_reducer *reducer = c->results[index].reducer;
+    const int64_t taps = l.taps * l.tap_rows;
+    const int64_t kept = reducer->kept * (axis->features / taps);
+    const int64_t width = cut_wide_features(c, axis);
+    const float *natural = narrow;
+    float *turned = NULL;
+    float *wide = NULL;
+    int64_t shape[PARAMETER_MAX_RANK] = {0};
+    if (l.tap_rows > 1) {
+        TRY(memory_new_unset(&turned, (size_t)(l.rows * kept * taps), sizeof turned[0]));
+        rows_to_taps(l.rows, kept, taps, narrow, turned);
+        natural = turned;
+    }
+    TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
+    scatter_columns(reducer, axis->features, l.rows, width, natural, wide);
+    memcpy(shape, c->model->graph->parameters[n->weight].shape, sizeof shape);
+    shape[0] = l.rows;
+    shape[1] = width / taps;
+    TRY(parameter_store_set(c->current, n->weight, shape, wide));
+    if (bias_change != NULL) {
+        TRY(change_bias(c, n, &l, bias_change));
+    }
+out:
+    memory_free(turned);
+    memory_free(wide);
+    return status;
+}
+
+/* The only reader of a value, if it is the node right behind or a later one; GRAPH_NONE when there
+ * are several or none. */
+static int sole_reader(const graph *g, int value)
+{
+    int reader = GRAPH_NONE;
+    for (int i = g->value_source[value] + 1; i <= g->last_use[value] && i < g->node_count; i++) {
+        for (int k = 0; k < g->nodes[i].input_count; k++) {
+            if (g->nodes[i].inputs[k] == value) {
+                if (reader != GRAPH_NONE) {
+                    return GRAPH_NONE;
+                }
+                reader = i;
+            }
+        }
+    }
+    return g->last_use[value] == g->node_count ? GRAPH_NONE : reader;
+}
+
+consumer_tail consumer_tail_of(const graph *g, int consumer)
+{
+    consumer_tail tail = {.batch_norm = GRAPH_NONE, .skip = GRAPH_NONE};
+    int value = g->nodes[consumer].output;
+    int next = sole_reader(g, value);
+    if (next != GRAPH_NONE && g->nodes[next].kind == NODE_BATCH_NORM) {
+        tail.batch_norm = next;
+        value = g->nodes[next].output;
+        next = sole_reader(g, value);
+    }
+    if (next != GRAPH_NONE && g->nodes[next].kind == NODE_ADD) {
+        const int *inputs = g->nodes[next].inputs;
+        const int other = inputs[0] == value ? inputs[1] : inputs[0];
+        if (other != g->input && g->value_source[other] < consumer) {
+            tail.skip = other;
+        }
+    }
+    return tail;
+}
