@@ -1,15 +1,13 @@
 /* Writing safetensors files. The header depends on names, dtypes and shapes alone, so the file is
- * laid out at once: header and reserved space go to a temporary file that is renamed when both are
- * on disk. So a file under its final name has its whole header and its space, always. */
+ * laid out at once. */
 #include "format/safetensors.h"
 
 #include "base/file.h"
 #include "base/json.h"
+#include "format/file_layout.h"
 #include "format/name_index.h"
 #include "format/utf8.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -195,118 +193,16 @@ out:
     return status;
 }
 
-/* Where the file system cannot reserve, the file only gets its size, and a full disk shows at a
- * later write. */
-static grail_status reserve_space(int descriptor, const char *path, size_t bytes)
-{
-    int code = 0;
-    do {
-        code = posix_fallocate(descriptor, 0, (off_t)bytes);
-    } while (code == EINTR);
-    if ((code == EOPNOTSUPP || code == EINVAL) && ftruncate(descriptor, (off_t)bytes) == 0) {
-        return GRAIL_OK;
-    }
-    if (code == 0) {
-        return GRAIL_OK;
-    }
-    errno = code;
-    const grail_status status = error_from_errno("cannot reserve space for", path);
-    error_append(" (%zu bytes needed)", bytes);
-    return status;
-}
-
-/* Makes a rename in the file's directory last. */
-static grail_status sync_parent(const char *path)
-{
-    char *directory = NULL;
-    grail_status status = memory_copy_string(&directory, path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    char *slash = strrchr(directory, '/');
-    if (slash != NULL) {
-        slash[slash == directory ? 1 : 0] = 0;
-    }
-    status = directory_sync(slash == NULL ? "." : directory);
-    memory_free(directory);
-    return status;
-}
-
-static grail_status fill_new_file(safetensors_writer *writer, const char *path)
-{
-    grail_status status = GRAIL_OK;
-    TRY(reserve_space(writer->descriptor, path, writer->header.size + writer->data_bytes));
-    TRY(file_write_at(writer->descriptor, path, writer->header.bytes, writer->header.size, 0));
-    if (fsync(writer->descriptor) != 0) {
-        TRY(error_from_errno("cannot flush", path));
-    }
-    if (rename(path, writer->path) != 0) {
-        TRY(error_from_errno("cannot rename to", writer->path));
-    }
-    TRY(sync_parent(writer->path));
-out:
-    return status;
-}
-
-static grail_status create_file(safetensors_writer *writer)
-{
-    char *temporary = NULL;
-    grail_status status = memory_format(&temporary, "%s.tmp", writer->path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    writer->descriptor = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (writer->descriptor < 0) {
-        status = error_from_errno("cannot create", temporary);
-    } else {
-        status = fill_new_file(writer, temporary);
-        if (status != GRAIL_OK) {
-            unlink(temporary);
-        }
-    }
-    memory_free(temporary);
-    return status;
-}
-
-static grail_status check_same_layout(const safetensors_writer *writer)
-{
-    file_map map = {0};
-    grail_status status = file_map_open(&map, writer->path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    const size_t header = writer->header.size;
-    const bool same = map.size == header + writer->data_bytes &&
-                      memcmp(map.data, writer->header.bytes, header) == 0;
-    file_map_close(&map);
-    if (!same) {
-        status = error_set(GRAIL_ERROR_EXISTS,
-                           "'%s' was laid out for other tensors and cannot be continued; remove it "
-                           "to start anew",
-                           writer->path);
-    }
-    return status;
-}
-
-static grail_status continue_file(safetensors_writer *writer)
-{
-    const grail_status status = check_same_layout(writer);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    writer->descriptor = open(writer->path, O_RDWR | O_CLOEXEC);
-    return writer->descriptor < 0 ? error_from_errno("cannot open", writer->path) : GRAIL_OK;
-}
-
 static grail_status open_file(safetensors_writer *writer, bool resume)
 {
-    if (!file_exists(writer->path)) {
-        return create_file(writer);
-    }
-    if (resume) {
-        return continue_file(writer);
-    }
-    return error_set(GRAIL_ERROR_EXISTS, "'%s' already exists; remove it first", writer->path);
+    const layout_piece header = {.size = writer->header.size};
+    const file_layout layout = {
+        .bytes = writer->header.bytes,
+        .pieces = &header,
+        .piece_count = 1,
+        .file_size = writer->header.size + writer->data_bytes,
+    };
+    return file_layout_open(&layout, writer->path, resume, &writer->descriptor);
 }
 
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
