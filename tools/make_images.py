@@ -215,30 +215,32 @@ def occlude(draw, image, x, y, scale):
     return over(image, coverage, draw.colour())
 
 
-def expose(draw, image):
-    """Brightness, contrast, grain; then 8 bits."""
+def expose(draw, image, plain):
+    """Brightness, contrast, grain unless plain; then 8 bits."""
     image = (image - 0.5) * draw.between(0.7, 1.15)[..., None] + 0.5
     image = image + draw.between(-0.12, 0.12)[..., None]
     grain = draw.random.standard_normal(image.shape, dtype=numpy.float32)
-    image = image + draw.between(0.01, 0.09)[..., None] * grain
+    image = image + (0 if plain else draw.between(0.01, 0.09)[..., None]) * grain
     return (numpy.clip(image, 0, 1) * 255 + 0.5).astype(numpy.uint8)
 
 
-def make_block(seed, block):
-    """Images [BLOCK, SIDE, SIDE, 3] in 8 bits; classes take turns."""
+def make_block(seed, block, plain=False):
+    """Images [BLOCK, SIDE, SIDE, 3] in 8 bits; classes take turns. Plain ones have the object alone
+    on its ground, to begin to learn from."""
     result = numpy.empty((BLOCK, SIDE, SIDE, 3), numpy.uint8)
     for index, kind in enumerate(CLASSES):
         members = range(index, BLOCK, len(CLASSES))
         draw = Draw(numpy.random.default_rng((seed, block, index)), len(members))
         colour, image = ground(draw)
-        for _ in range(3):
+        for _ in range(0 if plain else 3):
             image = clutter(draw, image)
         scale = draw.between(0.46, 0.82)
         reach = numpy.maximum(1 - 0.85 * scale, 0.15)
         x, y = draw.between(-1, 1) * reach, draw.between(-1, 1) * reach
         image = objects(draw, image, kind, colour, x, y, scale)
-        image = clutter(draw, occlude(draw, image, x, y, scale))
-        result[list(members)] = expose(draw, image)
+        if not plain:
+            image = clutter(draw, occlude(draw, image, x, y, scale))
+        result[list(members)] = expose(draw, image, plain)
     return result
 
 
