@@ -51,12 +51,12 @@ static grail_status fits_none(const checkpoint *weights, const architecture *nea
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "%s: its tensors fit no known family; nearest comes %s, which needs '%s' "
                          "(%d of %d tensors are there)",
-                         checkpoint_directory(weights), nearest->name, r->missing, r->matched,
+                         checkpoint_path(weights), nearest->name, r->missing, r->matched,
                          r->wanted);
     }
     const grail_status status = error_set(
         GRAIL_ERROR_UNSUPPORTED,
-        "%s: its tensors fit no known family; known by tensors:", checkpoint_directory(weights));
+        "%s: its tensors fit no known family; known by tensors:", checkpoint_path(weights));
     const char *comma = "";
     for (int i = 0; i < ARCHITECTURE_COUNT; i++) {
         if (architectures[i]->recognise != NULL) {

@@ -234,6 +234,19 @@ out:
     return status;
 }
 
+/* Channels that a block ends with. */
+static grail_status block_width(const builder *b, int stage, int block, int64_t *out)
+{
+    char part[RESNET_NAME];
+    const tensor_view *tensor = NULL;
+    resnet_block_name(b->naming, stage, block, b->naming->conv[b->layout.convs - 1], "", part);
+    const grail_status status = find_weight(b, part, 4, &tensor);
+    if (status == GRAIL_OK) {
+        *out = tensor->shape[0];
+    }
+    return status;
+}
+
 static grail_status add_block(builder *b, int stage, int block, int *h)
 {
     grail_status status = GRAIL_OK;
@@ -248,8 +261,11 @@ static grail_status add_block(builder *b, int stage, int block, int *h)
         TRY(add_activation(b, b->activation, &branch));
         *h = has_projection(b, stage, block) ? branch : *h;
     }
-    TRY(add_branch(b, stage, block, stride, &out, &branch));
+    /* The shortcut first: what the branch is added to is then known where its last convolution is
+     * fitted. */
+    TRY(block_width(b, stage, block, &out));
     TRY(add_shortcut(b, stage, block, stride, out, h));
+    TRY(add_branch(b, stage, block, stride, &out, &branch));
     node sum = node_of(NODE_ADD, b->block, *h, branch);
     TRY(graph_add_node(b->g, &sum, h));
     if (!n->pre_activation) {
@@ -329,11 +345,11 @@ static grail_status build(const architecture *self, const char *source, const js
     TRY(resnet_refuse_variants(weights, &b.layout));
     if (b.layout.found.matched < b.layout.found.wanted) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, which a resnet network asks for",
-             checkpoint_directory(weights), b.layout.found.missing);
+             checkpoint_path(weights), b.layout.found.missing);
     }
     status = build_graph(&b);
     if (status != GRAIL_OK) {
-        error_prefix("%s", checkpoint_directory(weights));
+        error_prefix("%s", checkpoint_path(weights));
         goto out;
     }
     *out = b.g;

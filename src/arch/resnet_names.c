@@ -207,7 +207,7 @@ void resnet_layout_read(const checkpoint *weights, resnet_layout *out)
 grail_status resnet_refuse_variants(const checkpoint *weights, const resnet_layout *layout)
 {
     const resnet_naming *n = layout->naming;
-    const char *directory = checkpoint_directory(weights);
+    const char *path = checkpoint_path(weights);
     char name[RESNET_NAME];
     if (!has_block(weights, n, 0, 0)) {
         return GRAIL_OK; /* no residual network at all */
@@ -217,7 +217,7 @@ grail_status resnet_refuse_variants(const checkpoint *weights, const resnet_layo
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "%s: a stem of several convolutions ('%s') is not supported: ResNet-C, -D "
                          "and -T variants cannot be narrowed, plain ResNets can",
-                         directory, name);
+                         path, name);
     }
     for (int s = 0; s < layout->stages; s++) {
         resnet_block_name(n, s, 0, "downsample.2", ".weight", name);
@@ -225,7 +225,7 @@ grail_status resnet_refuse_variants(const checkpoint *weights, const resnet_layo
             return error_set(GRAIL_ERROR_UNSUPPORTED,
                              "%s: a shortcut with average pooling (before '%s') is not supported: "
                              "ResNet-D variants cannot be narrowed, plain ResNets can",
-                             directory, name);
+                             path, name);
         }
     }
     return GRAIL_OK;

@@ -96,22 +96,10 @@ static void pre_activation_gives_the_reference_logits(void **state)
     assert_random("pre_activation_resnet18", &r, NULL, 32);
 }
 
-static lab_resnet hugging_face(void)
-{
-    return (lab_resnet){.style = LAB_HUGGING_FACE,
-                        .stem_kernel = 7,
-                        .stem = 8,
-                        .stages = 3,
-                        .blocks = {1, 2, 1},
-                        .inner = {12, 20, 28},
-                        .out = {12, 20, 28},
-                        .classes = 5};
-}
-
 static void hugging_faces_basic_blocks_give_the_reference_logits(void **state)
 {
     (void)state;
-    lab_resnet r = hugging_face();
+    lab_resnet r = lab_hugging_face(false);
     r.strides_first_stage = true;
     assert_random("hugging_face_basic", &r,
                   "{\"model_type\": \"resnet\", \"hidden_act\": \"gelu\","
@@ -122,11 +110,7 @@ static void hugging_faces_basic_blocks_give_the_reference_logits(void **state)
 static void hugging_faces_bottlenecks_give_the_reference_logits(void **state)
 {
     (void)state;
-    lab_resnet r = hugging_face();
-    r.bottleneck = true;
-    for (int s = 0; s < r.stages; s++) {
-        r.inner[s] /= 4;
-    }
+    const lab_resnet r = lab_hugging_face(true);
     assert_random("hugging_face_bottleneck", &r,
                   "{\"model_type\": \"resnet\", \"downsample_in_bottleneck\": true}", 64);
 }

@@ -62,6 +62,23 @@ lab_resnet lab_pre_activation(int64_t width)
     return r;
 }
 
+lab_resnet lab_hugging_face(bool bottleneck)
+{
+    lab_resnet r = {.style = LAB_HUGGING_FACE,
+                    .stem_kernel = 7,
+                    .stem = 8,
+                    .bottleneck = bottleneck,
+                    .stages = 3,
+                    .blocks = {1, 2, 1},
+                    .inner = {12, 20, 28},
+                    .out = {12, 20, 28},
+                    .classes = 5};
+    for (int s = 0; bottleneck && s < r.stages; s++) {
+        r.inner[s] /= 4;
+    }
+    return r;
+}
+
 void lab_network_add(lab_network *n, const char *name, int rank, const int64_t shape[])
 {
     assert_true(n->count < LAB_NETWORK_TENSORS);

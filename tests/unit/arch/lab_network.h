@@ -50,6 +50,8 @@ lab_resnet lab_resnet50(void);
 lab_resnet lab_akamaster(int blocks);
 lab_resnet lab_cifar_resnet18(void);
 lab_resnet lab_pre_activation(int64_t width);
+/** Hugging Face's names, three stages of blocks {1, 2, 1} and widths 12, 20, 28 after 8. */
+lab_resnet lab_hugging_face(bool bottleneck);
 
 /** Lists the tensors of a network. */
 void lab_network_init(lab_network *n, const lab_resnet *r);

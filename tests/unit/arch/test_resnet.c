@@ -1,70 +1,17 @@
 /* Residual networks recognised from their tensors, and the graphs that are built of them. */
-#include "unit/arch/lab_network.h"
-
-#include "arch/model.h"
+#include "network_fixture.h"
 #include "support/json_memory.h"
 
-#include <stdio.h>
 #include <string.h>
-
-enum { PATH = 1024 };
-
-typedef struct fixture {
-    lab_network n;
-    char *directory;
-} fixture;
-
-static fixture *setup(const lab_resnet *r)
-{
-    static fixture f;
-    lab_network_init(&f.n, r);
-    f.directory = support_temporary_directory();
-    return &f;
-}
-
-static void teardown(fixture *f)
-{
-    support_remove_tree(f->directory);
-    memory_free(f->directory);
-}
-
-static void write_config(const fixture *f, const char *name, const char *text)
-{
-    support_write_file(f->directory, name, text, strlen(text));
-}
-
-static grail_model *open_with(const fixture *f, const char *const *settings, int count)
-{
-    grail_model *m = NULL;
-    const grail_model_options options = {.settings = settings, .setting_count = count};
-    lab_network_write(&f->n, f->directory, false);
-    assert_ok(grail_model_open_with(f->directory, &options, &m));
-    return m;
-}
-
-static grail_model *opened(const fixture *f)
-{
-    return open_with(f, NULL, 0);
-}
-
-static grail_status try_open(const fixture *f)
-{
-    grail_model *m = NULL;
-    lab_network_write(&f->n, f->directory, false);
-    const grail_status status = grail_model_open(f->directory, &m);
-    assert_true((status == GRAIL_OK) == (m != NULL));
-    grail_model_close(m);
-    return status;
-}
 
 static grail_model_facts facts_of(const lab_resnet *r)
 {
-    fixture *f = setup(r);
-    grail_model *m = opened(f);
+    network_fixture *f = network_setup(r);
+    grail_model *m = network_open(f);
     grail_model_facts facts;
     assert_ok(grail_model_describe(m, &facts));
     grail_model_close(m);
-    teardown(f);
+    network_teardown(f);
     return facts;
 }
 
@@ -75,18 +22,6 @@ static int count_nodes(const graph *g, node_kind kind)
         count += g->nodes[n].kind == kind ? 1 : 0;
     }
     return count;
-}
-
-static const node *reader_of(const graph *g, const char *parameter)
-{
-    const int index = graph_find_parameter(g, parameter);
-    for (int n = 0; n < g->node_count; n++) {
-        if (index != GRAPH_NONE && g->nodes[n].weight == index) {
-            return &g->nodes[n];
-        }
-    }
-    fail_msg("nothing reads '%s'", parameter);
-    return NULL;
 }
 
 static const node *maker_of(const graph *g, int value)
@@ -171,9 +106,9 @@ static void stems_are_told_by_their_kernel(void **state)
 {
     (void)state;
     lab_resnet r = lab_resnet18();
-    fixture *f = setup(&r);
-    grail_model *m = opened(f);
-    const node *stem = reader_of(m->graph, "conv1.weight");
+    network_fixture *f = network_setup(&r);
+    grail_model *m = network_open(f);
+    const node *stem = network_reader(m->graph, "conv1.weight");
     assert_int_equal(m->graph->input_kind, INPUT_IMAGES);
     assert_int_equal(m->graph->image.height, 0);
     assert_int_equal(stem->block, GRAPH_NONE);
@@ -184,22 +119,22 @@ static void stems_are_told_by_their_kernel(void **state)
     grail_model_close(m);
     r.stem_kernel = 3;
     lab_network_init(&f->n, &r);
-    m = opened(f);
-    stem = reader_of(m->graph, "conv1.weight");
+    m = network_open(f);
+    stem = network_reader(m->graph, "conv1.weight");
     assert_int_equal(stem->window.stride, 1);
     assert_int_equal(stem->window.padding, 1);
     assert_int_equal(count_nodes(m->graph, NODE_MAX_POOL), 0);
     assert_int_equal(last_positions(m->graph, 32).height, 4);
     grail_model_close(m);
-    teardown(f);
+    network_teardown(f);
 }
 
 static void shortcuts_without_tensors_pad_channels_on_both_sides(void **state)
 {
     (void)state;
     const lab_resnet r = lab_akamaster(5);
-    fixture *f = setup(&r);
-    grail_model *m = opened(f);
+    network_fixture *f = network_setup(&r);
+    grail_model *m = network_open(f);
     const graph *g = m->graph;
     int64_t pad = 8;
     assert_int_equal(count_nodes(g, NODE_SHORTCUT), 2);
@@ -214,19 +149,19 @@ static void shortcuts_without_tensors_pad_channels_on_both_sides(void **state)
     }
     assert_int_equal(last_positions(g, 32).height, 8);
     grail_model_close(m);
-    teardown(f);
+    network_teardown(f);
 }
 
 static void a_block_ends_with_the_activation_of_its_sum(void **state)
 {
     (void)state;
     const lab_resnet r = lab_cifar_resnet18();
-    fixture *f = setup(&r);
-    grail_model *m = opened(f);
+    network_fixture *f = network_setup(&r);
+    grail_model *m = network_open(f);
     const graph *g = m->graph;
-    const node *projection = reader_of(g, "layer2.0.downsample.0.weight");
-    const node *first = reader_of(g, "layer2.0.conv1.weight");
-    const node *last = reader_of(g, "layer2.0.bn2.weight");
+    const node *projection = network_reader(g, "layer2.0.downsample.0.weight");
+    const node *first = network_reader(g, "layer2.0.conv1.weight");
+    const node *last = network_reader(g, "layer2.0.bn2.weight");
     assert_int_equal(projection->inputs[0], first->inputs[0]);
     assert_int_equal(projection->window.stride, 2);
     assert_int_equal(projection->window.padding, 0);
@@ -239,82 +174,69 @@ static void a_block_ends_with_the_activation_of_its_sum(void **state)
     assert_int_equal(end->kind, NODE_ACTIVATION);
     assert_int_equal(end->activation, ACTIVATION_RELU);
     assert_int_equal(end->block, 2);
-    assert_int_equal(reader_of(g, "layer2.1.conv1.weight")->inputs[0], end->output);
-    assert_int_equal(reader_of(g, "fc.weight")->block, g->block_count);
+    assert_int_equal(network_reader(g, "layer2.1.conv1.weight")->inputs[0], end->output);
+    assert_int_equal(network_reader(g, "fc.weight")->block, g->block_count);
     grail_model_close(m);
-    teardown(f);
+    network_teardown(f);
 }
 
 static void pre_activation_projects_what_it_activated(void **state)
 {
     (void)state;
     const lab_resnet r = lab_pre_activation(16);
-    fixture *f = setup(&r);
-    grail_model *m = opened(f);
+    network_fixture *f = network_setup(&r);
+    grail_model *m = network_open(f);
     const graph *g = m->graph;
-    const node *norm = reader_of(g, "layer2.0.bn1.weight");
-    const node *conv = reader_of(g, "layer2.0.conv1.weight");
-    const node *projection = reader_of(g, "layer2.0.shortcut.0.weight");
+    const node *norm = network_reader(g, "layer2.0.bn1.weight");
+    const node *conv = network_reader(g, "layer2.0.conv1.weight");
+    const node *projection = network_reader(g, "layer2.0.shortcut.0.weight");
     assert_int_equal(maker_of(g, norm->inputs[0])->kind, NODE_ADD);
     assert_int_equal(projection->inputs[0], conv->inputs[0]);
     assert_int_equal(maker_of(g, conv->inputs[0])->kind, NODE_ACTIVATION);
-    assert_int_equal(maker_of(g, reader_of(g, "layer2.0.bn2.weight")->inputs[0])->kind,
+    assert_int_equal(maker_of(g, network_reader(g, "layer2.0.bn2.weight")->inputs[0])->kind,
                      NODE_CONV2D);
     /* an identity carries the stream as it was */
-    const node *sum = maker_of(g, reader_of(g, "layer3.0.bn1.weight")->inputs[0]);
-    assert_int_equal(sum->inputs[0], reader_of(g, "layer2.1.bn1.weight")->inputs[0]);
-    assert_int_equal(reader_of(g, "bn.weight")->block, g->block_count);
+    const node *sum = maker_of(g, network_reader(g, "layer3.0.bn1.weight")->inputs[0]);
+    assert_int_equal(sum->inputs[0], network_reader(g, "layer2.1.bn1.weight")->inputs[0]);
+    assert_int_equal(network_reader(g, "bn.weight")->block, g->block_count);
     grail_model_close(m);
-    teardown(f);
-}
-
-static lab_resnet hugging_face(bool bottleneck)
-{
-    lab_resnet r = {.style = LAB_HUGGING_FACE,
-                    .stem_kernel = 7,
-                    .stem = 8,
-                    .bottleneck = bottleneck,
-                    .stages = 3,
-                    .blocks = {1, 2, 1},
-                    .inner = {12, 20, 28},
-                    .out = {12, 20, 28},
-                    .classes = 5};
-    for (int s = 0; bottleneck && s < r.stages; s++) {
-        r.inner[s] /= 4;
-    }
-    return r;
+    network_teardown(f);
 }
 
 static void what_hugging_face_configures_is_read(void **state)
 {
     (void)state;
-    lab_resnet r = hugging_face(true);
+    lab_resnet r = lab_hugging_face(true);
     r.strides_first_stage = true;
-    fixture *f = setup(&r);
-    write_config(f, "config.json",
-                 "{\"model_type\": \"resnet\", \"downsample_in_first_stage\": true,"
-                 " \"downsample_in_bottleneck\": true, \"hidden_act\": \"gelu\"}");
-    grail_model *m = opened(f);
+    network_fixture *f = network_setup(&r);
+    network_write_config(f, "config.json",
+                         "{\"model_type\": \"resnet\", \"downsample_in_first_stage\": true,"
+                         " \"downsample_in_bottleneck\": true, \"hidden_act\": \"gelu\"}");
+    grail_model *m = network_open(f);
     const graph *g = m->graph;
     assert_int_equal(
-        reader_of(g, "resnet.encoder.stages.0.layers.0.shortcut.convolution.weight")->window.stride,
+        network_reader(g, "resnet.encoder.stages.0.layers.0.shortcut.convolution.weight")
+            ->window.stride,
         2);
     assert_int_equal(
-        reader_of(g, "resnet.encoder.stages.1.layers.0.layer.0.convolution.weight")->window.stride,
+        network_reader(g, "resnet.encoder.stages.1.layers.0.layer.0.convolution.weight")
+            ->window.stride,
         2);
     assert_int_equal(
-        reader_of(g, "resnet.encoder.stages.1.layers.0.layer.1.convolution.weight")->window.stride,
+        network_reader(g, "resnet.encoder.stages.1.layers.0.layer.1.convolution.weight")
+            ->window.stride,
         1);
-    assert_int_equal(maker_of(g, reader_of(g, "resnet.encoder.stages.1.layers.0.layer.0.convolution"
-                                              ".weight")
-                                     ->inputs[0])
-                         ->activation,
-                     ACTIVATION_GELU);
+    assert_int_equal(
+        maker_of(g, network_reader(g, "resnet.encoder.stages.1.layers.0.layer.0.convolution"
+                                      ".weight")
+                        ->inputs[0])
+            ->activation,
+        ACTIVATION_GELU);
     grail_model_facts facts;
     assert_ok(grail_model_describe(m, &facts));
     assert_string_equal(facts.preset, "imagenet");
     grail_model_close(m);
-    teardown(f);
+    network_teardown(f);
 }
 
 static void narrowed_networks_open_as_dense_ones_do(void **state)
@@ -352,113 +274,27 @@ static void narrowed_networks_open_as_dense_ones_do(void **state)
     }
 }
 
-/* -- configuration ---------------------------------------------------------------------------- */
-
-static void settings_fill_in_what_the_tensors_do_not_say(void **state)
-{
-    (void)state;
-    static const char *const settings[] = {"preset=cifar", "downsample_in_bottleneck=true",
-                                           "hidden_act=silu"};
-    const lab_resnet r = lab_resnet50();
-    fixture *f = setup(&r);
-    grail_model *m = open_with(f, settings, 3);
-    grail_model_facts facts;
-    assert_ok(grail_model_describe(m, &facts));
-    assert_string_equal(facts.preset, "cifar");
-    assert_int_equal(reader_of(m->graph, "layer2.0.conv1.weight")->window.stride, 2);
-    assert_int_equal(reader_of(m->graph, "layer2.0.conv2.weight")->window.stride, 1);
-    assert_int_equal(m->graph->nodes[2].activation, ACTIVATION_SILU);
-    grail_model_close(m);
-    teardown(f);
-}
-
-static void a_setting_that_is_not_one_is_refused(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *setting, *text;
-    } bad[] = {{"head_dim=64", "a resnet network has no setting 'head_dim'; it has hidden_act, "
-                               "downsample_in_first_stage, downsample_in_bottleneck, preset"},
-               {"preset", "setting 'preset' is not of the form key=value"},
-               {"=1", "setting '=1' is not of the form key=value"},
-               {"preset=\xff", "is not UTF-8 text"}};
-    const lab_resnet r = lab_akamaster(1);
-    fixture *f = setup(&r);
-    lab_network_write(&f->n, f->directory, false);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        grail_model *m = NULL;
-        const grail_model_options options = {.settings = &bad[i].setting, .setting_count = 1};
-        assert_fails(grail_model_open_with(f->directory, &options, &m), GRAIL_ERROR_ARGUMENT,
-                     bad[i].text);
-        assert_null(m);
-    }
-    const char *wrong = "downsample_in_bottleneck=maybe";
-    const grail_model_options options = {.settings = &wrong, .setting_count = 1};
-    grail_model *m = NULL;
-    assert_fails(grail_model_open_with(f->directory, &options, &m), GRAIL_ERROR_FORMAT,
-                 "\"downsample_in_bottleneck\" is not");
-    teardown(f);
-}
-
-static const char *preset_of(const fixture *f)
-{
-    static char text[64];
-    grail_model *m = opened(f);
-    grail_model_facts facts;
-    assert_ok(grail_model_describe(m, &facts));
-    snprintf(text, sizeof text, "%s", facts.preset);
-    grail_model_close(m);
-    return text;
-}
-
-static void what_an_earlier_run_wrote_stands_for_the_configuration(void **state)
-{
-    (void)state;
-    const lab_resnet r = lab_akamaster(1);
-    fixture *f = setup(&r);
-    assert_string_equal(preset_of(f), "cifar-imagenet");
-    write_config(f, "grail.json", "{\"model_type\": \"resnet\", \"preset\": \"clip\"}");
-    assert_string_equal(preset_of(f), "clip");
-    write_config(f, "config.json", "{\"model_type\": \"resnet\"}");
-    assert_string_equal(preset_of(f), "imagenet");
-    write_config(f, "config.json", "{\"model_type\": \"resnext\"}");
-    assert_fails(try_open(f), GRAIL_ERROR_UNSUPPORTED, "model_type \"resnext\" is not known");
-    teardown(f);
-}
-
-static void timms_configuration_leaves_the_family_to_the_tensors(void **state)
-{
-    (void)state;
-    const lab_resnet r = lab_akamaster(1);
-    fixture *f = setup(&r);
-    write_config(f, "config.json", "{\"architecture\": \"resnet20\", \"num_classes\": 10}");
-    assert_string_equal(preset_of(f), "cifar-imagenet");
-    write_config(f, "config.json", "{\"num_classes\": 10}");
-    assert_fails(try_open(f), GRAIL_ERROR_UNSUPPORTED, "model_type \"(missing)\" is not known");
-    teardown(f);
-}
-
 /* -- what is refused -------------------------------------------------------------------------- */
 
 static void a_stranger_is_told_what_it_lacks(void **state)
 {
     (void)state;
     const lab_resnet r = lab_cifar_resnet18();
-    fixture *f = setup(&r);
+    network_fixture *f = network_setup(&r);
     lab_network_remove(&f->n, "layer3.0.downsample.1.running_var");
-    assert_fails(try_open(f), GRAIL_ERROR_UNSUPPORTED,
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "its tensors fit no known family; nearest comes resnet, which needs "
                  "'layer3.0.downsample.1.running_var' (100 of 101 tensors are there)");
     f->n.count = 0;
     lab_network_add(&f->n, "embedding.table", 2, (const int64_t[]){3, 4});
-    assert_fails(try_open(f), GRAIL_ERROR_UNSUPPORTED,
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "its tensors fit no known family; known by tensors: resnet");
     lab_network_init(&f->n, &r);
-    write_config(f, "config.json", "{\"model_type\": \"resnet\"}");
+    network_write_config(f, "config.json", "{\"model_type\": \"resnet\"}");
     lab_network_remove(&f->n, "layer3.0.downsample.1.running_var");
-    assert_fails(try_open(f), GRAIL_ERROR_FORMAT,
+    assert_fails(network_try(f), GRAIL_ERROR_FORMAT,
                  "tensor 'layer3.0.downsample.1.running_var' is missing, which a resnet");
-    teardown(f);
+    network_teardown(f);
 }
 
 static void add_weight(lab_network *n, const char *name, int64_t out, int64_t in, int64_t kernel)
@@ -470,30 +306,30 @@ static void variants_are_refused_by_name(void **state)
 {
     (void)state;
     lab_resnet r = lab_resnet18();
-    fixture *f = setup(&r);
+    network_fixture *f = network_setup(&r);
     lab_network_remove(&f->n, "conv1.weight");
     add_weight(&f->n, "conv1.0.weight", 32, 3, 3);
-    assert_fails(try_open(f), GRAIL_ERROR_UNSUPPORTED,
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "a stem of several convolutions ('conv1.0.weight') is not supported: ResNet-C");
     lab_network_init(&f->n, &r);
     add_weight(&f->n, "layer2.0.downsample.2.weight", 32, 3, 1);
-    assert_fails(try_open(f), GRAIL_ERROR_UNSUPPORTED,
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "a shortcut with average pooling (before 'layer2.0.downsample.2.weight')");
     lab_network_init(&f->n, &r);
     add_weight(&f->n, "layer1.0.se.fc1.weight", 8, 64, 1);
-    assert_fails(try_open(f), GRAIL_ERROR_UNSUPPORTED,
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'layer1.0.se.fc1.weight' is not part of the resnet network that its other "
                  "tensors describe");
     r = lab_resnet50();
     lab_network_init(&f->n, &r);
     lab_network_find(&f->n, "layer1.0.conv2.weight")->shape[1] = 2;
-    assert_fails(try_open(f), GRAIL_ERROR_UNSUPPORTED,
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'layer1.0.conv2.weight' reads 2 of 64 channels; grouped convolutions");
     lab_network_init(&f->n, &r);
     lab_network_find(&f->n, "conv1.weight")->shape[2] = 5;
-    assert_fails(try_open(f), GRAIL_ERROR_UNSUPPORTED,
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'conv1.weight' has a kernel of 5; stems of 7 (ImageNet) and 3 (CIFAR)");
-    teardown(f);
+    network_teardown(f);
 }
 
 static void shapes_that_do_not_fit_are_named_with_what_was_expected(void **state)
@@ -516,132 +352,36 @@ static void shapes_that_do_not_fit_are_named_with_what_was_expected(void **state
         {"linear.weight", 1, 63, "has shape [10, 63], a resnet network asks for [10, 64]"},
         {"linear.bias", 0, 9, "has shape [9], a resnet network asks for [10]"}};
     const lab_resnet r = lab_akamaster(1);
-    fixture *f = setup(&r);
+    network_fixture *f = network_setup(&r);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         lab_network_init(&f->n, &r);
         lab_network_find(&f->n, bad[i].tensor)->shape[bad[i].dimension] = bad[i].size;
-        assert_fails(try_open(f), GRAIL_ERROR_SHAPE, bad[i].text);
+        assert_fails(network_try(f), GRAIL_ERROR_SHAPE, bad[i].text);
     }
     lab_network_init(&f->n, &r);
     lab_network_find(&f->n, "conv1.weight")->rank = 2;
-    assert_fails(try_open(f), GRAIL_ERROR_SHAPE,
+    assert_fails(network_try(f), GRAIL_ERROR_SHAPE,
                  "tensor 'conv1.weight' has shape [16, 3], expected 4 dimensions of 1 or more");
-    teardown(f);
+    network_teardown(f);
 }
 
 static void heads_may_have_no_bias_and_leading_dimensions_of_one_are_passed_over(void **state)
 {
     (void)state;
     const lab_resnet r = lab_akamaster(1);
-    fixture *f = setup(&r);
+    network_fixture *f = network_setup(&r);
     lab_network_remove(&f->n, "linear.bias");
     lab_shape *norm = lab_network_find(&f->n, "bn1.weight");
     norm->rank = 3;
     memcpy(norm->shape, (const int64_t[]){1, 1, 16}, sizeof(int64_t[3]));
-    grail_model *m = opened(f);
-    assert_int_equal(reader_of(m->graph, "linear.weight")->bias, GRAPH_NONE);
+    grail_model *m = network_open(f);
+    assert_int_equal(network_reader(m->graph, "linear.weight")->bias, GRAPH_NONE);
     grail_model_close(m);
     norm->shape[0] = 2;
     norm->shape[2] = 8;
-    assert_fails(try_open(f), GRAIL_ERROR_SHAPE, "has shape [2, 1, 8], a resnet network asks for");
-    teardown(f);
-}
-
-/* -- narrowed networks described -------------------------------------------------------------- */
-
-static loader_verdict class_verdict(const lab_resnet *r)
-{
-    fixture *f = setup(r);
-    grail_model *m = opened(f);
-    loader_verdict verdicts[LOADER_COUNT];
-    assert_ok(m->architecture->judge_loaders(m->config, m->graph, verdicts));
-    assert_string_equal(verdicts[1].loader, "ONNX Runtime");
-    assert_true(verdicts[1].loads);
-    assert_string_equal(verdicts[2].loader, "torch.load");
-    assert_true(verdicts[2].loads);
-    grail_model_close(m);
-    teardown(f);
-    return verdicts[0];
-}
-
-static void stock_classes_load_only_their_own_widths(void **state)
-{
-    (void)state;
-    lab_resnet r = lab_resnet50();
-    assert_string_equal(class_verdict(&r).loader, "torchvision, timm");
-    assert_true(class_verdict(&r).loads);
-    r.inner[3] = 100;
-    assert_false(class_verdict(&r).loads);
-    assert_non_null(strstr(class_verdict(&r).reason, "export ONNX"));
-    r = lab_akamaster(2);
-    assert_string_equal(class_verdict(&r).loader, "its own class");
-    assert_true(class_verdict(&r).loads);
-    r.inner[0] = 15;
-    assert_false(class_verdict(&r).loads);
-    r = lab_pre_activation(12); /* model_width */
-    assert_true(class_verdict(&r).loads);
-    r = lab_resnet18();
-    r.stem = r.out[0] = r.inner[0] = 32;
-    assert_false(class_verdict(&r).loads);
-}
-
-static void hugging_face_loads_equal_widths_in_a_stage(void **state)
-{
-    (void)state;
-    lab_resnet r = hugging_face(false);
-    assert_string_equal(class_verdict(&r).loader, "transformers");
-    assert_true(class_verdict(&r).loads);
-    r.inner[1] = 19;
-    assert_false(class_verdict(&r).loads);
-    r = hugging_face(true);
-    assert_true(class_verdict(&r).loads);
-    r.inner[1] = 6;
-    assert_false(class_verdict(&r).loads);
-}
-
-static void hugging_faces_configuration_is_given_the_new_widths(void **state)
-{
-    (void)state;
-    lab_resnet r = hugging_face(false);
-    fixture *f = setup(&r);
-    grail_model *m = opened(f);
-    assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
-    const json_t *sizes = json_object_get(m->config, "hidden_sizes");
-    assert_int_equal(json_array_size(sizes), 3);
-    assert_int_equal(json_integer_value(json_array_get(sizes, 1)), 20);
-    assert_int_equal(json_integer_value(json_object_get(m->config, "embedding_size")), 8);
-    grail_model_close(m);
-    teardown(f);
-}
-
-/* -- allocation failure ----------------------------------------------------------------------- */
-
-static grail_status open_and_describe(void *context)
-{
-    static const char *const settings[] = {"preset=cifar"};
-    const grail_model_options options = {.settings = settings, .setting_count = 1};
-    const fixture *f = context;
-    grail_status status = GRAIL_OK;
-    grail_model *m = NULL;
-    grail_model_facts facts;
-    TRY(grail_model_open_with(f->directory, &options, &m));
-    TRY(grail_model_describe(m, &facts));
-    TRY(m->architecture->describe_narrowed(m->graph, m->config));
-out:
-    grail_model_close(m);
-    return status;
-}
-
-static void every_failing_allocation_is_survived(void **state)
-{
-    (void)state;
-    const lab_resnet networks[] = {lab_akamaster(1), hugging_face(true)};
-    for (int i = 0; i < 2; i++) {
-        fixture *f = setup(&networks[i]);
-        lab_network_write(&f->n, f->directory, false);
-        support_fail_each_allocation(open_and_describe, f);
-        teardown(f);
-    }
+    assert_fails(network_try(f), GRAIL_ERROR_SHAPE,
+                 "has shape [2, 1, 8], a resnet network asks for");
+    network_teardown(f);
 }
 
 int main(void)
@@ -656,18 +396,10 @@ int main(void)
         cmocka_unit_test(pre_activation_projects_what_it_activated),
         cmocka_unit_test(what_hugging_face_configures_is_read),
         cmocka_unit_test(narrowed_networks_open_as_dense_ones_do),
-        cmocka_unit_test(settings_fill_in_what_the_tensors_do_not_say),
-        cmocka_unit_test(a_setting_that_is_not_one_is_refused),
-        cmocka_unit_test(what_an_earlier_run_wrote_stands_for_the_configuration),
-        cmocka_unit_test(timms_configuration_leaves_the_family_to_the_tensors),
         cmocka_unit_test(a_stranger_is_told_what_it_lacks),
         cmocka_unit_test(variants_are_refused_by_name),
         cmocka_unit_test(shapes_that_do_not_fit_are_named_with_what_was_expected),
         cmocka_unit_test(heads_may_have_no_bias_and_leading_dimensions_of_one_are_passed_over),
-        cmocka_unit_test(stock_classes_load_only_their_own_widths),
-        cmocka_unit_test(hugging_face_loads_equal_widths_in_a_stage),
-        cmocka_unit_test(hugging_faces_configuration_is_given_the_new_widths),
-        cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);
 }

@@ -1,0 +1,247 @@
+/* What goes with a residual network's tensors: configuration, settings, and the stock classes that
+ * load a narrowed one. */
+#include "network_fixture.h"
+#include "support/json_memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* -- configuration ---------------------------------------------------------------------------- */
+
+static void settings_fill_in_what_the_tensors_do_not_say(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"preset=cifar", "downsample_in_bottleneck=true",
+                                           "hidden_act=silu"};
+    const lab_resnet r = lab_resnet50();
+    network_fixture *f = network_setup(&r);
+    grail_model *m = network_open_with(f, settings, 3);
+    grail_model_facts facts;
+    assert_ok(grail_model_describe(m, &facts));
+    assert_string_equal(facts.preset, "cifar");
+    assert_int_equal(network_reader(m->graph, "layer2.0.conv1.weight")->window.stride, 2);
+    assert_int_equal(network_reader(m->graph, "layer2.0.conv2.weight")->window.stride, 1);
+    assert_int_equal(m->graph->nodes[2].activation, ACTIVATION_SILU);
+    grail_model_close(m);
+    network_teardown(f);
+}
+
+static void a_setting_that_is_not_one_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *setting, *text;
+    } bad[] = {{"head_dim=64", "a resnet network has no setting 'head_dim'; it has hidden_act, "
+                               "downsample_in_first_stage, downsample_in_bottleneck, preset"},
+               {"preset", "setting 'preset' is not of the form key=value"},
+               {"=1", "setting '=1' is not of the form key=value"},
+               {"preset=\xff", "is not UTF-8 text"}};
+    const lab_resnet r = lab_akamaster(1);
+    network_fixture *f = network_setup(&r);
+    lab_network_write(&f->n, f->directory, false);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        grail_model *m = NULL;
+        const grail_model_options options = {.settings = &bad[i].setting, .setting_count = 1};
+        assert_fails(grail_model_open_with(f->directory, &options, &m), GRAIL_ERROR_ARGUMENT,
+                     bad[i].text);
+        assert_null(m);
+    }
+    const char *wrong = "downsample_in_bottleneck=maybe";
+    const grail_model_options options = {.settings = &wrong, .setting_count = 1};
+    grail_model *m = NULL;
+    assert_fails(grail_model_open_with(f->directory, &options, &m), GRAIL_ERROR_FORMAT,
+                 "\"downsample_in_bottleneck\" is not");
+    network_teardown(f);
+}
+
+static const char *preset_of(const network_fixture *f)
+{
+    static char text[64];
+    grail_model *m = network_open(f);
+    grail_model_facts facts;
+    assert_ok(grail_model_describe(m, &facts));
+    snprintf(text, sizeof text, "%s", facts.preset);
+    grail_model_close(m);
+    return text;
+}
+
+static void what_an_earlier_run_wrote_stands_for_the_configuration(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_akamaster(1);
+    network_fixture *f = network_setup(&r);
+    assert_string_equal(preset_of(f), "cifar-imagenet");
+    network_write_config(f, "grail.json", "{\"model_type\": \"resnet\", \"preset\": \"clip\"}");
+    assert_string_equal(preset_of(f), "clip");
+    network_write_config(f, "config.json", "{\"model_type\": \"resnet\"}");
+    assert_string_equal(preset_of(f), "imagenet");
+    network_write_config(f, "config.json", "{\"model_type\": \"resnext\"}");
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, "model_type \"resnext\" is not known");
+    network_teardown(f);
+}
+
+static void a_weights_file_is_opened_without_what_lies_beside_it(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_akamaster(1);
+    network_fixture *f = network_setup(&r);
+    char path[1024];
+    grail_model *m = NULL;
+    grail_model_facts facts;
+    network_write_config(f, "grail.json", "{\"model_type\": \"resnet\", \"preset\": \"clip\"}");
+    lab_network_write(&f->n, f->directory, false);
+    snprintf(path, sizeof path, "%s/model.safetensors", f->directory);
+    assert_ok(grail_model_open(path, &m));
+    assert_ok(grail_model_describe(m, &facts));
+    assert_string_equal(facts.directory, path);
+    assert_string_equal(facts.preset, "cifar-imagenet");
+    grail_model_close(m);
+    lab_network_remove(&f->n, "linear.weight");
+    lab_network_write(&f->n, f->directory, false);
+    assert_fails(grail_model_open(path, &m), GRAIL_ERROR_UNSUPPORTED,
+                 "model.safetensors: its tensors fit no known family; nearest comes resnet");
+    network_teardown(f);
+}
+
+static void prefixes_of_torchs_wrappers_do_not_matter(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_akamaster(1);
+    network_fixture *f = network_setup(&r);
+    for (int i = 0; i < f->n.count; i++) {
+        char name[LAB_NETWORK_NAME];
+        snprintf(name, sizeof name, "%s", f->n.tensors[i].name);
+        snprintf(f->n.tensors[i].name, LAB_NETWORK_NAME, "module.%.100s", name);
+    }
+    assert_string_equal(preset_of(f), "cifar-imagenet");
+    lab_network_add(&f->n, "module.linear2.bias", 1, (const int64_t[]){3});
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
+                 "tensor 'linear2.bias' is not part of the resnet network");
+    network_teardown(f);
+}
+
+static void timms_configuration_leaves_the_family_to_the_tensors(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_akamaster(1);
+    network_fixture *f = network_setup(&r);
+    network_write_config(f, "config.json", "{\"architecture\": \"resnet20\", \"num_classes\": 10}");
+    assert_string_equal(preset_of(f), "cifar-imagenet");
+    network_write_config(f, "config.json", "{\"num_classes\": 10}");
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, "model_type \"(missing)\" is not known");
+    network_teardown(f);
+}
+
+/* -- narrowed networks described -------------------------------------------------------------- */
+
+static loader_verdict class_verdict(const lab_resnet *r)
+{
+    network_fixture *f = network_setup(r);
+    grail_model *m = network_open(f);
+    loader_verdict verdicts[LOADER_COUNT];
+    assert_ok(m->architecture->judge_loaders(m->config, m->graph, verdicts));
+    assert_string_equal(verdicts[1].loader, "ONNX Runtime");
+    assert_true(verdicts[1].loads);
+    assert_string_equal(verdicts[2].loader, "torch.load");
+    assert_true(verdicts[2].loads);
+    grail_model_close(m);
+    network_teardown(f);
+    return verdicts[0];
+}
+
+static void stock_classes_load_only_their_own_widths(void **state)
+{
+    (void)state;
+    lab_resnet r = lab_resnet50();
+    assert_string_equal(class_verdict(&r).loader, "torchvision, timm");
+    assert_true(class_verdict(&r).loads);
+    r.inner[3] = 100;
+    assert_false(class_verdict(&r).loads);
+    assert_non_null(strstr(class_verdict(&r).reason, "export ONNX"));
+    r = lab_akamaster(2);
+    assert_string_equal(class_verdict(&r).loader, "its own class");
+    assert_true(class_verdict(&r).loads);
+    r.inner[0] = 15;
+    assert_false(class_verdict(&r).loads);
+    r = lab_pre_activation(12); /* model_width */
+    assert_true(class_verdict(&r).loads);
+    r = lab_resnet18();
+    r.stem = r.out[0] = r.inner[0] = 32;
+    assert_false(class_verdict(&r).loads);
+}
+
+static void hugging_face_loads_equal_widths_in_a_stage(void **state)
+{
+    (void)state;
+    lab_resnet r = lab_hugging_face(false);
+    assert_string_equal(class_verdict(&r).loader, "transformers");
+    assert_true(class_verdict(&r).loads);
+    r.inner[1] = 19;
+    assert_false(class_verdict(&r).loads);
+    r = lab_hugging_face(true);
+    assert_true(class_verdict(&r).loads);
+    r.inner[1] = 6;
+    assert_false(class_verdict(&r).loads);
+}
+
+static void hugging_faces_configuration_is_given_the_new_widths(void **state)
+{
+    (void)state;
+    lab_resnet r = lab_hugging_face(false);
+    network_fixture *f = network_setup(&r);
+    grail_model *m = network_open(f);
+    assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+    const json_t *sizes = json_object_get(m->config, "hidden_sizes");
+    assert_int_equal(json_array_size(sizes), 3);
+    assert_int_equal(json_integer_value(json_array_get(sizes, 1)), 20);
+    assert_int_equal(json_integer_value(json_object_get(m->config, "embedding_size")), 8);
+    grail_model_close(m);
+    network_teardown(f);
+}
+
+/* -- allocation failure ----------------------------------------------------------------------- */
+
+static grail_status open_and_describe(void *context)
+{
+    static const char *const settings[] = {"preset=cifar"};
+    const grail_model_options options = {.settings = settings, .setting_count = 1};
+    const network_fixture *f = context;
+    grail_status status = GRAIL_OK;
+    grail_model *m = NULL;
+    grail_model_facts facts;
+    TRY(grail_model_open_with(f->directory, &options, &m));
+    TRY(grail_model_describe(m, &facts));
+    TRY(m->architecture->describe_narrowed(m->graph, m->config));
+out:
+    grail_model_close(m);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    const lab_resnet networks[] = {lab_akamaster(1), lab_hugging_face(true)};
+    for (int i = 0; i < 2; i++) {
+        network_fixture *f = network_setup(&networks[i]);
+        lab_network_write(&f->n, f->directory, false);
+        support_fail_each_allocation(open_and_describe, f);
+        network_teardown(f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_fill_in_what_the_tensors_do_not_say),
+        cmocka_unit_test(a_setting_that_is_not_one_is_refused),
+        cmocka_unit_test(what_an_earlier_run_wrote_stands_for_the_configuration),
+        cmocka_unit_test(a_weights_file_is_opened_without_what_lies_beside_it),
+        cmocka_unit_test(prefixes_of_torchs_wrappers_do_not_matter),
+        cmocka_unit_test(timms_configuration_leaves_the_family_to_the_tensors),
+        cmocka_unit_test(stock_classes_load_only_their_own_widths),
+        cmocka_unit_test(hugging_face_loads_equal_widths_in_a_stage),
+        cmocka_unit_test(hugging_faces_configuration_is_given_the_new_widths),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
