@@ -415,3 +415,25 @@ bool checkpoint_is_sharded(const checkpoint *c)
 {
     return c->index_name != NULL;
 }
+
+const char *checkpoint_index_name(const checkpoint *c)
+{
+    return c->index_name;
+}
+
+static const torch_file *torch_of(const checkpoint *c, int file)
+{
+    return file >= 0 && file < c->file_count ? c->files[file].torch : NULL;
+}
+
+const char *checkpoint_wrapper(const checkpoint *c, int file)
+{
+    const torch_file *torch = torch_of(c, file);
+    return torch == NULL ? "" : torch_file_wrapper(torch);
+}
+
+bool checkpoint_is_script(const checkpoint *c, int file)
+{
+    const torch_file *torch = torch_of(c, file);
+    return torch != NULL && torch_file_is_script(torch);
+}

@@ -52,22 +52,34 @@ int checkpoint_file_count(const checkpoint *c);
 const char *checkpoint_file_name(const checkpoint *c, int file); /* base name */
 int checkpoint_file_of(const checkpoint *c, int64_t i);
 bool checkpoint_is_sharded(const checkpoint *c); /* has an index file */
+/** Base name of the index file, or NULL. */
+const char *checkpoint_index_name(const checkpoint *c);
+/** Key under which a torch file keeps its tensors; "" where they are bare, and in safetensors. */
+const char *checkpoint_wrapper(const checkpoint *c, int file);
+/** Whether a file is a TorchScript archive, which is never written. */
+bool checkpoint_is_script(const checkpoint *c, int file);
 
-/* Writing a checkpoint of the same files and names with other shapes. */
+/* Writing a checkpoint of the same names with other shapes. */
 typedef struct checkpoint_writer checkpoint_writer;
 
 /**
- * Lays out a checkpoint in `directory` (which exists) with the files of `like`. `shapes[i]` gives
- * name, dtype, rank and shape of tensor i of `like`, which must outlive *out. Writes the index when
- * `like` has one. `resume` is that of safetensors_writer_open. On failure the files that this call
- * created are removed. *out is owned: checkpoint_writer_close.
+ * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives name, dtype, rank and
+ * shape of tensor i of `like`, which must outlive *out. In the format of `like` it has the files of
+ * `like` and an index where `like` has one; only a TorchScript archive becomes a plain .pth. In the
+ * other format it is one file: model.safetensors, or a .pth of the same base name. `resume` is that
+ * of safetensors_writer_open. On failure the files that this call created are removed. *out is
+ * owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
-                                    const tensor_view shapes[], bool resume,
+                                    checkpoint_kind kind, const tensor_view shapes[], bool resume,
                                     checkpoint_writer **out) GRAIL_MUST_CHECK;
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes) GRAIL_MUST_CHECK;
 grail_status checkpoint_writer_sync(checkpoint_writer *writer) GRAIL_MUST_CHECK;
 void checkpoint_writer_close(checkpoint_writer *writer); /* NULL is allowed */
+
+/** Removes the files that checkpoint_writer_open lays out, and what an interruption of it leaves.
+ */
+void checkpoint_remove_written(const char *directory, const checkpoint *like, checkpoint_kind kind);
 
 #endif

@@ -135,3 +135,8 @@ const char *torch_file_wrapper(const torch_file *file)
 {
     return file->wrapper;
 }
+
+bool torch_file_is_script(const torch_file *file)
+{
+    return file->is_script;
+}

@@ -33,6 +33,9 @@ void torch_file_release(const torch_file *file, const tensor_view *tensor);
 /** Key of the dictionary that the tensors were found in ("state_dict"), "" when bare. */
 const char *torch_file_wrapper(const torch_file *file);
 
+/** Whether this is a TorchScript archive, whose root is a module. */
+bool torch_file_is_script(const torch_file *file);
+
 /* Writing: all names, dtypes and shapes are declared first, the file is laid out and its space
  * reserved, then the tensors are written in any order. The result loads with weights_only. */
 typedef struct torch_writer torch_writer;

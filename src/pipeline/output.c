@@ -138,7 +138,7 @@ grail_status open_output(grail_compression *c, bool resume)
         shapes[i] = *checkpoint_at(like, i);
         narrow_shape(c, i, shapes[i].shape);
     }
-    TRY(checkpoint_writer_open(c->partial, like, shapes, resume, &c->writer));
+    TRY(checkpoint_writer_open(c->partial, like, CHECKPOINT_LIKE, shapes, resume, &c->writer));
 out:
     memory_free(shapes);
     return status;

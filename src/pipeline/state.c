@@ -106,27 +106,18 @@ out:
     return status;
 }
 
-static void remove_file(const grail_compression *c, const char *name, const char *ending)
-{
-    char *path = NULL;
-    if (memory_format(&path, "%s/%s%s", c->partial, name, ending) == GRAIL_OK) {
-        unlink(path);
-    }
-    memory_free(path);
-}
-
 /* Takes away what is written before the first block is recorded. Other files stay, and with them
  * the directory; false then. */
 static bool remove_beginning(const grail_compression *c)
 {
     static const char *const endings[] = {"", ".tmp"};
-    const checkpoint *k = c->model->checkpoint;
+    checkpoint_remove_written(c->partial, c->model->checkpoint, CHECKPOINT_LIKE);
     for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
-        for (int f = 0; f < checkpoint_file_count(k); f++) {
-            remove_file(c, checkpoint_file_name(k, f), endings[e]);
+        char *path = NULL;
+        if (memory_format(&path, "%s/%s%s", c->partial, state_name, endings[e]) == GRAIL_OK) {
+            unlink(path);
         }
-        remove_file(c, CHECKPOINT_INDEX_NAME, endings[e]);
-        remove_file(c, state_name, endings[e]);
+        memory_free(path);
     }
     return rmdir(c->partial) == 0;
 }

@@ -231,7 +231,8 @@ static grail_status write_narrow(void *context)
 {
     const narrowing *n = context;
     checkpoint_writer *writer = NULL;
-    grail_status status = checkpoint_writer_open(n->directory, n->dense, n->shapes, true, &writer);
+    grail_status status =
+        checkpoint_writer_open(n->directory, n->dense, CHECKPOINT_LIKE, n->shapes, true, &writer);
     if (status == GRAIL_OK) {
         status = checkpoint_writer_put(writer, "c", "ccc", 3);
     }
@@ -245,7 +246,8 @@ static void test_a_checkpoint_like_another_is_written_and_read_back(void **state
     checkpoint_writer *writer = NULL;
     checkpoint *narrow = NULL;
     open_narrowing(*state, &n);
-    assert_ok(checkpoint_writer_open(n.directory, n.dense, n.shapes, false, &writer));
+    assert_ok(
+        checkpoint_writer_open(n.directory, n.dense, CHECKPOINT_LIKE, n.shapes, false, &writer));
     assert_ok(checkpoint_writer_put(writer, "c", "ccc", 3));
     assert_ok(checkpoint_writer_put(writer, "a", "a", 1));
     assert_ok(checkpoint_writer_put(writer, "b", "bb", 2));
@@ -295,7 +297,8 @@ static void test_a_single_file_gets_no_index(void **state)
     assert_ok(checkpoint_open(*state, &dense));
     assert_ok(path_join(&directory, *state, "narrow"));
     assert_int_equal(mkdir(directory, 0777), 0);
-    assert_ok(checkpoint_writer_open(directory, dense, checkpoint_at(dense, 0), false, &writer));
+    assert_ok(checkpoint_writer_open(directory, dense, CHECKPOINT_LIKE, checkpoint_at(dense, 0),
+                                     false, &writer));
     checkpoint_writer_close(writer);
     assert_ok(path_join(&path, directory, CHECKPOINT_INDEX_NAME));
     assert_false(file_exists(path));
@@ -324,8 +327,9 @@ static void test_existing_output_is_left_alone(void **state)
     char *path = NULL;
     open_narrowing(*state, &n);
     write_text(n.directory, "model-00002-of-00002.safetensors", "precious");
-    assert_fails(checkpoint_writer_open(n.directory, n.dense, n.shapes, false, &writer),
-                 GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors' already exists");
+    assert_fails(
+        checkpoint_writer_open(n.directory, n.dense, CHECKPOINT_LIKE, n.shapes, false, &writer),
+        GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors' already exists");
     assert_null(writer);
     assert_ok(path_join(&path, n.directory, "model-00002-of-00002.safetensors"));
     assert_true(file_exists(path));
