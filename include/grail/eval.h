@@ -1,6 +1,7 @@
 #ifndef GRAIL_EVAL_H
 #define GRAIL_EVAL_H
 
+#include <grail/compress.h>
 #include <grail/images.h>
 #include <grail/model.h>
 #include <grail/text.h>
@@ -64,6 +65,12 @@ GRAIL_API grail_status grail_accuracy_measure(const grail_model *model,
                                               const grail_image_source *source, int64_t images,
                                               const char *backend, grail_eval_observer observer,
                                               void *user, grail_accuracy *out) GRAIL_MUST_CHECK;
+
+/** grail_accuracy_measure for the network that a run holds in memory, after
+ * grail_compression_run with no output. */
+GRAIL_API grail_status grail_compression_accuracy(grail_compression *compression,
+                                                  const grail_image_source *source, int64_t images,
+                                                  grail_accuracy *out) GRAIL_MUST_CHECK;
 
 /** How two networks' logits differ on the same tokens. */
 typedef struct grail_comparison {
