@@ -77,12 +77,23 @@ grail_status json_append_text(const json_t *value, buffer *out)
     return append_text(value, JSON_COMPACT | JSON_REAL_PRECISION(17), out);
 }
 
+grail_status json_append_line(const json_t *value, buffer *out)
+{
+    const grail_status status = append_text(value, JSON_COMPACT | JSON_REAL_PRECISION(15), out);
+    return status == GRAIL_OK ? buffer_append_string(out, "\n") : status;
+}
+
+grail_status json_append_indented(const json_t *value, buffer *out)
+{
+    /* 16 digits: a decimal that somebody wrote, 1e-06, is written as it was, not as 17 digits of
+     * its binary value */
+    return append_text(value, JSON_INDENT(2) | JSON_REAL_PRECISION(16), out);
+}
+
 grail_status json_write_file(const char *path, const json_t *value)
 {
     buffer text = {.maximum = SIZE_MAX / 4};
-    /* 16 digits: a decimal that somebody wrote, 1e-06, is written as it was, not as 17 digits of
-     * its binary value */
-    grail_status status = append_text(value, JSON_INDENT(2) | JSON_REAL_PRECISION(16), &text);
+    grail_status status = json_append_indented(value, &text);
     if (status != GRAIL_OK) {
         error_prefix("%s", path);
     } else {

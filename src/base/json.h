@@ -16,6 +16,13 @@ grail_status json_read_file(const char *path, size_t maximum, json_t **out) GRAI
 /** Appends compact JSON, keys in insertion order. */
 grail_status json_append_text(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
+/** The same as one line, with numbers in 15 digits: those that people write stay as they are, and
+ * every number reads back within 1e-15 of itself. */
+grail_status json_append_line(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
+
+/** The same, indented, for people. */
+grail_status json_append_indented(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
+
 /** Writes indented JSON, keys in insertion order, atomically (temporary file, fsync, rename). */
 grail_status json_write_file(const char *path, const json_t *value) GRAIL_MUST_CHECK;
 
