@@ -168,8 +168,46 @@ def plan_seeds():
     yield "bad-name", plan_text(compensation={"target": "none"})
 
 
+def cifar_pickle(labels, count=None, dtype=b"u1"):
+    """As Python 2 pickled {"labels": [...], "data": uint8 [count, 3072]}."""
+    count = len(labels) if count is None else count
+    return (b"\x80\2}(U\6labels](" + b"".join(b"K" + bytes([label]) for label in labels) + b"eU\4data"
+            b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R"
+            b"(K\1K" + bytes([count]) + b"M\0\x0c\x86cnumpy\ndtype\nU\2" + dtype +
+            b"K\0K\1\x87R(K\3U\1|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89T" +
+            struct.pack("<I", 3072 * count) + bytes(3072 * count) + b"tbu.")
+
+
+def cifar_seeds():
+    yield "one", b"\3" + bytes(3072)
+    yield "two", b"\0" + bytes(3072) + b"\x09" + bytes(3072)
+    yield "python", cifar_pickle([9])
+    yield "bad-empty", b""
+    yield "bad-label", b"\x0a" + bytes(3072)
+    yield "bad-short", b"\3" + bytes(3071)
+    yield "python-bad-label", cifar_pickle([10])
+    yield "python-bad-count", cifar_pickle([1, 2], 1)
+    yield "python-bad-dtype", cifar_pickle([1], dtype=b"i1")
+    yield "python-bad-none", b"\x80\2}."
+    yield "python-bad-cut", cifar_pickle([9])[:-5]
+
+
+def image_seeds():
+    """Files of the golden tests, whole and damaged, behind a byte that chooses preset and size."""
+    folder = CORPUS.parent.parent / "tests" / "golden" / "images"
+    files = [path for path in sorted(folder.iterdir()) if path.suffix != ".txt"]
+    for i, path in enumerate(files):
+        yield path.name, bytes([(8 << 2) + i % 3]) + path.read_bytes()
+    square = (folder / "rgb-square.jpg").read_bytes()
+    yield "as-it-is", bytes([(31 << 2) + 3]) + square
+    yield "bad-size", bytes([(30 << 2) + 3]) + square
+    yield "bad-cut", b"\x20" + square[:len(square) // 2]
+    yield "bad-kind", b"\x20GIF89a"
+    yield "bad-empty", b"\x20"
+
+
 SEEDS = {"safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
-         "plan": plan_seeds}
+         "plan": plan_seeds, "cifar": cifar_seeds, "image": image_seeds}
 
 
 def main():
