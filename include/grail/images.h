@@ -11,14 +11,18 @@ extern "C" {
 
 /**
  * Images for calibration or evaluation: a directory of CIFAR-10 batches (binary or python), one
- * such file, or a folder of JPEG and PNG files with one subfolder per class. All strings are
- * borrowed for the duration of a call.
+ * such file, or a folder of JPEG and PNG files, with one subfolder per class or none. All strings
+ * are borrowed for the duration of a call.
+ *
+ * Images are read as Pillow and torchvision's ImageFolder read them, bit by bit; an EXIF
+ * orientation is therefore not applied. The cifar presets take images of their size as they are;
+ * the others resize the shorter side, in proportion to the size, and crop the centre.
  */
 typedef struct grail_image_source {
     const char *path;
-    const char *preset; /* "cifar", "cifar-imagenet", "imagenet", "clip"; NULL = by the data: cifar
-                           for CIFAR batches, imagenet for folders */
-    const char *split;  /* of CIFAR batches: "train", "test"; NULL = test */
+    const char *preset; /* a name of grail_image_preset_at; NULL = by the data: cifar for CIFAR
+                           batches, imagenet for folders */
+    const char *split;  /* of CIFAR batches: "train", "test"; NULL = test, and for others */
     const char *labels; /* CSV "file,class index" for folders without class names, or NULL */
     int64_t size;       /* side of the network's input; 0 = of the preset */
     const double *mean; /* [3] and [3]; NULL = of the preset */
@@ -28,7 +32,11 @@ typedef struct grail_image_source {
 /** Sets every field to its default: all NULL and 0. */
 GRAIL_API void grail_image_source_init(grail_image_source *source);
 
-/** i-th preset name, NULL beyond the last. */
+/**
+ * i-th preset name, NULL beyond the last: "cifar", "cifar-imagenet" and "cifar-plain" differ in the
+ * mean and deviation; "imagenet" is torchvision's (256, bilinear, 224), "vit" timm's for the augreg
+ * weights (248, bicubic, 224), "clip" OpenAI's (224, bicubic).
+ */
 GRAIL_API const char *grail_image_preset_at(int i);
 
 #ifdef __cplusplus

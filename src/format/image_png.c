@@ -100,8 +100,8 @@ static grail_status read_header(png_reader *reader)
     grail_status status = GRAIL_OK;
     png_set_read_fn(reader->png, reader, read_bytes);
     png_set_user_limits(reader->png, LARGEST_SIDE, LARGEST_SIDE);
+    /* Else texts and profiles of a few bytes could unpack to gigabytes. */
     png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
-    png_set_check_for_invalid_index(reader->png, 0);
     png_read_info(reader->png, reader->info);
     const int64_t width = png_get_image_width(reader->png, reader->info);
     const int64_t height = png_get_image_height(reader->png, reader->info);

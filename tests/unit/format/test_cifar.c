@@ -139,27 +139,38 @@ static void append(buffer *out, const char *bytes, size_t size)
 /* A string literal without its terminator; it may hold zero bytes. */
 #define APPEND(out, literal) append((out), (literal), sizeof(literal) - 1)
 
-/* What Python 2 wrote: {"labels": [...], "data": a numpy array of bytes [2, 3072]}, the pixels
- * 5 i mod 251. */
-static buffer make_pickle(const char *labels, size_t labels_size)
+/* What Python 2 wrote: {"labels": [...], "data": a numpy array [rows, 3072]}, its bytes 5 i mod
+ * 251. */
+static buffer make_array_pickle(const char *labels, size_t labels_size, char rows,
+                                const char *dtype, int bytes)
 {
     buffer out = {.maximum = 1 << 20};
+    const unsigned char size[] = {(unsigned char)bytes, (unsigned char)(bytes >> 8), 0, 0};
     APPEND(&out, "\x80\x02}q\x01(U\x06labels](");
     append(&out, labels, labels_size);
     APPEND(&out, "eU\x04"
                  "data");
     APPEND(&out, "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01"
-                 "b\x87R");
-    APPEND(&out, "(K\x01K\x02M\x00\x0c\x86"); /* version, shape */
-    APPEND(&out, "cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R");
-    APPEND(&out, "(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb");
-    APPEND(&out, "\x89T\x00\x18\x00\x00"); /* row-major; 6144 bytes */
-    for (int i = 0; i < 2 * CIFAR_BYTES; i++) {
+                 "b\x87R(K\x01K");
+    append(&out, &rows, 1);
+    APPEND(&out, "M\x00\x0c\x86"
+                 "cnumpy\ndtype\nU\x02");
+    append(&out, dtype, 2);
+    APPEND(&out, "K\x00K\x01\x87R");
+    APPEND(&out, "(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T");
+    append(&out, (const char *)size, sizeof size);
+    for (int i = 0; i < bytes; i++) {
         const char byte = (char)(5 * i % 251);
         append(&out, &byte, 1);
     }
     APPEND(&out, "tbu.");
     return out;
+}
+
+/* Two images. */
+static buffer make_pickle(const char *labels, size_t labels_size)
+{
+    return make_array_pickle(labels, labels_size, 2, "u1", 2 * CIFAR_BYTES);
 }
 
 static void test_a_python_batch_is_read_in_place(void **state)
@@ -178,13 +189,27 @@ static void test_a_python_batch_is_read_in_place(void **state)
     buffer_fini(&bytes);
 }
 
-static void refuse_pickle(const char *labels, size_t size, const char *text)
+/* Takes over the bytes. */
+static void refuse_bytes(buffer bytes, const char *text)
 {
-    buffer bytes = make_pickle(labels, size);
     cifar_batch batch = {0};
     assert_fails(cifar_batch_read("test_batch", bytes.bytes, bytes.size, &batch),
                  GRAIL_ERROR_FORMAT, text);
     buffer_fini(&bytes);
+}
+
+static void refuse_pickle(const char *labels, size_t size, const char *text)
+{
+    refuse_bytes(make_pickle(labels, size), text);
+}
+
+static void test_arrays_that_are_not_images_of_bytes_are_refused(void **state)
+{
+    (void)state;
+    static const char text[] = "test_batch: 'data' is not an array of bytes, images x 3072";
+    refuse_bytes(make_array_pickle("K\x01", 2, 1, "i1", CIFAR_BYTES), text);
+    refuse_bytes(make_array_pickle("K\x01", 2, 1, "u2", 2 * CIFAR_BYTES), text);
+    refuse_bytes(make_array_pickle("", 0, 0, "u1", 0), text);
 }
 
 static void test_python_batches_with_wrong_labels_are_refused(void **state)
@@ -287,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_one_file_is_opened_alone),
         cmocka_unit_test(test_a_split_that_is_absent_or_unknown_is_refused),
         cmocka_unit_test(test_a_python_batch_is_read_in_place),
+        cmocka_unit_test(test_arrays_that_are_not_images_of_bytes_are_refused),
         cmocka_unit_test(test_python_batches_with_wrong_labels_are_refused),
         cmocka_unit_test(test_a_pickle_of_something_else_is_refused),
         cmocka_unit_test(test_the_python_version_is_found_by_its_names),

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 static const char *const files[] = {
     "rgb-420.jpg",
@@ -224,24 +225,12 @@ static void test_scans_without_end_are_refused(void **state)
     buffer_fini(&bytes);
 }
 
-static uint32_t checksum(const unsigned char *bytes, size_t size)
-{
-    uint32_t sum = 0xFFFFFFFFU;
-    for (size_t i = 0; i < size; i++) {
-        sum ^= bytes[i];
-        for (int k = 0; k < 8; k++) {
-            sum = (sum >> 1) ^ (0xEDB88320U & (0U - (sum & 1U)));
-        }
-    }
-    return ~sum;
-}
-
 /* A PNG whose header says width x height, with its checksum right. */
 static void set_size(buffer *bytes, uint32_t width, uint32_t height)
 {
     const uint32_t fields[] = {__builtin_bswap32(width), __builtin_bswap32(height)};
     memcpy(bytes->bytes + 16, fields, sizeof fields);
-    const uint32_t sum = __builtin_bswap32(checksum(bytes->bytes + 12, 17));
+    const uint32_t sum = __builtin_bswap32((uint32_t)crc32(0, bytes->bytes + 12, 17));
     memcpy(bytes->bytes + 29, &sum, sizeof sum);
 }
 
@@ -259,6 +248,48 @@ static void test_pngs_of_absurd_size_are_refused(void **state)
     set_size(&bytes, 26, 22); /* a row more than there is */
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
     buffer_fini(&bytes);
+}
+
+/* The file with a chunk of compressed text put behind its header. */
+static buffer with_text(const buffer *bytes)
+{
+    enum { HEADER_END = 33, TEXT = 1 << 20 };
+    static const char chunk[] = "zTXtkey\0"; /* and method 0 */
+    buffer out = {.maximum = 1 << 21};
+    unsigned char *text = NULL;
+    uLongf size = compressBound(TEXT);
+    assert_ok(memory_new(&text, size + TEXT, 1));
+    assert_int_equal(compress(text, &size, text + compressBound(TEXT), TEXT), Z_OK);
+    const uint32_t length = __builtin_bswap32((uint32_t)(sizeof chunk - 4 + size));
+    assert_ok(buffer_append(&out, bytes->bytes, HEADER_END));
+    assert_ok(buffer_append(&out, &length, 4));
+    assert_ok(buffer_append(&out, chunk, sizeof chunk));
+    assert_ok(buffer_append(&out, text, size));
+    const uint32_t sum = __builtin_bswap32(
+        (uint32_t)crc32(0, out.bytes + HEADER_END + 4, (uInt)(sizeof chunk + size)));
+    assert_ok(buffer_append(&out, &sum, 4));
+    assert_ok(buffer_append(&out, bytes->bytes + HEADER_END, bytes->size - HEADER_END));
+    memory_free(text);
+    return out;
+}
+
+static int64_t allocations_to_decode(const buffer *bytes)
+{
+    image picture = {0};
+    memory_fail_after(-1);
+    assert_ok(image_decode(bytes->bytes, bytes->size, IMAGE_MOST_PIXELS, &picture));
+    image_fini(&picture);
+    return memory_allocation_count();
+}
+
+static void test_texts_in_a_png_are_not_unpacked(void **state)
+{
+    (void)state;
+    buffer plain = read_golden("rgb-16.png");
+    buffer text = with_text(&plain);
+    assert_int_equal(allocations_to_decode(&plain), allocations_to_decode(&text));
+    buffer_fini(&plain);
+    buffer_fini(&text);
 }
 
 static void test_a_damaged_png_is_refused(void **state)
@@ -310,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_a_jpeg_of_two_components_is_refused),
         cmocka_unit_test(test_scans_without_end_are_refused),
         cmocka_unit_test(test_pngs_of_absurd_size_are_refused),
+        cmocka_unit_test(test_texts_in_a_png_are_not_unpacked),
         cmocka_unit_test(test_a_damaged_png_is_refused),
         cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
     };

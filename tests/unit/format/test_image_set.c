@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, IMAGE = 3 * PLANE };
 
@@ -257,6 +258,29 @@ static void test_a_loader_can_be_closed_at_any_time(void **state)
     discard(directory);
 }
 
+static void test_a_loader_can_be_closed_while_it_decodes(void **state)
+{
+    (void)state;
+    enum { COUNT = 2000 };
+    char *directory = make_cifar(COUNT);
+    image_set *set = open_set(directory);
+    int64_t *indices = NULL;
+    image_loader *loader = NULL;
+    const float *pixels = NULL;
+    int64_t loaded = 0;
+    assert_ok(memory_new(&indices, COUNT, sizeof *indices));
+    assert_ok(image_set_sample(set, COUNT, 1, indices));
+    assert_ok(image_loader_open(set, COUNT, indices, COUNT / 2, &loader));
+    assert_ok(image_loader_next(loader, &pixels, &loaded));
+    /* Here the thread has begun, or is about to begin, a thousand images. */
+    struct timespec moment = {.tv_nsec = 2000000};
+    nanosleep(&moment, NULL);
+    image_loader_close(loader);
+    memory_free(indices);
+    image_set_close(set);
+    discard(directory);
+}
+
 static void test_a_loader_refuses_empty_batches(void **state)
 {
     (void)state;
@@ -321,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_a_sample_is_ascending_distinct_and_seeded),
         cmocka_unit_test(test_a_loader_gives_every_batch_in_order),
         cmocka_unit_test(test_a_loader_can_be_closed_at_any_time),
+        cmocka_unit_test(test_a_loader_can_be_closed_while_it_decodes),
         cmocka_unit_test(test_a_loader_refuses_empty_batches),
         cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
         cmocka_unit_test(test_presets_are_listed),
