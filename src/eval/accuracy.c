@@ -2,6 +2,7 @@
 
 #include "arch/model_images.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "exec/execution.h"
 #include "exec/fuse.h"
 
@@ -255,6 +256,16 @@ out:
     return status;
 }
 
+static grail_status open_images(const grail_image_source *source, image_set **out)
+{
+    const grail_status status = image_set_open(source, out);
+    if (status == GRAIL_ERROR_FORMAT && !file_is_directory(source->path)) {
+        error_append("; the model reads images: give CIFAR batches, or a folder of JPEG and PNG "
+                     "files");
+    }
+    return status;
+}
+
 grail_status grail_accuracy_measure(const grail_model *model, const grail_image_source *source,
                                     int64_t images, const char *backend_name,
                                     grail_eval_observer observer, void *user, grail_accuracy *out)
@@ -267,7 +278,7 @@ grail_status grail_accuracy_measure(const grail_model *model, const grail_image_
     TRY(backend_find(backend_name, &b));
     TRY(accuracy_check_model(model));
     TRY(model_image_source(model, &resolved));
-    TRY(image_set_open(&resolved, &set));
+    TRY(open_images(&resolved, &set));
     TRY(parameter_store_create(model, b, NULL, &store));
     TRY(accuracy_measure(model, store, b, set, images, 0, observer, user, out));
 out:

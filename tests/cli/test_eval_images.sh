@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# grail eval on images: the accuracy of pretrained networks, what is printed, and what is refused.
+#
+# usage: test_eval_images.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+write_ids ids.npy 4 32 96
+tiny=$golden/llama3
+
+check "a model of text, and images"
+mkdir images
+refuses 1 "'images' is a directory, and the model reads text; give a .txt" \
+    "$grail" eval "$tiny" --data images
+refuses 2 "reads text; --preset, --split" "$grail" eval "$tiny" --data ids.npy --images 4
+refuses 2 "reads text; --preset, --split" "$grail" eval "$tiny" --data ids.npy --mean 0,0,0
+check "options of three numbers, and of many values"
+for value in 1 1,2 1,2,3,4 1,2,x 1,,3 ""; do
+    refuses 2 "--std takes three numbers with commas between them, not '$value'" \
+        "$grail" eval "$tiny" --data images --std "$value"
+done
+refuses 1 "no_such_key" "$grail" eval "$tiny" --data ids.npy --set no_such_key=1
+refuses 1 "no_such_key" "$grail" inspect "$tiny" --set no_such_key=1
+
+for needed in cifar-10-batches-bin resnet-cifar resnet18-cifar10; do
+    [[ -d $shared/$needed ]] || skip "accuracies are not measured: $shared/$needed is not there"
+done
+cifar=$shared/cifar-10-batches-bin
+resnet20=$shared/resnet-cifar/resnet20-12fca82f.th
+resnet18=$shared/resnet18-cifar10/resnet18_cifar10.pth
+
+check "ResNet-20 on the 10,000 test images, by the preset that its names tell: 81.0 %"
+runs "$grail" eval "$resnet20" --data "$cifar" --json
+[[ $(field images stdout) == 10000 ]] || fail "$(field images stdout) images"
+[[ $(field preset stdout) == cifar-imagenet ]] || fail "preset $(field preset stdout)"
+whole=$(field top1 stdout)
+holds "$whole >= 0.807 && $whole <= 0.813"
+holds "$(field low stdout) < $whole && $whole < $(field high stdout)"
+holds "$(field top5 stdout) > 0.98"
+holds "($(field high stdout) - $(field low stdout)) / 2 - $(field interval stdout) < 1e-9"
+check "another preset is another result"
+runs "$grail" eval "$resnet20" --data "$cifar" --json --images 500
+expected=$(field mean_nll stdout)
+runs "$grail" eval "$resnet20" --data "$cifar" --json --images 500 --preset cifar
+[[ $(field preset stdout) == cifar ]] || fail "preset $(field preset stdout)"
+[[ $(field mean_nll stdout) != "$expected" ]] || fail "the same result"
+check "the preset's numbers given one by one are the preset"
+runs "$grail" eval "$resnet20" --data "$cifar" --json --images 500 --preset cifar \
+    --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+[[ $(field mean_nll stdout) == "$expected" ]] || fail "another result"
+
+check "ResNet-18: 86.0 % lies in the interval of 1,000 images"
+runs "$grail" eval "$resnet18" --data "$cifar" --json --images 1000
+[[ $(field preset stdout) == cifar ]] || fail "preset $(field preset stdout)"
+holds "$(field low stdout) < 0.86 && 0.86 < $(field high stdout)"
+
+check "one line says what matters"
+runs "$grail" eval "$resnet20" --data "$cifar" --images 100
+head -n 1 stdout |
+    grep -qE '^top-1 [0-9.]+ % \+- [0-9.]+, top-5 [0-9.]+ %, 100 images, preset cifar-imagenet$' ||
+    { show; fail "the first line"; }
+[[ ! -s stderr ]] || { show; fail "progress where there is no terminal"; }
+
+check "inspect tells what an image costs"
+runs "$grail" inspect "$resnet20"
+says "per image: 40.6 M multiply-accumulates; preset cifar-imagenet, 32 x 32 pixels, 10 classes" stdout
+runs "$grail" inspect "$resnet20" --json
+says '"preset": "cifar-imagenet"' stdout
+
+check "a network of images, and what it cannot be measured on"
+refuses 1 "the model reads images: give CIFAR batches, or a folder" \
+    "$grail" eval "$resnet20" --data ids.npy
+refuses 2 "reads images; --field, --protocol" "$grail" eval "$resnet20" --data "$cifar" --windows 3
+refuses 1 "20000 images were asked for, the data holds 10000" \
+    "$grail" eval "$resnet20" --data "$cifar" --images 20000
+refuses 1 "preset 'cfar' is not known; there are cifar" \
+    "$grail" eval "$resnet20" --data "$cifar" --preset cfar
+refuses 1 "split 'valid' is not known" "$grail" eval "$resnet20" --data "$cifar" --split valid
+refuses 1 "has no label; put the images into one folder per class" \
+    "$grail" eval "$resnet20" --data "$shared/imagenet-sample" --preset imagenet
