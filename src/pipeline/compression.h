@@ -13,6 +13,7 @@
 #define GRAIL_PIPELINE_COMPRESSION_H
 
 #include "arch/model.h"
+#include "base/clock.h"
 #include "exec/stream.h"
 #include "pipeline/calibration.h"
 #include "pipeline/session.h"
@@ -76,7 +77,6 @@ struct grail_compression {
     double calibrate_seconds, compensate_seconds;
 };
 
-double clock_seconds(void);
 
 /** Cut of one site: whether anything is removed, and what it needs. */
 bool site_is_cut(const grail_compression *c, int site);
