@@ -77,7 +77,6 @@ struct grail_compression {
     double calibrate_seconds, compensate_seconds;
 };
 
-
 /** Cut of one site: whether anything is removed, and what it needs. */
 bool site_is_cut(const grail_compression *c, int site);
 bool site_needs_statistics(const grail_compression *c, int site);
