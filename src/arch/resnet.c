@@ -32,7 +32,7 @@ static const double epsilon = 1e-5;
 static grail_status add_vector(builder *b, const char *part, const char *suffix, int64_t width,
                                int *out)
 {
-    char name[RESNET_NAME];
+    char name[RESNET_TENSOR];
     const int64_t shape[1] = {width};
     snprintf(name, sizeof name, "%s%s", part, suffix);
     return graph_add_parameter(b->g, name, 1, shape, out);
@@ -61,7 +61,7 @@ static grail_status add_activation(builder *b, activation_kind kind, int *value)
 
 static grail_status add_bias(builder *b, const char *part, int64_t width, int *out)
 {
-    char name[RESNET_NAME];
+    char name[RESNET_TENSOR];
     snprintf(name, sizeof name, "%s.bias", part);
     return checkpoint_find(b->weights, name) == NULL ? GRAIL_OK
                                                      : add_vector(b, part, ".bias", width, out);
@@ -71,7 +71,7 @@ static grail_status add_bias(builder *b, const char *part, int64_t width, int *o
 static grail_status find_weight(const builder *b, const char *part, int rank,
                                 const tensor_view **out)
 {
-    char name[RESNET_NAME];
+    char name[RESNET_TENSOR];
     char text[64];
     snprintf(name, sizeof name, "%s.weight", part);
     const tensor_view *found = checkpoint_find(b->weights, name);
@@ -97,7 +97,7 @@ static grail_status add_conv(builder *b, const char *part, int64_t in, int64_t k
                              int64_t stride, int64_t *out, int *value)
 {
     grail_status status = GRAIL_OK;
-    char name[RESNET_NAME];
+    char name[RESNET_TENSOR];
     const tensor_view *tensor = NULL;
     node n = node_of(NODE_CONV2D, b->block, *value, GRAPH_NONE);
     TRY(find_weight(b, part, 4, &tensor));
@@ -281,7 +281,7 @@ static grail_status add_head(builder *b, int *h)
     grail_status status = GRAIL_OK;
     const resnet_naming *n = b->naming;
     const tensor_view *tensor = NULL;
-    char name[RESNET_NAME];
+    char name[RESNET_TENSOR];
     if (n->final_norm != NULL) {
         TRY(add_norm(b, n->final_norm, b->width, h));
         TRY(add_activation(b, b->activation, h));
@@ -364,7 +364,7 @@ out:
  * network takes plain pixels. */
 static const char *usual_preset(const checkpoint *weights, const resnet_layout *l)
 {
-    char name[RESNET_NAME];
+    char name[RESNET_TENSOR];
     const resnet_naming *n = l->naming;
     snprintf(name, sizeof name, "%s.weight", n->stem_conv);
     const tensor_view *stem = checkpoint_find(weights, name);

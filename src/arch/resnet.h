@@ -8,7 +8,8 @@
 enum {
     RESNET_STAGES = 8,
     RESNET_CONVS = 3,
-    RESNET_NAME = 128,
+    RESNET_NAME = 128,                /* of a part */
+    RESNET_TENSOR = RESNET_NAME + 16, /* of its tensors */
 };
 
 /* Parts are names without ".weight"; a part of a block follows the block's prefix,

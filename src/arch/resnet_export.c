@@ -31,7 +31,7 @@ static const int64_t *find_shape(const graph *g, const char *name)
 
 static const int64_t *stem_shape(const graph *g, const resnet_naming *n)
 {
-    char name[RESNET_NAME];
+    char name[RESNET_TENSOR];
     snprintf(name, sizeof name, "%s.weight", n->stem_conv);
     return find_shape(g, name);
 }

@@ -85,7 +85,7 @@ static void require(const checkpoint *weights, const char *name, recognition *r)
 
 static void require_weight(const checkpoint *weights, const char *part, recognition *r)
 {
-    char name[RESNET_NAME];
+    char name[RESNET_TENSOR];
     snprintf(name, sizeof name, "%s.weight", part);
     require(weights, name, r);
 }
@@ -93,7 +93,7 @@ static void require_weight(const checkpoint *weights, const char *part, recognit
 static void require_norm(const checkpoint *weights, const char *part, recognition *r)
 {
     static const char *const suffixes[] = {"weight", "bias", "running_mean", "running_var"};
-    char name[RESNET_NAME];
+    char name[RESNET_TENSOR];
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         snprintf(name, sizeof name, "%s.%s", part, suffixes[i]);
         require(weights, name, r);
