@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 /* Elements that one thread takes at once: some 10 microseconds of work. */
 enum { GRAIN = 1 << 15 };
@@ -119,7 +120,24 @@ void cpu_subtract(int64_t count, const void *a, const void *b, void *y)
     parallel_for(count, GRAIN, subtract, &e);
 }
 
+typedef struct search {
+    const float *x;
+    _Atomic int64_t found; /* least index so far, INT64_MAX for none */
+} search;
+
+static void search_piece(int64_t begin, int64_t end, void *context)
+{
+    search *s = context;
+    const int64_t index = find_non_finite(s->x + begin, end - begin);
+    int64_t found = atomic_load(&s->found);
+    while (index >= 0 && begin + index < found &&
+           !atomic_compare_exchange_weak(&s->found, &found, begin + index)) {
+    }
+}
+
 int64_t cpu_find_non_finite(int64_t count, const void *x)
 {
-    return find_non_finite(x, count);
+    search s = {.x = x, .found = INT64_MAX};
+    parallel_for(count, GRAIN, search_piece, &s);
+    return s.found == INT64_MAX ? -1 : s.found;
 }
