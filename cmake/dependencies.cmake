@@ -8,7 +8,6 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc) # libutf8proc-d
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)            # zlib1g-dev
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)         # libjpeg-dev
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)           # libpng-dev
-pkg_check_modules(MINIZIP REQUIRED IMPORTED_TARGET minizip)   # libminizip-dev
 pkg_check_modules(LIBMD REQUIRED IMPORTED_TARGET libmd)          # libmd-dev
 
 # libblis-openmp-dev: the OpenMP flavour by its own path, whatever the system's BLAS alternative is.

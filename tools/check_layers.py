@@ -29,7 +29,6 @@ WRAPPED = {
     "jansson.h": "base/json",
     "jerror.h": "format/image_jpeg.c",
     "jpeglib.h": "format/image_jpeg.c",
-    "minizip/unzip.h": "format/zip_reader.c",
     "omp.h": "base/parallel.c",
     "pcre2.h": "format/",
     "png.h": "format/image_png.c",

@@ -14,6 +14,7 @@ typedef struct zip_member {
     char *name; /* owned by the archive */
     bool deflated;
     uint32_t crc;
+    size_t header;      /* where its local header begins */
     size_t offset;      /* of its first byte, compressed or not */
     size_t stored_size; /* bytes in the archive */
     size_t size;        /* bytes it holds; equal unless deflated */

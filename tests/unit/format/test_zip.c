@@ -1,0 +1,479 @@
+/* Zip archives: what is laid out is read back, deflated members too, and what lies is refused. */
+#include "support/support.h"
+
+#include "format/zip_layout.h"
+#include "format/zip_reader.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <zlib.h>
+
+enum { LOCAL_HEADER = 0x04034b50, ENTRY = 0x02014b50, END = 0x06054b50, DEFLATED = 8 };
+
+typedef struct archive {
+    unsigned char *bytes;
+    size_t size;
+} archive;
+
+static void put32(unsigned char *at, uint32_t value)
+{
+    memcpy(at, &value, sizeof value);
+}
+
+static uint32_t get32(const unsigned char *at)
+{
+    uint32_t value = 0;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/* The layout's pieces where they stand in a file that is otherwise zero; untouched pages of the
+ * mapping cost nothing. */
+static archive place_layout(const zip_layout *layout)
+{
+    unsigned char *image = mmap(NULL, layout->file_size, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(image != MAP_FAILED);
+    for (int64_t i = 0; i < layout->piece_count; i++) {
+        const layout_piece *piece = &layout->pieces[i];
+        assert_true(piece->begin + piece->size <= layout->file_size);
+        memcpy(image + piece->begin, layout->bytes.bytes + piece->at, piece->size);
+    }
+    return (archive){image, layout->file_size};
+}
+
+static void close_archive(archive *a)
+{
+    munmap(a->bytes, a->size);
+}
+
+/* The i-th record with that signature. */
+static unsigned char *record(const archive *a, uint32_t signature, int i)
+{
+    unsigned char *at = a->bytes;
+    for (; i >= 0; i--) {
+        const unsigned char *end = a->bytes + a->size;
+        at = memmem(at + 1, (size_t)(end - at) - 1, &signature, sizeof signature);
+        assert_non_null(at);
+    }
+    return at;
+}
+
+static unsigned char *local_header(const archive *a, int i)
+{
+    return i == 0 ? a->bytes : record(a, LOCAL_HEADER, i - 1);
+}
+
+static const char content[64] = "one thing and one thing and one thing and one thing and one ...";
+
+static size_t deflate_content(unsigned char *out, size_t size)
+{
+    z_stream stream = {.next_out = out, .avail_out = (unsigned)size};
+    assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    char copy[sizeof content];
+    memcpy(copy, content, sizeof copy);
+    stream.next_in = (unsigned char *)copy;
+    stream.avail_in = sizeof copy;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    const size_t used = stream.total_out;
+    assert_int_equal(deflateEnd(&stream), Z_OK);
+    return used;
+}
+
+/* "r/first" stored, "r/other" deflated, both of the same 64 bytes */
+static archive make_archive(void)
+{
+    zip_layout layout;
+    unsigned char deflated[128];
+    const size_t size = deflate_content(deflated, sizeof deflated);
+    const uint32_t crc = (uint32_t)crc32(0, (const unsigned char *)content, sizeof content);
+    zip_layout_init(&layout);
+    assert_ok(zip_layout_add(&layout, "r/first", content, sizeof content));
+    assert_ok(zip_layout_add(&layout, "r/other", deflated, size));
+    assert_ok(zip_layout_finish(&layout));
+    archive a = place_layout(&layout);
+    zip_layout_fini(&layout);
+    local_header(&a, 1)[8] = DEFLATED;
+    record(&a, ENTRY, 1)[10] = DEFLATED;
+    put32(local_header(&a, 1) + 14, crc);
+    put32(record(&a, ENTRY, 1) + 16, crc);
+    put32(local_header(&a, 1) + 22, sizeof content);
+    put32(record(&a, ENTRY, 1) + 24, sizeof content);
+    return a;
+}
+
+static grail_status open_only(const archive *a)
+{
+    zip_reader *zip = NULL;
+    const grail_status status = zip_reader_open(a->bytes, a->size, &zip);
+    assert_true((status == GRAIL_OK) == (zip != NULL));
+    zip_reader_close(zip);
+    return status;
+}
+
+static void test_stored_and_deflated_members_are_read(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    zip_reader *zip = NULL;
+    assert_ok(zip_reader_open(a.bytes, a.size, &zip));
+    assert_int_equal(zip_reader_count(zip), 2);
+    assert_string_equal(zip_reader_at(zip, 1)->name, "r/other");
+    assert_null(zip_reader_at(zip, 2));
+    assert_null(zip_reader_find(zip, "r"));
+    for (int64_t i = 0; i < 2; i++) {
+        const zip_member *member = zip_reader_at(zip, i);
+        const void *bytes = NULL;
+        void *owned = NULL;
+        assert_ptr_equal(zip_reader_find(zip, member->name), member);
+        assert_int_equal(member->size, sizeof content);
+        assert_true(member->deflated == (i == 1));
+        assert_ok(zip_reader_bytes(zip, member, &bytes, &owned));
+        assert_memory_equal(bytes, content, sizeof content);
+        assert_true((owned == NULL) == (i == 0));
+        assert_true(i == 1 || bytes == a.bytes + member->offset);
+        memory_free(owned);
+    }
+    zip_reader_close(zip);
+    close_archive(&a);
+}
+
+static void test_an_archive_without_members_is_read(void **state)
+{
+    (void)state;
+    zip_layout layout;
+    zip_layout_init(&layout);
+    assert_ok(zip_layout_finish(&layout));
+    archive a = place_layout(&layout);
+    assert_ok(open_only(&a));
+    close_archive(&a);
+    zip_layout_fini(&layout);
+}
+
+static void test_a_truncated_archive_is_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    for (size_t size = 0; size < a.size; size++) {
+        const archive cut = {a.bytes, size};
+        assert_fails(open_only(&cut), GRAIL_ERROR_FORMAT, "at its end is missing: truncated?");
+    }
+    close_archive(&a);
+}
+
+static void test_encrypted_members_are_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    record(&a, ENTRY, 0)[8] |= 1;
+    assert_fails(open_only(&a), GRAIL_ERROR_UNSUPPORTED, "member 'r/first': is encrypted");
+    close_archive(&a);
+}
+
+static void test_other_compressions_are_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    local_header(&a, 1)[8] = 12;
+    record(&a, ENTRY, 1)[10] = 12;
+    assert_fails(open_only(&a), GRAIL_ERROR_UNSUPPORTED,
+                 "member 'r/other': is compressed by method 12");
+    close_archive(&a);
+}
+
+static void test_duplicate_names_are_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    memcpy(local_header(&a, 1) + 30, "r/first", 7);
+    memcpy(record(&a, ENTRY, 1) + 46, "r/first", 7);
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "member 'r/first' occurs twice");
+    close_archive(&a);
+}
+
+static void test_a_name_with_a_nul_is_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    record(&a, ENTRY, 0)[46 + 3] = 0;
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "is empty, has a NUL or more than 4096 bytes");
+    close_archive(&a);
+}
+
+/* Offsets in the first local header, and what an untrue byte there is. */
+static void test_a_directory_that_contradicts_a_header_is_refused(void **state)
+{
+    (void)state;
+    static const int offsets[] = {0, 8, 14, 18, 22, 26, 30};
+    for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+        archive a = make_archive();
+        local_header(&a, 0)[offsets[i]] ^= 1;
+        assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
+                     "member 'r/first': has a header that the directory contradicts");
+        close_archive(&a);
+    }
+}
+
+/* As torch writes: sizes and checksum stand in the directory alone. */
+static void test_a_header_may_leave_out_the_sizes(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    local_header(&a, 0)[6] |= 1 << 3;
+    memset(local_header(&a, 0) + 14, 0, 12);
+    assert_ok(open_only(&a));
+    close_archive(&a);
+}
+
+/* Header and directory agree on `size` bytes for the first member. */
+static void lie_about_size(const archive *a, uint32_t stored, uint32_t size)
+{
+    put32(local_header(a, 0) + 18, stored);
+    put32(local_header(a, 0) + 22, size);
+    put32(record(a, ENTRY, 0) + 20, stored);
+    put32(record(a, ENTRY, 0) + 24, size);
+}
+
+static void test_lying_sizes_of_stored_members_are_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    lie_about_size(&a, 64, 65);
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "stored as it is, but claims 65 bytes in 64");
+    lie_about_size(&a, 1000, 1000);
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "has 1000 bytes from byte 64 on");
+    lie_about_size(&a, 66, 66);
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "members 'r/first' and 'r/other' overlap");
+    close_archive(&a);
+}
+
+static grail_status inflate_other(const archive *a)
+{
+    zip_reader *zip = NULL;
+    const void *bytes = NULL;
+    void *owned = NULL;
+    grail_status status = zip_reader_open(a->bytes, a->size, &zip);
+    if (status == GRAIL_OK) {
+        status = zip_reader_bytes(zip, zip_reader_at(zip, 1), &bytes, &owned);
+    }
+    memory_free(owned);
+    zip_reader_close(zip);
+    return status;
+}
+
+static void claim_other(const archive *a, uint32_t size)
+{
+    put32(local_header(a, 1) + 22, size);
+    put32(record(a, ENTRY, 1) + 24, size);
+}
+
+static void test_lying_sizes_of_deflated_members_are_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    claim_other(&a, 1 << 30);
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "more than its");
+    claim_other(&a, 65);
+    assert_fails(inflate_other(&a), GRAIL_ERROR_FORMAT, "does not inflate to the 65 bytes");
+    claim_other(&a, 63);
+    assert_fails(inflate_other(&a), GRAIL_ERROR_FORMAT, "does not inflate to the 63 bytes");
+    claim_other(&a, 0);
+    assert_fails(inflate_other(&a), GRAIL_ERROR_FORMAT, "does not inflate to the 0 bytes");
+    close_archive(&a);
+}
+
+static void test_a_wrong_checksum_is_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    local_header(&a, 1)[14] ^= 1;
+    record(&a, ENTRY, 1)[16] ^= 1;
+    assert_fails(inflate_other(&a), GRAIL_ERROR_FORMAT, "does not have its checksum");
+    close_archive(&a);
+}
+
+static void test_two_members_on_the_same_bytes_are_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    memcpy(record(&a, ENTRY, 1), record(&a, ENTRY, 0), 46); /* name and header stay the first's */
+    memcpy(record(&a, ENTRY, 1) + 46, "r/other", 7);
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "has a header that the directory contradicts");
+    memcpy(record(&a, ENTRY, 1) + 46, "r/first", 7);
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "member 'r/first' occurs twice");
+    close_archive(&a);
+}
+
+static void test_a_directory_that_is_elsewhere_is_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    unsigned char *end = record(&a, END, 0);
+    put32(end + 16, get32(end + 16) + 1);
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "but its end begins at");
+    put32(end + 16, 0xfffffff0);
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "but its end begins at");
+    close_archive(&a);
+}
+
+static void test_fields_that_end_behind_the_directory_are_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    record(&a, ENTRY, 1)[32] = 1;
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "an entry of the zip directory ends behind it");
+    close_archive(&a);
+}
+
+static void test_a_lying_count_of_members_is_refused(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    unsigned char *end = record(&a, END, 0);
+    end[8] = end[10] = 3;
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "claims 3 members in");
+    end[8] = end[10] = 1;
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "holds more than its 1 members");
+    end[8] = end[10] = 2;
+    record(&a, ENTRY, 1)[0] = 'p';
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "ends before its last member");
+    end[8] = end[10] = 200;
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "claims 200 members");
+    close_archive(&a);
+}
+
+static grail_status inflate_any(void *context)
+{
+    return inflate_other(context);
+}
+
+static void test_every_failing_allocation_is_reported(void **state)
+{
+    (void)state;
+    archive a = make_archive();
+    support_fail_each_allocation(inflate_any, &a);
+    close_archive(&a);
+}
+
+static void check_layout(const zip_layout *layout)
+{
+    zip_reader *zip = NULL;
+    archive a = place_layout(layout);
+    assert_ok(zip_reader_open(a.bytes, a.size, &zip));
+    assert_int_equal(zip_reader_count(zip), layout->count);
+    for (int64_t i = 0; i < layout->count; i++) {
+        const zip_place *place = &layout->members[i];
+        const zip_member *member = zip_reader_at(zip, i);
+        assert_string_equal(member->name, place->name);
+        assert_int_equal(member->size, place->size);
+        assert_int_equal(member->offset, place->data);
+        assert_int_equal(member->header, place->header);
+        assert_int_equal(member->offset % 64, 0);
+        assert_int_equal(member->crc, place->crc);
+        assert_int_equal(get32(a.bytes + place->header_crc), place->crc);
+        assert_int_equal(get32(a.bytes + place->directory_crc), place->crc);
+    }
+    zip_reader_close(zip);
+    close_archive(&a);
+}
+
+static void test_a_layout_is_read_back(void **state)
+{
+    (void)state;
+    zip_layout layout;
+    zip_layout_init(&layout);
+    assert_ok(zip_layout_add(&layout, "archive/data.pkl", content, sizeof content));
+    assert_ok(zip_layout_add(&layout, "archive/empty", "", 0));
+    assert_ok(zip_layout_add(&layout, "archive/data/0", NULL, 1000));
+    assert_ok(zip_layout_finish(&layout));
+    assert_int_equal(layout.members[0].crc, crc32_z(0, (const void *)content, sizeof content));
+    check_layout(&layout);
+    zip_layout_fini(&layout);
+}
+
+/* A member of more than 4 GiB, and members that begin behind 4 GiB. */
+static void test_a_layout_beyond_4_gib_is_read_back(void **state)
+{
+    (void)state;
+    zip_layout layout;
+    zip_layout_init(&layout);
+    assert_ok(zip_layout_add(&layout, "archive/data/0", NULL, 5LL << 30));
+    assert_ok(zip_layout_add(&layout, "archive/data/1", NULL, 3));
+    assert_ok(zip_layout_add(&layout, "archive/data/2", NULL, 0xffffffff));
+    assert_ok(zip_layout_finish(&layout));
+    check_layout(&layout);
+    zip_layout_fini(&layout);
+}
+
+static void test_zip64_records_must_agree(void **state)
+{
+    (void)state;
+    zip_layout layout;
+    zip_layout_init(&layout);
+    assert_ok(zip_layout_add(&layout, "archive/data/0", NULL, 5LL << 30));
+    assert_ok(zip_layout_finish(&layout));
+    archive a = place_layout(&layout);
+    unsigned char *end = a.bytes + a.size - 22;
+    end[10] = 2;
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "two ends of the zip directory contradict");
+    end[10] = 1;
+    end[-20 + 8] ^= 1;
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "the zip64 record of the directory is missing");
+    close_archive(&a);
+    zip_layout_fini(&layout);
+}
+
+static void test_a_layout_of_more_members_than_16_bits_count_is_read_back(void **state)
+{
+    (void)state;
+    zip_layout layout;
+    zip_layout_init(&layout);
+    for (int i = 0; i < 65535; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "archive/data/%d", i);
+        assert_ok(zip_layout_add(&layout, name, NULL, 4));
+    }
+    assert_ok(zip_layout_finish(&layout));
+    check_layout(&layout);
+    zip_layout_fini(&layout);
+}
+
+static void test_a_layout_beyond_any_file_is_refused(void **state)
+{
+    (void)state;
+    zip_layout layout;
+    zip_layout_init(&layout);
+    assert_fails(zip_layout_add(&layout, "archive/data/0", NULL, SIZE_MAX), GRAIL_ERROR_ARGUMENT,
+                 "more bytes than a file can hold");
+    zip_layout_fini(&layout);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stored_and_deflated_members_are_read),
+        cmocka_unit_test(test_an_archive_without_members_is_read),
+        cmocka_unit_test(test_a_truncated_archive_is_refused),
+        cmocka_unit_test(test_encrypted_members_are_refused),
+        cmocka_unit_test(test_other_compressions_are_refused),
+        cmocka_unit_test(test_duplicate_names_are_refused),
+        cmocka_unit_test(test_a_name_with_a_nul_is_refused),
+        cmocka_unit_test(test_a_directory_that_contradicts_a_header_is_refused),
+        cmocka_unit_test(test_lying_sizes_of_stored_members_are_refused),
+        cmocka_unit_test(test_lying_sizes_of_deflated_members_are_refused),
+        cmocka_unit_test(test_a_wrong_checksum_is_refused),
+        cmocka_unit_test(test_two_members_on_the_same_bytes_are_refused),
+        cmocka_unit_test(test_a_header_may_leave_out_the_sizes),
+        cmocka_unit_test(test_a_directory_that_is_elsewhere_is_refused),
+        cmocka_unit_test(test_fields_that_end_behind_the_directory_are_refused),
+        cmocka_unit_test(test_zip64_records_must_agree),
+        cmocka_unit_test(test_a_lying_count_of_members_is_refused),
+        cmocka_unit_test(test_every_failing_allocation_is_reported),
+        cmocka_unit_test(test_a_layout_is_read_back),
+        cmocka_unit_test(test_a_layout_beyond_4_gib_is_read_back),
+        cmocka_unit_test(test_a_layout_of_more_members_than_16_bits_count_is_read_back),
+        cmocka_unit_test(test_a_layout_beyond_any_file_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
