@@ -1,14 +1,18 @@
-/* grail logits: raw logits, for comparison with another implementation. */
+/* grail logits: raw logits of token ids or pixels, for comparison with another implementation. */
 #include "commands.h"
 #include "print.h"
 
 #include <grail/grail.h>
 
 static grail_text_source source;
-static const char *output, *backend = "cpu";
+static const char *pixels, *output, *backend = "cpu";
+static option_list settings;
 
 static const option table[] = {
     {"ids", OPTION_TEXT, &source.path, "FILE", NULL, "token ids [n, T] as .npy"},
+    {"pixels", OPTION_TEXT, &pixels, "FILE", NULL,
+     "\"pixels\" F32 [n, height, width, 3] in a safetensors file"},
+    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL, "what the checkpoint does not say"},
     {"context", OPTION_INTEGER, &source.context, "N", NULL, "T"},
     {"output", OPTION_TEXT, &output, "FILE", NULL, "safetensors file to write (-o)"},
     {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
@@ -25,13 +29,16 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    if (source.path == NULL || output == NULL) {
-        fprintf(stderr, "grail logits: give --ids FILE and -o FILE\n");
+    if ((source.path == NULL) == (pixels == NULL) || output == NULL) {
+        fprintf(stderr, "grail logits: give --ids FILE or --pixels FILE, and -o FILE\n");
         return EXIT_USAGE;
     }
-    grail_status status = grail_model_open(directory, &model);
+    const grail_model_options options = {.settings = settings.values,
+                                         .setting_count = settings.count};
+    grail_status status = grail_model_open_with(directory, &options, &model);
     if (status == GRAIL_OK) {
-        status = grail_logits_write(model, &source, backend, output);
+        status = pixels != NULL ? grail_pixel_logits_write(model, pixels, backend, output)
+                                : grail_logits_write(model, &source, backend, output);
     }
     code = status == GRAIL_OK ? EXIT_OK : print_failure(status);
     grail_model_close(model);
@@ -42,7 +49,7 @@ const command command_logits = {
     .name = "logits",
     .arguments = "MODEL",
     .positional_count = 1,
-    .summary = "write a model's logits for given token ids",
+    .summary = "write a model's logits for given token ids or pixels",
     .run = run,
     .hidden = true,
 };

@@ -97,6 +97,12 @@ GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model 
 GRAIL_API grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,
                                           const char *backend, const char *path) GRAIL_MUST_CHECK;
 
+/** The same for images: reads the tensor "pixels" F32 [images, height, width, 3], normalised as the
+ * network expects, of the safetensors file `pixels`, and writes "logits" F32 [images, outputs]. */
+GRAIL_API grail_status grail_pixel_logits_write(const grail_model *model, const char *pixels,
+                                                const char *backend,
+                                                const char *path) GRAIL_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

@@ -16,6 +16,7 @@
 #include <grail/images.h>
 #include <grail/machine.h>
 #include <grail/model.h>
+#include <grail/onnx.h>
 #include <grail/reducer.h>
 #include <grail/ridge.h>
 #include <grail/statistics.h>

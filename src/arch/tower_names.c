@@ -66,7 +66,7 @@ static grail_status find_prefix(const checkpoint *weights, const wanted_names *w
 {
     for (int i = 0; i < w->count; i++) {
         for (int64_t t = 0; t < checkpoint_count(weights); t++) {
-            const char *tensor = checkpoint_at(weights, t)->name;
+            const char *tensor = checkpoint_plain_name(weights, t);
             const int length = prefix_length(tensor, w->names[i]);
             if (length >= 0) {
                 return memory_format(out, "%.*s", length, tensor);

@@ -34,7 +34,7 @@ static grail_status require_tensor(const tower *t, const char *part, const char 
                                    const tensor_view **out)
 {
     grail_status status = GRAIL_OK;
-    const char *path = checkpoint_directory(t->weights);
+    const char *path = checkpoint_path(t->weights);
     char *name = NULL;
     TRY(tower_name(&name, t->match.prefix, "%s%s", part, suffix));
     const tensor_view *found = checkpoint_find(t->weights, name);
@@ -93,7 +93,7 @@ static grail_status read_patch(tower *t)
         char shape[64];
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "%s: tensor '%s' of shape %s does not read square patches of %d channels",
-             checkpoint_directory(t->weights), view->name,
+             checkpoint_path(t->weights), view->name,
              shape_text(view->rank, view->shape, shape, sizeof shape), IMAGE_CHANNELS);
     }
 out:
@@ -112,7 +112,7 @@ static grail_status read_learned_positions(tower *t)
     if (patches < 1 || grid * grid != patches) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "%s: tensor '%s' has %lld positions besides the class token, which form no square",
-             checkpoint_directory(t->weights), view->name, (long long)patches);
+             checkpoint_path(t->weights), view->name, (long long)patches);
     }
     t->side = grid * t->patch;
 out:
@@ -144,7 +144,7 @@ static grail_status read_side(const char *source, const json_t *config, tower *t
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "%s: a width of %lld has no sine and cosine positions, which take multiples of 4 from "
              "8",
-             checkpoint_directory(t->weights), (long long)t->width);
+             checkpoint_path(t->weights), (long long)t->width);
     }
     t->positions = (t->side / t->patch) * (t->side / t->patch);
 out:
@@ -184,13 +184,13 @@ static grail_status read_layer(tower *t, int index)
     TRY(require_tensor(t, part, fused ? "" : ".weight", 2, &view));
     if (fused && view->shape[0] % 3 != 0) {
         FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has %lld rows, which are no q, k and v",
-             checkpoint_directory(t->weights), view->name, (long long)view->shape[0]);
+             checkpoint_path(t->weights), view->name, (long long)view->shape[0]);
     }
     t->layers[index].inner = fused ? view->shape[0] / 3 : view->shape[0];
     if (t->layers[index].inner % t->head_dim != 0) {
         FAIL(GRAIL_ERROR_SHAPE,
              "%s: the %lld rows of '%s' are no heads of %lld; give head_dim=N (width / heads)",
-             checkpoint_directory(t->weights), (long long)view->shape[0], view->name,
+             checkpoint_path(t->weights), (long long)view->shape[0], view->name,
              (long long)t->head_dim);
     }
     snprintf(part, sizeof part, "%s%d.%s", n->layer, index, n->up);

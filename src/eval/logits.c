@@ -1,9 +1,13 @@
 /* Logits of whole windows, written for comparison with another implementation. */
+#include "eval/logits.h"
+
 #include "arch/model_text.h"
 #include "eval/forward.h"
 #include "format/safetensors.h"
 
 #include <grail/eval.h>
+
+#include <string.h>
 
 static grail_status collect_window(forward_pass *f, int64_t window, float *out)
 {
@@ -20,20 +24,18 @@ out:
     return status;
 }
 
-static grail_status write_tensor(const char *path, const token_windows *windows, int64_t vocabulary,
-                                 const float *logits)
+grail_status logits_store(const char *path, int rank, const int64_t shape[], const float *values)
 {
     grail_status status = GRAIL_OK;
     safetensors_writer *writer = NULL;
-    const tensor_view view = {
-        .name = "logits",
-        .dtype = GRAIL_DTYPE_F32,
-        .rank = 3,
-        .shape = {windows->count, windows->length, vocabulary},
-    };
-    const size_t bytes = (size_t)(windows->count * windows->length * vocabulary) * sizeof logits[0];
+    tensor_view view = {.name = "logits", .dtype = GRAIL_DTYPE_F32, .rank = rank};
+    int64_t elements = 0;
+    if (!shape_elements(rank, shape, &elements)) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "%s: too many logits", path);
+    }
+    memcpy(view.shape, shape, (size_t)rank * sizeof shape[0]);
     TRY(safetensors_writer_open(path, 1, &view, false, &writer));
-    TRY(safetensors_writer_put(writer, view.name, logits, bytes));
+    TRY(safetensors_writer_put(writer, view.name, values, (size_t)elements * sizeof values[0]));
     TRY(safetensors_writer_sync(writer));
 out:
     safetensors_writer_close(writer);
@@ -60,7 +62,8 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     for (int64_t w = 0; w < windows.count; w++) {
         TRY(collect_window(&f, w, logits + w * windows.length * vocabulary));
     }
-    TRY(write_tensor(path, &windows, vocabulary, logits));
+    TRY(logits_store(path, 3, (const int64_t[]){windows.count, windows.length, vocabulary},
+                     logits));
 out:
     forward_end(&f);
     parameter_store_free(store);

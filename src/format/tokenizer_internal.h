@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/hash.h"
+#include "format/protobuf.h"
 #include "format/tokenizer.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -329,13 +330,6 @@ grail_status read_pretokenizer(const char *name, const struct json_t *component,
                                pretokenizer *out) GRAIL_MUST_CHECK;
 
 /* --- protocol buffers --- */
-
-typedef enum protobuf_wire {
-    WIRE_VARINT = 0,
-    WIRE_FIXED64 = 1,
-    WIRE_BYTES = 2,
-    WIRE_FIXED32 = 5
-} protobuf_wire;
 
 typedef struct protobuf_field {
     uint32_t number;

@@ -1,0 +1,77 @@
+/* grail export: a network that reads images as an ONNX file. */
+#include "commands.h"
+#include "print.h"
+
+#include <grail/grail.h>
+
+static const char *output;
+static option_list settings;
+static grail_onnx_options chosen;
+static bool as_json;
+
+static const option table[] = {
+    {"output", OPTION_TEXT, &output, "FILE", NULL, "ONNX file to write (-o)"},
+    {"side", OPTION_INTEGER, &chosen.side, "N", NULL,
+     "side of the images (the network's, or of its preset)"},
+    {"largest", OPTION_SIZE, &chosen.largest, "BYTES", NULL,
+     "put the weights into FILE.data when the file would be larger (2 GB)"},
+    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
+     "what the checkpoint does not say, such as activation=quick_gelu; many times"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},
+    {0},
+};
+const option *const export_options = table;
+
+static int print_facts(const grail_onnx_facts *facts)
+{
+    char bytes[HUMAN_SIZE];
+    if (as_json) {
+        return print_json(json_pack("{s:s, s:I, s:I, s:I, s:b, s:b}", "file", output, "side",
+                                    (json_int_t)facts->side, "outputs", (json_int_t)facts->outputs,
+                                    "bytes", (json_int_t)facts->bytes, "split", facts->split,
+                                    "converted", facts->converted));
+    }
+    printf("%s: %s%s%s, opset 17\n", output, human_bytes((double)facts->bytes, bytes),
+           facts->split ? " with its weights in " : "", facts->split ? "the .data file" : "");
+    printf("  pixels  F32 [N, 3, %lld, %lld]\n  logits  F32 [N, %lld]\n", (long long)facts->side,
+           (long long)facts->side, (long long)facts->outputs);
+    if (facts->converted) {
+        printf("  weights of 16 bits were stored as F32\n");
+    }
+    return EXIT_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *path = NULL;
+    bool help = false;
+    grail_model *model = NULL;
+    grail_onnx_facts facts = {0};
+    int code = options_parse(&command_export, table, argc, argv, &path, &help);
+    if (code != EXIT_OK || help) {
+        return code;
+    }
+    if (output == NULL) {
+        fprintf(stderr, "grail export: give -o FILE.onnx\n");
+        return EXIT_USAGE;
+    }
+    const grail_model_options options = {.settings = settings.values,
+                                         .setting_count = settings.count};
+    grail_status status = grail_model_open_with(path, &options, &model);
+    if (status == GRAIL_OK) {
+        status = grail_onnx_write(model, output, &chosen, &facts);
+    }
+    code = status == GRAIL_OK ? print_facts(&facts) : print_failure(status);
+    grail_model_close(model);
+    return code;
+}
+
+const command command_export = {
+    .name = "export",
+    .arguments = "MODEL",
+    .positional_count = 1,
+    .summary = "write a network that reads images as ONNX",
+    .details = "MODEL is dense or narrowed: a directory, or a file of weights. The file has opset "
+               "17, input \"pixels\" and output \"logits\"; ONNX Runtime opens it.",
+    .run = run,
+};

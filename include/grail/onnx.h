@@ -1,0 +1,35 @@
+#ifndef GRAIL_ONNX_H
+#define GRAIL_ONNX_H
+
+#include <grail/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct grail_onnx_options {
+    int64_t side;    /* of the images; 0 = that the network was made for, or of its preset */
+    int64_t largest; /* bytes of the file; more goes to FILE.data; 0 = 2 GB, all that ONNX allows */
+} grail_onnx_options;
+
+typedef struct grail_onnx_facts {
+    int64_t side, outputs;
+    int64_t bytes; /* of both files */
+    int split;     /* 1: the weights are in FILE.data */
+    int converted; /* 1: weights of 16 bits were stored as F32 */
+} grail_onnx_facts;
+
+/**
+ * Writes a network that reads images as ONNX (opset 17): input "pixels", F32 [N, 3, side, side],
+ * normalised as the network's preset says; output "logits", F32 [N, outputs]. The weights keep the
+ * names of the checkpoint and are stored as F32. Files appear only complete; one that is there
+ * already is GRAIL_ERROR_EXISTS. options and facts may be NULL.
+ */
+GRAIL_API grail_status grail_onnx_write(const grail_model *model, const char *path,
+                                        const grail_onnx_options *options,
+                                        grail_onnx_facts *facts) GRAIL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,113 @@
+/* A model as an ONNX file: declared, laid out, then filled tensor by tensor. */
+#include "arch/onnx_graph.h"
+
+#include <grail/onnx.h>
+
+enum { PIECE = 1 << 18 }; /* elements converted at once */
+
+/* Values of a checkpoint tensor, piece by piece, to the writer's tensor `to`. */
+static grail_status copy_tensor(const grail_model *m, const tensor_view *view, int to,
+                                onnx_writer *w, float *piece)
+{
+    grail_status status = GRAIL_OK;
+    const size_t element = dtype_bits(view->dtype) / 8;
+    const int64_t count = (int64_t)(view->bytes / element);
+    for (int64_t first = 0; first < count; first += PIECE) {
+        const int64_t now = count - first < PIECE ? count - first : PIECE;
+        const unsigned char *source = (const unsigned char *)view->data + (size_t)first * element;
+        TRY(convert_to_f32(view->dtype, source, now, piece));
+        const int64_t bad = find_non_finite(piece, now);
+        if (bad >= 0) {
+            FAIL(GRAIL_ERROR_NUMERIC,
+                 "%s: tensor '%s' holds a NaN or infinity at element %lld; the checkpoint is "
+                 "damaged",
+                 checkpoint_path(m->checkpoint), view->name, (long long)(first + bad));
+        }
+        TRY(onnx_put(w, to, first, now, piece));
+    }
+    checkpoint_release(m->checkpoint, view);
+out:
+    return status;
+}
+
+/* The fixed positions of a graph. */
+static grail_status copy_table(const graph *g, const onnx_tensors *tensors, onnx_writer *w,
+                               float *piece)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t count = tensors->table_elements;
+    for (int64_t first = 0; first < count; first += PIECE) {
+        const int64_t now = count - first < PIECE ? count - first : PIECE;
+        for (int64_t i = 0; i < now; i++) {
+            piece[i] = (float)g->table[first + i];
+        }
+        TRY(onnx_put(w, tensors->table, first, now, piece));
+    }
+out:
+    return status;
+}
+
+static grail_status copy_all(const grail_model *m, const onnx_tensors *tensors, onnx_writer *w,
+                             bool *converted)
+{
+    grail_status status = GRAIL_OK;
+    float *piece = NULL;
+    TRY(memory_new_unset(&piece, PIECE, sizeof piece[0]));
+    for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
+        const tensor_view *view = checkpoint_at(m->checkpoint, i);
+        if (tensors->of_checkpoint[i] != GRAPH_NONE) {
+            *converted = *converted || view->dtype != GRAIL_DTYPE_F32;
+            TRY(copy_tensor(m, view, tensors->of_checkpoint[i], w, piece));
+        }
+    }
+    TRY(copy_table(m->graph, tensors, w, piece));
+out:
+    memory_free(piece);
+    return status;
+}
+
+static grail_status choose_side(const grail_model *m, const grail_onnx_options *options,
+                                int64_t *side)
+{
+    if (m->graph->input_kind != INPUT_IMAGES) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: only networks that read images are written as ONNX; decoders are "
+                         "converted by their own tools from the checkpoint",
+                         checkpoint_path(m->checkpoint));
+    }
+    *side = options->side > 0 ? options->side : model_image_side(m);
+    return GRAIL_OK;
+}
+
+grail_status grail_onnx_write(const grail_model *model, const char *path,
+                              const grail_onnx_options *options, grail_onnx_facts *facts)
+{
+    grail_status status = GRAIL_OK;
+    const grail_onnx_options defaults = {0};
+    const grail_onnx_options *chosen = options == NULL ? &defaults : options;
+    const int64_t largest = chosen->largest > 0 ? chosen->largest : ONNX_LARGEST_FILE;
+    grail_onnx_facts found = {0};
+    onnx_tensors tensors = {0};
+    onnx_writer *w = NULL;
+    bool converted = false;
+    TRY(choose_side(model, chosen, &found.side));
+    TRY(memory_new(&tensors.of_checkpoint, (size_t)checkpoint_count(model->checkpoint),
+                   sizeof tensors.of_checkpoint[0]));
+    TRY(onnx_writer_create(&w));
+    TRY(onnx_graph_declare(model, (extent){.height = found.side, .width = found.side}, w,
+                           &tensors));
+    TRY(onnx_begin(w, path, largest));
+    TRY(copy_all(model, &tensors, w, &converted));
+    TRY(onnx_finish(w));
+    found.outputs = tensors.outputs;
+    found.bytes = onnx_bytes(w);
+    found.split = onnx_is_split(w);
+    found.converted = converted;
+    if (facts != NULL) {
+        *facts = found;
+    }
+out:
+    onnx_writer_free(w);
+    memory_free(tensors.of_checkpoint);
+    return status;
+}

@@ -1,0 +1,21 @@
+/* The graph in ONNX operators. */
+#ifndef GRAIL_ARCH_ONNX_GRAPH_H
+#define GRAIL_ARCH_ONNX_GRAPH_H
+
+#include "arch/model.h"
+#include "format/onnx_write.h"
+
+/** Which tensors of the writer are to be filled, and with what. */
+typedef struct onnx_tensors {
+    int *of_checkpoint;     /* [checkpoint_count] GRAPH_NONE where the network does not read one */
+    int table;              /* graph->table; GRAPH_NONE without */
+    int64_t table_elements; /* of it */
+    int64_t outputs;        /* of the network */
+} onnx_tensors;
+
+/** Declares input, nodes, tensors and output for images of `image`. tensors->of_checkpoint is the
+ * caller's. A kind of node that has no translation is GRAIL_ERROR_UNSUPPORTED. */
+grail_status onnx_graph_declare(const grail_model *model, extent image, onnx_writer *w,
+                                onnx_tensors *tensors) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,234 @@
+/* Models written as ONNX: which operators and tensors the files have, and what is refused. That
+ * ONNX Runtime computes the same from them is for tests/loaders. */
+#include "tower_lab.h"
+
+#include "support/onnx_reader.h"
+
+#include <grail/onnx.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct fixture {
+    char *directory;
+    char path[512];
+    grail_model *m;
+} fixture;
+
+static void setup(fixture *f, const char *golden, const char *setting)
+{
+    const grail_model_options options = {.settings = &setting, .setting_count = setting != NULL};
+    *f = (fixture){.directory = support_temporary_directory()};
+    snprintf(f->path, sizeof f->path, "%s/net.onnx", f->directory);
+    assert_ok(grail_model_open_with(tower_golden(golden), &options, &f->m));
+}
+
+static void teardown(fixture *f)
+{
+    grail_model_close(f->m);
+    support_remove_tree(f->directory);
+    memory_free(f->directory);
+}
+
+/* Every input of every node is made before it: by a node, or it is a tensor or the input. */
+static void assert_sorted(const onnx_file_read *r)
+{
+    for (int n = 0; n < r->node_count; n++) {
+        for (int i = 0; i < r->nodes[n].input_count; i++) {
+            const char *name = r->nodes[n].inputs[i];
+            bool made = strcmp(name, r->input) == 0 || onnx_find_tensor(r, name) != NULL;
+            for (int k = 0; k < n; k++) {
+                made = made || strcmp(r->nodes[k].output, name) == 0;
+            }
+            if (!made) {
+                fail_msg("'%s' is read before it is made", name);
+            }
+        }
+    }
+}
+
+static void tensors_keep_the_names_and_values_of_the_checkpoint(void **state)
+{
+    (void)state;
+    fixture f;
+    grail_onnx_facts facts;
+    setup(&f, "timm-vit", "head_dim=16");
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, &facts));
+    assert_int_equal(facts.side, 24);
+    assert_int_equal(facts.outputs, 7);
+    assert_false(facts.split);
+    assert_false(facts.converted);
+    const onnx_file_read *r = onnx_read(f.path);
+    assert_int_equal(facts.bytes, r->map.size);
+    assert_sorted(r);
+    for (int64_t i = 0; i < checkpoint_count(f.m->checkpoint); i++) {
+        const tensor_view *view = checkpoint_at(f.m->checkpoint, i);
+        const onnx_read_tensor *t = onnx_find_tensor(r, view->name);
+        assert_non_null(t);
+        assert_int_equal(t->rank, view->rank);
+        assert_memory_equal(t->shape, view->shape, (size_t)view->rank * sizeof t->shape[0]);
+        assert_int_equal(t->bytes, view->bytes);
+        assert_memory_equal(t->raw, view->data, view->bytes);
+    }
+    teardown(&f);
+}
+
+static void the_input_is_a_batch_of_any_size(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "timm-vit", "head_dim=16");
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
+    const onnx_file_read *r = onnx_read(f.path);
+    static const int64_t pixels[] = {-1, 3, 24, 24};
+    static const int64_t logits[] = {-1, 7};
+    assert_string_equal(r->input, "pixels");
+    assert_memory_equal(r->input_shape, pixels, sizeof pixels);
+    assert_string_equal(r->output, "logits");
+    assert_memory_equal(r->output_shape, logits, sizeof logits);
+    teardown(&f);
+}
+
+static void nodes_become_operators(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "model-soup", "head_dim=16");
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
+    const onnx_file_read *r = onnx_read(f.path);
+    assert_int_equal(onnx_count_nodes(r, "Conv"), 1);
+    assert_int_equal(onnx_count_nodes(r, "LayerNormalization"), 6); /* 2 per layer, and 2 */
+    assert_int_equal(onnx_count_nodes(r, "Softmax"), 2);
+    assert_int_equal(onnx_count_nodes(r, "Sigmoid"), 2);   /* QuickGELU */
+    assert_int_equal(onnx_count_nodes(r, "Slice"), 2 * 6); /* q, k, v: weight and bias */
+    assert_int_equal(onnx_count_nodes(r, "ReduceL2"), 1);
+    assert_null(onnx_find_tensor(r, "model.token_embedding.weight")); /* not read, not written */
+    teardown(&f);
+    setup(&f, "simple-vit", NULL);
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
+    r = onnx_read(f.path);
+    assert_int_equal(onnx_count_nodes(r, "Conv"), 0);
+    assert_int_equal(onnx_count_nodes(r, "Erf"), 2);
+    const onnx_read_tensor *table = onnx_find_tensor(r, "grail/positions");
+    assert_int_equal(table->shape[0], 16);
+    float first = -1.0F;
+    memcpy(&first, table->raw + 8 * sizeof first, sizeof first);
+    assert_near(first, 1.0, 0.0); /* cos 0 */
+    teardown(&f);
+}
+
+static void a_limit_moves_the_weights_to_a_second_file(void **state)
+{
+    (void)state;
+    fixture f;
+    grail_onnx_facts facts;
+    const grail_onnx_options options = {.largest = 50000};
+    setup(&f, "hf-clip", NULL);
+    assert_ok(grail_onnx_write(f.m, f.path, &options, &facts));
+    assert_true(facts.split);
+    const onnx_read_tensor *t =
+        onnx_find_tensor(onnx_read(f.path), "vision_model.encoder.layers.1.mlp.fc1.weight");
+    assert_string_equal(t->location, "net.onnx.data");
+    assert_int_equal(t->length, 4 * 48 * 32);
+    teardown(&f);
+}
+
+static void weights_of_16_bits_become_f32(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    grail_onnx_facts facts;
+    char path[1200];
+    tower_open(&lab, "hf-vit");
+    for (int i = 0; i < lab.count; i++) {
+        lab.views[i].dtype = GRAIL_DTYPE_BF16;
+        lab.views[i].bytes /= 2;
+    }
+    grail_model *m = tower_model(&lab, NULL);
+    snprintf(path, sizeof path, "%s/net.onnx", lab.directory);
+    assert_ok(grail_onnx_write(m, path, NULL, &facts));
+    assert_true(facts.converted);
+    const onnx_read_tensor *t = onnx_find_tensor(onnx_read(path), "classifier.weight");
+    assert_int_equal(t->type, 1);
+    assert_int_equal(t->bytes, 4 * 7 * 32);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+static void what_a_file_cannot_say_is_refused(void **state)
+{
+    (void)state;
+    fixture f;
+    const grail_onnx_options options = {.side = 32};
+    setup(&f, "timm-vit", "head_dim=16");
+    assert_fails(grail_onnx_write(f.m, f.path, &options, NULL), GRAIL_ERROR_SHAPE,
+                 "pos_embed has 10 positions, the input makes 17");
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
+    assert_fails(grail_onnx_write(f.m, f.path, NULL, NULL), GRAIL_ERROR_EXISTS, "exists");
+    teardown(&f);
+}
+
+static void a_decoder_is_refused(void **state)
+{
+    (void)state;
+    grail_model *m = NULL;
+    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/models/llama3", &m));
+    assert_fails(grail_onnx_write(m, "/tmp/never.onnx", NULL, NULL), GRAIL_ERROR_UNSUPPORTED,
+                 "only networks that read images are written as ONNX");
+    grail_model_close(m);
+}
+
+static void a_damaged_weight_leaves_no_file(void **state)
+{
+    (void)state;
+    fixture f;
+    unsigned char *bytes = NULL;
+    setup(&f, "timm-vit", "head_dim=16");
+    const int head = graph_find_parameter(f.m->graph, "head.bias");
+    const int64_t place = checkpoint_index_of(f.m->checkpoint, "head.bias");
+    assert_ptr_equal(f.m->tensors[head], checkpoint_at(f.m->checkpoint, place));
+    assert_ok(memory_new(&bytes, f.m->tensors[head]->bytes, 1));
+    memset(bytes, 0xFF, f.m->tensors[head]->bytes); /* NaN */
+    tensor_view *view = (tensor_view *)(uintptr_t)f.m->tensors[head];
+    view->data = bytes;
+    assert_fails(grail_onnx_write(f.m, f.path, NULL, NULL), GRAIL_ERROR_NUMERIC,
+                 "tensor 'head.bias' holds a NaN or infinity at element 0");
+    assert_int_equal(access(f.path, F_OK), -1);
+    assert_int_equal(rmdir(f.directory), 0);
+    grail_model_close(f.m);
+    memory_free(bytes);
+    memory_free(f.directory);
+}
+
+static grail_status write_once(void *context)
+{
+    const fixture *f = context;
+    remove(f->path);
+    return grail_onnx_write(f->m, f->path, NULL, NULL);
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "simple-vit", NULL);
+    support_fail_each_allocation(write_once, &f);
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_keep_the_names_and_values_of_the_checkpoint),
+        cmocka_unit_test(the_input_is_a_batch_of_any_size),
+        cmocka_unit_test(nodes_become_operators),
+        cmocka_unit_test(a_limit_moves_the_weights_to_a_second_file),
+        cmocka_unit_test(weights_of_16_bits_become_f32),
+        cmocka_unit_test(what_a_file_cannot_say_is_refused),
+        cmocka_unit_test(a_decoder_is_refused),
+        cmocka_unit_test(a_damaged_weight_leaves_no_file),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
