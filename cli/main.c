@@ -16,6 +16,7 @@ static const struct {
     {&command_compress, &compress_options},
     {&command_eval, &eval_options},
     {&command_verify, &verify_options},
+    {&command_report, &report_options},
     {&command_export, &export_options},
     {&command_doctor, &doctor_options},
     {&command_logits, &logits_options},

@@ -18,6 +18,7 @@
 #include <grail/model.h>
 #include <grail/onnx.h>
 #include <grail/reducer.h>
+#include <grail/report.h>
 #include <grail/ridge.h>
 #include <grail/statistics.h>
 #include <grail/status.h>

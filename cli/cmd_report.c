@@ -1,0 +1,68 @@
+/* grail report: the results of a sweep as a page. */
+#include "commands.h"
+#include "print.h"
+
+#include <grail/grail.h>
+
+static const char *output, *svg_directory;
+static bool quiet;
+
+static const option table[] = {
+    {"output", OPTION_TEXT, &output, "FILE", NULL, "the page to write (-o), such as report.html"},
+    {"svg", OPTION_TEXT, &svg_directory, "DIR", NULL, "also write every figure there as SVG"},
+    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print nothing but errors"},
+    {0},
+};
+const option *const report_options = table;
+
+static void print_summary(const grail_report *r)
+{
+    printf("%s: %lld figures of %lld cells and %lld checkpoints", output, (long long)r->figures,
+           (long long)r->cells, (long long)r->checkpoints);
+    if (r->failed_cells > 0) {
+        printf("; %lld cells failed", (long long)r->failed_cells);
+    }
+    printf("\n");
+}
+
+static int report(const char *results)
+{
+    grail_report r = {0};
+    const grail_status status = grail_report_write(results, output, svg_directory, &r);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    if (r.cut_line > 0 && !quiet) {
+        fprintf(stderr, "grail: warning: '%s' ends within line %zu, which is left out\n", results,
+                r.cut_line);
+    }
+    if (!quiet) {
+        print_summary(&r);
+    }
+    return EXIT_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *results = NULL;
+    bool help = false;
+    const int code = options_parse(&command_report, table, argc, argv, &results, &help);
+    if (code != EXIT_OK || help) {
+        return code;
+    }
+    if (output == NULL) {
+        fprintf(stderr, "grail report: give the page's file with -o FILE\n");
+        return EXIT_USAGE;
+    }
+    return report(results);
+}
+
+const command command_report = {
+    .name = "report",
+    .arguments = "RESULTS",
+    .positional_count = 1,
+    .summary = "draw the results of a sweep as a page",
+    .details = "RESULTS is the file of JSON lines that grail sweep writes. The page needs no "
+               "network and no\nscript; it may be made while the sweep still runs.",
+    .run = run,
+};
