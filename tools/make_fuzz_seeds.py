@@ -206,8 +206,56 @@ def image_seeds():
     yield "bad-empty", b"\x20"
 
 
+def results_seeds():
+    header = {"grail_results": 1, "recipe": {"ratios": [0.5]}, "started": "now",
+              "machine": {"cpu": "any", "threads": 2}, "version": "0.1.0"}
+    dense = {"dense": {"checkpoint": "a", "architecture": "net", "parameters": 1000, "macs": 2000,
+                       "top1": 0.9, "top5": 0.99, "interval": 0.01, "images": 100}}
+    site = {"name": "layer.conv", "kind": "conv", "units": 8, "kept": 4, "fit_before": 0.5,
+            "fit_after": 0.1, "held_before": 0.6, "held_after": None}
+
+    def cell(compensate="none", sparsity=0.5, top1=0.3, sites=(), **changes):
+        settings = {"checkpoint": "a", "selector": "wanda", "sparsity": sparsity,
+                    "compensate": compensate, "repair": False, "samples": 64, "seed": 0,
+                    "loop": "closed"}
+        return {"cell": settings | changes, "top1": top1, "top5": None, "images": 100,
+                "parameters": 500, "macs": 900, "interval": 0.05, "peak_bytes": 1e9,
+                "seconds": {"calibrate": 1, "compensate": 2.5, "evaluate": 3, "total": 7},
+                "sites": list(sites)}
+
+    def text(*lines):
+        return "".join(json.dumps(line) + "\n" for line in (header, *lines)).encode()
+
+    repaired = [cell("grail", top1=0.5, sites=[site, site]), cell("full", top1=0.7, sites=[site]),
+                cell("full", top1=0.72, samples=8, seed=1), cell("full", 0.9, 0.2, repair=True),
+                cell("none", top1=0.4, repair=True)]
+    yield "header", text()
+    yield "dense", text(dense)
+    yield "small", text(dense, cell(), cell(sparsity=0.9, top1=0.1), *repaired)
+    yield "checkpoints", text(*(cell(c, checkpoint=f"c{i}", loop="open") for i in range(10)
+                                for c in ("none", "full")))
+    yield "own-selector", text(cell(selector="<b>&\"'\u0001\u202e"), cell("full", selector="x"))
+    yield "failed", text(dense, {"cell": cell()["cell"], "error": "</script>"})
+    yield "repeated", text(dense, cell(), cell(top1=0.31))
+    yield "nothing", text({"cell": {"checkpoint": "a", "selector": "b", "sparsity": 0,
+                                    "compensate": "full"}, "sites": [{"name": "s"}]})
+    yield "extremes", text(dict(cell("full", samples=2**62, seed=2**63 - 1, sparsity=0.9999999),
+                                peak_bytes=1e18, parameters=1e18, seconds={"calibrate": 1e18}),
+                           cell("full", sites=[site | {"fit_before": 1e308, "held_before": -1e308,
+                                                       "units": 1e18}]))
+    yield "cut", text(dense, cell())[:-30]
+    yield "bad-version", b'{"grail_results": 2}\n'
+    yield "bad-header", b'{"grail_plan": 1}\n'
+    yield "bad-line", text(dense) + b"{}\n"
+    yield "bad-sparsity", text(cell(sparsity=1))
+    yield "bad-accuracy", text(cell(top1=80))
+    yield "bad-compensate", text(cell("most"))
+    yield "bad-sites", text(cell(sites=[1]))
+    yield "bad-twice", b'{"grail_results": 1, "grail_results": 1}\n'
+
+
 SEEDS = {"safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
-         "plan": plan_seeds, "cifar": cifar_seeds, "image": image_seeds}
+         "plan": plan_seeds, "cifar": cifar_seeds, "image": image_seeds, "results": results_seeds}
 
 
 def main():

@@ -21,7 +21,7 @@ void spread_add(spread *s, double value)
 
 spread spread_empty(void)
 {
-    return (spread){.mean = NAN, .least = NAN, .most = NAN};
+    return (spread){.mean = NOT_MEASURED, .least = NOT_MEASURED, .most = NOT_MEASURED};
 }
 
 static int compare_integers(int64_t a, int64_t b)
@@ -324,7 +324,7 @@ static double plain_top1(const cell_group *plain, const result_cell *cell)
     }
     const int first = lower_bound(plain, cell->checkpoint, 0);
     const bool found = first < plain->count && plain->cells[first]->checkpoint == cell->checkpoint;
-    return found ? plain->cells[first]->top1 : (double)NAN;
+    return found ? plain->cells[first]->top1 : NOT_MEASURED;
 }
 
 static const cell_group *find_plain(const section *s, const group_key *key)
@@ -454,7 +454,7 @@ variant section_best_variant(const section *s)
 
 double section_nearest_ratio(const section *s, double wanted)
 {
-    double nearest = NAN;
+    double nearest = NOT_MEASURED;
     for (int i = 0; i < s->ratio_count; i++) {
         if (!(fabs(nearest - wanted) <= fabs(s->ratios[i] - wanted))) {
             nearest = s->ratios[i];

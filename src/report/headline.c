@@ -83,7 +83,7 @@ static int collect_differences(const aggregate *a, variant better, variant worse
             continue;
         }
         const cell_group *other = section_at(s, g->key.selector, worse, g->key.sparsity);
-        double base = other == NULL ? (double)NAN : other->top1.mean;
+        double base = other == NULL ? NOT_MEASURED : other->top1.mean;
         base = worse == VARIANT_NONE ? g->plain.mean : base;
         if (!isnan(g->top1.mean - base)) {
             differences[count++] = g->top1.mean - base;

@@ -146,7 +146,7 @@ static grail_status write_recipe(const page_writer *w)
     buffer text = {0};
     const json_t *recipe = json_object_get(w->a->results->header, "recipe");
     buffer_init(&text, MOST_MARKUP);
-    if (recipe != NULL) {
+    if (json_is_object(recipe)) {
         TRY(json_append_indented(recipe, &text));
         markup_raw(w->page, "<details>\n<summary>Recipe</summary>\n<pre>");
         markup_text(w->page, (const char *)text.bytes);

@@ -12,7 +12,7 @@ static grail_status choose_ratio(const section *s, int selector, variant v, doub
     grail_status status = GRAIL_OK;
     curve c = {0};
     int most = 1;
-    *out = NAN;
+    *out = NOT_MEASURED;
     for (int i = 0; i < s->ratio_count; i++) {
         const double ratio = s->ratios[i];
         TRY(curve_over_samples(s, selector, v, ratio, &c));
@@ -47,7 +47,7 @@ static grail_status measure(const section *s, const double *ratios, extent *out)
 {
     grail_status status = GRAIL_OK;
     curve c = {0};
-    *out = (extent){.fewest = INFINITY};
+    *out = (extent){.fewest = (double)INFINITY};
     for (int i = 0; i < MOST_SELECTORS; i++) {
         for (int v = VARIANT_REPAIR; v < VARIANTS && !isnan(ratios[i]); v++) {
             TRY(curve_over_samples(s, i, (variant)v, ratios[i], &c));
@@ -100,7 +100,7 @@ grail_status plot_samples(const aggregate *a, const section *s, figure *out)
     extent e = {0};
     const variant best = section_best_variant(s);
     for (int i = 0; i < MOST_SELECTORS; i++) {
-        ratios[i] = NAN;
+        ratios[i] = NOT_MEASURED;
         if (s->selectors[i] && best != VARIANT_NONE) {
             TRY(choose_ratio(s, i, best, &ratios[i]));
         }

@@ -51,7 +51,11 @@ static grail_status add_line(results *r, const char *text, size_t size, size_t l
     if (size > LARGEST_LINE) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: %zu bytes, at most %d are read", where, size, LARGEST_LINE);
     }
-    TRY(json_parse(where, text, size, &document));
+    status = json_parse(where, text, size, &document);
+    if (status == GRAIL_ERROR_FORMAT && line == 1) {
+        error_append(": these are not the results of a sweep");
+    }
+    TRY(status);
     if (line == 1) {
         json_t *header = document;
         document = NULL;

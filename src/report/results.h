@@ -5,6 +5,8 @@
 
 #include "base/json.h"
 
+#include <math.h>
+
 /** What was done after the cut: the compensation, with REPAIR or without. */
 typedef enum variant {
     VARIANT_NONE,
@@ -28,7 +30,8 @@ enum {
     SECONDS_KINDS
 };
 
-/* In all structures: NaN where the file has null or nothing. Accuracies are fractions. */
+/* In all structures where the file has null or nothing. Accuracies are fractions. */
+#define NOT_MEASURED ((double)NAN)
 
 typedef struct result_checkpoint {
     char *name;

@@ -31,8 +31,8 @@ out:
 static grail_status read_measure(const char *where, const json_t *object, const char *key,
                                  double most, double *out)
 {
-    double value = NAN;
-    const grail_status status = json_get_real(where, object, key, NAN, &value);
+    double value = NOT_MEASURED;
+    const grail_status status = json_get_real(where, object, key, NOT_MEASURED, &value);
     if (status != GRAIL_OK) {
         return status;
     }
@@ -78,12 +78,12 @@ static grail_status find_checkpoint(results *r, const char *where, const char *n
     }
     r->checkpoints[r->checkpoint_count] = (result_checkpoint){
         .name = copy,
-        .parameters = NAN,
-        .macs = NAN,
-        .top1 = NAN,
-        .top5 = NAN,
-        .interval = NAN,
-        .images = NAN,
+        .parameters = NOT_MEASURED,
+        .macs = NOT_MEASURED,
+        .top1 = NOT_MEASURED,
+        .top5 = NOT_MEASURED,
+        .interval = NOT_MEASURED,
+        .images = NOT_MEASURED,
     };
     copy = NULL;
     *out = r->checkpoint_count++;
@@ -227,10 +227,10 @@ static grail_status read_site(const json_t *object, const char *where, result_si
     TRY(read_name(where, object, "name", &name));
     TRY(read_measure(where, object, "units", largest_measure, &out->units));
     TRY(read_measure(where, object, "kept", largest_measure, &out->kept));
-    TRY(json_get_real(where, object, "fit_before", NAN, &out->fit_before));
-    TRY(json_get_real(where, object, "fit_after", NAN, &out->fit_after));
-    TRY(json_get_real(where, object, "held_before", NAN, &out->held_before));
-    TRY(json_get_real(where, object, "held_after", NAN, &out->held_after));
+    TRY(json_get_real(where, object, "fit_before", NOT_MEASURED, &out->fit_before));
+    TRY(json_get_real(where, object, "fit_after", NOT_MEASURED, &out->fit_after));
+    TRY(json_get_real(where, object, "held_before", NOT_MEASURED, &out->held_before));
+    TRY(json_get_real(where, object, "held_after", NOT_MEASURED, &out->held_after));
     TRY(memory_copy_string(&out->name, name));
 out:
     return status;
