@@ -64,6 +64,10 @@ grail_status architecture_recognise(const checkpoint *weights, const architectur
 grail_status architecture_find(const char *source, const json_t *config,
                                const architecture **out) GRAIL_MUST_CHECK;
 
+/** Of a network that reads images: verdicts[1 .. LOADER_COUNT-1], on loaders to which widths are
+ * nothing. */
+void judge_loaders_of_any_width(loader_verdict *verdicts);
+
 extern const architecture architecture_llama;
 extern const architecture architecture_mistral;
 extern const architecture architecture_qwen2;

@@ -165,10 +165,7 @@ grail_status resnet_judge_loaders(const json_t *config, const graph *narrowed,
 {
     (void)config;
     verdicts[0] = (loader_verdict){.loads = true};
-    verdicts[1] = (loader_verdict){
-        .loader = "ONNX Runtime", .loads = true, .reason = "the file that grail export writes"};
-    verdicts[2] = (loader_verdict){
-        .loader = "torch.load", .loads = true, .reason = "a .pth, as a dictionary of tensors"};
+    judge_loaders_of_any_width(verdicts);
     judge_class(narrowed, naming_of(narrowed), &verdicts[0]);
     return GRAIL_OK;
 }

@@ -137,10 +137,6 @@ grail_status tower_judge_loaders(const tower_family *family, const json_t *confi
         snprintf(verdicts[0].reason, sizeof verdicts[0].reason,
                  "widths differ between layers; its class builds equal ones");
     }
-    verdicts[1] = (loader_verdict){.loader = "ONNX Runtime", .loads = true};
-    snprintf(verdicts[1].reason, sizeof verdicts[1].reason, "the file that grail export writes");
-    for (int i = 2; i < LOADER_COUNT; i++) {
-        verdicts[i] = (loader_verdict){0};
-    }
+    judge_loaders_of_any_width(verdicts);
     return GRAIL_OK;
 }
