@@ -1,10 +1,13 @@
-/* Checkpoint directories: shards and their index, what is missing, and writing one like another. */
+/* Checkpoints of both formats: files, shards and their index, what is missing, names without
+ * prefixes, and writing one like another. */
 #include "support/support.h"
 
 #include "base/file.h"
 #include "base/json.h"
 #include "format/checkpoint.h"
+#include "format/torch_file.h"
 #include "support/json_memory.h"
+#include "torch_bytes.h"
 
 #include <signal.h>
 #include <string.h>
@@ -44,6 +47,28 @@ static void write_shard(const char *directory, const char *file, int64_t count,
         assert_ok(safetensors_writer_put(writer, names[i], data, sizeof data));
     }
     safetensors_writer_close(writer);
+    memory_free(path);
+}
+
+/* The same tensors in a torch file, under `wrapper`. */
+static void write_torch(const char *directory, const char *file, const char *wrapper, int64_t count,
+                        const char *const names[])
+{
+    char *path = NULL;
+    tensor_view tensors[4] = {0};
+    torch_writer *writer = NULL;
+    for (int64_t i = 0; i < count; i++) {
+        tensors[i] =
+            (tensor_view){.name = names[i], .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
+    }
+    assert_ok(path_join(&path, directory, file));
+    assert_ok(torch_writer_open(path, wrapper, count, tensors, false, &writer));
+    for (int64_t i = 0; i < count; i++) {
+        char data[4];
+        memset(data, names[i][0], sizeof data);
+        assert_ok(torch_writer_put(writer, names[i], data, sizeof data));
+    }
+    torch_writer_close(writer);
     memory_free(path);
 }
 
@@ -140,6 +165,127 @@ static void test_a_broken_shard_is_named(void **state)
     write_two_shards(*state);
     write_text(*state, "model-00001-of-00002.safetensors", "torn");
     assert_fails(open_only(*state), GRAIL_ERROR_FORMAT, "model-00001-of-00002.safetensors: has 4");
+}
+
+static checkpoint *open_in(const char *directory, const char *file)
+{
+    char *path = NULL;
+    checkpoint *c = NULL;
+    assert_ok(path_join(&path, directory, file));
+    assert_ok(checkpoint_open(path, &c));
+    assert_string_equal(checkpoint_path(c), path);
+    assert_string_equal(checkpoint_directory(c), directory);
+    memory_free(path);
+    return c;
+}
+
+static void test_a_file_of_either_format_is_opened(void **state)
+{
+    write_shard(*state, "x.safetensors", 1, (const char *[]){"a"});
+    write_torch(*state, "x.weights", "state_dict", 1, (const char *[]){"b"});
+    checkpoint *c = open_in(*state, "x.safetensors");
+    assert_int_equal(checkpoint_kind_of(c), CHECKPOINT_SAFETENSORS);
+    assert_string_equal(checkpoint_wrapper(c, 0), "");
+    assert_non_null(checkpoint_find(c, "a"));
+    checkpoint_close(c);
+    c = open_in(*state, "x.weights");
+    assert_int_equal(checkpoint_kind_of(c), CHECKPOINT_TORCH);
+    assert_string_equal(checkpoint_wrapper(c, 0), "state_dict");
+    assert_string_equal(checkpoint_wrapper(c, 1), "");
+    assert_string_equal(checkpoint_file_name(c, 0), "x.weights");
+    const tensor_view *b = checkpoint_find(c, "b");
+    checkpoint_release(c, b);
+    assert_memory_equal(b->data, "bbbb", 4);
+    checkpoint_close(c);
+}
+
+static void test_a_file_in_the_working_directory_is_opened(void **state)
+{
+    char before[4096];
+    checkpoint *c = NULL;
+    write_torch(*state, "x.pth", "", 1, (const char *[]){"a"});
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(*state), 0);
+    const grail_status status = checkpoint_open("x.pth", &c);
+    assert_int_equal(chdir(before), 0);
+    assert_ok(status);
+    assert_string_equal(checkpoint_directory(c), ".");
+    checkpoint_close(c);
+}
+
+static void test_a_file_of_another_kind_is_refused(void **state)
+{
+    char *path = NULL;
+    write_text(*state, "x.onnx", "another kind");
+    assert_ok(path_join(&path, *state, "x.onnx"));
+    assert_fails(open_only(path), GRAIL_ERROR_FORMAT,
+                 "x.onnx: is not a torch checkpoint (safetensors files are known by the ending");
+    memory_free(path);
+}
+
+/* Each file that is added comes before those that were there. */
+static void test_the_usual_names_come_first(void **state)
+{
+    static const char torch_index[] =
+        "{\"weight_map\":{\"c\":\"pytorch_model-1.bin\",\"d\":\"pytorch_model-2.bin\"}}";
+    checkpoint *c = NULL;
+    write_torch(*state, "any.pth", "", 1, (const char *[]){"a"});
+    assert_ok(checkpoint_open(*state, &c));
+    assert_non_null(checkpoint_find(c, "a"));
+    checkpoint_close(c);
+    write_torch(*state, "pytorch_model-1.bin", "", 1, (const char *[]){"c"});
+    write_torch(*state, "pytorch_model-2.bin", "", 1, (const char *[]){"d"});
+    write_text(*state, CHECKPOINT_TORCH_INDEX_NAME, torch_index);
+    assert_ok(checkpoint_open(*state, &c));
+    assert_int_equal(checkpoint_count(c), 2);
+    assert_string_equal(checkpoint_index_name(c), CHECKPOINT_TORCH_INDEX_NAME);
+    checkpoint_close(c);
+    write_torch(*state, CHECKPOINT_TORCH_SINGLE_NAME, "", 1, (const char *[]){"b"});
+    assert_ok(checkpoint_open(*state, &c));
+    assert_non_null(checkpoint_find(c, "b"));
+    assert_null(checkpoint_index_name(c));
+    checkpoint_close(c);
+    write_two_shards(*state);
+    assert_ok(checkpoint_open(*state, &c));
+    assert_int_equal(checkpoint_count(c), 3);
+    checkpoint_close(c);
+}
+
+static void test_several_weights_files_are_named(void **state)
+{
+    write_torch(*state, "b.th", "", 1, (const char *[]){"b"});
+    write_torch(*state, "a.pt", "", 1, (const char *[]){"a"});
+    assert_fails(open_only(*state), GRAIL_ERROR_IO,
+                 "holds 2 weights files; give the path of one: a.pt, b.th");
+}
+
+static void test_prefixes_of_wrapped_modules_are_left_out(void **state)
+{
+    static const char *const names[] = {"module.a", "_orig_mod.module.b", "module.c", "c"};
+    checkpoint *c = NULL;
+    write_torch(*state, "x.pth", "", 4, names);
+    assert_ok(checkpoint_open(*state, &c));
+    assert_string_equal(checkpoint_at(c, 0)->name, "module.a");
+    assert_string_equal(checkpoint_plain_name(c, 0), "a");
+    assert_string_equal(checkpoint_plain_name(c, 1), "b");
+    assert_null(checkpoint_plain_name(c, 4));
+    assert_int_equal(checkpoint_index_of(c, "a"), 0);
+    assert_int_equal(checkpoint_index_of(c, "module.a"), 0);
+    assert_int_equal(checkpoint_index_of(c, "b"), 1);
+    assert_int_equal(checkpoint_index_of(c, "module.b"), -1);
+    assert_int_equal(checkpoint_index_of(c, "c"), 3);
+    assert_int_equal(checkpoint_index_of(c, "module.c"), 2);
+    checkpoint_close(c);
+}
+
+static void test_a_plain_name_of_two_tensors_finds_neither(void **state)
+{
+    checkpoint *c = NULL;
+    write_torch(*state, "x.pth", "", 2, (const char *[]){"module.a", "_orig_mod.a"});
+    assert_ok(checkpoint_open(*state, &c));
+    assert_null(checkpoint_find(c, "a"));
+    assert_non_null(checkpoint_find(c, "_orig_mod.a"));
+    checkpoint_close(c);
 }
 
 typedef struct bad_index {
@@ -310,6 +456,127 @@ static void test_a_single_file_gets_no_index(void **state)
     checkpoint_close(dense);
 }
 
+/* Writes `like` as `kind` into a new folder, its first tensor alone, and opens what came of it. */
+static checkpoint *rewrite(const char *directory, const checkpoint *like, checkpoint_kind kind,
+                           const char *expected_file)
+{
+    char *narrow = NULL;
+    char *file = NULL;
+    checkpoint_writer *writer = NULL;
+    checkpoint *c = NULL;
+    tensor_view shapes[4];
+    for (int64_t i = 0; i < checkpoint_count(like); i++) {
+        shapes[i] = *checkpoint_at(like, i);
+        shapes[i].shape[0] = 2;
+    }
+    assert_ok(path_join(&narrow, directory, "narrow"));
+    assert_int_equal(mkdir(narrow, 0777), 0);
+    assert_ok(checkpoint_writer_open(narrow, like, kind, shapes, false, &writer));
+    assert_ok(checkpoint_writer_put(writer, checkpoint_plain_name(like, 0), "xy", 2));
+    assert_ok(checkpoint_writer_sync(writer));
+    checkpoint_writer_close(writer);
+    assert_ok(path_join(&file, narrow, expected_file));
+    assert_true(file_exists(file));
+    assert_ok(checkpoint_open(narrow, &c));
+    assert_int_equal(checkpoint_count(c), checkpoint_count(like));
+    assert_int_equal(checkpoint_find(c, shapes[0].name)->shape[0], 2);
+    assert_memory_equal(checkpoint_find(c, shapes[0].name)->data, "xy", 2);
+    memory_free(file);
+    memory_free(narrow);
+    return c;
+}
+
+static void test_a_torch_file_is_written_like_one(void **state)
+{
+    write_torch(*state, "x.th", "state_dict", 2, (const char *[]){"module.a", "module.b"});
+    checkpoint *dense = open_in(*state, "x.th");
+    checkpoint *narrow = rewrite(*state, dense, CHECKPOINT_LIKE, "x.th");
+    assert_int_equal(checkpoint_kind_of(narrow), CHECKPOINT_TORCH);
+    assert_string_equal(checkpoint_wrapper(narrow, 0), "state_dict");
+    assert_string_equal(checkpoint_at(narrow, 0)->name, "module.a");
+    checkpoint_close(narrow);
+    checkpoint_close(dense);
+}
+
+static void test_a_torch_file_of_an_unusual_name_gets_a_usual_one(void **state)
+{
+    write_torch(*state, "x.weights", "", 1, (const char *[]){"a"});
+    checkpoint *dense = open_in(*state, "x.weights");
+    checkpoint_close(rewrite(*state, dense, CHECKPOINT_LIKE, "x.pth"));
+    checkpoint_close(dense);
+}
+
+static void test_a_torch_file_becomes_safetensors(void **state)
+{
+    write_torch(*state, "x.pth", "model", 2, (const char *[]){"a", "b"});
+    checkpoint *dense = open_in(*state, "x.pth");
+    checkpoint *narrow = rewrite(*state, dense, CHECKPOINT_SAFETENSORS, CHECKPOINT_SINGLE_NAME);
+    assert_int_equal(checkpoint_kind_of(narrow), CHECKPOINT_SAFETENSORS);
+    checkpoint_close(narrow);
+    checkpoint_close(dense);
+}
+
+static void test_shards_become_one_torch_file(void **state)
+{
+    checkpoint *dense = NULL;
+    write_two_shards(*state);
+    assert_ok(checkpoint_open(*state, &dense));
+    checkpoint *narrow = rewrite(*state, dense, CHECKPOINT_TORCH, "model.pth");
+    assert_int_equal(checkpoint_kind_of(narrow), CHECKPOINT_TORCH);
+    assert_false(checkpoint_is_sharded(narrow));
+    checkpoint_close(narrow);
+    checkpoint_close(dense);
+}
+
+/* A module with one attribute "a" of 4 bytes. */
+static void write_script(const char *directory, const char *file)
+{
+    buffer object = {0};
+    buffer archive = {0};
+    buffer_init(&object, 4096);
+    buffer_init(&archive, 4096);
+    const torch_tensor_bytes tensor = {
+        .name = "a", .class = "ByteStorage", .elements = 4, .rank = 1, .shape = {4}, .stride = {1}};
+    assert_ok(buffer_append_string(&object, "c__torch__\nNet\n)\x81}("));
+    torch_bytes_item(&object, &tensor);
+    assert_ok(buffer_append_string(&object, "ub."));
+    const torch_member members[] = {{"net/data.pkl", object.bytes, object.size},
+                                    {"net/constants.pkl", ").", 2},
+                                    {"net/data/0", "aaaa", 4}};
+    torch_bytes_zip(3, members, &archive);
+    support_write_file(directory, file, archive.bytes, archive.size);
+    buffer_fini(&object);
+    buffer_fini(&archive);
+}
+
+static void test_a_script_archive_becomes_a_plain_file(void **state)
+{
+    write_script(*state, "clip.pt");
+    checkpoint *dense = open_in(*state, "clip.pt");
+    assert_true(checkpoint_is_script(dense, 0));
+    checkpoint *narrow = rewrite(*state, dense, CHECKPOINT_LIKE, "clip.pth");
+    assert_false(checkpoint_is_script(narrow, 0));
+    checkpoint_close(narrow);
+    checkpoint_close(dense);
+}
+
+static void test_what_was_laid_out_can_be_removed(void **state)
+{
+    narrowing n = {0};
+    open_narrowing(*state, &n);
+    assert_ok(write_narrow(&n));
+    write_text(n.directory, "model-00001-of-00002.safetensors.tmp", "");
+    checkpoint_remove_written(n.directory, n.dense, CHECKPOINT_LIKE);
+    assert_int_equal(rmdir(n.directory), 0);
+    assert_int_equal(mkdir(n.directory, 0777), 0);
+    write_text(n.directory, "model.pth", "");
+    write_text(n.directory, "model-00001-of-00002.safetensors", "");
+    checkpoint_remove_written(n.directory, n.dense, CHECKPOINT_TORCH);
+    assert_fails(rmdir(n.directory) == 0 ? GRAIL_OK : error_from_errno("cannot remove", "it"),
+                 GRAIL_ERROR_EXISTS, "it");
+    close_narrowing(&n);
+}
+
 static void test_shapes_under_other_names_are_refused(void **state)
 {
     narrowing n = {0};
@@ -389,6 +656,13 @@ int main(void)
         in_directory(test_a_single_file_is_opened),
         in_directory(test_shards_are_opened_in_name_order),
         in_directory(test_a_single_file_comes_before_an_index),
+        in_directory(test_a_file_of_either_format_is_opened),
+        in_directory(test_a_file_in_the_working_directory_is_opened),
+        in_directory(test_a_file_of_another_kind_is_refused),
+        in_directory(test_the_usual_names_come_first),
+        in_directory(test_several_weights_files_are_named),
+        in_directory(test_prefixes_of_wrapped_modules_are_left_out),
+        in_directory(test_a_plain_name_of_two_tensors_finds_neither),
         in_directory(test_a_missing_shard_is_named),
         in_directory(test_a_broken_shard_is_named),
         in_directory(test_an_index_that_does_not_fit_is_refused),
@@ -398,6 +672,12 @@ int main(void)
         in_directory(test_a_checkpoint_like_another_is_written_and_read_back),
         in_directory(test_the_index_states_the_total_size),
         in_directory(test_a_single_file_gets_no_index),
+        in_directory(test_a_torch_file_is_written_like_one),
+        in_directory(test_a_torch_file_of_an_unusual_name_gets_a_usual_one),
+        in_directory(test_a_torch_file_becomes_safetensors),
+        in_directory(test_shards_become_one_torch_file),
+        in_directory(test_a_script_archive_becomes_a_plain_file),
+        in_directory(test_what_was_laid_out_can_be_removed),
         in_directory(test_shapes_under_other_names_are_refused),
         in_directory(test_existing_output_is_left_alone),
         in_directory(test_a_resume_that_fails_keeps_what_was_there),

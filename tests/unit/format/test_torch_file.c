@@ -1,0 +1,746 @@
+/* Torch checkpoints of both formats: tensors, names and wrappers; every way in which one can lie.
+ */
+#include "support/support.h"
+
+#include "format/torch_file.h"
+#include "torch_bytes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LARGEST = 1 << 20, VALUES = 24 };
+
+static float values[VALUES];
+
+static int fill_values(void **state)
+{
+    (void)state;
+    for (int i = 0; i < VALUES; i++) {
+        values[i] = (float)i;
+    }
+    return 0;
+}
+
+/* A zip file of a pickle and of `values` as storage "0". */
+typedef struct checkpoint_bytes {
+    buffer object;
+    buffer file;
+    torch_file *torch;
+} checkpoint_bytes;
+
+static checkpoint_bytes begin(void)
+{
+    checkpoint_bytes c = {0};
+    buffer_init(&c.object, LARGEST);
+    buffer_init(&c.file, LARGEST);
+    return c;
+}
+
+static grail_status open_zip(checkpoint_bytes *c)
+{
+    const torch_member members[] = {
+        {"archive/data.pkl", c->object.bytes, c->object.size},
+        {"archive/data/0", values, sizeof values},
+        {"archive/version", "3\n", 2},
+    };
+    torch_bytes_zip(3, members, &c->file);
+    return torch_file_open_bytes("x.pth", c->file.bytes, c->file.size, &c->torch);
+}
+
+static void end(checkpoint_bytes *c)
+{
+    torch_file_close(c->torch);
+    buffer_fini(&c->object);
+    buffer_fini(&c->file);
+}
+
+static void put(checkpoint_bytes *c, const char *text)
+{
+    assert_ok(buffer_append_string(&c->object, text));
+}
+
+/* The whole storage as one vector. */
+static torch_tensor_bytes plain(const char *name)
+{
+    return (torch_tensor_bytes){
+        .name = name, .elements = VALUES, .rank = 1, .shape = {VALUES}, .stride = {1}};
+}
+
+static const float *floats(const tensor_view *view)
+{
+    return view->data;
+}
+
+static void test_contiguous_tensors_are_views_of_the_file(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    torch_tensor_bytes tensors[] = {plain("whole"), plain("part"), plain("scalar")};
+    tensors[1].rank = 2;
+    tensors[1].shape[0] = 2;
+    tensors[1].shape[1] = tensors[1].stride[0] = 3;
+    tensors[1].stride[1] = 1;
+    tensors[1].offset = 6;
+    tensors[2].rank = 0;
+    tensors[2].offset = 23;
+    torch_bytes_dict(&c.object, 3, tensors);
+    assert_ok(open_zip(&c));
+    assert_int_equal(torch_file_count(c.torch), 3);
+    assert_string_equal(torch_file_wrapper(c.torch), "");
+    assert_false(torch_file_is_script(c.torch));
+    const tensor_view *whole = torch_file_at(c.torch, 0);
+    const tensor_view *part = torch_file_find(c.torch, "part");
+    const tensor_view *scalar = torch_file_find(c.torch, "scalar");
+    assert_string_equal(whole->name, "whole");
+    assert_int_equal(whole->dtype, GRAIL_DTYPE_F32);
+    assert_int_equal(whole->bytes, sizeof values);
+    assert_memory_equal(whole->data, values, sizeof values);
+    assert_in_range((uintptr_t)whole->data, (uintptr_t)c.file.bytes,
+                    (uintptr_t)c.file.bytes + c.file.size);
+    assert_int_equal(part->rank, 2);
+    assert_int_equal(part->shape[1], 3);
+    assert_ptr_equal(part->data, floats(whole) + 6);
+    assert_int_equal(scalar->rank, 0);
+    assert_near(floats(scalar)[0], 23, 0);
+    assert_null(torch_file_find(c.torch, "other"));
+    assert_null(torch_file_at(c.torch, 3));
+    torch_file_release(c.torch, whole);
+    end(&c);
+}
+
+/* [2, 3, 4] read as [4, 3, 2]; every second element; one row three times; a size of 1 may have any
+ * stride */
+static void test_strided_tensors_are_made_contiguous(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    torch_tensor_bytes tensors[] = {
+        {.name = "turned", .rank = 3, .shape = {4, 3, 2}, .stride = {1, 4, 12}},
+        {.name = "second", .rank = 1, .offset = 1, .shape = {12}, .stride = {2}},
+        {.name = "expanded", .rank = 2, .offset = 20, .shape = {3, 4}, .stride = {0, 1}},
+        {.name = "one", .rank = 2, .shape = {1, 24}, .stride = {INT64_MAX, 1}},
+    };
+    for (int i = 0; i < 4; i++) {
+        tensors[i].elements = VALUES;
+    }
+    torch_bytes_dict(&c.object, 4, tensors);
+    assert_ok(open_zip(&c));
+    const float *turned = floats(torch_file_at(c.torch, 0));
+    for (int i = 0; i < 4; i++) {
+        for (int j = 0; j < 3; j++) {
+            for (int k = 0; k < 2; k++) {
+                assert_near(turned[(i * 3 + j) * 2 + k], k * 12 + j * 4 + i, 0);
+            }
+        }
+    }
+    for (int i = 0; i < 12; i++) {
+        assert_near(floats(torch_file_at(c.torch, 1))[i], 2 * i + 1, 0);
+        assert_near(floats(torch_file_at(c.torch, 2))[i], 20 + i % 4, 0);
+    }
+    assert_memory_equal(torch_file_at(c.torch, 3)->data, values, sizeof values);
+    assert_in_range((uintptr_t)torch_file_at(c.torch, 3)->data, (uintptr_t)c.file.bytes,
+                    (uintptr_t)c.file.bytes + c.file.size);
+    torch_file_release(c.torch, torch_file_at(c.torch, 0));
+    assert_near(turned[1], 12, 0);
+    end(&c);
+}
+
+static void test_an_empty_tensor_has_no_bytes(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    torch_tensor_bytes tensor = plain("none");
+    tensor.rank = 2;
+    tensor.shape[0] = 0;
+    tensor.shape[1] = 1000;
+    tensor.offset = 1000;
+    torch_bytes_dict(&c.object, 1, &tensor);
+    assert_ok(open_zip(&c));
+    assert_int_equal(torch_file_at(c.torch, 0)->bytes, 0);
+    end(&c);
+}
+
+typedef struct dtype_case {
+    const char *class;
+    const char *dtype; /* of _rebuild_tensor_v3 */
+    grail_dtype expected;
+    int64_t elements; /* of 96 bytes */
+} dtype_case;
+
+static const dtype_case dtype_cases[] = {
+    {"DoubleStorage", NULL, GRAIL_DTYPE_F64, 12},
+    {"HalfStorage", NULL, GRAIL_DTYPE_F16, 48},
+    {"BFloat16Storage", NULL, GRAIL_DTYPE_BF16, 48},
+    {"LongStorage", NULL, GRAIL_DTYPE_I64, 12},
+    {"IntStorage", NULL, GRAIL_DTYPE_I32, 24},
+    {"ShortStorage", NULL, GRAIL_DTYPE_I16, 48},
+    {"CharStorage", NULL, GRAIL_DTYPE_I8, 96},
+    {"ByteStorage", NULL, GRAIL_DTYPE_U8, 96},
+    {"BoolStorage", NULL, GRAIL_DTYPE_BOOL, 96},
+    {"ComplexFloatStorage", NULL, GRAIL_DTYPE_C64, 12},
+    {"UntypedStorage", "float8_e4m3fn", GRAIL_DTYPE_F8_E4M3, 96},
+    {"UntypedStorage", "uint16", GRAIL_DTYPE_U16, 48},
+    {"UntypedStorage", "float32", GRAIL_DTYPE_F32, 24},
+};
+
+static void test_every_storage_class_has_its_dtype(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof dtype_cases / sizeof dtype_cases[0]; i++) {
+        const dtype_case *d = &dtype_cases[i];
+        checkpoint_bytes c = begin();
+        const torch_tensor_bytes tensor = {
+            .name = "x",
+            .function = d->dtype == NULL ? NULL : "_rebuild_tensor_v3",
+            .class = d->class,
+            .dtype = d->dtype,
+            .elements = d->dtype == NULL ? d->elements : 96,
+            .rank = 1,
+            .shape = {d->elements},
+            .stride = {1},
+        };
+        torch_bytes_dict(&c.object, 1, &tensor);
+        assert_ok(open_zip(&c));
+        assert_int_equal(torch_file_at(c.torch, 0)->dtype, d->expected);
+        assert_int_equal(torch_file_at(c.torch, 0)->bytes, 96);
+        end(&c);
+    }
+}
+
+/* Parameter(tensor), _rebuild_parameter(tensor, True, ...), a subclass of Tensor */
+static void test_parameters_and_subclasses_are_unwrapped(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    const torch_tensor_bytes tensor = plain("x");
+    put(&c, "}(U\x01"
+            "actorch._utils\n_rebuild_parameter\n");
+    torch_bytes_tensor(&c.object, &tensor);
+    put(&c, "\x88N\x87RU\x01"
+            "bctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\n"
+            "ctorch.nn.parameter\nParameter\n");
+    buffer arguments = {0};
+    buffer_init(&arguments, LARGEST);
+    torch_bytes_tensor(&arguments, &tensor);
+    const size_t function = strlen("ctorch._utils\n_rebuild_tensor_v2\n");
+    assert_ok(buffer_append(&c.object, arguments.bytes + function, arguments.size - function - 1));
+    buffer_fini(&arguments);
+    put(&c, "}tRu.");
+    assert_ok(open_zip(&c));
+    assert_int_equal(torch_file_count(c.torch), 2);
+    assert_memory_equal(torch_file_find(c.torch, "a")->data, values, sizeof values);
+    assert_memory_equal(torch_file_find(c.torch, "b")->data, values, sizeof values);
+    end(&c);
+}
+
+/* {"epoch": 3, "lr": 0.5, "args": Namespace(), "model": {"m": ...}, "state_dict": {"s": ...},
+ *  "state_dict_ema": None} */
+static void test_the_first_usual_key_with_tensors_is_taken(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    const torch_tensor_bytes m = plain("m");
+    const torch_tensor_bytes s = plain("module.s");
+    put(&c, "\x80\x02}(U\x05"
+            "epochK\x03U\x02lrG");
+    assert_ok(buffer_append(&c.object, "\x3f\xe0\0\0\0\0\0\0", 8));
+    put(&c, "U\x04"
+            "argscargparse\nNamespace\n)\x81}bU\x05model}(");
+    torch_bytes_item(&c.object, &m);
+    put(&c, "uU\x0astate_dict}(");
+    torch_bytes_item(&c.object, &s);
+    put(&c, "U\x05"
+            "countK\x03uU\x0estate_dict_emaNu.");
+    assert_ok(open_zip(&c));
+    assert_string_equal(torch_file_wrapper(c.torch), "state_dict");
+    assert_int_equal(torch_file_count(c.torch), 1);
+    assert_string_equal(torch_file_at(c.torch, 0)->name, "module.s");
+    end(&c);
+}
+
+/* A tensor called "model" is no wrapper. */
+static void test_a_bare_dictionary_may_use_a_usual_key(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    const torch_tensor_bytes tensors[] = {plain("model"), plain("last")};
+    torch_bytes_dict(&c.object, 2, tensors);
+    assert_ok(open_zip(&c));
+    assert_string_equal(torch_file_wrapper(c.torch), "");
+    assert_int_equal(torch_file_count(c.torch), 2);
+    end(&c);
+}
+
+/* A module of a module, with a number and None among the attributes. */
+static void test_script_archives_give_attribute_paths(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    const torch_tensor_bytes weight = plain("weight");
+    put(&c, "\x80\x02"
+            "c__torch__.net\nNet\n)\x81}(U\x08trainingNU\x04sizeK\x07");
+    torch_bytes_item(&c.object, &weight);
+    put(&c, "U\x05"
+            "innerc__torch__.torch.nn\nLinear\n)\x81}(");
+    torch_bytes_item(&c.object, &weight);
+    put(&c, "ubub.");
+    const torch_member members[] = {
+        {"clip/data.pkl", c.object.bytes, c.object.size},
+        {"clip/constants.pkl", "\x80\x02).", 4},
+        {"clip/data/0", values, sizeof values},
+    };
+    torch_bytes_zip(3, members, &c.file);
+    assert_ok(torch_file_open_bytes("x.pt", c.file.bytes, c.file.size, &c.torch));
+    assert_true(torch_file_is_script(c.torch));
+    assert_int_equal(torch_file_count(c.torch), 2);
+    assert_string_equal(torch_file_at(c.torch, 0)->name, "weight");
+    assert_string_equal(torch_file_at(c.torch, 1)->name, "inner.weight");
+    end(&c);
+}
+
+/* What a tensor says that its file does not keep, and the message. */
+typedef struct tensor_lie {
+    torch_tensor_bytes tensor;
+    grail_status code;
+    const char *text;
+} tensor_lie;
+
+static const tensor_lie tensor_lies[] = {
+    {{.elements = 25, .rank = 1, .shape = {24}, .stride = {1}},
+     GRAIL_ERROR_FORMAT,
+     "x.pth: tensor 'x': its storage '0' has 96 bytes instead of those of 25 elements of 4"},
+    {{.elements = INT64_MAX, .rank = 1, .shape = {24}, .stride = {1}},
+     GRAIL_ERROR_FORMAT,
+     "its storage '0' has 96 bytes instead"},
+    {{.elements = -1, .rank = 1, .shape = {24}, .stride = {1}},
+     GRAIL_ERROR_FORMAT,
+     "its storage's size is no count"},
+    {{.elements = 24, .key = "1", .rank = 1, .shape = {24}, .stride = {1}},
+     GRAIL_ERROR_FORMAT,
+     "its storage '1' is missing"},
+    {{.elements = 24, .rank = 1, .shape = {25}, .stride = {1}},
+     GRAIL_ERROR_FORMAT,
+     "tensor 'x': reaches element 24 of its storage '0', which has 24"},
+    {{.elements = 24, .rank = 1, .offset = 1, .shape = {24}, .stride = {1}},
+     GRAIL_ERROR_FORMAT,
+     "reaches element 24"},
+    {{.elements = 24, .rank = 2, .shape = {2, 2}, .stride = {22, 2}},
+     GRAIL_ERROR_FORMAT,
+     "reaches element 24"},
+    {{.elements = 24, .rank = 1, .offset = -1, .shape = {2}, .stride = {1}},
+     GRAIL_ERROR_FORMAT,
+     "its offset is no count"},
+    {{.elements = 24, .rank = 1, .offset = INT64_MAX, .shape = {2}, .stride = {1}},
+     GRAIL_ERROR_FORMAT,
+     "its offset and strides exceed any storage"},
+    {{.elements = 24, .rank = 2, .shape = {4, 4}, .stride = {INT64_MAX, 1}},
+     GRAIL_ERROR_FORMAT,
+     "its offset and strides exceed any storage"},
+    {{.elements = 24, .rank = 1, .shape = {2}, .stride = {-1}},
+     GRAIL_ERROR_FORMAT,
+     "stride 0 is negative or no number"},
+    {{.elements = 24, .rank = 1, .shape = {-2}, .stride = {1}},
+     GRAIL_ERROR_FORMAT,
+     "dimension 0 is negative"},
+    {{.elements = 24, .rank = 2, .shape = {INT64_MAX, 4}, .stride = {1, 1}},
+     GRAIL_ERROR_FORMAT,
+     "has more elements than any storage"},
+    {{.elements = 24, .rank = 2, .shape = {1 << 15, 1 << 15}, .stride = {0, 0}},
+     GRAIL_ERROR_FORMAT,
+     "is strided, and with it the contiguous copies"},
+    {{.elements = 24, .rank = 2, .strides = 1, .shape = {2, 3}, .stride = {3}},
+     GRAIL_ERROR_FORMAT,
+     "has 2 dimensions, but 1 strides"},
+    {{.elements = 24, .rank = 9, .shape = {1, 1, 1, 1, 1, 1, 1, 1, 1}},
+     GRAIL_ERROR_UNSUPPORTED,
+     "has 9 dimensions, more than the supported 8"},
+    {{.elements = 24, .class = "NewStorage", .rank = 1, .shape = {1}},
+     GRAIL_ERROR_UNSUPPORTED,
+     "its storage is of class 'torch.NewStorage', which is not known"},
+    {{.elements = 6, .class = "ComplexDoubleStorage", .rank = 1, .shape = {1}},
+     GRAIL_ERROR_UNSUPPORTED,
+     "its dtype (complex128) is not supported"},
+    {{.elements = 96, .class = "UntypedStorage", .rank = 1, .shape = {1}},
+     GRAIL_ERROR_UNSUPPORTED,
+     "its dtype (unknown) is not supported"},
+    {{.elements = 24, .function = "_rebuild_tensor_v3", .rank = 1, .shape = {1}},
+     GRAIL_ERROR_UNSUPPORTED,
+     "its dtype (unknown) is not supported"},
+    {{.elements = 24, .function = "_rebuild_sparse_tensor", .rank = 1, .shape = {1}},
+     GRAIL_ERROR_UNSUPPORTED,
+     "is made by '_rebuild_sparse_tensor', which is not supported"},
+};
+
+static void test_a_tensor_that_lies_is_refused_by_name(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof tensor_lies / sizeof tensor_lies[0]; i++) {
+        checkpoint_bytes c = begin();
+        torch_tensor_bytes tensor = tensor_lies[i].tensor;
+        tensor.name = "x";
+        torch_bytes_dict(&c.object, 1, &tensor);
+        assert_fails(open_zip(&c), tensor_lies[i].code, tensor_lies[i].text);
+        assert_null(c.torch);
+        end(&c);
+    }
+}
+
+/* Objects without tensors, or with tensors that are none; `text` is a pickle. */
+typedef struct bad_object {
+    const char *bytes;
+    size_t size;
+    grail_status code;
+    const char *text;
+} bad_object;
+
+#define BYTES(text) (text), sizeof(text) - 1
+
+static const bad_object bad_objects[] = {
+    {BYTES("]."), GRAIL_ERROR_FORMAT, "its object is a list, not a dictionary"},
+    {BYTES("}U\x05"
+           "epochK\x01s."),
+     GRAIL_ERROR_FORMAT,
+     "holds no tensors, neither directly nor under a key such as state_dict; "
+     "its keys are 'epoch'"},
+    {BYTES("cnet\nNet\n)\x81}b."), GRAIL_ERROR_UNSUPPORTED,
+     "its object is a whole 'net.Net', not a dictionary of tensors; save its state_dict()"},
+    {BYTES("(U\x06modulecnet\nNet\nNNtQ)\x81}b."), GRAIL_ERROR_UNSUPPORTED,
+     "its object is a whole 'net.Net'"},
+    {BYTES("}U\x05modelcnet\nNet\n)\x81}bs."), GRAIL_ERROR_UNSUPPORTED,
+     "its 'model' is a whole 'net.Net'"},
+    {BYTES("}U\x01xctorch._utils\n_rebuild_tensor_v2\n)Rs."), GRAIL_ERROR_FORMAT,
+     "tensor 'x': its storage is nothing"},
+    {BYTES("}U\x01xctorch._utils\n_rebuild_tensor_v2\n(U\x05thing\x85QK\x01tRs."),
+     GRAIL_ERROR_FORMAT, "its storage is a reference out of the pickle"},
+    {BYTES("}U\x01xctorch._utils\n_rebuild_tensor_v2\n(U\x07storageN\x86QtRs."), GRAIL_ERROR_FORMAT,
+     "its storage has neither class nor key"},
+    {BYTES("}U\x01xctorch._utils\n_rebuild_parameter\nN\x85Rs."), GRAIL_ERROR_FORMAT,
+     "is a parameter of None"},
+    {BYTES("}U\x01xcposix\nsystem\nU\x02id\x85Rs."), GRAIL_ERROR_FORMAT,
+     "x.pth: archive/data.pkl: byte 4 of the pickle: GLOBAL: names 'posix.system'"},
+    {BYTES("}q\x00U\x01xh\x00s."), GRAIL_ERROR_FORMAT, "a dict contains itself"},
+};
+
+static void test_an_object_without_usable_tensors_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bad_objects / sizeof bad_objects[0]; i++) {
+        checkpoint_bytes c = begin();
+        assert_ok(buffer_append(&c.object, bad_objects[i].bytes, bad_objects[i].size));
+        assert_fails(open_zip(&c), bad_objects[i].code, bad_objects[i].text);
+        end(&c);
+    }
+}
+
+static void refuse_names(const char *first, const char *second, const char *text)
+{
+    checkpoint_bytes c = begin();
+    const torch_tensor_bytes tensors[] = {plain(first), plain(second)};
+    torch_bytes_dict(&c.object, 2, tensors);
+    assert_fails(open_zip(&c), GRAIL_ERROR_FORMAT, text);
+    end(&c);
+}
+
+static void test_names_that_cannot_be_told_apart_are_refused(void **state)
+{
+    (void)state;
+    refuse_names("a", "a", "tensor 'a' occurs twice");
+    refuse_names("a", "\xff", "the name of a tensor is not UTF-8 text");
+}
+
+/* Archives of other members; `values` stand for storage "0" everywhere. */
+static void refuse_members(int count, const torch_member members[], grail_status code,
+                           const char *text)
+{
+    checkpoint_bytes c = begin();
+    torch_bytes_zip(count, members, &c.file);
+    assert_fails(torch_file_open_bytes("x.pth", c.file.bytes, c.file.size, &c.torch), code, text);
+    end(&c);
+}
+
+static void test_archives_that_are_no_checkpoints_are_refused(void **state)
+{
+    (void)state;
+    static const torch_member bare[] = {{"data.pkl", "}.", 2}};
+    static const torch_member two[] = {{"a/data.pkl", "}.", 2}, {"b/data.pkl", "}.", 2}};
+    static const torch_member big[] = {{"a/data.pkl", "}.", 2}, {"a/byteorder", "big", 3}};
+    static const torch_member other[] = {{"a/data.pkl", "}.", 2}, {"a/byteorder", "biggest", 7}};
+    refuse_members(1, bare, GRAIL_ERROR_FORMAT, "without data.pkl in a folder");
+    refuse_members(2, two, GRAIL_ERROR_FORMAT, "holds both 'a/data.pkl' and 'b/data.pkl'");
+    refuse_members(2, big, GRAIL_ERROR_UNSUPPORTED, "is not little-endian");
+    refuse_members(2, other, GRAIL_ERROR_UNSUPPORTED, "is not little-endian");
+}
+
+static void test_other_files_are_refused(void **state)
+{
+    (void)state;
+    char tar[512] = {0};
+    torch_file *torch = NULL;
+    memcpy(tar + 257, "ustar", 5);
+    assert_fails(torch_file_open_bytes("x", tar, sizeof tar, &torch), GRAIL_ERROR_UNSUPPORTED,
+                 "x: is a tar archive");
+    assert_fails(torch_file_open_bytes("x", "\x80\x02}.", 4, &torch), GRAIL_ERROR_FORMAT,
+                 "x: is not a torch checkpoint");
+    assert_false(torch_file_recognise("", 0));
+    assert_true(torch_file_recognise("PK\x03\x04", 4));
+}
+
+static const char legacy_begin[] =
+    "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.";
+
+/* A stream up to its object, which comes next. */
+static void begin_legacy(checkpoint_bytes *c, bool little_endian)
+{
+    assert_ok(buffer_append(&c->file, BYTES(legacy_begin)));
+    assert_ok(buffer_append(&c->file, BYTES("\x80\x02}U\x0dlittle_endian")));
+    assert_ok(buffer_append(&c->file, little_endian ? "\x88s." : "\x89s.", 3));
+}
+
+static void end_legacy(checkpoint_bytes *c, const char *keys, int64_t elements, size_t bytes)
+{
+    assert_ok(buffer_append_string(&c->file, keys));
+    assert_ok(buffer_append(&c->file, &elements, sizeof elements));
+    assert_ok(buffer_append(&c->file, values, bytes));
+}
+
+static grail_status open_file(checkpoint_bytes *c)
+{
+    return torch_file_open_bytes("x.th", c->file.bytes, c->file.size, &c->torch);
+}
+
+static torch_tensor_bytes legacy_tensor(const char *name)
+{
+    torch_tensor_bytes tensor = plain(name);
+    tensor.function = "_rebuild_tensor";
+    tensor.legacy = true;
+    return tensor;
+}
+
+static void test_legacy_streams_are_read(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    torch_tensor_bytes tensors[] = {legacy_tensor("whole"), legacy_tensor("of a view")};
+    tensors[1].view_offset = 4;
+    tensors[1].view_elements = 6;
+    tensors[1].offset = 2;
+    tensors[1].shape[0] = 4;
+    begin_legacy(&c, true);
+    torch_bytes_dict(&c.file, 2, tensors);
+    end_legacy(&c,
+               "]U\x01\x30"
+               "a.",
+               VALUES, sizeof values);
+    assert_true(torch_file_recognise(c.file.bytes, c.file.size));
+    assert_ok(open_file(&c));
+    assert_memory_equal(torch_file_find(c.torch, "whole")->data, values, sizeof values);
+    assert_near(floats(torch_file_find(c.torch, "of a view"))[0], 6, 0);
+    end(&c);
+}
+
+typedef struct legacy_lie {
+    const char *keys;
+    int64_t elements;
+    size_t bytes;
+    const char *text;
+} legacy_lie;
+
+static const legacy_lie legacy_lies[] = {
+    {"]U\x01\x30"
+     "a.",
+     VALUES, sizeof values - 4, "storage '0' has 24 elements of 4 bytes, but 92 bytes are left"},
+    {"]U\x01\x30"
+     "a.",
+     25, sizeof values, "storage '0' has 25 elements, but is referred to with 24"},
+    {"]U\x01\x30"
+     "a.",
+     -1, sizeof values, "storage '0' has -1 elements"},
+    {"]U\x01\x31"
+     "a.",
+     VALUES, sizeof values, "storage '1' is listed, but nothing refers to it"},
+    {"](U\x01\x30U\x01\x30"
+     "e.",
+     VALUES, sizeof values, "storage '0' is listed twice"},
+    {"](U\x01\x30K\x01"
+     "e.",
+     VALUES, sizeof values, "the key of storage 1 is no text"},
+    {"N.", VALUES, sizeof values, "its list of storages is None"},
+    {"].", VALUES, sizeof values, "its storages end at byte"},
+    {"X", VALUES, 0, "its list of storages, which begins at byte"},
+};
+
+static void test_legacy_streams_that_lie_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof legacy_lies / sizeof legacy_lies[0]; i++) {
+        const legacy_lie *lie = &legacy_lies[i];
+        checkpoint_bytes c = begin();
+        const torch_tensor_bytes tensor = legacy_tensor("x");
+        begin_legacy(&c, true);
+        torch_bytes_dict(&c.file, 1, &tensor);
+        end_legacy(&c, lie->keys, lie->elements, lie->bytes);
+        assert_fails(open_file(&c), GRAIL_ERROR_FORMAT, lie->text);
+        end(&c);
+    }
+}
+
+static void test_big_endian_streams_are_refused(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    begin_legacy(&c, false);
+    assert_fails(open_file(&c), GRAIL_ERROR_UNSUPPORTED, "is not little-endian");
+    end(&c);
+}
+
+static void test_unknown_protocols_are_refused(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    begin_legacy(&c, true);
+    c.file.bytes[18]++;
+    assert_fails(open_file(&c), GRAIL_ERROR_UNSUPPORTED, "its protocol is not 1001");
+    end(&c);
+}
+
+static void test_storages_of_two_sizes_are_refused(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    torch_tensor_bytes tensors[] = {legacy_tensor("a"), legacy_tensor("b")};
+    tensors[1].class = "HalfStorage";
+    begin_legacy(&c, true);
+    torch_bytes_dict(&c.file, 2, tensors);
+    end_legacy(&c,
+               "]U\x01\x30"
+               "a.",
+               VALUES, sizeof values);
+    assert_fails(open_file(&c), GRAIL_ERROR_FORMAT, "storage '0' is referred to with different");
+    end(&c);
+}
+
+static void test_views_behind_their_storage_are_refused(void **state)
+{
+    (void)state;
+    checkpoint_bytes c = begin();
+    torch_tensor_bytes tensor = legacy_tensor("a");
+    tensor.view_offset = 20;
+    tensor.view_elements = 5;
+    begin_legacy(&c, true);
+    torch_bytes_dict(&c.file, 1, &tensor);
+    end_legacy(&c,
+               "]U\x01\x30"
+               "a.",
+               VALUES, sizeof values);
+    assert_fails(open_file(&c), GRAIL_ERROR_FORMAT, "is a part that ends behind the whole");
+    end(&c);
+}
+
+static grail_status reopen(void *context)
+{
+    const checkpoint_bytes *c = context;
+    torch_file *torch = NULL;
+    const grail_status status = torch_file_open_bytes("x.pth", c->file.bytes, c->file.size, &torch);
+    torch_file_close(torch);
+    return status;
+}
+
+static void test_every_failing_allocation_is_reported(void **state)
+{
+    (void)state;
+    checkpoint_bytes zip = begin();
+    checkpoint_bytes legacy = begin();
+    torch_tensor_bytes tensors[] = {plain("a"), plain("b")};
+    tensors[1].shape[0] = 12;
+    tensors[1].stride[0] = 2;
+    torch_bytes_dict(&zip.object, 2, tensors);
+    assert_ok(open_zip(&zip));
+    support_fail_each_allocation(reopen, &zip);
+    begin_legacy(&legacy, true);
+    torch_bytes_dict(&legacy.file, 2, tensors);
+    end_legacy(&legacy,
+               "]U\x01\x30"
+               "a.",
+               VALUES, sizeof values);
+    support_fail_each_allocation(reopen, &legacy);
+    end(&zip);
+    end(&legacy);
+}
+
+static const char *shared(const char *name)
+{
+    const char *path = support_shared_data(name);
+    if (path == NULL) {
+        printf("skipped: ../shared/data/%s is absent\n", name);
+        skip();
+    }
+    return path;
+}
+
+static double sum(const tensor_view *view)
+{
+    double total = 0;
+    for (size_t i = 0; i < view->bytes / sizeof(float); i++) {
+        total += (double)floats(view)[i];
+    }
+    return total;
+}
+
+/* Sums by torch 1.13.1, in float64. */
+static void test_a_published_legacy_checkpoint_is_read(void **state)
+{
+    (void)state;
+    torch_file *torch = NULL;
+    assert_ok(torch_file_open(shared("resnet-cifar/resnet20-12fca82f.th"), &torch));
+    assert_int_equal(torch_file_count(torch), 97);
+    assert_string_equal(torch_file_wrapper(torch), "state_dict");
+    assert_string_equal(torch_file_at(torch, 0)->name, "module.conv1.weight");
+    const tensor_view *weight = torch_file_find(torch, "module.layer3.2.conv2.weight");
+    assert_int_equal(weight->rank, 4);
+    assert_int_equal(weight->shape[0], 64);
+    assert_near(sum(weight), 1.509974816668091, 1e-3);
+    torch_file_release(torch, weight);
+    assert_near(sum(weight), 1.509974816668091, 1e-3);
+    torch_file_close(torch);
+}
+
+static void test_a_real_zip_checkpoint_is_read(void **state)
+{
+    (void)state;
+    torch_file *torch = NULL;
+    assert_ok(torch_file_open(shared("resnet18-cifar10/resnet18_cifar10.pth"), &torch));
+    assert_int_equal(torch_file_count(torch), 122);
+    assert_string_equal(torch_file_wrapper(torch), "");
+    assert_int_equal(torch_file_find(torch, "bn1.num_batches_tracked")->dtype, GRAIL_DTYPE_I64);
+    assert_near(sum(torch_file_find(torch, "layer4.1.conv2.weight")), -844.4122877465473, 1e-3);
+    torch_file_close(torch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contiguous_tensors_are_views_of_the_file),
+        cmocka_unit_test(test_strided_tensors_are_made_contiguous),
+        cmocka_unit_test(test_an_empty_tensor_has_no_bytes),
+        cmocka_unit_test(test_every_storage_class_has_its_dtype),
+        cmocka_unit_test(test_parameters_and_subclasses_are_unwrapped),
+        cmocka_unit_test(test_the_first_usual_key_with_tensors_is_taken),
+        cmocka_unit_test(test_a_bare_dictionary_may_use_a_usual_key),
+        cmocka_unit_test(test_script_archives_give_attribute_paths),
+        cmocka_unit_test(test_a_tensor_that_lies_is_refused_by_name),
+        cmocka_unit_test(test_an_object_without_usable_tensors_is_refused),
+        cmocka_unit_test(test_names_that_cannot_be_told_apart_are_refused),
+        cmocka_unit_test(test_archives_that_are_no_checkpoints_are_refused),
+        cmocka_unit_test(test_other_files_are_refused),
+        cmocka_unit_test(test_legacy_streams_are_read),
+        cmocka_unit_test(test_legacy_streams_that_lie_are_refused),
+        cmocka_unit_test(test_big_endian_streams_are_refused),
+        cmocka_unit_test(test_unknown_protocols_are_refused),
+        cmocka_unit_test(test_storages_of_two_sizes_are_refused),
+        cmocka_unit_test(test_views_behind_their_storage_are_refused),
+        cmocka_unit_test(test_every_failing_allocation_is_reported),
+        cmocka_unit_test(test_a_published_legacy_checkpoint_is_read),
+        cmocka_unit_test(test_a_real_zip_checkpoint_is_read),
+    };
+    return cmocka_run_group_tests(tests, fill_values, NULL);
+}
