@@ -26,6 +26,7 @@ static void print_machine(const grail_machine *m)
            human_bytes((double)m->memory_available, available));
     printf("products   %s %s, kernel %s (%s)\n", m->blas_name, m->blas_version, m->kernel,
            m->kernel_choice);
+    printf("images     oneDNN %s\n", m->onednn_version);
     if (m->sgemm_gflops > 0.0) {
         printf("speed      %.0f GFLOP/s in f32, %.0f in f64\n", m->sgemm_gflops, m->dgemm_gflops);
     }
@@ -39,12 +40,12 @@ static void print_machine(const grail_machine *m)
 static int print_machine_json(const grail_machine *m)
 {
     return print_json(json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:f, s:f, s:s?}", "version",
+        "{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:s?}", "version",
         grail_version(), "cpu", m->cpu, "features", m->features, "cores", m->cores, "threads",
         m->threads, "memory_total", (json_int_t)m->memory_total, "memory_available",
         (json_int_t)m->memory_available, "blas", m->blas_name, "blas_version", m->blas_version,
-        "kernel", m->kernel, "kernel_choice", m->kernel_choice, "sgemm_gflops", m->sgemm_gflops,
-        "dgemm_gflops", m->dgemm_gflops, "remedy", m->remedy));
+        "onednn_version", m->onednn_version, "kernel", m->kernel, "kernel_choice", m->kernel_choice,
+        "sgemm_gflops", m->sgemm_gflops, "dgemm_gflops", m->dgemm_gflops, "remedy", m->remedy));
 }
 
 static int run(int argc, char **argv)

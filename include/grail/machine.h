@@ -23,6 +23,7 @@ typedef struct grail_machine {
     char features[256];
     int cores, threads;
     const char *blas_name, *blas_version;
+    const char *onednn_version; /* of what convolves */
     const char *kernel;        /* kernel set that BLAS uses */
     const char *kernel_choice; /* who chose it, in words */
     const char *remedy;        /* what to do when the kernel is the wrong one; NULL: it is right */

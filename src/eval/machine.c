@@ -31,6 +31,7 @@ grail_status grail_machine_examine(double seconds, grail_machine *out)
         .threads = probe.threads,
         .blas_name = probe.blas_name,
         .blas_version = probe.blas_version,
+        .onednn_version = probe.onednn_version,
         .kernel = probe.kernel,
         .kernel_choice = probe.kernel_choice,
         .remedy = probe.remedy,

@@ -2,6 +2,7 @@
 #include "base/parallel.h"
 #include "conformance/conformance.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* Runs one slot on fixed inputs; the f64 results are owned by the caller. */
@@ -231,11 +232,60 @@ static void test_equal_thread_counts_give_equal_bits(void **state)
     }
 }
 
+typedef struct caller {
+    const backend *b;
+    slot_run run;
+    int64_t count;
+    double *out;
+} caller;
+
+static void *call_repeatedly(void *context)
+{
+    enum { CALLS = 3 };
+    caller *c = context;
+    parallel_set_threads(1); /* of this caller alone */
+    for (int i = 0; i < CALLS; i++) {
+        memory_free(c->out);
+        c->out = c->run(c->b, &c->count);
+    }
+    return NULL;
+}
+
+/* Each slot from all callers at once, and next to other slots. */
+static void test_callers_do_not_disturb_each_other(void **state)
+{
+    (void)state;
+    enum { CALLERS = 4, RUNS = sizeof runs / sizeof runs[0] };
+    FOR_EACH_BACKEND(b)
+    {
+        for (size_t i = 0; i < RUNS; i++) {
+            pthread_t threads[CALLERS];
+            caller callers[CALLERS] = {0};
+            for (size_t t = 0; t < CALLERS; t++) {
+                callers[t] = (caller){.b = b, .run = runs[(i + t / 2) % RUNS]};
+                assert_int_equal(pthread_create(&threads[t], NULL, call_repeatedly, &callers[t]),
+                                 0);
+            }
+            for (size_t t = 0; t < CALLERS; t++) {
+                assert_int_equal(pthread_join(threads[t], NULL), 0);
+            }
+            for (size_t t = 0; t < CALLERS; t++) {
+                int64_t count = 0;
+                double *alone = run_with(b, callers[t].run, 1, &count);
+                assert_memory_equal(alone, callers[t].out, (size_t)count * sizeof *alone);
+                memory_free(alone);
+                memory_free(callers[t].out);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_thread_counts_agree_but_for_rounding),
         cmocka_unit_test(test_equal_thread_counts_give_equal_bits),
+        cmocka_unit_test(test_callers_do_not_disturb_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

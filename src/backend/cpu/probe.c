@@ -2,6 +2,7 @@
 
 #include "backend/cpu/blas.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/onednn.h"
 
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -127,6 +128,7 @@ void cpu_probe_fill(cpu_probe *out)
     list_features(p.features, sizeof p.features);
     p.kernel = blas_kernel();
     p.blas_version = blas_version();
+    p.onednn_version = onednn_version();
     p.kernel_choice = choice_text(blas_kernel_choice());
     p.suitable_kernel = blas_suitable_kernel();
     p.remedy = remedy_text(&p, blas_kernel_choice());

@@ -15,6 +15,7 @@ typedef struct cpu_probe {
     int threads;           /* that products run on */
     const char *blas_name; /* static, as are the texts below */
     const char *blas_version;
+    const char *onednn_version;
     const char *kernel;          /* kernel set in use */
     const char *kernel_choice;   /* who chose it, in words */
     const char *suitable_kernel; /* for these features; NULL when BLAS decides */
