@@ -4,13 +4,14 @@
 
 #include "options.h"
 
-extern const command command_inspect, command_compress, command_eval, command_verify,
+extern const command command_inspect, command_compress, command_eval, command_verify, command_sweep,
     command_report, command_export, command_doctor, command_logits, command_completion;
 
 extern const option *const inspect_options;
 extern const option *const compress_options;
 extern const option *const eval_options;
 extern const option *const verify_options;
+extern const option *const sweep_options;
 extern const option *const report_options;
 extern const option *const export_options;
 extern const option *const doctor_options;

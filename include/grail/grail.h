@@ -22,6 +22,7 @@
 #include <grail/ridge.h>
 #include <grail/statistics.h>
 #include <grail/status.h>
+#include <grail/sweep.h>
 #include <grail/text.h>
 
 #endif

@@ -11,9 +11,7 @@ static bool selector_draws(selector_kind selector)
 
 bool sweep_cell_draws(const sweep_recipe *recipe, const sweep_cell *cell)
 {
-    const bool looks_at_images =
-        cell->variant != SWEEP_NONE || selector_needs_statistics(cell->selector);
-    return selector_draws(cell->selector) || (recipe->repeats_calibration && looks_at_images);
+    return selector_draws(cell->selector) || recipe->repeats_calibration;
 }
 
 /* -- order --------------------------------------------------------------------------------------

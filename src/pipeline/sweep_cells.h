@@ -16,8 +16,8 @@ typedef struct sweep_cell {
     sweep_variant variant;
 } sweep_cell;
 
-/** Whether a further seed gives another result: the selector draws (random, fold, random-fold), or
- * with recipe->repeats_calibration anything looks at the calibration images. */
+/** Whether further seeds are run: the selector draws (random, fold, random-fold), or the recipe
+ * repeats everything with other calibration images. */
 bool sweep_cell_draws(const sweep_recipe *recipe, const sweep_cell *cell);
 
 /**

@@ -73,7 +73,7 @@ typedef struct sweep_recipe {
     bool cuts[SITE_KINDS];    /* kinds of sites that a ratio applies to */
     int64_t align;            /* as grail_compress_options has it */
     char *stream_score;       /* NULL: the default */
-    bool repeats_calibration; /* further seeds also where only the calibration images are drawn */
+    bool repeats_calibration; /* further seeds for every cell, not only where the selector draws */
     sweep_images calibration, evaluation;
 } sweep_recipe;
 

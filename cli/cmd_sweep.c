@@ -1,0 +1,145 @@
+/* grail sweep: many narrowings of a few checkpoints, as a recipe says. */
+#include "commands.h"
+#include "print.h"
+
+#include <grail/grail.h>
+
+#include <math.h>
+#include <signal.h>
+#include <unistd.h>
+
+static grail_sweep_options o;
+static int64_t jobs = 1, threads;
+static bool dry_run, quiet, as_json;
+
+static const option table[] = {
+    {"output", OPTION_TEXT, &o.results, "FILE", NULL,
+     "JSON lines of results; continued when it holds some of this recipe (-o)"},
+    {"jobs", OPTION_INTEGER, &jobs, "N", NULL,
+     "cells that run at the same time and share the threads (1)"},
+    {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
+     "for all running cells, such as 2G (half of what is free)"},
+    {"threads", OPTION_THREADS, &threads, "N", NULL, "threads of all jobs together (all cores)"},
+    {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL, "check everything and count the cells"},
+    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
+    {0},
+};
+const option *const sweep_options = table;
+
+/* A second signal ends the program at once: the handler is gone after the first. */
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static void catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void print_cell(const grail_sweep_progress *p)
+{
+    char left[HUMAN_SIZE];
+    fprintf(stderr, "%lld/%lld %s: ", (long long)(p->found + p->done), (long long)p->cells,
+            p->cell);
+    if (p->error != NULL) {
+        fprintf(stderr, "failed: %s", p->error);
+    } else {
+        fprintf(stderr, "top-1 %.2f %%", 100.0 * p->top1);
+    }
+    if (p->found + p->done < p->cells) {
+        fprintf(stderr, "; about %s left", human_seconds(p->seconds_left, left));
+    }
+    fprintf(stderr, "\n");
+}
+
+static int show_progress(void *user, const grail_sweep_progress *p)
+{
+    (void)user;
+    if (!quiet && p->cell != NULL) {
+        print_cell(p);
+    }
+    return interrupted != 0;
+}
+
+static int print_summary_json(const grail_sweep_summary *s)
+{
+    return print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f}", "results", o.results,
+                                "cells", (json_int_t)s->cells, "found", (json_int_t)s->found,
+                                "done", (json_int_t)s->done, "failed", (json_int_t)s->failed,
+                                "estimated_bytes", (json_int_t)s->bytes, "seconds", s->seconds));
+}
+
+static int print_summary(const grail_sweep_summary *s)
+{
+    char text[HUMAN_SIZE];
+    printf("%lld cells: %lld were there, ", (long long)s->cells, (long long)s->found);
+    if (dry_run) {
+        printf("%lld are to run; the largest is estimated at %s\n",
+               (long long)(s->cells - s->found), human_bytes((double)s->bytes, text));
+        return EXIT_OK;
+    }
+    printf("%lld were run in %s", (long long)s->done, human_seconds(s->seconds, text));
+    if (s->failed > 0) {
+        printf(", %lld of them failed", (long long)s->failed);
+    }
+    printf("\nresults: %s\n", o.results);
+    return EXIT_OK;
+}
+
+static int sweep(void)
+{
+    grail_sweep_summary summary = {0};
+    const grail_status status = grail_sweep_run(&o, &summary);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    const int code = as_json ? print_summary_json(&summary) : print_summary(&summary);
+    return code == EXIT_OK && summary.failed > 0 ? EXIT_FAILED : code;
+}
+
+static int run(int argc, char **argv)
+{
+    bool help = false;
+    grail_sweep_options_init(&o);
+    const int code = options_parse(&command_sweep, table, argc, argv, &o.recipe, &help);
+    if (code != EXIT_OK || help) {
+        return code;
+    }
+    if (o.results == NULL) {
+        fprintf(stderr, "grail sweep: give the file of results with -o FILE\n");
+        return EXIT_USAGE;
+    }
+    if (jobs < 1 || jobs > MOST_THREADS) {
+        fprintf(stderr, "grail sweep: --jobs takes a whole number from 1, not '%lld'\n",
+                (long long)jobs);
+        return EXIT_USAGE;
+    }
+    if (threads > 0) {
+        grail_set_threads((int)threads);
+    }
+    o.jobs = (int)jobs;
+    o.dry_run = dry_run ? 1 : 0;
+    o.observer = show_progress;
+    catch_interrupts();
+    return sweep();
+}
+
+const command command_sweep = {
+    .name = "sweep",
+    .arguments = "RECIPE",
+    .positional_count = 1,
+    .summary = "narrow and evaluate checkpoints in many ways, as a recipe says",
+    .details = "Runs checkpoints x selectors x ratios x repairs x sample counts x seeds in memory "
+               "and writes\none JSON line per cell as it ends. An interrupted sweep continues "
+               "where it was. Recipes are\ndescribed in grail-recipe(5); grail report draws the "
+               "results.",
+    .run = run,
+};

@@ -1,0 +1,105 @@
+#include "pipeline/sweep_memory.h"
+
+enum { PARAMETER_COPIES = 4, BATCH_BYTES = 128 << 20, BATCH_VALUES = 4, STREAM_VALUES = 2 };
+
+/* Widths at one consumer. */
+typedef struct fit_size {
+    double features, outputs;
+} fit_size;
+
+/* A kernel fit has one column for every tap of the convolution; a folding's statistics hold the
+ * merged units beside those that they came from. */
+static fit_size size_of_fit(const graph *g, const site *s, const site_end *consumer,
+                            const sweep_cell *cell)
+{
+    const graph_parameter *weight = &g->parameters[g->nodes[consumer->node].weight];
+    const bool each_tap = cell->variant == SWEEP_FULL || cell->variant == SWEEP_FULL_REPAIR;
+    double taps = 1.0;
+    for (int d = 2; d < weight->rank; d++) {
+        taps *= (double)weight->shape[d];
+    }
+    const double merged = selector_folds(cell->selector) ? 2.0 - cell->sparsity : 1.0;
+    return (fit_size){
+        .features =
+            (double)(s->units * consumer->features_per_unit) * merged * (each_tap ? taps : 1.0),
+        .outputs = (double)weight->shape[0] * (each_tap ? 1.0 : taps),
+    };
+}
+
+static double statistics_bytes(const sweep_recipe *recipe, const graph *g, const site_list *sites,
+                               const sweep_cell *cell)
+{
+    double largest = 0.0;
+    double all = 0.0;
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        for (int c = 0; recipe->cuts[s->kind] && c < s->consumer_count; c++) {
+            const fit_size f = size_of_fit(g, s, &s->consumers[c], cell);
+            const double gram = f.features * f.features;
+            const double one = 4.0 * gram + 2.0 * f.features * f.outputs;
+            largest = one > largest ? one : largest;
+            all += 2.0 * gram;
+        }
+    }
+    return sizeof(double) * (largest + (cell->open_loop ? all : 0.0));
+}
+
+/* Elements of the largest value of the network for one image. */
+static grail_status largest_value(const grail_model *model, double *out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = model->graph;
+    const int64_t side = model_image_side(model);
+    int64_t *widths = NULL;
+    extent *extents = NULL;
+    double largest = 0.0;
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
+    TRY(graph_widths(g, widths));
+    TRY(graph_extents(g, (extent){.height = side, .width = side}, extents));
+    for (int v = 0; v < g->value_count; v++) {
+        const double elements =
+            (double)extents[v].height * (double)extents[v].width * (double)widths[v];
+        largest = elements > largest ? elements : largest;
+    }
+    *out = largest;
+out:
+    memory_free(widths);
+    memory_free(extents);
+    return status;
+}
+
+static bool takes_statistics(const sweep_cell *cell)
+{
+    return (cell->variant != SWEEP_NONE && cell->variant != SWEEP_REPAIR) ||
+           selector_needs_statistics(cell->selector);
+}
+
+grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *model,
+                              const sweep_cell *cell, int64_t *out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = model->graph;
+    const double side = (double)model_image_side(model);
+    site_list sites = {0};
+    double value = 0.0;
+    double bytes = BATCH_VALUES * (double)BATCH_BYTES;
+    TRY(sites_derive(g, GQA_KV_GROUPS, &sites));
+    TRY(largest_value(model, &value));
+    for (int p = 0; p < g->parameter_count; p++) {
+        bytes +=
+            PARAMETER_COPIES * (double)sizeof(float) * (double)model_parameter_elements(model, p);
+    }
+    if (cell->variant != SWEEP_NONE || takes_statistics(cell)) {
+        const double streams = cell->variant == SWEEP_FULL && !cell->open_loop ? 2.0 : 1.0;
+        bytes += (double)cell->samples * sizeof(float) *
+                 (side * side * IMAGE_CHANNELS + streams * STREAM_VALUES * value);
+    }
+    if (takes_statistics(cell)) {
+        bytes += statistics_bytes(recipe, g, &sites, cell);
+    }
+    *out = bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
+out:
+    site_list_fini(&sites);
+    return status;
+}
