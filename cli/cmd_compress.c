@@ -339,7 +339,6 @@ static void name_calibration(void)
     o.calibration.protocol = protocol;
     o.calibration.window_bos = window_bos ? 1 : 0;
     images.path = calib;
-    images.split = images.split == NULL ? "train" : images.split;
     images.mean = mean.given ? mean.values : NULL;
     images.deviation = deviation.given ? deviation.values : NULL;
     o.images = calib == NULL ? NULL : &images;

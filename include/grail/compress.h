@@ -61,7 +61,8 @@ typedef struct grail_compress_options {
     grail_session *session;             /* used instead of `model`, or NULL */
     const char *output;            /* must not exist; NULL: the result stays in memory */
     grail_text_source calibration; /* path NULL: only where nothing needs data */
-    const grail_image_source *images; /* calibration of networks that read images, or NULL */
+    const grail_image_source *images; /* calibration of networks that read images, or NULL; its
+                                         split NULL = train */
     int64_t samples;               /* windows; 0 = 128, or all when the text has fewer */
     uint64_t seed;
     const char *selector;                       /* "wanda" */

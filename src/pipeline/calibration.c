@@ -2,6 +2,7 @@
 
 #include "arch/model_images.h"
 #include "arch/model_text.h"
+#include "format/cifar.h"
 #include "format/image_set.h"
 
 #include <string.h>
@@ -127,6 +128,18 @@ out:
     return status;
 }
 
+/* Batches are calibrated on the images that the network may have been trained on. */
+static grail_status choose_split(grail_image_source *source)
+{
+    bool batches = false;
+    grail_status status = GRAIL_OK;
+    if (source->split == NULL && source->path != NULL) {
+        status = cifar_recognise(source->path, &batches);
+        source->split = batches ? "train" : NULL;
+    }
+    return status;
+}
+
 static grail_status read_images(const grail_model *model, const grail_compress_options *o,
                                 calibration *c)
 {
@@ -134,6 +147,7 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
     image_set *set = NULL;
     grail_image_source source = *o->images;
     TRY(model_image_source(model, &source));
+    TRY(choose_split(&source));
     TRY(image_set_open(&source, &set));
     const int64_t available = image_set_count(set);
     c->count = sample_count(o, available);
