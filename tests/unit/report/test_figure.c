@@ -72,6 +72,7 @@ static void in_the_page_every_panel_has_a_name(void **state)
     const char *text = (const char *)page.bytes.bytes;
     assert_well_formed(text);
     assert_int_equal(count_of(text, "role=\"img\" aria-label=\"&lt;/title"), 2);
+    assert_int_equal(count_of(text, ": &lt;/title"), 2); /* the figure's, then the panel's */
     assert_int_equal(count_of(text, "<script"), 0);
     assert_non_null(strstr(text, "Figure 3."));
     markup_fini(&page);
