@@ -220,7 +220,8 @@ grail_status repair_batch_norm(grail_compression *c, int node) GRAIL_MUST_CHECK;
  * holds the narrow tensors. */
 grail_status compress_block(grail_compression *c, int block,
                             const checkpoint *recorded) GRAIL_MUST_CHECK;
-/** REPAIR of all BatchNorms in a walk of its own, after an open loop. */
+/** REPAIR of all BatchNorms, where the plan asks for it, in a walk of its own after an open loop.
+ */
 grail_status repair_network(grail_compression *c) GRAIL_MUST_CHECK;
 /** Tells the observer of a site, or with `report` NULL that a block is finished; its wish to cancel
  * is GRAIL_ERROR_CANCELLED. */

@@ -71,7 +71,7 @@ static grail_status run_end(grail_compression *c)
         return GRAIL_OK;
     }
     TRY(compress_block(c, c->model->graph->block_count, NULL));
-    if (c->plan.repair && loop_is_open(c)) {
+    if (loop_is_open(c)) {
         TRY(repair_network(c));
     }
     for (int block = GRAPH_NONE; c->output != NULL && block < c->model->graph->block_count;

@@ -197,6 +197,13 @@ out:
     return status;
 }
 
+/* A network that keeps everything keeps its statistics too. */
+static bool is_repaired(const grail_compression *c, int node_index)
+{
+    return c->plan.repair && c->model->graph->nodes[node_index].kind == NODE_BATCH_NORM &&
+           anything_is_cut(c);
+}
+
 static grail_status meet_node(grail_compression *c, int node_index, const checkpoint *recorded)
 {
     grail_status status = GRAIL_OK;
@@ -209,8 +216,7 @@ static grail_status meet_node(grail_compression *c, int node_index, const checkp
     if (read != GRAPH_NONE) {
         TRY(meet_consumer(c, read, consumer, recorded));
     }
-    if (c->plan.repair && !loop_is_open(c) &&
-        c->model->graph->nodes[node_index].kind == NODE_BATCH_NORM) {
+    if (!loop_is_open(c) && is_repaired(c, node_index)) {
         TRY(repair_batch_norm(c, node_index));
     }
 out:
@@ -260,7 +266,7 @@ grail_status repair_network(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     for (int i = 0; i < c->model->graph->node_count; i++) {
-        if (c->model->graph->nodes[i].kind == NODE_BATCH_NORM) {
+        if (is_repaired(c, i)) {
             TRY(repair_batch_norm(c, i));
         }
     }

@@ -245,18 +245,23 @@ static void value_range(const lab_shape *t, double *offset, double *scale)
     }
 }
 
+void lab_shape_values(const lab_shape *t, int64_t count, float *values)
+{
+    double offset = 0.0;
+    double scale = 0.0;
+    value_range(t, &offset, &scale);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)(offset + scale * lab_uniform(t->name, i));
+    }
+}
+
 static void put_values(safetensors_writer *writer, const lab_shape *t)
 {
     float *values = NULL;
     int64_t count = 0;
-    double offset = 0.0;
-    double scale = 0.0;
-    value_range(t, &offset, &scale);
     assert_true(shape_elements(t->rank, t->shape, &count));
     assert_ok(memory_new_unset(&values, (size_t)count, sizeof values[0]));
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = (float)(offset + scale * lab_uniform(t->name, i));
-    }
+    lab_shape_values(t, count, values);
     assert_ok(safetensors_writer_put(writer, t->name, values, (size_t)count * sizeof values[0]));
     memory_free(values);
 }

@@ -61,6 +61,8 @@ void lab_network_add(lab_network *n, const char *name, int rank, const int64_t s
 lab_shape *lab_network_find(lab_network *n, const char *name);
 void lab_network_remove(lab_network *n, const char *name);
 
+/** The values by the formula of a tensor of `count` elements. */
+void lab_shape_values(const lab_shape *t, int64_t count, float *values);
 /** Writes model.safetensors into an existing directory: zeros, or values by the formula. */
 void lab_network_write(const lab_network *n, const char *directory, bool with_values);
 

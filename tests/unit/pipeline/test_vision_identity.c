@@ -1,0 +1,250 @@
+/* Networks that read images: what a run must not change, and what pruning without repair is. */
+#include "vision_sites.h"
+
+#include "base/file.h"
+
+#include <string.h>
+
+static const char *const modes[] = {"none", "grail", "full"};
+enum { MODES = sizeof modes / sizeof modes[0] };
+
+static void a_sparsity_of_zero_changes_no_byte(void **state)
+{
+    (void)state;
+    vision_lab v;
+    char output[LAB_PATH];
+    vision_open(&v);
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        const char *model = vision_network(&v, (vision_family)f, vision_family_name(f));
+        for (int i = 0; grail_selector_at(i) != NULL; i++) {
+            snprintf(output, sizeof output, "%s/same-%d-%d", v.l.directory, f, i);
+            grail_compress_options options = vision_options(&v, model, output);
+            options.selector = grail_selector_at(i);
+            options.compensate = modes[(f + i) % MODES];
+            options.repair = (f + i) / MODES % 2;
+            options.open_loop = i % 2;
+            assert_ok(lab_compress(&options));
+            assert_same_checkpoint(model, output);
+        }
+    }
+    vision_close(&v);
+}
+
+static void nor_does_it_in_a_torch_file(void **state)
+{
+    (void)state;
+    vision_lab v;
+    char model[LAB_PATH];
+    vision_open(&v);
+    vision_network(&v, VISION_BASIC, "safe");
+    vision_write_torch(vision_path(&v, "safe"), vision_path(&v, "torch"));
+    snprintf(model, sizeof model, "%s/model.pth", vision_path(&v, "torch"));
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    options.repair = 1;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(vision_path(&v, "torch"), options.output);
+    assert_same_checkpoint(vision_path(&v, "safe"), options.output);
+    assert_true(file_exists(vision_path(&v, "out/model.pth")));
+    vision_close(&v);
+}
+
+static void a_torch_file_is_narrowed_like_a_safetensors_file(void **state)
+{
+    (void)state;
+    vision_lab v;
+    char model[LAB_PATH];
+    vision_open(&v);
+    vision_network(&v, VISION_BASIC, "safe");
+    vision_write_torch(vision_path(&v, "safe"), vision_path(&v, "torch"));
+    grail_compress_options options =
+        vision_options(&v, vision_path(&v, "safe"), vision_path(&v, "narrow-safe"));
+    vision_cut(&options, 0.5);
+    options.repair = 1;
+    assert_ok(lab_compress(&options));
+    snprintf(model, sizeof model, "%s/model.pth", vision_path(&v, "torch"));
+    options.model = model;
+    options.output = vision_path(&v, "narrow-torch");
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(vision_path(&v, "narrow-safe"), options.output);
+    vision_close(&v);
+}
+
+/* Prunes a third of everything plainly; the removed columns of the dense network set to zero must
+ * give the same outputs. */
+static void assert_pruning_is_zeroing(vision_family family, const char *selector)
+{
+    vision_lab v;
+    vision_model m;
+    vision_open(&v);
+    const char *model = vision_network(&v, family, "dense");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    vision_cut(&options, 0.34);
+    options.selector = selector;
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    vision_make(&m, family);
+    vision_zero_removed(&m, model, options.output);
+    vision_write(&m, vision_path(&v, "zeroed"));
+    vision_fini(&m);
+    assert_near(vision_difference(&v, options.output, vision_path(&v, "zeroed")), 0.0, 1e-5);
+    assert_true(vision_difference(&v, options.output, model) > 0.01); /* the cut is felt */
+    vision_close(&v);
+}
+
+static void pruning_without_repair_equals_zeroing_the_consumers_columns(void **state)
+{
+    (void)state;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        assert_pruning_is_zeroing((vision_family)f, "magnitude-l1");
+        assert_pruning_is_zeroing((vision_family)f, "wanda");
+        assert_pruning_is_zeroing((vision_family)f, "random");
+    }
+}
+
+static void assert_shape(vision_model *m, const char *name, int rank, int64_t a, int64_t b,
+                         int64_t c)
+{
+    const vision_tensor *t = vision_find(m, name);
+    const int64_t expected[] = {a, b, c};
+    assert_int_equal(t->shape.rank, rank);
+    for (int d = 0; d < rank && d < 3; d++) {
+        assert_int_equal(t->shape.shape[d], expected[d]);
+    }
+}
+
+static void prune_half(const vision_lab *v, vision_family family, vision_model *narrow)
+{
+    const char *model = vision_network(v, family, "dense");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "narrow"));
+    vision_cut(&options, 0.5);
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    vision_read(narrow, options.output);
+}
+
+static void streams_and_inner_channels_have_the_planned_shapes(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_model m;
+    vision_open(&v);
+    prune_half(&v, VISION_BASIC, &m);
+    assert_shape(&m, "conv1.weight", 4, 4, 3, 3);
+    assert_shape(&m, "bn1.running_var", 1, 4, 0, 0);
+    assert_shape(&m, "bn1.num_batches_tracked", 0, 0, 0, 0);
+    assert_shape(&m, "layer1.0.conv1.weight", 4, 3, 4, 3);
+    assert_shape(&m, "layer1.1.conv2.weight", 4, 4, 3, 3);
+    assert_shape(&m, "layer2.0.conv1.weight", 4, 5, 4, 3);
+    assert_shape(&m, "layer2.0.downsample.0.weight", 4, 6, 4, 1);
+    assert_shape(&m, "layer2.0.downsample.1.bias", 1, 6, 0, 0);
+    assert_shape(&m, "fc.weight", 2, VISION_CLASSES, 6, 0);
+    assert_shape(&m, "fc.bias", 1, VISION_CLASSES, 0, 0);
+    vision_fini(&m);
+    vision_close(&v);
+}
+
+static void padded_streams_stay_and_inner_channels_are_cut(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_model m;
+    vision_open(&v);
+    prune_half(&v, VISION_PADDED, &m);
+    assert_shape(&m, "conv1.weight", 4, 8, 3, 3);
+    assert_shape(&m, "layer1.0.conv1.weight", 4, 3, 8, 3);
+    assert_shape(&m, "layer2.0.conv2.weight", 4, 12, 5, 3);
+    assert_shape(&m, "linear.weight", 2, VISION_CLASSES, 12, 0);
+    vision_fini(&m);
+    vision_close(&v);
+}
+
+/* Of three heads one is kept: rows 0..7 of q, k and v each, one behind the other. */
+static void a_fused_tensor_holds_three_narrowed_parts(void **state)
+{
+    (void)state;
+    enum { D = VISION_HEAD_DIM, WIDTH = 3 * D };
+    vision_lab v;
+    vision_model dense;
+    vision_model m;
+    int64_t kept[3];
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_TIMM_VIT, "dense");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    options.sparsity_heads = 0.6;
+    options.sparsity_ffn = 0.25;
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    vision_read(&m, options.output);
+    vision_make(&dense, VISION_TIMM_VIT);
+    for (int layer = 0; layer < 2; layer++) {
+        char name[LAB_NETWORK_NAME];
+        snprintf(name, sizeof name, "blocks.%d.attn.proj", layer);
+        const int64_t heads = vision_kept_units(options.output, name, kept, 3);
+        assert_int_equal(heads, 2);
+        snprintf(name, sizeof name, "blocks.%d.attn.qkv.weight", layer);
+        assert_shape(&m, name, 2, 3 * heads * D, WIDTH, 0);
+        const float *narrow = vision_find(&m, name)->values;
+        const float *wide = vision_find(&dense, name)->values;
+        for (int64_t i = 0; i < 3 * heads * D * WIDTH; i++) {
+            const int64_t part = i / (heads * D * WIDTH);
+            const int64_t head = i / (D * WIDTH) % heads;
+            const int64_t from = (part * WIDTH + kept[head] * D) * WIDTH + i % (D * WIDTH);
+            assert_true(narrow[i] == wide[from]);
+        }
+        snprintf(name, sizeof name, "blocks.%d.attn.qkv.bias", layer);
+        assert_shape(&m, name, 1, 3 * heads * D, 0, 0);
+        snprintf(name, sizeof name, "blocks.%d.attn.proj.weight", layer);
+        assert_shape(&m, name, 2, WIDTH, heads * D, 0);
+        snprintf(name, sizeof name, "blocks.%d.mlp.fc2.weight", layer);
+        assert_shape(&m, name, 2, WIDTH, 15, 0);
+    }
+    assert_shape(&m, "cls_token", 3, 1, 1, WIDTH);
+    assert_shape(&m, "pos_embed", 3, 1, 17, WIDTH);
+    vision_fini(&dense);
+    vision_fini(&m);
+    vision_close(&v);
+}
+
+static void widths_can_be_multiples(void **state)
+{
+    (void)state;
+    vision_lab v;
+    grail_compression *c = NULL;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "dense");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    vision_cut(&options, 0.3);
+    options.align = 4;
+    options.dry_run = 1;
+    assert_ok(grail_compression_open(&options, &c));
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        assert_true(s.kept % 4 == 0 || s.kept == s.units);
+        assert_true(s.kept > 0 && s.kept <= s.units);
+    }
+    grail_compression_close(c);
+    options.align = 8;
+    assert_ok(grail_compression_open(&options, &c));
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        const int64_t nearest = s.units == 12 || s.units == 10 ? 8 : s.units;
+        assert_int_equal(s.kept, nearest);
+    }
+    grail_compression_close(c);
+    vision_close(&v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sparsity_of_zero_changes_no_byte),
+        cmocka_unit_test(nor_does_it_in_a_torch_file),
+        cmocka_unit_test(a_torch_file_is_narrowed_like_a_safetensors_file),
+        cmocka_unit_test(pruning_without_repair_equals_zeroing_the_consumers_columns),
+        cmocka_unit_test(streams_and_inner_channels_have_the_planned_shapes),
+        cmocka_unit_test(padded_streams_stay_and_inner_channels_are_cut),
+        cmocka_unit_test(a_fused_tensor_holds_three_narrowed_parts),
+        cmocka_unit_test(widths_can_be_multiples),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
