@@ -6,9 +6,11 @@ that break a single rule. What a fuzzer found is kept beside them under names be
 "found-", which this script leaves alone.
 """
 
+import io
 import json
 import pathlib
 import struct
+import zipfile
 
 CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
 
@@ -254,8 +256,125 @@ def results_seeds():
     yield "bad-twice", b'{"grail_results": 1, "grail_results": 1}\n'
 
 
+def pickle_text(text):
+    return b"X" + struct.pack("<I", len(text.encode())) + text.encode()
+
+
+def pickle_tensor(cls="FloatStorage", key="0", elements=6, offset=0, shape=(2, 3), stride=(3, 1),
+                  function="_rebuild_tensor_v2", view=b"", rest=b""):
+    """A tensor as torch pickles it; numbers are single bytes."""
+    def numbers(values):
+        return b"(" + b"".join(b"K" + bytes([v]) for v in values) + b"t"
+    return (b"ctorch._utils\n%s\n((" % function.encode() + pickle_text("storage")
+            + b"ctorch\n%s\n" % cls.encode() + pickle_text(key) + pickle_text("cpu")
+            + b"K" + bytes([elements]) + view + b"tQK" + bytes([offset]) + numbers(shape)
+            + numbers(stride) + b"\x89ccollections\nOrderedDict\n)R" + rest + b"tR")
+
+
+def pickle_state(*tensors, prefix=b"\x80\x02"):
+    items = b"".join(pickle_text(f"t{i}") + tensor for i, tensor in enumerate(tensors))
+    return prefix + b"ccollections\nOrderedDict\n)R(" + items + b"u."
+
+
+def pickle_seeds():
+    state = pickle_state(pickle_tensor())
+    yield "state", state
+    yield "metadata", state[:-1] + b"}" + pickle_text("_metadata") + b"Nsb."
+    yield "plain", b"\x80\x02(N\x88\x89K\x05M\xe8\x03J\xfe\xff\xff\xff\x8a\x01\xffG?\xf8" + bytes(6) + b"t."
+    yield "protocol-4", (b"\x80\x04\x95\x20" + bytes(7) + b"]\x94(\x8f(K\x01\x90(K\x02\x91\x94C\x02xy"
+                         b"\x8c\x01m\x8c\x01c\x93)\x81}bh\x01e.")
+    yield "python-2-array", (b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
+                             b"(K\x01K\x02K\x01\x86cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNKK"
+                             b"KKK\x00tb\x89U\x02abtb.")
+    yield "python-3-array", (b"cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85N\x87R(K\x01"
+                             b"K\x02\x85cnumpy\ndtype\nU\x02u1\x89\x88\x87R(K\x03U\x01|NNNtb\x89c_codecs\nencode\n"
+                             + pickle_text("a\u00ff") + pickle_text("latin1") + b"\x86Rtb.")
+    yield "python-5-array", (b"\x80\x05cnumpy.core.numeric\n_frombuffer\n(\x96\x02" + bytes(7) + b"ab"
+                             b"cnumpy\ndtype\nU\x02u1\x89\x88\x87RK\x02\x85U\x01CtR.")
+    yield "dicts", b"(ccollections\nOrderedDict\n](](U\x01kK\x07ee\x85Rccollections\ndefaultdict\nN}\x86Rt."
+    yield "parent", b"cm\nC\n)\x81q\x00}U\x01ph\x00sb."
+    yield "bad-global", b"cos\nsystem\nU\x02id\x85R."
+    yield "bad-builtin", b"\x8c\x08builtins\x8c\x04eval\x93."
+    yield "bad-opcode", b"(S'id'\nios\nsystem\n."
+    yield "bad-loop", b"]q\x00h\x00a."
+    yield "bad-deep", b"]" * 300 + b"a" * 299 + b"."
+    yield "bad-memo", b"Nr\xff\xff\xff\xff."
+    yield "bad-copies", (b"c__builtin__\nset\nq\x01(" + b"N" * 400 + b"t\x85q\x02" + b"h\x01h\x02R" * 400 + b".")
+    yield "bad-long", b"X\xff\xff\xff\xffabc."
+    yield "bad-stack", b"NNu."
+
+
+def zip_archive(members, compression=zipfile.ZIP_STORED):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name), data, compression)
+    return out.getvalue()
+
+
+def torch_archive(*tensors, compression=zipfile.ZIP_STORED, **members):
+    return zip_archive({"archive/data.pkl": pickle_state(*tensors), "archive/data/0": bytes(range(24)),
+                        "archive/version": "3\n"} | members, compression)
+
+
+def torch_zip_seeds():
+    module = (b"c__torch__\nNet\n)\x81}(" + pickle_text("w") + pickle_tensor() + pickle_text("inner")
+              + b"c__torch__.nn\nLinear\n)\x81}" + pickle_text("b") + pickle_tensor() + b"sbub.")
+    float8 = pickle_tensor("UntypedStorage", elements=24, function="_rebuild_tensor_v3",
+                           rest=b"ctorch\nfloat8_e4m3fn\n")
+    whole = torch_archive(pickle_tensor())
+    yield "plain", whole
+    yield "many", torch_archive(*[pickle_tensor(offset=i, shape=(3,), stride=(1,)) for i in range(4)])
+    yield "strided", torch_archive(pickle_tensor(shape=(3, 2), stride=(1, 3)),
+                                   pickle_tensor(shape=(9, 9), stride=(0, 0)))
+    yield "scalar", torch_archive(pickle_tensor(shape=(), stride=()), float8)
+    yield "half", torch_archive(pickle_tensor("HalfStorage", elements=12))
+    yield "deflated", torch_archive(pickle_tensor(), compression=zipfile.ZIP_DEFLATED)
+    yield "script", zip_archive({"net/data.pkl": module, "net/constants.pkl": ").",
+                                 "net/data/0": bytes(24)})
+    yield "wrapped", zip_archive({
+        "a/data.pkl": b"}(" + pickle_text("epoch") + b"K\x01" + pickle_text("state_dict")
+                      + pickle_state(pickle_tensor())[2:-1] + b"u.", "a/data/0": bytes(24)})
+    yield "bad-short", torch_archive(pickle_tensor(elements=7))
+    yield "bad-reach", torch_archive(pickle_tensor(offset=1))
+    yield "bad-key", torch_archive(pickle_tensor(key="1"))
+    yield "bad-order", torch_archive(pickle_tensor(), **{"archive/byteorder": "big"})
+    yield "bad-roots", torch_archive(pickle_tensor(), **{"other/data.pkl": "}."})
+    yield "bad-object", zip_archive({"a/data.pkl": "]."})
+    yield "bad-name", zip_archive({"data.pkl": "}."})
+    yield "bad-cut", whole[:-1]
+    yield "bad-encrypted", whole.replace(b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1", 1)
+    yield "bad-twice", torch_archive(pickle_tensor(), **{"archive/data/1": bytes(24)}).replace(
+        b"archive/data/1", b"archive/data/0")
+    yield "bad-size", whole.replace(struct.pack("<II", 24, 24), struct.pack("<II", 25, 25))
+
+
+def legacy_stream(*tensors, keys=b"](U\x010e.", elements=6, little=b"\x88", data=bytes(range(24))):
+    """Without the magic number, which the fuzzer puts before it."""
+    facts = b"\x80\x02}" + pickle_text("little_endian") + little + b"s."
+    return (b"\x80\x02M\xe9\x03." + facts + pickle_state(*tensors) + keys
+            + struct.pack("<q", elements) + data)
+
+
+def torch_legacy_seeds():
+    tensor = pickle_tensor(function="_rebuild_tensor", view=b"N")
+    view = pickle_tensor(shape=(2,), stride=(1,), view=b"(" + pickle_text("v") + b"K\x02K\x04t")
+    yield "plain", legacy_stream(tensor)
+    yield "view", legacy_stream(tensor, view)
+    yield "strided", legacy_stream(pickle_tensor(shape=(3, 2), stride=(1, 3)))
+    yield "bad-view", legacy_stream(pickle_tensor(view=b"(" + pickle_text("v") + b"K\x04K\x04t"))
+    yield "bad-elements", legacy_stream(tensor, elements=7)
+    yield "bad-cut", legacy_stream(tensor)[:-1]
+    yield "bad-rest", legacy_stream(tensor, data=bytes(25))
+    yield "bad-keys", legacy_stream(tensor, keys=b"](U\x010U\x010e.")
+    yield "bad-unused", legacy_stream(tensor, keys=b"](U\x011e.")
+    yield "bad-endian", legacy_stream(tensor, little=b"\x89")
+    yield "bad-protocol", b"\x80\x02K\x01."
+
+
 SEEDS = {"safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
-         "plan": plan_seeds, "cifar": cifar_seeds, "image": image_seeds, "results": results_seeds}
+         "plan": plan_seeds, "cifar": cifar_seeds, "image": image_seeds, "results": results_seeds,
+         "pickle": pickle_seeds, "torch_zip": torch_zip_seeds, "torch_legacy": torch_legacy_seeds}
 
 
 def main():

@@ -1,0 +1,34 @@
+/* What every torch checkpoint that is accepted must keep: each tensor is found by its name, and its
+ * bytes can be read and are what its shape says. */
+#ifndef GRAIL_FUZZ_TORCH_H
+#define GRAIL_FUZZ_TORCH_H
+
+#include "fuzz.h"
+
+#include "format/torch_file.h"
+
+static inline void fuzz_torch(const uint8_t *data, size_t size)
+{
+    torch_file *file = NULL;
+    size_t sum = 0;
+    if (torch_file_open_bytes("input", data, size, &file) != GRAIL_OK) {
+        return;
+    }
+    for (int64_t i = 0; i < torch_file_count(file); i++) {
+        const tensor_view *view = torch_file_at(file, i);
+        int64_t elements = 0;
+        size_t bytes = 0;
+        fuzz_require(torch_file_find(file, view->name) == view);
+        fuzz_require(view->rank >= 0 && view->rank <= TENSOR_MAX_RANK);
+        fuzz_require(shape_elements(view->rank, view->shape, &elements));
+        fuzz_require(dtype_bytes(view->dtype, elements, &bytes) && bytes == view->bytes);
+        for (size_t k = 0; k < view->bytes; k++) {
+            sum += ((const uint8_t *)view->data)[k];
+        }
+        torch_file_release(file, view);
+    }
+    fuzz_require(torch_file_wrapper(file) != NULL && sum < SIZE_MAX);
+    torch_file_close(file);
+}
+
+#endif
