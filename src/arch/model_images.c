@@ -6,7 +6,7 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
     if (g->input_kind != INPUT_IMAGES) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "%s: this network reads text, not images; give --data a text file",
-                         checkpoint_directory(model->checkpoint));
+                         checkpoint_path(model->checkpoint));
     }
     if (source->preset == NULL && model->architecture->preset != NULL) {
         source->preset = model->architecture->preset(model->config);

@@ -265,10 +265,10 @@ out:
 static grail_status check_pair(const grail_model *dense, const grail_model *narrow)
 {
     if (dense->graph->vocabulary != narrow->graph->vocabulary) {
-        return error_set(
-            GRAIL_ERROR_SHAPE, "the vocabularies differ: %lld tokens in '%s', %lld in '%s'",
-            (long long)dense->graph->vocabulary, checkpoint_directory(dense->checkpoint),
-            (long long)narrow->graph->vocabulary, checkpoint_directory(narrow->checkpoint));
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "the vocabularies differ: %lld tokens in '%s', %lld in '%s'",
+                         (long long)dense->graph->vocabulary, checkpoint_path(dense->checkpoint),
+                         (long long)narrow->graph->vocabulary, checkpoint_path(narrow->checkpoint));
     }
     return GRAIL_OK;
 }
