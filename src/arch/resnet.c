@@ -201,8 +201,25 @@ out:
     return status;
 }
 
-/* The convolutions of a block from the stream's value on; *out is the width of the last. */
-static grail_status add_branch(builder *b, int stage, int block, int64_t stride, int64_t *out,
+/* Channels that a block ends with. Only one that projects or pads changes them. */
+static grail_status block_width(const builder *b, int stage, int block, int64_t *out)
+{
+    char part[RESNET_NAME];
+    const tensor_view *tensor = NULL;
+    if (!b->layout.pads && !has_projection(b, stage, block)) {
+        *out = b->width;
+        return GRAIL_OK;
+    }
+    resnet_block_name(b->naming, stage, block, b->naming->conv[b->layout.convs - 1], "", part);
+    const grail_status status = find_weight(b, part, 4, &tensor);
+    if (status == GRAIL_OK) {
+        *out = tensor->shape[0];
+    }
+    return status;
+}
+
+/* The convolutions of a block, the last of which has `out` outputs. */
+static grail_status add_branch(builder *b, int stage, int block, int64_t stride, int64_t out,
                                int *value)
 {
     grail_status status = GRAIL_OK;
@@ -213,37 +230,24 @@ static grail_status add_branch(builder *b, int stage, int block, int64_t stride,
     int64_t in = b->width;
     for (int c = 0; c < b->layout.convs; c++) {
         const bool is_last = c == b->layout.convs - 1;
-        const bool keeps_width = is_last && !b->layout.pads && !has_projection(b, stage, block);
-        *out = keeps_width ? b->width : 0;
+        int64_t width = is_last ? out : 0;
         resnet_block_name(n, stage, block, n->conv[c], "", conv);
         resnet_block_name(n, stage, block, n->norm[c], "", norm);
         if (n->pre_activation && c > 0) {
             TRY(add_norm(b, norm, in, value));
             TRY(add_activation(b, inside, value));
         }
-        TRY(add_conv(b, conv, in, kernel_of(b, c), c == striding_conv(b) ? stride : 1, out, value));
+        TRY(add_conv(b, conv, in, kernel_of(b, c), c == striding_conv(b) ? stride : 1, &width,
+                     value));
         if (!n->pre_activation) {
-            TRY(add_norm(b, norm, *out, value));
+            TRY(add_norm(b, norm, width, value));
         }
         if (!n->pre_activation && !is_last) {
             TRY(add_activation(b, inside, value));
         }
-        in = *out;
+        in = width;
     }
 out:
-    return status;
-}
-
-/* Channels that a block ends with. */
-static grail_status block_width(const builder *b, int stage, int block, int64_t *out)
-{
-    char part[RESNET_NAME];
-    const tensor_view *tensor = NULL;
-    resnet_block_name(b->naming, stage, block, b->naming->conv[b->layout.convs - 1], "", part);
-    const grail_status status = find_weight(b, part, 4, &tensor);
-    if (status == GRAIL_OK) {
-        *out = tensor->shape[0];
-    }
     return status;
 }
 
@@ -265,7 +269,7 @@ static grail_status add_block(builder *b, int stage, int block, int *h)
      * fitted. */
     TRY(block_width(b, stage, block, &out));
     TRY(add_shortcut(b, stage, block, stride, out, h));
-    TRY(add_branch(b, stage, block, stride, &out, &branch));
+    TRY(add_branch(b, stage, block, stride, out, &branch));
     node sum = node_of(NODE_ADD, b->block, *h, branch);
     TRY(graph_add_node(b->g, &sum, h));
     if (!n->pre_activation) {

@@ -119,7 +119,7 @@ static void require_shortcut(const checkpoint *weights, resnet_layout *l, int st
     const resnet_naming *n = l->naming;
     const bool is_there = resnet_block_has(weights, n, stage, block, n->shortcut_conv, ".weight");
     const bool is_needed =
-        !l->pads && ((stage > 0 && block == 0) || changes_width(weights, l, stage, block));
+        !l->pads && block == 0 && (stage > 0 || changes_width(weights, l, stage, block));
     if (!is_there && !is_needed) {
         return;
     }

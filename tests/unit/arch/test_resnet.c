@@ -370,6 +370,23 @@ static void shapes_that_do_not_fit_are_named_with_what_was_expected(void **state
     network_teardown(f);
 }
 
+static void a_block_that_does_not_project_keeps_its_width(void **state)
+{
+    (void)state;
+    lab_resnet r = lab_resnet18();
+    network_fixture *f = network_setup(&r);
+    lab_network_find(&f->n, "layer1.1.conv2.weight")->shape[0] = 63;
+    assert_fails(network_try(f), GRAIL_ERROR_SHAPE,
+                 "tensor 'layer1.1.conv2.weight' has shape [63, 64, 3, 3], a resnet network asks "
+                 "for [64, 64, 3, 3]");
+    r.inner[1] = r.out[1] = 64;
+    lab_network_init(&f->n, &r);
+    lab_network_remove(&f->n, "layer2.0.downsample.0.weight");
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
+                 "nearest comes resnet, which needs 'layer2.0.downsample.0.weight'");
+    network_teardown(f);
+}
+
 static void heads_may_have_no_bias_and_leading_dimensions_of_one_are_passed_over(void **state)
 {
     (void)state;
@@ -383,9 +400,8 @@ static void heads_may_have_no_bias_and_leading_dimensions_of_one_are_passed_over
     assert_int_equal(network_reader(m->graph, "linear.weight")->bias, GRAPH_NONE);
     grail_model_close(m);
     norm->shape[0] = 2;
-    norm->shape[2] = 8;
     assert_fails(network_try(f), GRAIL_ERROR_SHAPE,
-                 "has shape [2, 1, 8], a resnet network asks for");
+                 "tensor 'bn1.weight' has shape [2, 1, 16], a resnet network asks for [16]");
     network_teardown(f);
 }
 
@@ -404,6 +420,7 @@ int main(void)
         cmocka_unit_test(a_stranger_is_told_what_it_lacks),
         cmocka_unit_test(variants_are_refused_by_name),
         cmocka_unit_test(shapes_that_do_not_fit_are_named_with_what_was_expected),
+        cmocka_unit_test(a_block_that_does_not_project_keeps_its_width),
         cmocka_unit_test(heads_may_have_no_bias_and_leading_dimensions_of_one_are_passed_over),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);

@@ -134,9 +134,8 @@ static void timms_configuration_leaves_the_family_to_the_tensors(void **state)
 
 /* -- narrowed networks described -------------------------------------------------------------- */
 
-static loader_verdict class_verdict(const lab_resnet *r)
+static loader_verdict verdict_of(const network_fixture *f)
 {
-    network_fixture *f = network_setup(r);
     grail_model *m = network_open(f);
     loader_verdict verdicts[LOADER_COUNT];
     assert_ok(m->architecture->judge_loaders(m->config, m->graph, verdicts));
@@ -145,8 +144,15 @@ static loader_verdict class_verdict(const lab_resnet *r)
     assert_string_equal(verdicts[2].loader, "torch.load");
     assert_true(verdicts[2].loads);
     grail_model_close(m);
-    network_teardown(f);
     return verdicts[0];
+}
+
+static loader_verdict class_verdict(const lab_resnet *r)
+{
+    network_fixture *f = network_setup(r);
+    const loader_verdict v = verdict_of(f);
+    network_teardown(f);
+    return v;
 }
 
 static void stock_classes_load_only_their_own_widths(void **state)
@@ -182,6 +188,28 @@ static void hugging_face_loads_equal_widths_in_a_stage(void **state)
     assert_true(class_verdict(&r).loads);
     r.inner[1] = 6;
     assert_false(class_verdict(&r).loads);
+}
+
+/* Where its class sees no reason for a projection, it builds none. */
+static void hugging_face_loads_no_projection_between_equal_widths(void **state)
+{
+    (void)state;
+    const int64_t width = 12;
+    lab_resnet r = lab_hugging_face(true);
+    char name[LAB_NETWORK_NAME];
+    r.stem = width;
+    network_fixture *f = network_setup(&r);
+    assert_true(verdict_of(f).loads);
+    lab_network_add(&f->n, "resnet.encoder.stages.0.layers.0.shortcut.convolution.weight", 4,
+                    (const int64_t[]){width, width, 1, 1});
+    static const char *const suffixes[] = {"weight", "bias", "running_mean", "running_var"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "resnet.encoder.stages.0.layers.0.shortcut.normalization.%s",
+                 suffixes[i]);
+        lab_network_add(&f->n, name, 1, &width);
+    }
+    assert_false(verdict_of(f).loads);
+    network_teardown(f);
 }
 
 static void hugging_faces_configuration_is_given_the_new_widths(void **state)
@@ -240,6 +268,7 @@ int main(void)
         cmocka_unit_test(timms_configuration_leaves_the_family_to_the_tensors),
         cmocka_unit_test(stock_classes_load_only_their_own_widths),
         cmocka_unit_test(hugging_face_loads_equal_widths_in_a_stage),
+        cmocka_unit_test(hugging_face_loads_no_projection_between_equal_widths),
         cmocka_unit_test(hugging_faces_configuration_is_given_the_new_widths),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };

@@ -1,0 +1,43 @@
+/* Parameters that are parts of a tensor, or stored the other way round. That they hold the right
+ * values is for the golden tests to say. */
+#include "tower_lab.h"
+
+#include "support/json_memory.h"
+
+static const char *const heads = "head_dim=16";
+
+static void parts_cover_their_tensor_to_its_end(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "timm-vit");
+    tensor_view *bias = tower_tensor(&lab, "blocks.0.attn.qkv.bias");
+    bias->shape[0] = 99;
+    tower_refuses(&lab, heads, GRAIL_ERROR_SHAPE,
+                  "tensor 'blocks.0.attn.qkv.bias' has 99 rows, a vit network asks for 96");
+    bias->shape[0] = 95;
+    tower_refuses(&lab, heads, GRAIL_ERROR_SHAPE,
+                  "tensor 'blocks.0.attn.qkv.bias' has shape [95], a vit network asks for [32] at "
+                  "its row 64");
+    tower_close(&lab);
+}
+
+static void a_matrix_stored_by_columns_is_named_as_it_is_stored(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "open-clip");
+    tower_tensor(&lab, "visual.proj")->shape[0] = 31;
+    tower_refuses(&lab, heads, GRAIL_ERROR_SHAPE,
+                  "tensor 'visual.proj' has shape [31, 20], a clip network asks for [32, 20]");
+    tower_close(&lab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_cover_their_tensor_to_its_end),
+        cmocka_unit_test(a_matrix_stored_by_columns_is_named_as_it_is_stored),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
