@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# grail export: what it prints, what it refuses, and what is left behind.
+source "$(dirname "$0")/lib.sh" "$@"
+
+vit=$source_dir/tests/golden/vision/timm-vit
+
+check "a file is written and described"
+runs "$grail" export "$vit" -o net.onnx --set head_dim=16
+says "net.onnx: " stdout
+says "pixels  F32 [N, 3, 24, 24]" stdout
+says "logits  F32 [N, 7]" stdout
+[[ -s net.onnx && ! -e net.onnx.data && ! -e net.onnx.tmp ]] || fail "$(ls)"
+grep -qaF "blocks.1.mlp.fc2.weight" net.onnx || fail "names of the checkpoint are missing"
+
+check "weights go to a second file where one would be too large"
+runs "$grail" export "$vit" -o split.onnx --set head_dim=16 --largest 10K --json
+says '"split": true' stdout
+says '"side": 24' stdout
+(($(stat -c %s split.onnx) < 20000 && $(stat -c %s split.onnx.data) > 60000)) || fail "$(ls -l)"
+
+check "the same model gives the same bytes"
+runs "$grail" export "$vit" -o again.onnx --set head_dim=16
+cmp net.onnx again.onnx || fail "bytes differ"
+
+check "an existing file is left alone"
+before=$(sha256sum net.onnx)
+refuses 1 "'net.onnx' exists; remove it or give another name" \
+    "$grail" export "$vit" -o net.onnx --set head_dim=16
+[[ $(sha256sum net.onnx) == "$before" ]] || fail "it was changed"
+
+check "what cannot be written is named"
+refuses 2 "give -o FILE.onnx" "$grail" export "$vit"
+refuses 1 "only networks that read images are written as ONNX" \
+    "$grail" export "$golden/llama3" -o out
+refuses 1 "use images of the size that the network was trained on" \
+    "$grail" export "$vit" -o out --set head_dim=16 --side 32
+refuses 1 "cannot create" "$grail" export "$vit" -o nowhere/out --set head_dim=16
+
+check "a full disk leaves nothing"
+(
+    ulimit -f 16
+    run "$grail" export "$vit" -o full.onnx --set head_dim=16
+    ((code == 1)) || fail "exit code $code"
+)
+[[ ! -e full.onnx && ! -e full.onnx.tmp ]] || fail "$(ls)"

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Narrows vision networks in the ways that change a shape, and checks that ONNX Runtime computes
+# grail's logits from what grail export writes, and that stock classes load what report.json says
+# they load, with the same logits.
+#
+# usage: tests/loaders/vision.sh GRAIL [PYTHON [WORK_DIRECTORY]]
+#   GRAIL   the grail binary
+#   PYTHON  an interpreter with onnxruntime, safetensors, numpy; and for the stock classes torch,
+#           torchvision, timm 0.9, transformers 4, open_clip 2, vit-pytorch 0.40. What is not
+#           installed is passed over by name. Default: $GRAIL_PYTHON, or python3.
+# The work directory must not exist yet; without one a temporary directory is used and removed.
+set -euo pipefail
+
+if (($# < 1 || $# > 3)); then
+    sed -n '6,12s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+grail=$(realpath "$1")
+python=${2:-${GRAIL_PYTHON:-python3}}
+here=$(cd "$(dirname "$0")" && pwd)
+golden=$(realpath "$here/../golden/vision")
+images=$(realpath "$here/../../demo/vision/calibration")
+shared=${GRAIL_SHARED_DATA:-$here/../../../shared/data}
+check=$here/check_vision.py
+if (($# == 3)); then
+    work=$3
+    mkdir "$work"
+else
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+fi
+export OMP_WAIT_POLICY=passive
+failed=0
+
+has() {
+    "$python" -c "import $1" 2>/dev/null
+}
+
+# compare NAME MODEL PIXELS CLASS [SETTING...]: ONNX Runtime, and the class unless it is "-"
+compare() {
+    local name=$1 model=$2 pixels=$3 class=$4 options=() setting
+    shift 4
+    for setting in "$@"; do options+=(--set "$setting"); done
+    "$grail" logits "$model" --pixels "$pixels" -o "$work/$name.logits" "${options[@]}"
+    "$grail" export "$model" -o "$work/$name.onnx" "${options[@]}" >/dev/null
+    "$python" "$check" onnx "$work/$name.onnx" "$pixels" "$work/$name.logits" || failed=1
+    [[ $class == - ]] && return
+    if has "$(class_module "$class")"; then
+        "$python" "$check" "$class" "$model" "$pixels" "$work/$name.logits" 2>"$work/stderr" ||
+            { cat "$work/stderr" >&2; failed=1; }
+    else
+        echo "SKIPPED $class $name: not installed"
+    fi
+}
+
+class_module() {
+    case $1 in
+    hf) echo transformers ;;
+    *) echo "${1//-/_}" ;;
+    esac
+}
+
+# narrow NAME MODEL SPARSITY SELECTOR [OPTION...]
+narrow() {
+    local name=$1 model=$2 sparsity=$3 selector=$4
+    shift 4
+    "$grail" compress "$model" -o "$work/$name" --sparsity "$sparsity" --selector "$selector" \
+        --samples 32 --quiet "$@" >/dev/null
+}
+
+# tower MODEL CLASS SETTING...
+tower() {
+    local model=$1 class=$2 options=() setting
+    shift 2
+    local pixels=$golden/$model/golden.safetensors source=$golden/$model
+    for setting in "$@"; do options+=(--set "$setting"); done
+    compare "$model" "$source" "$pixels" - "$@"
+    narrow "$model-ffn" "$source" ffn=0.3 wanda --calib "$images" --preset imagenet \
+        "${options[@]}"
+    compare "$model-ffn" "$work/$model-ffn" "$pixels" "$class"
+    narrow "$model-heads" "$source" ffn=0.5,heads=0.5 fold --calib "$images" --preset imagenet \
+        "${options[@]}"
+    if [[ $model == simple-vit ]]; then # its class takes any number of heads
+        compare "$model-heads" "$work/$model-heads" "$pixels" "$class"
+    else
+        compare "$model-heads" "$work/$model-heads" "$pixels" -
+    fi
+}
+
+for module in onnxruntime safetensors numpy; do
+    has "$module" || { echo "SKIPPED: $python has no $module"; exit 77; }
+done
+tower timm-vit timm head_dim=16
+tower torchvision-vit torchvision head_dim=16
+tower hf-vit hf
+tower simple-vit vit-pytorch
+tower open-clip open-clip head_dim=16
+tower hf-clip hf
+tower hf-clip-vision hf
+tower model-soup - head_dim=16
+
+"$python" - "$work/pixels32" <<'END'
+import sys
+import numpy
+import safetensors.numpy
+x = numpy.random.default_rng(1).standard_normal((4, 32, 32, 3)).astype("f")
+safetensors.numpy.save_file({"pixels": x}, sys.argv[1])
+END
+for network in "$shared"/resnet-cifar/resnet20*.th "$shared"/resnet18-cifar10/*.pth; do
+    [[ -r $network ]] || { echo "SKIPPED $network: not there"; continue; }
+    name=$(basename "$network")
+    compare "$name" "$network" "$work/pixels32" -
+    narrow "$name-narrow" "$network" conv=0.5,stream=0.25 magnitude-l1 \
+        --calib "$shared/cifar-10-batches-bin"
+    compare "$name-narrow" "$work/$name-narrow" "$work/pixels32" -
+    narrow "$name-folded" "$network" conv=0.5 fold --calib "$shared/cifar-10-batches-bin"
+    compare "$name-folded" "$work/$name-folded" "$work/pixels32" -
+done
+exit "$failed"
