@@ -170,6 +170,52 @@ def plan_seeds():
     yield "bad-name", plan_text(compensation={"target": "none"})
 
 
+def recipe_text(**changes):
+    recipe = {
+        "checkpoints": [{"name": "a", "path": "a.pth"}],
+        "selectors": ["wanda"],
+        "sparsities": [0.5],
+        "compensate": ["none"],
+        "sites": ["conv"],
+        "calibration": {"path": "c"},
+        "evaluation": {"path": "e"},
+    }
+    return json.dumps({k: v for k, v in (recipe | changes).items() if v is not None}).encode()
+
+
+def recipe_seeds():
+    yield "least", recipe_text()
+    yield "most", recipe_text(
+        about="all of it",
+        checkpoints=[{"name": "a", "path": "a.pth", "settings": {"activation": "gelu", "n": 3, "b": True}},
+                     {"name": "b", "path": "/b"}],
+        selectors=["random", "magnitude-l1", "magnitude-l2", "wanda", "fold", "random-fold"],
+        sparsities=[0, 0.1, 0.30000000000000004, 0.99],
+        compensate=["none", "repair", "grail", "grail+repair", "full", "full+repair"],
+        samples=[8, 1024], seeds=[0, 7, 1 << 53], repeat="calibration",
+        sites=["conv", "stream", "ffn", "heads"], loop="open", align=8, stream_score="all",
+        calibration={"path": "c", "preset": "cifar", "split": "train", "size": 32,
+                     "mean": [0, 0.5, 1], "std": [1, 2, 3]},
+        evaluation={"path": "e", "labels": "l.csv", "images": 2000})
+    yield "grids", recipe_text(sparsities=None, grids=[
+        {"sparsities": [0.5], "loop": "open"}, {"sparsities": [0.5, 0.25], "checkpoints": ["a"]}])
+    yield "many", recipe_text(sparsities=[i / 400 for i in range(400)], samples=list(range(1, 251)))
+    yield "bad-many", recipe_text(sparsities=[i / 400 for i in range(400)], samples=list(range(1, 252)))
+    yield "bad-key", recipe_text(sparsity=1)
+    yield "bad-name", recipe_text(checkpoints=[{"name": "a", "path": "p"}, {"name": "a", "path": "q"}])
+    yield "bad-settings", recipe_text(checkpoints=[{"name": "a", "path": "p", "settings": {"k": [1]}}])
+    yield "bad-sparsity", recipe_text(sparsities=[0.5, 1])
+    yield "bad-twice", recipe_text(sparsities=[0.5, 0.25, 0.5])
+    yield "bad-seed", recipe_text(seeds=[(1 << 53) + 1])
+    yield "bad-list", recipe_text(samples=8)
+    yield "bad-site", recipe_text(sites=["conv", "convs"])
+    yield "bad-preset", recipe_text(evaluation={"path": "e", "preset": "x"})
+    yield "bad-images", recipe_text(calibration={"path": "c", "images": 3})
+    yield "bad-mean", recipe_text(calibration={"path": "c", "mean": [1, 2]})
+    yield "bad-grid", recipe_text(grids=[{}, {"align": 8}])
+    yield "bad-missing", recipe_text(selectors=None)
+
+
 def cifar_pickle(labels, count=None, dtype=b"u1"):
     """As Python 2 pickled {"labels": [...], "data": uint8 [count, 3072]}."""
     count = len(labels) if count is None else count
@@ -373,7 +419,8 @@ def torch_legacy_seeds():
 
 
 SEEDS = {"safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
-         "plan": plan_seeds, "cifar": cifar_seeds, "image": image_seeds, "results": results_seeds,
+         "plan": plan_seeds, "recipe": recipe_seeds, "cifar": cifar_seeds, "image": image_seeds,
+         "results": results_seeds,
          "pickle": pickle_seeds, "torch_zip": torch_zip_seeds, "torch_legacy": torch_legacy_seeds}
 
 

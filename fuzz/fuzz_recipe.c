@@ -1,0 +1,60 @@
+/* Any text as the recipe of a sweep. What is accepted makes cells that are within their ranges,
+ * each once, in order, and that read back from the line that would be written for them. */
+#include "fuzz.h"
+
+#include "pipeline/sweep_cells.h"
+
+enum { MOST_WRITTEN = 64 };
+
+static void check_cell(const sweep_recipe *recipe, const sweep_cell *cells, int64_t count,
+                       int64_t index)
+{
+    json_t *object = NULL;
+    json_t *again = NULL;
+    buffer line = {0};
+    sweep_cell cell = {0};
+    buffer_init(&line, 1 << 20);
+    fuzz_require(sweep_cell_to_json(recipe, &cells[index], &object) == GRAIL_OK);
+    fuzz_require(json_append_line(object, &line) == GRAIL_OK);
+    fuzz_require(json_parse("line", line.bytes, line.size, &again) == GRAIL_OK);
+    fuzz_require(sweep_cell_from_json("line", again, recipe, &cell) == GRAIL_OK);
+    fuzz_require(sweep_cell_find(cells, count, &cell) == index);
+    json_decref(object);
+    json_decref(again);
+    buffer_fini(&line);
+}
+
+static void check_cells(const sweep_recipe *recipe, const sweep_cell *cells, int64_t count)
+{
+    fuzz_require(count >= 1 && count <= SWEEP_MOST_CELLS);
+    for (int64_t i = 0; i < count; i++) {
+        const sweep_cell *cell = &cells[i];
+        fuzz_require(cell->checkpoint >= 0 && cell->checkpoint < recipe->checkpoint_count);
+        fuzz_require(cell->sparsity >= 0.0 && cell->sparsity < 1.0);
+        fuzz_require(cell->samples >= 1 && cell->seed >= 0);
+        fuzz_require(sweep_cell_find(cells, count, cell) == i);
+    }
+    for (int64_t i = 0; i < count && i < MOST_WRITTEN; i++) {
+        check_cell(recipe, cells, count, i);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    json_t *document = NULL;
+    sweep_recipe recipe = {0};
+    sweep_cell *cells = NULL;
+    int64_t count = 0;
+    if (json_parse("recipe.json", data, size, &document) == GRAIL_OK &&
+        sweep_recipe_parse("recipe.json", document, "dir", &recipe) == GRAIL_OK) {
+        fuzz_require(recipe.checkpoint_count >= 1 && recipe.grid_count >= 1);
+        fuzz_require(recipe.calibration.path != NULL && recipe.evaluation.path != NULL);
+        if (sweep_cells(&recipe, &cells, &count) == GRAIL_OK) {
+            check_cells(&recipe, cells, count);
+        }
+    }
+    memory_free(cells);
+    sweep_recipe_fini(&recipe);
+    json_decref(document);
+    return 0;
+}

@@ -1,0 +1,204 @@
+#!/usr/bin/env bash
+# grail sweep on the demonstration network: what it writes, that cells are what grail compress and
+# grail eval give, that it continues after every kind of end, and what it refuses.
+#
+# usage: test_sweep.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+vision=$demo/vision
+export OMP_NUM_THREADS=2
+
+# recipe FILE LISTS [CALIBRATION]: on the demonstration network and 200 test images
+recipe() {
+    cat >"$1" <<END
+{"checkpoints": [{"name": "cnn", "path": "$vision/cnn.pth"}], $2,
+ "sites": ["conv", "stream"],
+ "calibration": {"path": "${3:-$vision/calibration}"},
+ "evaluation": {"path": "$vision/test", "images": 200}}
+END
+}
+
+# without_times FILE: the cells of a results file in order, without what differs between runs
+without_times() {
+    grep '^{"cell"' "$1" | sed 's/"seconds":{[^}]*},"peak_bytes":[0-9]*,//' | sort
+}
+
+# value KEY SELECTOR SPARSITY COMPENSATE FILE: of one cell
+value() {
+    grep "\"selector\":\"$2\",\"sparsity\":$3,\"compensate\":\"$4\"" "$5" | head -n 1 |
+        sed "s/.*\"$1\":\\([0-9.]*\\).*/\\1/"
+}
+
+# whole_lines FILE
+whole_lines() {
+    [[ $(tail -c 1 "$1" | od -An -c) == *'\n'* ]] || fail "the last line of $1 is not whole"
+}
+
+lists='"selectors": ["magnitude-l1", "wanda"], "sparsities": [0.3, 0.55],
+ "compensate": ["none", "repair", "full"], "samples": [64]'
+recipe r.json "$lists"
+
+check "--dry-run checks and counts, and writes nothing"
+runs "$grail" sweep r.json -o r.jsonl --dry-run
+says "12 cells: 0 were there, 12 are to run" stdout
+[[ ! -e r.jsonl ]] || fail "wrote the results"
+
+check "a line for the recipe, the dense network and every cell"
+runs "$grail" sweep r.json -o r.jsonl
+says "12 cells: 0 were there, 12 were run" stdout
+(($(wc -l <stderr) == 12)) || { show; fail "not one line of progress for every cell"; }
+says "12/12 cnn, wanda, 55 %, full, 64 samples, seed 0: top-1" stderr
+(($(wc -l <r.jsonl) == 14)) || fail "$(wc -l <r.jsonl) lines"
+[[ $(head -n 1 r.jsonl) == '{"grail_results":1,"recipe":{"checkpoints":['* ]] || fail "the header"
+number='[0-9.e+-]*'
+accuracy="\"top1\":$number,\"top5\":$number,\"interval\":$number,\"images\":200"
+sed -n 2p r.jsonl | grep -q "^{\"dense\":{\"checkpoint\":\"cnn\",\"path\":\"$vision/cnn.pth\",\
+\"architecture\":\"resnet\",\"parameters\":[0-9]*,\"macs\":[0-9]*,$accuracy}}\$" ||
+    fail "the dense network: $(sed -n 2p r.jsonl)"
+(($(grep -c "^{\"cell\":{\"checkpoint\":\"cnn\",\"selector\":\"[a-z0-9-]*\",\"sparsity\":0\.[35]*,\
+\"compensate\":\"[a-z]*\",\"repair\":[a-z]*,\"samples\":64,\"seed\":0,\"loop\":\"closed\"},\
+$accuracy,\"parameters\":[0-9]*,\"macs\":[0-9]*,\"seconds\":{\"calibrate\":$number,\
+\"compensate\":$number,\"evaluate\":$number,\"total\":$number},\"peak_bytes\":[0-9]*,\
+\"sites\":\[{\"name\":\"layer1" r.jsonl) == 12)) ||
+    { cut -c1-500 r.jsonl; fail "the lines of the cells"; }
+if command -v python3 >/dev/null; then
+    python3 -c 'import json; [json.loads(line) for line in open("r.jsonl")]' || fail "not JSON"
+fi
+
+check "repair lifts what the cut broke"
+for selector in magnitude-l1 wanda; do
+    cut=$(value top1 $selector 0.55 none r.jsonl)
+    holds "$(value top1 $selector 0.55 full r.jsonl) > $cut + 0.1"
+    more=$(value parameters $selector 0.3 full r.jsonl)
+    holds "$(value parameters $selector 0.55 full r.jsonl) < $more"
+done
+
+check "a cell is what compress and eval give"
+for repair in none full; do
+    rm -rf out
+    runs "$grail" compress "$vision/cnn.pth" -o out --calib "$vision/calibration" --samples 64 \
+        --sites conv,stream --sparsity 0.55 --selector wanda --align 1 --compensate $repair --quiet
+    runs "$grail" eval out --data "$vision/test" --images 200 --json
+    holds "$(field top1 stdout) == $(value top1 wanda 0.55 $repair r.jsonl)"
+done
+rm -rf out
+
+check "all cells are there: nothing is run"
+cp r.jsonl before
+runs "$grail" sweep r.json -o r.jsonl --json
+says '"found": 12' stdout
+says '"done": 0' stdout
+cmp before r.jsonl
+
+check "cells that are missing, and one that was cut short"
+without_times r.jsonl >expected
+{
+    sed '5d; 9d; $d' before
+    tail -n 1 before | head -c 100
+} >r.jsonl
+runs "$grail" sweep r.json -o r.jsonl --dry-run
+says "12 cells: 9 were there, 3 are to run" stdout
+runs "$grail" sweep r.json -o r.jsonl
+says "12 cells: 9 were there, 3 were run" stdout
+cmp <(head -n 11 r.jsonl) <(sed '5d; 9d; $d' before) || fail "what was there was changed"
+cmp expected <(without_times r.jsonl) || fail "other results"
+
+# ends_early SIGNAL: a sweep that is sent the signal after its second cell
+ends_early() {
+    rm -f s.jsonl
+    "$grail" sweep r.json -o s.jsonl --quiet 2>stderr >stdout &
+    local process=$!
+    until [[ -e s.jsonl ]] && (($(wc -l <s.jsonl) >= 4)); do
+        sleep 0.02
+        kill -0 $process 2>/dev/null || break
+    done
+    kill "-$1" $process 2>/dev/null || true
+    code=0
+    wait $process || code=$?
+}
+for signal in INT TERM KILL; do
+    check "ended by SIG$signal, and continued"
+    ends_early $signal
+    if [[ $signal != KILL ]]; then
+        ((code == 1)) || { show; fail "exit code $code"; }
+        says "cancelled; what is finished stays in the results" stderr
+        whole_lines s.jsonl
+    fi
+    runs "$grail" sweep r.json -o s.jsonl --quiet
+    cmp expected <(without_times s.jsonl) || fail "other results"
+done
+
+check "two jobs give the results of one with as many threads for each cell"
+runs "$grail" sweep r.json -o one.jsonl --quiet --threads 1
+runs "$grail" sweep r.json -o two.jsonl --quiet --threads 2 --jobs 2
+cmp <(without_times one.jsonl) <(without_times two.jsonl) || fail "other results"
+
+check "an open loop, further seeds where chance plays, and grids"
+recipe o.json '"selectors": ["magnitude-l2", "random", "fold"], "sparsities": [0.5],
+ "compensate": ["none", "grail"], "samples": [32], "seeds": [3, 4], "loop": "open",
+ "grids": [{}, {"selectors": ["magnitude-l2"], "samples": [8, 32]}]'
+runs "$grail" sweep o.json -o o.jsonl
+says "12 cells: 0 were there, 12 were run" stdout # 2 + 4 + 4, and 2 with 8 samples
+(($(grep -c '"seed":4,"loop":"open"' o.jsonl) == 4)) || fail "seeds of random and fold"
+cut=$(value top1 magnitude-l2 0.5 none o.jsonl)
+holds "$(value top1 magnitude-l2 0.5 grail o.jsonl) > $cut"
+
+check "a cell that fails is recorded, and the sweep goes on"
+mkdir damaged
+cp "$vision"/calibration/0000[0-7].jpg damaged
+head -c 300 "$vision/calibration/00003.jpg" >damaged/00003.jpg
+recipe d.json '"selectors": ["magnitude-l1"], "sparsities": [0.3], "compensate": ["grail", "none"],
+ "samples": [8]' "$PWD/damaged"
+run "$grail" sweep d.json -o d.jsonl
+((code == 1)) || { show; fail "exit code $code"; }
+says "2 cells: 0 were there, 2 were run" stdout
+says "1 of them failed" stdout
+grep -q '"compensate":"none".*"top1":' d.jsonl || fail "the cell that needs no images"
+grep -q '"compensate":"grail".*},"error":"[^"]*00003.jpg' d.jsonl || fail "the one that does"
+runs "$grail" sweep d.json -o d.jsonl
+says "2 cells: 2 were there, 0 were run" stdout
+
+check "a full disk: whole lines stay, and the sweep can be continued"
+code=0
+(ulimit -f 8 && "$grail" sweep r.json -o f.jsonl --quiet) >stdout 2>stderr || code=$?
+((code == 1)) || { show; fail "exit code $code"; }
+says "f.jsonl" stderr
+(($(wc -l <f.jsonl) > 2)) || fail "nothing was written"
+whole_lines f.jsonl
+runs "$grail" sweep r.json -o f.jsonl --quiet
+cmp expected <(without_times f.jsonl) || fail "other results"
+
+check "results of another recipe, and files of something else, are left alone"
+recipe other.json '"selectors": ["wanda"], "sparsities": [0.3], "compensate": ["none"]'
+cp r.jsonl before
+refuses 1 'holds results of another recipe ("selectors" differs)' \
+    "$grail" sweep other.json -o r.jsonl
+cmp before r.jsonl
+printf 'precious' >precious
+refuses 1 "precious: not results of a sweep" "$grail" sweep r.json -o precious
+[[ $(cat precious) == precious ]] || fail "it was changed"
+
+check "what cannot be run is refused before anything is written"
+refuses 2 "give the file of results with -o" "$grail" sweep r.json
+refuses 2 "--jobs takes a whole number from 1" "$grail" sweep r.json -o out --jobs 0
+refuses 1 "no-such.json" "$grail" sweep no-such.json -o out
+refuses 1 "more than the 1048576 allowed" "$grail" sweep r.json -o out --memory 1M
+recipe bad.json '"selectors": ["best"], "sparsities": [0.3], "compensate": ["none"]'
+refuses 1 "bad.json: selectors[0]: unknown selector 'best'" "$grail" sweep bad.json -o out
+recipe bad.json '"selectors": ["wanda"], "sparsities": [0.3], "compensate": ["none"],
+ "samples": [129]'
+refuses 1 "129 samples were asked for" "$grail" sweep bad.json -o out
+sed 's|cnn.pth|none.pth|' r.json >bad.json
+refuses 1 'checkpoint "cnn": ' "$grail" sweep bad.json -o out
+sed 's|"conv", "stream"|"heads"|' r.json >bad.json
+refuses 1 "no site of the kinds that the recipe cuts" "$grail" sweep bad.json -o out
+sed "s|$vision/cnn.pth|$golden/llama3|" r.json >bad.json
+refuses 1 "reads tokens, not images" "$grail" sweep bad.json -o out
+sed 's|"images": 200|"images": 100000|' r.json >bad.json
+refuses 1 "100000 images were asked for" "$grail" sweep bad.json -o out
+
+check "relative paths begin at the recipe"
+mkdir -p elsewhere/recipes
+ln -s "$vision" elsewhere/vision
+sed "s|$vision|../vision|" r.json >elsewhere/recipes/r.json
+runs "$grail" sweep elsewhere/recipes/r.json -o out --dry-run
