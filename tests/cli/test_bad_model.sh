@@ -64,13 +64,13 @@ bad 1 "tensor 'model.layers.0.mlp.down_proj.weight' is missing"
 
 check "files that are missing, or are not where the index says"
 fresh
-rm $weights
+rm $weights model/golden.safetensors
 bad 1 "'model' holds neither model.safetensors nor model.safetensors.index.json"
 touch model/pytorch_model.bin
 bad 1 "pytorch_model.bin: is not a torch checkpoint"
 fresh
 rm model/config.json
-bad 1 "cannot open 'model/config.json'"
+bad 1 "model: its tensors fit no known family"
 fresh llama3-sharded
 rm model/model-00002-of-00002.safetensors
 bad 1 "shard 'model-00002-of-00002.safetensors' is missing"
@@ -80,8 +80,8 @@ bad 1 "lists tensor 'model.layers.1.input_layernorm.weight', but 'model-00001-of
 fresh llama3-sharded
 sed -i 's#"model-00002-of-00002.safetensors"#"../x.safetensors"#' model/*.index.json
 bad 1 "'../x.safetensors', is not a plain file name"
-refuses_clean 1 "'nowhere' is not a directory" "$grail" compress nowhere -o out --sparsity 0.5
-refuses_clean 1 "'ids.npy' is not a directory" "$grail" compress ids.npy -o out --sparsity 0.5
+refuses_clean 1 "'nowhere' is neither a model directory nor a weights file" "$grail" compress nowhere -o out --sparsity 0.5
+refuses_clean 1 "ids.npy: is not a torch checkpoint" "$grail" compress ids.npy -o out --sparsity 0.5
 
 # config SED_EXPRESSION TEXT
 config() {
