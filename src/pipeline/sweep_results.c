@@ -105,7 +105,7 @@ static grail_status note_line(const reading *r, const json_t *line)
         if (index < 0) {
             FAIL(GRAIL_ERROR_FORMAT, "%s: no cell of the recipe", where);
         }
-        r->cell_found[index] = true;
+        r->cell_found[index] = json_object_get(line, "error") == NULL;
     }
 out:
     memory_free(where);
