@@ -384,6 +384,11 @@ static void a_block_that_does_not_project_keeps_its_width(void **state)
     lab_network_remove(&f->n, "layer2.0.downsample.0.weight");
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "nearest comes resnet, which needs 'layer2.0.downsample.0.weight'");
+    r = lab_resnet50();
+    lab_network_init(&f->n, &r);
+    lab_network_remove(&f->n, "layer1.0.downsample.0.weight"); /* widens without a stride */
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
+                 "nearest comes resnet, which needs 'layer1.0.downsample.0.weight'");
     network_teardown(f);
 }
 

@@ -127,6 +127,9 @@ static void timms_configuration_leaves_the_family_to_the_tensors(void **state)
     network_fixture *f = network_setup(&r);
     network_write_config(f, "config.json", "{\"architecture\": \"resnet20\", \"num_classes\": 10}");
     assert_string_equal(preset_of(f), "cifar-imagenet");
+    network_write_config(f, "config.json",
+                         "{\"architecture\": \"resnet20\", \"preset\": \"clip\"}");
+    assert_string_equal(preset_of(f), "clip");
     network_write_config(f, "config.json", "{\"num_classes\": 10}");
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, "model_type \"(missing)\" is not known");
     network_teardown(f);
@@ -164,6 +167,12 @@ static void stock_classes_load_only_their_own_widths(void **state)
     r.inner[3] = 100;
     assert_false(class_verdict(&r).loads);
     assert_non_null(strstr(class_verdict(&r).reason, "export ONNX"));
+    r = lab_resnet50();
+    r.stem = 60;
+    assert_false(class_verdict(&r).loads);
+    r = lab_resnet50();
+    r.out[1] = 508;
+    assert_false(class_verdict(&r).loads);
     r = lab_akamaster(2);
     assert_string_equal(class_verdict(&r).loader, "its own class");
     assert_true(class_verdict(&r).loads);
