@@ -82,9 +82,8 @@ static grail_status append_tensor(buffer *out, const tensor_view *tensor, int64_
     int64_t elements = 1;
     for (int d = tensor->rank - 1; d >= 0; d--) {
         strides[d] = elements;
-        elements *= tensor->shape[d] > 1 ? tensor->shape[d] : 1;
+        elements *= tensor->shape[d];
     }
-    (void)shape_elements(tensor->rank, tensor->shape, &elements);
     TRY(buffer_format(out, "ctorch._utils\n_rebuild_tensor_v%d\n(",
                       type->storage_class != NULL ? 2 : 3));
     TRY(append_storage(out, type, key, elements));

@@ -280,12 +280,18 @@ static void test_prefixes_of_wrapped_modules_are_left_out(void **state)
 
 static void test_a_plain_name_of_two_tensors_finds_neither(void **state)
 {
-    checkpoint *c = NULL;
-    write_torch(*state, "x.pth", "", 2, (const char *[]){"module.a", "_orig_mod.a"});
-    assert_ok(checkpoint_open(*state, &c));
-    assert_null(checkpoint_find(c, "a"));
-    assert_non_null(checkpoint_find(c, "_orig_mod.a"));
-    checkpoint_close(c);
+    /* A third name before or after the two, so that a search meets either of them first. */
+    static const char *const files[] = {"x.pth", "y.pth"};
+    static const char *const others[] = {"A", "b"};
+    for (int i = 0; i < 2; i++) {
+        write_torch(*state, files[i], "", 3,
+                    (const char *[]){"module.a", "_orig_mod.a", others[i]});
+        checkpoint *c = open_in(*state, files[i]);
+        assert_null(checkpoint_find(c, "a"));
+        assert_non_null(checkpoint_find(c, "_orig_mod.a"));
+        assert_non_null(checkpoint_find(c, others[i]));
+        checkpoint_close(c);
+    }
 }
 
 typedef struct bad_index {

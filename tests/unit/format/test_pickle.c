@@ -340,30 +340,31 @@ static void test_nesting_is_bounded(void **state)
     assert_fails(read_nested(201), GRAIL_ERROR_FORMAT, "nests deeper than 200 levels");
 }
 
-/* A value of 150 levels is met first near the root, then again 100 levels down. */
+/* A value of 150 levels is met first near the root, then again 100 levels down, with a flat one
+ * beside it. */
 static void test_nesting_counts_values_that_were_seen_before(void **state)
 {
     (void)state;
-    char bytes[1024];
-    size_t at = 0;
-    bytes[at++] = ']';
-    memset(bytes + at, ']', 150);
-    at += 150;
-    memset(bytes + at, 'a', 149);
-    at += 149;
-    memcpy(bytes + at,
-           "q\x01"
-           "a",
-           3);
-    at += 3;
-    memset(bytes + at, ']', 100);
-    at += 100;
-    memcpy(bytes + at, "h\x01", 2);
-    at += 2;
-    memset(bytes + at, 'a', 101);
-    at += 101;
-    bytes[at++] = '.';
-    assert_fails(read_only(bytes, at), GRAIL_ERROR_FORMAT, "nests deeper");
+    buffer text = {0};
+    buffer_init(&text, 1024);
+    assert_ok(buffer_append_string(&text, "]"));
+    for (int i = 0; i < 150; i++) {
+        assert_ok(buffer_append_string(&text, "]"));
+    }
+    for (int i = 0; i < 149; i++) {
+        assert_ok(buffer_append_string(&text, "a"));
+    }
+    assert_ok(buffer_append(&text, BYTES("q\x01\x61"))); /* put, append to the root */
+    for (int i = 0; i < 100; i++) {
+        assert_ok(buffer_append_string(&text, "]"));
+    }
+    assert_ok(buffer_append(&text, BYTES("h\x01\x61Na"))); /* get, append; None, append */
+    for (int i = 0; i < 100; i++) {
+        assert_ok(buffer_append_string(&text, "a"));
+    }
+    assert_ok(buffer_append_string(&text, "."));
+    assert_fails(read_only(text.bytes, text.size), GRAIL_ERROR_FORMAT, "nests deeper");
+    buffer_fini(&text);
 }
 
 /* A list of 5000 Nones, copied into a new set by every five bytes that follow. */

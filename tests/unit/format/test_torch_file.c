@@ -122,11 +122,12 @@ static void test_strided_tensors_are_made_contiguous(void **state)
         {.name = "second", .rank = 1, .offset = 1, .shape = {12}, .stride = {2}},
         {.name = "expanded", .rank = 2, .offset = 20, .shape = {3, 4}, .stride = {0, 1}},
         {.name = "one", .rank = 2, .shape = {1, 24}, .stride = {INT64_MAX, 1}},
+        {.name = "even", .rank = 2, .offset = 2, .shape = {1, 11}, .stride = {INT64_MAX, 2}},
     };
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         tensors[i].elements = VALUES;
     }
-    torch_bytes_dict(&c.object, 4, tensors);
+    torch_bytes_dict(&c.object, 5, tensors);
     assert_ok(open_zip(&c));
     const tensor_view *turned = torch_file_at(c.torch, 0);
     for (int i = 0; i < 4; i++) {
@@ -140,6 +141,7 @@ static void test_strided_tensors_are_made_contiguous(void **state)
         assert_near(value_at(torch_file_at(c.torch, 1), i), 2 * (double)i + 1, 0);
         assert_near(value_at(torch_file_at(c.torch, 2), i), 20 + (double)(i % 4), 0);
     }
+    assert_near(value_at(torch_file_at(c.torch, 4), 10), 22, 0);
     assert_memory_equal(torch_file_at(c.torch, 3)->data, values, sizeof values);
     assert_in_range((uintptr_t)torch_file_at(c.torch, 3)->data, (uintptr_t)c.file.bytes,
                     (uintptr_t)c.file.bytes + c.file.size);

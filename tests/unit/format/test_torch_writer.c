@@ -176,6 +176,19 @@ static void test_another_layout_is_not_continued(void **state)
     check_all(p->path, "");
 }
 
+static void test_a_file_of_another_size_is_not_continued(void **state)
+{
+    const place *p = *state;
+    torch_writer *writer = NULL;
+    write_all(p->path, "");
+    FILE *file = fopen(p->path, "ab");
+    assert_non_null(file);
+    assert_int_equal(fputc(0, file), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_fails(torch_writer_open(p->path, "", TENSORS, tensors, true, &writer),
+                 GRAIL_ERROR_EXISTS, "was laid out for other tensors");
+}
+
 static void refuse_tensor(const place *p, tensor_view tensor, grail_status code, const char *text)
 {
     torch_writer *writer = NULL;
@@ -303,6 +316,7 @@ int main(void)
         in_place(test_8_bit_floats_are_read_back),
         in_place(test_an_interrupted_file_is_continued),
         in_place(test_another_layout_is_not_continued),
+        in_place(test_a_file_of_another_size_is_not_continued),
         in_place(test_tensors_that_torch_cannot_hold_are_refused),
         in_place(test_duplicate_names_are_refused),
         in_place(test_only_what_was_laid_out_is_written_and_once),
