@@ -20,8 +20,8 @@ typedef struct sweep_results {
 /**
  * Opens `path` for appending, and locks it. An empty or absent file is begun with a header; one
  * that holds results of this recipe is continued: dense_found[checkpoints] and cell_found[count]
- * tell what it has, and an unfinished last line is cut. A file of another recipe, or of anything
- * else, is refused and left as it is. sweep_results_close frees.
+ * tell what it has (cells that failed it has not), and an unfinished last line is cut. A file of
+ * another recipe, or of anything else, is refused and left as it is. sweep_results_close frees.
  */
 grail_status sweep_results_open(const char *path, const sweep_recipe *recipe,
                                 const sweep_origin *origin, const sweep_cell *cells, int64_t count,

@@ -155,6 +155,11 @@ says "2 cells: 0 were there, 2 were run" stdout
 says "1 of them failed" stdout
 grep -q '"compensate":"none".*"top1":' d.jsonl || fail "the cell that needs no images"
 grep -q '"compensate":"grail".*},"error":"[^"]*00003.jpg' d.jsonl || fail "the one that does"
+check "it is run again when the sweep continues"
+cp "$vision/calibration/00003.jpg" damaged
+runs "$grail" sweep d.json -o d.jsonl
+says "2 cells: 1 were there, 1 were run" stdout
+tail -n 1 d.jsonl | grep -q '"compensate":"grail".*"top1":' || fail "no result of the failed cell"
 runs "$grail" sweep d.json -o d.jsonl
 says "2 cells: 2 were there, 0 were run" stdout
 

@@ -414,6 +414,17 @@ static void append_dense(file *f)
     json_decref(line);
 }
 
+static void append_failure(file *f, int index)
+{
+    json_t *line = json_object();
+    json_t *cell = NULL;
+    assert_ok(sweep_cell_to_json(&f->recipe, &f->cells[index], &cell));
+    assert_ok(json_put(line, "cell", cell));
+    assert_ok(json_put(line, "error", json_string("no luck")));
+    assert_ok(sweep_results_append(&f->results, line));
+    json_decref(line);
+}
+
 static char *text_of(const file *f)
 {
     buffer text = {0};
@@ -466,6 +477,21 @@ static void a_file_of_the_same_recipe_is_continued(void **state)
     sweep_results_close(&f.results);
     assert_ok(open_results(&f));
     assert_true(f.found[0] && f.found[1] && f.found[2] && !f.found[3]);
+    teardown(&f);
+}
+
+static void a_cell_that_failed_is_not_there(void **state)
+{
+    (void)state;
+    file f;
+    setup(&f);
+    assert_ok(open_results(&f));
+    append_failure(&f, 1);
+    append_failure(&f, 2);
+    append_cell(&f, 2);
+    sweep_results_close(&f.results);
+    assert_ok(open_results(&f));
+    assert_true(!f.found[1] && f.found[2]);
     teardown(&f);
 }
 
@@ -639,6 +665,7 @@ int main(void)
         cmocka_unit_test(a_cell_reads_back_as_it_was_written),
         cmocka_unit_test(a_new_file_begins_with_the_recipe),
         cmocka_unit_test(a_file_of_the_same_recipe_is_continued),
+        cmocka_unit_test(a_cell_that_failed_is_not_there),
         cmocka_unit_test(an_unfinished_last_line_is_cut),
         cmocka_unit_test(an_unfinished_header_is_begun_anew),
         cmocka_unit_test(files_of_something_else_are_left_alone),
