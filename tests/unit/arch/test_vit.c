@@ -110,6 +110,16 @@ static void what_wraps_the_names_does_not_matter(void **state)
     }
 }
 
+static void names_begin_at_a_dot(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "timm-vit");
+    tower_wrap(&lab, "", "net");
+    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED, "fit no known family");
+    tower_close(&lab);
+}
+
 static void a_missing_tensor_is_named(void **state)
 {
     (void)state;
@@ -482,7 +492,7 @@ static void narrow_heads_or_uneven_layers_load_in_no_class(void **state)
     tower_close(&lab);
 }
 
-/* 23 of 32 neurons: 23 / 32 needs five decimals; 1 of 3 none that is exact. */
+/* 23 of 32 neurons: 23 / 32 = 0.71875, but two decimals do. */
 static void the_ratio_is_the_shortest_that_gives_the_width(void **state)
 {
     (void)state;
@@ -542,12 +552,24 @@ static void a_tower_that_was_recognised_is_described_so_that_it_opens_again(void
     assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
     lab.config = json_deep_copy(m->config);
     grail_model_close(m);
-    m = tower_model(&lab, NULL); /* nothing has to be said twice */
+    m = tower_model(&lab, NULL); /* nothing has to be told again */
     assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 16);
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_QUICK_GELU);
     assert_non_null(tower_node(m, NODE_UNIT_LENGTH));
     grail_model_close(m);
     tower_close(&lab);
+}
+
+/* With fewer heads 64 may not divide what is left of another size: it is said from then on. */
+static void the_size_of_heads_is_written_where_it_was_taken_for_granted(void **state)
+{
+    (void)state;
+    grail_model *m = NULL;
+    assert_ok(grail_model_open(tower_golden("simple-vit"), &m));
+    assert_null(json_object_get(m->config, "head_dim"));
+    assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+    assert_int_equal(json_integer_value(json_object_get(m->config, "head_dim")), 64);
+    grail_model_close(m);
 }
 
 static grail_status open_once(void *context)
@@ -577,6 +599,7 @@ int main(void)
         cmocka_unit_test(every_convention_of_names_is_recognised_and_built),
         cmocka_unit_test(names_of_hugging_face_are_known_without_a_configuration),
         cmocka_unit_test(what_wraps_the_names_does_not_matter),
+        cmocka_unit_test(names_begin_at_a_dot),
         cmocka_unit_test(a_missing_tensor_is_named),
         cmocka_unit_test(a_layer_that_is_not_there_is_missed),
         cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
@@ -597,6 +620,7 @@ int main(void)
         cmocka_unit_test(the_ratio_is_the_shortest_that_gives_the_width),
         cmocka_unit_test(a_narrowed_tower_is_described_in_the_configuration_it_had),
         cmocka_unit_test(a_tower_that_was_recognised_is_described_so_that_it_opens_again),
+        cmocka_unit_test(the_size_of_heads_is_written_where_it_was_taken_for_granted),
         cmocka_unit_test(every_failing_allocation_of_opening_is_survived),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);
