@@ -49,11 +49,11 @@ static void print_table(const grail_model_facts *f, const grail_site_list *sites
            (long long)f->blocks, human_count((double)f->parameters, a),
            human_bytes((double)f->bytes, b));
     print_costs(f);
-    printf("%5s  %-5s  %-44s %7s %9s %7s %12s\n", "block", "kind", "site", "units", "features",
+    printf("%5s  %-6s  %-44s %7s %9s %7s %12s\n", "block", "kind", "site", "units", "features",
            "width", "parameters");
     for (int i = 0; i < grail_site_list_count(sites); i++) {
         const grail_site_facts s = grail_site_list_at(sites, i);
-        printf("%5d  %-5s  %-44s %7lld %9lld %7lld %12s\n", s.block, s.kind, s.name,
+        printf("%5d  %-6s  %-44s %7lld %9lld %7lld %12s\n", s.block, s.kind, s.name,
                (long long)s.units, (long long)s.features_per_unit, (long long)s.width,
                human_count((double)(s.units * s.parameters_per_unit), a));
     }

@@ -5,14 +5,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 26 };
+enum { HELP_COLUMN = 26, HELP_WIDTH = 100 };
+
+/* Words of `text`, beginning at column `at`; further lines begin at `indent`. */
+static void print_wrapped(const char *text, int at, int indent)
+{
+    const char *gap = "";
+    for (const char *word = text; *word != 0;) {
+        const int length = (int)strcspn(word, " \n");
+        if (*gap != 0 && at + 1 + length > HELP_WIDTH) {
+            printf("\n%*s", indent, "");
+            at = indent;
+            gap = "";
+        }
+        printf("%s%.*s", gap, length, word);
+        at += (int)strlen(gap) + length;
+        gap = " ";
+        word += length;
+        word += strspn(word, " \n");
+    }
+    printf("\n");
+}
 
 static void print_help(const command *c, const option *options)
 {
     printf("usage: grail %s%s%s [options]\n\n%s\n", c->name, c->arguments[0] == 0 ? "" : " ",
            c->arguments, c->summary);
     if (c->details != NULL) {
-        printf("\n%s\n", c->details);
+        printf("\n");
+        print_wrapped(c->details, 0, 0);
     }
     printf("\noptions:\n");
     for (const option *o = options; o->name != NULL; o++) {
@@ -23,10 +44,11 @@ static void print_help(const command *c, const option *options)
         snprintf(left, sizeof left, "  --%s%s%s", o->name, o->argument == NULL ? "" : " ",
                  o->argument == NULL ? "" : o->argument);
         if (strlen(left) >= HELP_COLUMN) {
-            printf("%s\n%*s%s\n", left, HELP_COLUMN, "", o->help);
+            printf("%s\n%*s", left, HELP_COLUMN, "");
         } else {
-            printf("%-*s%s\n", HELP_COLUMN, left, o->help);
+            printf("%-*s", HELP_COLUMN, left);
         }
+        print_wrapped(o->help, HELP_COLUMN, HELP_COLUMN);
     }
     printf("%-*s%s\n", HELP_COLUMN, "  --help", "this text");
 }
