@@ -21,4 +21,4 @@ target_link_libraries(blis::blis INTERFACE ${BLIS_LIBRARY})
 
 find_library(LAPACK_LIBRARY lapack REQUIRED) # liblapack-dev: dsyevd, the last fallback of the solve
 
-find_package(dnnl 2 CONFIG REQUIRED) # libdnnl-dev: convolution and pooling
+find_package(dnnl CONFIG REQUIRED) # libdnnl-dev, 2.x or 3.x: convolution and pooling

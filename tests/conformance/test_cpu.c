@@ -164,7 +164,7 @@ static void test_the_probe_names_the_machine(void **state)
     assert_int_equal(p.threads, parallel_threads());
     assert_string_equal(p.blas_name, "BLIS");
     assert_true(strlen(p.blas_version) > 0);
-    assert_true(strncmp(p.onednn_version, "2.", 2) == 0);
+    assert_true(p.onednn_version[0] == '2' || p.onednn_version[0] == '3');
     assert_true(strlen(p.kernel) > 0);
     assert_true(strlen(p.kernel_choice) > 0);
     assert_null(p.remedy);
