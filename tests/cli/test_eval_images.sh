@@ -21,6 +21,17 @@ done
 refuses 1 "no_such_key" "$grail" eval "$tiny" --data ids.npy --set no_such_key=1
 refuses 1 "no_such_key" "$grail" inspect "$tiny" --set no_such_key=1
 
+check "networks without a head, and labels beyond it"
+refuses 1 "gives features, not classes: accuracy needs a checkpoint with a classification head" \
+    "$grail" eval "$golden/../vision/hf-clip-vision" --data "$demo/vision/test"
+refuses 1 "has label 7, the network tells 7 classes apart" \
+    "$grail" eval "$golden/../vision/simple-vit" --data "$demo/vision/test"
+check "the demonstration network has the accuracy that torch measured"
+runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --json
+top1=$(field top1 stdout)
+sed -n '/"cnn"/,/}/p' "$demo/vision/expected.json" >expected
+holds "($top1 - $(field top1 expected)) ^ 2 < 0.0021 ^ 2" # two images of a thousand
+
 for needed in cifar-10-batches-bin resnet-cifar resnet18-cifar10; do
     [[ -d $shared/$needed ]] || skip "accuracies are not measured: $shared/$needed is not there"
 done
