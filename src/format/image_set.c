@@ -50,7 +50,7 @@ static grail_status open_cifar(image_set *set, const grail_image_source *source)
              source->labels);
     }
     TRY(cifar_open(source->path, source->split, &set->cifar));
-    if (set->rule.resize != 0 || set->rule.side != CIFAR_SIDE) {
+    if (set->rule.resize == 0 && set->rule.side != CIFAR_SIDE) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "%s: images are 32 x 32, the preset %s asks for %lld x %lld; take a preset that "
              "resizes, or leave out the size",

@@ -107,6 +107,29 @@ static void test_a_source_replaces_mean_and_deviation(void **state)
     discard(directory);
 }
 
+static void test_cifar_images_can_be_resized(void **state)
+{
+    (void)state;
+    enum { SIDE = 24, WIDE = SIDE * SIDE * 3 };
+    char *directory = make_cifar(1);
+    const int64_t index = 0;
+    grail_image_source source;
+    image_set *set = NULL;
+    static float pixels[WIDE];
+    grail_image_source_init(&source);
+    source.path = directory;
+    source.preset = "imagenet";
+    source.size = SIDE;
+    assert_ok(image_set_open(&source, &set));
+    assert_int_equal(image_set_side(set), SIDE);
+    assert_ok(image_set_load(set, 1, &index, pixels));
+    for (int64_t i = 0; i < WIDE; i++) {
+        assert_true(pixels[i] > -2.2F && pixels[i] < 2.7F); /* 0 and 255 under this preset */
+    }
+    image_set_close(set);
+    discard(directory);
+}
+
 static void expect_refused(grail_image_source source, grail_status code, const char *text)
 {
     image_set *set = NULL;
@@ -339,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cifar_set_says_what_it_holds),
         cmocka_unit_test(test_cifar_pixels_are_normalised_channel_last),
+        cmocka_unit_test(test_cifar_images_can_be_resized),
         cmocka_unit_test(test_a_source_replaces_mean_and_deviation),
         cmocka_unit_test(test_sources_that_do_not_fit_are_refused),
         cmocka_unit_test(test_the_hash_follows_the_bytes),
