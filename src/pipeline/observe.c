@@ -24,10 +24,14 @@ static bool has_target(const grail_compression *c, const observation *o)
     return c->plan.compensation.enabled && (o->folds || target_is_dense(c));
 }
 
-/* A dense target of a convolution fitted by channel is made tap by tap from the dense input. */
+/* A convolution fitted by channel is observed at all positions of its input. Where its output has
+ * others, or each is a sum over taps, a dense target is made tap by tap from the dense input. */
 static bool target_by_tap(const grail_compression *c, const observation *o)
 {
-    return target_is_dense(c) && o->layout.tap_rows > 1;
+    const node *n = observed_node(c, o);
+    return target_is_dense(c) && n->kind == NODE_CONV2D &&
+           c->plan.compensation.conv == CONV_FIT_CHANNEL &&
+           (o->layout.tap_rows > 1 || n->window.stride > 1);
 }
 
 void observation_fini(observation *o)

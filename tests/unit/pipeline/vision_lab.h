@@ -92,6 +92,11 @@ vision_values vision_outputs(const vision_lab *v, const char *path, const backen
 vision_values vision_tap(const vision_lab *v, const char *path, const char *name, int behind);
 vision_values vision_tap_input(const vision_lab *v, const char *path, const char *name);
 
+/** Sets the statistics of every BatchNorm, in order, to those of its input for the calibration
+ * images in the network that lies in `path`: two passes in f64, the variance unbiased. A channel
+ * that does not vary keeps its variance. */
+void vision_repair(const vision_lab *v, const char *path, vision_model *m);
+
 /** Largest |a - b|; shapes must be equal. */
 double vision_distance(const vision_values *a, const vision_values *b);
 /** Largest difference of the outputs of two checkpoints on `cpu`. */

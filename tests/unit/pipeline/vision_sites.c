@@ -12,9 +12,9 @@ static const json_t *site_in(const json_t *report, const char *name)
 {
     const json_t *list = json_object_get(report, "sites");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *site = json_array_get(list, i);
-        if (strcmp(json_string_value(json_object_get(site, "site")), name) == 0) {
-            return site;
+        const json_t *one = json_array_get(list, i);
+        if (strcmp(json_string_value(json_object_get(one, "site")), name) == 0) {
+            return one;
         }
     }
     fail_msg("no site '%s' is reported", name);

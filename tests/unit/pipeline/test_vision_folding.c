@@ -1,0 +1,113 @@
+/* Folding channels, streams, neurons and heads of networks that read images: what is there twice
+ * folds without loss, in every family, and stays so when repaired. */
+#include "vision_sites.h"
+
+#include <string.h>
+
+static const char *const modes[] = {"none", "grail", "full"};
+enum { MODES = sizeof modes / sizeof modes[0] };
+
+/* A family with every unit twice, which computes what the original does. With `repaired` its
+ * BatchNorms have the statistics of the calibration images, so that REPAIR finds nothing to do. */
+static const char *write_doubled(const vision_lab *v, vision_family family, bool repaired)
+{
+    vision_model m;
+    const char *original = vision_network(v, family, "original");
+    const char *doubled = vision_path(v, "doubled");
+    vision_make(&m, family);
+    if (repaired) {
+        vision_repair(v, original, &m);
+        vision_write(&m, vision_path(v, "repaired"));
+        original = vision_path(v, "repaired");
+    }
+    vision_double(&m, original, VISION_EQUAL);
+    vision_write(&m, doubled);
+    vision_fini(&m);
+    assert_near(vision_difference(v, original, doubled), 0.0, 1e-4);
+    return doubled;
+}
+
+/* Half of everything folded in every mode; the ridge of the paper shrinks towards zero, by as much
+ * as alpha says. */
+static void assert_lossless(vision_family family, bool repair, bool open)
+{
+    vision_lab v;
+    char output[LAB_PATH];
+    vision_open(&v);
+    const char *model = write_doubled(&v, family, repair);
+    for (int mode = 0; mode < MODES; mode++) {
+        snprintf(output, sizeof output, "%s/%s", v.l.directory, modes[mode]);
+        grail_compress_options options = vision_options(&v, model, output);
+        vision_cut(&options, 0.5);
+        options.selector = "fold";
+        options.compensate = modes[mode];
+        options.alpha = strcmp(modes[mode], "grail") == 0 ? 1e-9 : options.alpha;
+        options.repair = repair;
+        options.open_loop = open;
+        options.sparsity_heads = open ? 0.0 : 0.5;
+        assert_ok(lab_compress(&options));
+        assert_near(vision_difference(&v, model, output), 0.0, 2e-4);
+    }
+    vision_close(&v);
+}
+
+static void doubled_units_fold_without_loss(void **state)
+{
+    (void)state;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        assert_lossless((vision_family)f, false, false);
+    }
+}
+
+static void also_on_the_statistics_of_the_dense_network(void **state)
+{
+    (void)state;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        assert_lossless((vision_family)f, false, true);
+    }
+}
+
+static void also_with_norms_repaired(void **state)
+{
+    (void)state;
+    for (int f = 0; f < VISION_HUGGING_FACE_VIT; f++) {
+        assert_lossless((vision_family)f, true, false);
+        assert_lossless((vision_family)f, true, true);
+    }
+}
+
+static void units_fold_at_random_too(void **state)
+{
+    (void)state;
+    vision_lab v;
+    grail_site_report sites[16];
+    char output[LAB_PATH];
+    vision_open(&v);
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        const char *model = vision_network(&v, (vision_family)f, vision_family_name(f));
+        snprintf(output, sizeof output, "%s/%s-out", v.l.directory, vision_family_name(f));
+        grail_compress_options options = vision_options(&v, model, output);
+        vision_cut(&options, 0.4);
+        options.selector = "random-fold";
+        options.alpha = 1e-3;
+        const int count = lab_compress_reports(&options, sites, 16);
+        for (int s = 0; s < count; s++) {
+            if (sites[s].kept < sites[s].units) {
+                assert_true(sites[s].fit_before > 1e-4);
+                assert_true(sites[s].fit_after < sites[s].fit_before);
+            }
+        }
+    }
+    vision_close(&v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(doubled_units_fold_without_loss),
+        cmocka_unit_test(also_on_the_statistics_of_the_dense_network),
+        cmocka_unit_test(also_with_norms_repaired),
+        cmocka_unit_test(units_fold_at_random_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
