@@ -26,7 +26,7 @@ typedef struct grail_session grail_session;
 /** *out is owned: grail_session_close, after every run that uses it. */
 GRAIL_API grail_status grail_session_open(const char *model, const grail_model_options *options,
                                           grail_session **out) GRAIL_MUST_CHECK;
-GRAIL_API void grail_session_close(grail_session *session); /* NULL is allowed */
+GRAIL_API void grail_session_close(grail_session *session);         /* NULL is allowed */
 GRAIL_API grail_model *grail_session_model(grail_session *session); /* borrowed */
 
 /** What happened at one site. Errors are squared, relative to the target's square; NaN = not
@@ -59,11 +59,11 @@ typedef struct grail_compress_options {
     const char *model;                  /* input directory or file */
     const grail_model_options *reading; /* of the model, or NULL */
     grail_session *session;             /* used instead of `model`, or NULL */
-    const char *output;            /* must not exist; NULL: the result stays in memory */
-    grail_text_source calibration; /* path NULL: only where nothing needs data */
-    const grail_image_source *images; /* calibration of networks that read images, or NULL; its
-                                         split NULL = train */
-    int64_t samples;               /* windows; 0 = 128, or all when the text has fewer */
+    const char *output;                 /* must not exist; NULL: the result stays in memory */
+    grail_text_source calibration;      /* path NULL: only where nothing needs data */
+    const grail_image_source *images;   /* calibration of networks that read images, or NULL; its
+                                           split NULL = train */
+    int64_t samples;                    /* windows; 0 = 128, or all when the text has fewer */
     uint64_t seed;
     const char *selector;                       /* "wanda" */
     double sparsity_ffn;                        /* removed fraction of every ffn site */
@@ -74,18 +74,18 @@ typedef struct grail_compress_options {
     int site_sparsity_count;
     int64_t align; /* of widths; 0 = auto (ffn 256 falling to 32), 1 = none */
     grail_gqa_mode gqa;
-    const char *plan;       /* plan document instead of selector and sparsity; or NULL */
-    const char *compensate; /* "none", "grail", "full" */
-    const char *target;     /* "local", "dense"; NULL = as `compensate` says */
-    const char *bias;       /* "off", "on", "auto"; NULL likewise */
-    const char *conv_fit;   /* "channel", "kernel"; NULL likewise */
-    const char *ridge;      /* "zero", "prior"; NULL likewise */
-    double alpha;           /* > 0; NaN = as `compensate` says; infinity = cross-validation */
+    const char *plan;         /* plan document instead of selector and sparsity; or NULL */
+    const char *compensate;   /* "none", "grail", "full" */
+    const char *target;       /* "local", "dense"; NULL = as `compensate` says */
+    const char *bias;         /* "off", "on", "auto"; NULL likewise */
+    const char *conv_fit;     /* "channel", "kernel"; NULL likewise */
+    const char *ridge;        /* "zero", "prior"; NULL likewise */
+    double alpha;             /* > 0; NaN = as `compensate` says; infinity = cross-validation */
     int repair;               /* 1: BatchNorm statistics are taken anew of the narrowed network */
     int open_loop;            /* 1: all statistics from one pass of the dense network */
     const char *stream_score; /* "first", "all": producers that score a residual stream */
     const char *backend;      /* "cpu" or "ref" */
-    int64_t memory;         /* bytes that kept activations may take; 0 = half of what is free */
+    int64_t memory;           /* bytes that kept activations may take; 0 = half of what is free */
     int resume;
     int dry_run; /* open plans and describes only; run and finish must not be called */
     grail_compress_observer observer; /* may be NULL */

@@ -24,9 +24,9 @@ typedef struct grail_machine {
     int cores, threads;
     const char *blas_name, *blas_version;
     const char *onednn_version; /* of what convolves */
-    const char *kernel;        /* kernel set that BLAS uses */
-    const char *kernel_choice; /* who chose it, in words */
-    const char *remedy;        /* what to do when the kernel is the wrong one; NULL: it is right */
+    const char *kernel;         /* kernel set that BLAS uses */
+    const char *kernel_choice;  /* who chose it, in words */
+    const char *remedy;         /* what to do when the kernel is the wrong one; NULL: it is right */
     int64_t memory_total, memory_available; /* bytes, -1 when unknown */
     double sgemm_gflops, dgemm_gflops;      /* 0 when not measured */
 } grail_machine;

@@ -19,9 +19,9 @@ typedef struct attention_shape {
     int64_t query_heads; /* query head h reads key/value head h / (query_heads / kv_heads) */
     int64_t kv_heads;
     int64_t head_dim;
-    int64_t window; /* row i sees rows j with i - window < j <= i; 0 = no window */
+    int64_t window;     /* row i sees rows j with i - window < j <= i; 0 = no window */
     bool bidirectional; /* row i sees all rows of its sequence; window is 0 */
-    double scale;   /* of the scores, head_dim^-0.5 for most */
+    double scale;       /* of the scores, head_dim^-0.5 for most */
 } attention_shape;
 
 /** Images X[samples, height, width, in], channel last, and what a square window makes of them. */
