@@ -17,8 +17,8 @@ const option *const report_options = table;
 
 static void print_summary(const grail_report *r)
 {
-    printf("%s: %lld figures of %lld cells and %lld checkpoints", output, (long long)r->figures,
-           (long long)r->cells, (long long)r->checkpoints);
+    printf("%s: %lld figures of %lld cells and %lld checkpoint%s", output, (long long)r->figures,
+           (long long)r->cells, (long long)r->checkpoints, r->checkpoints == 1 ? "" : "s");
     if (r->failed_cells > 0) {
         printf("; %lld cells failed", (long long)r->failed_cells);
     }

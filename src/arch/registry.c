@@ -99,6 +99,7 @@ void judge_loaders_of_any_width(loader_verdict *verdicts)
 {
     verdicts[1] = (loader_verdict){
         .loader = "ONNX Runtime", .loads = true, .reason = "the file that grail export writes"};
-    verdicts[2] = (loader_verdict){
-        .loader = "torch.load", .loads = true, .reason = "a .pth, as a dictionary of tensors"};
+    verdicts[2] = (loader_verdict){.loader = "torch.load",
+                                   .loads = true,
+                                   .reason = "what is a .pth here, as a dictionary of tensors"};
 }

@@ -262,15 +262,30 @@ out:
     return status;
 }
 
+static grail_status check_reads_text(const grail_model *model)
+{
+    if (model->graph->input_kind == INPUT_TOKENS) {
+        return GRAIL_OK;
+    }
+    return error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "%s: this network reads images, and only networks that read text are compared; "
+        "grail eval gives the accuracy of both",
+        checkpoint_path(model->checkpoint));
+}
+
 static grail_status check_pair(const grail_model *dense, const grail_model *narrow)
 {
+    grail_status status = GRAIL_OK;
+    TRY(check_reads_text(dense));
+    TRY(check_reads_text(narrow));
     if (dense->graph->vocabulary != narrow->graph->vocabulary) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "the vocabularies differ: %lld tokens in '%s', %lld in '%s'",
-                         (long long)dense->graph->vocabulary, checkpoint_path(dense->checkpoint),
-                         (long long)narrow->graph->vocabulary, checkpoint_path(narrow->checkpoint));
+        FAIL(GRAIL_ERROR_SHAPE, "the vocabularies differ: %lld tokens in '%s', %lld in '%s'",
+             (long long)dense->graph->vocabulary, checkpoint_path(dense->checkpoint),
+             (long long)narrow->graph->vocabulary, checkpoint_path(narrow->checkpoint));
     }
-    return GRAIL_OK;
+out:
+    return status;
 }
 
 grail_status grail_verify(const grail_model *dense, const grail_model *narrow,

@@ -2,6 +2,7 @@
 
 #include "arch/model_images.h"
 #include "arch/model_text.h"
+#include "base/file.h"
 #include "format/cifar.h"
 #include "format/image_set.h"
 
@@ -133,7 +134,7 @@ static grail_status choose_split(grail_image_source *source)
 {
     bool batches = false;
     grail_status status = GRAIL_OK;
-    if (source->split == NULL && source->path != NULL) {
+    if (source->split == NULL && source->path != NULL && file_is_directory(source->path)) {
         status = cifar_recognise(source->path, &batches);
         source->split = batches ? "train" : NULL;
     }

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# grail compress on the demonstration network of images: the order of the repairs, what lies in the
+# output, and what is refused.
+source "$(dirname "$0")/lib.sh"
+
+cnn=$demo/vision/cnn.pth
+calibration=$demo/vision/calibration
+images=$demo/vision/test
+
+top1() {
+    runs "$grail" eval "$1" --data "$images" --images 300 --json
+    field top1 stdout
+}
+
+check "half of all channels, by four repairs"
+for repair in "none" "none --repair" "grail" "full"; do
+    read -ra words <<<"$repair"
+    runs "$grail" compress "$cnn" -o "out-${repair// /}" --calib "$calibration" --sparsity 0.5 \
+        --sites conv,stream --selector magnitude-l1 --compensate "${words[@]}" --quiet
+    says "torch.load" stdout
+done
+none=$(top1 out-none) repaired=$(top1 out-none--repair) grail_top1=$(top1 out-grail)
+full=$(top1 out-full)
+holds "$none < $repaired && $none < $grail_top1 && $grail_top1 < $full && $full > 0.7"
+
+check "the same name and format, and no config.json that was not there"
+[[ $(ls out-full) == $'cnn.pth\ngrail.json\nplan.json\nreport.json' ]] || fail "$(ls out-full)"
+runs "$grail" inspect out-full --json
+holds "$(field parameters stdout) < 120000"
+
+check "an open loop gives a network that opens, too"
+runs "$grail" compress "$cnn" -o open --calib "$calibration" --sparsity 0.5 --sites conv,stream \
+    --selector fold --loop open --repair --quiet
+holds "$(top1 open) > $none"
+
+check "one CIFAR batch is a set of images, whatever its split"
+for i in $(seq 32); do
+    printf '\3' && head -c 3072 /dev/urandom
+done >data_batch_1.bin
+runs "$grail" compress "$cnn" -o batch --calib data_batch_1.bin --sparsity 0.25 --samples 16 --quiet
+
+check "what does not fit is refused"
+printf 'words\n' >text.txt
+refuses 1 "this network reads images; give --calib" \
+    "$grail" compress "$cnn" -o no --sparsity 0.5
+refuses 2 "unknown kind of site 'neck'" \
+    "$grail" compress "$cnn" -o no --calib "$calibration" --sparsity 0.5 --sites neck
+refuses 1 "use --stream-score first" "$grail" compress "$cnn" -o no --calib "$calibration" \
+    --sparsity 0.5 --sites stream --selector wanda --stream-score all
+refuses 1 "only networks that read text are compared" "$grail" verify "$cnn" out-full
+[[ ! -e no && ! -e no.partial ]] || fail "a refused run left something behind"
