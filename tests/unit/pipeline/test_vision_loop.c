@@ -1,0 +1,267 @@
+/* What a run's bytes depend on: the open loop and its session, seeds, threads, backends, memory,
+ * and interruptions. */
+#include "vision_sites.h"
+
+#include "base/file.h"
+#include "pipeline/session.h"
+
+#include <grail/machine.h>
+
+#include <string.h>
+
+static void run_open(const vision_lab *v, const char *model, grail_session *session,
+                     const char *selector, double sparsity, const char *output)
+{
+    grail_compress_options options = vision_options(v, model, vision_path(v, output));
+    vision_cut(&options, sparsity);
+    options.selector = selector;
+    options.open_loop = 1;
+    options.repair = sparsity < 0.4;
+    options.sparsity_heads = 0.0;
+    options.session = session;
+    options.model = session == NULL ? model : NULL;
+    assert_ok(lab_compress(&options));
+}
+
+static void a_session_of_several_ratios_gives_the_bytes_of_separate_runs(void **state)
+{
+    (void)state;
+    static const double ratios[] = {0.25, 0.5, 0.75};
+    static const char *const selectors[] = {"wanda", "fold", "magnitude-l1"};
+    vision_lab v;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        char model[LAB_PATH];
+        grail_session *session = NULL;
+        vision_open(&v);
+        snprintf(model, sizeof model, "%s", vision_network(&v, (vision_family)f, "model"));
+        const grail_compress_options own = vision_options(&v, model, NULL);
+        assert_ok(grail_session_open(model, own.reading, &session));
+        for (int r = 0; r < 3; r++) {
+            char alone[32];
+            char shared[32];
+            snprintf(alone, sizeof alone, "alone-%d", r);
+            snprintf(shared, sizeof shared, "shared-%d", r);
+            run_open(&v, model, session, selectors[(r + f) % 3], ratios[r], shared);
+            run_open(&v, model, NULL, selectors[(r + f) % 3], ratios[r], alone);
+            assert_same_checkpoint(vision_path(&v, alone), vision_path(&v, shared));
+        }
+        grail_session_close(session);
+        vision_close(&v);
+    }
+}
+
+/* Rows that the dense statistics of all nodes count, and where they lie. */
+static int64_t counted(const grail_session *session, const grail_statistics **first)
+{
+    int64_t rows = 0;
+    *first = NULL;
+    for (int n = 0; n < session->model->graph->node_count; n++) {
+        const dense_statistics *d = &session->of_nodes[n];
+        if (d->fit != NULL) {
+            rows += d->fit->count + d->held->count;
+            *first = *first == NULL ? d->fit : *first;
+        }
+    }
+    return rows;
+}
+
+static void the_dense_network_is_run_once(void **state)
+{
+    (void)state;
+    /* conv2 of three blocks, conv1 and downsample behind streams, fc */
+    static const int64_t rows = 4 * 32 * 32 + 3 * 16 * 16 + 1;
+    vision_lab v;
+    const grail_statistics *first = NULL;
+    const grail_statistics *again = NULL;
+    grail_session *session = NULL;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    assert_ok(grail_session_open(model, NULL, &session));
+    run_open(&v, model, session, "wanda", 0.5, "half");
+    assert_int_equal(counted(session, &first), VISION_IMAGES * rows);
+    run_open(&v, model, session, "fold", 0.25, "quarter");
+    assert_int_equal(counted(session, &again), VISION_IMAGES * rows);
+    assert_ptr_equal(first, again);
+    /* other samples are other statistics */
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "fewer"));
+    vision_cut(&options, 0.5);
+    options.session = session;
+    options.open_loop = 1;
+    options.samples = 20;
+    assert_ok(lab_compress(&options));
+    assert_int_equal(counted(session, &again), 20 * rows);
+    grail_session_close(session);
+    vision_close(&v);
+}
+
+static void the_open_loop_sees_the_dense_network_upstream(void **state)
+{
+    (void)state;
+    static const grail_site_sparsity late = {"layer2.0.conv2", 0.5};
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    for (int open = 0; open < 2; open++) {
+        grail_compress_options options =
+            vision_options(&v, model, vision_path(&v, open ? "open" : "closed"));
+        options.sparsity_conv = 0.5;
+        options.open_loop = open;
+        options.target = "local";
+        options.bias = "off";
+        options.alpha = 1e-3;
+        assert_ok(lab_compress(&options));
+        options.output = vision_path(&v, open ? "open-late" : "closed-late");
+        options.sparsity_conv = 0.0;
+        options.site_sparsities = &late;
+        options.site_sparsity_count = 1;
+        assert_ok(lab_compress(&options));
+    }
+    static const char *const name = "layer2.0.conv2.weight";
+    assert_true(same_tensor(vision_path(&v, "open"), vision_path(&v, "open-late"), name));
+    assert_false(same_tensor(vision_path(&v, "closed"), vision_path(&v, "closed-late"), name));
+    assert_false(same_tensor(vision_path(&v, "closed"), vision_path(&v, "open"), name));
+    vision_close(&v);
+}
+
+/* -- repeating -------------------------------------------------------------------------------- */
+
+static void equal_threads_give_equal_bytes(void **state)
+{
+    (void)state;
+    static const char *const outputs[] = {"one", "one-again", "two", "two-again"};
+    vision_lab v;
+    const int before = grail_threads();
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        vision_open(&v);
+        const char *model = vision_network(&v, (vision_family)f, "model");
+        for (int i = 0; i < 4; i++) {
+            grail_compress_options options = vision_options(&v, model, vision_path(&v, outputs[i]));
+            vision_cut(&options, 0.4);
+            options.selector = f % 2 == 0 ? "wanda" : "fold";
+            options.repair = 1;
+            grail_set_threads(1 + i / 2);
+            assert_ok(lab_compress(&options));
+        }
+        grail_set_threads(before);
+        assert_same_checkpoint(vision_path(&v, "one"), vision_path(&v, "one-again"));
+        assert_same_checkpoint(vision_path(&v, "two"), vision_path(&v, "two-again"));
+        assert_near(vision_difference(&v, vision_path(&v, "one"), vision_path(&v, "two")), 0.0,
+                    1e-3);
+        vision_close(&v);
+    }
+}
+
+static void both_backends_agree(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "fold", "magnitude-l2", "random-fold"};
+    static const char *const backends[] = {"cpu", "ref"};
+    vision_lab v;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        vision_open(&v);
+        const char *model = vision_network(&v, (vision_family)f, "model");
+        for (int b = 0; b < 2; b++) {
+            grail_compress_options options =
+                vision_options(&v, model, vision_path(&v, backends[b]));
+            vision_cut(&options, 0.4);
+            options.selector = selectors[f % 4];
+            options.conv_fit = f % 2 == 0 ? "kernel" : "channel";
+            options.alpha = 1e-3;
+            options.repair = f % 2;
+            options.samples = 16;
+            options.backend = backends[b];
+            assert_ok(lab_compress(&options));
+        }
+        assert_near(vision_difference(&v, vision_path(&v, "cpu"), vision_path(&v, "ref")), 0.0,
+                    1e-3);
+        vision_close(&v);
+    }
+}
+
+static void recomputing_what_was_not_kept_gives_the_same_answer(void **state)
+{
+    (void)state;
+    vision_lab v;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        vision_open(&v);
+        const char *model = vision_network(&v, (vision_family)f, "model");
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "kept"));
+        vision_cut(&options, 0.4);
+        options.selector = f % 2 == 0 ? "fold" : "wanda";
+        options.repair = 1;
+        options.alpha = 1e-3;
+        options.memory = (int64_t)1 << 40;
+        assert_ok(lab_compress(&options));
+        options.output = vision_path(&v, "again");
+        options.memory = 1;
+        assert_ok(lab_compress(&options));
+        json_t *report = read_json(options.output, "report.json");
+        assert_true(json_is_false(json_object_get(report, "kept_activations")));
+        json_decref(report);
+        assert_near(vision_difference(&v, vision_path(&v, "kept"), options.output), 0.0, 1e-3);
+        vision_close(&v);
+    }
+}
+
+/* -- interruptions ---------------------------------------------------------------------------- */
+
+static int stop_behind_the_first_block(void *user, const grail_site_report *one, int block,
+                                       int blocks, double left)
+{
+    (void)user;
+    (void)blocks;
+    (void)left;
+    return one == NULL && block == 0;
+}
+
+/* Sites within blocks are finished block by block; where streams are cut, or norms are repaired,
+ * the run begins anew. */
+static void assert_resumed(vision_family family, bool streams, bool repair)
+{
+    vision_lab v;
+    char partial[LAB_PATH];
+    vision_open(&v);
+    const char *model = vision_network(&v, family, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "whole"));
+    vision_cut(&options, 0.4);
+    options.sparsity_stream = streams ? 0.4 : 0.0;
+    options.repair = repair;
+    options.selector = streams ? "fold" : "magnitude-l1";
+    assert_ok(lab_compress(&options));
+    options.output = vision_path(&v, "parts");
+    options.observer = stop_behind_the_first_block;
+    assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
+    snprintf(partial, sizeof partial, "%s.partial", vision_path(&v, "parts"));
+    assert_true(file_is_directory(partial));
+    options.observer = NULL;
+    options.resume = 1;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(vision_path(&v, "whole"), options.output);
+    vision_close(&v);
+}
+
+static void an_interrupted_run_is_continued_to_the_same_bytes(void **state)
+{
+    (void)state;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        assert_resumed((vision_family)f, false, false);
+        if (!vision_family_is_tower((vision_family)f)) {
+            assert_resumed((vision_family)f, true, false);
+            assert_resumed((vision_family)f, false, true);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_of_several_ratios_gives_the_bytes_of_separate_runs),
+        cmocka_unit_test(the_dense_network_is_run_once),
+        cmocka_unit_test(the_open_loop_sees_the_dense_network_upstream),
+        cmocka_unit_test(equal_threads_give_equal_bytes),
+        cmocka_unit_test(both_backends_agree),
+        cmocka_unit_test(recomputing_what_was_not_kept_gives_the_same_answer),
+        cmocka_unit_test(an_interrupted_run_is_continued_to_the_same_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

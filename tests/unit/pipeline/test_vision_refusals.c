@@ -1,0 +1,232 @@
+/* What a run on images refuses, and in which words; and that it survives a lack of memory. */
+#include "vision_sites.h"
+
+#include "base/file.h"
+#include "support/json_memory.h"
+
+#include <math.h>
+
+typedef struct refusal {
+    vision_lab v;
+    char model[LAB_PATH], output[LAB_PATH];
+    grail_compress_options options;
+} refusal;
+
+static void setup(refusal *r, vision_family family)
+{
+    vision_open(&r->v);
+    snprintf(r->model, LAB_PATH, "%s", vision_network(&r->v, family, "model"));
+    snprintf(r->output, LAB_PATH, "%s", vision_path(&r->v, "out"));
+    r->options = vision_options(&r->v, r->model, r->output);
+    vision_cut(&r->options, 0.5);
+}
+
+static void assert_nothing_left(const vision_lab *v)
+{
+    assert_false(file_exists(vision_path(v, "out")));
+    assert_false(file_exists(vision_path(v, "out.partial")));
+}
+
+static void assert_refused(refusal *r, grail_status code, const char *text)
+{
+    assert_fails(lab_compress(&r->options), code, text);
+    assert_nothing_left(&r->v);
+}
+
+static void a_bias_needs_a_place(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r, VISION_PRE_ACTIVATION);
+    r.options.sparsity_stream = 0.0;
+    r.options.bias = "on";
+    assert_refused(&r, GRAIL_ERROR_UNSUPPORTED,
+                   "site 'layer1.0.conv2': the checkpoint has no place for a bias there");
+    r.options.bias = "auto";
+    assert_ok(lab_compress(&r.options));
+    vision_close(&r.v);
+}
+
+static void a_batch_norm_behind_is_a_place(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r, VISION_BASIC);
+    r.options.bias = "on";
+    assert_ok(lab_compress(&r.options));
+    vision_close(&r.v);
+}
+
+static void statistics_of_later_producers_are_not_there_yet(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r, VISION_BASIC);
+    r.options.selector = "wanda";
+    r.options.stream_score = "all";
+    assert_refused(&r, GRAIL_ERROR_UNSUPPORTED,
+                   "site 'layer1.0.conv1': selector 'wanda' is decided before the later producers "
+                   "have run; use --stream-score first");
+    r.options.stream_score = "some";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "unknown stream score 'some'");
+    vision_close(&r.v);
+}
+
+static void folded_heads_cannot_be_guessed_from_the_dense_ones(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r, VISION_TIMM_VIT);
+    r.options.selector = "fold";
+    r.options.open_loop = 1;
+    assert_refused(&r, GRAIL_ERROR_UNSUPPORTED,
+                   "site 'blocks.0.attn.proj': folded heads are not the mean of heads");
+    r.options.selector = "magnitude-l2";
+    assert_ok(lab_compress(&r.options));
+    vision_close(&r.v);
+}
+
+static void calibration_must_be_of_the_kind_that_the_network_reads(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r, VISION_BASIC);
+    r.options.images = NULL;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "this network reads images");
+    r.options.calibration.path = r.v.data;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "this network reads images");
+    r.options.images = &r.v.images;
+    r.options.model = lab_golden("llama3");
+    r.options.reading = NULL;
+    r.options.calibration.path = NULL;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "needs calibration text");
+    vision_close(&r.v);
+}
+
+static void images_must_be_enough_and_of_the_networks_size(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r, VISION_BASIC);
+    r.options.samples = VISION_IMAGES + 1;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "has 48 images, 49 were asked for");
+    r.options.samples = -1;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "-1 were asked for");
+    r.options.samples = 0;
+    r.v.images.size = 24;
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "images are 32 x 32, the preset cifar asks for 24");
+    vision_close(&r.v);
+}
+
+static void a_weight_that_is_not_a_number_is_named(void **state)
+{
+    (void)state;
+    refusal r;
+    vision_model m;
+    vision_open(&r.v);
+    vision_make(&m, VISION_BASIC);
+    vision_find(&m, "layer1.1.conv1.weight")->values[7] = (float)NAN;
+    vision_write(&m, vision_path(&r.v, "model"));
+    vision_fini(&m);
+    r.options = vision_options(&r.v, vision_path(&r.v, "model"), vision_path(&r.v, "out"));
+    vision_cut(&r.options, 0.5);
+    assert_refused(&r, GRAIL_ERROR_NUMERIC, "layer1.1.conv1.weight");
+    vision_close(&r.v);
+}
+
+static void nothing_cut_needs_no_images(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r, VISION_BASIC);
+    vision_cut(&r.options, 0.0);
+    r.options.images = NULL;
+    r.options.repair = 1;
+    assert_ok(lab_compress(&r.options));
+    assert_same_checkpoint(vision_path(&r.v, "model"), r.options.output);
+    vision_close(&r.v);
+}
+
+/* -- a lack of memory ------------------------------------------------------------------------- */
+
+/* Fails from every tenth allocation on or so, more sparsely later. What is half written goes,
+ * unless memory lacks for that too; nothing ever looks finished. */
+static void assert_survives(refusal *r)
+{
+    grail_status status = GRAIL_ERROR_MEMORY;
+    char partial[LAB_PATH];
+    snprintf(partial, sizeof partial, "%s.partial", vision_path(&r->v, "out"));
+    for (int64_t n = 1; status != GRAIL_OK; n += 1 + n / 20) {
+        memory_fail_after(n);
+        status = lab_compress(&r->options);
+        memory_fail_after(-1);
+        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
+        assert_int_equal(file_exists(r->output), status == GRAIL_OK);
+        support_remove_tree(partial);
+    }
+}
+
+static void failing_allocations_of_a_run_are_survived(void **state)
+{
+    (void)state;
+    refusal r;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        setup(&r, (vision_family)f);
+        r.options.samples = 4;
+        r.options.selector = f % 2 == 0 ? "fold" : "wanda";
+        r.options.repair = 1;
+        r.options.open_loop = f % 3 == 0;
+        r.options.conv_fit = f % 4 < 2 ? "kernel" : "channel";
+        r.options.sparsity_heads = f == VISION_HUGGING_FACE_VIT ? 0.5 : 0.0;
+        r.options.open_loop = r.options.open_loop && f != VISION_HUGGING_FACE_VIT;
+        assert_survives(&r);
+        vision_close(&r.v);
+    }
+}
+
+static grail_status compress_in_memory(void *context)
+{
+    grail_status status = GRAIL_OK;
+    const refusal *r = context;
+    grail_compression *c = NULL;
+    TRY(grail_compression_open(&r->options, &c));
+    TRY(grail_compression_run(c));
+out:
+    grail_compression_close(c);
+    return status;
+}
+
+/* The smallest run there is: every one of its allocations fails in turn. */
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    static const grail_site_sparsity inner = {.site = "layer1.0.conv2", .sparsity = 0.5};
+    refusal r;
+    setup(&r, VISION_PADDED);
+    vision_cut(&r.options, 0.0);
+    r.options.site_sparsities = &inner;
+    r.options.site_sparsity_count = 1;
+    r.options.output = NULL;
+    r.options.samples = 2;
+    r.options.selector = "fold";
+    r.options.conv_fit = "channel";
+    support_fail_each_allocation(compress_in_memory, &r);
+    vision_close(&r.v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bias_needs_a_place),
+        cmocka_unit_test(a_batch_norm_behind_is_a_place),
+        cmocka_unit_test(statistics_of_later_producers_are_not_there_yet),
+        cmocka_unit_test(folded_heads_cannot_be_guessed_from_the_dense_ones),
+        cmocka_unit_test(calibration_must_be_of_the_kind_that_the_network_reads),
+        cmocka_unit_test(images_must_be_enough_and_of_the_networks_size),
+        cmocka_unit_test(a_weight_that_is_not_a_number_is_named),
+        cmocka_unit_test(nothing_cut_needs_no_images),
+        cmocka_unit_test(failing_allocations_of_a_run_are_survived),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}

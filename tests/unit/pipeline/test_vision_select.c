@@ -1,0 +1,210 @@
+/* Which channels of networks that read images are kept, against the scores written out. */
+#include "vision_sites.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST = 32 };
+
+/* squares[width] of a value's columns */
+static void column_squares(const vision_values *x, double *squares)
+{
+    assert_true(x->width <= MOST);
+    memset(squares, 0, MOST * sizeof squares[0]);
+    for (int64_t i = 0; i < x->rows * x->width; i++) {
+        squares[i % x->width] += x->data[i] * x->data[i];
+    }
+}
+
+/* Whether `kept` are the `count` units of highest score. */
+static void assert_best_are_kept(const double *scores, int64_t units, const int64_t *kept,
+                                 int count)
+{
+    assert_true(count > 0 && count < units);
+    for (int64_t j = 0; j < units; j++) {
+        int better = 0;
+        bool found = false;
+        for (int64_t i = 0; i < units; i++) {
+            better += scores[i] > scores[j] || (scores[i] == scores[j] && i < j);
+        }
+        for (int k = 0; k < count; k++) {
+            found = found || kept[k] == j;
+        }
+        assert_int_equal(found, better < count);
+    }
+}
+
+/* scores_j = sum_i a_i sum_taps |W[j, i, tap]| */
+static void weighted_rows(const vision_tensor *w, const double *a, double *scores)
+{
+    const int64_t inputs = w->shape.shape[1];
+    const int64_t taps = w->shape.rank == 4 ? w->shape.shape[2] * w->shape.shape[3] : 1;
+    memset(scores, 0, MOST * sizeof scores[0]);
+    for (int64_t i = 0; i < vision_elements(w); i++) {
+        scores[i / (inputs * taps)] += fabs((double)w->values[i]) * a[i / taps % inputs];
+    }
+}
+
+/* The stem reads pixels; the block's first convolution reads the stream that the stem makes, of
+ * which only the kept channels count. */
+static void wanda_weighs_rows_by_the_input_that_is_left(void **state)
+{
+    (void)state;
+    for (int open = 0; open < 2; open++) {
+        vision_lab v;
+        vision_model m;
+        double squares[MOST];
+        double norms[MOST];
+        double scores[MOST];
+        int64_t kept[MOST];
+        vision_open(&v);
+        const char *model = vision_network(&v, VISION_BASIC, "model");
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+        options.sparsity_stream = 0.5;
+        options.sparsity_conv = 0.5;
+        options.selector = "wanda";
+        options.open_loop = open;
+        options.compensate = "none";
+        assert_ok(lab_compress(&options));
+        vision_make(&m, VISION_BASIC);
+        vision_values x = vision_tap_input(&v, model, "conv1.weight");
+        column_squares(&x, squares);
+        for (int i = 0; i < 3; i++) {
+            norms[i] = sqrt(squares[i]);
+        }
+        memory_free(x.data);
+        weighted_rows(vision_find(&m, "conv1.weight"), norms, scores);
+        int count = vision_kept_units(options.output, "layer1.0.conv1", kept, MOST);
+        assert_best_are_kept(scores, 8, kept, count);
+        x = vision_tap_input(&v, model, "layer1.0.conv1.weight");
+        column_squares(&x, squares);
+        memory_free(x.data);
+        memset(norms, 0, sizeof norms);
+        for (int k = 0; k < count; k++) {
+            norms[kept[k]] = sqrt(squares[kept[k]]);
+        }
+        weighted_rows(vision_find(&m, "layer1.0.conv1.weight"), norms, scores);
+        count = vision_kept_units(options.output, "layer1.0.conv2", kept, MOST);
+        assert_best_are_kept(scores, 6, kept, count);
+        vision_fini(&m);
+        vision_close(&v);
+    }
+}
+
+/* scores_j += sum |W_j|^p */
+static void add_rows(const vision_tensor *w, double power, double *scores)
+{
+    const int64_t width = vision_elements(w) / w->shape.shape[0];
+    for (int64_t i = 0; i < vision_elements(w); i++) {
+        scores[i / width] += pow(fabs((double)w->values[i]), power);
+    }
+}
+
+static void a_stream_is_scored_by_its_first_producer_or_by_all(void **state)
+{
+    (void)state;
+    static const char *const producers[] = {"conv1.weight", "layer1.0.conv2.weight",
+                                            "layer1.1.conv2.weight"};
+    static const char *const selectors[] = {"magnitude-l1", "magnitude-l2"};
+    vision_lab v;
+    vision_model m;
+    int64_t kept[2][MOST];
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    vision_make(&m, VISION_BASIC);
+    for (int s = 0; s < 2; s++) {
+        for (int all = 0; all < 2; all++) {
+            double scores[MOST] = {0.0};
+            char output[32];
+            snprintf(output, sizeof output, "out-%d-%d", s, all);
+            grail_compress_options options = vision_options(&v, model, vision_path(&v, output));
+            options.sparsity_stream = 0.5;
+            options.selector = selectors[s];
+            options.stream_score = all ? "all" : "first";
+            options.compensate = "none";
+            assert_ok(lab_compress(&options));
+            for (int p = 0; p < (all ? 3 : 1); p++) {
+                add_rows(vision_find(&m, producers[p]), s + 1.0, scores);
+            }
+            const int count = vision_kept_units(options.output, "layer1.0.conv1", kept[all], MOST);
+            assert_best_are_kept(scores, 8, kept[all], count);
+        }
+        assert_memory_not_equal(kept[0], kept[1], 4 * sizeof kept[0][0]);
+    }
+    vision_fini(&m);
+    vision_close(&v);
+}
+
+static void neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_model m;
+    double squares[MOST];
+    double scores[MOST] = {0.0};
+    int64_t kept[MOST];
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_HUGGING_FACE_VIT, "model");
+    vision_make(&m, VISION_HUGGING_FACE_VIT);
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "l1"));
+    options.sparsity_ffn = 0.5;
+    options.selector = "magnitude-l1";
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    add_rows(vision_find(&m, "vit.encoder.layer.1.intermediate.dense.weight"), 1.0, scores);
+    int count = vision_kept_units(options.output, "vit.encoder.layer.1.output.dense", kept, MOST);
+    assert_best_are_kept(scores, 20, kept, count);
+    options.output = vision_path(&v, "wanda");
+    options.selector = "wanda";
+    assert_ok(lab_compress(&options));
+    const vision_tensor *down = vision_find(&m, "vit.encoder.layer.0.output.dense.weight");
+    vision_values x = vision_tap_input(&v, model, down->shape.name);
+    column_squares(&x, squares);
+    memset(scores, 0, sizeof scores);
+    for (int64_t i = 0; i < vision_elements(down); i++) {
+        scores[i % x.width] += fabs((double)down->values[i]) * sqrt(squares[i % x.width]);
+    }
+    memory_free(x.data);
+    count = vision_kept_units(options.output, "vit.encoder.layer.0.output.dense", kept, MOST);
+    assert_best_are_kept(scores, 20, kept, count);
+    vision_fini(&m);
+    vision_close(&v);
+}
+
+/* One draw per stage, others at other sites, and others for another seed. */
+static void random_channels_are_drawn_for_every_site(void **state)
+{
+    (void)state;
+    vision_lab v;
+    int64_t kept[3][MOST];
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    for (int seed = 0; seed < 2; seed++) {
+        grail_compress_options options =
+            vision_options(&v, model, vision_path(&v, seed == 0 ? "zero" : "one"));
+        vision_cut(&options, 0.5);
+        options.selector = "random";
+        options.seed = (uint64_t)seed;
+        options.compensate = "none";
+        assert_ok(lab_compress(&options));
+        assert_int_equal(vision_kept_units(options.output, "layer1.0.conv1", kept[seed], MOST), 4);
+    }
+    assert_memory_not_equal(kept[0], kept[1], 4 * sizeof kept[0][0]);
+    assert_int_equal(vision_kept_units(vision_path(&v, "zero"), "layer1.0.conv2", kept[0], MOST),
+                     3);
+    assert_int_equal(vision_kept_units(vision_path(&v, "zero"), "layer1.1.conv2", kept[1], MOST),
+                     3);
+    assert_memory_not_equal(kept[0], kept[1], 3 * sizeof kept[0][0]);
+    vision_close(&v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wanda_weighs_rows_by_the_input_that_is_left),
+        cmocka_unit_test(a_stream_is_scored_by_its_first_producer_or_by_all),
+        cmocka_unit_test(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them),
+        cmocka_unit_test(random_channels_are_drawn_for_every_site),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

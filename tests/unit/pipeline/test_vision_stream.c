@@ -1,0 +1,193 @@
+/* Residual streams: every consumer gets a fit of its own, and the dense target brings the sum
+ * behind a block back to what the dense network had. */
+#include "vision_sites.h"
+
+#include <math.h>
+#include <string.h>
+
+static double squared_distance(const vision_lab *v, const char *a, const char *b, const char *name,
+                               int behind)
+{
+    double sum = 0.0;
+    vision_values left = vision_tap(v, a, name, behind);
+    vision_values right = vision_tap(v, b, name, behind);
+    assert_int_equal(left.rows * left.width, right.rows * right.width);
+    for (int64_t i = 0; i < left.rows * left.width; i++) {
+        sum += (left.data[i] - right.data[i]) * (left.data[i] - right.data[i]);
+    }
+    memory_free(left.data);
+    memory_free(right.data);
+    return sum;
+}
+
+/* Two runs that differ in the target alone; every sum on the stream. */
+static void assert_sums_are_nearer(vision_family family, const char *const *names, int count,
+                                   int behind)
+{
+    vision_lab v;
+    static const char *const targets[] = {"local", "dense"};
+    vision_open(&v);
+    const char *model = vision_network(&v, family, "model");
+    for (int t = 0; t < 2; t++) {
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, targets[t]));
+        options.sparsity_conv = 0.5;
+        options.sparsity_ffn = 0.5;
+        options.target = targets[t];
+        options.alpha = 1e-5;
+        assert_ok(lab_compress(&options));
+    }
+    for (int i = 0; i < count; i++) {
+        const double local =
+            squared_distance(&v, model, vision_path(&v, "local"), names[i], behind);
+        const double dense =
+            squared_distance(&v, model, vision_path(&v, "dense"), names[i], behind);
+        /* the first block has no drift yet: the same problem */
+        assert_true(i == 0 ? dense <= 1.001 * local : dense < 0.99 * local);
+    }
+    vision_close(&v);
+}
+
+static void the_dense_target_brings_the_sum_behind_a_block_nearer_to_the_dense_one(void **state)
+{
+    (void)state;
+    static const char *const basic[] = {"layer1.0.conv2.weight", "layer1.1.conv2.weight",
+                                        "layer2.0.conv2.weight"};
+    static const char *const bottleneck[] = {"layer1.0.conv3.weight", "layer1.1.conv3.weight",
+                                             "layer2.0.conv3.weight"};
+    static const char *const tower[] = {"blocks.0.mlp.fc2.weight", "blocks.1.mlp.fc2.weight"};
+    assert_sums_are_nearer(VISION_BASIC, basic, 3, 2);
+    assert_sums_are_nearer(VISION_PADDED, basic, 3, 2);
+    assert_sums_are_nearer(VISION_BOTTLENECK, bottleneck, 3, 2);
+    assert_sums_are_nearer(VISION_PRE_ACTIVATION, basic, 3, 1);
+    assert_sums_are_nearer(VISION_TIMM_VIT, tower, 2, 1);
+}
+
+/* The columns that a plain cut keeps of a weight, against those of a fitted one. */
+static bool weights_differ(const char *a, const char *b, const char *name)
+{
+    vision_model left;
+    vision_model right;
+    vision_read(&left, a);
+    vision_read(&right, b);
+    const vision_tensor *x = vision_find(&left, name);
+    const vision_tensor *y = vision_find(&right, name);
+    assert_int_equal(vision_elements(x), vision_elements(y));
+    const bool differ =
+        memcmp(x->values, y->values, (size_t)vision_elements(x) * sizeof x->values[0]) != 0;
+    vision_fini(&left);
+    vision_fini(&right);
+    return differ;
+}
+
+static void every_consumer_of_a_stream_is_fitted(void **state)
+{
+    (void)state;
+    static const char *const consumers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
+                                            "layer2.0.conv1.weight", "layer2.0.downsample.0.weight",
+                                            "fc.weight"};
+    static const char *const others[] = {"conv1.weight", "layer1.0.conv2.weight",
+                                         "layer2.0.conv2.weight"};
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "plain"));
+    options.sparsity_stream = 0.5;
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    options.output = vision_path(&v, "fitted");
+    options.compensate = "grail";
+    assert_ok(lab_compress(&options));
+    for (size_t i = 0; i < sizeof consumers / sizeof consumers[0]; i++) {
+        assert_true(weights_differ(vision_path(&v, "plain"), options.output, consumers[i]));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_false(weights_differ(vision_path(&v, "plain"), options.output, others[i]));
+    }
+    vision_close(&v);
+}
+
+/* What is told of a stream is the mean over its consumers, each on the network that the fits before
+ * it made. Errors before the fit of the first consumer alone are those of a run that stops there.
+ */
+static int remember(void *user, const grail_site_report *site_report, int block, int blocks,
+                    double left)
+{
+    double *sum = user;
+    (void)block;
+    (void)blocks;
+    (void)left;
+    if (site_report != NULL && site_report->kept < site_report->units) {
+        sum[0] += site_report->fit_after;
+        sum[1] += 1.0;
+    }
+    return 0;
+}
+
+static void a_stream_is_reported_once(void **state)
+{
+    (void)state;
+    vision_lab v;
+    double told[2] = {0.0, 0.0};
+    grail_site_report sites[16];
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    options.sparsity_stream = 0.5;
+    options.alpha = 1e-3;
+    options.observer = remember;
+    options.observer_user = told;
+    const int count = lab_compress_reports(&options, sites, 16);
+    double sum = 0.0;
+    for (int i = 0; i < count; i++) {
+        if (sites[i].kept < sites[i].units) {
+            assert_true(isfinite(sites[i].fit_before) && isfinite(sites[i].held_after));
+            assert_true(sites[i].fit_after < sites[i].fit_before);
+            sum += sites[i].fit_after;
+        }
+    }
+    assert_near(told[1], 2.0, 0.0); /* two stages */
+    assert_near(told[0], sum, 1e-12);
+    vision_close(&v);
+}
+
+/* Narrowing streams and inner channels in one run: later sites see the earlier ones compressed. */
+static void all_sites_together_leave_a_better_network_fitted_than_not(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"none", "grail", "full"};
+    vision_lab v;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        double errors[3];
+        vision_open(&v);
+        const char *model = vision_network(&v, (vision_family)f, "model");
+        vision_values dense = vision_outputs(&v, model, &backend_cpu);
+        for (int mode = 0; mode < 3; mode++) {
+            grail_compress_options options =
+                vision_options(&v, model, vision_path(&v, modes[mode]));
+            vision_cut(&options, 0.34);
+            options.compensate = modes[mode];
+            assert_ok(lab_compress(&options));
+            vision_values narrow = vision_outputs(&v, options.output, &backend_cpu);
+            errors[mode] = 0.0;
+            for (int64_t i = 0; i < dense.rows * dense.width; i++) {
+                errors[mode] += pow(dense.data[i] - narrow.data[i], 2.0);
+            }
+            memory_free(narrow.data);
+        }
+        assert_true(errors[1] < errors[0]);
+        assert_true(errors[2] < errors[1]);
+        memory_free(dense.data);
+        vision_close(&v);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_dense_target_brings_the_sum_behind_a_block_nearer_to_the_dense_one),
+        cmocka_unit_test(every_consumer_of_a_stream_is_fitted),
+        cmocka_unit_test(a_stream_is_reported_once),
+        cmocka_unit_test(all_sites_together_leave_a_better_network_fitted_than_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
