@@ -57,6 +57,37 @@ int add_attention(graph *g, int block, int64_t head_dim, int q, int k, int v)
     return add_node(g, &n);
 }
 
+int add_conv(graph *g, int block, const char *name, int64_t in, int64_t out, int64_t kernel,
+             int64_t stride, int x)
+{
+    node n = node_of(NODE_CONV2D, block, x, GRAPH_NONE);
+    const int64_t shape[4] = {out, in, kernel, kernel};
+    char full[64];
+    snprintf(full, sizeof full, "%s.weight", name);
+    assert_ok(graph_add_parameter(g, full, 4, shape, &n.weight));
+    n.window = (window2d){kernel, kernel, stride, kernel / 2, 1};
+    return add_node(g, &n);
+}
+
+int add_batch_norm(graph *g, int block, const char *name, int64_t width, int x)
+{
+    node n = node_of(NODE_BATCH_NORM, block, x, GRAPH_NONE);
+    n.weight = add_parameter(g, name, ".weight", 1, width, 0);
+    n.bias = add_parameter(g, name, ".bias", 1, width, 0);
+    n.mean = add_parameter(g, name, ".mean", 1, width, 0);
+    n.variance = add_parameter(g, name, ".variance", 1, width, 0);
+    n.epsilon = 1e-5;
+    return add_node(g, &n);
+}
+
+int add_shortcut(graph *g, int block, int64_t pad, int x)
+{
+    node n = node_of(NODE_SHORTCUT, block, x, GRAPH_NONE);
+    n.window.stride = 2;
+    n.pad = pad;
+    return add_node(g, &n);
+}
+
 const site *find_site(const site_list *sites, const char *name)
 {
     const int index = site_list_find(sites, name);

@@ -15,6 +15,14 @@ int add_embedding(graph *g, const char *name, int64_t vocabulary, int64_t width)
 int add_plain(graph *g, int block, node_kind kind, int left, int right);
 int add_attention(graph *g, int block, int64_t head_dim, int q, int k, int v);
 
+/** y = conv(x) with W "<name>.weight" [out, in, kernel, kernel], padded to keep the positions. */
+int add_conv(graph *g, int block, const char *name, int64_t in, int64_t out, int64_t kernel,
+             int64_t stride, int x);
+/** BatchNorm "<name>.weight", ".bias", ".mean", ".variance". */
+int add_batch_norm(graph *g, int block, const char *name, int64_t width, int x);
+/** Every second position, with `pad` zero channels on both sides. */
+int add_shortcut(graph *g, int block, int64_t pad, int x);
+
 /** The site of that name; the test fails without it. */
 const site *find_site(const site_list *sites, const char *name);
 /** Name of the weight of one end of a site. */

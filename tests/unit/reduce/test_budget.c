@@ -49,6 +49,27 @@ static void impossible_fractions_are_refused(void **state)
                  "site 'a.b' would lose all of its 4 units");
 }
 
+/* K = max(1, floor(n (1 - r))), as the paper's vision code counts channels. */
+static void channels_round_down_and_keep_one(void **state)
+{
+    (void)state;
+    static const int64_t units[] = {10, 20, 40, 64, 100, 512, 640, 1000};
+    static const site_kind kinds[] = {SITE_CONV, SITE_STREAM};
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        for (int64_t tenths = 1; tenths <= 9; tenths++) {
+            const site s = {.name = "s", .kind = kinds[i % 2], .units = units[i], .groups = 1};
+            int64_t kept = 0;
+            assert_ok(budget_kept_units(&s, (double)tenths / 10.0, &kept));
+            assert_int_equal(kept, units[i] * (10 - tenths) / 10);
+        }
+    }
+    const site few = {.name = "s", .kind = SITE_CONV, .units = 4, .groups = 1};
+    int64_t kept = 0;
+    assert_ok(budget_kept_units(&few, 0.9, &kept));
+    assert_int_equal(kept, 1);
+    assert_fails(budget_kept_units(&few, 1.0, &kept), GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
+}
+
 /* -- a network of one block: `heads` heads of 4, an ffn of `inner`, 8 wide -------------------- */
 
 typedef struct network {
@@ -199,11 +220,66 @@ static void what_makes_no_sense_is_refused(void **state)
     teardown(&n);
 }
 
+/* A stem and a block with an identity: a stream of 24 channels and 40 between its convolutions. */
+static void setup_images(network *n)
+{
+    *n = (network){0};
+    assert_ok(graph_create(&n->g));
+    n->g->input_kind = INPUT_IMAGES;
+    int h = add_conv(n->g, GRAPH_NONE, "stem", IMAGE_CHANNELS, 24, 3, 1, n->g->input);
+    int y = add_batch_norm(n->g, 0, "bn1", 40, add_conv(n->g, 0, "conv1", 24, 40, 3, 1, h));
+    y = add_plain(n->g, 0, NODE_ACTIVATION, y, GRAPH_NONE);
+    y = add_batch_norm(n->g, 0, "bn2", 24, add_conv(n->g, 0, "conv2", 40, 24, 3, 1, y));
+    h = add_plain(n->g, 1, NODE_MEAN, add_plain(n->g, 0, NODE_ADD, h, y), GRAPH_NONE);
+    assert_ok(graph_finish(n->g, add_linear(n->g, 1, "head", 24, 10, true, h)));
+    assert_ok(sites_derive(n->g, GQA_KV_GROUPS, &n->sites));
+    assert_int_equal(n->sites.count, 2);
+    assert_int_equal(n->sites.sites[0].kind, SITE_STREAM);
+    assert_int_equal(n->sites.sites[1].kind, SITE_CONV);
+    assert_ok(plan_init(&n->p, &n->sites, SELECTOR_MAGNITUDE_L1));
+}
+
+static void assert_channels_kept(const budget *b, int64_t stream, int64_t conv)
+{
+    network n;
+    setup_images(&n);
+    assert_ok(budget_apply(b, n.g, &n.sites, &n.p));
+    assert_int_equal(n.p.sites[0].kept, stream);
+    assert_int_equal(n.p.sites[1].kept, conv);
+    teardown(&n);
+}
+
+static void channels_are_cut_by_their_own_kinds_and_aligned_on_request(void **state)
+{
+    (void)state;
+    const budget conv = {.sparsity = {[SITE_CONV] = 0.5, [SITE_FFN] = 0.9}};
+    assert_channels_kept(&conv, 24, 20);
+    const budget stream = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_HEADS] = 0.9}};
+    assert_channels_kept(&stream, 16, 40); /* 16.8 */
+    const budget unaligned = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_CONV] = 0.3}};
+    assert_channels_kept(&unaligned, 16, 28); /* as is: auto aligns no channels */
+    const budget by_eight = {.sparsity = {[SITE_STREAM] = 0.4, [SITE_CONV] = 0.45}, .align = 8};
+    assert_channels_kept(&by_eight, 16, 24); /* 14 and 22 */
+    const budget by_sixteen = {.sparsity = {[SITE_STREAM] = 0.9, [SITE_CONV] = 0.9}, .align = 16};
+    assert_channels_kept(&by_sixteen, 16, 16); /* never none */
+}
+
+static void a_channel_site_may_be_given_a_fraction_of_its_own(void **state)
+{
+    (void)state;
+    const site_sparsity own = {.site = "conv2", .sparsity = 0.7};
+    budget b = {.overrides = &own, .override_count = 1, .sparsity = {[SITE_STREAM] = 0.5}};
+    assert_channels_kept(&b, 12, 12);
+    b.align = 8;
+    assert_channels_kept(&b, 16, 16); /* 12 lies between: up */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_do_not_suffer_from_binary_fractions),
         cmocka_unit_test(every_group_keeps_equally_many),
+        cmocka_unit_test(channels_round_down_and_keep_one),
         cmocka_unit_test(impossible_fractions_are_refused),
         cmocka_unit_test(nothing_asked_keeps_everything),
         cmocka_unit_test(widths_are_multiples_of_what_is_asked),
@@ -212,6 +288,8 @@ int main(void)
         cmocka_unit_test(the_ffn_takes_what_rounding_the_heads_left_over),
         cmocka_unit_test(a_site_may_be_given_a_fraction_of_its_own),
         cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(channels_are_cut_by_their_own_kinds_and_aligned_on_request),
+        cmocka_unit_test(a_channel_site_may_be_given_a_fraction_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,21 @@ static void a_document_sets_what_it_names(void **state)
     plan_fini(&p);
 }
 
+static void a_document_says_how_a_network_of_images_is_run(void **state)
+{
+    (void)state;
+    plan p = new_plan();
+    assert_true(p.loop == LOOP_CLOSED && p.stream_score == STREAM_SCORE_FIRST && !p.repair);
+    assert_true(p.compensation.conv == CONV_FIT_KERNEL);
+    assert_ok(read_text("{\"grail_plan\": 1, \"loop\": \"open\", \"stream_score\": \"all\","
+                        " \"repair\": true, \"compensation\": {\"conv_fit\": \"channel\"},"
+                        " \"sites\": []}",
+                        &p));
+    assert_true(p.loop == LOOP_OPEN && p.stream_score == STREAM_SCORE_ALL && p.repair);
+    assert_true(p.compensation.conv == CONV_FIT_CHANNEL);
+    plan_fini(&p);
+}
+
 static void what_a_document_leaves_out_stays(void **state)
 {
     (void)state;
@@ -123,6 +138,8 @@ static void assert_round_trip(plan *p)
     assert_true(isnan(p->compensation.alpha) ? isnan(q.compensation.alpha)
                                              : q.compensation.alpha == p->compensation.alpha);
     assert_memory_equal(&q.sites[0].selector, &p->sites[0].selector, sizeof q.sites[0].selector);
+    assert_true(q.loop == p->loop && q.stream_score == p->stream_score && q.repair == p->repair);
+    assert_true(q.compensation.conv == p->compensation.conv);
     assert_int_equal(q.sites[1].kept, p->sites[1].kept);
     json_decref(written);
     json_decref(again);
@@ -140,6 +157,11 @@ static void what_is_written_reads_back_the_same(void **state)
         (compensation){.enabled = false, .bias = BIAS_ON, .shrink = SHRINK_TO_PRIOR, .alpha = 0.1};
     p.sites[0].selector = SELECTOR_RANDOM_FOLD;
     p.sites[1].kept = 1;
+    assert_round_trip(&p);
+    p.loop = LOOP_OPEN;
+    p.stream_score = STREAM_SCORE_ALL;
+    p.repair = true;
+    p.compensation.conv = CONV_FIT_CHANNEL;
     assert_round_trip(&p);
     plan_fini(&p);
 }
@@ -198,6 +220,9 @@ static void names_that_are_not_known_are_refused(void **state)
         read_text("{\"grail_plan\": 1, \"compensation\": {\"target\": \"far\"}, \"sites\": []}",
                   &p) != GRAIL_OK);
     assert_non_null(strstr(grail_error_message(), "known are local, dense"));
+    assert_true(read_text("{\"grail_plan\": 1, \"loop\": \"half\", \"sites\": []}", &p) !=
+                GRAIL_OK);
+    assert_non_null(strstr(grail_error_message(), "known are closed, open"));
     plan_fini(&p);
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": -1}, \"sites\": []}",
                    GRAIL_ERROR_FORMAT, "\"alpha\" is negative");
@@ -237,6 +262,7 @@ int main(void)
         cmocka_unit_test(choices_are_known_by_name),
         cmocka_unit_test(a_new_plan_keeps_everything),
         cmocka_unit_test(a_document_sets_what_it_names),
+        cmocka_unit_test(a_document_says_how_a_network_of_images_is_run),
         cmocka_unit_test(what_a_document_leaves_out_stays),
         cmocka_unit_test(what_is_written_reads_back_the_same),
         cmocka_unit_test(a_document_of_another_kind_is_refused),

@@ -88,6 +88,53 @@ static void silent_features_are_told_apart_by_their_weights(void **state)
     assert_near(scores[1], 2e-8, 1e-20);
 }
 
+/* Two units of two rows in one producer, of one row in another: row sums of magnitudes
+ * 10, 3 | 5, 1, of squares 34, 3 | 13, 1. */
+static const float wide_rows[] = {3, -4, 0, 3, 1, 1, -1, 0};
+static const float narrow_rows[] = {2, 3, 0, 1};
+
+static void rows_of_all_producers_score_a_unit_together(void **state)
+{
+    (void)state;
+    const producer_rows wide = {.weight = wide_rows, .columns = 2};
+    const producer_rows both[] = {{.weight = narrow_rows, .columns = 2},
+                                  {.weight = wide_rows, .columns = 2}};
+    double scores[2];
+    assert_ok(selector_row_scores(SELECTOR_MAGNITUDE_L1, 2, 2, 1, &wide, scores));
+    assert_near(scores[0], 10.0, 0.0);
+    assert_near(scores[1], 3.0, 0.0);
+    assert_ok(selector_row_scores(SELECTOR_MAGNITUDE_L2, 2, 2, 1, &wide, scores));
+    assert_near(scores[0], sqrt(34.0), 1e-15);
+    assert_near(scores[1], sqrt(3.0), 1e-15);
+    assert_ok(selector_row_scores(SELECTOR_MAGNITUDE_L1, 2, 1, 2, both, scores));
+    assert_near(scores[0], 5.0 + 7.0, 0.0);
+    assert_near(scores[1], 1.0 + 3.0, 0.0);
+    assert_ok(selector_row_scores(SELECTOR_MAGNITUDE_L2, 2, 1, 2, both, scores));
+    assert_near(scores[0], sqrt(13.0 + 25.0), 1e-15); /* of the rows together, not a sum of norms */
+    assert_near(scores[1], sqrt(1.0 + 9.0), 1e-15);
+}
+
+static void wanda_weighs_rows_by_the_norms_of_their_inputs(void **state)
+{
+    (void)state;
+    const double norms[] = {2.0, 0.5};
+    const producer_rows rows = {.weight = wide_rows, .columns = 2, .column_norms = norms};
+    double scores[2];
+    assert_ok(selector_row_scores(SELECTOR_WANDA, 2, 2, 1, &rows, scores));
+    assert_near(scores[0], 3.0 * 2.0 + 4.0 * 0.5 + 3.0 * 0.5, 1e-15);
+    assert_near(scores[1], 2.0 + 0.5 + 2.0, 1e-15);
+}
+
+static void a_nan_in_a_row_names_its_unit(void **state)
+{
+    (void)state;
+    const float bad[] = {1, 2, 3, (float)NAN};
+    const producer_rows rows = {.weight = bad, .columns = 2};
+    double scores[2];
+    assert_fails(selector_row_scores(SELECTOR_MAGNITUDE_L1, 2, 1, 1, &rows, scores),
+                 GRAIL_ERROR_NUMERIC, "unit 1");
+}
+
 static void wanda_without_statistics_is_refused(void **state)
 {
     (void)state;
@@ -267,6 +314,9 @@ int main(void)
         cmocka_unit_test(magnitude_sums_the_column_norms_of_a_unit),
         cmocka_unit_test(wanda_weighs_columns_by_the_norm_of_their_activations),
         cmocka_unit_test(silent_features_are_told_apart_by_their_weights),
+        cmocka_unit_test(rows_of_all_producers_score_a_unit_together),
+        cmocka_unit_test(wanda_weighs_rows_by_the_norms_of_their_inputs),
+        cmocka_unit_test(a_nan_in_a_row_names_its_unit),
         cmocka_unit_test(wanda_without_statistics_is_refused),
         cmocka_unit_test(a_folding_has_no_scores),
         cmocka_unit_test(a_nan_score_names_its_unit),
