@@ -1,27 +1,37 @@
 #include "pipeline/sweep_memory.h"
 
-enum { PARAMETER_COPIES = 4, BATCH_BYTES = 128 << 20, BATCH_VALUES = 4, STREAM_VALUES = 2 };
+enum {
+    PARAMETER_COPIES = 4,
+    FOLDED_COPIES = 6,  /* the folded units stand behind those that they came from */
+    BATCH_IMAGES = 128, /* of the evaluation, as long as a value is not larger than this: */
+    BATCH_BYTES = 128 << 20,
+    BATCH_VALUES = 4, /* that live at the same time */
+    STREAM_VALUES = 2
+};
 
 /* Widths at one consumer. */
 typedef struct fit_size {
     double features, outputs;
 } fit_size;
 
-/* A kernel fit has one column for every tap of the convolution; a folding's statistics hold the
- * merged units beside those that they came from. */
+/* The full repair fits every tap of a convolution, to the dense network's stream. */
+static bool is_full(const sweep_cell *cell)
+{
+    return cell->variant == SWEEP_FULL || cell->variant == SWEEP_FULL_REPAIR;
+}
+
+/* A kernel fit has one column for every tap of the convolution. */
 static fit_size size_of_fit(const graph *g, const site *s, const site_end *consumer,
                             const sweep_cell *cell)
 {
     const graph_parameter *weight = &g->parameters[g->nodes[consumer->node].weight];
-    const bool each_tap = cell->variant == SWEEP_FULL || cell->variant == SWEEP_FULL_REPAIR;
+    const bool each_tap = is_full(cell);
     double taps = 1.0;
     for (int d = 2; d < weight->rank; d++) {
         taps *= (double)weight->shape[d];
     }
-    const double merged = selector_folds(cell->selector) ? 2.0 - cell->sparsity : 1.0;
     return (fit_size){
-        .features =
-            (double)(s->units * consumer->features_per_unit) * merged * (each_tap ? taps : 1.0),
+        .features = (double)(s->units * consumer->features_per_unit) * (each_tap ? taps : 1.0),
         .outputs = (double)weight->shape[0] * (each_tap ? 1.0 : taps),
     };
 }
@@ -69,6 +79,12 @@ out:
     return status;
 }
 
+static double batch_bytes(double value)
+{
+    const double bytes = BATCH_IMAGES * value * sizeof(float);
+    return BATCH_VALUES * (bytes < (double)BATCH_BYTES ? bytes : (double)BATCH_BYTES);
+}
+
 static bool takes_statistics(const sweep_cell *cell)
 {
     return (cell->variant != SWEEP_NONE && cell->variant != SWEEP_REPAIR) ||
@@ -83,15 +99,16 @@ grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *mod
     const double side = (double)model_image_side(model);
     site_list sites = {0};
     double value = 0.0;
-    double bytes = BATCH_VALUES * (double)BATCH_BYTES;
+    double bytes = 0.0;
     TRY(sites_derive(g, GQA_KV_GROUPS, &sites));
     TRY(largest_value(model, &value));
+    bytes += batch_bytes(value);
+    const double copies = selector_folds(cell->selector) ? FOLDED_COPIES : PARAMETER_COPIES;
     for (int p = 0; p < g->parameter_count; p++) {
-        bytes +=
-            PARAMETER_COPIES * (double)sizeof(float) * (double)model_parameter_elements(model, p);
+        bytes += copies * (double)sizeof(float) * (double)model_parameter_elements(model, p);
     }
     if (cell->variant != SWEEP_NONE || takes_statistics(cell)) {
-        const double streams = cell->variant == SWEEP_FULL && !cell->open_loop ? 2.0 : 1.0;
+        const double streams = is_full(cell) && !cell->open_loop ? 2.0 : 1.0;
         bytes += (double)cell->samples * sizeof(float) *
                  (side * side * IMAGE_CHANNELS + streams * STREAM_VALUES * value);
     }

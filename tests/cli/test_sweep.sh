@@ -8,13 +8,13 @@
 vision=$demo/vision
 export OMP_NUM_THREADS=2
 
-# recipe FILE LISTS [CALIBRATION]: on the demonstration network and 200 test images
+# recipe FILE LISTS [CALIBRATION]: on the demonstration network and 100 test images
 recipe() {
     cat >"$1" <<END
 {"checkpoints": [{"name": "cnn", "path": "$vision/cnn.pth"}], $2,
  "sites": ["conv", "stream"],
  "calibration": {"path": "${3:-$vision/calibration}"},
- "evaluation": {"path": "$vision/test", "images": 200}}
+ "evaluation": {"path": "$vision/test", "images": 100}}
 END
 }
 
@@ -51,7 +51,7 @@ says "12/12 cnn, wanda, 55 %, full, 64 samples, seed 0: top-1" stderr
 (($(wc -l <r.jsonl) == 14)) || fail "$(wc -l <r.jsonl) lines"
 [[ $(head -n 1 r.jsonl) == '{"grail_results":1,"recipe":{"checkpoints":['* ]] || fail "the header"
 number='[0-9.e+-]*'
-accuracy="\"top1\":$number,\"top5\":$number,\"interval\":$number,\"images\":200"
+accuracy="\"top1\":$number,\"top5\":$number,\"interval\":$number,\"images\":100"
 sed -n 2p r.jsonl | grep -q "^{\"dense\":{\"checkpoint\":\"cnn\",\"path\":\"$vision/cnn.pth\",\
 \"architecture\":\"resnet\",\"parameters\":[0-9]*,\"macs\":[0-9]*,$accuracy}}\$" ||
     fail "the dense network: $(sed -n 2p r.jsonl)"
@@ -78,7 +78,7 @@ for repair in none full; do
     rm -rf out
     runs "$grail" compress "$vision/cnn.pth" -o out --calib "$vision/calibration" --samples 64 \
         --sites conv,stream --sparsity 0.55 --selector wanda --align 1 --compensate $repair --quiet
-    runs "$grail" eval out --data "$vision/test" --images 200 --json
+    runs "$grail" eval out --data "$vision/test" --images 100 --json
     holds "$(field top1 stdout) == $(value top1 wanda 0.55 $repair r.jsonl)"
 done
 rm -rf out
@@ -89,6 +89,11 @@ runs "$grail" sweep r.json -o r.jsonl --json
 says '"found": 12' stdout
 says '"done": 0' stdout
 cmp before r.jsonl
+check "no cell took more memory than was estimated for the largest"
+estimated=$(field estimated_bytes stdout)
+for bytes in $(sed -n 's/.*"peak_bytes":\([0-9]*\).*/\1/p' r.jsonl); do
+    ((bytes > 0 && bytes <= estimated)) || fail "$bytes bytes, estimated $estimated"
+done
 
 check "cells that are missing, and one that was cut short"
 without_times r.jsonl >expected
@@ -131,6 +136,10 @@ done
 check "two jobs give the results of one with as many threads for each cell"
 runs "$grail" sweep r.json -o one.jsonl --quiet --threads 1
 runs "$grail" sweep r.json -o two.jsonl --quiet --threads 2 --jobs 2
+cmp <(without_times one.jsonl) <(without_times two.jsonl) || fail "other results"
+check "where memory is for one cell only, they run one after the other"
+rm two.jsonl
+runs "$grail" sweep r.json -o two.jsonl --quiet --threads 2 --jobs 2 --memory $((estimated + 1))
 cmp <(without_times one.jsonl) <(without_times two.jsonl) || fail "other results"
 
 check "an open loop, further seeds where chance plays, and grids"
@@ -199,7 +208,7 @@ sed 's|"conv", "stream"|"heads"|' r.json >bad.json
 refuses 1 "no site of the kinds that the recipe cuts" "$grail" sweep bad.json -o out
 sed "s|$vision/cnn.pth|$golden/llama3|" r.json >bad.json
 refuses 1 "reads tokens, not images" "$grail" sweep bad.json -o out
-sed 's|"images": 200|"images": 100000|' r.json >bad.json
+sed 's|"images": 100|"images": 100000|' r.json >bad.json
 refuses 1 "100000 images were asked for" "$grail" sweep bad.json -o out
 
 check "relative paths begin at the recipe"
