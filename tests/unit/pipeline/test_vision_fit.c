@@ -28,8 +28,7 @@ static grail_compress_options halve_exactly(const vision_lab *v, const char *mod
     grail_compress_options options = vision_options(v, model, output);
     vision_cut(&options, 0.5);
     options.selector = "wanda";
-    options.alpha = 1e-10;
-    options.backend = "ref";
+    options.alpha = 1e-8;
     return options;
 }
 
@@ -159,6 +158,60 @@ static void removed_affine_features_cost_nothing_with_a_bias(void **state)
     assert_true(same_tensor(model, options.output, "layer1.0.bn3.bias"));
     assert_true(same_tensor(model, options.output, "layer1.0.bn3.running_var"));
     assert_true(same_tensor(model, vision_path(&v, "off"), "layer1.0.bn3.running_mean"));
+    vision_close(&v);
+}
+
+/* Channels 1, 3, 5 in front of a 3 x 3 convolution become constants, which are removed. */
+static const char *write_constant(const vision_lab *v)
+{
+    vision_model m;
+    vision_make(&m, VISION_BASIC);
+    vision_tensor *conv = vision_find(&m, "layer1.0.conv1.weight");
+    float *gamma = vision_find(&m, "layer1.0.bn1.weight")->values;
+    float *beta = vision_find(&m, "layer1.0.bn1.bias")->values;
+    const int64_t width = vision_elements(conv) / conv->shape.shape[0];
+    for (int64_t i = 0; i < vision_elements(conv); i++) {
+        conv->values[i] *= i / width % 2 == 1 ? 1.0F / 64.0F : 1.0F;
+    }
+    for (int64_t j = 1; j < conv->shape.shape[0]; j += 2) {
+        gamma[j] = 0.0F;
+        beta[j] = 0.5F + 0.2F * (float)j;
+    }
+    vision_write(&m, vision_path(v, "constant"));
+    vision_fini(&m);
+    return vision_path(v, "constant");
+}
+
+static bool is_border(int64_t row)
+{
+    const int64_t x = row % VISION_SIDE;
+    const int64_t y = row / VISION_SIDE % VISION_SIDE;
+    return x == 0 || y == 0 || x == VISION_SIDE - 1 || y == VISION_SIDE - 1;
+}
+
+/* A tap at a time the constant is the same at every position, so all taps' shares add up where the
+ * patch lies inside. */
+static void a_bias_fitted_by_channel_is_that_of_all_taps(void **state)
+{
+    (void)state;
+    static const grail_site_sparsity inner = {.site = "layer1.0.conv2", .sparsity = 0.5};
+    vision_lab v;
+    vision_open(&v);
+    const char *model = write_constant(&v);
+    grail_compress_options options = cut_one(&v, model, vision_path(&v, "narrow"), &inner);
+    options.bias = "auto";
+    options.conv_fit = "channel";
+    assert_ok(lab_compress(&options));
+    vision_values dense = vision_tap(&v, model, "layer1.0.conv2.weight", 1);
+    vision_values narrow = vision_tap(&v, options.output, "layer1.0.conv2.weight", 1);
+    for (int64_t i = 0; i < dense.rows * dense.width; i++) {
+        if (!is_border(i / dense.width)) {
+            assert_near(narrow.data[i], dense.data[i], 1e-4);
+        }
+    }
+    assert_true(vision_distance(&dense, &narrow) > 1e-3); /* there it cannot be */
+    memory_free(dense.data);
+    memory_free(narrow.data);
     vision_close(&v);
 }
 
@@ -504,6 +557,7 @@ int main(void)
         cmocka_unit_test(removed_multiples_of_what_is_kept_cost_nothing),
         cmocka_unit_test(kept_channels_of_a_stream_are_the_dense_ones_where_nothing_is_lost),
         cmocka_unit_test(removed_affine_features_cost_nothing_with_a_bias),
+        cmocka_unit_test(a_bias_fitted_by_channel_is_that_of_all_taps),
         cmocka_unit_test(with_a_bias_the_mean_of_every_output_is_the_dense_one),
         cmocka_unit_test(and_that_of_every_sum_on_a_stream_with_the_dense_target),
         cmocka_unit_test(a_fitted_kernel_is_the_least_squares_answer_on_patches),

@@ -76,6 +76,44 @@ static void also_with_norms_repaired(void **state)
     }
 }
 
+/* All rows and columns of a site become those of its first unit; what the BatchNorm says is all
+ * that tells the pairs apart. */
+static void units_are_told_apart_by_their_norm_too(void **state)
+{
+    (void)state;
+    static const grail_site_sparsity inner = {.site = "layer1.0.conv2", .sparsity = 0.5};
+    vision_lab v;
+    vision_model m;
+    vision_open(&v);
+    write_doubled(&v, VISION_BASIC, false);
+    vision_read(&m, vision_path(&v, "doubled"));
+    vision_tensor *rows = vision_find(&m, "layer1.0.conv1.weight");
+    vision_tensor *columns = vision_find(&m, "layer1.0.conv2.weight");
+    const int64_t units = rows->shape.shape[0];
+    const int64_t width = vision_elements(rows) / units;
+    for (int64_t i = 0; i < vision_elements(rows); i++) {
+        rows->values[i] = rows->values[i % width];
+    }
+    for (int64_t i = 0; i < vision_elements(columns); i++) {
+        columns->values[i] = columns->values[i / (units * 9) * (units * 9) + i % 9];
+    }
+    for (int64_t j = 0; j < units; j++) { /* not a feature: it is merged as it comes */
+        vision_find(&m, "layer1.0.bn1.running_mean")->values[j] = 0.1F;
+        vision_find(&m, "layer1.0.bn1.running_var")->values[j] = 0.5F;
+    }
+    vision_write(&m, vision_path(&v, "alike"));
+    vision_fini(&m);
+    const char *model = vision_path(&v, "alike");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    options.site_sparsities = &inner;
+    options.site_sparsity_count = 1;
+    options.selector = "fold";
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    assert_near(vision_difference(&v, model, options.output), 0.0, 2e-4);
+    vision_close(&v);
+}
+
 static void units_fold_at_random_too(void **state)
 {
     (void)state;
@@ -107,6 +145,7 @@ int main(void)
         cmocka_unit_test(doubled_units_fold_without_loss),
         cmocka_unit_test(also_on_the_statistics_of_the_dense_network),
         cmocka_unit_test(also_with_norms_repaired),
+        cmocka_unit_test(units_are_told_apart_by_their_norm_too),
         cmocka_unit_test(units_fold_at_random_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
