@@ -33,7 +33,7 @@ echo hello >text.md
 text "text.md: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy" --calib text.md
 text "cannot open 'nothing.txt'" --calib nothing.txt
 mkdir folder.txt
-text "'folder.txt' is not a regular file" --calib folder.txt
+text "'folder.txt' is a directory, and the model reads text" --calib folder.txt
 printf '{"text": "a b c"}\n{"text": "a"\n' >broken.jsonl
 text "broken.jsonl: line 2: document: not valid JSON" --calib broken.jsonl
 printf '{"text": "a b c"}\n\n{"body": "a"}\n' >other.jsonl
@@ -73,7 +73,7 @@ option 1 "site 'model.layers.0.self_attn.o_proj' would lose all of its 4 units" 
 option 1 "'foo' is not a site of this model" --sparsity foo=0.3
 option 1 "'model.layers.9.mlp.down_proj' is not a site" --sparsity model.layers.9.mlp.down_proj=0.3
 for sites in foo "" ffn,; do
-    option 2 "known are ffn and heads" --sparsity 0.3 --sites "$sites"
+    option 2 "known are ffn, heads, conv and stream" --sparsity 0.3 --sites "$sites"
 done
 option 2 "give either --sparsity or --plan"
 option 2 "give either --sparsity or --plan" --sparsity 0.3 --plan plan.json
@@ -179,7 +179,7 @@ refuses 2 "one argument too many: 'model'" "$grail" compress model model
 refuses 2 "expected DENSE NARROW" "$grail" verify model
 refuses 2 "give the text or the images with --data PATH" "$grail" eval model
 refuses 2 "unknown shell 'fish'; known are bash and zsh" "$grail" completion fish
-refuses 2 "give --ids FILE and -o FILE" "$grail" logits model
+refuses 2 "give --ids FILE or --pixels FILE, and -o FILE" "$grail" logits model
 refuses 2 "unknown gqa mode 'x'; known are kv-groups and query-per-group" "$grail" inspect model \
     --gqa x
 refuses 1 "100 windows were asked for, the text holds 8" "$grail" eval model --data ids.npy \
