@@ -52,11 +52,11 @@ typedef struct node {
     bool bidirectional;       /* attention: rows see those behind them too */
     double scale;             /* attention scores */
     window2d window;          /* conv, pool; stride of a shortcut; kernel and stride of patches */
-    bool rectified; /* conv: max(., 0) follows in the same pass, after adding a second input if
-                       there is one; only in fused graphs (exec/fuse.h) */
-    int64_t pad;              /* shortcut: zero channels on each side */
-    const double *table;      /* rope frequencies [head_dim / 2], or positions [positions, width];
-                                 borrowed from the graph */
+    bool rectified;      /* conv: max(., 0) follows in the same pass, after adding a second input if
+                            there is one; only in fused graphs (exec/fuse.h) */
+    int64_t pad;         /* shortcut: zero channels on each side */
+    const double *table; /* rope frequencies [head_dim / 2], or positions [positions, width];
+                            borrowed from the graph */
 } node;
 
 /* A parameter is a tensor of the checkpoint, or a run of its rows: one tensor may hold q, k and v.
