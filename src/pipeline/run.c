@@ -55,7 +55,7 @@ static grail_status run_beginning(grail_compression *c)
     if (!c->whole) {
         TRY(write_block(c, GRAPH_NONE));
     }
-    if (loop_is_open(c)) {
+    if (loop_is_open(c) && c->calibration.count > 0) {
         TRY(open_loop_collect(c));
     }
     TRY(compress_block(c, GRAPH_NONE, NULL));

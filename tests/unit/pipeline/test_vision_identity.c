@@ -205,6 +205,25 @@ static void a_fused_tensor_holds_three_narrowed_parts(void **state)
     vision_close(&v);
 }
 
+static void a_configuration_says_the_new_widths(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_model m;
+    vision_open(&v);
+    prune_half(&v, VISION_HUGGING_FACE_VIT, &m);
+    json_t *config = read_json(vision_path(&v, "narrow"), "config.json");
+    assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 10);
+    assert_int_equal(json_integer_value(json_object_get(config, "num_attention_heads")), 2);
+    assert_int_equal(json_integer_value(json_object_get(config, "head_dim")), VISION_HEAD_DIM);
+    assert_int_equal(json_integer_value(json_object_get(config, "hidden_size")), 24);
+    json_decref(config);
+    assert_shape(&m, "vit.encoder.layer.1.attention.attention.value.weight", 2, 16, 24, 0);
+    assert_shape(&m, "vit.encoder.layer.1.attention.output.dense.weight", 2, 24, 16, 0);
+    vision_fini(&m);
+    vision_close(&v);
+}
+
 static void widths_can_be_multiples(void **state)
 {
     (void)state;
@@ -244,6 +263,7 @@ int main(void)
         cmocka_unit_test(streams_and_inner_channels_have_the_planned_shapes),
         cmocka_unit_test(padded_streams_stay_and_inner_channels_are_cut),
         cmocka_unit_test(a_fused_tensor_holds_three_narrowed_parts),
+        cmocka_unit_test(a_configuration_says_the_new_widths),
         cmocka_unit_test(widths_can_be_multiples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,8 +82,17 @@ static void the_dense_network_is_run_once(void **state)
     run_open(&v, model, session, "fold", 0.25, "quarter");
     assert_int_equal(counted(session, &again), VISION_IMAGES * rows);
     assert_ptr_equal(first, again);
+    /* a run that needs no data takes nothing away */
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "plain"));
+    vision_cut(&options, 0.5);
+    options.compensate = "none";
+    options.open_loop = 1;
+    options.session = session;
+    assert_ok(lab_compress(&options));
+    assert_int_equal(counted(session, &again), VISION_IMAGES * rows);
+    assert_ptr_equal(first, again);
     /* other samples are other statistics */
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "fewer"));
+    options = vision_options(&v, model, vision_path(&v, "fewer"));
     vision_cut(&options, 0.5);
     options.session = session;
     options.open_loop = 1;
