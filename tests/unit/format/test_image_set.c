@@ -110,20 +110,20 @@ static void test_a_source_replaces_mean_and_deviation(void **state)
 static void test_cifar_images_can_be_resized(void **state)
 {
     (void)state;
-    enum { SIDE = 24, WIDE = SIDE * SIDE * 3 };
+    enum { NARROW = 24, RESIZED = NARROW * NARROW * 3 };
     char *directory = make_cifar(1);
     const int64_t index = 0;
     grail_image_source source;
     image_set *set = NULL;
-    static float pixels[WIDE];
+    static float pixels[RESIZED];
     grail_image_source_init(&source);
     source.path = directory;
     source.preset = "imagenet";
-    source.size = SIDE;
+    source.size = NARROW;
     assert_ok(image_set_open(&source, &set));
-    assert_int_equal(image_set_side(set), SIDE);
+    assert_int_equal(image_set_side(set), NARROW);
     assert_ok(image_set_load(set, 1, &index, pixels));
-    for (int64_t i = 0; i < WIDE; i++) {
+    for (int64_t i = 0; i < RESIZED; i++) {
         assert_true(pixels[i] > -2.2F && pixels[i] < 2.7F); /* 0 and 255 under this preset */
     }
     image_set_close(set);
