@@ -45,50 +45,88 @@ static void weighted_rows(const vision_tensor *w, const double *a, double *score
     }
 }
 
+/* norms[MOST] of what a node reads in the dense network; of the `count` kept channels only, or of
+ * all where kept is NULL. */
+static void input_norms(const vision_lab *v, const char *model, const char *name,
+                        const int64_t *kept, int count, double *norms)
+{
+    double squares[MOST];
+    vision_values x = vision_tap_input(v, model, name);
+    column_squares(&x, squares);
+    for (int64_t i = 0; i < MOST; i++) {
+        norms[i] = kept == NULL ? sqrt(squares[i]) : 0.0;
+    }
+    for (int k = 0; kept != NULL && k < count; k++) {
+        norms[kept[k]] = sqrt(squares[kept[k]]);
+    }
+    memory_free(x.data);
+}
+
+static void cut_by_wanda(const vision_lab *v, const char *model, const char *output, bool open)
+{
+    grail_compress_options options = vision_options(v, model, vision_path(v, output));
+    options.sparsity_stream = 0.5;
+    options.sparsity_conv = 0.5;
+    options.selector = "wanda";
+    options.open_loop = open;
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+}
+
+/* In front of the block's inner channels, what the stream loses gets weights that would turn their
+ * order around. */
+static void write_misleading(const vision_lab *v, vision_model *m, const int64_t *kept, int count)
+{
+    vision_tensor *conv = vision_find(m, "layer1.0.conv1.weight");
+    double scores[MOST];
+    double ones[MOST];
+    for (int i = 0; i < MOST; i++) {
+        ones[i] = 1.0;
+    }
+    weighted_rows(conv, ones, scores);
+    for (int64_t i = 0; i < vision_elements(conv); i++) {
+        const int64_t channel = i / 9 % 8;
+        bool removed = true;
+        for (int k = 0; k < count; k++) {
+            removed = removed && kept[k] != channel;
+        }
+        conv->values[i] *= removed ? (float)(1e4 / pow(scores[i / (8 * 9)], 3.0)) : 1.0F;
+    }
+    vision_write(m, vision_path(v, "misleading"));
+}
+
 /* The stem reads pixels; the block's first convolution reads the stream that the stem makes, of
  * which only the kept channels count. */
 static void wanda_weighs_rows_by_the_input_that_is_left(void **state)
 {
     (void)state;
+    static const char *const outputs[] = {"closed", "open"};
+    vision_lab v;
+    vision_model m;
+    double norms[MOST];
+    double scores[MOST];
+    int64_t stream[MOST];
+    int64_t kept[MOST];
+    vision_open(&v);
+    vision_make(&m, VISION_BASIC);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    cut_by_wanda(&v, model, "first", false);
+    const int count = vision_kept_units(vision_path(&v, "first"), "layer1.0.conv1", stream, MOST);
+    input_norms(&v, model, "conv1.weight", NULL, 0, norms);
+    weighted_rows(vision_find(&m, "conv1.weight"), norms, scores);
+    assert_best_are_kept(scores, 8, stream, count);
+    write_misleading(&v, &m, stream, count);
+    model = vision_path(&v, "misleading");
     for (int open = 0; open < 2; open++) {
-        vision_lab v;
-        vision_model m;
-        double squares[MOST];
-        double norms[MOST];
-        double scores[MOST];
-        int64_t kept[MOST];
-        vision_open(&v);
-        const char *model = vision_network(&v, VISION_BASIC, "model");
-        grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
-        options.sparsity_stream = 0.5;
-        options.sparsity_conv = 0.5;
-        options.selector = "wanda";
-        options.open_loop = open;
-        options.compensate = "none";
-        assert_ok(lab_compress(&options));
-        vision_make(&m, VISION_BASIC);
-        vision_values x = vision_tap_input(&v, model, "conv1.weight");
-        column_squares(&x, squares);
-        for (int i = 0; i < 3; i++) {
-            norms[i] = sqrt(squares[i]);
-        }
-        memory_free(x.data);
-        weighted_rows(vision_find(&m, "conv1.weight"), norms, scores);
-        int count = vision_kept_units(options.output, "layer1.0.conv1", kept, MOST);
-        assert_best_are_kept(scores, 8, kept, count);
-        x = vision_tap_input(&v, model, "layer1.0.conv1.weight");
-        column_squares(&x, squares);
-        memory_free(x.data);
-        memset(norms, 0, sizeof norms);
-        for (int k = 0; k < count; k++) {
-            norms[kept[k]] = sqrt(squares[kept[k]]);
-        }
+        cut_by_wanda(&v, model, outputs[open], open);
+        input_norms(&v, model, "layer1.0.conv1.weight", stream, count, norms);
         weighted_rows(vision_find(&m, "layer1.0.conv1.weight"), norms, scores);
-        count = vision_kept_units(options.output, "layer1.0.conv2", kept, MOST);
-        assert_best_are_kept(scores, 6, kept, count);
-        vision_fini(&m);
-        vision_close(&v);
+        const int inner =
+            vision_kept_units(vision_path(&v, outputs[open]), "layer1.0.conv2", kept, MOST);
+        assert_best_are_kept(scores, 6, kept, inner);
     }
+    vision_fini(&m);
+    vision_close(&v);
 }
 
 /* scores_j += sum |W_j|^p */
