@@ -285,6 +285,21 @@ out:
     return status;
 }
 
+/* What a run has not finished has all its names, but not all its weights. */
+static grail_status refuse_unfinished(const char *path)
+{
+    char *state = NULL;
+    grail_status status = path_join(&state, path, "grail-state.jsonl");
+    if (status == GRAIL_OK && file_is_directory(path) && file_exists(state)) {
+        status = error_set(GRAIL_ERROR_FORMAT,
+                           "'%s' is what an unfinished run has left; continue it with --resume, or "
+                           "delete it",
+                           path);
+    }
+    memory_free(state);
+    return status;
+}
+
 grail_status grail_model_open_with(const char *path, const grail_model_options *options,
                                    grail_model **out)
 {
@@ -293,6 +308,7 @@ grail_status grail_model_open_with(const char *path, const grail_model_options *
     if (!file_is_directory(path) && !file_exists(path)) {
         FAIL(GRAIL_ERROR_IO, "'%s' is neither a model directory nor a weights file", path);
     }
+    TRY(refuse_unfinished(path));
     TRY(memory_new(&o.m, 1, sizeof *o.m));
     TRY(memory_copy_string(&o.m->path, path));
     TRY(open_network(&o, options));

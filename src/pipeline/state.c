@@ -21,7 +21,8 @@ static json_t *real_or_null(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* Kept units of a selection, cluster labels of a folding. */
+/* Kept units of a selection, cluster labels of a folding, and in what order the exchangeable blocks
+ * of its units were merged. */
 static grail_status reducer_to_json(const grail_reducer *r, json_t *object)
 {
     grail_status status = GRAIL_OK;
@@ -32,6 +33,13 @@ static grail_status reducer_to_json(const grail_reducer *r, json_t *object)
             TRY(json_push(list, json_integer(r->labels[j])));
         } else if (r->labels[j] >= 0) {
             TRY(json_push(list, json_integer(j)));
+        }
+    }
+    if (r->order != NULL) {
+        list = json_array();
+        TRY(json_put(object, "subunit_order", list));
+        for (int64_t i = 0; i < r->units * r->subunits; i++) {
+            TRY(json_push(list, json_integer(r->order[i])));
         }
     }
 out:
@@ -319,27 +327,65 @@ static void restore_report(const json_t *object, grail_site_report *r)
     r->fallback = static_fallback(object);
 }
 
-static grail_status restore_reducer(const json_t *object, int64_t units, int64_t kept,
+/* values[count] of an array in a record; *out is owned. */
+static grail_status restore_integers(const json_t *list, int64_t count, int64_t **out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *values = NULL;
+    if (json_array_size(list) != (size_t)count) {
+        FAIL(GRAIL_ERROR_FORMAT, "the state records %zu units, expected %lld",
+             json_array_size(list), (long long)count);
+    }
+    TRY(memory_new(&values, (size_t)count, sizeof values[0]));
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = json_integer_value(json_array_get(list, (size_t)i));
+    }
+    *out = values;
+    values = NULL;
+out:
+    memory_free(values);
+    return status;
+}
+
+static grail_status restore_order(const json_t *list, int64_t subunits, grail_reducer *reducer)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *order = NULL;
+    TRY(restore_integers(list, reducer->units * subunits, &order));
+    for (int64_t i = 0; i < reducer->units * subunits; i++) {
+        if (order[i] < 0 || order[i] >= subunits) {
+            FAIL(GRAIL_ERROR_FORMAT, "the state records block %lld of a unit of %lld",
+                 (long long)order[i], (long long)subunits);
+        }
+    }
+    TRY(reducer_set_order(reducer, subunits, order));
+out:
+    memory_free(order);
+    return status;
+}
+
+static grail_status restore_reducer(const json_t *object, const site *s, int64_t kept,
                                     grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
     int64_t *values = NULL;
+    grail_reducer *reducer = NULL;
     const json_t *labels = json_object_get(object, "labels");
-    const json_t *list = labels != NULL ? labels : json_object_get(object, "kept_units");
-    const size_t count = json_array_size(list);
-    if (count != (size_t)(labels != NULL ? units : kept)) {
-        FAIL(GRAIL_ERROR_FORMAT, "the state records %zu units", count);
-    }
-    TRY(memory_new(&values, count, sizeof values[0]));
-    for (size_t i = 0; i < count; i++) {
-        values[i] = json_integer_value(json_array_get(list, i));
-    }
+    const json_t *order = json_object_get(object, "subunit_order");
     if (labels != NULL) {
-        TRY(grail_reducer_from_labels(units, kept, values, out));
+        TRY(restore_integers(labels, s->units, &values));
+        TRY(grail_reducer_from_labels(s->units, kept, values, &reducer));
     } else {
-        TRY(grail_reducer_from_selection(units, kept, values, out));
+        TRY(restore_integers(json_object_get(object, "kept_units"), kept, &values));
+        TRY(grail_reducer_from_selection(s->units, kept, values, &reducer));
     }
+    if (order != NULL) {
+        TRY(restore_order(order, s->subunits, reducer));
+    }
+    *out = reducer;
+    reducer = NULL;
 out:
+    grail_reducer_free(reducer);
     memory_free(values);
     return status;
 }
@@ -361,7 +407,7 @@ grail_status state_restore_block(grail_compression *c, int block)
                  "'%s' does not record site '%s' of block %d; delete it and start anew", c->partial,
                  c->sites->facts[i].name, block);
         }
-        TRY(restore_reducer(object, c->plan.sites[i].units, c->plan.sites[i].kept,
+        TRY(restore_reducer(object, &c->sites->list.sites[i], c->plan.sites[i].kept,
                             &c->results[i].reducer));
         restore_report(object, &c->results[i].report);
     }

@@ -85,6 +85,10 @@ grail_status grail_compression_finish(grail_compression *c)
     grail_status status = GRAIL_OK;
     json_t *report = NULL;
     char *path = NULL;
+    if (c->output == NULL) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "no output directory was given, so the result stays in memory");
+    }
     TRY(build_report(c, &report));
     TRY(path_join(&path, c->partial, "report.json"));
     TRY(json_write_file(path, report));

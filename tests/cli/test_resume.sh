@@ -47,8 +47,10 @@ killed_when() {
 # A killed run is not taken for a model, is not overwritten, and is continued to the same bytes.
 assert_continues() {
     if [[ -e out.partial ]]; then
-        if [[ ! -e out.partial/config.json ]]; then
-            refuses 1 "out.partial/config.json" "$grail" inspect out.partial
+        if [[ -e out.partial/grail-state.jsonl ]]; then
+            refuses 1 "unfinished run" "$grail" inspect out.partial
+        else
+            refuses 1 "out.partial" "$grail" inspect out.partial
         fi
         refuses 1 "continue it with --resume or delete it" "$grail" compress "${command[@]}" -o out \
             >/dev/null
