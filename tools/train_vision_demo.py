@@ -4,7 +4,7 @@ to score on, and writes what torch scores on the latter.
 
 The CNN is a ResNet of basic blocks for 32 x 32 images in torchvision's names, a torch file; the ViT
 a Hugging Face directory. Each training image is drawn afresh and seen once. Needs torch, numpy,
-Pillow and safetensors; one CPU thread, about half an hour a model.
+Pillow and safetensors; one CPU thread, about 20 minutes a model.
 
 usage: train_vision_demo.py [--parts images cnn vit score] [--output demo/vision]
 """
@@ -27,15 +27,10 @@ import make_images
 TRAIN_SEED, CALIBRATION_SEED, TEST_SEED, CHECK_SEED = 1, 2, 3, 4
 CALIBRATION_IMAGES, TEST_IMAGES, CHECK_IMAGES = 128, 1000, 2000
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-# Rounds of training, each with its own cycle of the rate. first: where its images begin among those
-# of the seed; warm: share of the images over which the rate rises; plain: over which images without
-# clutter and grain grow rare, since a ViT is slow to find the first object among them; taught: the
-# CNN written before is the teacher.
-TRAINING = {
-    "cnn": [{"first": 0, "count": 450_000, "warm": 0.08, "plain": 0.0, "taught": False}],
-    "vit": [{"first": 0, "count": 500_000, "warm": 0.04, "plain": 0.25, "taught": False},
-            {"first": 500_000, "count": 500_000, "warm": 0.05, "plain": 0.0, "taught": True}]}
-TEACHER_SHARE, TEMPERATURE = 0.7, 2.0
+# warm: share of the images over which the rate rises; plain: over which images without clutter and
+# grain grow rare, since a ViT is slow to find the first object among them.
+TRAINING = {"cnn": {"count": 450_000, "warm": 0.08, "plain": 0.0},
+            "vit": {"count": 500_000, "warm": 0.04, "plain": 0.25}}
 BATCH = 125  # a quarter of a block of drawn images
 WIDTHS, BLOCKS = (24, 48, 96), 2
 CONFIG = {
@@ -198,13 +193,12 @@ def normalise(images):
     return (x - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(DEVIATION).view(3, 1, 1)
 
 
-def batches(training, random):
-    """Pairs of input and classes of one round, no image twice."""
-    first, blocks = (training[name] // make_images.BLOCK for name in ("first", "count"))
-    plain = training["plain"]
+def batches(count, plain, random):
+    """Pairs of input and classes, `count` images in all, none of them twice."""
+    blocks = count // make_images.BLOCK
     for block in range(blocks):
         alone = block < plain * blocks and block < plain * blocks * random.uniform()
-        images = make_images.through_jpeg(make_images.make_block(TRAIN_SEED, first + block, alone))
+        images = make_images.through_jpeg(make_images.make_block(TRAIN_SEED, block, alone))
         order = random.permutation(make_images.BLOCK)
         x = normalise(images[order]).to(memory_format=torch.channels_last)
         classes = torch.from_numpy(order % len(make_images.CLASSES))
@@ -286,37 +280,24 @@ def muon(model):
             (2e-3, torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0))]
 
 
-def loss_of(logits, classes, x, teacher):
-    """Cross entropy with the classes, and with what the teacher makes of the images (G. Hinton et
-    al. 2015)."""
-    loss = functional.cross_entropy(logits.float(), classes)
-    if teacher is None:
-        return loss
-    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-        aim = (teacher(x).float() / TEMPERATURE).softmax(1)
-    taught = functional.cross_entropy(logits.float() / TEMPERATURE, aim)
-    return (1 - TEACHER_SHARE) * loss + TEACHER_SHARE * TEMPERATURE**2 * taught
-
-
-def train(model, teacher, make_optimizers, training):
+def train(model, make_optimizers, count, warm, plain):
     model = model.to(memory_format=torch.channels_last)
     optimizers = make_optimizers(model)
-    steps, began, recent = training["count"] // BATCH, time.time(), []
+    steps, began, recent = count // BATCH, time.time(), []
     parameters = sum(p.numel() for p in model.parameters())
-    print(f"{parameters} parameters, {steps} steps of {BATCH} images", flush=True)
-    random = numpy.random.RandomState(5)
+    print(f"{parameters} parameters, {steps} steps, {count} images", flush=True)
     check = make_images.make_images(CHECK_SEED, CHECK_IMAGES)
     check = make_images.through_jpeg(check[0]), check[1]
-    for step, (x, classes) in enumerate(batches(training, random)):
+    for step, (x, classes) in enumerate(batches(count, plain, numpy.random.RandomState(5))):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             logits = model(x)
-        loss = loss_of(logits, classes, x, teacher)
+        loss = functional.cross_entropy(logits.float(), classes)
         model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
         for peak, optimizer in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = peak * rate(step, steps, training["warm"] * steps)
+                group["lr"] = peak * rate(step, steps, warm * steps)
             optimizer.step()
         recent.append(loss.item())
         if (step + 1) % 100 == 0 or step + 1 == steps:
@@ -324,6 +305,7 @@ def train(model, teacher, make_optimizers, training):
             print(f"step {step + 1} loss {numpy.mean(recent):.4f}{note} "
                   f"{time.time() - began:.0f} s", flush=True)
             recent = []
+    return model
 
 
 # ---- files
@@ -414,11 +396,7 @@ def main():
                                           ("vit", Vit, muon, write_vit)):
         if part in options.parts:
             torch.manual_seed(0)
-            model = kind()
-            for training in TRAINING[part]:
-                teacher = read_cnn(options.output).eval() if training["taught"] else None
-                train(model, teacher, optimizers, training)
-            write(model, options.output)
+            write(train(kind(), optimizers, **TRAINING[part]), options.output)
     if "score" in options.parts:
         score(options.output)
 
