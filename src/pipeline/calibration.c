@@ -14,19 +14,103 @@ enum {
     BATCH_IMAGES = 32,
 };
 
-void calibration_fini(calibration *c)
+static grail_status calibration_create(calibration **out)
 {
+    grail_status status = GRAIL_OK;
+    TRY(memory_new(out, 1, sizeof **out));
+    (*out)->users = 1;
+out:
+    return status;
+}
+
+calibration *calibration_hold(calibration *c)
+{
+    c->users++;
+    return c;
+}
+
+void calibration_release(calibration *c)
+{
+    if (c == NULL || --c->users > 0) {
+        return;
+    }
     token_windows_fini(&c->windows);
     shingle_set_fini(&c->shingles);
     memory_free(c->pixels);
     json_decref(c->description);
-    *c = (calibration){0};
+    memory_free(c);
 }
 
-grail_status calibration_empty(calibration *out)
+grail_status calibration_empty(calibration **out)
 {
-    *out = (calibration){.description = json_object()};
-    return json_put(out->description, "samples", json_integer(0));
+    grail_status status = GRAIL_OK;
+    calibration *c = NULL;
+    TRY(calibration_create(&c));
+    c->description = json_object();
+    TRY(json_put(c->description, "samples", json_integer(0)));
+    *out = c;
+    c = NULL;
+out:
+    calibration_release(c);
+    return status;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text == NULL ? json_null() : json_string(text);
+}
+
+static grail_status push_numbers(json_t *list, const double *numbers)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; numbers != NULL && i < IMAGE_CHANNELS; i++) {
+        TRY(json_push(list, json_real(numbers[i])));
+    }
+out:
+    return status;
+}
+
+static grail_status image_key(const grail_image_source *source, json_t *key)
+{
+    grail_status status = GRAIL_OK;
+    TRY(json_push(key, text_or_null(source->path)));
+    TRY(json_push(key, text_or_null(source->preset)));
+    TRY(json_push(key, text_or_null(source->split)));
+    TRY(json_push(key, text_or_null(source->labels)));
+    TRY(json_push(key, json_integer(source->size)));
+    TRY(push_numbers(key, source->mean));
+    TRY(push_numbers(key, source->deviation));
+out:
+    return status;
+}
+
+static grail_status text_key(const grail_text_source *source, json_t *key)
+{
+    grail_status status = GRAIL_OK;
+    TRY(json_push(key, text_or_null(source->path)));
+    TRY(json_push(key, text_or_null(source->field)));
+    TRY(json_push(key, text_or_null(source->protocol)));
+    TRY(json_push(key, json_integer(source->context)));
+    TRY(json_push(key, json_boolean(source->window_bos)));
+out:
+    return status;
+}
+
+grail_status calibration_key(const grail_compress_options *o, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *key = json_array();
+    TRY(json_push(key, json_integer(o->samples)));
+    TRY(json_push(key, json_sprintf("%llu", (unsigned long long)o->seed)));
+    TRY(text_key(&o->calibration, key));
+    if (o->images != NULL) {
+        TRY(image_key(o->images, key));
+    }
+    *out = key;
+    key = NULL;
+out:
+    json_decref(key);
+    return status;
 }
 
 /* At least four batches when there are four samples, so that some can be held out. */
@@ -165,28 +249,29 @@ out:
 }
 
 grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
-                              calibration *out)
+                              calibration **out)
 {
     grail_status status = GRAIL_OK;
-    calibration c = {0};
+    calibration *c = NULL;
+    TRY(calibration_create(&c));
     if (model->graph->input_kind == INPUT_IMAGES) {
         if (options->images == NULL) {
             FAIL(GRAIL_ERROR_ARGUMENT, "this network reads images; give --calib a directory of "
                                        "images or CIFAR batches");
         }
-        TRY(read_images(model, options, &c));
+        TRY(read_images(model, options, c));
     } else {
         if (options->calibration.path == NULL) {
             FAIL(GRAIL_ERROR_ARGUMENT,
                  "selector '%s' with this compensation needs calibration text; give --calib FILE",
                  options->selector);
         }
-        TRY(read_text(model, options, &c));
+        TRY(read_text(model, options, c));
     }
     *out = c;
-    c = (calibration){0};
+    c = NULL;
 out:
-    calibration_fini(&c);
+    calibration_release(c);
     return status;
 }
 

@@ -15,7 +15,7 @@ typedef struct carry {
 static batch_input input_from(const grail_compression *c, int64_t batch, int begin)
 {
     const graph *g = c->model->graph;
-    return g->last_use[g->input] >= begin ? calibration_input(&c->calibration, batch)
+    return g->last_use[g->input] >= begin ? calibration_input(c->calibration, batch)
                                           : (batch_input){0};
 }
 
@@ -23,7 +23,7 @@ static grail_status carry_one(grail_compression *c, stream *s, execution *e, par
                               int64_t batch, int begin, int end, bool moves)
 {
     grail_status status = GRAIL_OK;
-    TRY(execution_begin(e, calibration_shape(&c->calibration, batch), input_from(c, batch, begin)));
+    TRY(execution_begin(e, calibration_shape(c->calibration, batch), input_from(c, batch, begin)));
     if (moves) {
         TRY(stream_read(s, batch, e));
     } else {
@@ -111,7 +111,7 @@ grail_status streams_carry(grail_compression *c, int end, int dense_end, batch_v
         return GRAIL_OK;
     }
     TRY(begin_moves(c, &k));
-    for (int64_t batch = 0; batch < c->calibration.batch_count; batch++) {
+    for (int64_t batch = 0; batch < c->calibration->batch_count; batch++) {
         TRY(carry_batch(c, &k, batch));
     }
     TRY(end_moves(c, &k));

@@ -57,8 +57,8 @@ struct grail_compression {
     int *next_part;        /* [parameter_count]: next parameter of the same tensor */
     bool whole; /* nothing is finished before the last block: sites span blocks, or REPAIR */
 
-    calibration calibration;
-    bool keep_activations; /* a consumer's input is kept between observing and advancing */
+    calibration *calibration; /* held */
+    bool keep_activations;    /* a consumer's input is kept between observing and advancing */
 
     const backend *backend;
     parameter_store *dense, *current;

@@ -43,7 +43,7 @@ grail_status fingerprint_of_run(const grail_compression *c, json_t **out)
     TRY(json_put(object, "config", json_deep_copy(c->model->config)));
     TRY(plan_to_json(&c->plan, &c->sites->list, &plan_json));
     TRY(json_put(object, "plan", plan_json));
-    TRY(json_put(object, "calibration", json_deep_copy(c->calibration.description)));
+    TRY(json_put(object, "calibration", json_deep_copy(c->calibration->description)));
     TRY(json_put(object, "backend", json_string(c->backend->name)));
     TRY(json_put(object, "threads", json_integer(parallel_threads())));
     *out = object;

@@ -357,7 +357,7 @@ grail_status observation_add(grail_compression *c, int64_t batch, void *user)
     grail_status status = GRAIL_OK;
     const observation *o = user;
     const int value = observed_node(c, o)->inputs[0];
-    grail_statistics *into = calibration_holds_out(&c->calibration, batch) ? o->held : o->fit;
+    grail_statistics *into = calibration_holds_out(c->calibration, batch) ? o->held : o->fit;
     void *y = NULL;
     if (into->outputs > 0 && target_is_dense(c) && !target_by_tap(c, o)) {
         TRY(dense_target(c, o, &y));
@@ -377,7 +377,7 @@ out:
 grail_status observation_add_input(grail_compression *c, observation *o, const execution *e,
                                    int64_t batch)
 {
-    grail_statistics *into = calibration_holds_out(&c->calibration, batch) ? o->held : o->fit;
+    grail_statistics *into = calibration_holds_out(c->calibration, batch) ? o->held : o->fit;
     if (is_patched(c, o)) {
         return add_patches(c, o, e, into, NULL);
     }

@@ -291,8 +291,8 @@ static bool finishes_at_once(const grail_compression *c)
 
 static grail_status read_calibration(grail_compression *c, const grail_compress_options *o)
 {
-    return needs_data(c) ? calibration_read(c->model, o, &c->calibration)
-                         : calibration_empty(&c->calibration);
+    return needs_data(c) && !o->dry_run ? session_calibration(c->session, o, &c->calibration)
+                                        : calibration_empty(&c->calibration);
 }
 
 /* Widest consumer input that would be kept for all tokens, in bytes. */
@@ -303,14 +303,14 @@ static grail_status kept_bytes(const grail_compression *c, double *out)
     double widest = 0.0;
     const graph *g = c->model->graph;
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
-    TRY(graph_extents(g, c->calibration.positions, extents));
+    TRY(graph_extents(g, c->calibration->positions, extents));
     for (int i = 0; i < c->sites->list.count; i++) {
         const extent *x = &extents[g->nodes[c->sites->list.sites[i].consumers[0].node].inputs[0]];
         const double elements =
             (double)c->sites->facts[i].width * (double)x->height * (double)x->width;
         widest = site_is_cut(c, i) && elements > widest ? elements : widest;
     }
-    *out = widest * (double)c->calibration.count * (double)c->backend->element_size;
+    *out = widest * (double)c->calibration->count * (double)c->backend->element_size;
 out:
     memory_free(extents);
     return status;
@@ -321,7 +321,7 @@ static grail_status decide_keeping(grail_compression *c, int64_t memory)
     double limit = (double)memory;
     double wanted = 0.0;
     grail_status status = GRAIL_OK;
-    if (c->calibration.count > 0) {
+    if (c->calibration->count > 0) {
         TRY(kept_bytes(c, &wanted));
     }
     if (memory == 0) {
@@ -341,9 +341,9 @@ static grail_status create_runs(grail_compression *c)
     TRY(buffer_pool_create(&c->pool));
     TRY(execution_create(g, c->backend, c->pool, &c->run));
     TRY(execution_create(g, c->backend, c->pool, &c->dense_run));
-    TRY(stream_init(&c->stream, g, c->backend, c->calibration.batch_count));
-    TRY(stream_init(&c->dense_stream, g, c->backend, c->calibration.batch_count));
-    c->has_dense_stream = c->calibration.batch_count > 0 && c->plan.compensation.enabled &&
+    TRY(stream_init(&c->stream, g, c->backend, c->calibration->batch_count));
+    TRY(stream_init(&c->dense_stream, g, c->backend, c->calibration->batch_count));
+    c->has_dense_stream = c->calibration->batch_count > 0 && c->plan.compensation.enabled &&
                           c->plan.compensation.target == TARGET_DENSE && !loop_is_open(c);
 out:
     return status;
@@ -410,9 +410,7 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
     TRY(map_cuts(c));
     TRY(check_sites(c));
     TRY(describe_result(c));
-    if (!options->dry_run) {
-        TRY(read_calibration(c, options));
-    }
+    TRY(read_calibration(c, options));
     c->whole = finishes_at_once(c);
     TRY(decide_keeping(c, options->memory));
     TRY(create_runs(c));
@@ -450,7 +448,7 @@ void grail_compression_close(grail_compression *c)
     parameter_store_free(c->current);
     parameter_store_free(c->dense);
     buffer_pool_free(c->pool);
-    calibration_fini(&c->calibration);
+    calibration_release(c->calibration);
     graph_free(c->narrowed);
     plan_fini(&c->plan);
     grail_site_list_free(c->sites);

@@ -67,8 +67,8 @@ static grail_status collect_batch(grail_compression *c, collection *l, const boo
 {
     grail_status status = GRAIL_OK;
     const graph *g = c->model->graph;
-    TRY(execution_begin(c->run, calibration_shape(&c->calibration, batch),
-                        calibration_input(&c->calibration, batch)));
+    TRY(execution_begin(c->run, calibration_shape(c->calibration, batch),
+                        calibration_input(c->calibration, batch)));
     for (int n = 0; n < g->node_count; n++) {
         for (int i = 0; i < l->count; i++) {
             if (l->items[i].node == n) {
@@ -107,7 +107,7 @@ grail_status open_loop_collect(grail_compression *c)
     bool any = false;
     const int nodes = c->model->graph->node_count;
     const double begun = clock_seconds();
-    TRY(session_use_calibration(c->session, c->calibration.description, c->plan.seed));
+    session_count(c->session, c->calibration, c->backend);
     TRY(memory_new(&squares, (size_t)nodes, sizeof squares[0]));
     for (int i = 0; i < c->sites->list.count; i++) {
         if (site_is_cut(c, i)) {
@@ -118,7 +118,7 @@ grail_status open_loop_collect(grail_compression *c)
         squares[n] = wants_squares(c, n) && c->session->of_nodes[n].squares == NULL;
         any = any || squares[n];
     }
-    for (int64_t batch = 0; (l.count > 0 || any) && batch < c->calibration.batch_count; batch++) {
+    for (int64_t batch = 0; (l.count > 0 || any) && batch < c->calibration->batch_count; batch++) {
         TRY(collect_batch(c, &l, squares, batch));
     }
     keep_statistics(c, &l);

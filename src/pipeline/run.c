@@ -55,7 +55,7 @@ static grail_status run_beginning(grail_compression *c)
     if (!c->whole) {
         TRY(write_block(c, GRAPH_NONE));
     }
-    if (loop_is_open(c) && c->calibration.count > 0) {
+    if (loop_is_open(c) && c->calibration->count > 0) {
         TRY(open_loop_collect(c));
     }
     TRY(compress_block(c, GRAPH_NONE, NULL));
@@ -117,9 +117,9 @@ grail_site_report grail_compression_site(const grail_compression *c, int i)
 grail_compression_totals grail_compression_totals_get(const grail_compression *c)
 {
     grail_compression_totals t = {
-        .samples = c->calibration.count,
-        .context = c->calibration.windows.length,
-        .calibration_tokens = c->calibration.count * c->calibration.windows.length,
+        .samples = c->calibration->count,
+        .context = c->calibration->windows.length,
+        .calibration_tokens = c->calibration->count * c->calibration->windows.length,
         .calibrate_seconds = c->calibrate_seconds,
         .compensate_seconds = c->compensate_seconds,
     };

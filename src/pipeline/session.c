@@ -2,9 +2,6 @@
 
 #include "base/json.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 grail_status grail_session_open(const char *path, const grail_model_options *options,
                                 grail_session **out)
 {
@@ -28,14 +25,23 @@ static void forget_statistics(grail_session *s)
         memory_free(s->of_nodes[n].squares);
         s->of_nodes[n] = (dense_statistics){0};
     }
-    memory_free(s->calibration);
-    s->calibration = NULL;
+    calibration_release(s->counted);
+    s->counted = NULL;
+}
+
+static void forget_samples(grail_session *s)
+{
+    calibration_release(s->samples);
+    s->samples = NULL;
+    json_decref(s->samples_key);
+    s->samples_key = NULL;
 }
 
 void grail_session_close(grail_session *s)
 {
     if (s != NULL) {
         forget_statistics(s);
+        forget_samples(s);
         memory_free(s->of_nodes);
         grail_model_close(s->model);
         memory_free(s);
@@ -47,23 +53,30 @@ grail_model *grail_session_model(grail_session *s)
     return s->model;
 }
 
-grail_status session_use_calibration(grail_session *s, const json_t *description, uint64_t seed)
+grail_status session_calibration(grail_session *s, const grail_compress_options *options,
+                                 calibration **out)
 {
     grail_status status = GRAIL_OK;
-    buffer text = {0};
-    char *key = NULL;
-    enum { DESCRIPTION_MAXIMUM = 1 << 20 };
-    buffer_init(&text, DESCRIPTION_MAXIMUM);
-    TRY(json_append_text(description, &text));
-    TRY(memory_format(&key, "%llu %.*s", (unsigned long long)seed, (int)text.size,
-                      (const char *)text.bytes));
-    if (s->calibration == NULL || strcmp(s->calibration, key) != 0) {
-        forget_statistics(s);
-        s->calibration = key;
+    json_t *key = NULL;
+    TRY(calibration_key(options, &key));
+    if (s->samples == NULL || !json_equal(s->samples_key, key)) {
+        forget_samples(s);
+        TRY(calibration_read(s->model, options, &s->samples));
+        s->samples_key = key;
         key = NULL;
     }
+    *out = calibration_hold(s->samples);
 out:
-    buffer_fini(&text);
-    memory_free(key);
+    json_decref(key);
     return status;
+}
+
+void session_count(grail_session *s, calibration *samples, const backend *by)
+{
+    if (s->counted != samples || s->counted_by != by) {
+        calibration *held = calibration_hold(samples); /* it may be the one that is let go */
+        forget_statistics(s);
+        s->counted = held;
+        s->counted_by = by;
+    }
 }

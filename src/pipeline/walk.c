@@ -242,7 +242,7 @@ grail_status tell_observer(grail_compression *c, int block, const grail_site_rep
 /* Whether anything behind `node_index` still needs the streams there. */
 static bool streams_are_wanted(const grail_compression *c, int node_index)
 {
-    return c->calibration.batch_count > 0 && !loop_is_open(c) &&
+    return c->calibration->batch_count > 0 && !loop_is_open(c) &&
            node_index < c->model->graph->node_count;
 }
 

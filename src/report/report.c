@@ -67,7 +67,7 @@ static grail_status build_report(const grail_compression *c, json_t **out)
     TRY(totals_to_json(c, report));
     TRY(plan_to_json(&c->plan, &c->sites->list, &plan_json));
     TRY(json_put(report, "plan", plan_json));
-    TRY(json_put(report, "calibration", json_deep_copy(c->calibration.description)));
+    TRY(json_put(report, "calibration", json_deep_copy(c->calibration->description)));
     TRY(json_put(report, "backend", json_string(c->backend->name)));
     TRY(json_put(report, "threads", json_integer(parallel_threads())));
     TRY(json_put(report, "kept_activations", json_boolean(c->keep_activations)));

@@ -103,6 +103,88 @@ static void the_dense_network_is_run_once(void **state)
     vision_close(&v);
 }
 
+static void the_samples_are_read_once(void **state)
+{
+    (void)state;
+    vision_lab v;
+    grail_session *session = NULL;
+    calibration *c[5] = {NULL};
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(&v, model, NULL);
+    grail_image_source images = *options.images;
+    options.images = &images;
+    assert_ok(grail_session_open(model, NULL, &session));
+    for (int i = 0; i < 5; i++) {
+        options.sparsity_conv = 0.1 * i;
+        options.samples = i == 2 ? 20 : 24;
+        options.seed = i < 3 ? 0 : 1;
+        images.preset = i < 4 ? NULL : "cifar-plain";
+        assert_ok(session_calibration(session, &options, &c[i]));
+        assert_int_equal(c[i] == c[i == 0 ? 0 : i - 1], i < 2);
+        assert_int_equal(c[i]->count, options.samples);
+    }
+    grail_session_close(session);
+    const size_t bytes = (size_t)24 * VISION_SIDE * VISION_SIDE * 3 * sizeof c[0]->pixels[0];
+    assert_true(memcmp(c[0]->pixels, c[3]->pixels, bytes) != 0); /* another draw */
+    assert_true(memcmp(c[3]->pixels, c[4]->pixels, bytes) != 0); /* another scale */
+    for (int i = 0; i < 5; i++) {
+        calibration_release(c[i]);
+    }
+    vision_close(&v);
+}
+
+/* Two runs that differ in what their statistics are of, both open at once in one session. */
+static void assert_runs_apart(grail_compress_options left, grail_compress_options right)
+{
+    grail_compress_options *options[] = {&left, &right};
+    const char *const shared[] = {left.output, right.output};
+    char alone[2][LAB_PATH];
+    grail_compression *runs[2] = {NULL, NULL};
+    grail_session *session = NULL;
+    assert_ok(grail_session_open(left.model, left.reading, &session));
+    for (int i = 0; i < 2; i++) {
+        snprintf(alone[i], sizeof alone[i], "%s-alone", shared[i]);
+        options[i]->output = alone[i];
+        assert_ok(lab_compress(options[i]));
+        options[i]->output = shared[i];
+        options[i]->session = session;
+        assert_ok(grail_compression_open(options[i], &runs[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_ok(grail_compression_run(runs[i]));
+        assert_ok(grail_compression_finish(runs[i]));
+        grail_compression_close(runs[i]);
+        assert_same_checkpoint(alone[i], shared[i]);
+    }
+    grail_session_close(session);
+}
+
+static void runs_of_a_session_keep_their_statistics_apart(void **state)
+{
+    (void)state;
+    vision_lab v;
+    char outputs[4][LAB_PATH];
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    for (int i = 0; i < 4; i++) {
+        snprintf(outputs[i], sizeof outputs[i], "%s-%d", vision_path(&v, "out"), i);
+    }
+    grail_compress_options left = vision_options(&v, model, outputs[0]);
+    vision_cut(&left, 0.5);
+    left.open_loop = 1;
+    grail_compress_options right = left;
+    right.output = outputs[1];
+    right.samples = 20;
+    assert_runs_apart(left, right);
+    left.output = outputs[2];
+    right = left;
+    right.output = outputs[3];
+    right.backend = "ref";
+    assert_runs_apart(left, right);
+    vision_close(&v);
+}
+
 static void the_open_loop_sees_the_dense_network_upstream(void **state)
 {
     (void)state;
@@ -266,6 +348,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_of_several_ratios_gives_the_bytes_of_separate_runs),
         cmocka_unit_test(the_dense_network_is_run_once),
+        cmocka_unit_test(the_samples_are_read_once),
+        cmocka_unit_test(runs_of_a_session_keep_their_statistics_apart),
         cmocka_unit_test(the_open_loop_sees_the_dense_network_upstream),
         cmocka_unit_test(equal_threads_give_equal_bytes),
         cmocka_unit_test(both_backends_agree),
