@@ -117,13 +117,14 @@ static void print_site(const grail_site_report *s)
 {
     char lambda[HUMAN_SIZE];
     fprintf(stderr, "  %s %lld -> %lld", s->kind, (long long)s->width, (long long)s->narrow);
-    if (!isnan(s->fit_after)) {
-        const bool held = !isnan(s->held_after);
-        fprintf(stderr, " error %.4f -> %.4f lambda %s", held ? s->held_before : s->fit_before,
-                held ? s->held_after : s->fit_after, scientific(s->lambda, lambda));
+    if (!isnan(s->fit.fit_after)) {
+        const bool held = !isnan(s->fit.held_after);
+        fprintf(stderr, " error %.4f -> %.4f lambda %s",
+                held ? s->fit.held_before : s->fit.fit_before,
+                held ? s->fit.held_after : s->fit.fit_after, scientific(s->fit.lambda, lambda));
     }
-    if (strcmp(s->fallback, "none") != 0) {
-        fprintf(stderr, " [%s]", s->fallback);
+    if (strcmp(s->fit.fallback, "none") != 0) {
+        fprintf(stderr, " [%s]", s->fit.fallback);
     }
     fprintf(stderr, ";");
 }
@@ -222,11 +223,11 @@ static json_t *site_json(const grail_site_report *s)
 {
     return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s}", "site", s->name, "kind",
                      s->kind, "units", (json_int_t)s->units, "kept", (json_int_t)s->kept, "lambda",
-                     json_number_or_null(s->lambda), "fit_error_before",
-                     json_number_or_null(s->fit_before), "fit_error_after",
-                     json_number_or_null(s->fit_after), "held_error_before",
-                     json_number_or_null(s->held_before), "held_error_after",
-                     json_number_or_null(s->held_after), "fallback", s->fallback);
+                     json_number_or_null(s->fit.lambda), "fit_error_before",
+                     json_number_or_null(s->fit.fit_before), "fit_error_after",
+                     json_number_or_null(s->fit.fit_after), "held_error_before",
+                     json_number_or_null(s->fit.held_before), "held_error_after",
+                     json_number_or_null(s->fit.held_after), "fallback", s->fit.fallback);
 }
 
 static int print_json_summary(const grail_compression *c)

@@ -29,17 +29,25 @@ GRAIL_API grail_status grail_session_open(const char *model, const grail_model_o
 GRAIL_API void grail_session_close(grail_session *session);         /* NULL is allowed */
 GRAIL_API grail_model *grail_session_model(grail_session *session); /* borrowed */
 
-/** What happened at one site. Errors are squared, relative to the target's square; NaN = not
- * measured. Strings are borrowed. */
+/** The fit of a consumer. Errors are squared, relative to the target's square; NaN = not measured.
+ */
+typedef struct grail_fit {
+    const char *consumer; /* its parameter; NULL of a mean */
+    double alpha, lambda, condition;
+    double fit_before, fit_after, held_before, held_after;
+    const char *fallback; /* "none", "lambda raised", "eigenvalues", "kept plain" */
+    int bias;             /* 1: a bias was fitted */
+} grail_fit;
+
+/** What happened at one site. Strings and `fits` are borrowed. */
 typedef struct grail_site_report {
     const char *name, *kind, *selector;
     int block;
     int64_t units, kept;   /* n, K */
     int64_t width, narrow; /* features at the consumer before and after */
-    double alpha, lambda, condition;
-    double fit_before, fit_after, held_before, held_after;
-    const char *fallback; /* "none", "lambda raised", "eigenvalues", "kept plain" */
-    int bias;             /* 1: a bias was fitted */
+    grail_fit fit;         /* means over the consumers and the worst fallback */
+    const grail_fit *fits; /* [fit_count] of each consumer */
+    int fit_count;
     double seconds;       /* all of the site */
     double solve_seconds; /* of which choosing the reducer and solving */
 } grail_site_report;

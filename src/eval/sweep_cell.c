@@ -150,9 +150,9 @@ static grail_status sites_to_json(const grail_compression *c, json_t **out)
         TRY(json_push(list,
                       json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "name", s.name, "kind",
                                 s.kind, "units", (json_int_t)s.units, "kept", (json_int_t)s.kept,
-                                "fit_before", measured(s.fit_before), "fit_after",
-                                measured(s.fit_after), "held_before", measured(s.held_before),
-                                "held_after", measured(s.held_after))));
+                                "fit_before", measured(s.fit.fit_before), "fit_after",
+                                measured(s.fit.fit_after), "held_before", measured(s.fit.held_before),
+                                "held_after", measured(s.fit.held_after))));
     }
     *out = list;
     list = NULL;

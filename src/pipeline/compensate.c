@@ -81,40 +81,6 @@ static grail_status make_regression(grail_compression *c, observation *o, grail_
     return regression_from_selection(c->backend, s, reducer, u, rows, o->weight, out);
 }
 
-static const char *const fallback_names[] = {"none", "lambda raised", "eigenvalues", "kept plain"};
-
-/* The later one in the list of what had to be done. */
-static const char *worse_fallback(const char *so_far, ridge_fallback now)
-{
-    size_t worst = (size_t)now;
-    for (size_t i = worst; i < sizeof fallback_names / sizeof fallback_names[0]; i++) {
-        worst = so_far == fallback_names[i] ? i : worst;
-    }
-    return fallback_names[worst];
-}
-
-/* Mean over the consumers so far. */
-static void average(double *mean, double value, int before)
-{
-    *mean = before == 0 ? value : (*mean * before + value) / (before + 1);
-}
-
-static void report_fit(site_result *own, const ridge_result *result, bool bias)
-{
-    grail_site_report *report = &own->report;
-    const int before = own->fits++;
-    average(&report->alpha, result->alpha, before);
-    average(&report->lambda, result->lambda, before);
-    average(&report->condition, result->condition, before);
-    average(&report->fit_before, result->fit_before, before);
-    average(&report->fit_after, result->fit_after, before);
-    average(&report->held_before, result->held_before, before);
-    average(&report->held_after, result->held_after, before);
-    report->fallback = before == 0 ? fallback_names[result->fallback]
-                                   : worse_fallback(report->fallback, result->fallback);
-    report->bias = report->bias != 0 || bias ? 1 : 0;
-}
-
 static ridge_options options_of(const grail_compression *c, const node *consumer)
 {
     const compensation *how = &c->plan.compensation;
@@ -151,7 +117,7 @@ static grail_status fit_consumer(grail_compression *c, observation *o, float *pr
         prior[i] = (float)weight[i]; /* the prior has served; its memory takes the fit */
     }
     TRY(consumer_set(c, o->site, o->consumer, prior, bias_change));
-    report_fit(&c->results[o->site], &result, options.bias);
+    TRY(site_result_add_fit(c, o->site, o->consumer, &result, options.bias));
 out:
     regression_fini(&fit);
     regression_fini(&held);

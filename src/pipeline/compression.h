@@ -23,9 +23,9 @@
 #include <grail/compress.h>
 
 typedef struct site_result {
-    grail_site_report report; /* of a site with several consumers: means and the worst fallback */
-    grail_reducer *reducer;   /* owned; NULL until decided, and for sites that keep everything */
-    int fits;                 /* consumers fitted so far */
+    grail_site_report report;
+    grail_reducer *reducer; /* owned; NULL until decided, and for sites that keep everything */
+    grail_fit *fits;        /* owned, [report.fit_count]; report.fits borrows it */
 } site_result;
 
 /** The axis that a site cuts in a parameter. */
@@ -196,6 +196,20 @@ grail_status observation_add_input(grail_compression *c, observation *o, const e
  * selectors ask for, into the session. */
 grail_status open_loop_collect(grail_compression *c) GRAIL_MUST_CHECK;
 
+/* -- site_result.c -------------------------------------------------------------------------------
+ */
+
+/** Adds the fit of a consumer to the site's report. */
+grail_status site_result_add_fit(grail_compression *c, int site, int consumer,
+                                 const ridge_result *fit, bool bias) GRAIL_MUST_CHECK;
+/** JSON of one site's report, with the kept units or labels. *out is owned. */
+grail_status site_result_to_json(const grail_compression *c, int site,
+                                 json_t **out) GRAIL_MUST_CHECK;
+/** The reverse: fills the site's result from a record. */
+grail_status site_result_restore(grail_compression *c, int site,
+                                 const json_t *object) GRAIL_MUST_CHECK;
+void site_result_fini(site_result *result);
+
 /* -- compensate.c --------------------------------------------------------------------------------
  */
 
@@ -274,10 +288,6 @@ grail_status state_begin(grail_compression *c,
 grail_status state_record_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
 /** Fills c->results of a block from its record. */
 grail_status state_restore_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
-/** JSON of one site's report, with the kept units or labels. *out is owned. */
-grail_status site_result_to_json(const grail_compression *c, int site,
-                                 json_t **out) GRAIL_MUST_CHECK;
-
 /** Of a run that failed: what is worth continuing stays, and the message says so. c->partial goes
  * when no block is finished, and on GRAIL_ERROR_NUMERIC, which the same inputs always meet again.
  */

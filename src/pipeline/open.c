@@ -366,14 +366,14 @@ static grail_status create_results(grail_compression *c)
             .kept = planned->kept,
             .width = facts->width,
             .narrow = planned->kept * facts->features_per_unit,
-            .alpha = nan,
-            .lambda = nan,
-            .condition = nan,
-            .fit_before = nan,
-            .fit_after = nan,
-            .held_before = nan,
-            .held_after = nan,
-            .fallback = "none",
+            .fit = {.alpha = nan,
+                    .lambda = nan,
+                    .condition = nan,
+                    .fit_before = nan,
+                    .fit_after = nan,
+                    .held_before = nan,
+                    .held_after = nan,
+                    .fallback = "none"},
         };
     }
 out:
@@ -431,7 +431,7 @@ void grail_compression_close(grail_compression *c)
         return;
     }
     for (int i = 0; c->results != NULL && i < c->sites->list.count; i++) {
-        grail_reducer_free(c->results[i].reducer);
+        site_result_fini(&c->results[i]);
     }
     memory_free(c->results);
     json_decref(c->state);

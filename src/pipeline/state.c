@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,71 +14,6 @@
 
 static const char state_name[] = "grail-state.jsonl";
 enum { STATE_MAXIMUM = 1 << 30 };
-
-static json_t *real_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-/* Kept units of a selection, cluster labels of a folding, and in what order the exchangeable blocks
- * of its units were merged. */
-static grail_status reducer_to_json(const grail_reducer *r, json_t *object)
-{
-    grail_status status = GRAIL_OK;
-    json_t *list = json_array();
-    TRY(json_put(object, r->folds ? "labels" : "kept_units", list));
-    for (int64_t j = 0; j < r->units; j++) {
-        if (r->folds) {
-            TRY(json_push(list, json_integer(r->labels[j])));
-        } else if (r->labels[j] >= 0) {
-            TRY(json_push(list, json_integer(j)));
-        }
-    }
-    if (r->order != NULL) {
-        list = json_array();
-        TRY(json_put(object, "subunit_order", list));
-        for (int64_t i = 0; i < r->units * r->subunits; i++) {
-            TRY(json_push(list, json_integer(r->order[i])));
-        }
-    }
-out:
-    return status;
-}
-
-grail_status site_result_to_json(const grail_compression *c, int index, json_t **out)
-{
-    grail_status status = GRAIL_OK;
-    const site_result *result = &c->results[index];
-    const grail_site_report *r = &result->report;
-    json_t *object = json_object();
-    TRY(json_put(object, "site", json_string(r->name)));
-    TRY(json_put(object, "kind", json_string(r->kind)));
-    TRY(json_put(object, "block", json_integer(r->block)));
-    TRY(json_put(object, "selector", json_string(r->selector)));
-    TRY(json_put(object, "units", json_integer(r->units)));
-    TRY(json_put(object, "kept", json_integer(r->kept)));
-    TRY(json_put(object, "width", json_integer(r->width)));
-    TRY(json_put(object, "narrow_width", json_integer(r->narrow)));
-    TRY(json_put(object, "alpha", real_or_null(r->alpha)));
-    TRY(json_put(object, "lambda", real_or_null(r->lambda)));
-    TRY(json_put(object, "condition", real_or_null(r->condition)));
-    TRY(json_put(object, "fallback", json_string(r->fallback)));
-    TRY(json_put(object, "bias_fitted", json_boolean(r->bias)));
-    TRY(json_put(object, "fit_error_before", real_or_null(r->fit_before)));
-    TRY(json_put(object, "fit_error_after", real_or_null(r->fit_after)));
-    TRY(json_put(object, "held_error_before", real_or_null(r->held_before)));
-    TRY(json_put(object, "held_error_after", real_or_null(r->held_after)));
-    TRY(json_put(object, "seconds", real_or_null(r->seconds)));
-    TRY(json_put(object, "solve_seconds", real_or_null(r->solve_seconds)));
-    if (result->reducer != NULL) {
-        TRY(reducer_to_json(result->reducer, object));
-    }
-    *out = object;
-    object = NULL;
-out:
-    json_decref(object);
-    return status;
-}
 
 static grail_status state_path(const char *directory, char **out)
 {
@@ -294,102 +228,6 @@ out:
     return status;
 }
 
-static double real_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
-static const char *static_fallback(const json_t *object)
-{
-    static const char *const known[] = {"none", "lambda raised", "eigenvalues", "kept plain"};
-    const char *text = json_string_value(json_object_get(object, "fallback"));
-    for (size_t i = 0; text != NULL && i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(known[i], text) == 0) {
-            return known[i];
-        }
-    }
-    return known[0];
-}
-
-static void restore_report(const json_t *object, grail_site_report *r)
-{
-    r->alpha = real_of(object, "alpha");
-    r->lambda = real_of(object, "lambda");
-    r->condition = real_of(object, "condition");
-    r->fit_before = real_of(object, "fit_error_before");
-    r->fit_after = real_of(object, "fit_error_after");
-    r->held_before = real_of(object, "held_error_before");
-    r->held_after = real_of(object, "held_error_after");
-    r->seconds = real_of(object, "seconds");
-    r->solve_seconds = real_of(object, "solve_seconds");
-    r->bias = json_is_true(json_object_get(object, "bias_fitted")) ? 1 : 0;
-    r->fallback = static_fallback(object);
-}
-
-/* values[count] of an array in a record; *out is owned. */
-static grail_status restore_integers(const json_t *list, int64_t count, int64_t **out)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *values = NULL;
-    if (json_array_size(list) != (size_t)count) {
-        FAIL(GRAIL_ERROR_FORMAT, "the state records %zu units, expected %lld",
-             json_array_size(list), (long long)count);
-    }
-    TRY(memory_new(&values, (size_t)count, sizeof values[0]));
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = json_integer_value(json_array_get(list, (size_t)i));
-    }
-    *out = values;
-    values = NULL;
-out:
-    memory_free(values);
-    return status;
-}
-
-static grail_status restore_order(const json_t *list, int64_t subunits, grail_reducer *reducer)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *order = NULL;
-    TRY(restore_integers(list, reducer->units * subunits, &order));
-    for (int64_t i = 0; i < reducer->units * subunits; i++) {
-        if (order[i] < 0 || order[i] >= subunits) {
-            FAIL(GRAIL_ERROR_FORMAT, "the state records block %lld of a unit of %lld",
-                 (long long)order[i], (long long)subunits);
-        }
-    }
-    TRY(reducer_set_order(reducer, subunits, order));
-out:
-    memory_free(order);
-    return status;
-}
-
-static grail_status restore_reducer(const json_t *object, const site *s, int64_t kept,
-                                    grail_reducer **out)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *values = NULL;
-    grail_reducer *reducer = NULL;
-    const json_t *labels = json_object_get(object, "labels");
-    const json_t *order = json_object_get(object, "subunit_order");
-    if (labels != NULL) {
-        TRY(restore_integers(labels, s->units, &values));
-        TRY(grail_reducer_from_labels(s->units, kept, values, &reducer));
-    } else {
-        TRY(restore_integers(json_object_get(object, "kept_units"), kept, &values));
-        TRY(grail_reducer_from_selection(s->units, kept, values, &reducer));
-    }
-    if (order != NULL) {
-        TRY(restore_order(order, s->subunits, reducer));
-    }
-    *out = reducer;
-    reducer = NULL;
-out:
-    grail_reducer_free(reducer);
-    memory_free(values);
-    return status;
-}
-
 grail_status state_restore_block(grail_compression *c, int block)
 {
     grail_status status = GRAIL_OK;
@@ -407,9 +245,7 @@ grail_status state_restore_block(grail_compression *c, int block)
                  "'%s' does not record site '%s' of block %d; delete it and start anew", c->partial,
                  c->sites->facts[i].name, block);
         }
-        TRY(restore_reducer(object, &c->sites->list.sites[i], c->plan.sites[i].kept,
-                            &c->results[i].reducer));
-        restore_report(object, &c->results[i].report);
+        TRY(site_result_restore(c, i, object));
     }
 out:
     return status;

@@ -89,6 +89,7 @@ static grail_status compress(const grail_compress_options *options, grail_site_r
         reports[i] = grail_compression_site(c, i);
         reports[i].name = NULL;
         reports[i].kind = NULL;
+        reports[i].fits = NULL;
     }
 out:
     grail_compression_close(c);
@@ -192,6 +193,7 @@ grail_comparison compare_models(const char *dense, const char *narrow, const cha
 
 bool lab_is_repaired(const grail_site_report *site)
 {
-    const bool plain = strcmp(site->fallback, "kept plain") == 0;
-    return plain ? site->fit_after == site->fit_before : site->fit_after < site->fit_before;
+    const bool plain = strcmp(site->fit.fallback, "kept plain") == 0;
+    return plain ? site->fit.fit_after == site->fit.fit_before
+                 : site->fit.fit_after < site->fit.fit_before;
 }

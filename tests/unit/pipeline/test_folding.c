@@ -193,7 +193,7 @@ static void folding_lowers_the_error_that_repair_is_measured_by(void **state)
             assert_int_equal(count, 4);
             for (int s = 0; s < count; s++) {
                 assert_true(lab_is_repaired(&sites[s]));
-                assert_true(sites[s].fit_before > 0.0);
+                assert_true(sites[s].fit.fit_before > 0.0);
             }
         }
     }

@@ -20,8 +20,8 @@ static void fit_errors(const lab *l, const char *compensate, const char *output,
     options.alpha = 1e-3;
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     for (int i = 0; i < SITES; i++) {
-        before[i] = sites[i].fit_before;
-        after[i] = sites[i].fit_after;
+        before[i] = sites[i].fit.fit_before;
+        after[i] = sites[i].fit.fit_after;
     }
 }
 
@@ -203,11 +203,11 @@ static void a_bias_is_fitted_where_there_is_one_and_when_asked(void **state)
     const char *model = lab_f32(&l, "llama-mha", "dense");
     grail_compress_options options = attention_options(&l, model, lab_path(&l, "off"), "off");
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
-    assert_int_equal(sites[0].bias, 0);
+    assert_int_equal(sites[0].fit.bias, 0);
     assert_true(same_tensor(model, options.output, name));
     options = attention_options(&l, model, lab_path(&l, "auto"), "auto");
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
-    assert_int_equal(sites[0].bias, 1);
+    assert_int_equal(sites[0].fit.bias, 1);
     assert_false(same_tensor(model, options.output, name));
     const char *automatic = options.output;
     options = attention_options(&l, model, lab_path(&l, "on"), "on");
@@ -228,7 +228,7 @@ static void a_bias_is_not_invented(void **state)
                  "site 'model.layers.0.self_attn.o_proj': the checkpoint has no place for a bias");
     options.bias = "auto";
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
-    assert_int_equal(sites[0].bias, 0);
+    assert_int_equal(sites[0].fit.bias, 0);
     lab_close(&l);
 }
 

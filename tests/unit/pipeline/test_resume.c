@@ -47,6 +47,24 @@ static grail_status run_until(grail_compress_options options, int cancel_at, int
     return lab_compress(&options);
 }
 
+/* What the report of the run in `directory` says about fits; all but the seconds is repeated. */
+static void assert_same_fits(const char *directory, const json_t *again)
+{
+    static const char *const keys[] = {"alpha", "held_error_after", "fallback", "consumers"};
+    json_t *report = read_json(directory, "report.json");
+    const json_t *left = json_object_get(report, "sites");
+    const json_t *right = json_object_get(again, "sites");
+    assert_int_equal(json_array_size(left), json_array_size(right));
+    for (size_t i = 0; i < json_array_size(left); i++) {
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+            const json_t *value = json_object_get(json_array_get(left, i), keys[k]);
+            const json_t *other = json_object_get(json_array_get(right, i), keys[k]);
+            assert_true(value == other || json_equal(value, other));
+        }
+    }
+    json_decref(report);
+}
+
 /* Stops at every place where a run can be stopped, and continues. */
 static void assert_resumes(const lab *l, const char *model, const char *selector,
                            const char *compensate, int64_t memory)
@@ -75,6 +93,7 @@ static void assert_resumes(const lab *l, const char *model, const char *selector
         assert_same_checkpoint(whole, output);
         json_t *report = read_json(output, "report.json");
         assert_int_equal(json_is_true(json_object_get(report, "kept_activations")), memory == 0);
+        assert_same_fits(whole, report);
         json_decref(report);
         assert_int_equal(i.blocks_done, at <= SITES_PER_BLOCK ? 2 : 2 - at / (SITES_PER_BLOCK + 1));
     }

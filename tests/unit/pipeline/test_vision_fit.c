@@ -440,10 +440,10 @@ static void assert_is_the_regression(const char *ridge, bool prior)
     }
     const int64_t part = w.x.rows / 4 * 3;
     solve_out(&w, part, alpha, prior, fit);
-    assert_near(s->fit_before, error_out(&w, 0, part, w.prior), 1e-9);
-    assert_near(s->fit_after, error_out(&w, 0, part, fit), 1e-9);
-    assert_near(s->held_before, error_out(&w, part, w.x.rows, w.prior), 1e-9);
-    assert_near(s->held_after, error_out(&w, part, w.x.rows, fit), 1e-9);
+    assert_near(s->fit.fit_before, error_out(&w, 0, part, w.prior), 1e-9);
+    assert_near(s->fit.fit_after, error_out(&w, 0, part, fit), 1e-9);
+    assert_near(s->fit.held_before, error_out(&w, part, w.x.rows, w.prior), 1e-9);
+    assert_near(s->fit.held_after, error_out(&w, part, w.x.rows, fit), 1e-9);
     vision_fini(&m);
     written_out_fini(&w);
     vision_close(&v);
@@ -519,9 +519,9 @@ static void assert_is_fitted(const vision_lab *v, const char *model, const grail
             fit_of(v, model, facts->name, "kernel", targets[t], &outputs[0]);
         const grail_site_report channel =
             fit_of(v, model, facts->name, "channel", targets[t], &outputs[1]);
-        assert_true(kernel.fit_before > 1e-4);
-        assert_true(kernel.fit_after < kernel.fit_before);
-        assert_true(channel.fit_after < channel.fit_before);
+        assert_true(kernel.fit.fit_before > 1e-4);
+        assert_true(kernel.fit.fit_after < kernel.fit.fit_before);
+        assert_true(channel.fit.fit_after < channel.fit.fit_before);
         if (!stream && t == 0) {
             assert_true(output_error(v, model, outputs[0], facts->name) <=
                         output_error(v, model, outputs[1], facts->name) * (1.0 + 1e-5));

@@ -131,8 +131,8 @@ static void units_fold_at_random_too(void **state)
         const int count = lab_compress_reports(&options, sites, 16);
         for (int s = 0; s < count; s++) {
             if (sites[s].kept < sites[s].units) {
-                assert_true(sites[s].fit_before > 1e-4);
-                assert_true(sites[s].fit_after < sites[s].fit_before);
+                assert_true(sites[s].fit.fit_before > 1e-4);
+                assert_true(sites[s].fit.fit_after < sites[s].fit.fit_before);
             }
         }
     }

@@ -83,8 +83,8 @@ static void every_consumer_of_a_stream_is_fitted(void **state)
 {
     (void)state;
     static const char *const consumers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
-                                            "layer2.0.conv1.weight", "layer2.0.downsample.0.weight",
-                                            "fc.weight"};
+                                            "layer2.0.downsample.0.weight",
+                                            "layer2.0.conv1.weight"};
     static const char *const others[] = {"conv1.weight", "layer1.0.conv2.weight",
                                          "layer2.0.conv2.weight"};
     vision_lab v;
@@ -117,7 +117,7 @@ static int remember(void *user, const grail_site_report *site_report, int block,
     (void)blocks;
     (void)left;
     if (site_report != NULL && site_report->kept < site_report->units) {
-        sum[0] += site_report->fit_after;
+        sum[0] += site_report->fit.fit_after;
         sum[1] += 1.0;
     }
     return 0;
@@ -140,13 +140,47 @@ static void a_stream_is_reported_once(void **state)
     double sum = 0.0;
     for (int i = 0; i < count; i++) {
         if (sites[i].kept < sites[i].units) {
-            assert_true(isfinite(sites[i].fit_before) && isfinite(sites[i].held_after));
-            assert_true(sites[i].fit_after < sites[i].fit_before);
-            sum += sites[i].fit_after;
+            assert_true(isfinite(sites[i].fit.fit_before) && isfinite(sites[i].fit.held_after));
+            assert_true(sites[i].fit.fit_after < sites[i].fit.fit_before);
+            sum += sites[i].fit.fit_after;
         }
     }
     assert_near(told[1], 2.0, 0.0); /* two stages */
     assert_near(told[0], sum, 1e-12);
+    vision_close(&v);
+}
+
+static void a_stream_reports_every_consumer(void **state)
+{
+    (void)state;
+    static const char *const consumers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
+                                            "layer2.0.conv1.weight",
+                                            "layer2.0.downsample.0.weight"};
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    options.sparsity_stream = 0.5;
+    assert_ok(lab_compress(&options));
+    json_t *report = read_json(options.output, "report.json");
+    json_t *sites = json_object_get(report, "sites");
+    json_t *one = NULL;
+    size_t index = 0;
+    double sum = 0.0;
+    json_array_foreach (sites, index, one) {
+        if (strcmp(json_string_value(json_object_get(one, "site")), "layer1.0.conv1") == 0) {
+            break;
+        }
+    }
+    const json_t *fits = json_object_get(one, "consumers");
+    assert_int_equal(json_array_size(fits), 4);
+    for (size_t k = 0; k < 4; k++) {
+        const json_t *fit = json_array_get(fits, k);
+        assert_string_equal(json_string_value(json_object_get(fit, "consumer")), consumers[k]);
+        sum += json_real_value(json_object_get(fit, "held_error_after")) / 4.0;
+    }
+    assert_near(json_real_value(json_object_get(one, "held_error_after")), sum, 1e-12);
+    json_decref(report);
     vision_close(&v);
 }
 
@@ -187,6 +221,7 @@ int main(void)
         cmocka_unit_test(the_dense_target_brings_the_sum_behind_a_block_nearer_to_the_dense_one),
         cmocka_unit_test(every_consumer_of_a_stream_is_fitted),
         cmocka_unit_test(a_stream_is_reported_once),
+        cmocka_unit_test(a_stream_reports_every_consumer),
         cmocka_unit_test(all_sites_together_leave_a_better_network_fitted_than_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
