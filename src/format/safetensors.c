@@ -10,14 +10,15 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "format/name_index.h"
+#include "format/tensor_limits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     LENGTH_SIZE = 8,
-    MOST_VALUES = 16 * SAFETENSORS_MOST_TENSORS, /* a tensor of rank 8 takes 12 */
-    DEEPEST = 3                                  /* header, entry, shape */
+    MOST_VALUES = 16 * TENSOR_MOST_IN_FILE, /* a tensor of rank 8 takes 12 */
+    DEEPEST = 3                             /* header, entry, shape */
 };
 
 static const char metadata_key[] = "__metadata__";
@@ -83,9 +84,9 @@ static grail_status check_extent(const unsigned char *text, size_t size)
             return error_set(GRAIL_ERROR_FORMAT, "header nests deeper than %d levels at byte %zu",
                              DEEPEST, i + LENGTH_SIZE);
         }
-        if (members > SAFETENSORS_MOST_TENSORS || values > MOST_VALUES) {
+        if (members > TENSOR_MOST_IN_FILE || values > MOST_VALUES) {
             return error_set(GRAIL_ERROR_FORMAT, "header lists more than %d tensors or %d values",
-                             SAFETENSORS_MOST_TENSORS, MOST_VALUES);
+                             TENSOR_MOST_IN_FILE, MOST_VALUES);
         }
     }
     return GRAIL_OK;
@@ -226,9 +227,9 @@ static grail_status new_tables(safetensors *file, json_t *header, size_t count)
     json_t *entry = NULL;
     json_object_foreach (header, key, entry) {
         const size_t length = strlen(key);
-        if (length > SAFETENSORS_LONGEST_NAME) {
+        if (length > TENSOR_LONGEST_NAME) {
             FAIL(GRAIL_ERROR_FORMAT, "a tensor's name has %zu bytes, more than the allowed %d",
-                 length, SAFETENSORS_LONGEST_NAME);
+                 length, TENSOR_LONGEST_NAME);
         }
         bytes += length + 1;
     }

@@ -9,12 +9,8 @@
 
 #include "tensor/tensor.h"
 
-/* Limits that the reader enforces and the writer keeps. The header's is the reference reader's. */
-enum {
-    SAFETENSORS_LARGEST_HEADER = 100000000,
-    SAFETENSORS_MOST_TENSORS = 1000000,
-    SAFETENSORS_LONGEST_NAME = 4096
-};
+/* A limit of the reference reader, which this reader enforces and the writer keeps. */
+enum { SAFETENSORS_LARGEST_HEADER = 100000000 };
 
 typedef struct safetensors safetensors;
 

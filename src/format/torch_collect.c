@@ -2,6 +2,7 @@
  * of the one that it keeps under a usual key, or the attributes of a TorchScript module. */
 #include "format/torch_internal.h"
 
+#include "format/tensor_limits.h"
 #include "format/utf8.h"
 
 #include <string.h>
@@ -29,8 +30,8 @@ static grail_status make_room(torch_file *file)
     if (file->count < file->capacity) {
         return GRAIL_OK;
     }
-    if (file->count == TORCH_MOST_TENSORS) {
-        FAIL(GRAIL_ERROR_FORMAT, "holds more than %d tensors", TORCH_MOST_TENSORS);
+    if (file->count == TENSOR_MOST_IN_FILE) {
+        FAIL(GRAIL_ERROR_FORMAT, "holds more than %d tensors", TENSOR_MOST_IN_FILE);
     }
     const int64_t capacity = file->capacity == 0 ? 64 : 2 * file->capacity;
     TRY(memory_resize(&file->tensors, (size_t)capacity, sizeof file->tensors[0]));
@@ -42,16 +43,16 @@ out:
 
 /* Dotted names of nested attributes. */
 typedef struct path {
-    char text[TORCH_LONGEST_NAME + 1];
+    char text[TENSOR_LONGEST_NAME + 1];
     size_t length;
 } path;
 
 static grail_status path_append(path *p, pickle_span name)
 {
     const size_t dot = p->length > 0 ? 1 : 0;
-    if (name.size > TORCH_LONGEST_NAME || p->length + dot + name.size > TORCH_LONGEST_NAME) {
+    if (name.size > TENSOR_LONGEST_NAME || p->length + dot + name.size > TENSOR_LONGEST_NAME) {
         return error_set(GRAIL_ERROR_FORMAT, "the name of a tensor has more than %d bytes",
-                         TORCH_LONGEST_NAME);
+                         TENSOR_LONGEST_NAME);
     }
     if (memchr(name.data, 0, name.size) != NULL ||
         utf8_valid_prefix(name.data, name.size) != name.size) {

@@ -9,7 +9,7 @@
 #include "format/torch_file.h"
 #include "format/zip_reader.h"
 
-enum { TORCH_LARGEST_PICKLE = 1 << 27, TORCH_MOST_TENSORS = 1000000, TORCH_LONGEST_NAME = 4096 };
+enum { TORCH_LARGEST_PICKLE = 1 << 27 };
 
 /* Bytes that tensors are views of. */
 typedef struct torch_storage {

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "format/safetensors.h"
+#include "format/tensor_limits.h"
 #include "support/json_memory.h"
 
 #include <stdio.h>
@@ -280,7 +281,7 @@ static void test_too_many_tensors_are_refused_before_parsing(void **state)
     (void)state;
     buffer bytes = {.maximum = 1 << 26};
     assert_ok(buffer_append(&bytes, "\0\0\0\0\0\0\0\0{", 9));
-    for (int i = 0; i <= SAFETENSORS_MOST_TENSORS + 1; i++) {
+    for (int i = 0; i <= TENSOR_MOST_IN_FILE + 1; i++) {
         assert_ok(buffer_format(&bytes, "%s\"%d\":0", i == 0 ? "" : ",", i));
     }
     assert_ok(buffer_append_string(&bytes, "}"));
@@ -299,7 +300,7 @@ static void test_an_overlong_name_is_refused(void **state)
     (void)state;
     buffer bytes = {.maximum = 1 << 16};
     assert_ok(buffer_append(&bytes, "\0\0\0\0\0\0\0\0{\"", 10));
-    for (int i = 0; i <= SAFETENSORS_LONGEST_NAME; i++) {
+    for (int i = 0; i <= TENSOR_LONGEST_NAME; i++) {
         assert_ok(buffer_append_string(&bytes, "n"));
     }
     assert_ok(buffer_append_string(&bytes,

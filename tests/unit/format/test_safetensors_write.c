@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "format/safetensors.h"
+#include "format/tensor_limits.h"
 #include "support/json_memory.h"
 
 #include <signal.h>
@@ -155,6 +156,10 @@ static void test_impossible_declarations_leave_no_file(void **state)
     assert_fails(open_writer(p, 1, &reserved, false), GRAIL_ERROR_ARGUMENT, "reserved");
     const tensor_view latin = declare("\xe9", GRAIL_DTYPE_U8, 1, 4, 0);
     assert_fails(open_writer(p, 1, &latin, false), GRAIL_ERROR_ARGUMENT, "not UTF-8 at byte 0");
+    char name[TENSOR_LONGEST_NAME + 2] = {0};
+    memset(name, 'n', TENSOR_LONGEST_NAME + 1);
+    const tensor_view overlong = declare(name, GRAIL_DTYPE_U8, 1, 4, 0);
+    assert_fails(open_writer(p, 1, &overlong, false), GRAIL_ERROR_ARGUMENT, "more than 4096 bytes");
     const tensor_view negative = declare("n", GRAIL_DTYPE_U8, 1, -4, 0);
     assert_fails(open_writer(p, 1, &negative, false), GRAIL_ERROR_ARGUMENT, "[-4] elements of U8");
     const tensor_view odd = declare("o", GRAIL_DTYPE_F4, 1, 3, 0);
