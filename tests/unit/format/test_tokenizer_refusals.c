@@ -1,0 +1,214 @@
+/* Tokenizers: what a tokenizer.json is refused for. */
+#include "support/support.h"
+
+#include "base/buffer.h"
+#include "support/json_memory.h"
+#include "tokenizer_fixtures.h"
+
+static void refuses(const char *model, const char *beside, grail_status code, const char *message)
+{
+    tokenizer *t = NULL;
+    assert_fails(open_tokenizer_with(model, beside, &t), code, message);
+    assert_null(t);
+    assert_fails(open_tokenizer_with(model, beside, &t), code, "t.json: ");
+}
+
+static void refuses_model(const char *model, grail_status code, const char *message)
+{
+    refuses(model, "", code, message);
+}
+
+static void refuses_beside(const char *beside, grail_status code, const char *message)
+{
+    refuses(PLAIN, beside, code, message);
+}
+
+static void bad_json_is_named_with_its_line(void **state)
+{
+    (void)state;
+    tokenizer *t = NULL;
+    assert_fails(open_tokenizer_text("{\n\"model\": }", &t), GRAIL_ERROR_FORMAT,
+                 "t.json: not valid JSON");
+    assert_fails(open_tokenizer_text("{\n\"model\": }", &t), GRAIL_ERROR_FORMAT, "line 2");
+    assert_fails(open_tokenizer_text("", &t), GRAIL_ERROR_FORMAT, "t.json: not valid JSON");
+    assert_null(t);
+}
+
+static void a_missing_model_is_refused(void **state)
+{
+    (void)state;
+    tokenizer *t = NULL;
+    assert_fails(open_tokenizer_text("{}", &t), GRAIL_ERROR_FORMAT, "\"model\" is missing");
+    assert_fails(open_tokenizer_text("[1]", &t), GRAIL_ERROR_FORMAT, "\"model\" is missing");
+}
+
+static void other_model_types_are_refused_by_name(void **state)
+{
+    (void)state;
+    refuses_model("\"type\":\"Unigram\",\"vocab\":[]", GRAIL_ERROR_UNSUPPORTED,
+                  "model type 'Unigram' is not supported, only BPE");
+    refuses_model("\"vocab\":{}", GRAIL_ERROR_UNSUPPORTED, "without a type");
+}
+
+static void options_that_would_change_ids_are_refused(void **state)
+{
+    (void)state;
+    refuses_model(PLAIN ",\"dropout\":0.1", GRAIL_ERROR_UNSUPPORTED, "dropout 0.1");
+    refuses_model(PLAIN ",\"end_of_word_suffix\":\"</w>\"", GRAIL_ERROR_UNSUPPORTED,
+                  "end_of_word_suffix '</w>'");
+    refuses_model(PLAIN ",\"continuing_subword_prefix\":\"##\"", GRAIL_ERROR_UNSUPPORTED, "'##'");
+}
+
+static void a_merge_of_an_unknown_piece_is_refused(void **state)
+{
+    (void)state;
+    refuses_model("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a z\"]", GRAIL_ERROR_FORMAT,
+                  "merge 0 names the piece 'z', which the vocabulary lacks");
+    refuses_model("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]", GRAIL_ERROR_FORMAT,
+                  "merge 0 names the piece 'ab'");
+}
+
+static void a_merge_that_is_no_pair_is_refused(void **state)
+{
+    (void)state;
+    static const char *const merges[] = {"\"ab\"",    "\"a b c\"", "[\"a\"]", "[\"a\",\"b\",\"c\"]",
+                                         "[\"a\",1]", "7"};
+    for (size_t i = 0; i < sizeof merges / sizeof merges[0]; i++) {
+        char *model = NULL;
+        assert_ok(memory_format(&model, "\"vocab\":" VOCAB ",\"merges\":[\"a a\",%s]", merges[i]));
+        refuses_model(model, GRAIL_ERROR_FORMAT, "merge 1 is not a pair");
+        memory_free(model);
+    }
+    refuses_model("\"type\":\"BPE\",\"vocab\":" VOCAB, GRAIL_ERROR_FORMAT, "no \"merges\" array");
+}
+
+static void ids_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    refuses_model("\"vocab\":{\"a\":-1},\"merges\":[]", GRAIL_ERROR_FORMAT, "piece 'a' has id -1");
+    refuses_model("\"vocab\":{\"a\":4294967296},\"merges\":[]", GRAIL_ERROR_FORMAT,
+                  "id 4294967296, allowed are 0 to 16777215");
+    refuses_model("\"vocab\":{\"a\":1.5},\"merges\":[]", GRAIL_ERROR_FORMAT, "not an integer");
+    refuses_model("\"vocab\":[],\"merges\":[]", GRAIL_ERROR_FORMAT, "no \"vocab\" object");
+}
+
+static void one_id_for_two_pieces_is_refused(void **state)
+{
+    (void)state;
+    refuses_model("\"vocab\":{\"a\":3,\"b\":3},\"merges\":[]", GRAIL_ERROR_FORMAT,
+                  "id 3 belongs to both 'a' and 'b'");
+    refuses_model("\"vocab\":{\"a\":3,\"a\":4},\"merges\":[]", GRAIL_ERROR_FORMAT, "duplicate");
+}
+
+static void added_tokens_must_agree_with_the_vocabulary(void **state)
+{
+    (void)state;
+    refuses_beside(",\"added_tokens\":[{\"id\":9,\"content\":\"a\"}]", GRAIL_ERROR_FORMAT,
+                   "added token 'a' has id 9, the vocabulary says 1");
+    refuses_beside(",\"added_tokens\":[{\"id\":1,\"content\":\"z\"}]", GRAIL_ERROR_FORMAT,
+                   "id 1 belongs to both 'a' and 'z'");
+    refuses_beside(",\"added_tokens\":[{\"id\":-2,\"content\":\"z\"}]", GRAIL_ERROR_FORMAT,
+                   "id -2");
+    refuses_beside(",\"added_tokens\":[{\"content\":\"z\"}]", GRAIL_ERROR_FORMAT, "\"id\"");
+    refuses_beside(",\"added_tokens\":{}", GRAIL_ERROR_FORMAT, "not an array");
+}
+
+static void unknown_components_are_refused_with_what_is_supported(void **state)
+{
+    (void)state;
+    refuses_beside(",\"normalizer\":{\"type\":\"Nmt\"}", GRAIL_ERROR_UNSUPPORTED,
+                   "normalizer 'Nmt' is not supported; supported are Prepend");
+    refuses_beside(",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+                   "\"Bert\"}]}",
+                   GRAIL_ERROR_UNSUPPORTED, "pre-tokenizer 'Bert' is not supported; supported");
+    refuses_beside(",\"post_processor\":{\"type\":\"BertProcessing\"}", GRAIL_ERROR_UNSUPPORTED,
+                   "post-processor 'BertProcessing' is not supported; supported");
+    refuses_beside(",\"normalizer\":{}", GRAIL_ERROR_FORMAT, "a normalizer has no \"type\"");
+    refuses_beside(",\"pre_tokenizer\":7", GRAIL_ERROR_FORMAT, "a pre-tokenizer has no \"type\"");
+}
+
+static void malformed_components_are_refused(void **state)
+{
+    (void)state;
+    refuses_beside(",\"normalizer\":{\"type\":\"Prepend\"}", GRAIL_ERROR_FORMAT, "\"prepend\"");
+    refuses_beside(",\"normalizer\":{\"type\":\"Replace\",\"content\":\"\"}", GRAIL_ERROR_FORMAT,
+                   "neither a String nor a Regex");
+    refuses_beside(",\"normalizer\":{\"type\":\"Sequence\"}", GRAIL_ERROR_FORMAT,
+                   "lacks the array \"normalizers\"");
+    refuses_beside(",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"\"}}",
+                   GRAIL_ERROR_UNSUPPORTED, "empty pattern");
+    refuses_beside(",\"pre_tokenizer\":{\"type\":\"Punctuation\",\"behavior\":\"Glued\"}",
+                   GRAIL_ERROR_FORMAT, "unknown behavior 'Glued'");
+    refuses_beside(",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"ab\"}",
+                   GRAIL_ERROR_FORMAT, "replacement 'ab' is not one character");
+    refuses_beside(",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\","
+                   "\"prepend_scheme\":\"last\"}",
+                   GRAIL_ERROR_FORMAT, "unknown prepend_scheme 'last'");
+    refuses_beside(",\"pre_tokenizer\":{\"type\":\"Digits\",\"individual_digits\":1}",
+                   GRAIL_ERROR_FORMAT, "\"individual_digits\" is not true or false");
+}
+
+static void patterns_that_would_mean_something_else_are_refused(void **state)
+{
+    (void)state;
+    refuses_beside(SPLIT("[[:punct:]]"), GRAIL_ERROR_UNSUPPORTED, "a bracket inside brackets");
+    refuses_beside(SPLIT("[a&&b]"), GRAIL_ERROR_UNSUPPORTED, "an intersection of classes");
+    refuses_beside(SPLIT("\\\\p{N}{1,3}+"), GRAIL_ERROR_UNSUPPORTED, "interval followed by '+'");
+    refuses_beside(SPLIT("a{,3}"), GRAIL_ERROR_UNSUPPORTED, "interval without a minimum");
+    refuses_beside(SPLIT("(?m:a.b)"), GRAIL_ERROR_UNSUPPORTED, "the option m or s");
+    refuses_beside(SPLIT("(?i-s)a.b"), GRAIL_ERROR_UNSUPPORTED, "the option m or s");
+    refuses_beside(SPLIT("\\\\Qa.b\\\\E"), GRAIL_ERROR_UNSUPPORTED, "an escape");
+    refuses_beside(SPLIT("[^\\\\S\\\\n]"), GRAIL_ERROR_UNSUPPORTED, "a negated class inside");
+    refuses_beside(SPLIT("\\\\pL"), GRAIL_ERROR_UNSUPPORTED, "a property without braces");
+    refuses_beside(SPLIT("a\\\\"), GRAIL_ERROR_UNSUPPORTED, "a trailing backslash");
+    refuses_beside(SPLIT("(a"), GRAIL_ERROR_UNSUPPORTED, "pattern '(a': missing closing");
+}
+
+static void too_many_steps_are_refused(void **state)
+{
+    (void)state;
+    buffer text = {.maximum = 1 << 20};
+    assert_ok(buffer_append_string(&text, ",\"normalizer\":{\"type\":\"Sequence\","
+                                          "\"normalizers\":["));
+    for (int i = 0; i < 33; i++) {
+        assert_ok(buffer_format(&text, "%s{\"type\":\"NFC\"}", i > 0 ? "," : ""));
+    }
+    assert_ok(buffer_append_string(&text, "]}"));
+    refuses_beside((const char *)text.bytes, GRAIL_ERROR_UNSUPPORTED, "more than 32 steps");
+    buffer_fini(&text);
+}
+
+static void templates_without_ids_or_text_are_refused(void **state)
+{
+    (void)state;
+    refuses_beside(TEMPLATE("{\"SpecialToken\":{\"id\":\"<s>\"}}"), GRAIL_ERROR_FORMAT,
+                   "no place for the text");
+    refuses_beside(TEMPLATE("{\"SpecialToken\":{\"id\":\"<x>\"}}"), GRAIL_ERROR_FORMAT,
+                   "no ids for '<x>'");
+    refuses_beside(TEMPLATE("{\"SpecialToken\":{\"id\":\"<e>\"}}"), GRAIL_ERROR_FORMAT,
+                   "no ids for '<e>'");
+    refuses_beside(TEMPLATE("{\"SpecialToken\":{\"id\":\"<o>\"}}"), GRAIL_ERROR_FORMAT, "id -1");
+    refuses_beside(TEMPLATE("{\"Sequence\":{}},{\"Sequence\":{}}"), GRAIL_ERROR_FORMAT,
+                   "item 1 of the template");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_json_is_named_with_its_line),
+        cmocka_unit_test(a_missing_model_is_refused),
+        cmocka_unit_test(other_model_types_are_refused_by_name),
+        cmocka_unit_test(options_that_would_change_ids_are_refused),
+        cmocka_unit_test(a_merge_of_an_unknown_piece_is_refused),
+        cmocka_unit_test(a_merge_that_is_no_pair_is_refused),
+        cmocka_unit_test(ids_out_of_range_are_refused),
+        cmocka_unit_test(one_id_for_two_pieces_is_refused),
+        cmocka_unit_test(added_tokens_must_agree_with_the_vocabulary),
+        cmocka_unit_test(unknown_components_are_refused_with_what_is_supported),
+        cmocka_unit_test(malformed_components_are_refused),
+        cmocka_unit_test(patterns_that_would_mean_something_else_are_refused),
+        cmocka_unit_test(too_many_steps_are_refused),
+        cmocka_unit_test(templates_without_ids_or_text_are_refused),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
