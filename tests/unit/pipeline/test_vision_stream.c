@@ -83,8 +83,8 @@ static void every_consumer_of_a_stream_is_fitted(void **state)
 {
     (void)state;
     static const char *const consumers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
-                                            "layer2.0.downsample.0.weight",
-                                            "layer2.0.conv1.weight"};
+                                            "layer2.0.conv1.weight", "layer2.0.downsample.0.weight",
+                                            "fc.weight"};
     static const char *const others[] = {"conv1.weight", "layer1.0.conv2.weight",
                                          "layer2.0.conv2.weight"};
     vision_lab v;
@@ -154,8 +154,8 @@ static void a_stream_reports_every_consumer(void **state)
 {
     (void)state;
     static const char *const consumers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
-                                            "layer2.0.conv1.weight",
-                                            "layer2.0.downsample.0.weight"};
+                                            "layer2.0.downsample.0.weight",
+                                            "layer2.0.conv1.weight"};
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
