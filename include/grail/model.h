@@ -13,9 +13,10 @@ extern "C" {
 typedef struct grail_model grail_model;
 
 /**
- * Opens a model directory (config.json with safetensors or torch weights), or one weights file,
- * whose family is then recognised from its tensors. Every tensor's shape is checked; nothing is
- * loaded yet. *out is owned: grail_model_close.
+ * Opens a model directory (config.json with safetensors or torch weights), or one weights file.
+ * Such a file is read with the config.json beside it when it is that directory's weights; without
+ * one the family is recognised from the tensors. Every tensor's shape is checked; nothing is loaded
+ * yet. *out is owned: grail_model_close.
  */
 GRAIL_API grail_status grail_model_open(const char *path, grail_model **out) GRAIL_MUST_CHECK;
 

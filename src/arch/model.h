@@ -11,6 +11,7 @@ struct grail_model {
     char *path; /* what was opened: a directory or a weights file */
     checkpoint *checkpoint;
     json_t *config;
+    const char *config_name; /* of the file it came from, static; NULL: the tensors told it */
     const architecture *architecture;
     graph *graph;
     const tensor_view **tensors; /* [parameter_count], whole ones, borrowed from the checkpoint */

@@ -2,11 +2,10 @@
  * parameter of the graph bound to a tensor of the checkpoint. */
 #include "arch/model.h"
 
+#include "arch/model_config.h"
 #include "base/file.h"
 
 #include <string.h>
-
-enum { CONFIG_MAXIMUM = 16 << 20 };
 
 /* What is being opened, and who asks for the tensors, for messages. */
 typedef struct opening {
@@ -17,32 +16,20 @@ typedef struct opening {
     bool *is_read;      /* [checkpoint_count] */
 } opening;
 
-/* Of a directory: config.json, or what grail wrote beside a checkpoint that had none. */
 static grail_status read_config(opening *o)
 {
-    static const char *const names[] = {"config.json", "grail.json"};
     grail_status status = GRAIL_OK;
-    char *path = NULL;
-    if (!file_is_directory(o->m->path)) {
-        return GRAIL_OK;
-    }
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && o->m->config == NULL; i++) {
-        memory_free(path);
-        path = NULL;
-        TRY(path_join(&path, o->m->path, names[i]));
-        if (!file_exists(path)) {
-            continue;
-        }
-        TRY(json_read_file(path, CONFIG_MAXIMUM, &o->m->config));
-        if (!json_is_object(o->m->config)) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: not a JSON object", path);
-        }
-        TRY(memory_copy_string(&o->asker, names[i]));
-        o->source = path;
-        path = NULL;
+    model_config config = {0};
+    TRY(model_config_read(o->m->path, &config));
+    if (config.document != NULL) {
+        TRY(memory_copy_string(&o->asker, config.name));
+        o->m->config_name = config.name;
+        o->m->config = config.document;
+        o->source = config.path;
+        config = (model_config){0};
     }
 out:
-    memory_free(path);
+    model_config_fini(&config);
     return status;
 }
 

@@ -48,11 +48,13 @@ static grail_status fits_none(const checkpoint *weights, const architecture *nea
                               const recognition *r)
 {
     if (nearest != NULL) {
+        const char *others =
+            2 * r->matched < r->wanted ? "; a language model needs its config.json" : "";
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "%s: its tensors fit no known family; nearest comes %s, which needs '%s' "
-                         "(%d of %d tensors are there)",
-                         checkpoint_path(weights), nearest->name, r->missing, r->matched,
-                         r->wanted);
+                         "(%d of %d tensors are there)%s",
+                         checkpoint_path(weights), nearest->name, r->missing, r->matched, r->wanted,
+                         others);
     }
     const grail_status status = error_set(
         GRAIL_ERROR_UNSUPPORTED,

@@ -286,6 +286,50 @@ out:
     return status;
 }
 
+/* A shard holds a part of the network: the names of the rest would be missed one by one. */
+static grail_status refuse_shard(const checkpoint *c, const char *name)
+{
+    static const char *const indexes[] = {CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_INDEX_NAME};
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    json_t *document = NULL;
+    json_t *weight_map = NULL;
+    const char *tensor = NULL;
+    json_t *file = NULL;
+    for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
+        memory_free(path);
+        path = NULL;
+        TRY(path_join(&path, c->directory, indexes[i]));
+        if (!file_exists(path)) {
+            continue;
+        }
+        json_decref(document);
+        document = NULL;
+        TRY(read_weight_map(path, &document, &weight_map));
+        json_object_foreach (weight_map, tensor, file) {
+            if (json_is_string(file) && strcmp(json_string_value(file), name) == 0) {
+                FAIL(GRAIL_ERROR_ARGUMENT,
+                     "'%s' is one of the shards that %s lists; give the directory '%s'", c->path,
+                     indexes[i], c->directory);
+            }
+        }
+    }
+out:
+    json_decref(document);
+    memory_free(path);
+    return status;
+}
+
+static grail_status check_whole(const checkpoint *c, const char *name)
+{
+    if (checkpoint_is_index_name(name)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "'%s' is an index of shards; give the directory '%s'", c->path,
+                         c->directory);
+    }
+    return checkpoint_is_usual_name(name) ? GRAIL_OK : refuse_shard(c, name);
+}
+
 static grail_status open_file(checkpoint *c)
 {
     const char *slash = strrchr(c->path, '/');
@@ -297,6 +341,7 @@ static grail_status open_file(checkpoint *c)
         const int length = slash == c->path ? 1 : (int)(slash - c->path);
         TRY(memory_format(&c->directory, "%.*s", length, c->path));
     }
+    TRY(check_whole(c, name));
     TRY(open_single(c, name));
 out:
     return status;

@@ -22,7 +22,8 @@ typedef struct checkpoint checkpoint;
  * Opens a weights file, or those of a directory: model.safetensors, else its shards, else
  * pytorch_model.bin, else its shards, else the only weights file there is. A missing shard, a
  * tensor listed but absent, present twice or present but not listed, a weight_map file name that is
- * not a plain base name: GRAIL_ERROR_FORMAT. *out is owned: checkpoint_close.
+ * not a plain base name: GRAIL_ERROR_FORMAT. The path of a shard, or of an index:
+ * GRAIL_ERROR_ARGUMENT that names the directory. *out is owned: checkpoint_close.
  */
 grail_status checkpoint_open(const char *path, checkpoint **out) GRAIL_MUST_CHECK;
 void checkpoint_close(checkpoint *c); /* NULL is allowed */

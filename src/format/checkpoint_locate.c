@@ -23,6 +23,26 @@ static const usual_name usual_names[] = {
     {CHECKPOINT_TORCH_INDEX_NAME, true},
 };
 
+static bool is_usual(const char *name, bool index)
+{
+    for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0]; i++) {
+        if (usual_names[i].is_index == index && strcmp(name, usual_names[i].name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool checkpoint_is_usual_name(const char *name)
+{
+    return is_usual(name, false);
+}
+
+bool checkpoint_is_index_name(const char *name)
+{
+    return is_usual(name, true);
+}
+
 static bool ends_with(const char *name, const char *ending)
 {
     const size_t length = strlen(name);
@@ -149,6 +169,24 @@ grail_status checkpoint_locate(const char *directory, char **out, bool *is_index
     }
     *out = name;
 out:
+    name_list_fini(&list);
+    return status;
+}
+
+grail_status checkpoint_is_located(const char *directory, const char *name, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    name_list list = {0};
+    char *usual = NULL;
+    bool is_index = false;
+    *out = checkpoint_is_usual_name(name);
+    if (!*out) {
+        TRY(find_usual(directory, &usual, &is_index));
+        TRY(list_weights(directory, &list));
+        *out = usual == NULL && list.count == 1 && strcmp(list.names[0], name) == 0;
+    }
+out:
+    memory_free(usual);
     name_list_fini(&list);
     return status;
 }

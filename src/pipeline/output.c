@@ -1,6 +1,7 @@
 /* What is written: narrow tensors, config.json, tokenizer and generation files, plan.json. */
 #include "pipeline/compression.h"
 
+#include "arch/model_config.h"
 #include "base/file.h"
 
 #include <dirent.h>
@@ -220,7 +221,8 @@ out:
 static bool is_companion(const char *name)
 {
     static const char *const suffixes[] = {".json", ".model", ".txt", ".jinja", ".tiktoken"};
-    static const char *const others[] = {"config.json", "grail.json", "plan.json", "report.json"};
+    static const char *const others[] = {MODEL_CONFIG_NAME, MODEL_GRAIL_NAME, "plan.json",
+                                         "report.json"};
     if (name[0] == '.' || strstr(name, ".index.json") != NULL) {
         return false;
     }
@@ -286,17 +288,15 @@ grail_status write_companions(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
-    char *config = NULL;
-    TRY(path_join(&config, c->model->path, "config.json"));
-    const bool own_config = file_exists(config);
+    const char *config = c->model->config_name;
+    const bool own_config = config != NULL && strcmp(config, MODEL_CONFIG_NAME) == 0;
     if (own_config) {
         TRY(copy_companions(c));
     }
     TRY(plan_to_json(&c->plan, &c->sites->list, &document));
     TRY(write_json(c, "plan.json", document));
-    TRY(write_json(c, own_config ? "config.json" : "grail.json", c->config));
+    TRY(write_json(c, own_config ? MODEL_CONFIG_NAME : MODEL_GRAIL_NAME, c->config));
 out:
     json_decref(document);
-    memory_free(config);
     return status;
 }

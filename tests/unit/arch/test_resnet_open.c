@@ -80,7 +80,7 @@ static void what_an_earlier_run_wrote_stands_for_the_configuration(void **state)
     network_teardown(f);
 }
 
-static void a_weights_file_is_opened_without_what_lies_beside_it(void **state)
+static void a_weights_file_is_opened_with_the_configuration_beside_it(void **state)
 {
     (void)state;
     const lab_resnet r = lab_akamaster(1);
@@ -94,10 +94,21 @@ static void a_weights_file_is_opened_without_what_lies_beside_it(void **state)
     assert_ok(grail_model_open(path, &m));
     assert_ok(grail_model_describe(m, &facts));
     assert_string_equal(facts.directory, path);
-    assert_string_equal(facts.preset, "cifar-imagenet");
+    assert_string_equal(facts.preset, "clip");
     grail_model_close(m);
+    network_teardown(f);
+}
+
+static void a_weights_file_that_fits_nothing_names_what_comes_nearest(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_akamaster(1);
+    network_fixture *f = network_setup(&r);
+    char path[1024];
+    grail_model *m = NULL;
     lab_network_remove(&f->n, "linear.weight");
     lab_network_write(&f->n, f->directory, false);
+    snprintf(path, sizeof path, "%s/model.safetensors", f->directory);
     assert_fails(grail_model_open(path, &m), GRAIL_ERROR_UNSUPPORTED,
                  "model.safetensors: its tensors fit no known family; nearest comes resnet");
     network_teardown(f);
@@ -272,7 +283,8 @@ int main(void)
         cmocka_unit_test(settings_fill_in_what_the_tensors_do_not_say),
         cmocka_unit_test(a_setting_that_is_not_one_is_refused),
         cmocka_unit_test(what_an_earlier_run_wrote_stands_for_the_configuration),
-        cmocka_unit_test(a_weights_file_is_opened_without_what_lies_beside_it),
+        cmocka_unit_test(a_weights_file_is_opened_with_the_configuration_beside_it),
+        cmocka_unit_test(a_weights_file_that_fits_nothing_names_what_comes_nearest),
         cmocka_unit_test(prefixes_of_torchs_wrappers_do_not_matter),
         cmocka_unit_test(timms_configuration_leaves_the_family_to_the_tensors),
         cmocka_unit_test(stock_classes_load_only_their_own_widths),

@@ -72,6 +72,16 @@ static void every_convention_of_names_is_recognised_and_built(void **state)
     }
 }
 
+static void a_file_is_read_with_the_configuration_beside_it(void **state)
+{
+    (void)state;
+    grail_model *m = NULL;
+    assert_ok(grail_model_open(tower_golden("hf-vit/model.safetensors"), &m));
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 16);
+    assert_string_equal(m->config_name, "config.json");
+    grail_model_close(m);
+}
+
 static void names_of_hugging_face_are_known_without_a_configuration(void **state)
 {
     (void)state;
@@ -597,6 +607,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_convention_of_names_is_recognised_and_built),
+        cmocka_unit_test(a_file_is_read_with_the_configuration_beside_it),
         cmocka_unit_test(names_of_hugging_face_are_known_without_a_configuration),
         cmocka_unit_test(what_wraps_the_names_does_not_matter),
         cmocka_unit_test(names_begin_at_a_dot),

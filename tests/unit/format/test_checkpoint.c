@@ -656,6 +656,40 @@ static void test_every_failing_allocation_while_writing_is_reported(void **state
 
 #define in_directory(test) cmocka_unit_test_setup_teardown(test, open_directory, remove_directory)
 
+static void refuses_file(const char *directory, const char *file, const char *text)
+{
+    char *path = NULL;
+    checkpoint *c = NULL;
+    assert_ok(path_join(&path, directory, file));
+    assert_fails(checkpoint_open(path, &c), GRAIL_ERROR_ARGUMENT, text);
+    memory_free(path);
+}
+
+static void a_shard_alone_is_refused_with_the_directory_to_give(void **state)
+{
+    static const char *const names[] = {"one", "two"};
+    write_shard(*state, "first.safetensors", 2, names);
+    write_text(*state, CHECKPOINT_INDEX_NAME, "{\"weight_map\": {\"one\": \"first.safetensors\"}}");
+    refuses_file(
+        *state, "first.safetensors",
+        "is one of the shards that model.safetensors.index.json lists; give the directory");
+    refuses_file(*state, CHECKPOINT_INDEX_NAME, "is an index of shards; give the directory");
+}
+
+static void a_file_that_no_index_lists_is_opened(void **state)
+{
+    static const char *const names[] = {"one", "two"};
+    char *path = NULL;
+    checkpoint *c = NULL;
+    write_shard(*state, "other.safetensors", 2, names);
+    write_text(*state, CHECKPOINT_INDEX_NAME, "{\"weight_map\": {\"one\": \"first.safetensors\"}}");
+    assert_ok(path_join(&path, *state, "other.safetensors"));
+    assert_ok(checkpoint_open(path, &c));
+    assert_int_equal(checkpoint_count(c), 2);
+    checkpoint_close(c);
+    memory_free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -674,6 +708,8 @@ int main(void)
         in_directory(test_an_index_that_does_not_fit_is_refused),
         in_directory(test_a_tensor_in_two_shards_is_refused),
         in_directory(test_a_directory_without_weights_says_what_was_looked_for),
+        in_directory(a_shard_alone_is_refused_with_the_directory_to_give),
+        in_directory(a_file_that_no_index_lists_is_opened),
         in_directory(test_every_failing_allocation_is_reported),
         in_directory(test_a_checkpoint_like_another_is_written_and_read_back),
         in_directory(test_the_index_states_the_total_size),

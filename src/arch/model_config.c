@@ -1,0 +1,85 @@
+#include "arch/model_config.h"
+
+#include "base/file.h"
+#include "format/checkpoint_locate.h"
+
+#include <string.h>
+
+enum { CONFIG_MAXIMUM = 16 << 20 };
+
+void model_config_fini(model_config *config)
+{
+    json_decref(config->document);
+    memory_free(config->path);
+    *config = (model_config){0};
+}
+
+/* Left empty where there is no such file. */
+static grail_status read_named(const char *directory, const char *name, model_config *out)
+{
+    grail_status status = GRAIL_OK;
+    model_config found = {.name = name};
+    TRY(path_join(&found.path, directory, name));
+    if (!file_exists(found.path)) {
+        goto out;
+    }
+    TRY(json_read_file(found.path, CONFIG_MAXIMUM, &found.document));
+    if (!json_is_object(found.document)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: not a JSON object", found.path);
+    }
+    *out = found;
+    found = (model_config){0};
+out:
+    model_config_fini(&found);
+    return status;
+}
+
+static bool names_family(const json_t *config)
+{
+    return json_is_string(json_object_get(config, "model_type")) ||
+           json_is_string(json_object_get(config, "architecture")); /* timm */
+}
+
+static grail_status read_of_file(const char *directory, const char *file, model_config *out)
+{
+    grail_status status = GRAIL_OK;
+    model_config found = {0};
+    bool located = false;
+    TRY(checkpoint_is_located(directory, file, &located));
+    if (located && checkpoint_is_usual_name(file)) {
+        TRY(read_named(directory, MODEL_CONFIG_NAME, &found));
+        if (found.document != NULL && !names_family(found.document)) {
+            model_config_fini(&found);
+        }
+    }
+    if (located && found.document == NULL) {
+        TRY(read_named(directory, MODEL_GRAIL_NAME, &found));
+    }
+    *out = found;
+    found = (model_config){0};
+out:
+    model_config_fini(&found);
+    return status;
+}
+
+grail_status model_config_read(const char *path, model_config *out)
+{
+    grail_status status = GRAIL_OK;
+    char *directory = NULL;
+    const char *slash = strrchr(path, '/');
+    *out = (model_config){0};
+    if (file_is_directory(path)) {
+        TRY(read_named(path, MODEL_CONFIG_NAME, out));
+        if (out->document == NULL) {
+            TRY(read_named(path, MODEL_GRAIL_NAME, out));
+        }
+    } else if (slash == NULL) {
+        TRY(read_of_file(".", path, out));
+    } else {
+        TRY(memory_format(&directory, "%.*s", (int)(slash - path + 1), path));
+        TRY(read_of_file(directory, slash + 1, out));
+    }
+out:
+    memory_free(directory);
+    return status;
+}
