@@ -201,6 +201,20 @@ out:
     return status;
 }
 
+/* Of the open file description: reading the file by another one does not give it up. A file system
+ * that has no locks keeps nobody out, as without this. */
+grail_status file_lock(int descriptor, const char *path, bool *taken)
+{
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    *taken = false;
+    if (fcntl(descriptor, F_OFD_SETLK, &all) == 0) {
+        return GRAIL_OK;
+    }
+    *taken = errno == EACCES || errno == EAGAIN;
+    const bool without = errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS;
+    return *taken || without ? GRAIL_OK : error_from_errno("cannot lock", path);
+}
+
 bool file_exists(const char *path)
 {
     struct stat info;

@@ -30,6 +30,13 @@ grail_status file_copy(const char *from, const char *to) GRAIL_MUST_CHECK;
 grail_status file_write_at(int descriptor, const char *path, const void *bytes, size_t size,
                            uint64_t offset) GRAIL_MUST_CHECK;
 
+/**
+ * Locks a file opened for writing until the descriptor is closed, by whatever ends the program too.
+ * *taken says that another open file holds it; where the file system has no locks, none does.
+ * `path` is for messages.
+ */
+grail_status file_lock(int descriptor, const char *path, bool *taken) GRAIL_MUST_CHECK;
+
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 

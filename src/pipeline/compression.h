@@ -51,6 +51,7 @@ struct grail_compression {
     loader_verdict verdicts[LOADER_COUNT];
 
     char *output, *partial; /* NULL: the result stays in memory */
+    int lock;               /* descriptor that keeps other runs out of `partial`; -1 without */
     checkpoint_writer *writer;
     int *parameter_block;  /* [parameter_count]: block that writes it, GRAPH_NONE outside */
     int *tensor_parameter; /* [checkpoint_count]: first parameter of each tensor, or GRAPH_NONE */
@@ -284,6 +285,8 @@ grail_status fingerprint_compare(const grail_compression *c, json_t *then) GRAIL
 /** Creates or continues c->partial; fills c->state with the records of finished blocks. */
 grail_status state_begin(grail_compression *c,
                          const grail_compress_options *options) GRAIL_MUST_CHECK;
+/** Lets other runs into c->partial again. */
+void state_end(grail_compression *c);
 /** Appends the record of a finished block, on disk when it returns. */
 grail_status state_record_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
 /** Fills c->results of a block from its record. */

@@ -400,6 +400,7 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
         FAIL(GRAIL_ERROR_ARGUMENT, "no model was given");
     }
     TRY(memory_new(&c, 1, sizeof *c));
+    c->lock = -1;
     c->observer = options->observer;
     c->observer_user = options->observer_user;
     TRY(set_paths(c, options->output));
@@ -437,6 +438,7 @@ void grail_compression_close(grail_compression *c)
     json_decref(c->state);
     json_decref(c->config);
     checkpoint_writer_close(c->writer);
+    state_end(c);
     memory_free(c->parameter_block);
     memory_free(c->tensor_parameter);
     memory_free(c->next_part);

@@ -1,6 +1,7 @@
 /* The state of a run on disk: OUTPUT.partial/grail-state.jsonl. Its first line is the fingerprint
  * of everything that decides the bytes; each further line records one finished block, written after
- * the block's tensors are on disk. A torn last line is ignored. */
+ * the block's tensors are on disk. A torn last line is ignored. The run that writes it holds a lock
+ * on it, which ends with the program however that ends. */
 #include "pipeline/compression.h"
 
 #include "base/file.h"
@@ -48,6 +49,49 @@ out:
     return status;
 }
 
+void state_end(grail_compression *c)
+{
+    if (c->lock >= 0) {
+        close(c->lock);
+        c->lock = -1;
+    }
+}
+
+/* Whether the locked file is still the one at `path`: its run may have ended meanwhile, and have
+ * moved or removed it. */
+static bool is_at(int descriptor, const char *path)
+{
+    struct stat own;
+    struct stat there;
+    return fstat(descriptor, &own) == 0 && stat(path, &there) == 0 && own.st_ino == there.st_ino &&
+           own.st_dev == there.st_dev;
+}
+
+/* Keeps other runs out of c->partial. Without `create` a missing state file is let be. */
+static grail_status lock_state(grail_compression *c, bool create)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    bool taken = false;
+    state_end(c);
+    TRY(state_path(c->partial, &path));
+    c->lock = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
+    if (c->lock < 0 && (create || errno != ENOENT)) {
+        TRY(error_from_errno("cannot open", path));
+    }
+    if (c->lock >= 0) {
+        TRY(file_lock(c->lock, path, &taken));
+        taken = taken || !is_at(c->lock, path);
+    }
+    if (taken) {
+        FAIL(GRAIL_ERROR_EXISTS,
+             "another run is working in '%s'; let it end, or choose another output", c->partial);
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
 /* Takes away what is written before the first block is recorded. Other files stay, and with them
  * the directory; false then. */
 static bool remove_beginning(const grail_compression *c)
@@ -77,6 +121,7 @@ static grail_status create_partial(grail_compression *c)
                                            c->partial)
                                : error_from_errno("cannot create", c->partial);
     }
+    TRY(lock_state(c, true));
     TRY(open_output(c, false));
     TRY(fingerprint_of_run(c, &first));
     TRY(json_put(first, "keep_activations", json_boolean(c->keep_activations)));
@@ -186,6 +231,9 @@ grail_status state_begin(grail_compression *c, const grail_compress_options *opt
     if (file_exists(c->partial) && !file_is_directory(c->partial)) {
         FAIL(GRAIL_ERROR_EXISTS, "'%s' is in the way: it is not a directory; delete it",
              c->partial);
+    }
+    if (file_exists(c->partial)) {
+        TRY(lock_state(c, false));
     }
     if (options->resume && file_exists(c->partial)) {
         TRY(continue_partial(c));

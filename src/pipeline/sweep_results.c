@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -180,28 +179,19 @@ out:
     return status;
 }
 
-/* Of the open file description: reading the file by another one does not give it up. */
-static grail_status lock_file(const sweep_results *results)
-{
-    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fcntl(results->descriptor, F_OFD_SETLK, &all) == 0) {
-        return GRAIL_OK;
-    }
-    if (errno == EACCES || errno == EAGAIN) {
-        return error_set(GRAIL_ERROR_EXISTS, "%s: another sweep is writing to it", results->path);
-    }
-    return error_from_errno("cannot lock", results->path);
-}
-
 static grail_status open_file(const char *path, sweep_results *out)
 {
     grail_status status = GRAIL_OK;
+    bool taken = false;
     TRY(memory_copy_string(&out->path, path));
     out->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (out->descriptor < 0) {
         TRY(error_from_errno("cannot open", path));
     }
-    TRY(lock_file(out));
+    TRY(file_lock(out->descriptor, path, &taken));
+    if (taken) {
+        FAIL(GRAIL_ERROR_EXISTS, "%s: another sweep is writing to it", path);
+    }
 out:
     return status;
 }

@@ -91,6 +91,21 @@ start --resume
 kill_when has_said '^block 3/4 .*written' || fail "the continued run is over before"
 assert_continues
 
+check "a second run into the same output is refused while the first goes on"
+rm -rf out out.partial
+start
+while [[ ! -s out.partial/grail-state.jsonl ]] && kill -0 $pid 2>/dev/null; do
+    :
+done
+kill -STOP $pid
+[[ ! -e out ]] || fail "the run was over before"
+mv stderr first
+refuses 1 "another run is working in 'out.partial'" "$grail" compress "${command[@]}" -o out --resume
+refuses 1 "another run is working in 'out.partial'" "$grail" compress "${command[@]}" -o out
+kill -KILL $pid
+wait $pid 2>/dev/null || true
+assert_continues
+
 check "what decides the bytes must be the same, and is named where it is not"
 killed_when has_said '^block 2/4 .*written'
 other() {

@@ -185,6 +185,26 @@ static void test_copies_have_the_same_bytes(void **state)
     memory_free(other);
 }
 
+static void test_a_lock_is_held_until_the_descriptor_is_closed(void **state)
+{
+    const place *p = *state;
+    bool taken = true;
+    int descriptors[2];
+    for (int i = 0; i < 2; i++) {
+        descriptors[i] = open(p->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        assert_true(descriptors[i] >= 0);
+    }
+    assert_ok(file_lock(descriptors[0], p->path, &taken));
+    assert_false(taken);
+    assert_ok(file_lock(descriptors[1], p->path, &taken));
+    assert_true(taken);
+    close(descriptors[0]);
+    assert_ok(file_lock(descriptors[1], p->path, &taken));
+    assert_false(taken);
+    close(descriptors[1]);
+    assert_fails(file_lock(descriptors[1], p->path, &taken), GRAIL_ERROR_IO, "cannot lock");
+}
+
 static void test_files_and_directories_are_told_apart(void **state)
 {
     const place *p = *state;
@@ -262,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_a_full_device_is_no_space),
         in_place(test_writes_go_to_their_offset),
         in_place(test_copies_have_the_same_bytes),
+        in_place(test_a_lock_is_held_until_the_descriptor_is_closed),
         in_place(test_files_and_directories_are_told_apart),
         cmocka_unit_test(test_paths_are_joined_with_one_slash),
         cmocka_unit_test(test_the_code_follows_from_errno),

@@ -296,6 +296,25 @@ static void a_state_that_makes_no_sense_is_refused(void **state)
     lab_close(&l);
 }
 
+static void a_run_in_the_same_output_is_refused_while_one_goes_on(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    grail_compression *first = NULL;
+    assert_ok(grail_compression_open(&options, &first));
+    for (options.resume = 0; options.resume < 2; options.resume++) {
+        assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS, "another run is working in");
+    }
+    assert_ok(grail_compression_run(first));
+    assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS, "another run is working in");
+    assert_ok(grail_compression_finish(first));
+    grail_compression_close(first);
+    assert_true(file_exists(lab_path(&l, "out/report.json")));
+    lab_close(&l);
+}
+
 /* -- memory ----------------------------------------------------------------------------------- */
 
 static grail_status open_dry(void *context)
@@ -358,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_record_cut_short_is_done_again),
         cmocka_unit_test(a_torn_first_line_begins_anew),
         cmocka_unit_test(a_state_that_makes_no_sense_is_refused),
+        cmocka_unit_test(a_run_in_the_same_output_is_refused_while_one_goes_on),
         cmocka_unit_test(every_failing_allocation_of_opening_is_survived),
         cmocka_unit_test(failing_allocations_of_a_run_are_survived),
     };
