@@ -193,9 +193,13 @@ static grail_status check_finite(const execution *e, const node *n)
         return GRAIL_OK;
     }
     const char *name = n->weight == GRAPH_NONE ? "attention" : e->graph->parameters[n->weight].name;
-    return error_set(GRAIL_ERROR_NUMERIC,
-                     "block %d: the output of '%s' is NaN or infinite at row %lld, feature %lld",
-                     n->block, name, (long long)(bad / y->width), (long long)(bad % y->width));
+    const grail_status status = error_set(
+        GRAIL_ERROR_NUMERIC, "the output of '%s' is NaN or infinite at row %lld, feature %lld",
+        name, (long long)(bad / y->width), (long long)(bad % y->width));
+    if (n->block >= 0 && n->block < e->graph->block_count) {
+        error_prefix("block %d", n->block);
+    }
+    return status;
 }
 
 static grail_status get_entry(parameter_store *store, int parameter, const parameter_entry **out)

@@ -170,6 +170,20 @@ static double value_or(const float *values, int64_t i, double fallback)
     return values == NULL ? fallback : (double)values[i];
 }
 
+static grail_status check_variance(const folding *f, const graph *g, const node *norm)
+{
+    for (int64_t c = 0; c < f->channels; c++) {
+        if (!((double)f->variance[c] + norm->epsilon > 0.0)) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "tensor '%s' holds the variance %g of channel %lld; the checkpoint is "
+                             "damaged",
+                             g->parameters[norm->variance].name, (double)f->variance[c],
+                             (long long)c);
+        }
+    }
+    return GRAIL_OK;
+}
+
 /* The folded weight replaces `weight`, the folded bias `mean`. */
 static void fold(folding *f, double epsilon)
 {
@@ -193,6 +207,7 @@ static grail_status fold_norm(fused_network *network, const node *convolution, c
     const parameter_entry *weight = NULL;
     TRY(parameter_store_get(network->store->parent, convolution->weight, &weight));
     TRY(folding_read(&f, network->store->parent, convolution, norm));
+    TRY(check_variance(&f, &network->graph, norm));
     fold(&f, norm->epsilon);
     TRY(parameter_store_set(network->store, convolution->weight, weight->shape, f.weight));
     TRY(parameter_store_set(network->store, norm->mean, &f.channels, f.mean));

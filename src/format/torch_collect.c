@@ -9,9 +9,10 @@
 
 enum { MOST_VISITS = 1 << 22, MOST_KEYS_SHOWN = 6 };
 
-/* In this order, as timm's loader does (timm/models/_helpers.py), with two more that others use. */
-static const char *const wrappers[] = {"state_dict_ema", "model_ema", "ema",
-                                       "state_dict",     "model",     "last"};
+/* In this order, as timm's loader does (timm/models/_helpers.py), with more that others use: the
+ * tutorials of PyTorch, and the CIFAR-10 collection of kuangliu. */
+static const char *const wrappers[] = {"state_dict_ema", "model_ema",        "ema", "state_dict",
+                                       "model",          "model_state_dict", "net", "last"};
 
 enum { WRAPPER_COUNT = sizeof wrappers / sizeof wrappers[0] };
 
@@ -196,6 +197,7 @@ static grail_status refuse_dict(const pickle_value *root)
             error_append("%s'%.*s'", i == 0 ? "; its keys are " : ", ", (int)key.size, key.data);
         }
     }
+    error_append("; save the state_dict() alone");
     return status;
 }
 

@@ -140,12 +140,42 @@ out:
     return status;
 }
 
+/* One of several kinds may be missing, so that one request serves networks of many families. */
+static grail_status check_kinds(const budget *b, const site_list *sites)
+{
+    bool asked = false;
+    bool there[SITE_KINDS] = {false};
+    for (int i = 0; i < sites->count; i++) {
+        there[sites->sites[i].kind] = true;
+    }
+    for (int k = 0; k < SITE_KINDS; k++) {
+        if (b->sparsity[k] != 0.0 && there[k]) {
+            return GRAIL_OK;
+        }
+        asked = asked || b->sparsity[k] != 0.0;
+    }
+    if (!asked) {
+        return GRAIL_OK;
+    }
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT, "the model has no sites of the kind that is to be cut");
+    const char *comma = "; it has";
+    for (int k = 0; k < SITE_KINDS; k++) {
+        if (there[k]) {
+            error_append("%s %s", comma, site_kind_name((site_kind)k));
+            comma = ",";
+        }
+    }
+    return status;
+}
+
 grail_status budget_apply(const budget *b, const graph *g, const site_list *sites, plan *p)
 {
     grail_status status = GRAIL_OK;
     if (b->align < 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "an alignment of %lld makes no sense", (long long)b->align);
     }
+    TRY(check_kinds(b, sites));
     TRY(apply_heads(b, sites, p));
     TRY(apply_channels(b, sites, p));
     const double asked = b->sparsity[SITE_FFN];

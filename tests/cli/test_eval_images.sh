@@ -32,6 +32,10 @@ top1=$(field top1 stdout)
 sed -n '/"cnn"/,/}/p' "$demo/vision/expected.json" >expected
 holds "($top1 - $(field top1 expected)) ^ 2 < 0.0021 ^ 2" # two images of a thousand
 
+check "activations that overflow name the matrix, and its block where it is in one"
+refuses 3 "grail: the output of 'conv1.weight' is NaN or infinite" "$grail" eval "$demo/vision/cnn.pth" \
+    --data "$demo/vision/test" --images 8 --mean 1e38,1e38,1e38 --std 1e-38,1e-38,1e-38
+
 for needed in cifar-10-batches-bin resnet-cifar resnet18-cifar10; do
     [[ -d $shared/$needed ]] || skip "accuracies are not measured: $shared/$needed is not there"
 done

@@ -255,6 +255,19 @@ static grail_status fuse_once(void *context)
     return status;
 }
 
+static void a_variance_below_zero_is_named(void **state)
+{
+    (void)state;
+    const float variance[8] = {1.0F, 1.0F, -0.5F, 1.0F, 1.0F, 1.0F, 1.0F, 1.0F};
+    hand_network n;
+    hand_begin(&n);
+    hand_end(&n, &backend_cpu, residual(&n));
+    hand_set(&n, "a1_n.variance", variance);
+    assert_fails(fuse_once(&n), GRAIL_ERROR_NUMERIC,
+                 "tensor 'a1_n.variance' holds the variance -0.5 of channel 2");
+    hand_fini(&n);
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
@@ -277,6 +290,7 @@ int main(void)
         cmocka_unit_test(parameters_with_two_users_are_not_folded),
         cmocka_unit_test(other_activations_stay_nodes),
         cmocka_unit_test(a_narrowed_network_is_fused_as_it_is),
+        cmocka_unit_test(a_variance_below_zero_is_named),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

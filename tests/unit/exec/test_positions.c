@@ -397,7 +397,7 @@ static void an_overflowing_convolution_is_named(void **state)
     hand_set(&n, "stem.weight", weight);
     assert_ok(execution_begin(n.e, (batch_shape){1, {8, 8}}, (batch_input){.pixels = pixels}));
     assert_fails(execution_run(n.e, n.store, 0, n.g->node_count), GRAIL_ERROR_NUMERIC,
-                 "block 0: the output of 'stem.weight' is NaN or infinite at row 0, feature 0");
+                 "the output of 'stem.weight' is NaN or infinite at row 0, feature 0");
     memory_free(pixels);
     hand_fini(&n);
 }

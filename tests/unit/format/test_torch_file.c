@@ -263,6 +263,29 @@ static void test_the_first_usual_key_with_tensors_is_taken(void **state)
     end(&c);
 }
 
+/* {"epoch": 3, KEY: {"w": ...}} */
+static void test_the_keys_of_tutorials_and_collections_are_known(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"model_state_dict", "net"};
+    for (int i = 0; i < 2; i++) {
+        checkpoint_bytes c = begin();
+        const torch_tensor_bytes w = plain("w");
+        const char length[] = {'U', (char)strlen(keys[i]), 0};
+        put(&c, "\x80\x02}(U\x05"
+                "epochK\x03");
+        put(&c, length);
+        put(&c, keys[i]);
+        put(&c, "}(");
+        torch_bytes_item(&c.object, &w);
+        put(&c, "uu.");
+        assert_ok(open_zip(&c));
+        assert_string_equal(torch_file_wrapper(c.torch), keys[i]);
+        assert_non_null(torch_file_find(c.torch, "w"));
+        end(&c);
+    }
+}
+
 /* A tensor called "model" is no wrapper. */
 static void test_a_bare_dictionary_may_use_a_usual_key(void **state)
 {
@@ -730,6 +753,7 @@ int main(void)
         cmocka_unit_test(test_every_storage_class_has_its_dtype),
         cmocka_unit_test(test_parameters_and_subclasses_are_unwrapped),
         cmocka_unit_test(test_the_first_usual_key_with_tensors_is_taken),
+        cmocka_unit_test(test_the_keys_of_tutorials_and_collections_are_known),
         cmocka_unit_test(test_a_bare_dictionary_may_use_a_usual_key),
         cmocka_unit_test(test_script_archives_give_attribute_paths),
         cmocka_unit_test(test_a_tensor_that_lies_is_refused_by_name),

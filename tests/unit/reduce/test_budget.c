@@ -274,6 +274,20 @@ static void a_channel_site_may_be_given_a_fraction_of_its_own(void **state)
     assert_channels_kept(&b, 16, 16); /* 12 lies between: up */
 }
 
+static void a_request_that_no_site_answers_is_refused(void **state)
+{
+    (void)state;
+    network n;
+    setup_images(&n);
+    budget b = {.sparsity = {[SITE_FFN] = 0.5, [SITE_HEADS] = 0.5}};
+    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
+                 "no sites of the kind that is to be cut; it has conv, stream");
+    const site_sparsity own = {.site = "conv2", .sparsity = 0.0};
+    b = (budget){.overrides = &own, .override_count = 1};
+    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    teardown(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +304,7 @@ int main(void)
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(channels_are_cut_by_their_own_kinds_and_aligned_on_request),
         cmocka_unit_test(a_channel_site_may_be_given_a_fraction_of_its_own),
+        cmocka_unit_test(a_request_that_no_site_answers_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
