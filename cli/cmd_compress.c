@@ -193,6 +193,52 @@ static void print_loaders(const grail_compression *c)
     }
 }
 
+/* The removed fraction that was asked for of a site. */
+static double asked_of(const grail_site_report *s)
+{
+    const struct {
+        const char *kind;
+        double sparsity;
+    } kinds[] = {{"ffn", o.sparsity_ffn},
+                 {"heads", o.sparsity_heads},
+                 {"conv", o.sparsity_conv},
+                 {"stream", o.sparsity_stream}};
+    for (int i = 0; i < o.site_sparsity_count; i++) {
+        if (strcmp(o.site_sparsities[i].site, s->name) == 0) {
+            return o.site_sparsities[i].sparsity;
+        }
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].kind, s->kind) == 0) {
+            return kinds[i].sparsity;
+        }
+    }
+    return 0.0;
+}
+
+/* Rounding may leave a site as it was: to whole units, or to the alignment. */
+static void warn_whole(const grail_compression *c)
+{
+    grail_site_report first = {0};
+    int asked = 0;
+    int whole = 0;
+    for (int i = 0; o.plan == NULL && i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        const bool is_asked = asked_of(&s) > 0.0;
+        const bool is_whole = is_asked && s.kept == s.units;
+        first = is_whole && whole == 0 ? s : first;
+        asked += is_asked ? 1 : 0;
+        whole += is_whole ? 1 : 0;
+    }
+    if (whole > 0) {
+        fprintf(stderr,
+                "grail: warning: %d of %d sites keep all of their units, such as %s with %lld: "
+                "rounded %s there is nothing to remove\n",
+                whole, asked, first.name, (long long)first.units,
+                o.align > 1 ? "to multiples of --align" : "to whole units and --align");
+    }
+}
+
 static void print_summary(const grail_compression *c)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
@@ -362,6 +408,9 @@ static int compress(void)
     }
     if (status == GRAIL_OK) {
         status = grail_compression_open(&o, &c);
+    }
+    if (status == GRAIL_OK) {
+        warn_whole(c);
     }
     if (status == GRAIL_OK && !dry_run) {
         status = grail_compression_run(c);

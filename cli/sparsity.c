@@ -68,15 +68,21 @@ static int set_kinds(const char *kinds, double fraction, grail_compress_options 
     }
 }
 
-static int set_pair(char *pair, grail_compress_options *options, sparsity_list *list)
+/* `text` is the whole argument. */
+static int set_pair(char *pair, const char *text, grail_compress_options *options,
+                    sparsity_list *list)
 {
     double fraction = 0.0;
     char *equals = strchr(pair, '=');
     if (equals == NULL || !parse_fraction(equals + 1, &fraction)) {
-        return bad_value(pair);
+        return bad_value(text);
     }
     *equals = 0;
     double *sparsity = sparsity_of_kind(options, pair, strlen(pair));
+    if (sparsity != NULL && *sparsity != 0.0) {
+        fprintf(stderr, "grail compress: --sparsity names '%s' twice\n", pair);
+        return EXIT_USAGE;
+    }
     if (sparsity != NULL) {
         *sparsity = fraction;
     } else {
@@ -111,7 +117,7 @@ int sparsity_parse(const char *text, const char *kinds, grail_compress_options *
     char *rest = list->text;
     for (char *pair = strsep(&rest, ","); pair != NULL && code == EXIT_OK;
          pair = strsep(&rest, ",")) {
-        code = set_pair(pair, options, list);
+        code = set_pair(pair, text, options, list);
     }
     options->site_sparsities = list->sites;
     options->site_sparsity_count = list->count;

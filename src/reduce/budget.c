@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_channels(const site *s)
 {
@@ -117,6 +118,17 @@ out:
     return status;
 }
 
+static grail_status check_once(const budget *b, int k)
+{
+    for (int i = 0; i < k; i++) {
+        if (strcmp(b->overrides[i].site, b->overrides[k].site) == 0) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "site '%s' is given two sparsities",
+                             b->overrides[k].site);
+        }
+    }
+    return GRAIL_OK;
+}
+
 static grail_status apply_overrides(const budget *b, const site_list *sites, plan *p)
 {
     grail_status status = GRAIL_OK;
@@ -129,6 +141,7 @@ static grail_status apply_overrides(const budget *b, const site_list *sites, pla
                  own->site);
         }
         const site *s = &sites->sites[i];
+        TRY(check_once(b, k));
         TRY(budget_kept_units(s, own->sparsity, &p->sites[i].kept));
         if (s->kind == SITE_FFN && own->sparsity > 0.0 && b->align != 1) {
             p->sites[i].kept = align_width(p->sites[i].kept, b->align, s->units);

@@ -170,8 +170,9 @@ out:
     return status;
 }
 
+/* seen[sites->count] marks those that an entry has named. */
 static grail_status read_site(const char *source, const json_t *entry, const site_list *sites,
-                              plan *p)
+                              bool seen[], plan *p)
 {
     grail_status status = GRAIL_OK;
     const char *name = NULL;
@@ -188,6 +189,10 @@ static grail_status read_site(const char *source, const json_t *entry, const sit
         FAIL(GRAIL_ERROR_FORMAT, "%s: '%s' is not a site of this model (grail inspect lists them)",
              source, name);
     }
+    if (seen[index]) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' stands in \"sites\" twice", source, name);
+    }
+    seen[index] = true;
     plan_site *own = &p->sites[index];
     TRY(json_get_string(source, entry, "selector", selector_name(own->selector), &selector));
     TRY(in_document(source, selector_from_name(selector, &own->selector)));
@@ -236,6 +241,7 @@ grail_status plan_read(const char *source, const json_t *document, const site_li
 {
     grail_status status = GRAIL_OK;
     int64_t seed = 0;
+    bool *seen = NULL;
     TRY(plan_read_gqa(source, document, &p->gqa));
     TRY(json_get_integer(source, document, "seed", (int64_t)p->seed, &seed));
     p->seed = (uint64_t)seed;
@@ -245,10 +251,12 @@ grail_status plan_read(const char *source, const json_t *document, const site_li
     if (!json_is_array(entries)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array", source);
     }
+    TRY(memory_new(&seen, (size_t)sites->count, sizeof seen[0]));
     for (size_t i = 0; i < json_array_size(entries); i++) {
-        TRY(read_site(source, json_array_get(entries, i), sites, p));
+        TRY(read_site(source, json_array_get(entries, i), sites, seen, p));
     }
 out:
+    memory_free(seen);
     return status;
 }
 

@@ -70,6 +70,9 @@ for sparsity in nan junk "" 0.3x ffn ffn= ffn=x ffn=nan ffn=0.3, ,ffn=0.3; do
 done
 option 1 "site 'model.layers.0.self_attn.o_proj' would lose all of its 4 units" \
     --sparsity heads=0.9999999999
+option 2 "'0,5' is not a sparsity" --sparsity 0,5
+option 2 "--sparsity names 'ffn' twice" --sparsity ffn=0.5,heads=0.2,ffn=0.3
+option 1 "no sites of the kind that is to be cut; it has ffn, heads" --sparsity 0.3 --sites conv,stream
 option 1 "'foo' is not a site of this model" --sparsity foo=0.3
 option 1 "'model.layers.9.mlp.down_proj' is not a site" --sparsity model.layers.9.mlp.down_proj=0.3
 for sites in foo "" ffn,; do
@@ -77,6 +80,15 @@ for sites in foo "" ffn,; do
 done
 option 2 "give either --sparsity or --plan"
 option 2 "give either --sparsity or --plan" --sparsity 0.3 --plan plan.json
+
+check "a site that rounding leaves whole is told"
+runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.3 --align 256 --dry-run
+says "grail: warning: 2 of 4 sites keep all of their units, such as model.layers.0.mlp.down_proj" stderr
+says "with 80: rounded to multiples of --align there is nothing to remove" stderr
+runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.01 --sites heads --align 1 --dry-run
+says "warning: 2 of 2 sites keep all of their units" stderr
+runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.3 --dry-run
+[[ ! -s stderr ]] || { show; fail "a warning without reason"; }
 
 check "names that are not known, with the known ones"
 option 1 "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold" --sparsity 0.3 --selector foo
@@ -125,6 +137,8 @@ plan "plan.json: site '$site' does not say how many units are \"kept\"" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"keep\": 40}]}"
 plan "plan.json: unknown selector 'best'" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"selector\": \"best\"}]}"
+plan "plan.json: site '$site' stands in \"sites\" twice" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40}, {\"site\": \"$site\", \"kept\": 8}]}"
 plan "plan.json: unknown gqa mode 'x'" '{"grail_plan": 1, "gqa": "x", "sites": []}'
 plan "keeps 3 units, which its 4 groups cannot share equally" '{"grail_plan": 1,
     "gqa": "query-per-group", "sites": [{"site": "model.layers.0.self_attn.o_proj", "kept": 3}]}'

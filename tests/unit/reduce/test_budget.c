@@ -212,6 +212,10 @@ static void what_makes_no_sense_is_refused(void **state)
     budget b = {.overrides = &own, .override_count = 1, .align = 1};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "'nowhere' is not a site of this model");
+    const site_sparsity twice[] = {{.site = "o", .sparsity = 0.5}, {.site = "o", .sparsity = 0.2}};
+    b = (budget){.overrides = twice, .override_count = 2, .align = 1};
+    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
+                 "site 'o' is given two sparsities");
     b = (budget){.align = -1};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "an alignment of -1 makes no sense");
