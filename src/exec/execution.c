@@ -157,6 +157,17 @@ out:
     return status;
 }
 
+/* A node that failed may have made its output in an input's buffer: it must not be dropped twice.
+ */
+static void forget_shared_inputs(execution *e, const node *n)
+{
+    for (int i = 0; i < n->input_count; i++) {
+        if (e->values[n->inputs[i]].data == e->values[n->output].data) {
+            e->values[n->inputs[i]] = (matrix){0};
+        }
+    }
+}
+
 /* Drops what node `index` read for the last time. A buffer that became the output stays. */
 static void drop_inputs(execution *e, int index)
 {
@@ -264,6 +275,9 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     }
     drop_inputs(e, index);
 out:
+    if (status != GRAIL_OK) {
+        forget_shared_inputs(e, n);
+    }
     return status;
 }
 

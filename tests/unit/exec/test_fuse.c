@@ -158,6 +158,34 @@ static void a_residual_that_is_read_again_is_left_alone(void **state)
     hand_fini(&n);
 }
 
+/* A convolution that adds in place overflows: its buffer has one owner all the same. */
+static void a_residual_that_fails_is_given_back_once(void **state)
+{
+    (void)state;
+    enum { VALUES = 8 * 5 * 9 };
+    float huge[VALUES];
+    hand_network n;
+    fused_network *f = NULL;
+    execution *e = NULL;
+    hand_begin(&n);
+    hand_end(&n, &backend_cpu, residual(&n));
+    for (int i = 0; i < VALUES; i++) {
+        huge[i] = 1e38F;
+    }
+    hand_set(&n, "a2.weight", huge);
+    float *pixels = hand_pixels(SAMPLES, image, 1);
+    assert_ok(fused_network_create(n.store, &f));
+    const graph *g = fused_network_graph(f);
+    assert_ok(execution_create(g, &backend_cpu, n.pool, &e));
+    assert_ok(execution_begin(e, (batch_shape){SAMPLES, image}, (batch_input){.pixels = pixels}));
+    assert_fails(execution_run(e, fused_network_store(f), 0, g->node_count), GRAIL_ERROR_NUMERIC,
+                 "the output of 'a2.weight' is NaN or infinite");
+    execution_free(e);
+    fused_network_free(f);
+    memory_free(pixels);
+    hand_fini(&n); /* frees what the pool was given, which must be there once */
+}
+
 static void the_output_itself_stays(void **state)
 {
     (void)state;
@@ -286,6 +314,7 @@ int main(void)
         cmocka_unit_test(folded_weights_are_not_rounded_as_stored),
         cmocka_unit_test(what_others_read_is_not_fused_away),
         cmocka_unit_test(a_residual_that_is_read_again_is_left_alone),
+        cmocka_unit_test(a_residual_that_fails_is_given_back_once),
         cmocka_unit_test(the_output_itself_stays),
         cmocka_unit_test(parameters_with_two_users_are_not_folded),
         cmocka_unit_test(other_activations_stay_nodes),
