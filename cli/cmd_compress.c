@@ -1,5 +1,6 @@
 /* grail compress: narrow a model and repair it. */
 #include "commands.h"
+#include "input_options.h"
 #include "print.h"
 #include "sparsity.h"
 
@@ -11,9 +12,8 @@
 #include <unistd.h>
 
 static grail_compress_options o;
-static grail_image_source images;
+static image_options images;
 static option_list settings;
-static option_triple mean, deviation;
 static const char *sparsity_text, *sites_text, *align_text = "auto", *calib, *loop = "closed";
 static const char *alpha_text, *gqa = "kv-groups", *protocol = "plain";
 static int64_t seed, threads;
@@ -33,14 +33,7 @@ static const option table[] = {
     {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with BOS"},
     {"context", OPTION_INTEGER, &o.calibration.context, "N", NULL,
      "tokens per calibration window (2048, or the model's maximum)"},
-    {"preset", OPTION_TEXT, &images.preset, "NAME",
-     "cifar cifar-imagenet cifar-plain imagenet clip vit",
-     "how images are resized, cropped and scaled (the model's)"},
-    {"split", OPTION_TEXT, &images.split, "NAME", "train test", "of CIFAR batches (train)"},
-    {"size", OPTION_INTEGER, &images.size, "N", NULL,
-     "side of the network's input (of the preset)"},
-    {"mean", OPTION_TRIPLE, &mean, "R,G,B", NULL, "subtracted from the colours (of the preset)"},
-    {"std", OPTION_TRIPLE, &deviation, "R,G,B", NULL, "divides the colours (of the preset)"},
+    IMAGE_OPTIONS(images, "train"),
     {"samples", OPTION_INTEGER, &o.samples, "N", NULL,
      "windows or images to use (128, or all there are)"},
     {"seed", OPTION_INTEGER, &seed, "N", NULL, "seed of sampling and of random choices (0)"},
@@ -385,10 +378,7 @@ static void name_calibration(void)
     o.calibration.path = calib;
     o.calibration.protocol = protocol;
     o.calibration.window_bos = window_bos ? 1 : 0;
-    images.path = calib;
-    images.mean = mean.given ? mean.values : NULL;
-    images.deviation = deviation.given ? deviation.values : NULL;
-    o.images = calib == NULL ? NULL : &images;
+    o.images = calib == NULL ? NULL : image_options_source(&images, calib);
 }
 
 static int compress(void)
@@ -437,7 +427,6 @@ static int run(int argc, char **argv)
 {
     bool help = false;
     grail_compress_options_init(&o);
-    grail_image_source_init(&images);
     int code = options_parse(&command_compress, table, argc, argv, &o.model, &help);
     if (code != EXIT_OK || help) {
         return code;

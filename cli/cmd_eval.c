@@ -1,6 +1,7 @@
 /* grail eval: perplexity or accuracy, as the model reads text or images, with everything needed to
  * compare it with another one. */
 #include "commands.h"
+#include "input_options.h"
 #include "print.h"
 
 #include <grail/grail.h>
@@ -17,8 +18,7 @@ static grail_text_source source;
 static int64_t windows;
 static bool window_bos;
 /* of images */
-static grail_image_source images;
-static option_triple mean, deviation;
+static image_options images;
 static int64_t image_count;
 
 static const option table[] = {
@@ -34,18 +34,11 @@ static const option table[] = {
      "tokens per window (2048, or the model's maximum)"},
     {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with BOS"},
     {"windows", OPTION_INTEGER, &windows, "N", NULL, "measure the first N windows only"},
-    {"preset", OPTION_TEXT, &images.preset, "NAME",
-     "cifar cifar-imagenet cifar-plain imagenet clip vit",
-     "how images are resized, cropped and scaled (the model's)"},
-    {"split", OPTION_TEXT, &images.split, "NAME", "train test", "of CIFAR batches (test)"},
-    {"labels", OPTION_TEXT, &images.labels, "FILE", NULL,
+    IMAGE_OPTIONS(images, "test"),
+    {"labels", OPTION_TEXT, &images.source.labels, "FILE", NULL,
      "CSV \"file,class index\" where folders do not name the classes"},
     {"images", OPTION_INTEGER, &image_count, "N", NULL,
      "measure N images only, drawn evenly and always the same (all)"},
-    {"size", OPTION_INTEGER, &images.size, "N", NULL,
-     "side of the network's input (of the preset)"},
-    {"mean", OPTION_TRIPLE, &mean, "R,G,B", NULL, "subtracted from the colours (of the preset)"},
-    {"std", OPTION_TRIPLE, &deviation, "R,G,B", NULL, "divides the colours (of the preset)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
     {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
     {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
@@ -170,11 +163,8 @@ static int evaluate_text(const char *path, const grail_model *model)
 static int evaluate_images(const char *path, const grail_model *model)
 {
     grail_accuracy a = {0};
-    images.path = data;
-    images.mean = mean.given ? mean.values : NULL;
-    images.deviation = deviation.given ? deviation.values : NULL;
-    const grail_status status =
-        grail_accuracy_measure(model, &images, image_count, backend, show_images, NULL, &a);
+    const grail_status status = grail_accuracy_measure(model, image_options_source(&images, data),
+                                                       image_count, backend, show_images, NULL, &a);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
@@ -185,28 +175,16 @@ static int evaluate_images(const char *path, const grail_model *model)
     return EXIT_OK;
 }
 
-/* An option of the other kind would be without effect. */
 static int check_kind(const char *path, bool reads_images)
 {
-    const bool of_text = source.field != NULL || source.protocol != NULL || source.context > 0 ||
-                         windows > 0 || window_bos;
-    const bool of_images = images.preset != NULL || images.split != NULL || images.labels != NULL ||
-                           images.size > 0 || image_count > 0 || mean.given || deviation.given;
-    if (reads_images && of_text) {
-        fprintf(stderr,
-                "grail eval: %s reads images; --field, --protocol, --context, --window-bos and "
-                "--windows are for text\n",
-                path);
-        return EXIT_USAGE;
-    }
-    if (!reads_images && of_images) {
-        fprintf(stderr,
-                "grail eval: %s reads text; --preset, --split, --labels, --images, --size, --mean "
-                "and --std are for images\n",
-                path);
-        return EXIT_USAGE;
-    }
-    return EXIT_OK;
+    const kind_options of_text = {.given = source.field != NULL || source.protocol != NULL ||
+                                           source.context > 0 || windows > 0 || window_bos,
+                                  .names =
+                                      "--field, --protocol, --context, --window-bos and --windows"};
+    const kind_options of_images = {
+        .given = image_options_given(&images) || images.source.labels != NULL || image_count > 0,
+        .names = "--preset, --split, --labels, --images, --size, --mean and --std"};
+    return check_kind_options(&command_eval, path, reads_images, of_text, of_images);
 }
 
 static int evaluate(const char *path)

@@ -1,22 +1,39 @@
 /* grail verify: is the narrow model what it should be? */
 #include "commands.h"
+#include "input_options.h"
 #include "print.h"
 
 #include <grail/grail.h>
 
-static grail_text_source source;
-static const char *backend = "cpu", *protocol = "plain";
-static int64_t windows = 4, threads;
+#include <math.h>
+
+enum { NOT_GIVEN = -1, DEFAULT_WINDOWS = 4, DEFAULT_IMAGES = 256 };
+
+static const char *data, *backend = "cpu";
+static option_list settings;
+static int64_t threads;
 static double tolerance = 1e-3;
 static bool as_json;
+/* of text */
+static grail_text_source source;
+static int64_t windows = NOT_GIVEN;
+/* of images */
+static image_options images;
+static int64_t image_count = NOT_GIVEN;
 
 static const option table[] = {
-    {"data", OPTION_TEXT, &source.path, "FILE", NULL, "text (4 x 64 random token ids)"},
+    {"data", OPTION_TEXT, &data, "PATH", NULL,
+     "text or images, as grail eval reads them (4 x 64 random token ids, or 8 random images)"},
+    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
+     "what the checkpoints do not say, such as activation=quick_gelu; many times"},
     {"field", OPTION_TEXT, &source.field, "NAME", NULL, "text field of JSON lines (text)"},
-    {"protocol", OPTION_TEXT, &protocol, "NAME", "plain lines wikitext2 ptb c4",
-     "how text becomes tokens: plain, lines, wikitext2, ptb, c4"},
+    {"protocol", OPTION_TEXT, &source.protocol, "NAME", "plain lines wikitext2 ptb c4",
+     "how text becomes tokens: plain, lines, wikitext2, ptb, c4 (plain)"},
     {"context", OPTION_INTEGER, &source.context, "N", NULL, "tokens per window"},
     {"windows", OPTION_INTEGER, &windows, "N", NULL, "how many windows of the text (4)"},
+    IMAGE_OPTIONS(images, "test"),
+    {"images", OPTION_INTEGER, &image_count, "N", NULL,
+     "compare at most N images, drawn evenly and always the same (256)"},
     {"tolerance", OPTION_REAL, &tolerance, "X", NULL,
      "largest difference that the zero-column identity may show (1e-3)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
@@ -31,55 +48,116 @@ static bool identity_holds(const grail_comparison *c)
     return c->identity_checked == 0 || c->identity_max_abs <= tolerance;
 }
 
-static void print_result(const grail_comparison *c)
+static void print_difference(const grail_comparison *c, bool of_images)
 {
-    printf("logits on %lld tokens: max abs difference %.3g, KL per token %.4g (max %.3g), same "
-           "top token %.1f %%\n",
-           (long long)c->tokens, c->max_abs, c->mean_kl, c->max_kl, 100.0 * c->top1_agreement);
+    if (isnan(c->mean_kl)) {
+        printf("features of %lld images: max abs difference %.3g\n", (long long)c->compared,
+               c->max_abs);
+        return;
+    }
+    printf("logits on %lld %s: max abs difference %.3g, KL per %s %.4g (max %.3g), same top %s "
+           "%.1f %%\n",
+           (long long)c->compared, of_images ? "images" : "tokens", c->max_abs,
+           of_images ? "image" : "token", c->mean_kl, c->max_kl, of_images ? "class" : "token",
+           100.0 * c->top1_agreement);
+}
+
+static void print_identity(const grail_comparison *c)
+{
     if (c->identity_checked != 0) {
         printf("zero-column identity: max abs difference %.3g, %s (tolerance %g)\n",
                c->identity_max_abs, identity_holds(c) ? "holds" : "DOES NOT HOLD", tolerance);
     } else {
-        printf("zero-column identity: does not apply (it needs a pruned model of "
-               "--compensate none with its report.json)\n");
+        printf("zero-column identity: does not apply (it needs a model pruned with --compensate "
+               "none, without --repair, and its report.json)\n");
     }
 }
 
-static int print_result_json(const grail_comparison *c)
+static int print_json_result(const grail_comparison *c, bool of_images)
 {
     json_t *identity =
         c->identity_checked != 0
             ? json_pack("{s:f, s:b}", "max_abs", c->identity_max_abs, "holds", identity_holds(c))
             : json_null();
-    return print_json(json_pack("{s:I, s:f, s:f, s:f, s:f, s:o}", "tokens", (json_int_t)c->tokens,
-                                "max_abs", c->max_abs, "mean_kl", c->mean_kl, "max_kl", c->max_kl,
-                                "top1_agreement", c->top1_agreement, "zero_column_identity",
-                                identity));
+    return print_json(json_pack(
+        "{s:I, s:f, s:o, s:o, s:o, s:o}", of_images ? "images" : "tokens", (json_int_t)c->compared,
+        "max_abs", c->max_abs, "mean_kl", json_number_or_null(c->mean_kl), "max_kl",
+        json_number_or_null(c->max_kl), "top1_agreement", json_number_or_null(c->top1_agreement),
+        "zero_column_identity", identity));
+}
+
+static int print_result(const grail_comparison *c, bool of_images)
+{
+    if (as_json) {
+        return print_json_result(c, of_images);
+    }
+    print_difference(c, of_images);
+    print_identity(c);
+    return EXIT_OK;
+}
+
+static int check_options(const char *path, bool reads_images)
+{
+    const kind_options of_text = {.given = source.field != NULL || source.protocol != NULL ||
+                                           source.context > 0 || windows != NOT_GIVEN,
+                                  .names = "--field, --protocol, --context and --windows"};
+    const kind_options of_images = {
+        .given = image_options_given(&images) || image_count != NOT_GIVEN,
+        .names = "--preset, --split, --images, --size, --mean and --std"};
+    if (data == NULL && of_images.given) {
+        fprintf(stderr, "grail verify: %s are for images; give them with --data PATH\n",
+                of_images.names);
+        return EXIT_USAGE;
+    }
+    return check_kind_options(&command_verify, path, reads_images, of_text, of_images);
+}
+
+static grail_status measure(const grail_model *dense, const grail_model *narrow, bool of_images,
+                            grail_comparison *out)
+{
+    if (of_images) {
+        const int64_t most = image_count == NOT_GIVEN ? DEFAULT_IMAGES : image_count;
+        return grail_verify_images(dense, narrow, image_options_source(&images, data), most,
+                                   backend, out);
+    }
+    source.path = data;
+    return grail_verify(dense, narrow, &source, windows == NOT_GIVEN ? DEFAULT_WINDOWS : windows,
+                        backend, out);
+}
+
+static int compare(const char *path, const grail_model *dense, const grail_model *narrow)
+{
+    grail_model_facts facts = {0};
+    grail_comparison result = {0};
+    grail_status status = grail_model_describe(dense, &facts);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    const bool of_images = facts.reads_images != 0;
+    int code = check_options(path, of_images);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    status = measure(dense, narrow, of_images, &result);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    code = print_result(&result, of_images);
+    return code == EXIT_OK && !identity_holds(&result) ? EXIT_NUMERIC : code;
 }
 
 static int verify(const char *const directories[2])
 {
-    int code = EXIT_OK;
     grail_model *dense = NULL;
     grail_model *narrow = NULL;
-    grail_comparison result = {0};
-    grail_status status = grail_model_open(directories[0], &dense);
+    const grail_model_options options = {.settings = settings.values,
+                                         .setting_count = settings.count};
+    grail_status status = grail_model_open_with(directories[0], &options, &dense);
     if (status == GRAIL_OK) {
-        status = grail_model_open(directories[1], &narrow);
+        status = grail_model_open_with(directories[1], &options, &narrow);
     }
-    if (status == GRAIL_OK) {
-        status = grail_verify(dense, narrow, &source, windows, backend, &result);
-    }
-    if (status != GRAIL_OK) {
-        code = print_failure(status);
-    } else {
-        if (as_json) {
-            code = print_result_json(&result);
-        } else {
-            print_result(&result);
-        }
-        code = code == EXIT_OK && !identity_holds(&result) ? EXIT_NUMERIC : code;
-    }
+    const int code =
+        status == GRAIL_OK ? compare(directories[0], dense, narrow) : print_failure(status);
     grail_model_close(dense);
     grail_model_close(narrow);
     return code;
@@ -93,7 +171,6 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    source.protocol = protocol;
     if (threads > 0) {
         grail_set_threads((int)threads);
     }

@@ -72,25 +72,38 @@ GRAIL_API grail_status grail_compression_accuracy(grail_compression *compression
                                                   const grail_image_source *source, int64_t images,
                                                   grail_accuracy *out) GRAIL_MUST_CHECK;
 
-/** How two networks' logits differ on the same tokens. */
+/** How two networks' logits differ on the same tokens or images. */
 typedef struct grail_comparison {
-    double max_abs; /* largest difference of a logit */
-    double mean_kl; /* KL(dense || other) per token, natural logarithm */
-    double max_kl;
-    double top1_agreement; /* fraction of positions with the same most likely token */
-    int64_t tokens;
+    double max_abs; /* largest difference of a logit, or of a feature */
+    /* KL(dense || other) per token or image, natural logarithm; with the agreement NaN for networks
+     * that give features, not classes. */
+    double mean_kl, max_kl;
+    double top1_agreement;   /* fraction of them with the same most likely token or class */
+    int64_t compared;        /* tokens or images */
     int identity_checked;    /* 1: the zero-column identity applies and was measured */
     double identity_max_abs; /* narrow against dense with the removed columns set to zero */
 } grail_comparison;
 
 /**
- * Compares NARROW with DENSE on text, or with source->path NULL on 4 x 64 random ids. When NARROW
- * was pruned by grail without compensation (report.json), its logits must also equal those of DENSE
- * with the removed consumer columns set to zero: identity_max_abs is then the difference.
+ * Compares NARROW with DENSE on text, or with source->path NULL on 4 x 64 random ids; `windows` > 0
+ * takes at most the first ones. When NARROW was pruned by grail without compensation (report.json),
+ * its logits must also equal those of DENSE with the removed consumer columns set to zero:
+ * identity_max_abs is then the difference.
  */
 GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
                                     const grail_text_source *source, int64_t windows,
                                     const char *backend, grail_comparison *out) GRAIL_MUST_CHECK;
+
+/**
+ * The same for networks that read images, with source->path NULL on 8 images of random pixels;
+ * `images` > 0 takes at most that many, drawn evenly from all and always the same ones, without
+ * their labels. What the source leaves open is that of DENSE. The identity needs BatchNorm
+ * statistics that were not taken anew (REPAIR).
+ */
+GRAIL_API grail_status grail_verify_images(const grail_model *dense, const grail_model *narrow,
+                                           const grail_image_source *source, int64_t images,
+                                           const char *backend,
+                                           grail_comparison *out) GRAIL_MUST_CHECK;
 
 /** Writes the logits of all windows of `source` as tensor "logits" F32 [windows, context,
  * vocabulary] of a safetensors file: for comparison with another implementation. */

@@ -1,5 +1,7 @@
 #include "arch/model_images.h"
 
+#include "base/file.h"
+
 grail_status model_image_source(const grail_model *model, grail_image_source *source)
 {
     const graph *g = model->graph;
@@ -15,4 +17,19 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
         source->size = g->image.height;
     }
     return GRAIL_OK;
+}
+
+grail_status model_open_images(const grail_model *model, const grail_image_source *source,
+                               image_set **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_image_source filled = *source;
+    TRY(model_image_source(model, &filled));
+    status = image_set_open(&filled, out);
+    if (status == GRAIL_ERROR_FORMAT && !file_is_directory(source->path)) {
+        error_append("; the model reads images: give CIFAR batches, or a folder of JPEG and PNG "
+                     "files");
+    }
+out:
+    return status;
 }

@@ -2,26 +2,19 @@
 
 #include "arch/model_images.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "exec/execution.h"
-#include "exec/fuse.h"
+#include "eval/image_pass.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    TOP = 5,
-    MOST_IN_BATCH = 128,
-    BATCH_BYTES = 128 << 20 /* that the widest activation of a batch may take */
-};
+enum { TOP = 5 };
 
 /* The state of one measurement. */
 typedef struct measurement {
     const backend *backend;
     const image_set *set;
-    parameter_store *store;
-    execution *run;
+    image_pass pass;
     const int64_t *indices; /* [images] of the set */
     int64_t images, side, classes;
     int32_t *labels; /* [images], owned */
@@ -130,12 +123,8 @@ static grail_status check_outputs(const measurement *m, int64_t rows, const matr
 static grail_status run_batch(measurement *m, const float *pixels, int64_t count)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = m->run->graph;
-    const batch_shape shape = {.samples = count,
-                               .positions = {.height = m->side, .width = m->side}};
-    TRY(execution_begin(m->run, shape, (batch_input){.pixels = pixels}));
-    TRY(execution_run(m->run, m->store, 0, g->node_count));
-    const matrix *logits = execution_value(m->run, g->output);
+    const matrix *logits = NULL;
+    TRY(image_pass_run(&m->pass, count, pixels, &logits));
     TRY(check_outputs(m, count, logits));
     TRY(accuracy_add(m->backend, count, m->classes, logits->data, m->labels + m->sums.images,
                      &m->sums));
@@ -166,34 +155,6 @@ out:
     return status;
 }
 
-/* Elements of the widest activation of one image in the dense network. */
-static grail_status widest_activation(const graph *g, int64_t side, int64_t *out)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *widths = NULL;
-    extent *extents = NULL;
-    int64_t widest = 1;
-    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
-    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
-    TRY(graph_widths(g, widths));
-    TRY(graph_extents(g, (extent){.height = side, .width = side}, extents));
-    for (int v = 0; v < g->value_count; v++) {
-        const int64_t elements = extents[v].height * extents[v].width * widths[v];
-        widest = elements > widest ? elements : widest;
-    }
-    *out = widest;
-out:
-    memory_free(widths);
-    memory_free(extents);
-    return status;
-}
-
-static int64_t choose_batch(const backend *b, int64_t widest)
-{
-    const int64_t fit = BATCH_BYTES / (int64_t)b->element_size / widest;
-    return fit < 1 ? 1 : fit > MOST_IN_BATCH ? MOST_IN_BATCH : fit;
-}
-
 static void fill_result(const grail_model *model, const measurement *m, double seconds,
                         grail_accuracy *out)
 {
@@ -221,11 +182,7 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store, 
                               grail_eval_observer observer, void *user, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = model->graph;
-    buffer_pool *pool = NULL;
-    fused_network *fused = NULL;
     int64_t *indices = NULL;
-    int64_t widest = 0;
     grail_model_facts facts = {0};
     measurement m = {.backend = b, .set = set, .side = image_set_side(set)};
     TRY(grail_model_describe(model, &facts));
@@ -239,30 +196,14 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store, 
     TRY(image_set_sample(set, m.images, 0, indices));
     m.indices = indices;
     TRY(read_labels(&m));
-    TRY(widest_activation(g, m.side, &widest));
-    TRY(buffer_pool_create(&pool));
-    TRY(fused_network_create(store, &fused));
-    TRY(execution_create(fused_network_graph(fused), b, pool, &m.run));
-    m.store = fused_network_store(fused);
+    TRY(image_pass_begin(&m.pass, store, m.side));
     const double begin = clock_seconds();
-    TRY(run_batches(&m, batch > 0 ? batch : choose_batch(b, widest), observer, user));
+    TRY(run_batches(&m, batch > 0 ? batch : m.pass.batch, observer, user));
     fill_result(model, &m, clock_seconds() - begin, out);
 out:
-    execution_free(m.run);
-    fused_network_free(fused);
-    buffer_pool_free(pool);
+    image_pass_end(&m.pass);
     memory_free(m.labels);
     memory_free(indices);
-    return status;
-}
-
-static grail_status open_images(const grail_image_source *source, image_set **out)
-{
-    const grail_status status = image_set_open(source, out);
-    if (status == GRAIL_ERROR_FORMAT && !file_is_directory(source->path)) {
-        error_append("; the model reads images: give CIFAR batches, or a folder of JPEG and PNG "
-                     "files");
-    }
     return status;
 }
 
@@ -274,11 +215,9 @@ grail_status grail_accuracy_measure(const grail_model *model, const grail_image_
     const backend *b = NULL;
     image_set *set = NULL;
     parameter_store *store = NULL;
-    grail_image_source resolved = *source;
     TRY(backend_find(backend_name, &b));
     TRY(accuracy_check_model(model));
-    TRY(model_image_source(model, &resolved));
-    TRY(open_images(&resolved, &set));
+    TRY(model_open_images(model, source, &set));
     TRY(parameter_store_create(model, b, NULL, &store));
     TRY(accuracy_measure(model, store, b, set, images, 0, observer, user, out));
 out:

@@ -8,12 +8,10 @@ grail_status grail_compression_accuracy(grail_compression *c, const grail_image_
                                         int64_t images, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
-    grail_image_source filled = *source;
     image_set *set = NULL;
     parameter_store *narrow = NULL;
     TRY(accuracy_check_model(c->model));
-    TRY(model_image_source(c->model, &filled));
-    TRY(image_set_open(&filled, &set));
+    TRY(model_open_images(c->model, source, &set));
     TRY(narrow_store(c, &narrow));
     TRY(accuracy_measure(c->model, narrow, c->backend, set, images, 0, NULL, NULL, out));
 out:

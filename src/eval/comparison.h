@@ -1,0 +1,22 @@
+/* How the outputs of two networks for the same inputs differ, added up row by row. */
+#ifndef GRAIL_EVAL_COMPARISON_H
+#define GRAIL_EVAL_COMPARISON_H
+
+#include "backend/backend.h"
+
+#include <grail/eval.h>
+
+typedef struct comparison_sums {
+    double max_abs, kl, max_kl;
+    int64_t same_top, rows;
+} comparison_sums;
+
+/** Adds the rows of left and right[rows, width], both logits in elements; KL is that of right from
+ * left. */
+grail_status comparison_add(const backend *b, int64_t rows, int64_t width, const void *left,
+                            const void *right, comparison_sums *sums) GRAIL_MUST_CHECK;
+
+/** The comparison that the sums, of at least one row, amount to; no identity was checked. */
+grail_comparison comparison_result(const comparison_sums *sums);
+
+#endif

@@ -1,0 +1,72 @@
+#include "eval/image_pass.h"
+
+enum {
+    MOST_IN_BATCH = 128,
+    BATCH_BYTES = 128 << 20 /* that the widest activation of a batch may take */
+};
+
+/* Elements of the widest activation of one image in the dense network. */
+static grail_status widest_activation(const graph *g, int64_t side, int64_t *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    extent *extents = NULL;
+    int64_t widest = 1;
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
+    TRY(graph_widths(g, widths));
+    TRY(graph_extents(g, (extent){.height = side, .width = side}, extents));
+    for (int v = 0; v < g->value_count; v++) {
+        const int64_t elements = extents[v].height * extents[v].width * widths[v];
+        widest = elements > widest ? elements : widest;
+    }
+    *out = widest;
+out:
+    memory_free(widths);
+    memory_free(extents);
+    return status;
+}
+
+static int64_t choose_batch(const backend *b, int64_t widest)
+{
+    const int64_t fit = BATCH_BYTES / (int64_t)b->element_size / widest;
+    return fit < 1 ? 1 : fit > MOST_IN_BATCH ? MOST_IN_BATCH : fit;
+}
+
+grail_status image_pass_begin(image_pass *p, parameter_store *store, int64_t side)
+{
+    grail_status status = GRAIL_OK;
+    int64_t widest = 0;
+    *p = (image_pass){.side = side};
+    TRY(widest_activation(store->model->graph, side, &widest));
+    p->batch = choose_batch(store->backend, widest);
+    TRY(buffer_pool_create(&p->pool));
+    TRY(fused_network_create(store, &p->fused));
+    TRY(execution_create(fused_network_graph(p->fused), store->backend, p->pool, &p->run));
+out:
+    if (status != GRAIL_OK) {
+        image_pass_end(p);
+    }
+    return status;
+}
+
+void image_pass_end(image_pass *p)
+{
+    execution_free(p->run);
+    fused_network_free(p->fused);
+    buffer_pool_free(p->pool);
+    *p = (image_pass){0};
+}
+
+grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels, const matrix **out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = p->run->graph;
+    const batch_shape shape = {.samples = images,
+                               .positions = {.height = p->side, .width = p->side}};
+    TRY(execution_begin(p->run, shape, (batch_input){.pixels = pixels}));
+    TRY(execution_run(p->run, fused_network_store(p->fused), 0, g->node_count));
+    *out = execution_value(p->run, g->output);
+out:
+    return status;
+}

@@ -1,0 +1,27 @@
+/* A whole network run over batches of images, as fast as it goes: fused, and with as many images at
+ * once as the caches and the memory like. */
+#ifndef GRAIL_EVAL_IMAGE_PASS_H
+#define GRAIL_EVAL_IMAGE_PASS_H
+
+#include "exec/execution.h"
+#include "exec/fuse.h"
+
+typedef struct image_pass {
+    int64_t side;  /* of the images */
+    int64_t batch; /* images at once that work well */
+    buffer_pool *pool;
+    fused_network *fused;
+    execution *run;
+} image_pass;
+
+/** For square images. The network is as `store` has it now, which may be narrow; the store must
+ * outlive the pass and not change. image_pass_end frees. */
+grail_status image_pass_begin(image_pass *p, parameter_store *store, int64_t side) GRAIL_MUST_CHECK;
+void image_pass_end(image_pass *p); /* works on a zeroed one */
+
+/** The network's outputs for pixels[images, side, side, 3], one row per image: *out is borrowed
+ * until the next call. */
+grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels,
+                            const matrix **out) GRAIL_MUST_CHECK;
+
+#endif

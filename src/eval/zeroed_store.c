@@ -1,0 +1,131 @@
+#include "eval/zeroed_store.h"
+
+#include "base/file.h"
+#include "graph/site.h"
+
+#include <string.h>
+
+enum { REPORT_MAXIMUM = 256 << 20 };
+
+/* Zeroes the columns of the removed units of one consumer; a column of a convolution has a value
+ * for every tap. */
+static grail_status zero_columns(parameter_store *store, const site_end *end, const bool *kept)
+{
+    grail_status status = GRAIL_OK;
+    float *weight = NULL;
+    int64_t elements = 0;
+    const graph *g = store->model->graph;
+    const int index = g->nodes[end->node].weight;
+    const graph_parameter *p = &g->parameters[index];
+    const int64_t taps = p->rank == 4 ? p->shape[2] * p->shape[3] : 1;
+    TRY(parameter_store_read_f32(store, index, &weight, &elements));
+    for (int64_t i = 0; i < elements; i++) {
+        const int64_t column = i / taps % p->shape[1];
+        weight[i] *= kept[column / end->features_per_unit] ? 1.0F : 0.0F;
+    }
+    TRY(parameter_store_set(store, index, p->shape, weight));
+out:
+    memory_free(weight);
+    return status;
+}
+
+static grail_status zero_site(parameter_store *store, const site_list *sites, const char *source,
+                              const json_t *entry)
+{
+    grail_status status = GRAIL_OK;
+    bool *kept = NULL;
+    const char *name = json_string_value(json_object_get(entry, "site"));
+    const int index = name == NULL ? -1 : site_list_find(sites, name);
+    const json_t *list = json_object_get(entry, "kept_units");
+    if (list == NULL) {
+        return GRAIL_OK; /* a site that keeps everything */
+    }
+    if (index < 0) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: '%s' is not a site of the dense model; give the model that was narrowed", source,
+             name == NULL ? "(unnamed)" : name);
+    }
+    const site *s = &sites->sites[index];
+    TRY(memory_new(&kept, (size_t)s->units, sizeof kept[0]));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_int_t unit = json_integer_value(json_array_get(list, i));
+        if (unit < 0 || unit >= s->units) {
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "%s: site '%s' keeps unit %lld, the dense model has %lld; give the model that was "
+                 "narrowed",
+                 source, name, (long long)unit, (long long)s->units);
+        }
+        kept[unit] = true;
+    }
+    for (int k = 0; k < s->consumer_count; k++) {
+        TRY(zero_columns(store, &s->consumers[k], kept));
+    }
+out:
+    memory_free(kept);
+    return status;
+}
+
+static bool was_only_pruned(const json_t *report)
+{
+    const json_t *plan = json_object_get(report, "plan");
+    const json_t *enabled = json_object_get(json_object_get(plan, "compensation"), "enabled");
+    const json_t *sites = json_object_get(report, "sites");
+    if (!json_is_false(enabled) || json_is_true(json_object_get(plan, "repair")) ||
+        !json_is_array(sites)) {
+        return false;
+    }
+    for (size_t i = 0; i < json_array_size(sites); i++) {
+        if (json_object_get(json_array_get(sites, i), "labels") != NULL) {
+            return false; /* folded */
+        }
+    }
+    return true;
+}
+
+static gqa_mode report_gqa(const json_t *report)
+{
+    const char *text = json_string_value(json_object_get(json_object_get(report, "plan"), "gqa"));
+    return text != NULL && strcmp(text, "query-per-group") == 0 ? GQA_QUERY_PER_GROUP
+                                                                : GQA_KV_GROUPS;
+}
+
+static grail_status overlay_zeros(parameter_store *dense, const char *source, const json_t *report,
+                                  parameter_store **out)
+{
+    grail_status status = GRAIL_OK;
+    parameter_store *store = NULL;
+    site_list sites = {0};
+    const json_t *entries = json_object_get(report, "sites");
+    TRY(sites_derive(dense->model->graph, report_gqa(report), &sites));
+    TRY(parameter_store_create(dense->model, dense->backend, dense, &store));
+    for (size_t i = 0; i < json_array_size(entries); i++) {
+        TRY(zero_site(store, &sites, source, json_array_get(entries, i)));
+    }
+    *out = store;
+    store = NULL;
+out:
+    parameter_store_free(store);
+    site_list_fini(&sites);
+    return status;
+}
+
+grail_status zeroed_store_create(parameter_store *dense, const grail_model *narrow,
+                                 parameter_store **out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    json_t *report = NULL;
+    parameter_store *store = NULL;
+    TRY(path_join(&path, checkpoint_directory(narrow->checkpoint), "report.json"));
+    if (file_exists(path)) {
+        TRY(json_read_file(path, REPORT_MAXIMUM, &report));
+    }
+    if (was_only_pruned(report)) {
+        TRY(overlay_zeros(dense, path, report, &store));
+    }
+    *out = store;
+out:
+    json_decref(report);
+    memory_free(path);
+    return status;
+}
