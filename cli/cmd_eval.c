@@ -114,6 +114,19 @@ static int print_perplexity_json(const char *model, const grail_perplexity *p)
         "calibration_runs", (json_int_t)p->calibration_runs));
 }
 
+/* Folder number i is taken for output i, whatever its name is. */
+static void warn_classes(const grail_accuracy *a, bool by_csv)
+{
+    if (!by_csv && a->data_classes < a->classes) {
+        fprintf(
+            stderr,
+            "grail: warning: %s has %lld classes, the network tells %lld apart: its outputs are "
+            "taken in the order of the folders, which is wrong for a choice of classes (put "
+            "such images into one folder, and their indices into a file for --labels)\n",
+            data, (long long)a->data_classes, (long long)a->classes);
+    }
+}
+
 static void print_accuracy(const char *model, const grail_accuracy *a)
 {
     printf("top-1 %.2f %% +- %.2f", 100.0 * a->top1, 100.0 * a->interval);
@@ -168,6 +181,7 @@ static int evaluate_images(const char *path, const grail_model *model)
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
+    warn_classes(&a, images.source.labels != NULL);
     if (as_json) {
         return print_accuracy_json(path, &a);
     }

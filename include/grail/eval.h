@@ -49,7 +49,8 @@ typedef struct grail_accuracy {
     double low, high;        /* that interval, which is not centred on top1 */
     double mean_nll;         /* of the labels, natural logarithm */
     int64_t images, classes; /* measured; outputs of the network */
-    int64_t side;            /* of the network's input */
+    int64_t data_classes; /* that the data name: of folders, of CIFAR-10, or by a CSV's indices */
+    int64_t side;         /* of the network's input */
     char preset[24];
     char data_sha256[65];
     char dtype[16]; /* weights as stored; they are computed in f32 (cpu) or f64 (ref) */

@@ -53,6 +53,10 @@ grail_status accuracy_add(const backend *b, int64_t rows, int64_t classes, const
     TRY(memory_new_unset(&outputs, (size_t)classes, sizeof outputs[0]));
     b->cross_entropy(rows, classes, logits, labels, nll);
     for (int64_t r = 0; r < rows; r++) {
+        if (!isfinite(nll[r])) { /* nothing is larger than a NaN: it would count as a hit */
+            FAIL(GRAIL_ERROR_NUMERIC, "the outputs of image %lld are NaN or infinite",
+                 (long long)(sums->images + r));
+        }
         const size_t offset = (size_t)r * (size_t)classes * b->element_size;
         b->to_f32(classes, (const unsigned char *)logits + offset, outputs);
         const int64_t rank = rank_of_label(outputs, classes, labels[r]);
@@ -166,6 +170,7 @@ static void fill_result(const grail_model *model, const measurement *m, double s
         .mean_nll = s->nll / count,
         .images = s->images,
         .classes = m->classes,
+        .data_classes = image_set_classes(m->set),
         .side = m->side,
         .seconds = seconds,
         .images_per_second = count / seconds,

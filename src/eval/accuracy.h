@@ -27,7 +27,8 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store, 
                               grail_accuracy *out) GRAIL_MUST_CHECK;
 
 /** Adds `rows` outputs logits[rows, classes] in elements, of images with labels[rows], each in 0 ..
- * classes-1. Of equal outputs the first counts as the largest. */
+ * classes-1. Of equal outputs the first counts as the largest; NaN and infinity are
+ * GRAIL_ERROR_NUMERIC. */
 grail_status accuracy_add(const backend *b, int64_t rows, int64_t classes, const void *logits,
                           const int32_t *labels, accuracy_sums *sums) GRAIL_MUST_CHECK;
 

@@ -137,8 +137,9 @@ static grail_status add_class_file(image_folder *folder, const char *class_name,
     TRY(inspect(path, &info));
     if (S_ISDIR(info.st_mode)) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "%s: is a folder within a class; the images of a class lie in its folder itself",
-             path);
+             "%s: is a folder within a class; the images of a class lie in its folder itself (of a "
+             "data set with splits, give one: '%s/%s')",
+             path, folder->path, class_name);
     }
     TRY(is_image(path, &wanted));
     if (wanted) {

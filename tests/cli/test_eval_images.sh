@@ -32,6 +32,13 @@ top1=$(field top1 stdout)
 sed -n '/"cnn"/,/}/p' "$demo/vision/expected.json" >expected
 holds "($top1 - $(field top1 expected)) ^ 2 < 0.0021 ^ 2" # two images of a thousand
 
+check "folders of some of the classes are told"
+mkdir some
+cp -r "$demo/vision/test/checker" "$demo/vision/test/disc" some
+runs "$grail" eval "$demo/vision/cnn.pth" --data some
+says "grail: warning: some has 2 classes, the network tells 10 apart" stderr
+runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 10
+[[ ! -s stderr ]] || { show; fail "a warning without reason"; }
 check "activations that overflow name the matrix, and its block where it is in one"
 refuses 3 "grail: the output of 'conv1.weight' is NaN or infinite" "$grail" eval "$demo/vision/cnn.pth" \
     --data "$demo/vision/test" --images 8 --mean 1e38,1e38,1e38 --std 1e-38,1e-38,1e-38

@@ -353,6 +353,16 @@ static void every_failing_allocation_is_survived(void **state)
     teardown(&f);
 }
 
+static void outputs_that_are_no_numbers_are_no_hit(void **state)
+{
+    (void)state;
+    const int32_t labels[2] = {0, 1};
+    const float outputs[2][3] = {{1.0F, 0.0F, 0.0F}, {0.0F, (float)NAN, 0.0F}};
+    accuracy_sums sums = {.images = 40};
+    assert_fails(accuracy_add(&backend_cpu, 2, 3, outputs, labels, &sums), GRAIL_ERROR_NUMERIC,
+                 "the outputs of image 41 are NaN or infinite");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +377,7 @@ int main(void)
         cmocka_unit_test(outputs_that_are_no_numbers_are_an_error),
         cmocka_unit_test(the_interval_is_wilsons),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(outputs_that_are_no_numbers_are_no_hit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
