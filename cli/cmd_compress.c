@@ -15,7 +15,7 @@ static grail_compress_options o;
 static image_options images;
 static option_list settings;
 static const char *sparsity_text, *sites_text, *align_text = "auto", *calib, *loop = "closed";
-static const char *alpha_text, *gqa = "kv-groups", *protocol = "plain";
+static const char *alpha_text, *gqa, *protocol;
 static int64_t seed, threads;
 static bool quiet, as_json, resume, window_bos, dry_run, repair;
 
@@ -331,12 +331,14 @@ static int read_alpha(void)
 
 static int read_gqa(void)
 {
+    if (gqa == NULL || strcmp(gqa, "kv-groups") == 0) {
+        return EXIT_OK;
+    }
     if (strcmp(gqa, "query-per-group") == 0) {
         o.gqa = GRAIL_GQA_QUERY_PER_GROUP;
-    } else if (strcmp(gqa, "kv-groups") != 0) {
-        return usage("unknown gqa mode", gqa);
+        return EXIT_OK;
     }
-    return EXIT_OK;
+    return usage("unknown gqa mode", gqa);
 }
 
 static int read_loop(void)
@@ -355,6 +357,13 @@ static int read_choices(void)
         fprintf(stderr, "grail compress: give either --sparsity or --plan\n");
         return EXIT_USAGE;
     }
+    if (code == EXIT_OK && sites_text != NULL && o.plan == NULL &&
+        strchr(sparsity_text, '=') != NULL) {
+        fprintf(stderr,
+                "grail compress: --sites is for one --sparsity number; '%s' names what it cuts\n",
+                sparsity_text);
+        return EXIT_USAGE;
+    }
     if (code == EXIT_OK && o.output == NULL) {
         fprintf(stderr, "grail compress: give the output directory with -o DIR\n");
         return EXIT_USAGE;
@@ -362,21 +371,42 @@ static int read_choices(void)
     return code;
 }
 
-/* What the paper cuts: neurons and heads of decoders; of image networks what stock loaders can
- * still be told. */
-static const char *default_sites(grail_session *session)
+static int check_kind(bool reads_images)
+{
+    const kind_options of_text = {.given = o.calibration.field != NULL || protocol != NULL ||
+                                           o.calibration.context > 0 || window_bos || gqa != NULL,
+                                  .names =
+                                      "--field, --protocol, --context, --window-bos and --gqa"};
+    const kind_options of_images = {
+        .given =
+            image_options_given(&images) || o.conv_fit != NULL || o.stream_score != NULL || repair,
+        .names = "--preset, --split, --size, --mean, --std, --conv-fit, --stream-score and "
+                 "--repair"};
+    return check_kind_options(&command_compress, o.model, reads_images, of_text, of_images);
+}
+
+/* What is cut depends on the model: without --sites what the paper cuts of decoders, and of image
+ * networks what stock loaders can still be told. */
+static int read_request(sparsity_list *list)
 {
     grail_model_facts facts = {0};
-    const bool of_images = grail_model_describe(grail_session_model(session), &facts) == GRAIL_OK &&
-                           facts.reads_images != 0;
-    return of_images ? "conv,ffn" : "ffn,heads";
+    const grail_status status = grail_model_describe(grail_session_model(o.session), &facts);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    const bool of_images = facts.reads_images != 0;
+    const char *usual = of_images ? "conv,ffn" : "ffn,heads";
+    const int code = check_kind(of_images);
+    return code != EXIT_OK || sparsity_text == NULL
+               ? code
+               : sparsity_parse(sparsity_text, sites_text == NULL ? usual : sites_text, &o, list);
 }
 
 /* One --calib is for text or images, as the model reads them. */
 static void name_calibration(void)
 {
     o.calibration.path = calib;
-    o.calibration.protocol = protocol;
+    o.calibration.protocol = protocol == NULL ? "plain" : protocol;
     o.calibration.window_bos = window_bos ? 1 : 0;
     o.images = calib == NULL ? NULL : image_options_source(&images, calib);
 }
@@ -389,9 +419,8 @@ static int compress(void)
     const grail_model_options reading = {.settings = settings.values,
                                          .setting_count = settings.count};
     grail_status status = grail_session_open(o.model, &reading, &o.session);
-    if (status == GRAIL_OK && sparsity_text != NULL) {
-        code = sparsity_parse(
-            sparsity_text, sites_text == NULL ? default_sites(o.session) : sites_text, &o, &list);
+    if (status == GRAIL_OK) {
+        code = read_request(&list);
     }
     if (code != EXIT_OK) {
         goto out;

@@ -33,6 +33,10 @@ static int run(int argc, char **argv)
         fprintf(stderr, "grail logits: give --ids FILE or --pixels FILE, and -o FILE\n");
         return EXIT_USAGE;
     }
+    if (pixels != NULL && source.context > 0) {
+        fprintf(stderr, "grail logits: --context is for --ids\n");
+        return EXIT_USAGE;
+    }
     const grail_model_options options = {.settings = settings.values,
                                          .setting_count = settings.count};
     grail_status status = grail_model_open_with(directory, &options, &model);

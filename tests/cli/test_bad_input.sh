@@ -73,6 +73,8 @@ option 1 "site 'model.layers.0.self_attn.o_proj' would lose all of its 4 units" 
 option 2 "'0,5' is not a sparsity" --sparsity 0,5
 option 2 "--sparsity names 'ffn' twice" --sparsity ffn=0.5,heads=0.2,ffn=0.3
 option 1 "no sites of the kind that is to be cut; it has ffn, heads" --sparsity 0.3 --sites conv,stream
+option 2 "--sites is for one --sparsity number; 'ffn=0.3' names what it cuts" --sparsity ffn=0.3 \
+    --sites ffn
 option 1 "'foo' is not a site of this model" --sparsity foo=0.3
 option 1 "'model.layers.9.mlp.down_proj' is not a site" --sparsity model.layers.9.mlp.down_proj=0.3
 for sites in foo "" ffn,; do
@@ -99,6 +101,18 @@ option 1 "unknown ridge 'foo'; known are zero, prior" --sparsity 0.3 --ridge foo
 option 1 "unknown backend 'foo'; known are 'cpu', 'ref'" --sparsity 0.3 --backend foo
 option 1 "unknown protocol 'foo'; known are plain, lines" --sparsity 0.3 --protocol foo
 option 2 "unknown gqa mode 'foo'" --sparsity 0.3 --gqa foo
+check "options of the other kind of network, which would be without effect"
+for words in "--preset cifar" "--split test" "--size 32" "--mean 0,0,0" "--std 1,1,1" \
+    "--conv-fit kernel" "--stream-score all" --repair; do
+    option 2 "reads text; --preset, --split, --size, --mean, --std, --conv-fit, --stream-score" \
+        --sparsity 0.3 $words
+done
+for words in "--field text" "--protocol plain" "--context 32" --window-bos "--gqa kv-groups"; do
+    refuses_clean 2 "reads images; --field, --protocol, --context, --window-bos and --gqa are for text" \
+        "$grail" compress "$demo/vision/cnn.pth" -o out --calib "$demo/vision/calibration" \
+        --sparsity 0.3 $words
+done
+refuses_clean 2 "--context is for --ids" "$grail" logits "$tiny" --pixels x -o out --context 3
 check "numbers that make no sense"
 for align in 0 -1 x 99999999999999999999; do
     option 2 "not an alignment: '$align'" --sparsity 0.3 --align $align
