@@ -227,7 +227,9 @@ static grail_status open_split(cifar_set *set, const char *directory, const char
     }
     return set->count > 0
                ? GRAIL_OK
-               : error_set(GRAIL_ERROR_IO, "'%s' has no batch of the split '%s'", directory, split);
+               : error_set(GRAIL_ERROR_IO,
+                           "'%s' has no batch of the split '%s'; take the split '%s'", directory,
+                           split, strcmp(split, "train") == 0 ? "test" : "train");
 }
 
 grail_status cifar_open(const char *path, const char *split, cifar_set *out)

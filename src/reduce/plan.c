@@ -210,6 +210,11 @@ grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode 
     if (!json_is_object(document)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: not a JSON object", source);
     }
+    if (json_object_get(document, "grail_plan") == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: is no plan, which has \"grail_plan\": %d; a run writes its own as plan.json",
+             source, PLAN_VERSION);
+    }
     TRY(json_get_integer(source, document, "grail_plan", 0, &version));
     if (version != PLAN_VERSION) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"grail_plan\" is %lld, expected %d", source,

@@ -138,7 +138,8 @@ rm -f plan.json
 option 1 "cannot open 'plan.json'" --plan plan.json
 plan "plan.json: not valid JSON" '{'
 plan "plan.json: not a JSON object" '[]'
-plan "plan.json: \"grail_plan\" is 0, expected 1" '{}'
+plan "plan.json: is no plan, which has \"grail_plan\": 1" '{}'
+plan "plan.json: \"grail_plan\" is 2, expected 1" '{"grail_plan": 2}'
 plan "plan.json: \"sites\" is not an array" '{"grail_plan": 1}'
 site=model.layers.0.mlp.down_proj
 plan "plan.json: 'x' is not a site of this model" \

@@ -41,6 +41,8 @@ runs "$grail" compress "$cnn" -o batch --calib data_batch_1.bin --sparsity 0.25 
 
 check "what does not fit is refused"
 printf 'words\n' >text.txt
+refuses 1 "the model reads images: give CIFAR batches, or a folder of JPEG and PNG files" \
+    "$grail" compress "$cnn" -o no --calib "$demo/calibration.txt" --sparsity 0.5
 refuses 1 "this network reads images; give --calib" \
     "$grail" compress "$cnn" -o no --sparsity 0.5
 refuses 2 "unknown kind of site 'neck'" \

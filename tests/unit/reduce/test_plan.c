@@ -177,7 +177,7 @@ static void a_document_of_another_kind_is_refused(void **state)
 {
     (void)state;
     assert_refused("[]", GRAIL_ERROR_FORMAT, "p.json: not a JSON object");
-    assert_refused("{}", GRAIL_ERROR_FORMAT, "p.json: \"grail_plan\" is 0, expected 1");
+    assert_refused("{}", GRAIL_ERROR_FORMAT, "p.json: is no plan, which has \"grail_plan\": 1");
     assert_refused("{\"grail_plan\": 2}", GRAIL_ERROR_FORMAT, "is 2, expected 1");
     assert_refused("{\"grail_plan\": 1}", GRAIL_ERROR_FORMAT, "\"sites\" is not an array");
     assert_refused("{\"grail_plan\": 1, \"seed\": \"x\", \"sites\": []}", GRAIL_ERROR_FORMAT,
@@ -203,6 +203,8 @@ static void a_site_that_does_not_fit_is_named(void **state)
                    "keeps 13 units, expected 1 to 12");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 4}"), GRAIL_ERROR_FORMAT,
                    "keeps 4 units, which its 3 groups cannot share equally");
+    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3}, {\"site\": \"a.o\", \"kept\": 6}"),
+                   GRAIL_ERROR_FORMAT, "site 'a.o' stands in \"sites\" twice");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3.5}"), GRAIL_ERROR_FORMAT,
                    "\"kept\" is not an integer");
 }
