@@ -266,6 +266,8 @@ static void networks_that_read_or_give_something_else_are_not_compared(void **st
                  "reads text, not images");
     assert_fails(grail_verify(text, dense, NULL, 0, "cpu", &c), GRAIL_ERROR_ARGUMENT,
                  "reads images, not text");
+    assert_fails(grail_verify(dense, text, NULL, 0, "cpu", &c), GRAIL_ERROR_ARGUMENT,
+                 "reads images, not text");
     assert_int_equal(c.compared, unset.compared);
     grail_model_close(dense);
     grail_model_close(features);
