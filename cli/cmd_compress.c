@@ -189,24 +189,30 @@ static void print_loaders(const grail_compression *c)
 /* The removed fraction that was asked for of a site. */
 static double asked_of(const grail_site_report *s)
 {
-    const struct {
-        const char *kind;
-        double sparsity;
-    } kinds[] = {{"ffn", o.sparsity_ffn},
-                 {"heads", o.sparsity_heads},
-                 {"conv", o.sparsity_conv},
-                 {"stream", o.sparsity_stream}};
     for (int i = 0; i < o.site_sparsity_count; i++) {
         if (strcmp(o.site_sparsities[i].site, s->name) == 0) {
             return o.site_sparsities[i].sparsity;
         }
     }
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strcmp(kinds[i].kind, s->kind) == 0) {
-            return kinds[i].sparsity;
+    const double *sparsity = sparsity_of_kind(&o, s->kind, strlen(s->kind));
+    return sparsity == NULL ? 0.0 : *sparsity;
+}
+
+/* Of several kinds that were named one may be missing, so that one command serves many networks. */
+static void warn_missing(const grail_compression *c)
+{
+    static const char *const kinds[] = {"ffn", "heads", "conv", "stream"};
+    const bool named =
+        sites_text != NULL || (sparsity_text != NULL && strchr(sparsity_text, '=') != NULL);
+    for (size_t k = 0; named && k < sizeof kinds / sizeof kinds[0]; k++) {
+        bool there = *sparsity_of_kind(&o, kinds[k], strlen(kinds[k])) == 0.0;
+        for (int i = 0; i < grail_compression_site_count(c); i++) {
+            there = there || strcmp(grail_compression_site(c, i).kind, kinds[k]) == 0;
+        }
+        if (!there) {
+            fprintf(stderr, "grail: warning: the model has no sites of the kind %s\n", kinds[k]);
         }
     }
-    return 0.0;
 }
 
 /* Rounding may leave a site as it was: to whole units, or to the alignment. */
@@ -429,6 +435,7 @@ static int compress(void)
         status = grail_compression_open(&o, &c);
     }
     if (status == GRAIL_OK) {
+        warn_missing(c);
         warn_whole(c);
     }
     if (status == GRAIL_OK && !dry_run) {

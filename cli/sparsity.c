@@ -30,8 +30,7 @@ static int bad_value(const char *text)
     return EXIT_USAGE;
 }
 
-/* The options' sparsity of a kind of sites, NULL when there is no such kind. */
-static double *sparsity_of_kind(grail_compress_options *options, const char *kind, size_t length)
+double *sparsity_of_kind(grail_compress_options *options, const char *kind, size_t length)
 {
     const struct {
         const char *name;

@@ -92,6 +92,14 @@ says "warning: 2 of 2 sites keep all of their units" stderr
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.3 --dry-run
 [[ ! -s stderr ]] || { show; fail "a warning without reason"; }
 
+check "a kind that the model lacks is told, where it was named"
+for words in "--sparsity 0.3 --sites ffn,conv" "--sparsity ffn=0.3,conv=0.5"; do
+    runs "$grail" compress "$tiny" -o out --calib ids.npy $words --dry-run
+    says "grail: warning: the model has no sites of the kind conv" stderr
+done
+runs "$grail" compress "$demo/vision/cnn.pth" -o out --sparsity 0.3 --dry-run
+[[ ! -s stderr ]] || { show; fail "a warning without reason"; }
+
 check "names that are not known, with the known ones"
 option 1 "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold" --sparsity 0.3 --selector foo
 option 1 "unknown compensation 'foo'; known are none, grail, full" --sparsity 0.3 --compensate foo
