@@ -302,9 +302,10 @@ static int print_json_summary(const grail_compression *c)
                   (json_int_t)t.context, "loaders", loaders, "sites", sites));
 }
 
-static int usage(const char *what, const char *value)
+static int bad_value(const char *name, const char *expected, const char *value)
 {
-    fprintf(stderr, "grail compress: %s '%s'; see grail compress --help\n", what, value);
+    fprintf(stderr, "grail compress: --%s takes %s, not '%s'; see grail compress --help\n", name,
+            expected, value);
     return EXIT_USAGE;
 }
 
@@ -317,7 +318,7 @@ static int read_align(void)
     }
     o.align = strtoll(align_text, &end, 10); /* INT64_MAX where it overflows */
     const bool valid = end != align_text && *end == 0 && o.align >= 1 && o.align < INT64_MAX;
-    return valid ? EXIT_OK : usage("not an alignment:", align_text);
+    return valid ? EXIT_OK : bad_value("align", "auto or a whole number from 1", align_text);
 }
 
 static int read_alpha(void)
@@ -332,7 +333,7 @@ static int read_alpha(void)
     }
     o.alpha = strtod(alpha_text, &end);
     const bool valid = end != alpha_text && *end == 0 && isfinite(o.alpha) && o.alpha >= 0.0;
-    return valid ? EXIT_OK : usage("not an alpha:", alpha_text);
+    return valid ? EXIT_OK : bad_value("alpha", "cv or a number from 0", alpha_text);
 }
 
 static int read_gqa(void)
@@ -344,13 +345,15 @@ static int read_gqa(void)
         o.gqa = GRAIL_GQA_QUERY_PER_GROUP;
         return EXIT_OK;
     }
-    return usage("unknown gqa mode", gqa);
+    return bad_value("gqa", "kv-groups or query-per-group", gqa);
 }
 
 static int read_loop(void)
 {
     o.open_loop = strcmp(loop, "open") == 0 ? 1 : 0;
-    return o.open_loop != 0 || strcmp(loop, "closed") == 0 ? EXIT_OK : usage("unknown loop", loop);
+    return o.open_loop != 0 || strcmp(loop, "closed") == 0
+               ? EXIT_OK
+               : bad_value("loop", "closed or open", loop);
 }
 
 static int read_choices(void)

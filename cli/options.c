@@ -147,9 +147,9 @@ static const char *expected_value(option_kind kind)
 {
     switch (kind) {
     case OPTION_INTEGER:
-        return "a whole number";
+        return "a whole number from 0";
     case OPTION_THREADS:
-        return "a whole number up to 1024";
+        return "a whole number from 0 to 1024";
     case OPTION_SIZE:
         return "bytes, such as 500M";
     case OPTION_TRIPLE:

@@ -108,7 +108,8 @@ option 1 "unknown bias mode 'foo'; known are off, on, auto" --sparsity 0.3 --bia
 option 1 "unknown ridge 'foo'; known are zero, prior" --sparsity 0.3 --ridge foo
 option 1 "unknown backend 'foo'; known are 'cpu', 'ref'" --sparsity 0.3 --backend foo
 option 1 "unknown protocol 'foo'; known are plain, lines" --sparsity 0.3 --protocol foo
-option 2 "unknown gqa mode 'foo'" --sparsity 0.3 --gqa foo
+option 2 "--gqa takes kv-groups or query-per-group, not 'foo'" --sparsity 0.3 --gqa foo
+option 2 "--loop takes closed or open, not 'foo'" --sparsity 0.3 --loop foo
 check "options of the other kind of network, which would be without effect"
 for words in "--preset cifar" "--split test" "--size 32" "--mean 0,0,0" "--std 1,1,1" \
     "--conv-fit kernel" "--stream-score all" --repair; do
@@ -123,14 +124,14 @@ done
 refuses_clean 2 "--context is for --ids" "$grail" logits "$tiny" --pixels x -o out --context 3
 check "numbers that make no sense"
 for align in 0 -1 x 99999999999999999999; do
-    option 2 "not an alignment: '$align'" --sparsity 0.3 --align $align
+    option 2 "--align takes auto or a whole number from 1, not '$align'" --sparsity 0.3 --align $align
 done
 for alpha in foo -1 nan inf; do
-    option 2 "not an alpha: '$alpha'" --sparsity 0.3 --alpha $alpha
+    option 2 "--alpha takes cv or a number from 0, not '$alpha'" --sparsity 0.3 --alpha $alpha
 done
-option 2 "--threads takes a whole number up to 1024, not '100000'" --sparsity 0.3 --threads 100000
-option 2 "--samples takes a whole number, not 'x'" --sparsity 0.3 --samples x
-option 2 "--seed takes a whole number, not '-1'" --sparsity 0.3 --seed -1
+option 2 "--threads takes a whole number from 0 to 1024, not '100000'" --sparsity 0.3 --threads 100000
+option 2 "--samples takes a whole number from 0, not 'x'" --sparsity 0.3 --samples x
+option 2 "--seed takes a whole number from 0, not '-1'" --sparsity 0.3 --seed -1
 option 2 "--memory takes bytes, such as 500M, not '5X'" --sparsity 0.3 --memory 5X
 check "what this model cannot have"
 option 1 "the checkpoint has no place for a bias there" --sparsity 0.3 --bias on
