@@ -136,6 +136,10 @@ grail_status consumer_merge(const grail_compression *c, int site, int consumer, 
 grail_status consumer_set(grail_compression *c, int site, int consumer, const float *narrow,
                           const double *bias_change) GRAIL_MUST_CHECK;
 
+/** The same from a narrow weight as it is stored, [rows, K u, taps]. */
+grail_status consumer_restore(grail_compression *c, int site, int consumer,
+                              const float *narrow) GRAIL_MUST_CHECK;
+
 /** Where a consumer's bias can go: its own, or the mean of the BatchNorm that reads it alone. */
 typedef struct bias_slot {
     int parameter; /* GRAPH_NONE: nowhere */

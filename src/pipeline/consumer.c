@@ -164,38 +164,49 @@ out:
     return status;
 }
 
+grail_status consumer_restore(grail_compression *c, int index, int consumer, const float *narrow)
+{
+    grail_status status = GRAIL_OK;
+    const node *n = consumer_node(c, index, consumer);
+    const consumer_layout l = consumer_layout_of(c, index, consumer);
+    const cut_axis *axis = &c->cuts[n->weight].columns;
+    const int64_t taps = l.taps * l.tap_rows;
+    const int64_t width = cut_wide_features(c, axis);
+    float *wide = NULL;
+    int64_t shape[PARAMETER_MAX_RANK] = {0};
+    TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
+    scatter_columns(c->results[index].reducer, axis->features, l.rows, width, narrow, wide);
+    memcpy(shape, c->model->graph->parameters[n->weight].shape, sizeof shape);
+    shape[0] = l.rows;
+    shape[1] = width / taps;
+    TRY(parameter_store_set(c->current, n->weight, shape, wide));
+out:
+    memory_free(wide);
+    return status;
+}
+
 grail_status consumer_set(grail_compression *c, int index, int consumer, const float *narrow,
                           const double *bias_change)
 {
     grail_status status = GRAIL_OK;
     const node *n = consumer_node(c, index, consumer);
     const consumer_layout l = consumer_layout_of(c, index, consumer);
-    const cut_axis *axis = &c->cuts[n->weight].columns;
-    const grail_reducer *reducer = c->results[index].reducer;
     const int64_t taps = l.taps * l.tap_rows;
-    const int64_t kept = reducer->kept * (axis->features / taps);
-    const int64_t width = cut_wide_features(c, axis);
+    const int64_t kept =
+        c->results[index].reducer->kept * (c->cuts[n->weight].columns.features / taps);
     const float *natural = narrow;
     float *turned = NULL;
-    float *wide = NULL;
-    int64_t shape[PARAMETER_MAX_RANK] = {0};
     if (l.tap_rows > 1) {
         TRY(memory_new_unset(&turned, (size_t)(l.rows * kept * taps), sizeof turned[0]));
         rows_to_taps(l.rows, kept, taps, narrow, turned);
         natural = turned;
     }
-    TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
-    scatter_columns(reducer, axis->features, l.rows, width, natural, wide);
-    memcpy(shape, c->model->graph->parameters[n->weight].shape, sizeof shape);
-    shape[0] = l.rows;
-    shape[1] = width / taps;
-    TRY(parameter_store_set(c->current, n->weight, shape, wide));
+    TRY(consumer_restore(c, index, consumer, natural));
     if (bias_change != NULL) {
         TRY(change_bias(c, n, &l, bias_change));
     }
 out:
     memory_free(turned);
-    memory_free(wide);
     return status;
 }
 

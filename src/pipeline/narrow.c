@@ -207,7 +207,7 @@ grail_status widen_consumer(grail_compression *c, int index, int consumer,
     const node *n = &g->nodes[site_at(c, index)->consumers[consumer].node];
     const bias_slot slot = consumer_bias_slot(g, n);
     TRY(read_recorded(c, n->weight, recorded, &values));
-    TRY(consumer_set(c, index, consumer, values, NULL));
+    TRY(consumer_restore(c, index, consumer, values));
     if (slot.parameter != GRAPH_NONE) {
         memory_free(values);
         values = NULL;

@@ -274,6 +274,18 @@ static bool needs_data(const grail_compression *c)
     return false;
 }
 
+/* Whether a consumer is cut by rows too: its narrow tensor does not give back what is left out. */
+static bool is_read_by_a_producer(const grail_compression *c, const site *s)
+{
+    for (int k = 0; k < s->consumer_count; k++) {
+        const int weight = c->model->graph->nodes[s->consumers[k].node].weight;
+        if (c->cuts[weight].rows.site != GRAPH_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A site that spans blocks, one outside all blocks, and BatchNorms everywhere are finished only
  * with the network; so is what nobody writes. */
 static bool finishes_at_once(const grail_compression *c)
@@ -282,7 +294,8 @@ static bool finishes_at_once(const grail_compression *c)
     for (int i = 0; i < c->sites->list.count; i++) {
         const site *s = &c->sites->list.sites[i];
         const bool outside = s->block == GRAPH_NONE || s->block == g->block_count;
-        if (site_is_cut(c, i) && (outside || site_spans_blocks(g, s))) {
+        if (site_is_cut(c, i) &&
+            (outside || site_spans_blocks(g, s) || is_read_by_a_producer(c, s))) {
             return true;
         }
     }
