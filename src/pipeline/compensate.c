@@ -94,6 +94,30 @@ static ridge_options options_of(const grail_compression *c, const node *consumer
     };
 }
 
+/* judged[rows * tap_rows]: outputs that the narrowed network has; those of units that are removed,
+ * or replaced by merged ones, are computed only to keep the calibration network's shape. NULL where
+ * the consumer's rows are not cut, or nobody knows yet which. *out is owned. */
+static grail_status find_judged(const grail_compression *c, const observation *o, bool **out)
+{
+    grail_status status = GRAIL_OK;
+    bool *judged = NULL;
+    const cut_axis *rows = &c->cuts[consumer_node(c, o)->weight].rows;
+    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : c->results[rows->site].reducer;
+    if (r == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new(&judged, (size_t)(o->layout.rows * o->layout.tap_rows), sizeof judged[0]));
+    for (int64_t i = 0; i < o->layout.rows * o->layout.tap_rows; i++) {
+        const int64_t unit = i / o->layout.tap_rows / rows->features;
+        judged[i] = r->folds ? unit >= r->units : r->labels[unit] >= 0;
+    }
+    *out = judged;
+    judged = NULL;
+out:
+    memory_free(judged);
+    return status;
+}
+
 /* Solves and sets the consumer. The fit is f64; rounding to f32 and to the stored dtype follows. */
 static grail_status fit_consumer(grail_compression *c, observation *o, float *prior)
 {
@@ -103,7 +127,10 @@ static grail_status fit_consumer(grail_compression *c, observation *o, float *pr
     double *weight = NULL;
     double *bias_change = NULL;
     ridge_result result = {0};
-    const ridge_options options = options_of(c, consumer_node(c, o));
+    bool *judged = NULL;
+    ridge_options options = options_of(c, consumer_node(c, o));
+    TRY(find_judged(c, o, &judged));
+    options.judged = judged;
     TRY(shift_targets(c, o));
     TRY(make_regression(c, o, o->fit, prior, &fit));
     TRY(make_regression(c, o, o->held, prior, &held));
@@ -119,6 +146,7 @@ static grail_status fit_consumer(grail_compression *c, observation *o, float *pr
     TRY(consumer_set(c, o->site, o->consumer, prior, bias_change));
     TRY(site_result_add_fit(c, o->site, o->consumer, &result, options.bias));
 out:
+    memory_free(judged);
     regression_fini(&fit);
     regression_fini(&held);
     memory_free(weight);

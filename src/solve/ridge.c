@@ -20,10 +20,11 @@ typedef struct ridge_problem {
     ridge_system system; /* of `fit` */
     int64_t measured;    /* m */
     int64_t step;
-    double *change;   /* [m, K] of the candidate */
-    double *best;     /* [m, K] of the best candidate so far */
-    double *forms;    /* [m] scratch */
-    bool keeps_plain; /* the held-out part likes W0 best */
+    const bool *judged; /* [O], NULL = all */
+    double *change;     /* [m, K] of the candidate */
+    double *best;       /* [m, K] of the best candidate so far */
+    double *forms;      /* [m] scratch */
+    bool keeps_plain;   /* the held-out part likes W0 best */
 } ridge_problem;
 
 static grail_status not_finite(const char *part, const char *what, int64_t i)
@@ -98,12 +99,30 @@ static void problem_fini(ridge_problem *p)
     memory_free(p->forms);
 }
 
+/* The outputs whose errors count; all where none of those that are measured does. */
+static const bool *judged_outputs(const ridge_problem *p)
+{
+    const bool *judged = p->options->judged;
+    for (int64_t o = 0; judged != NULL && o < p->fit->outputs; o += p->step) {
+        if (judged[o]) {
+            return judged;
+        }
+    }
+    return NULL;
+}
+
+static bool is_judged(const ridge_problem *p, int64_t output)
+{
+    return p->judged == NULL || p->judged[output];
+}
+
 /* Memory for the measured outputs; p->fit and p->options are set. */
 static grail_status problem_allocate(ridge_problem *p)
 {
     grail_status status = GRAIL_OK;
     p->step = regression_measured_stride(p->fit->outputs);
     p->measured = (p->fit->outputs + p->step - 1) / p->step;
+    p->judged = judged_outputs(p);
     const size_t size = (size_t)(p->measured * p->fit->width);
     TRY(memory_new_unset(&p->change, size, sizeof *p->change));
     TRY(memory_new_unset(&p->best, size, sizeof *p->best));
@@ -146,9 +165,9 @@ static double bias_of(const ridge_problem *p, int64_t o, const double *d)
                : 0.0;
 }
 
-/* The squared error on `part` of the measured outputs after the change D[m, K] and the bias d:
- * sum_o res_o - 2 D_o E_o + D_o A D_o^T - 2 d_o (residual_sum_o - D_o s) + T d_o^2.
- * A is needed in both triangles. */
+/* The squared error on `part` of the measured outputs that are judged, after the change D[m, K] and
+ * the bias d: sum_o res_o - 2 D_o E_o + D_o A D_o^T - 2 d_o (residual_sum_o - D_o s) + T d_o^2. A
+ * is needed in both triangles. */
 static grail_status changed_error(const ridge_problem *p, const regression *part, const double *d,
                                   double *out)
 {
@@ -159,6 +178,9 @@ static grail_status changed_error(const ridge_problem *p, const regression *part
     for (int64_t i = 0; i < p->measured; i++) {
         const int64_t o = i * p->step;
         const double *row = d + i * n;
+        if (!is_judged(p, o)) {
+            continue;
+        }
         const double bias = bias_of(p, o, row);
         const double left = part->residual_sum[o] - dot_product(n, row, part->sum);
         error += part->residual_square[o] - 2.0 * dot_product(n, row, part->cross + o * n) +
@@ -174,7 +196,7 @@ static double relative_error(const ridge_problem *p, const regression *part, dou
 {
     double target = 0.0;
     for (int64_t o = 0; o < part->outputs; o += p->step) {
-        target += part->target_square[o];
+        target += is_judged(p, o) ? part->target_square[o] : 0.0;
     }
     return target > 0.0 && error > 0.0 ? error / target : 0.0;
 }
@@ -183,7 +205,7 @@ static double plain_square(const ridge_problem *p, const regression *part)
 {
     double error = 0.0;
     for (int64_t o = 0; o < part->outputs; o += p->step) {
-        error += part->residual_square[o];
+        error += is_judged(p, o) ? part->residual_square[o] : 0.0;
     }
     return error;
 }

@@ -83,6 +83,8 @@ typedef struct ridge_options {
     double alpha;         /* used when alpha_count == 0 */
     const double *alphas; /* candidates for cross-validation on the held-out part */
     int alpha_count;
+    const bool
+        *judged; /* [O] outputs whose errors count, for alpha and in the result; NULL = all */
 } ridge_options;
 
 typedef struct ridge_result {

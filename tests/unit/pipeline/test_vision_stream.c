@@ -184,6 +184,62 @@ static void a_stream_reports_every_consumer(void **state)
     vision_close(&v);
 }
 
+static double fit_error_before(const char *output, const char *name)
+{
+    json_t *report = read_json(output, "report.json");
+    double error = 0.0;
+    size_t index = 0;
+    const json_t *one = NULL;
+    json_array_foreach (json_object_get(report, "sites"), index, one) {
+        if (strcmp(json_string_value(json_object_get(one, "site")), name) == 0) {
+            error = json_real_value(json_object_get(one, "fit_error_before"));
+        }
+    }
+    json_decref(report);
+    return error;
+}
+
+/* Rows of layer1.0.conv2 that the stream loses are made large: the error of the fit there is about
+ * the others. */
+static void errors_are_those_of_outputs_that_stay(void **state)
+{
+    (void)state;
+    static const char *const name = "layer1.0.conv2.weight";
+    vision_lab v;
+    vision_model m;
+    int64_t kept[64];
+    double errors[2];
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "small"));
+    options.sparsity_conv = options.sparsity_stream = 0.5;
+    options.compensate = "grail";
+    assert_ok(lab_compress(&options));
+    const int count = vision_kept_units(options.output, "layer1.0.conv1", kept, 64);
+    vision_read(&m, model);
+    vision_tensor *t = vision_find(&m, name);
+    const int64_t row = vision_elements(t) / t->shape.shape[0];
+    for (int64_t o = 0; o < t->shape.shape[0]; o++) {
+        bool stays = false;
+        for (int k = 0; k < count; k++) {
+            stays = stays || kept[k] == o;
+        }
+        for (int64_t i = 0; i < row && !stays; i++) {
+            t->values[o * row + i] *= 30.0F;
+        }
+    }
+    vision_write(&m, vision_path(&v, "loud"));
+    vision_fini(&m);
+    errors[0] = fit_error_before(options.output, "layer1.0.conv2");
+    options.model = vision_path(&v, "loud");
+    options.output = vision_path(&v, "large");
+    assert_ok(lab_compress(&options));
+    errors[1] = fit_error_before(options.output, "layer1.0.conv2");
+    assert_true(errors[0] > 0.01);
+    assert_near(errors[0], errors[1], 1e-6);
+    vision_close(&v);
+}
+
 /* Narrowing streams and inner channels in one run: later sites see the earlier ones compressed. */
 static void all_sites_together_leave_a_better_network_fitted_than_not(void **state)
 {
@@ -222,6 +278,7 @@ int main(void)
         cmocka_unit_test(every_consumer_of_a_stream_is_fitted),
         cmocka_unit_test(a_stream_is_reported_once),
         cmocka_unit_test(a_stream_reports_every_consumer),
+        cmocka_unit_test(errors_are_those_of_outputs_that_stay),
         cmocka_unit_test(all_sites_together_leave_a_better_network_fitted_than_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

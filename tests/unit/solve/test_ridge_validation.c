@@ -73,6 +73,39 @@ static void the_alpha_of_least_held_out_error_is_chosen(void **state)
     assert_choice(1.0F, 1.0F, RIDGE_ZERO, false, &middle);
 }
 
+/* What becomes of an output that is not judged changes neither the choice nor the errors. */
+static void only_judged_outputs_count(void **state)
+{
+    (void)state;
+    bool judged[O];
+    ridge_result results[3];
+    double weights[3][O * K];
+    for (int64_t i = 0; i < O; i++) {
+        judged[i] = i > 0;
+    }
+    for (int run = 0; run < 3; run++) {
+        oracle o;
+        oracle_fill(&o, 21);
+        make_target(&o, 0.2F, 2.0F);
+        for (int64_t i = 0; run > 0 && i < T; i++) {
+            o.given[i * O] *= 50.0F;
+        }
+        oracle_derive(&o);
+        const ridge_options options = {.ridge = RIDGE_PRIOR,
+                                       .alphas = alphas,
+                                       .alpha_count = ALPHAS,
+                                       .judged = run < 2 ? judged : NULL};
+        results[run] = oracle_run(&backend_ref, &o, SPLIT, true, &options, weights[run], NULL);
+    }
+    assert_near(results[0].alpha, results[1].alpha, 0.0);
+    assert_near(results[0].fit_before, results[1].fit_before, 1e-12);
+    assert_near(results[0].fit_after, results[1].fit_after, 1e-12);
+    assert_near(results[0].held_before, results[1].held_before, 1e-12);
+    assert_near(results[0].held_after, results[1].held_after, 1e-12);
+    assert_memory_equal(weights[0] + K, weights[1] + K, (O - 1) * K * sizeof(double));
+    assert_true(fabs(results[2].held_before - results[1].held_before) > 0.1);
+}
+
 /* E = 0: every candidate gives W0, and its error. */
 static void equal_candidates_go_to_the_larger_alpha(void **state)
 {
@@ -300,6 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_alpha_of_least_held_out_error_is_chosen),
+        cmocka_unit_test(only_judged_outputs_count),
         cmocka_unit_test(equal_candidates_go_to_the_larger_alpha),
         cmocka_unit_test(where_no_candidate_helps_the_plain_consumer_stays),
         cmocka_unit_test(errors_are_those_of_the_fit_on_the_fit_part_alone),
