@@ -3,6 +3,7 @@
 #include "arch/model_images.h"
 #include "arch/model_text.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "format/cifar.h"
 #include "format/image_set.h"
 
@@ -192,6 +193,29 @@ out:
     return status;
 }
 
+/* A set's images stand in the order of their classes, and whole batches are held out: in that order
+ * they would show other classes than the batches that are fitted. */
+static grail_status mix(uint64_t seed, int64_t count, int64_t *indices)
+{
+    grail_status status = GRAIL_OK;
+    enum { STREAM = 1 }; /* another than what draws the sample */
+    random_state random;
+    int64_t *order = NULL;
+    int64_t *sorted = NULL;
+    TRY(memory_new_unset(&order, (size_t)count, sizeof order[0]));
+    TRY(memory_new_unset(&sorted, (size_t)count, sizeof sorted[0]));
+    memcpy(sorted, indices, (size_t)count * sizeof sorted[0]);
+    random_seed(&random, seed, STREAM);
+    random_permutation(&random, count, order);
+    for (int64_t i = 0; i < count; i++) {
+        indices[i] = sorted[order[i]];
+    }
+out:
+    memory_free(order);
+    memory_free(sorted);
+    return status;
+}
+
 static grail_status load_sample(const image_set *set, uint64_t seed, calibration *c)
 {
     grail_status status = GRAIL_OK;
@@ -205,6 +229,7 @@ static grail_status load_sample(const image_set *set, uint64_t seed, calibration
     }
     TRY(memory_new(&indices, (size_t)c->count, sizeof indices[0]));
     TRY(image_set_sample(set, c->count, seed, indices));
+    TRY(mix(seed, c->count, indices));
     TRY(memory_new_unset(&c->pixels, pixels, sizeof c->pixels[0]));
     TRY(image_set_load(set, c->count, indices, c->pixels));
     c->positions = (extent){.height = side, .width = side};

@@ -272,26 +272,43 @@ static const void *row_at(const grail_compression *c, const void *base, int64_t 
     return (const unsigned char *)base + (size_t)(row * width) * c->backend->element_size;
 }
 
+/* Rows whose target is made, in pieces: the target has taps times as many columns as the consumer
+ * has outputs. */
+static grail_status add_rows_with_target(grail_compression *c, const observation *o,
+                                         grail_statistics *into, const input_rows *in,
+                                         const input_rows *source)
+{
+    grail_status status = GRAIL_OK;
+    void *y = NULL;
+    const backend *b = c->backend;
+    const int64_t offset = o->unreduced * o->layout.taps;
+    int64_t step = PIECE_ELEMENTS / into->outputs;
+    step = step < 1 ? 1 : step;
+    step = step > in->rows ? in->rows : step;
+    TRY(buffer_pool_take(c->pool, (size_t)(step * into->outputs) * b->element_size, &y));
+    for (int64_t begin = 0; begin < in->rows; begin += step) {
+        const int64_t rows = begin + step < in->rows ? step : in->rows - begin;
+        b->linear(rows, source->width, into->outputs, row_at(c, source->data, begin, source->width),
+                  o->target_weight, NULL, y);
+        TRY(statistics_accumulate(into, b, rows, row_at(c, in->data, 1, begin * in->width + offset),
+                                  in->width, y, into->outputs));
+    }
+out:
+    buffer_pool_give(c->pool, y);
+    return status;
+}
+
 /* Adds rows to the statistics: the reduced columns of `in`, and a target that is given
  * (y[rows, outputs]) or made from `source`'s columns. */
 static grail_status add_rows(grail_compression *c, const observation *o, grail_statistics *into,
                              const input_rows *in, const void *y, const input_rows *source)
 {
-    grail_status status = GRAIL_OK;
-    void *made = NULL;
-    const backend *b = c->backend;
     const int64_t offset = o->unreduced * o->layout.taps;
     if (into->outputs > 0 && y == NULL) {
-        TRY(buffer_pool_take(c->pool, (size_t)(in->rows * into->outputs) * b->element_size, &made));
-        b->linear(in->rows, source->width, into->outputs, source->data, o->target_weight, NULL,
-                  made);
-        y = made;
+        return add_rows_with_target(c, o, into, in, source);
     }
-    TRY(statistics_accumulate(into, b, in->rows, row_at(c, in->data, 1, offset), in->width, y,
-                              into->outputs));
-out:
-    buffer_pool_give(c->pool, made);
-    return status;
+    return statistics_accumulate(into, c->backend, in->rows, row_at(c, in->data, 1, offset),
+                                 in->width, y, into->outputs);
 }
 
 static conv_shape shape_of_conv(const grail_compression *c, const observation *o,

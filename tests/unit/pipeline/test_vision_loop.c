@@ -3,6 +3,7 @@
 #include "vision_sites.h"
 
 #include "base/file.h"
+#include "format/image_set.h"
 #include "pipeline/session.h"
 
 #include <grail/machine.h>
@@ -131,6 +132,47 @@ static void the_samples_are_read_once(void **state)
     for (int i = 0; i < 5; i++) {
         calibration_release(c[i]);
     }
+    vision_close(&v);
+}
+
+/* Held-out batches show what the others show, whatever order the images have. */
+static void the_samples_are_mixed(void **state)
+{
+    (void)state;
+    enum { IMAGE = VISION_SIDE * VISION_SIDE * 3 };
+    vision_lab v;
+    image_set *set = NULL;
+    float *images = NULL;
+    int64_t indices[VISION_IMAGES];
+    calibration *c = NULL;
+    bool found[VISION_IMAGES] = {false};
+    int in_place = 0;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    grail_model *m = vision_model_open(model);
+    const grail_compress_options options = vision_options(&v, model, NULL);
+    assert_ok(calibration_read(m, &options, &c));
+    assert_ok(image_set_open(&v.images, &set));
+    assert_ok(image_set_sample(set, VISION_IMAGES, 0, indices));
+    assert_ok(memory_new(&images, (size_t)VISION_IMAGES * IMAGE, sizeof images[0]));
+    assert_ok(image_set_load(set, VISION_IMAGES, indices, images));
+    image_set_close(set);
+    assert_int_equal(c->count, VISION_IMAGES);
+    for (int i = 0; i < VISION_IMAGES; i++) {
+        int at = 0;
+        while (at < VISION_IMAGES &&
+               memcmp(c->pixels + (size_t)i * IMAGE, images + (size_t)at * IMAGE,
+                      IMAGE * sizeof images[0]) != 0) {
+            at++;
+        }
+        assert_true(at < VISION_IMAGES && !found[at]);
+        found[at] = true;
+        in_place += at == i;
+    }
+    assert_true(in_place < VISION_IMAGES / 4);
+    memory_free(images);
+    calibration_release(c);
+    grail_model_close(m);
     vision_close(&v);
 }
 
@@ -307,7 +349,8 @@ static int stop_behind_the_first_block(void *user, const grail_site_report *one,
 
 /* Sites within blocks are finished block by block; where streams are cut, or norms are repaired,
  * the run begins anew. */
-static void assert_resumed(vision_family family, bool streams, bool repair)
+static void assert_resumed(vision_family family, const char *selector, const char *compensate,
+                           bool streams, bool repair)
 {
     vision_lab v;
     char partial[LAB_PATH];
@@ -317,7 +360,8 @@ static void assert_resumed(vision_family family, bool streams, bool repair)
     vision_cut(&options, 0.4);
     options.sparsity_stream = streams ? 0.4 : 0.0;
     options.repair = repair;
-    options.selector = streams ? "fold" : "magnitude-l1";
+    options.selector = selector;
+    options.compensate = compensate;
     assert_ok(lab_compress(&options));
     options.output = vision_path(&v, "parts");
     options.observer = stop_behind_the_first_block;
@@ -334,11 +378,15 @@ static void assert_resumed(vision_family family, bool streams, bool repair)
 static void an_interrupted_run_is_continued_to_the_same_bytes(void **state)
 {
     (void)state;
+    static const char *const selectors[] = {"magnitude-l1", "fold"};
+    static const char *const modes[] = {"grail", "full"};
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        assert_resumed((vision_family)f, false, false);
+        for (int i = 0; i < 4; i++) {
+            assert_resumed((vision_family)f, selectors[i % 2], modes[i / 2], false, false);
+        }
         if (!vision_family_is_tower((vision_family)f)) {
-            assert_resumed((vision_family)f, true, false);
-            assert_resumed((vision_family)f, false, true);
+            assert_resumed((vision_family)f, "fold", "full", true, false);
+            assert_resumed((vision_family)f, "magnitude-l1", "full", false, true);
         }
     }
 }
@@ -349,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_session_of_several_ratios_gives_the_bytes_of_separate_runs),
         cmocka_unit_test(the_dense_network_is_run_once),
         cmocka_unit_test(the_samples_are_read_once),
+        cmocka_unit_test(the_samples_are_mixed),
         cmocka_unit_test(runs_of_a_session_keep_their_statistics_apart),
         cmocka_unit_test(the_open_loop_sees_the_dense_network_upstream),
         cmocka_unit_test(equal_threads_give_equal_bytes),

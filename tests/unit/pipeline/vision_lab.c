@@ -1,6 +1,7 @@
 #include "vision_lab.h"
 
 #include "base/file.h"
+#include "base/random.h"
 #include "format/checkpoint.h"
 #include "format/image_set.h"
 
@@ -324,10 +325,12 @@ static void load_pixels(vision_lab *v)
 {
     image_set *set = NULL;
     int64_t indices[VISION_IMAGES];
+    random_state random;
     assert_ok(image_set_open(&v->images, &set));
-    assert_ok(image_set_sample(set, VISION_IMAGES, 0, indices));
     assert_ok(memory_new(&v->pixels, (size_t)VISION_IMAGES * VISION_SIDE * VISION_SIDE * 3,
                          sizeof v->pixels[0]));
+    random_seed(&random, 0, 1);
+    random_permutation(&random, VISION_IMAGES, indices);
     assert_ok(image_set_load(set, VISION_IMAGES, indices, v->pixels));
     image_set_close(set);
 }

@@ -61,7 +61,7 @@ typedef struct vision_lab {
     lab l;
     char data[LAB_PATH];
     grail_image_source images;
-    float *pixels; /* [VISION_IMAGES, VISION_SIDE, VISION_SIDE, 3] */
+    float *pixels; /* [VISION_IMAGES, VISION_SIDE, VISION_SIDE, 3], as runs with seed 0 take them */
 } vision_lab;
 
 void vision_open(vision_lab *v);
