@@ -5,28 +5,6 @@ enum {
     BATCH_BYTES = 128 << 20 /* that the widest activation of a batch may take */
 };
 
-/* Elements of the widest activation of one image in the dense network. */
-static grail_status widest_activation(const graph *g, int64_t side, int64_t *out)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *widths = NULL;
-    extent *extents = NULL;
-    int64_t widest = 1;
-    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
-    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
-    TRY(graph_widths(g, widths));
-    TRY(graph_extents(g, (extent){.height = side, .width = side}, extents));
-    for (int v = 0; v < g->value_count; v++) {
-        const int64_t elements = extents[v].height * extents[v].width * widths[v];
-        widest = elements > widest ? elements : widest;
-    }
-    *out = widest;
-out:
-    memory_free(widths);
-    memory_free(extents);
-    return status;
-}
-
 static int64_t choose_batch(const backend *b, int64_t widest)
 {
     const int64_t fit = BATCH_BYTES / (int64_t)b->element_size / widest;
@@ -38,7 +16,7 @@ grail_status image_pass_begin(image_pass *p, parameter_store *store, int64_t sid
     grail_status status = GRAIL_OK;
     int64_t widest = 0;
     *p = (image_pass){.side = side};
-    TRY(widest_activation(store->model->graph, side, &widest));
+    TRY(graph_largest_value(store->model->graph, (extent){.height = side, .width = side}, &widest));
     p->batch = choose_batch(store->backend, widest);
     TRY(buffer_pool_create(&p->pool));
     TRY(fused_network_create(store, &p->fused));

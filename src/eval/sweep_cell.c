@@ -147,12 +147,12 @@ static grail_status sites_to_json(const grail_compression *c, json_t **out)
     json_t *list = json_array();
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
-        TRY(json_push(list,
-                      json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "name", s.name, "kind",
-                                s.kind, "units", (json_int_t)s.units, "kept", (json_int_t)s.kept,
-                                "fit_before", measured(s.fit.fit_before), "fit_after",
-                                measured(s.fit.fit_after), "held_before", measured(s.fit.held_before),
-                                "held_after", measured(s.fit.held_after))));
+        TRY(json_push(list, json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "name", s.name,
+                                      "kind", s.kind, "units", (json_int_t)s.units, "kept",
+                                      (json_int_t)s.kept, "fit_before", measured(s.fit.fit_before),
+                                      "fit_after", measured(s.fit.fit_after), "held_before",
+                                      measured(s.fit.held_before), "held_after",
+                                      measured(s.fit.held_after))));
     }
     *out = list;
     list = NULL;

@@ -120,13 +120,6 @@ out:
     return status;
 }
 
-void execution_replace(execution *e, int value, int64_t width, void *data)
-{
-    const int64_t rows = execution_rows(e, value);
-    drop_value(e, value);
-    e->values[value] = (matrix){.data = data, .rows = rows, .width = width};
-}
-
 grail_status execution_make_elementwise(execution *e, int index, void **out)
 {
     const node *n = &e->graph->nodes[index];

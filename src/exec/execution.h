@@ -53,8 +53,6 @@ int64_t execution_rows(const execution *e, int value);
 
 /** Makes room for value `v`, [its rows, width], to be filled by the caller. */
 grail_status execution_make(execution *e, int value, int64_t width, void **out) GRAIL_MUST_CHECK;
-/** Replaces value `v` by a matrix of the same rows in a buffer of the pool, which is taken over. */
-void execution_replace(execution *e, int value, int64_t width, void *data);
 /** Borrowed; data is NULL when the value is not live. */
 const matrix *execution_value(const execution *e, int value);
 /**

@@ -42,7 +42,8 @@ static grail_status check_kernel(const execution *e, const node *n, const int64_
 static grail_status make_convolved(execution *e, int index, int64_t channels, void **out)
 {
     const node *n = &e->graph->nodes[index];
-    if (n->input_count > 1 && e->graph->last_use[n->inputs[1]] == index) {
+    if (n->input_count > 1 && n->inputs[1] != n->inputs[0] &&
+        e->graph->last_use[n->inputs[1]] == index) {
         e->values[n->output] = e->values[n->inputs[1]];
         *out = e->values[n->output].data;
         return GRAIL_OK;

@@ -141,17 +141,6 @@ out:
     return status;
 }
 
-void parameter_store_commit(parameter_store *to, parameter_store *from)
-{
-    for (int p = 0; p < to->model->graph->parameter_count; p++) {
-        if (from->entries[p].data != NULL) {
-            drop_entry(to, p);
-            to->entries[p] = from->entries[p];
-            from->entries[p].data = NULL;
-        }
-    }
-}
-
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements)
 {

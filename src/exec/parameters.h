@@ -1,6 +1,6 @@
 /* Parameter stores: what a run multiplies with. A store answers with its own entry when it has one,
  * else asks its parent; the root reads the model's checkpoint on demand. So a narrowed network is a
- * thin layer over the dense one, and a trial (a folded producer) a thin layer over that. */
+ * thin layer over the dense one. */
 #ifndef GRAIL_EXEC_PARAMETERS_H
 #define GRAIL_EXEC_PARAMETERS_H
 
@@ -32,9 +32,6 @@ grail_status parameter_store_get(parameter_store *store, int index,
 /** Sets an own entry from f32 values, rounded to the checkpoint's dtype as it will be stored. */
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
                                  const float *values) GRAIL_MUST_CHECK;
-
-/** Moves every own entry of `from` into `to`, replacing. */
-void parameter_store_commit(parameter_store *to, parameter_store *from);
 
 /** Values of a parameter as seen through `store`, as f32: *out is owned, with its elements. */
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,

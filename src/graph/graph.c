@@ -437,6 +437,27 @@ out:
     return status;
 }
 
+grail_status graph_largest_value(const graph *g, extent input, int64_t *elements)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    extent *extents = NULL;
+    int64_t largest = 1;
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
+    TRY(graph_widths(g, widths));
+    TRY(graph_extents(g, input, extents));
+    for (int v = 0; v < g->value_count; v++) {
+        const int64_t size = extents[v].height * extents[v].width * widths[v];
+        largest = size > largest ? size : largest;
+    }
+    *elements = largest;
+out:
+    memory_free(widths);
+    memory_free(extents);
+    return status;
+}
+
 int graph_live_values(const graph *g, int position, int *live)
 {
     int count = 0;

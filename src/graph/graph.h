@@ -134,6 +134,9 @@ grail_status graph_widths(const graph *g, int64_t *widths) GRAIL_MUST_CHECK;
  * that a table or attention does not expect, name the node. */
 grail_status graph_extents(const graph *g, extent input, extent *extents) GRAIL_MUST_CHECK;
 
+/** Elements of the largest value of one sample, for an input of these positions. */
+grail_status graph_largest_value(const graph *g, extent input, int64_t *elements) GRAIL_MUST_CHECK;
+
 /** Positions that a window makes of `in`; 0 when it does not fit. */
 int64_t window_positions(const window2d *w, int64_t in, int64_t kernel);
 

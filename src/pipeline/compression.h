@@ -78,6 +78,7 @@ struct grail_compression {
     double calibrate_seconds, compensate_seconds;
 };
 
+const site *site_at(const grail_compression *c, int index);
 /** Cut of one site: whether anything is removed, and what it needs. */
 bool site_is_cut(const grail_compression *c, int site);
 bool site_needs_statistics(const grail_compression *c, int site);

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static const site *site_at(const grail_compression *c, int index)
-{
-    return &c->sites->list.sites[index];
-}
-
 static const node *consumer_node(const grail_compression *c, int index, int consumer)
 {
     return &c->model->graph->nodes[site_at(c, index)->consumers[consumer].node];

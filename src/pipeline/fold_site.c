@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static const site *site_at(const grail_compression *c, int index)
-{
-    return &c->sites->list.sites[index];
-}
-
 static const node *end_node(const grail_compression *c, const site_end *end)
 {
     return &c->model->graph->nodes[end->node];

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static const site *site_at(const grail_compression *c, int index)
-{
-    return &c->sites->list.sites[index];
-}
-
 static int64_t weight_taps(const graph_parameter *weight)
 {
     return weight->rank == 4 ? weight->shape[2] * weight->shape[3] : 1;

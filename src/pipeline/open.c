@@ -26,6 +26,11 @@ const char *grail_selector_at(int i)
     return selector_name_at(i);
 }
 
+const site *site_at(const grail_compression *c, int index)
+{
+    return &c->sites->list.sites[index];
+}
+
 bool site_is_cut(const grail_compression *c, int index)
 {
     return c->plan.sites[index].kept < c->plan.sites[index].units;
@@ -308,6 +313,13 @@ static grail_status read_calibration(grail_compression *c, const grail_compress_
                                         : calibration_empty(&c->calibration);
 }
 
+/* Units of a cut site in the calibration network: of a folding, the clusters too. */
+static int64_t calibrated_units(const grail_compression *c, int index)
+{
+    const plan_site *p = &c->plan.sites[index];
+    return p->units + (selector_folds(p->selector) ? p->kept : 0);
+}
+
 /* Widest consumer input that would be kept for all tokens, in bytes. */
 static grail_status kept_bytes(const grail_compression *c, double *out)
 {
@@ -318,10 +330,14 @@ static grail_status kept_bytes(const grail_compression *c, double *out)
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
     TRY(graph_extents(g, c->calibration->positions, extents));
     for (int i = 0; i < c->sites->list.count; i++) {
-        const extent *x = &extents[g->nodes[c->sites->list.sites[i].consumers[0].node].inputs[0]];
-        const double elements =
-            (double)c->sites->facts[i].width * (double)x->height * (double)x->width;
-        widest = site_is_cut(c, i) && elements > widest ? elements : widest;
+        const site *s = &c->sites->list.sites[i];
+        for (int k = 0; site_is_cut(c, i) && k < s->consumer_count; k++) {
+            const extent *x = &extents[g->nodes[s->consumers[k].node].inputs[0]];
+            const double elements =
+                (double)(calibrated_units(c, i) * s->consumers[k].features_per_unit) *
+                (double)x->height * (double)x->width;
+            widest = elements > widest ? elements : widest;
+        }
     }
     *out = widest * (double)c->calibration->count * (double)c->backend->element_size;
 out:

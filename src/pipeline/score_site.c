@@ -5,11 +5,6 @@
 
 #include <math.h>
 
-static const site *site_at(const grail_compression *c, int index)
-{
-    return &c->sites->list.sites[index];
-}
-
 static const node *node_of_end(const grail_compression *c, const site_end *end)
 {
     return &c->model->graph->nodes[end->node];

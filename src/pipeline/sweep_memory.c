@@ -2,7 +2,7 @@
 
 enum {
     PARAMETER_COPIES = 4,
-    FOLDED_COPIES = 6,  /* the folded units stand behind those that they came from */
+    FOLDED_COPIES = 6,
     BATCH_IMAGES = 128, /* of the evaluation, as long as a value is not larger than this: */
     BATCH_BYTES = 128 << 20,
     BATCH_VALUES = 4, /* that live at the same time */
@@ -20,6 +20,13 @@ static bool is_full(const sweep_cell *cell)
     return cell->variant == SWEEP_FULL || cell->variant == SWEEP_FULL_REPAIR;
 }
 
+/* How much wider a cut axis is in the calibration network: the clusters of a folding stand behind
+ * the units that they came from. */
+static double widening(const sweep_cell *cell)
+{
+    return selector_folds(cell->selector) ? 2.0 - cell->sparsity : 1.0;
+}
+
 /* A kernel fit has one column for every tap of the convolution. */
 static fit_size size_of_fit(const graph *g, const site *s, const site_end *consumer,
                             const sweep_cell *cell)
@@ -31,8 +38,9 @@ static fit_size size_of_fit(const graph *g, const site *s, const site_end *consu
         taps *= (double)weight->shape[d];
     }
     return (fit_size){
-        .features = (double)(s->units * consumer->features_per_unit) * (each_tap ? taps : 1.0),
-        .outputs = (double)weight->shape[0] * (each_tap ? 1.0 : taps),
+        .features = widening(cell) * (double)(s->units * consumer->features_per_unit) *
+                    (each_tap ? taps : 1.0),
+        .outputs = widening(cell) * (double)weight->shape[0] * (each_tap ? 1.0 : taps),
     };
 }
 
@@ -54,31 +62,6 @@ static double statistics_bytes(const sweep_recipe *recipe, const graph *g, const
     return sizeof(double) * (largest + (cell->open_loop ? all : 0.0));
 }
 
-/* Elements of the largest value of the network for one image. */
-static grail_status largest_value(const grail_model *model, double *out)
-{
-    grail_status status = GRAIL_OK;
-    const graph *g = model->graph;
-    const int64_t side = model_image_side(model);
-    int64_t *widths = NULL;
-    extent *extents = NULL;
-    double largest = 0.0;
-    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
-    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
-    TRY(graph_widths(g, widths));
-    TRY(graph_extents(g, (extent){.height = side, .width = side}, extents));
-    for (int v = 0; v < g->value_count; v++) {
-        const double elements =
-            (double)extents[v].height * (double)extents[v].width * (double)widths[v];
-        largest = elements > largest ? elements : largest;
-    }
-    *out = largest;
-out:
-    memory_free(widths);
-    memory_free(extents);
-    return status;
-}
-
 static double batch_bytes(double value)
 {
     const double bytes = BATCH_IMAGES * value * sizeof(float);
@@ -96,12 +79,14 @@ grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *mod
 {
     grail_status status = GRAIL_OK;
     const graph *g = model->graph;
-    const double side = (double)model_image_side(model);
+    const int64_t side = model_image_side(model);
+    const double pixels = (double)side * (double)side * IMAGE_CHANNELS;
     site_list sites = {0};
-    double value = 0.0;
+    int64_t largest = 0;
     double bytes = 0.0;
     TRY(sites_derive(g, GQA_KV_GROUPS, &sites));
-    TRY(largest_value(model, &value));
+    TRY(graph_largest_value(g, (extent){.height = side, .width = side}, &largest));
+    const double value = widening(cell) * (double)largest;
     bytes += batch_bytes(value);
     const double copies = selector_folds(cell->selector) ? FOLDED_COPIES : PARAMETER_COPIES;
     for (int p = 0; p < g->parameter_count; p++) {
@@ -109,8 +94,7 @@ grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *mod
     }
     if (cell->variant != SWEEP_NONE || takes_statistics(cell)) {
         const double streams = is_full(cell) && !cell->open_loop ? 2.0 : 1.0;
-        bytes += (double)cell->samples * sizeof(float) *
-                 (side * side * IMAGE_CHANNELS + streams * STREAM_VALUES * value);
+        bytes += (double)cell->samples * sizeof(float) * (pixels + streams * STREAM_VALUES * value);
     }
     if (takes_statistics(cell)) {
         bytes += statistics_bytes(recipe, g, &sites, cell);

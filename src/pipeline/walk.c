@@ -6,11 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static const site *site_at(const grail_compression *c, int index)
-{
-    return &c->sites->list.sites[index];
-}
-
 /* -- deciding ------------------------------------------------------------------------------------
  */
 

@@ -58,20 +58,6 @@ out:
     return status;
 }
 
-void statistics_clear(grail_statistics *s)
-{
-    const size_t width = (size_t)s->width;
-    const size_t outputs = (size_t)s->outputs;
-    memset(s->gram, 0, width * width * sizeof *s->gram);
-    memset(s->sum, 0, width * sizeof *s->sum);
-    if (outputs > 0) {
-        memset(s->cross, 0, outputs * width * sizeof *s->cross);
-        memset(s->target_sum, 0, outputs * sizeof *s->target_sum);
-        memset(s->target_square, 0, outputs * sizeof *s->target_square);
-    }
-    s->count = 0;
-}
-
 static grail_status check_matrix(const backend *b, const char *name, int64_t rows, int64_t width,
                                  const void *x, int64_t stride)
 {

@@ -32,9 +32,6 @@ grail_status statistics_accumulate(grail_statistics *s, const backend *b, int64_
                                    const void *z, int64_t z_stride, const void *y,
                                    int64_t y_stride) GRAIL_MUST_CHECK;
 
-/** Sets every sum to zero. */
-void statistics_clear(grail_statistics *s);
-
 /** GRAIL_ERROR_NUMERIC when a sum is NaN or infinite, naming the feature. */
 grail_status statistics_check_finite(const grail_statistics *s) GRAIL_MUST_CHECK;
 

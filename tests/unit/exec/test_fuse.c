@@ -158,6 +158,21 @@ static void a_residual_that_is_read_again_is_left_alone(void **state)
     hand_fini(&n);
 }
 
+/* x + conv(x): the sum cannot be made in the buffer that the convolution reads. */
+static void a_convolution_may_add_what_it_reads(void **state)
+{
+    (void)state;
+    hand_network n;
+    hand_begin(&n);
+    const int h = hand_activation(&n, ACTIVATION_SILU,
+                                  conv_norm(&n, "stem", "stem_n", 3, 4, three, n.g->input));
+    const int x = hand_plain(&n, NODE_ADD, h, hand_conv(&n, "a", 4, 4, three, false, h));
+    hand_end(&n, &backend_cpu, x);
+    assert_int_equal(fused_nodes(&n), 3);
+    assert_fused_agrees(&n);
+    hand_fini(&n);
+}
+
 /* A convolution that adds in place overflows: its buffer has one owner all the same. */
 static void a_residual_that_fails_is_given_back_once(void **state)
 {
@@ -314,6 +329,7 @@ int main(void)
         cmocka_unit_test(folded_weights_are_not_rounded_as_stored),
         cmocka_unit_test(what_others_read_is_not_fused_away),
         cmocka_unit_test(a_residual_that_is_read_again_is_left_alone),
+        cmocka_unit_test(a_convolution_may_add_what_it_reads),
         cmocka_unit_test(a_residual_that_fails_is_given_back_once),
         cmocka_unit_test(the_output_itself_stays),
         cmocka_unit_test(parameters_with_two_users_are_not_folded),

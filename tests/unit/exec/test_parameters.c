@@ -81,25 +81,6 @@ static void an_own_entry_hides_the_parents_and_is_rounded_as_stored(void **state
     teardown(&f);
 }
 
-static void a_commit_moves_entries_down(void **state)
-{
-    (void)state;
-    const int64_t shape[1] = {2};
-    const float first[] = {1.0F, 2.0F};
-    const float second[] = {3.0F, 4.0F};
-    const parameter_entry *entry = NULL;
-    fixture f;
-    setup(&f, "llama3", &backend_cpu);
-    assert_ok(parameter_store_set(f.root, f.norm, shape, first));
-    assert_ok(parameter_store_set(f.thin, f.norm, shape, second));
-    parameter_store_commit(f.root, f.thin);
-    assert_null(f.thin->entries[f.norm].data);
-    assert_ok(parameter_store_get(f.thin, f.norm, &entry));
-    assert_ptr_equal(entry, &f.root->entries[f.norm]);
-    assert_true(((const float *)entry->data)[1] == 4.0F);
-    teardown(&f);
-}
-
 static void what_is_released_is_read_again(void **state)
 {
     (void)state;
@@ -205,7 +186,6 @@ static grail_status use_stores(void *context)
     TRY(parameter_store_get(thin, norm, &entry));
     TRY(parameter_store_read_f32(thin, norm, &values, &count));
     TRY(parameter_store_set(thin, norm, &count, values));
-    parameter_store_commit(root, thin);
 out:
     memory_free(values);
     parameter_store_free(thin);
@@ -227,7 +207,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_parameter_is_read_from_the_checkpoint_at_its_first_use),
         cmocka_unit_test(an_own_entry_hides_the_parents_and_is_rounded_as_stored),
-        cmocka_unit_test(a_commit_moves_entries_down),
         cmocka_unit_test(what_is_released_is_read_again),
         cmocka_unit_test(borrowing_copies_only_where_elements_are_not_f32),
         cmocka_unit_test(new_values_must_be_finite_and_fit_the_stored_dtype),

@@ -187,18 +187,6 @@ static void impossible_shapes_are_refused(void **state)
     assert_null(s);
 }
 
-static void clearing_forgets_every_row(void **state)
-{
-    (void)state;
-    grail_statistics *s = accumulated(0, ROWS);
-    grail_statistics *empty = accumulated(0, 0);
-    statistics_clear(s);
-    assert_same_sums(s, empty, 0.0);
-    assert_true(grail_statistics_mean(s, 0) == 0.0);
-    grail_statistics_free(s);
-    grail_statistics_free(empty);
-}
-
 static void a_non_finite_sum_names_its_feature(void **state)
 {
     (void)state;
@@ -245,7 +233,6 @@ int main(void)
         cmocka_unit_test(what_lies_between_rows_is_not_read),
         cmocka_unit_test(a_target_is_required_exactly_when_there_are_outputs),
         cmocka_unit_test(impossible_shapes_are_refused),
-        cmocka_unit_test(clearing_forgets_every_row),
         cmocka_unit_test(a_non_finite_sum_names_its_feature),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
