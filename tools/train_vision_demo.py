@@ -2,9 +2,10 @@
 """Trains the demonstration CNN and ViT on make_images.py's images, draws the sets to calibrate and
 to score on, and writes what torch scores on the latter.
 
-The CNN is a ResNet of basic blocks for 32 x 32 images in torchvision's names, a torch file; the ViT
-a Hugging Face directory. Each training image is drawn afresh and seen once. Needs torch, numpy,
-Pillow and safetensors; one CPU thread, about 20 minutes a model.
+The CNN is a ResNet of basic blocks for 32 x 32 images in torchvision's names, a torch file; the
+ViT, a Hugging Face directory, learns from the CNN. Each training image is drawn afresh and seen
+once. Needs torch, numpy, Pillow and safetensors; two CPU threads, about 20 minutes the CNN and 35
+the ViT.
 
 usage: train_vision_demo.py [--parts images cnn vit score] [--output demo/vision]
 """
@@ -30,7 +31,8 @@ MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 # warm: share of the images over which the rate rises; plain: over which images without clutter and
 # grain grow rare, since a ViT is slow to find the first object among them.
 TRAINING = {"cnn": {"count": 450_000, "warm": 0.08, "plain": 0.0},
-            "vit": {"count": 500_000, "warm": 0.04, "plain": 0.25}}
+            "vit": {"count": 1_000_000, "warm": 0.0125, "plain": 0.25}}
+TEMPERATURE = 2.0
 BATCH = 125  # a quarter of a block of drawn images
 WIDTHS, BLOCKS = (24, 48, 96), 2
 CONFIG = {
@@ -93,10 +95,16 @@ class Cnn(torch.nn.Module):
                 torch.nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x):
+        return self.features(x)[1]
+
+    def features(self, x):
+        """What each stage gives, and the logits."""
         x = functional.relu(self.bn1(self.conv1(x)))
+        stages = []
         for stage in range(len(WIDTHS)):
             x = getattr(self, f"layer{stage + 1}")(x)
-        return self.fc(x.mean((2, 3)))
+            stages.append(x)
+        return stages, self.fc(x.mean((2, 3)))
 
 
 # ---- the ViT, with the tensor names of Hugging Face
@@ -106,8 +114,8 @@ def place_waves():
     column, with which so small a ViT begins to learn sooner; 0 for the class token."""
     side = CONFIG["image_size"] // CONFIG["patch_size"]
     count = CONFIG["hidden_size"] // 4
-    angles = torch.arange(side)[:, None] * 50.0 ** (-torch.arange(count) / count)
-    waves = 0.5 * torch.cat([angles.sin(), angles.cos()], 1)
+    angles = math.pi / (count + 1) * torch.arange(side)[:, None] * (torch.arange(count) + 1)
+    waves = torch.cat([angles.sin(), angles.cos()], 1)
     grid = torch.cat([waves[:, None].expand(-1, side, -1), waves[None].expand(side, -1, -1)], 2)
     return torch.cat([torch.zeros(1, 4 * count), grid.flatten(0, 1)])[None]
 
@@ -174,15 +182,23 @@ class Vit(torch.nn.Module):
         for layer in self.vit.encoder.layer:
             attention = layer.attention.attention
             attention.key.weight.data.copy_(attention.query.weight)
+            layer.attention.output.dense.weight.data.mul_(0.3)
+            layer.output.dense.weight.data.mul_(0.3)
 
     def forward(self, x):
+        return self.features(x)[1]
+
+    def features(self, x):
+        """What each layer gives, and the logits."""
         embeddings = self.vit.embeddings
         patches = embeddings.patch_embeddings.projection(x).flatten(2).transpose(1, 2)
         x = torch.cat([embeddings.cls_token.expand(len(x), -1, -1), patches], 1)
         x = x + embeddings.position_embeddings
+        layers = []
         for layer in self.vit.encoder.layer:
             x = layer(x)
-        return self.classifier(self.vit.layernorm(x)[:, 0])
+            layers.append(x)
+        return layers, self.classifier(self.vit.layernorm(x)[:, 0])
 
 
 # ---- images
@@ -273,26 +289,72 @@ def sgd(model):
                                    weight_decay=5e-4))]
 
 
-def muon(model):
+def muon(model, teacher):
     matrices = [p for p in model.vit.encoder.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if all(p is not matrix for matrix in matrices)]
+    others = [p for p in (*model.parameters(), *teacher.parameters())
+              if all(p is not matrix for matrix in matrices)]
     return [(0.02, Muon(matrices, 0.02)),
             (2e-3, torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0))]
 
 
-def train(model, make_optimizers, count, warm, plain):
+class Teacher(torch.nn.Module):
+    """What a trained CNN adds to the loss of a ViT: its logits (G. Hinton et al. 2015), and at
+    every patch its features (A. Romero et al. 2015), those of the second stage in the middle and
+    those of the third at the end. Labels alone teach so small a ViT little in so few steps."""
+
+    def __init__(self, cnn):
+        super().__init__()
+        # in a list, so that its parameters are not this module's
+        self.cnn = [cnn.eval().to(memory_format=torch.channels_last)]
+        hidden, sizes = CONFIG["hidden_size"], (4 * WIDTHS[1], WIDTHS[2])
+        self.readers = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.LayerNorm(hidden), torch.nn.Linear(hidden, size))
+            for size in sizes)
+        self.scales = None
+
+    def aims(self, x):
+        """Logits, and features [images, patches, channels] of mean 0 and deviation 1."""
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+            stages, logits = self.cnn[0].features(x)
+        features = [stage.float().flatten(2).transpose(1, 2)
+                    for stage in (functional.pixel_unshuffle(stages[1], 2), stages[2])]
+        if self.scales is None:
+            self.scales = [(f.mean((0, 1)), f.std((0, 1)) + 1e-3) for f in features]
+        return logits.float(), [(f - mean) / deviation
+                                for f, (mean, deviation) in zip(features, self.scales)]
+
+    def forward(self, x, layers, logits):
+        aim, features = self.aims(x)
+        middle = len(layers) // 2 - 1
+        read = [reader(layer[:, 1:]).float()
+                for reader, layer in zip(self.readers, (layers[middle], layers[-1]))]
+        apart = functional.kl_div((logits / TEMPERATURE).log_softmax(1),
+                                  (aim / TEMPERATURE).softmax(1), reduction="batchmean")
+        return (TEMPERATURE**2 * apart,
+                sum(functional.mse_loss(r, f) for r, f in zip(read, features)))
+
+
+def loss_of(model, teacher, x, classes):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        layers, logits = model.features(x)
+        loss = functional.cross_entropy(logits.float(), classes)
+        if teacher is None:
+            return loss
+        logits_apart, features_apart = teacher(x, layers, logits.float())
+    return 0.3 * loss + 0.7 * logits_apart + 3.0 * features_apart
+
+
+def train(model, teacher, optimizers, count, warm, plain):
     model = model.to(memory_format=torch.channels_last)
-    optimizers = make_optimizers(model)
     steps, began, recent = count // BATCH, time.time(), []
     parameters = sum(p.numel() for p in model.parameters())
     print(f"{parameters} parameters, {steps} steps, {count} images", flush=True)
     check = make_images.make_images(CHECK_SEED, CHECK_IMAGES)
     check = make_images.through_jpeg(check[0]), check[1]
     for step, (x, classes) in enumerate(batches(count, plain, numpy.random.RandomState(5))):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = model(x)
-        loss = functional.cross_entropy(logits.float(), classes)
-        model.zero_grad()
+        loss = loss_of(model, teacher, x, classes)
+        for _, optimizer in optimizers:
+            optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
         for peak, optimizer in optimizers:
@@ -305,7 +367,18 @@ def train(model, make_optimizers, count, warm, plain):
             print(f"step {step + 1} loss {numpy.mean(recent):.4f}{note} "
                   f"{time.time() - began:.0f} s", flush=True)
             recent = []
-    return model
+
+
+def train_cnn(folder):
+    model = Cnn()
+    train(model, None, sgd(model), **TRAINING["cnn"])
+    write_cnn(model, folder)
+
+
+def train_vit(folder):
+    model, teacher = Vit(), Teacher(read_cnn(folder))
+    train(model, teacher, muon(model, teacher), **TRAINING["vit"])
+    write_vit(model, folder)
 
 
 # ---- files
@@ -389,14 +462,13 @@ def main():
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("demo/vision"))
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(2)
     if "images" in options.parts:
         write_sets(options.output)
-    for part, kind, optimizers, write in (("cnn", Cnn, sgd, write_cnn),
-                                          ("vit", Vit, muon, write_vit)):
+    for part, train_part in (("cnn", train_cnn), ("vit", train_vit)):
         if part in options.parts:
             torch.manual_seed(0)
-            write(train(kind(), optimizers, **TRAINING[part]), options.output)
+            train_part(options.output)
     if "score" in options.parts:
         score(options.output)
 
