@@ -163,15 +163,8 @@ static void a_stream_reports_every_consumer(void **state)
     options.sparsity_stream = 0.5;
     assert_ok(lab_compress(&options));
     json_t *report = read_json(options.output, "report.json");
-    json_t *sites = json_object_get(report, "sites");
-    json_t *one = NULL;
-    size_t index = 0;
+    const json_t *one = vision_reported_site(report, "layer1.0.conv1");
     double sum = 0.0;
-    json_array_foreach (sites, index, one) {
-        if (strcmp(json_string_value(json_object_get(one, "site")), "layer1.0.conv1") == 0) {
-            break;
-        }
-    }
     const json_t *fits = json_object_get(one, "consumers");
     assert_int_equal(json_array_size(fits), 4);
     for (size_t k = 0; k < 4; k++) {
@@ -187,14 +180,8 @@ static void a_stream_reports_every_consumer(void **state)
 static double fit_error_before(const char *output, const char *name)
 {
     json_t *report = read_json(output, "report.json");
-    double error = 0.0;
-    size_t index = 0;
-    const json_t *one = NULL;
-    json_array_foreach (json_object_get(report, "sites"), index, one) {
-        if (strcmp(json_string_value(json_object_get(one, "site")), name) == 0) {
-            error = json_real_value(json_object_get(one, "fit_error_before"));
-        }
-    }
+    const double error =
+        json_real_value(json_object_get(vision_reported_site(report, name), "fit_error_before"));
     json_decref(report);
     return error;
 }

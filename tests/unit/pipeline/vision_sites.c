@@ -8,7 +8,7 @@ static int64_t taps_of(const graph_parameter *p)
     return p->rank == 4 ? p->shape[2] * p->shape[3] : 1;
 }
 
-static const json_t *site_in(const json_t *report, const char *name)
+const json_t *vision_reported_site(const json_t *report, const char *name)
 {
     const json_t *list = json_object_get(report, "sites");
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -24,7 +24,7 @@ static const json_t *site_in(const json_t *report, const char *name)
 int vision_kept_units(const char *output, const char *site, int64_t *kept, int most)
 {
     json_t *report = read_json(output, "report.json");
-    const json_t *list = json_object_get(site_in(report, site), "kept_units");
+    const json_t *list = json_object_get(vision_reported_site(report, site), "kept_units");
     const int count = (int)json_array_size(list);
     assert_true(count <= most);
     for (int k = 0; k < count; k++) {
@@ -73,7 +73,7 @@ void vision_zero_removed(vision_model *dense, const char *path, const char *outp
     grail_site_list *sites = sites_of(m);
     for (int i = 0; i < sites->list.count; i++) {
         const site *s = &sites->list.sites[i];
-        const json_t *kept = json_object_get(site_in(report, s->name), "kept_units");
+        const json_t *kept = json_object_get(vision_reported_site(report, s->name), "kept_units");
         for (int k = 0; kept != NULL && k < s->consumer_count; k++) {
             const graph_parameter *p =
                 &m->graph->parameters[m->graph->nodes[s->consumers[k].node].weight];

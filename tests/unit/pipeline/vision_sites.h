@@ -20,6 +20,9 @@ typedef enum vision_doubling {
 /** Puts every unit of every site in twice, in a mixed order. `path` is where the network lies. */
 void vision_double(vision_model *m, const char *path, vision_doubling how);
 
+/** The entry of a site in a run's report. Borrowed; the test fails without it. */
+const json_t *vision_reported_site(const json_t *report, const char *name);
+
 /** Ascending kept units of a site, from the report of a run; returns how many. kept[most]. */
 int vision_kept_units(const char *output, const char *site, int64_t *kept, int most);
 
