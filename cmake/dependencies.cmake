@@ -21,4 +21,10 @@ target_link_libraries(blis::blis INTERFACE ${BLIS_LIBRARY})
 
 find_library(LAPACK_LIBRARY lapack REQUIRED) # liblapack-dev: dsyevd, the last fallback of the solve
 
-find_package(dnnl CONFIG REQUIRED) # libdnnl-dev, 2.x or 3.x: convolution and pooling
+# libdnnl-dev, oneDNN 2.x or 3.x: convolution and pooling. By header and library: its CMake package
+# file also asks for OpenCL, which only its recommended packages bring and grail does not use.
+find_path(DNNL_INCLUDE oneapi/dnnl/dnnl_version.h REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+add_library(dnnl::dnnl INTERFACE IMPORTED)
+target_include_directories(dnnl::dnnl SYSTEM INTERFACE ${DNNL_INCLUDE})
+target_link_libraries(dnnl::dnnl INTERFACE ${DNNL_LIBRARY})

@@ -4,7 +4,7 @@
  * share nothing else. */
 #include "backend/cpu/onednn.h"
 
-#include <dnnl.h>
+#include <oneapi/dnnl/dnnl.h>
 
 #include <pthread.h>
 #include <stdio.h>
