@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 
 #include <grail/grail.h>
 

@@ -2,7 +2,7 @@
  * bytes and labels of the ten classes. */
 #include "fuzz.h"
 
-#include "format/cifar.h"
+#include "format/images/cifar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

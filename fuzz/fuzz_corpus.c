@@ -2,7 +2,7 @@
  * file. What is accepted has documents that lie within the text, or ids that are tokens. */
 #include "fuzz.h"
 
-#include "format/corpus.h"
+#include "format/text/corpus.h"
 
 static void check_text(const corpus *c)
 {

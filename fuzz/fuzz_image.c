@@ -2,8 +2,8 @@
  * the rest is the file. What is accepted has numbers within the table's range. */
 #include "fuzz.h"
 
-#include "format/image_decode.h"
-#include "format/image_prepare.h"
+#include "format/images/image_decode.h"
+#include "format/images/image_prepare.h"
 
 /* Small, so that inputs of many pixels do not slow the search down. */
 enum { MOST_PIXELS = 1 << 16, LARGEST_SIDE = 32 };

@@ -2,7 +2,7 @@
  * the input or in the pickle's own memory, and in which every lookup ends. */
 #include "fuzz.h"
 
-#include "format/pickle.h"
+#include "format/torch/pickle.h"
 
 #include <string.h>
 

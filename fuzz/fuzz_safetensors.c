@@ -3,7 +3,7 @@
  * says. */
 #include "fuzz.h"
 
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 
 static size_t sum_bytes(const tensor_view *view)
 {

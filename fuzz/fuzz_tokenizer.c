@@ -3,7 +3,7 @@
  * tokenizer.model. Accepted files give the same ids twice, all of them in the vocabulary. */
 #include "fuzz.h"
 
-#include "format/tokenizer.h"
+#include "format/text/tokenizer.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-#include "format/torch_file.h"
+#include "format/torch/torch_file.h"
 
 static inline void fuzz_torch(const uint8_t *data, size_t size)
 {

@@ -13,6 +13,9 @@ import c_source
 
 LAYERS = ("base tensor format graph arch backend exec stats reduce solve pipeline eval report").split()
 
+# Rooms of a layer: each includes only itself, those before it, and what lies in the layer's folder.
+ROOMS = {"format": ["", "torch", "weights", "text", "images", "onnx"]}
+
 C_LIBRARY = set(
     """assert.h cpuid.h ctype.h dirent.h errno.h fcntl.h float.h inttypes.h limits.h math.h pthread.h
     sched.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h strings.h
@@ -25,16 +28,16 @@ FOR_PROGRAMS = C_LIBRARY | {"signal.h"}
 # Libraries, and the folders (or files) of src that wrap them.
 WRAPPED = {
     "blis.h": "backend/cpu/",
-    "dnnl.h": "backend/cpu/onednn.c",
+    "oneapi/dnnl/dnnl.h": "backend/cpu/onednn.c",
     "jansson.h": "base/json",
-    "jerror.h": "format/image_jpeg.c",
-    "jpeglib.h": "format/image_jpeg.c",
+    "jerror.h": "format/images/image_jpeg.c",
+    "jpeglib.h": "format/images/image_jpeg.c",
     "omp.h": "base/parallel.c",
-    "pcre2.h": "format/",
-    "png.h": "format/image_png.c",
-    "setjmp.h": ("format/image_jpeg.c", "format/image_png.c"),
+    "pcre2.h": "format/text/",
+    "png.h": "format/images/image_png.c",
+    "setjmp.h": ("format/images/image_jpeg.c", "format/images/image_png.c"),
     "sha2.h": "base/hash.c",
-    "utf8proc.h": "format/",
+    "utf8proc.h": "format/text/",
     "zlib.h": "format/",
 }
 
@@ -43,7 +46,7 @@ FAMILY = re.compile(
 )
 # Published preprocessing pipelines are known by the family that they were made for.
 PRESETS = {"clip", "vit"}
-PRESET_FILES = {"src/format/image_preset.c", "cli/input_options.h"}
+PRESET_FILES = {"src/format/images/image_preset.c", "cli/input_options.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
 BANNED = re.compile(
     r"(?<![\w.>])(malloc|calloc|realloc|free|strcpy|strcat|sprintf|vsprintf|gets|atoi|exit|_exit|"
@@ -57,6 +60,24 @@ def line_of(text, position):
     return text.count("\n", 0, position) + 1
 
 
+def room_of(inside):
+    """Of a path below src: "" where the file lies in the layer's own folder."""
+    return "/".join(inside.split("/")[1:-1])
+
+
+def check_room(inside, own):
+    layer = own.split("/")[0]
+    rooms, here, there = ROOMS.get(layer), room_of(inside), room_of(own)
+    if rooms is None:
+        return None
+    for room in (here, there):
+        if room not in rooms:
+            return f'"{own}": {layer}/{room} is not a room of ROOMS'
+    if rooms.index(there) > rooms.index(here):
+        return f'"{own}": {layer}/{here} may not include {layer}/{there}'
+    return None
+
+
 def check_library_include(path, layer, system, own):
     inside = path.relative_to(c_source.ROOT / "src").as_posix()
     if own is not None:
@@ -67,7 +88,7 @@ def check_library_include(path, layer, system, own):
             return f'"{own}": files outside the layers see public headers only'
         if LAYERS.index(target) > LAYERS.index(layer):
             return f'"{own}": layer {layer} may not include layer {target}'
-        return None
+        return check_room(inside, own) if target == layer else None
     if system.startswith("grail/") or system in C_LIBRARY:
         return None
     if system in WRAPPED and inside.startswith(WRAPPED[system]):

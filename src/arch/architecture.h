@@ -5,7 +5,7 @@
 #define GRAIL_ARCH_ARCHITECTURE_H
 
 #include "base/json.h"
-#include "format/checkpoint.h"
+#include "format/weights/checkpoint.h"
 #include "graph/graph.h"
 
 enum { LOADER_REASON_SIZE = 200 };

@@ -1,7 +1,7 @@
 #include "arch/model_config.h"
 
 #include "base/file.h"
-#include "format/checkpoint_locate.h"
+#include "format/weights/checkpoint_locate.h"
 
 #include <string.h>
 

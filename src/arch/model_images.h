@@ -3,7 +3,7 @@
 #define GRAIL_ARCH_MODEL_IMAGES_H
 
 #include "arch/model.h"
-#include "format/image_set.h"
+#include "format/images/image_set.h"
 
 /** Fills preset and size where they are not given. GRAIL_ERROR_ARGUMENT when the network does not
  * read images. */

@@ -3,7 +3,7 @@
 #define GRAIL_ARCH_MODEL_TEXT_H
 
 #include "arch/model.h"
-#include "format/windows.h"
+#include "format/text/windows.h"
 
 #include <grail/text.h>
 

@@ -3,7 +3,7 @@
 #define GRAIL_ARCH_ONNX_GRAPH_H
 
 #include "arch/model.h"
-#include "format/onnx_write.h"
+#include "format/onnx/onnx_write.h"
 
 /** Which tensors of the writer are to be filled, and with what. */
 typedef struct onnx_tensors {

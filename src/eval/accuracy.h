@@ -3,7 +3,7 @@
 #define GRAIL_EVAL_ACCURACY_H
 
 #include "exec/parameters.h"
-#include "format/image_set.h"
+#include "format/images/image_set.h"
 
 #include <grail/eval.h>
 

@@ -4,7 +4,7 @@
 #define GRAIL_EVAL_FORWARD_H
 
 #include "exec/stream.h"
-#include "format/windows.h"
+#include "format/text/windows.h"
 
 /** The streams of windows [first, first + count) behind the last block. */
 typedef struct forward_pass {

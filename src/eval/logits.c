@@ -3,7 +3,7 @@
 
 #include "arch/model_text.h"
 #include "eval/forward.h"
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 
 #include <grail/eval.h>
 

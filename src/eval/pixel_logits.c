@@ -1,7 +1,7 @@
 /* Logits of images that are given as pixels. */
 #include "eval/logits.h"
 #include "exec/execution.h"
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 
 #include <grail/eval.h>
 

@@ -2,7 +2,7 @@
 #ifndef GRAIL_EVAL_SWEEP_CELL_H
 #define GRAIL_EVAL_SWEEP_CELL_H
 
-#include "format/image_set.h"
+#include "format/images/image_set.h"
 #include "pipeline/sweep_cells.h"
 
 #include <grail/compress.h>

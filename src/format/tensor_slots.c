@@ -1,8 +1,8 @@
 #include "format/tensor_slots.h"
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "format/tensor_limits.h"
-#include "format/utf8.h"
 
 #include <string.h>
 #include <unistd.h>

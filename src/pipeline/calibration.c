@@ -4,8 +4,8 @@
 #include "arch/model_text.h"
 #include "base/file.h"
 #include "base/random.h"
-#include "format/cifar.h"
-#include "format/image_set.h"
+#include "format/images/cifar.h"
+#include "format/images/image_set.h"
 
 #include <string.h>
 

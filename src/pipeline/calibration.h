@@ -4,7 +4,7 @@
 
 #include "arch/model.h"
 #include "exec/execution.h"
-#include "format/windows.h"
+#include "format/text/windows.h"
 
 #include <grail/compress.h>
 

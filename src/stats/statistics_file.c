@@ -4,7 +4,7 @@
 #include "stats/statistics.h"
 
 #include "base/file.h"
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>

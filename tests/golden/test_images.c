@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "format/image_set.h"
+#include "format/images/image_set.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "format/tokenizer.h"
+#include "format/text/tokenizer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * here and there, so a tensor under another name would have other values. */
 #include "unit/arch/lab_network.h"
 
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 #include "vision_golden.h"
 
 #include <stdio.h>

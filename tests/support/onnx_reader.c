@@ -1,6 +1,6 @@
 #include "support/onnx_reader.h"
 
-#include "format/tokenizer_internal.h"
+#include "format/text/tokenizer_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

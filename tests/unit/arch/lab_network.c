@@ -1,6 +1,6 @@
 #include "lab_network.h"
 
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "unit/pipeline/lab_model.h"
 
 #include "arch/model.h"
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 #include "support/json_memory.h"
 
 #include <math.h>

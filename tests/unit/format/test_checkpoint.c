@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "format/checkpoint.h"
-#include "format/torch_file.h"
+#include "format/torch/torch_file.h"
+#include "format/weights/checkpoint.h"
 #include "support/json_memory.h"
 #include "torch_bytes.h"
 

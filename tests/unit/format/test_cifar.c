@@ -1,7 +1,7 @@
 /* CIFAR-10 batches: what the files hold, and which are refused. */
 #include "support/support.h"
 
-#include "format/cifar.h"
+#include "format/images/cifar.h"
 
 #include <stdio.h>
 #include <string.h>

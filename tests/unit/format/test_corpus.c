@@ -3,8 +3,8 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "format/corpus.h"
-#include "format/utf8.h"
+#include "base/utf8.h"
+#include "format/text/corpus.h"
 #include "support/json_memory.h"
 
 #include <string.h>

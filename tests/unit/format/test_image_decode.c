@@ -3,7 +3,7 @@
 #include "support/support.h"
 
 #include "base/file.h"
-#include "format/image_decode.h"
+#include "format/images/image_decode.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #include "support/support.h"
 
 #include "base/file.h"
-#include "format/image_folder.h"
-#include "format/image_set.h"
+#include "format/images/image_folder.h"
+#include "format/images/image_set.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * Pillow's is held by golden/test_images. */
 #include "support/support.h"
 
-#include "format/image_prepare.h"
-#include "format/image_weights.h"
+#include "format/images/image_prepare.h"
+#include "format/images/image_weights.h"
 
 #include <math.h>
 #include <stdio.h>

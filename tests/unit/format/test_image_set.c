@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/parallel.h"
-#include "format/image_set.h"
+#include "format/images/image_set.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "support/support.h"
 
 #include "base/buffer.h"
-#include "format/npy.h"
+#include "format/text/npy.h"
 
 #include <stdio.h>
 #include <string.h>

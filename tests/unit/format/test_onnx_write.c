@@ -1,7 +1,7 @@
 /* ONNX files written and read back: protocol buffers, tensors in one file and in two. */
 #include "support/onnx_reader.h"
 
-#include "format/onnx_write.h"
+#include "format/onnx/onnx_write.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "support/support.h"
 
 #include "base/buffer.h"
-#include "format/pickle.h"
+#include "format/torch/pickle.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #include "support/support.h"
 
 #include "base/file.h"
-#include "format/safetensors.h"
 #include "format/tensor_limits.h"
+#include "format/weights/safetensors.h"
 #include "support/json_memory.h"
 
 #include <signal.h>

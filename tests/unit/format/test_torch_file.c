@@ -2,7 +2,7 @@
  */
 #include "support/support.h"
 
-#include "format/torch_file.h"
+#include "format/torch/torch_file.h"
 #include "torch_bytes.h"
 
 #include <stdio.h>

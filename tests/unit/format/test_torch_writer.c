@@ -2,8 +2,8 @@
 #include "support/support.h"
 
 #include "base/file.h"
-#include "format/torch_file.h"
-#include "format/zip_reader.h"
+#include "format/torch/torch_file.h"
+#include "format/torch/zip_reader.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "support/support.h"
 
 #include "base/hash.h"
-#include "format/windows.h"
+#include "format/text/windows.h"
 #include "support/json_memory.h"
 
 #include <stdio.h>

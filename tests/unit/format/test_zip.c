@@ -1,8 +1,8 @@
 /* Zip archives: what is laid out is read back, deflated members too, and what lies is refused. */
 #include "support/support.h"
 
-#include "format/zip_layout.h"
-#include "format/zip_reader.h"
+#include "format/torch/zip_layout.h"
+#include "format/torch/zip_reader.h"
 
 #include <stdio.h>
 #include <string.h>

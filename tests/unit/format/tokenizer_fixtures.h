@@ -3,7 +3,7 @@
 #ifndef GRAIL_TESTS_TOKENIZER_FIXTURES_H
 #define GRAIL_TESTS_TOKENIZER_FIXTURES_H
 
-#include "format/tokenizer.h"
+#include "format/text/tokenizer.h"
 
 #define VOCAB                                                                                      \
     "{\"<unk>\":0,\"a\":1,\"b\":2,\"c\":3,\"aa\":4,\"ab\":5,\"x y\":6,\"\u2581\":7,\" \":8}"

@@ -2,7 +2,7 @@
 
 #include "support/support.h"
 
-#include "format/zip_layout.h"
+#include "format/torch/zip_layout.h"
 
 #include <string.h>
 

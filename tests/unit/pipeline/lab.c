@@ -1,7 +1,7 @@
 #include "lab.h"
 
 #include "base/random.h"
-#include "format/checkpoint.h"
+#include "format/weights/checkpoint.h"
 
 #include <math.h>
 #include <string.h>

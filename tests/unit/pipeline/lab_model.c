@@ -1,6 +1,6 @@
 #include "lab_model.h"
 
-#include "format/checkpoint.h"
+#include "format/weights/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>

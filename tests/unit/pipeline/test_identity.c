@@ -1,7 +1,7 @@
 /* What a run must not change, and what pruning without repair is. */
 #include "lab.h"
 
-#include "format/checkpoint.h"
+#include "format/weights/checkpoint.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
 #include "lab.h"
 
 #include "exec/execution.h"
-#include "format/windows.h"
+#include "format/text/windows.h"
 
 #include <math.h>
 #include <string.h>

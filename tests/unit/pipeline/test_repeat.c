@@ -2,7 +2,7 @@
  * result looks like: dtypes, shards, configuration, plan and report. */
 #include "lab.h"
 
-#include "format/checkpoint.h"
+#include "format/weights/checkpoint.h"
 
 #include <grail/machine.h>
 

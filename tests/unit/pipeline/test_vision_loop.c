@@ -3,7 +3,7 @@
 #include "vision_sites.h"
 
 #include "base/file.h"
-#include "format/image_set.h"
+#include "format/images/image_set.h"
 #include "pipeline/session.h"
 
 #include <grail/machine.h>

@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "format/checkpoint.h"
-#include "format/image_set.h"
+#include "format/images/image_set.h"
+#include "format/weights/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>

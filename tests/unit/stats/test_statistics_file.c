@@ -1,7 +1,7 @@
 #include "stats/statistics.h"
 
 #include "base/file.h"
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 #include "support/support.h"
 
 #include <math.h>

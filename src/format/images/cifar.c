@@ -1,0 +1,272 @@
+#include "format/images/cifar.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One label byte, then the pixels. */
+enum { RECORD = 1 + CIFAR_BYTES, TRAIN_BATCHES = 5, LONGEST_NAME = 32 };
+
+static const char *const endings[] = {".bin", ""};
+
+/* A pickle of protocol 2 or later begins with this byte, a record with a label below it. */
+static const unsigned char pickle_mark = 0x80;
+
+static grail_status set_label(cifar_batch *batch, int64_t i, int64_t label)
+{
+    if (label < 0 || label >= CIFAR_CLASSES) {
+        return error_set(GRAIL_ERROR_FORMAT, "record %lld has label %lld, expected 0 to %d",
+                         (long long)i, (long long)label, CIFAR_CLASSES - 1);
+    }
+    batch->labels[i] = (unsigned char)label;
+    return GRAIL_OK;
+}
+
+static grail_status read_binary(cifar_batch *batch, const unsigned char *bytes, size_t size)
+{
+    grail_status status = GRAIL_OK;
+    if (size == 0 || size % RECORD != 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "has %zu bytes, expected a multiple of %d: truncated?", size,
+             RECORD);
+    }
+    batch->count = (int64_t)(size / RECORD);
+    batch->pixels = bytes + 1;
+    batch->stride = RECORD;
+    TRY(memory_new_unset(&batch->labels, size / RECORD, 1));
+    for (int64_t i = 0; i < batch->count; i++) {
+        TRY(set_label(batch, i, bytes[i * RECORD]));
+    }
+out:
+    return status;
+}
+
+static grail_status read_labels(cifar_batch *batch, const pickle_value *labels)
+{
+    grail_status status = GRAIL_OK;
+    if (pickle_count(labels) != batch->count) {
+        FAIL(GRAIL_ERROR_FORMAT, "has %lld 'labels' for %lld images",
+             (long long)pickle_count(labels), (long long)batch->count);
+    }
+    TRY(memory_new(&batch->labels, (size_t)batch->count, 1));
+    for (int64_t i = 0; i < batch->count; i++) {
+        int64_t label = 0;
+        if (!pickle_integer(pickle_item(labels, i), &label)) {
+            FAIL(GRAIL_ERROR_FORMAT, "'labels' holds %s at %lld, expected integers",
+                 pickle_kind_text(pickle_item(labels, i)), (long long)i);
+        }
+        TRY(set_label(batch, i, label));
+    }
+out:
+    return status;
+}
+
+/* {"data": uint8 [count, 3072], "labels": [count]}, as the python version of the data set has it.
+ */
+static grail_status read_pickled(cifar_batch *batch, const unsigned char *bytes, size_t size)
+{
+    grail_status status = GRAIL_OK;
+    pickle_array data = {0};
+    TRY(pickle_read(bytes, size, NULL, &batch->document));
+    const pickle_value *root = pickle_root(batch->document);
+    if (pickle_find(root, "data") == NULL || pickle_find(root, "labels") == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "is %s without 'data' and 'labels', so is no CIFAR-10 batch",
+             pickle_kind_text(root));
+    }
+    TRY(pickle_read_array(pickle_find(root, "data"), &data));
+    if (data.kind != 'u' || data.element_size != 1 || data.rank != 2 ||
+        data.shape[1] != CIFAR_BYTES || data.shape[0] < 1) {
+        FAIL(GRAIL_ERROR_FORMAT, "'data' is not an array of bytes, images x %d", CIFAR_BYTES);
+    }
+    batch->count = data.shape[0];
+    batch->pixels = data.data;
+    batch->stride = CIFAR_BYTES;
+    TRY(read_labels(batch, pickle_find(root, "labels")));
+out:
+    return status;
+}
+
+grail_status cifar_batch_read(const char *name, const void *bytes, size_t size, cifar_batch *out)
+{
+    grail_status status = GRAIL_OK;
+    cifar_batch batch = {0};
+    TRY(memory_copy_string(&batch.path, name));
+    const bool pickled = size > 0 && *(const unsigned char *)bytes == pickle_mark;
+    status = pickled ? read_pickled(&batch, bytes, size) : read_binary(&batch, bytes, size);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", name);
+        goto out;
+    }
+    *out = batch;
+    batch = (cifar_batch){0};
+out:
+    cifar_batch_close(&batch);
+    return status;
+}
+
+void cifar_batch_close(cifar_batch *batch)
+{
+    memory_free(batch->path);
+    memory_free(batch->labels);
+    pickle_close(batch->document);
+    file_map_close(&batch->map);
+    *batch = (cifar_batch){0};
+}
+
+static grail_status open_batch(const char *path, cifar_batch *out)
+{
+    grail_status status = GRAIL_OK;
+    file_map map = {0};
+    TRY(file_map_open(&map, path));
+    TRY(cifar_batch_read(path, map.data, map.size, out));
+    out->map = map;
+    map = (file_map){0};
+out:
+    file_map_close(&map);
+    return status;
+}
+
+/* File i of a split, in the binary version and, without its ending, the python version of the data
+ * set; false beyond the last. */
+static bool batch_name(const char *split, int i, const char *ending, char name[LONGEST_NAME])
+{
+    const bool train = strcmp(split, "train") == 0;
+    if (i >= (train ? TRAIN_BATCHES : 1)) {
+        return false;
+    }
+    if (train) {
+        snprintf(name, LONGEST_NAME, "data_batch_%d%s", i + 1, ending);
+    } else {
+        snprintf(name, LONGEST_NAME, "test_batch%s", ending);
+    }
+    return true;
+}
+
+/* *path is owned, NULL when there is no such file. */
+static grail_status find_batch(const char *directory, const char *name, char **path)
+{
+    char *joined = NULL;
+    *path = NULL;
+    const grail_status status = path_join(&joined, directory, name);
+    if (status == GRAIL_OK && !file_exists(joined)) {
+        memory_free(joined);
+        joined = NULL;
+    }
+    *path = joined;
+    return status;
+}
+
+static grail_status find_split(const char *directory, const char *split, const char *ending,
+                               bool *found)
+{
+    char name[LONGEST_NAME];
+    for (int i = 0; !*found && batch_name(split, i, ending, name); i++) {
+        char *path = NULL;
+        const grail_status status = find_batch(directory, name, &path);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        *found = path != NULL;
+        memory_free(path);
+    }
+    return GRAIL_OK;
+}
+
+grail_status cifar_recognise(const char *path, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    bool found = file_exists(path) && !file_is_directory(path);
+    for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
+        TRY(find_split(path, "test", endings[k], &found));
+        TRY(find_split(path, "train", endings[k], &found));
+    }
+    *out = found;
+out:
+    return status;
+}
+
+static grail_status add_batch(cifar_set *set, const char *path)
+{
+    cifar_batch *batch = &set->batches[set->batch_count];
+    const grail_status status = open_batch(path, batch);
+    if (status == GRAIL_OK) {
+        set->batch_count++;
+        set->count += batch->count;
+    }
+    return status;
+}
+
+static grail_status add_split(cifar_set *set, const char *directory, const char *split,
+                              const char *ending)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    char name[LONGEST_NAME];
+    for (int i = 0; batch_name(split, i, ending, name); i++) {
+        memory_free(path);
+        TRY(find_batch(directory, name, &path));
+        if (path != NULL) {
+            TRY(add_batch(set, path));
+        }
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+/* One version of the data set: the binary one where both are there. */
+static grail_status open_split(cifar_set *set, const char *directory, const char *split)
+{
+    if (strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "split '%s' is not known; there are train and test",
+                         split);
+    }
+    for (size_t k = 0; set->count == 0 && k < sizeof endings / sizeof endings[0]; k++) {
+        const grail_status status = add_split(set, directory, split, endings[k]);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+    }
+    return set->count > 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_IO,
+                           "'%s' has no batch of the split '%s'; take the split '%s'", directory,
+                           split, strcmp(split, "train") == 0 ? "test" : "train");
+}
+
+grail_status cifar_open(const char *path, const char *split, cifar_set *out)
+{
+    grail_status status = GRAIL_OK;
+    cifar_set set = {0};
+    TRY(memory_new(&set.batches, TRAIN_BATCHES, sizeof set.batches[0]));
+    if (file_is_directory(path)) {
+        TRY(open_split(&set, path, split == NULL ? "test" : split));
+    } else if (split == NULL) {
+        TRY(add_batch(&set, path));
+    } else {
+        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' is one batch, which has no split '%s'", path, split);
+    }
+    *out = set;
+    set = (cifar_set){0};
+out:
+    cifar_close(&set);
+    return status;
+}
+
+void cifar_close(cifar_set *set)
+{
+    for (int64_t b = 0; b < set->batch_count; b++) {
+        cifar_batch_close(&set->batches[b]);
+    }
+    memory_free(set->batches);
+    *set = (cifar_set){0};
+}
+
+const cifar_batch *cifar_find(const cifar_set *set, int64_t i, int64_t *index)
+{
+    const cifar_batch *batch = set->batches;
+    while (i >= batch->count) {
+        i -= batch->count;
+        batch++;
+    }
+    *index = i;
+    return batch;
+}

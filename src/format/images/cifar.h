@@ -1,0 +1,49 @@
+/* CIFAR-10 batches: the binary records and the python pickles, as planes of pixels in place. */
+#ifndef GRAIL_FORMAT_IMAGES_CIFAR_H
+#define GRAIL_FORMAT_IMAGES_CIFAR_H
+
+#include "base/file.h"
+#include "format/torch/pickle.h"
+
+enum {
+    CIFAR_SIDE = 32,
+    CIFAR_PLANE = CIFAR_SIDE * CIFAR_SIDE,
+    CIFAR_BYTES = 3 * CIFAR_PLANE, /* of an image */
+    CIFAR_CLASSES = 10
+};
+
+/** One file. Image i is [3, 32, 32] bytes, red first, at pixels + i * stride. */
+typedef struct cifar_batch {
+    char *path;
+    file_map map;     /* empty when the bytes are somebody else's */
+    pickle *document; /* of a python batch; NULL of a binary one */
+    int64_t count;
+    const unsigned char *pixels;
+    size_t stride;
+    unsigned char *labels; /* [count], each below CIFAR_CLASSES */
+} cifar_batch;
+
+typedef struct cifar_set {
+    cifar_batch *batches;
+    int64_t batch_count;
+    int64_t count; /* of images, over all batches */
+} cifar_set;
+
+/** Whether `path` is a file or a directory that holds batches. */
+grail_status cifar_recognise(const char *path, bool *out) GRAIL_MUST_CHECK;
+
+/** Maps a directory's batches of a split ("train", "test"; NULL = test), or one file, for which
+ * `split` must be NULL. A label above 9 or a size that is not whole records: GRAIL_ERROR_FORMAT. */
+grail_status cifar_open(const char *path, const char *split, cifar_set *out) GRAIL_MUST_CHECK;
+void cifar_close(cifar_set *set); /* works on a zeroed one */
+
+/** One batch, of either kind, from bytes in memory, which must outlive it; `name` is for messages.
+ */
+grail_status cifar_batch_read(const char *name, const void *bytes, size_t size,
+                              cifar_batch *out) GRAIL_MUST_CHECK;
+void cifar_batch_close(cifar_batch *batch); /* works on a zeroed one */
+
+/** The batch that holds image i of the set; *index is its index there. */
+const cifar_batch *cifar_find(const cifar_set *set, int64_t i, int64_t *index);
+
+#endif

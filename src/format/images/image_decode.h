@@ -1,0 +1,33 @@
+/* JPEG and PNG files as images in the mode that Pillow 9.4 gives them, pixel for pixel.
+ *
+ * Which codec reads a file is told by its first bytes, not its name. A JPEG is decoded as stored:
+ * an EXIF orientation is not applied, as torchvision's ImageFolder does not; inks of CMYK and YCCK
+ * files are taken to be inverted, as Adobe writes them. Grey PNGs of 16 bits are IMAGE_GREY_WIDE,
+ * coloured ones lose the lower byte. Gamma, colour profiles and transparent colours change nothing.
+ */
+#ifndef GRAIL_FORMAT_IMAGES_IMAGE_DECODE_H
+#define GRAIL_FORMAT_IMAGES_IMAGE_DECODE_H
+
+#include "format/images/image.h"
+
+/** The most pixels that Pillow opens: twice its MAX_IMAGE_PIXELS. */
+#define IMAGE_MOST_PIXELS ((int64_t)178956970)
+
+/**
+ * Decodes a file in memory. What is truncated, malformed, of no pixels or of more than
+ * `most_pixels`: GRAIL_ERROR_FORMAT; another kind of file: GRAIL_ERROR_UNSUPPORTED. Messages do not
+ * name the file. *out is owned: image_fini.
+ */
+grail_status image_decode(const void *bytes, size_t size, int64_t most_pixels,
+                          image *out) GRAIL_MUST_CHECK;
+
+/* The codecs, for image_decode alone. */
+grail_status image_decode_jpeg(const unsigned char *bytes, size_t size, int64_t most_pixels,
+                               image *out) GRAIL_MUST_CHECK;
+grail_status image_decode_png(const unsigned char *bytes, size_t size, int64_t most_pixels,
+                              image *out) GRAIL_MUST_CHECK;
+
+/** Refuses no pixels and more than the most. */
+grail_status image_check_size(int64_t width, int64_t height, int64_t most_pixels) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,268 @@
+#include "format/images/image_folder.h"
+
+#include "base/file.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+typedef struct name_list {
+    char **names;
+    int64_t count;
+    int64_t capacity;
+} name_list;
+
+static void name_list_fini(name_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        memory_free(list->names[i]);
+    }
+    memory_free(list->names);
+    *list = (name_list){0};
+}
+
+/* Makes room for one more element of `size` bytes in the array at `array`. */
+static grail_status grow(void *array, int64_t count, int64_t *capacity, size_t size)
+{
+    if (count < *capacity) {
+        return GRAIL_OK;
+    }
+    const int64_t larger = count + count / 2 + 16;
+    const grail_status status = memory_resize(array, (size_t)larger, size);
+    if (status == GRAIL_OK) {
+        *capacity = larger;
+    }
+    return status;
+}
+
+static grail_status add_name(name_list *list, const char *name)
+{
+    grail_status status = grow(&list->names, list->count, &list->capacity, sizeof list->names[0]);
+    if (status == GRAIL_OK) {
+        status = memory_copy_string(&list->names[list->count], name);
+    }
+    if (status == GRAIL_OK) {
+        list->count++;
+    }
+    return status;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* All names of a directory that do not begin with a dot, sorted as bytes. */
+static grail_status list_directory(const char *path, name_list *out)
+{
+    grail_status status = GRAIL_OK;
+    name_list list = {0};
+    DIR *directory = opendir(path);
+    if (directory == NULL) {
+        return error_from_errno("cannot list", path);
+    }
+    for (const struct dirent *entry = readdir(directory); entry != NULL;
+         entry = readdir(directory)) {
+        if (entry->d_name[0] != '.') {
+            TRY(add_name(&list, entry->d_name));
+        }
+    }
+    if (list.count > 0) {
+        qsort(list.names, (size_t)list.count, sizeof list.names[0], compare_names);
+    }
+    *out = list;
+    list = (name_list){0};
+out:
+    closedir(directory);
+    name_list_fini(&list);
+    return status;
+}
+
+static bool has_ending(const char *name, const char *const endings[])
+{
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot != NULL && endings[i] != NULL; i++) {
+        if (strcasecmp(dot, endings[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of the kinds that torchvision's ImageFolder takes, those that are not read here are refused: to
+ * pass them over would change what a set holds. */
+static grail_status is_image(const char *path, bool *out)
+{
+    static const char *const read[] = {".jpg", ".jpeg", ".png", NULL};
+    static const char *const others[] = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", NULL};
+    if (has_ending(path, others)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: only JPEG and PNG are read; convert it",
+                         path);
+    }
+    *out = has_ending(path, read);
+    return GRAIL_OK;
+}
+
+static grail_status inspect(const char *path, struct stat *info)
+{
+    return stat(path, info) == 0 ? GRAIL_OK : error_from_errno("cannot inspect", path);
+}
+
+/* Takes over `name`. */
+static grail_status add_file(image_folder *folder, char *name, int64_t size, int64_t label)
+{
+    const grail_status status =
+        grow(&folder->files, folder->count, &folder->capacity, sizeof folder->files[0]);
+    if (status != GRAIL_OK) {
+        memory_free(name);
+        return status;
+    }
+    folder->files[folder->count++] = (image_file){.name = name, .size = size, .label = label};
+    return GRAIL_OK;
+}
+
+/* A name inside a class folder. */
+static grail_status add_class_file(image_folder *folder, const char *class_name, const char *name,
+                                   int64_t label)
+{
+    grail_status status = GRAIL_OK;
+    char *relative = NULL;
+    char *path = NULL;
+    bool wanted = false;
+    struct stat info;
+    TRY(path_join(&relative, class_name, name));
+    TRY(path_join(&path, folder->path, relative));
+    TRY(inspect(path, &info));
+    if (S_ISDIR(info.st_mode)) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: is a folder within a class; the images of a class lie in its folder itself (of a "
+             "data set with splits, give one: '%s/%s')",
+             path, folder->path, class_name);
+    }
+    TRY(is_image(path, &wanted));
+    if (wanted) {
+        status = add_file(folder, relative, (int64_t)info.st_size, label);
+        relative = NULL;
+    }
+out:
+    memory_free(relative);
+    memory_free(path);
+    return status;
+}
+
+static grail_status add_class(image_folder *folder, const char *name)
+{
+    grail_status status = GRAIL_OK;
+    name_list list = {0};
+    char *path = NULL;
+    const int64_t before = folder->count;
+    TRY(path_join(&path, folder->path, name));
+    TRY(list_directory(path, &list));
+    for (int64_t i = 0; i < list.count; i++) {
+        TRY(add_class_file(folder, name, list.names[i], folder->classes));
+    }
+    if (folder->count == before) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: this class holds no images", path);
+    }
+    folder->classes++;
+out:
+    memory_free(path);
+    name_list_fini(&list);
+    return status;
+}
+
+/* A name in the folder itself: a class or an image. */
+static grail_status add_entry(image_folder *folder, const char *name)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    char *copy = NULL;
+    bool wanted = false;
+    struct stat info;
+    TRY(path_join(&path, folder->path, name));
+    TRY(inspect(path, &info));
+    if (S_ISDIR(info.st_mode)) {
+        TRY(add_class(folder, name));
+        goto out;
+    }
+    TRY(is_image(path, &wanted));
+    if (wanted) {
+        TRY(memory_copy_string(&copy, name));
+        TRY(add_file(folder, copy, (int64_t)info.st_size, -1));
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+static grail_status check_kind(const image_folder *folder, const char *labels)
+{
+    if (folder->count == 0) {
+        return error_set(GRAIL_ERROR_IO, "'%s' holds no JPEG or PNG files, nor CIFAR-10 batches",
+                         folder->path);
+    }
+    for (int64_t i = 0; folder->classes > 0 && i < folder->count; i++) {
+        if (folder->files[i].label < 0) {
+            return error_set(GRAIL_ERROR_FORMAT, "'%s' holds class folders and, beside them, '%s'",
+                             folder->path, folder->files[i].name);
+        }
+    }
+    if (folder->classes > 0 && labels != NULL) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "'%s' names the classes by its folders; leave out '%s'", folder->path,
+                         labels);
+    }
+    return GRAIL_OK;
+}
+
+/* sha256 over the lines "name size label". */
+static grail_status hash_files(image_folder *folder)
+{
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    buffer_init(&text, SIZE_MAX / 2);
+    for (int64_t i = 0; i < folder->count; i++) {
+        const image_file *file = &folder->files[i];
+        TRY(buffer_format(&text, "%s %lld %lld\n", file->name, (long long)file->size,
+                          (long long)file->label));
+    }
+    hash_bytes(text.bytes, text.size, folder->hash);
+out:
+    buffer_fini(&text);
+    return status;
+}
+
+grail_status image_folder_open(const char *path, const char *labels, image_folder *out)
+{
+    grail_status status = GRAIL_OK;
+    image_folder folder = {0};
+    name_list list = {0};
+    TRY(memory_copy_string(&folder.path, path));
+    TRY(list_directory(path, &list));
+    for (int64_t i = 0; i < list.count; i++) {
+        TRY(add_entry(&folder, list.names[i]));
+    }
+    TRY(check_kind(&folder, labels));
+    if (labels != NULL) {
+        TRY(image_labels_read(labels, &folder));
+    }
+    TRY(hash_files(&folder));
+    *out = folder;
+    folder = (image_folder){0};
+out:
+    name_list_fini(&list);
+    image_folder_close(&folder);
+    return status;
+}
+
+void image_folder_close(image_folder *folder)
+{
+    for (int64_t i = 0; i < folder->count; i++) {
+        memory_free(folder->files[i].name);
+    }
+    memory_free(folder->files);
+    memory_free(folder->path);
+    *folder = (image_folder){0};
+}

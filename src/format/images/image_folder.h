@@ -1,0 +1,38 @@
+/* A folder of JPEG and PNG files: its files in a fixed order, and the class of each from its
+ * subfolder or from a CSV. */
+#ifndef GRAIL_FORMAT_IMAGES_IMAGE_FOLDER_H
+#define GRAIL_FORMAT_IMAGES_IMAGE_FOLDER_H
+
+#include "base/hash.h"
+#include "base/memory.h"
+
+typedef struct image_file {
+    char *name; /* relative to the folder: "class/file.jpg" or "file.jpg" */
+    int64_t size;
+    int64_t label; /* class index, -1 = none */
+} image_file;
+
+typedef struct image_folder {
+    char *path;
+    image_file *files; /* sorted by class, then by name, as bytes */
+    int64_t count;
+    int64_t capacity;
+    int64_t classes; /* 0 without labels */
+    char hash[HASH_TEXT_SIZE];
+} image_folder;
+
+/**
+ * Lists a folder. Subfolders are classes, indexed in the order of their names as torchvision's
+ * ImageFolder does; without subfolders, `labels` is the path of a CSV or NULL. Names that begin
+ * with a dot, and files of other endings, are passed over, but not images of kinds that are not
+ * read.
+ */
+grail_status image_folder_open(const char *path, const char *labels,
+                               image_folder *out) GRAIL_MUST_CHECK;
+void image_folder_close(image_folder *folder); /* works on a zeroed one */
+
+/** Sets the labels of a folder without classes from a CSV "file,class index", with or without a
+ * line of titles. Every file has one line; what does not fit is refused by line. */
+grail_status image_labels_read(const char *path, image_folder *folder) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,179 @@
+/* JPEG through libjpeg, whose fatal errors leave by longjmp: nothing outside of this file sees it.
+ * The decoder's settings are its defaults (exact integer DCT, smooth chroma), which are Pillow's.
+ */
+#include "format/images/image_decode.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+/* A scan may be a few bytes and still costs a walk over the whole image; encoders write about 10.
+ */
+enum { MOST_SCANS = 500 };
+
+typedef struct jpeg_reader {
+    struct jpeg_decompress_struct info;
+    struct jpeg_error_mgr errors;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    jmp_buf escape;
+    char text[JMSG_LENGTH_MAX];
+    int64_t most_pixels;
+    image image;
+} jpeg_reader;
+
+static void leave(j_common_ptr info)
+{
+    jpeg_reader *reader = info->client_data;
+    info->err->format_message(info, reader->text);
+    longjmp(reader->escape, 1);
+}
+
+/* Warnings are of damage that decoding survives, as it does in Pillow. */
+static void ignore_message(j_common_ptr info)
+{
+    (void)info;
+}
+
+static void count_scans(j_common_ptr info)
+{
+    jpeg_reader *reader = info->client_data;
+    if (reader->info.input_scan_number > MOST_SCANS) {
+        snprintf(reader->text, sizeof reader->text, "more than %d scans", MOST_SCANS);
+        longjmp(reader->escape, 1);
+    }
+}
+
+static void source_nothing(j_decompress_ptr info)
+{
+    (void)info;
+}
+
+/* The whole file was there from the start: to want more is to find it truncated. */
+static boolean source_has_no_more(j_decompress_ptr info)
+{
+    (void)info;
+    return FALSE;
+}
+
+static void source_skip(j_decompress_ptr info, long count)
+{
+    struct jpeg_source_mgr *source = info->src;
+    size_t skipped = count > 0 ? (size_t)count : 0;
+    if (skipped > source->bytes_in_buffer) {
+        skipped = source->bytes_in_buffer;
+    }
+    source->next_input_byte += skipped;
+    source->bytes_in_buffer -= skipped;
+}
+
+static grail_status truncated(void)
+{
+    return error_set(GRAIL_ERROR_FORMAT, "JPEG ends early: truncated?");
+}
+
+static void start_reader(jpeg_reader *reader, const unsigned char *bytes, size_t size)
+{
+    reader->info.err = jpeg_std_error(&reader->errors);
+    reader->errors.error_exit = leave;
+    reader->errors.output_message = ignore_message;
+    reader->info.client_data = reader;
+    jpeg_create_decompress(&reader->info);
+    reader->source = (struct jpeg_source_mgr){.next_input_byte = bytes,
+                                              .bytes_in_buffer = size,
+                                              .init_source = source_nothing,
+                                              .fill_input_buffer = source_has_no_more,
+                                              .skip_input_data = source_skip,
+                                              .resync_to_restart = jpeg_resync_to_restart,
+                                              .term_source = source_nothing};
+    reader->info.src = &reader->source;
+    reader->progress.progress_monitor = count_scans;
+    reader->info.progress = &reader->progress;
+}
+
+/* The mode and the colour space to decode to. */
+static grail_status choose_mode(jpeg_reader *reader, image_mode *mode)
+{
+    struct jpeg_decompress_struct *info = &reader->info;
+    switch (info->num_components) {
+    case 1:
+        *mode = IMAGE_GREY;
+        info->out_color_space = JCS_GRAYSCALE;
+        return GRAIL_OK;
+    case 3:
+        *mode = IMAGE_RGB;
+        info->out_color_space = JCS_RGB;
+        return GRAIL_OK;
+    case 4:
+        *mode = IMAGE_CMYK;
+        info->out_color_space = JCS_CMYK;
+        return GRAIL_OK;
+    default:
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "JPEG has %d components, expected 1, 3 or 4",
+                         info->num_components);
+    }
+}
+
+static grail_status read_header(jpeg_reader *reader)
+{
+    grail_status status = GRAIL_OK;
+    image_mode mode = IMAGE_GREY;
+    const struct jpeg_decompress_struct *info = &reader->info;
+    if (jpeg_read_header(&reader->info, TRUE) != JPEG_HEADER_OK) {
+        return truncated();
+    }
+    TRY(image_check_size(info->image_width, info->image_height, reader->most_pixels));
+    TRY(choose_mode(reader, &mode));
+    TRY(image_new(mode, info->image_width, info->image_height, &reader->image));
+out:
+    return status;
+}
+
+static grail_status read_rows(jpeg_reader *reader)
+{
+    const image *picture = &reader->image;
+    const size_t row = (size_t)picture->width * image_pixel_bytes(picture->mode);
+    if (!jpeg_start_decompress(&reader->info)) {
+        return truncated();
+    }
+    while (reader->info.output_scanline < reader->info.output_height) {
+        JSAMPROW at = picture->pixels + reader->info.output_scanline * row;
+        if (jpeg_read_scanlines(&reader->info, &at, 1) != 1) {
+            return truncated();
+        }
+    }
+    for (size_t i = 0; picture->mode == IMAGE_CMYK && i < (size_t)picture->height * row; i++) {
+        picture->pixels[i] = (unsigned char)(255 - picture->pixels[i]);
+    }
+    return GRAIL_OK;
+}
+
+/* Everything that libjpeg may leave by longjmp. */
+static grail_status run_reader(jpeg_reader *reader, const unsigned char *bytes, size_t size)
+{
+    if (setjmp(reader->escape) != 0) {
+        const bool memory = reader->errors.msg_code == JERR_OUT_OF_MEMORY;
+        return error_set(memory ? GRAIL_ERROR_MEMORY : GRAIL_ERROR_FORMAT,
+                         "JPEG cannot be decoded: %s", reader->text);
+    }
+    start_reader(reader, bytes, size);
+    const grail_status status = read_header(reader);
+    return status == GRAIL_OK ? read_rows(reader) : status;
+}
+
+grail_status image_decode_jpeg(const unsigned char *bytes, size_t size, int64_t most_pixels,
+                               image *out)
+{
+    jpeg_reader reader = {.most_pixels = most_pixels};
+    const grail_status status = run_reader(&reader, bytes, size);
+    jpeg_destroy_decompress(&reader.info);
+    if (status == GRAIL_OK) {
+        *out = reader.image;
+    } else {
+        image_fini(&reader.image);
+    }
+    return status;
+}

@@ -1,0 +1,202 @@
+/* PNG through libpng, whose fatal errors leave by longjmp: nothing outside of this file sees it.
+ * Only what makes pixels is read; all other chunks are passed over unread. */
+#include "format/images/image_decode.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <png.h>
+
+enum { LONGEST_TEXT = 128, LARGEST_SIDE = 0x7FFFFFFF, WIDE_BYTES = 2 };
+
+typedef struct png_reader {
+    png_structp png;
+    png_infop info;
+    const unsigned char *next;
+    size_t left;
+    jmp_buf escape;
+    char text[LONGEST_TEXT];
+    grail_status memory; /* of the last allocation that failed */
+    int64_t most_pixels;
+    image image;
+} png_reader;
+
+static void leave(png_structp png, png_const_charp text)
+{
+    png_reader *reader = png_get_error_ptr(png);
+    snprintf(reader->text, sizeof reader->text, "%s", text);
+    longjmp(reader->escape, 1);
+}
+
+static void ignore_warning(png_structp png, png_const_charp text)
+{
+    (void)png;
+    (void)text;
+}
+
+static png_voidp allocate(png_structp png, png_alloc_size_t size)
+{
+    png_reader *reader = png_get_mem_ptr(png);
+    void *bytes = NULL;
+    const grail_status status = memory_new_unset(&bytes, size, 1);
+    if (status != GRAIL_OK) {
+        reader->memory = status;
+    }
+    return bytes;
+}
+
+static void release(png_structp png, png_voidp bytes)
+{
+    (void)png;
+    memory_free(bytes);
+}
+
+static void read_bytes(png_structp png, png_bytep out, size_t count)
+{
+    png_reader *reader = png_get_io_ptr(png);
+    if (count > reader->left) {
+        png_error(png, "it ends early: truncated?");
+    }
+    memcpy(out, reader->next, count);
+    reader->next += count;
+    reader->left -= count;
+}
+
+static image_mode choose_mode(int depth, int colour)
+{
+    switch (colour) {
+    case PNG_COLOR_TYPE_PALETTE:
+        return IMAGE_PALETTE;
+    case PNG_COLOR_TYPE_RGB:
+        return IMAGE_RGB;
+    case PNG_COLOR_TYPE_RGB_ALPHA:
+        return IMAGE_RGBA;
+    case PNG_COLOR_TYPE_GRAY_ALPHA:
+        return IMAGE_GREY_ALPHA;
+    default:
+        return depth == 16 ? IMAGE_GREY_WIDE : depth == 1 ? IMAGE_BILEVEL : IMAGE_GREY;
+    }
+}
+
+/* Colours that the file does not give stay the grey of their index, as in Pillow. */
+static void read_palette(png_reader *reader)
+{
+    png_colorp colours = NULL;
+    int count = 0;
+    for (int i = 0; i < IMAGE_PALETTE_COLOURS; i++) {
+        memset(reader->image.palette[i], i, 3);
+    }
+    if (png_get_PLTE(reader->png, reader->info, &colours, &count) == PNG_INFO_PLTE) {
+        for (int i = 0; i < count && i < IMAGE_PALETTE_COLOURS; i++) {
+            const unsigned char colour[3] = {colours[i].red, colours[i].green, colours[i].blue};
+            memcpy(reader->image.palette[i], colour, 3);
+        }
+    }
+}
+
+static grail_status read_header(png_reader *reader)
+{
+    grail_status status = GRAIL_OK;
+    png_set_read_fn(reader->png, reader, read_bytes);
+    png_set_user_limits(reader->png, LARGEST_SIDE, LARGEST_SIDE);
+    /* Else texts and profiles of a few bytes could unpack to gigabytes. */
+    png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_read_info(reader->png, reader->info);
+    const int64_t width = png_get_image_width(reader->png, reader->info);
+    const int64_t height = png_get_image_height(reader->png, reader->info);
+    const image_mode mode = choose_mode(png_get_bit_depth(reader->png, reader->info),
+                                        png_get_color_type(reader->png, reader->info));
+    TRY(image_check_size(width, height, reader->most_pixels));
+    TRY(image_new(mode, width, height, &reader->image));
+    if (mode == IMAGE_PALETTE) {
+        read_palette(reader);
+    }
+out:
+    return status;
+}
+
+/* Rows of wide grey are read as two bytes a pixel, high byte first, into the first half of theirs
+ * and spread from the end. */
+static void spread_wide(unsigned char *row, int64_t width)
+{
+    for (int64_t x = width; x-- > 0;) {
+        const int32_t value = row[WIDE_BYTES * x] << 8 | row[WIDE_BYTES * x + 1];
+        memcpy(row + x * (int64_t)sizeof value, &value, sizeof value);
+    }
+}
+
+static void scale_grey(unsigned char *row, int64_t width, int depth)
+{
+    const int factor = 255 / ((1 << depth) - 1);
+    for (int64_t x = 0; x < width; x++) {
+        row[x] = (unsigned char)(row[x] * factor);
+    }
+}
+
+static void finish_rows(png_reader *reader, size_t row)
+{
+    const image *picture = &reader->image;
+    const int depth = png_get_bit_depth(reader->png, reader->info);
+    for (int64_t y = 0; y < picture->height; y++) {
+        unsigned char *at = picture->pixels + (size_t)y * row;
+        if (picture->mode == IMAGE_GREY_WIDE) {
+            spread_wide(at, picture->width);
+        } else if (depth < 8 && picture->mode != IMAGE_PALETTE) {
+            scale_grey(at, picture->width, depth);
+        }
+    }
+}
+
+static void read_rows(png_reader *reader)
+{
+    const image *picture = &reader->image;
+    const size_t row = (size_t)picture->width * image_pixel_bytes(picture->mode);
+    png_set_packing(reader->png);
+    if (picture->mode != IMAGE_GREY_WIDE) {
+        png_set_strip_16(reader->png);
+    }
+    const int passes = png_set_interlace_handling(reader->png);
+    for (int pass = 0; pass < passes; pass++) {
+        for (int64_t y = 0; y < picture->height; y++) {
+            png_read_row(reader->png, picture->pixels + (size_t)y * row, NULL);
+        }
+    }
+    finish_rows(reader, row);
+}
+
+/* Everything that libpng may leave by longjmp. */
+static grail_status run_reader(png_reader *reader)
+{
+    if (setjmp(reader->escape) != 0) {
+        if (reader->memory != GRAIL_OK) {
+            return error_set(reader->memory, "out of memory while decoding a PNG");
+        }
+        return error_set(GRAIL_ERROR_FORMAT, "PNG cannot be decoded: %s", reader->text);
+    }
+    reader->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, reader, leave, ignore_warning,
+                                           reader, allocate, release);
+    reader->info = reader->png == NULL ? NULL : png_create_info_struct(reader->png);
+    if (reader->info == NULL) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory while opening a PNG");
+    }
+    const grail_status status = read_header(reader);
+    if (status == GRAIL_OK) {
+        read_rows(reader);
+    }
+    return status;
+}
+
+grail_status image_decode_png(const unsigned char *bytes, size_t size, int64_t most_pixels,
+                              image *out)
+{
+    png_reader reader = {.next = bytes, .left = size, .most_pixels = most_pixels};
+    const grail_status status = run_reader(&reader);
+    png_destroy_read_struct(&reader.png, &reader.info, NULL);
+    if (status == GRAIL_OK) {
+        *out = reader.image;
+    } else {
+        image_fini(&reader.image);
+    }
+    return status;
+}

@@ -1,0 +1,70 @@
+#include "format/images/image_prepare.h"
+
+#include "format/images/image_decode.h"
+
+/* As torchvision's CenterCrop: half of what is over, rounded to even. */
+static int64_t half_to_even(int64_t excess)
+{
+    const int64_t half = excess / 2;
+    return half + (excess % 2) * (half % 2);
+}
+
+/* As torchvision's Resize of one number: the longer side is cut down to an integer. */
+static grail_status resize_and_crop(const image_rule *rule, image *picture)
+{
+    grail_status status = GRAIL_OK;
+    image cropped = {0};
+    const bool upright = picture->width <= picture->height;
+    const int64_t shorter = upright ? picture->width : picture->height;
+    const int64_t longer = upright ? picture->height : picture->width;
+    const int64_t stretched = rule->resize * longer / shorter;
+    const int64_t width = upright ? rule->resize : stretched;
+    const int64_t height = upright ? stretched : rule->resize;
+    TRY(image_check_size(width, height, IMAGE_MOST_PIXELS));
+    const image_window window = {.left = half_to_even(width - rule->side),
+                                 .top = half_to_even(height - rule->side),
+                                 .width = rule->side,
+                                 .height = rule->side};
+    TRY(image_resize(picture, width, height, rule->filter, window, &cropped));
+    image_fini(picture);
+    *picture = cropped;
+out:
+    if (status == GRAIL_ERROR_FORMAT) {
+        error_prefix("is %lld x %lld pixels and resized", (long long)picture->width,
+                     (long long)picture->height);
+    }
+    return status;
+}
+
+static grail_status check_side(const image_rule *rule, const image *picture)
+{
+    if (picture->width != rule->side || picture->height != rule->side) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "is %lld x %lld pixels, the preset %s takes %lld x %lld as they are; take "
+                         "a preset that resizes, or another size",
+                         (long long)picture->width, (long long)picture->height, rule->preset,
+                         (long long)rule->side, (long long)rule->side);
+    }
+    return GRAIL_OK;
+}
+
+grail_status image_prepare(const image_rule *rule, image *picture, float *out)
+{
+    grail_status status = GRAIL_OK;
+    if (!rule->own_mode) {
+        TRY(image_to_rgb(picture));
+    }
+    if (rule->resize > 0) {
+        TRY(resize_and_crop(rule, picture));
+    } else {
+        TRY(check_side(rule, picture));
+    }
+    TRY(image_to_rgb(picture));
+    for (int64_t i = 0; i < rule->side * rule->side; i++) {
+        for (int64_t c = 0; c < 3; c++) {
+            out[3 * i + c] = rule->table[c][picture->pixels[3 * i + c]];
+        }
+    }
+out:
+    return status;
+}

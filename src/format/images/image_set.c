@@ -1,0 +1,271 @@
+#include "format/images/image_set.h"
+
+#include "base/hash.h"
+#include "base/parallel.h"
+#include "base/random.h"
+#include "format/images/cifar.h"
+#include "format/images/image_decode.h"
+#include "format/images/image_folder.h"
+#include "format/images/image_prepare.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4, LARGEST_FILE = 1 << 30 };
+
+/* One of `cifar` and `folder` is open, the other zero. */
+struct image_set {
+    image_rule rule;
+    bool is_cifar;
+    cifar_set cifar;
+    image_folder folder;
+    char hash[HASH_TEXT_SIZE];
+};
+
+/* sha256 over the lines "hash of the file" of all batches. */
+static grail_status hash_cifar(const cifar_set *cifar, char hash[HASH_TEXT_SIZE])
+{
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    buffer_init(&text, (size_t)cifar->batch_count * (HASH_TEXT_SIZE + 1));
+    for (int64_t b = 0; b < cifar->batch_count; b++) {
+        char line[HASH_TEXT_SIZE];
+        hash_bytes(cifar->batches[b].map.data, cifar->batches[b].map.size, line);
+        TRY(buffer_format(&text, "%s\n", line));
+    }
+    hash_bytes(text.bytes, text.size, hash);
+out:
+    buffer_fini(&text);
+    return status;
+}
+
+static grail_status open_cifar(image_set *set, const grail_image_source *source)
+{
+    grail_status status = GRAIL_OK;
+    TRY(image_rule_resolve(source, "cifar", &set->rule));
+    if (source->labels != NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has labels of its own; leave out '%s'", source->path,
+             source->labels);
+    }
+    TRY(cifar_open(source->path, source->split, &set->cifar));
+    if (set->rule.resize == 0 && set->rule.side != CIFAR_SIDE) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "%s: images are 32 x 32, the preset %s asks for %lld x %lld; take a preset that "
+             "resizes, or leave out the size",
+             source->path, set->rule.preset, (long long)set->rule.side, (long long)set->rule.side);
+    }
+    TRY(hash_cifar(&set->cifar, set->hash));
+out:
+    return status;
+}
+
+static grail_status open_folder(image_set *set, const grail_image_source *source)
+{
+    grail_status status = GRAIL_OK;
+    TRY(image_rule_resolve(source, "imagenet", &set->rule));
+    if (source->split != NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' holds no CIFAR-10 batches, so has no split '%s'; give the folder of that split",
+             source->path, source->split);
+    }
+    TRY(image_folder_open(source->path, source->labels, &set->folder));
+    memcpy(set->hash, set->folder.hash, sizeof set->hash);
+out:
+    return status;
+}
+
+grail_status image_set_open(const grail_image_source *source, image_set **out)
+{
+    grail_status status = GRAIL_OK;
+    image_set *set = NULL;
+    if (source->path == NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "no path of images is given");
+    }
+    TRY(memory_new(&set, 1, sizeof *set));
+    TRY(cifar_recognise(source->path, &set->is_cifar));
+    if (set->is_cifar) {
+        TRY(open_cifar(set, source));
+    } else {
+        TRY(open_folder(set, source));
+    }
+    *out = set;
+    set = NULL;
+out:
+    image_set_close(set);
+    return status;
+}
+
+void image_set_close(image_set *set)
+{
+    if (set != NULL) {
+        cifar_close(&set->cifar);
+        image_folder_close(&set->folder);
+        memory_free(set);
+    }
+}
+
+int64_t image_set_count(const image_set *set)
+{
+    return set->is_cifar ? set->cifar.count : set->folder.count;
+}
+
+int64_t image_set_side(const image_set *set)
+{
+    return set->rule.side;
+}
+
+int64_t image_set_label(const image_set *set, int64_t i)
+{
+    if (!set->is_cifar) {
+        return set->folder.files[i].label;
+    }
+    int64_t index = 0;
+    const cifar_batch *batch = cifar_find(&set->cifar, i, &index);
+    return batch->labels[index];
+}
+
+int64_t image_set_classes(const image_set *set)
+{
+    return set->is_cifar ? CIFAR_CLASSES : set->folder.classes;
+}
+
+const char *image_set_name(const image_set *set, int64_t i)
+{
+    static _Thread_local char name[LONGEST_TEXT];
+    if (!set->is_cifar) {
+        snprintf(name, sizeof name, "%s/%s", set->folder.path, set->folder.files[i].name);
+        return name;
+    }
+    int64_t index = 0;
+    const cifar_batch *batch = cifar_find(&set->cifar, i, &index);
+    snprintf(name, sizeof name, "%s image %lld", batch->path, (long long)index);
+    return name;
+}
+
+const char *image_set_preset(const image_set *set)
+{
+    return set->rule.preset;
+}
+
+const char *image_set_hash(const image_set *set)
+{
+    return set->hash;
+}
+
+/* Image i of the batches; channel last. */
+static grail_status decode_cifar(const image_set *set, int64_t i, image *out)
+{
+    int64_t index = 0;
+    const cifar_batch *batch = cifar_find(&set->cifar, i, &index);
+    const unsigned char *planes = batch->pixels + (size_t)index * batch->stride;
+    const grail_status status = image_new(IMAGE_RGB, CIFAR_SIDE, CIFAR_SIDE, out);
+    for (size_t p = 0; status == GRAIL_OK && p < CIFAR_PLANE; p++) {
+        for (size_t c = 0; c < 3; c++) {
+            out->pixels[3 * p + c] = planes[c * CIFAR_PLANE + p];
+        }
+    }
+    return status;
+}
+
+static grail_status decode_file(const image_set *set, int64_t i, image *out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    buffer bytes = {0};
+    TRY(path_join(&path, set->folder.path, set->folder.files[i].name));
+    TRY(file_read(path, LARGEST_FILE, &bytes));
+    TRY(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, out));
+out:
+    buffer_fini(&bytes);
+    memory_free(path);
+    return status;
+}
+
+static grail_status load_image(const image_set *set, int64_t i, float *out)
+{
+    image picture = {0};
+    grail_status status =
+        set->is_cifar ? decode_cifar(set, i, &picture) : decode_file(set, i, &picture);
+    if (status == GRAIL_OK) {
+        status = image_prepare(&set->rule, &picture, out);
+    }
+    if (status != GRAIL_OK) {
+        error_prefix("%s", image_set_name(set, i));
+    }
+    image_fini(&picture);
+    return status;
+}
+
+/* One call of image_set_load. Error texts belong to the thread that failed, so the one of the first
+ * image that failed is carried over, whatever the order in which threads get there. */
+typedef struct load_job {
+    const image_set *set;
+    const int64_t *indices;
+    float *out;
+    pthread_mutex_t mutex; /* of what follows */
+    grail_status status;
+    int64_t failed;
+    char text[LONGEST_TEXT];
+} load_job;
+
+static void record_failure(load_job *job, int64_t i, grail_status status)
+{
+    pthread_mutex_lock(&job->mutex);
+    if (job->status == GRAIL_OK || i < job->failed) {
+        job->status = status;
+        job->failed = i;
+        snprintf(job->text, sizeof job->text, "%s", grail_error_message());
+    }
+    pthread_mutex_unlock(&job->mutex);
+}
+
+static void load_pieces(int64_t begin, int64_t end, void *context)
+{
+    load_job *job = context;
+    const size_t size = (size_t)(job->set->rule.side * job->set->rule.side * 3);
+    for (int64_t i = begin; i < end; i++) {
+        const grail_status status =
+            load_image(job->set, job->indices[i], job->out + (size_t)i * size);
+        if (status != GRAIL_OK) {
+            record_failure(job, i, status);
+        }
+    }
+}
+
+grail_status image_set_load(const image_set *set, int64_t count, const int64_t *indices, float *out)
+{
+    load_job job = {.set = set, .indices = indices, .out = out};
+    pthread_mutex_init(&job.mutex, NULL);
+    parallel_for(count, LOAD_GRAIN, load_pieces, &job);
+    pthread_mutex_destroy(&job.mutex);
+    return job.status == GRAIL_OK ? GRAIL_OK : error_set(job.status, "%s", job.text);
+}
+
+static int compare_indices(const void *a, const void *b)
+{
+    const int64_t left = *(const int64_t *)a;
+    const int64_t right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+grail_status image_set_sample(const image_set *set, int64_t count, uint64_t seed, int64_t *indices)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *order = NULL;
+    random_state random;
+    const int64_t total = image_set_count(set);
+    if (count < 1 || count > total) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were asked for, the data holds %lld",
+             (long long)count, (long long)total);
+    }
+    TRY(memory_new_unset(&order, (size_t)total, sizeof order[0]));
+    random_seed(&random, seed, 0);
+    random_permutation(&random, total, order);
+    qsort(order, (size_t)count, sizeof order[0], compare_indices);
+    memcpy(indices, order, (size_t)count * sizeof order[0]);
+out:
+    memory_free(order);
+    return status;
+}

@@ -1,0 +1,53 @@
+/* A set of labelled images and how each becomes the network's input: decoded, resized and cropped
+ * as Pillow 9.4 and torchvision 0.14 do it, bit by bit, then scaled to (x / 255 - mean) / deviation
+ * in f32. Layout is [count, side, side, 3], channel last. */
+#ifndef GRAIL_FORMAT_IMAGES_IMAGE_SET_H
+#define GRAIL_FORMAT_IMAGES_IMAGE_SET_H
+
+#include "base/memory.h"
+
+#include <grail/images.h>
+
+typedef struct image_set image_set;
+
+/** Lists the images; nothing is decoded yet, except CIFAR batches, which are mapped. Images are in
+ * a fixed order: of the batches, or of the sorted paths. *out is owned: image_set_close. */
+grail_status image_set_open(const grail_image_source *source, image_set **out) GRAIL_MUST_CHECK;
+void image_set_close(image_set *set); /* NULL is allowed */
+
+int64_t image_set_count(const image_set *set);
+int64_t image_set_side(const image_set *set); /* of the network's input */
+/** Class index of image i, or -1 when it has none. */
+int64_t image_set_label(const image_set *set, int64_t i);
+/** Number of classes named by the data, 0 when there are no labels. */
+int64_t image_set_classes(const image_set *set);
+/** File (and index in it) of image i, for messages; borrowed until the next call on this thread. */
+const char *image_set_name(const image_set *set, int64_t i);
+const char *image_set_preset(const image_set *set);
+/** sha256 over the names, sizes and labels of all images (of CIFAR batches: over their bytes), in
+ * hex. */
+const char *image_set_hash(const image_set *set);
+
+/** out[count, side, side, 3] <- images indices[0..count); decoded in parallel. An image that cannot
+ * be decoded is GRAIL_ERROR_FORMAT naming it. */
+grail_status image_set_load(const image_set *set, int64_t count, const int64_t *indices,
+                            float *out) GRAIL_MUST_CHECK;
+
+/** indices[count]: `count` different images drawn at random, ascending; all of them in order when
+ * count equals the set's. */
+grail_status image_set_sample(const image_set *set, int64_t count, uint64_t seed,
+                              int64_t *indices) GRAIL_MUST_CHECK;
+
+/* Loading ahead: one batch is decoded while the caller works on the one before. */
+typedef struct image_loader image_loader;
+
+/** Batches of `batch` images over indices[count] (borrowed until close), in order. */
+grail_status image_loader_open(const image_set *set, int64_t count, const int64_t *indices,
+                               int64_t batch, image_loader **out) GRAIL_MUST_CHECK;
+/** The next batch: *pixels [*loaded, side, side, 3], borrowed until the next call; *loaded 0 at the
+ * end. */
+grail_status image_loader_next(image_loader *loader, const float **pixels,
+                               int64_t *loaded) GRAIL_MUST_CHECK;
+void image_loader_close(image_loader *loader); /* NULL is allowed; waits for the decoder */
+
+#endif

@@ -1,0 +1,518 @@
+#include "format/onnx/onnx_write.h"
+
+#include "base/file.h"
+#include "format/protobuf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Field numbers of onnx.proto. */
+enum {
+    MODEL_IR_VERSION = 1,
+    MODEL_PRODUCER = 2,
+    MODEL_GRAPH = 7,
+    MODEL_OPSET = 8,
+    OPSET_VERSION = 2,
+    GRAPH_NODE = 1,
+    GRAPH_NAME = 2,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_INPUT = 11,
+    GRAPH_OUTPUT = 12,
+    NODE_INPUT = 1,
+    NODE_OUTPUT = 2,
+    NODE_OPERATOR = 4,
+    NODE_ATTRIBUTE = 5,
+    ATTRIBUTE_NAME = 1,
+    ATTRIBUTE_REAL = 2,
+    ATTRIBUTE_INTEGER = 3,
+    ATTRIBUTE_INTEGERS = 8,
+    ATTRIBUTE_TYPE = 20,
+    TENSOR_SIZE = 1,
+    TENSOR_TYPE = 2,
+    TENSOR_NAME = 8,
+    TENSOR_RAW = 9,
+    TENSOR_EXTERNAL = 13,
+    TENSOR_LOCATION = 14,
+    ENTRY_KEY = 1,
+    ENTRY_VALUE = 2,
+    VALUE_NAME = 1,
+    VALUE_TYPE = 2,
+    TYPE_TENSOR = 1,
+    TENSOR_TYPE_ELEMENT = 1,
+    TENSOR_TYPE_SHAPE = 2,
+    SHAPE_SIZE = 1,
+    SIZE_VALUE = 1,
+    SIZE_NAME = 2
+};
+
+/* Enumerators of onnx.proto. */
+enum {
+    ELEMENT_FLOAT = 1,
+    ELEMENT_INT64 = 7,
+    LOCATION_EXTERNAL = 1,
+    TYPE_FLOAT = 1,
+    TYPE_INT = 2,
+    TYPE_INTS = 7
+};
+
+enum {
+    LARGEST_TEXT = 1 << 30, /* of everything but the tensors' values */
+    PAGE = 4096             /* where tensors of a second file begin, so that they can be mapped */
+};
+
+typedef struct onnx_tensor {
+    buffer header;   /* TensorProto without raw_data, then tag and length of the field around it */
+    int64_t bytes;   /* of values */
+    uint64_t offset; /* of the values in their file */
+    int rank;
+    int64_t shape[ONNX_MAX_RANK];
+    char *name; /* owned */
+} onnx_tensor;
+
+typedef struct onnx_file {
+    char *path, *temporary; /* owned */
+    int descriptor;         /* -1 when closed */
+} onnx_file;
+
+struct onnx_writer {
+    buffer graph; /* GraphProto without the tensors */
+    onnx_tensor *tensors;
+    int tensor_count, tensor_capacity;
+    onnx_file model, data; /* data.path is NULL unless there is a second file */
+    int64_t bytes;
+};
+
+static grail_status check_rank(int rank)
+{
+    return rank >= 0 && rank <= ONNX_MAX_RANK
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_INTERNAL, "a tensor of rank %d", rank);
+}
+
+grail_status onnx_writer_create(onnx_writer **out)
+{
+    onnx_writer *w = NULL;
+    const grail_status status = memory_new(&w, 1, sizeof *w);
+    if (status == GRAIL_OK) {
+        buffer_init(&w->graph, LARGEST_TEXT);
+        w->model.descriptor = -1;
+        w->data.descriptor = -1;
+        *out = w;
+    }
+    return status;
+}
+
+static void close_file(onnx_file *f)
+{
+    if (f->descriptor >= 0) {
+        close(f->descriptor);
+        unlink(f->temporary);
+    }
+    memory_free(f->path);
+    memory_free(f->temporary);
+    *f = (onnx_file){.descriptor = -1};
+}
+
+void onnx_writer_free(onnx_writer *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    for (int i = 0; i < w->tensor_count; i++) {
+        buffer_fini(&w->tensors[i].header);
+        memory_free(w->tensors[i].name);
+    }
+    close_file(&w->model);
+    close_file(&w->data);
+    memory_free(w->tensors);
+    buffer_fini(&w->graph);
+    memory_free(w);
+}
+
+/* TensorShapeProto */
+static grail_status put_shape(buffer *out, int rank, const int64_t shape[])
+{
+    grail_status status = GRAIL_OK;
+    buffer size;
+    buffer_init(&size, LARGEST_TEXT);
+    for (int i = 0; i < rank; i++) {
+        size.size = 0;
+        TRY(shape[i] == ONNX_ANY_SIZE ? protobuf_put_string(&size, SIZE_NAME, "N")
+                                      : protobuf_put_integer(&size, SIZE_VALUE, shape[i]));
+        TRY(protobuf_put_message(out, SHAPE_SIZE, &size));
+    }
+out:
+    buffer_fini(&size);
+    return status;
+}
+
+/* ValueInfoProto of an F32 tensor */
+static grail_status add_value(onnx_writer *w, int field, const char *name, int rank,
+                              const int64_t shape[])
+{
+    grail_status status = GRAIL_OK;
+    buffer levels[4]; /* shape, tensor type, type, value */
+    for (int i = 0; i < 4; i++) {
+        buffer_init(&levels[i], LARGEST_TEXT);
+    }
+    TRY(put_shape(&levels[0], rank, shape));
+    TRY(protobuf_put_integer(&levels[1], TENSOR_TYPE_ELEMENT, ELEMENT_FLOAT));
+    TRY(protobuf_put_message(&levels[1], TENSOR_TYPE_SHAPE, &levels[0]));
+    TRY(protobuf_put_message(&levels[2], TYPE_TENSOR, &levels[1]));
+    TRY(protobuf_put_string(&levels[3], VALUE_NAME, name));
+    TRY(protobuf_put_message(&levels[3], VALUE_TYPE, &levels[2]));
+    TRY(protobuf_put_message(&w->graph, field, &levels[3]));
+out:
+    for (int i = 0; i < 4; i++) {
+        buffer_fini(&levels[i]);
+    }
+    return status;
+}
+
+grail_status onnx_add_input(onnx_writer *w, const char *name, int rank, const int64_t shape[])
+{
+    return add_value(w, GRAPH_INPUT, name, rank, shape);
+}
+
+grail_status onnx_add_output(onnx_writer *w, const char *name, int rank, const int64_t shape[])
+{
+    return add_value(w, GRAPH_OUTPUT, name, rank, shape);
+}
+
+static grail_status put_attribute(buffer *out, const onnx_attribute *a)
+{
+    static const int types[] = {
+        [ONNX_INTEGER] = TYPE_INT, [ONNX_REAL] = TYPE_FLOAT, [ONNX_INTEGERS] = TYPE_INTS};
+    grail_status status = GRAIL_OK;
+    buffer message;
+    buffer_init(&message, LARGEST_TEXT);
+    TRY(protobuf_put_string(&message, ATTRIBUTE_NAME, a->name));
+    TRY(protobuf_put_integer(&message, ATTRIBUTE_TYPE, types[a->kind]));
+    if (a->kind == ONNX_INTEGER) {
+        TRY(protobuf_put_integer(&message, ATTRIBUTE_INTEGER, a->integer));
+    } else if (a->kind == ONNX_REAL) {
+        TRY(protobuf_put_float(&message, ATTRIBUTE_REAL, (float)a->real));
+    }
+    for (int i = 0; a->kind == ONNX_INTEGERS && i < a->count; i++) {
+        TRY(protobuf_put_integer(&message, ATTRIBUTE_INTEGERS, a->integers[i]));
+    }
+    TRY(protobuf_put_message(out, NODE_ATTRIBUTE, &message));
+out:
+    buffer_fini(&message);
+    return status;
+}
+
+grail_status onnx_add_node(onnx_writer *w, const onnx_node *n)
+{
+    grail_status status = GRAIL_OK;
+    buffer message;
+    buffer_init(&message, LARGEST_TEXT);
+    for (int i = 0; i < n->input_count; i++) {
+        TRY(protobuf_put_string(&message, NODE_INPUT, n->inputs[i]));
+    }
+    TRY(protobuf_put_string(&message, NODE_OUTPUT, n->output));
+    TRY(protobuf_put_string(&message, NODE_OPERATOR, n->operator_name));
+    for (int i = 0; i < n->attribute_count; i++) {
+        TRY(put_attribute(&message, &n->attributes[i]));
+    }
+    TRY(protobuf_put_message(&w->graph, GRAPH_NODE, &message));
+out:
+    buffer_fini(&message);
+    return status;
+}
+
+/* TensorProto without its values */
+static grail_status put_tensor_header(buffer *out, const char *name, int element, int rank,
+                                      const int64_t shape[])
+{
+    grail_status status = check_rank(rank);
+    for (int i = 0; status == GRAIL_OK && i < rank; i++) {
+        status = protobuf_put_integer(out, TENSOR_SIZE, shape[i]);
+    }
+    if (status == GRAIL_OK) {
+        status = protobuf_put_integer(out, TENSOR_TYPE, element);
+    }
+    if (status == GRAIL_OK) {
+        status = protobuf_put_string(out, TENSOR_NAME, name);
+    }
+    return status;
+}
+
+static grail_status add_constant(onnx_writer *w, const char *name, int element, int count,
+                                 const void *values, size_t size)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t shape = count;
+    buffer message;
+    buffer_init(&message, LARGEST_TEXT);
+    TRY(put_tensor_header(&message, name, element, count < 0 ? 0 : 1, &shape));
+    TRY(protobuf_put_bytes(&message, TENSOR_RAW, values, size * (size_t)(count < 0 ? 1 : count)));
+    TRY(protobuf_put_message(&w->graph, GRAPH_INITIALIZER, &message));
+out:
+    buffer_fini(&message);
+    return status;
+}
+
+grail_status onnx_add_integers(onnx_writer *w, const char *name, int count, const int64_t values[])
+{
+    return add_constant(w, name, ELEMENT_INT64, count, values, sizeof values[0]);
+}
+
+grail_status onnx_add_real(onnx_writer *w, const char *name, double value)
+{
+    const float rounded = (float)value;
+    return add_constant(w, name, ELEMENT_FLOAT, -1, &rounded, sizeof rounded);
+}
+
+static grail_status make_room(onnx_writer *w)
+{
+    enum { SMALLEST = 64 };
+    if (w->tensor_count < w->tensor_capacity) {
+        return GRAIL_OK;
+    }
+    const int wanted = w->tensor_capacity == 0 ? SMALLEST : 2 * w->tensor_capacity;
+    const grail_status status = memory_resize(&w->tensors, (size_t)wanted, sizeof w->tensors[0]);
+    if (status == GRAIL_OK) {
+        w->tensor_capacity = wanted;
+    }
+    return status;
+}
+
+grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const int64_t shape[],
+                             int *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t bytes = sizeof(float);
+    TRY(check_rank(rank));
+    TRY(make_room(w));
+    onnx_tensor *t = &w->tensors[w->tensor_count];
+    *t = (onnx_tensor){.rank = rank};
+    for (int i = 0; i < rank; i++) {
+        t->shape[i] = shape[i];
+        if (!size_multiply(bytes, (size_t)shape[i], &bytes) || bytes > INT64_MAX / 2) {
+            FAIL(GRAIL_ERROR_ARGUMENT, "tensor '%s' is too large", name);
+        }
+    }
+    t->bytes = (int64_t)bytes;
+    buffer_init(&t->header, LARGEST_TEXT);
+    TRY(memory_copy_string(&t->name, name));
+    *out = w->tensor_count++;
+out:
+    return status;
+}
+
+/* "key": text, one entry of external_data */
+static grail_status put_entry(buffer *out, const char *key, const char *text)
+{
+    grail_status status = GRAIL_OK;
+    buffer entry;
+    buffer_init(&entry, LARGEST_TEXT);
+    TRY(protobuf_put_string(&entry, ENTRY_KEY, key));
+    TRY(protobuf_put_string(&entry, ENTRY_VALUE, text));
+    TRY(protobuf_put_message(out, TENSOR_EXTERNAL, &entry));
+out:
+    buffer_fini(&entry);
+    return status;
+}
+
+static grail_status put_location(buffer *out, const onnx_tensor *t, const char *file)
+{
+    grail_status status = GRAIL_OK;
+    char text[24];
+    TRY(put_entry(out, "location", file));
+    snprintf(text, sizeof text, "%llu", (unsigned long long)t->offset);
+    TRY(put_entry(out, "offset", text));
+    snprintf(text, sizeof text, "%lld", (long long)t->bytes);
+    TRY(put_entry(out, "length", text));
+    TRY(protobuf_put_integer(out, TENSOR_LOCATION, LOCATION_EXTERNAL));
+out:
+    return status;
+}
+
+/* The field of a tensor up to its values; with `file` its values lie there. */
+static grail_status make_header(onnx_tensor *t, const char *file)
+{
+    grail_status status = GRAIL_OK;
+    buffer message;
+    buffer_init(&message, LARGEST_TEXT);
+    TRY(put_tensor_header(&message, t->name, ELEMENT_FLOAT, t->rank, t->shape));
+    TRY(file != NULL ? put_location(&message, t, file)
+                     : protobuf_put_header(&message, TENSOR_RAW, (size_t)t->bytes));
+    t->header.size = 0;
+    TRY(protobuf_put_header(&t->header, GRAPH_INITIALIZER,
+                            message.size + (file == NULL ? (size_t)t->bytes : 0)));
+    TRY(buffer_append(&t->header, message.bytes, message.size));
+out:
+    buffer_fini(&message);
+    return status;
+}
+
+/* Bytes of GraphProto: what is in w->graph, and the tensors. */
+static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t size = w->graph.size;
+    for (int i = 0; i < w->tensor_count; i++) {
+        TRY(make_header(&w->tensors[i], file));
+        if (!size_add(size, w->tensors[i].header.size, &size) ||
+            (file == NULL && !size_add(size, (size_t)w->tensors[i].bytes, &size))) {
+            FAIL(GRAIL_ERROR_ARGUMENT, "the model takes more bytes than a file can hold");
+        }
+    }
+    *out = size;
+out:
+    return status;
+}
+
+/* ModelProto up to the contents of its graph. */
+static grail_status make_head(size_t graph_size, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    buffer opset;
+    buffer_init(&opset, LARGEST_TEXT);
+    TRY(protobuf_put_integer(out, MODEL_IR_VERSION, ONNX_IR_VERSION));
+    TRY(protobuf_put_string(out, MODEL_PRODUCER, "grail"));
+    TRY(protobuf_put_integer(&opset, OPSET_VERSION, ONNX_OPSET));
+    TRY(protobuf_put_message(out, MODEL_OPSET, &opset));
+    TRY(protobuf_put_header(out, MODEL_GRAPH, graph_size));
+out:
+    buffer_fini(&opset);
+    return status;
+}
+
+static grail_status create_file(onnx_file *f, const char *path, const char *suffix)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_format(&f->path, "%s%s", path, suffix));
+    TRY(memory_format(&f->temporary, "%s%s.tmp", path, suffix));
+    if (file_exists(f->path)) {
+        FAIL(GRAIL_ERROR_EXISTS, "'%s' exists; remove it or give another name", f->path);
+    }
+    f->descriptor = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (f->descriptor < 0) {
+        TRY(error_from_errno("cannot create", f->temporary));
+    }
+out:
+    return status;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static void place_in_second_file(onnx_writer *w)
+{
+    uint64_t offset = 0;
+    for (int i = 0; i < w->tensor_count; i++) {
+        w->tensors[i].offset = offset;
+        offset += ((uint64_t)w->tensors[i].bytes + PAGE - 1) / PAGE * PAGE;
+        w->bytes += w->tensors[i].bytes;
+    }
+}
+
+/* Head, graph and tensor headers at their places; the values follow by onnx_put. */
+static grail_status write_text(onnx_writer *w, const buffer *head, bool split)
+{
+    grail_status status = GRAIL_OK;
+    const onnx_file *f = &w->model;
+    uint64_t offset = 0;
+    TRY(file_write_at(f->descriptor, f->temporary, head->bytes, head->size, offset));
+    offset += head->size;
+    TRY(file_write_at(f->descriptor, f->temporary, w->graph.bytes, w->graph.size, offset));
+    offset += w->graph.size;
+    for (int i = 0; i < w->tensor_count; i++) {
+        onnx_tensor *t = &w->tensors[i];
+        TRY(file_write_at(f->descriptor, f->temporary, t->header.bytes, t->header.size, offset));
+        offset += t->header.size;
+        if (!split) {
+            t->offset = offset;
+            offset += (uint64_t)t->bytes;
+        }
+    }
+out:
+    return status;
+}
+
+grail_status onnx_begin(onnx_writer *w, const char *path, int64_t largest)
+{
+    grail_status status = GRAIL_OK;
+    char *file = NULL;
+    size_t size = 0;
+    buffer head;
+    buffer_init(&head, LARGEST_TEXT);
+    TRY(protobuf_put_string(&w->graph, GRAPH_NAME, "grail"));
+    TRY(make_headers(w, NULL, &size));
+    TRY(make_head(size, &head));
+    const bool split = size > (uint64_t)largest - head.size || head.size > (uint64_t)largest;
+    if (split) {
+        TRY(memory_format(&file, "%s.data", base_name(path)));
+        place_in_second_file(w);
+        TRY(make_headers(w, file, &size));
+        head.size = 0;
+        TRY(make_head(size, &head));
+        TRY(create_file(&w->data, path, ".data"));
+    }
+    w->bytes += (int64_t)(size + head.size);
+    TRY(create_file(&w->model, path, ""));
+    TRY(write_text(w, &head, split));
+out:
+    memory_free(file);
+    buffer_fini(&head);
+    return status;
+}
+
+grail_status onnx_put(onnx_writer *w, int tensor, int64_t first, int64_t count, const float *values)
+{
+    const onnx_tensor *t = &w->tensors[tensor];
+    const onnx_file *f = w->data.path != NULL ? &w->data : &w->model;
+    const int64_t size = (int64_t)sizeof values[0];
+    if (first < 0 || count < 0 || first > t->bytes / size - count) {
+        return error_set(GRAIL_ERROR_INTERNAL, "values beyond the end of '%s'", t->name);
+    }
+    return file_write_at(f->descriptor, f->temporary, values, (size_t)(count * size),
+                         t->offset + (uint64_t)(first * size));
+}
+
+static grail_status finish_file(onnx_file *f)
+{
+    if (f->path == NULL) {
+        return GRAIL_OK;
+    }
+    if (fsync(f->descriptor) != 0) {
+        return error_from_errno("cannot flush", f->temporary);
+    }
+    if (rename(f->temporary, f->path) != 0) {
+        return error_from_errno("cannot rename to", f->path);
+    }
+    close(f->descriptor);
+    f->descriptor = -1;
+    return GRAIL_OK;
+}
+
+/* The values first: a model under its name has all of them. */
+grail_status onnx_finish(onnx_writer *w)
+{
+    grail_status status = finish_file(&w->data);
+    if (status == GRAIL_OK) {
+        status = finish_file(&w->model);
+        if (status != GRAIL_OK && onnx_is_split(w)) {
+            unlink(w->data.path);
+        }
+    }
+    return status;
+}
+
+int64_t onnx_bytes(const onnx_writer *w)
+{
+    return w->bytes;
+}
+
+bool onnx_is_split(const onnx_writer *w)
+{
+    return w->data.path != NULL;
+}

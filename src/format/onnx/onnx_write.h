@@ -1,0 +1,69 @@
+/* Writing ONNX models (opset 17, IR version 8): nodes, small constants, and F32 tensors whose
+ * values are streamed to their place, so that a model is never held whole. A model that one file
+ * cannot hold gets its tensors in FILE.data beside it. Source: onnx.proto of the ONNX project. */
+#ifndef GRAIL_FORMAT_ONNX_ONNX_WRITE_H
+#define GRAIL_FORMAT_ONNX_ONNX_WRITE_H
+
+#include "base/memory.h"
+
+enum { ONNX_OPSET = 17, ONNX_IR_VERSION = 8, ONNX_MAX_RANK = 8, ONNX_ANY_SIZE = -1 };
+
+/** What protocol buffers can hold. */
+#define ONNX_LARGEST_FILE ((int64_t)INT32_MAX)
+
+typedef struct onnx_writer onnx_writer;
+
+typedef enum onnx_attribute_kind { ONNX_INTEGER, ONNX_REAL, ONNX_INTEGERS } onnx_attribute_kind;
+
+typedef struct onnx_attribute {
+    const char *name;
+    onnx_attribute_kind kind;
+    int64_t integer;
+    double real;
+    const int64_t *integers;
+    int count;
+} onnx_attribute;
+
+/** All strings are copied. */
+typedef struct onnx_node {
+    const char *operator_name;
+    int input_count;
+    const char *const *inputs;
+    const char *output;
+    int attribute_count;
+    const onnx_attribute *attributes;
+} onnx_node;
+
+/** *out is owned: onnx_writer_free, which removes what was not finished. */
+grail_status onnx_writer_create(onnx_writer **out) GRAIL_MUST_CHECK;
+void onnx_writer_free(onnx_writer *w); /* NULL is allowed */
+
+/* Declaring, in any order; ONNX_ANY_SIZE is a size "N" that the caller of the model chooses. */
+grail_status onnx_add_input(onnx_writer *w, const char *name, int rank,
+                            const int64_t shape[]) GRAIL_MUST_CHECK;
+grail_status onnx_add_output(onnx_writer *w, const char *name, int rank,
+                             const int64_t shape[]) GRAIL_MUST_CHECK;
+/** After the nodes that make its inputs. */
+grail_status onnx_add_node(onnx_writer *w, const onnx_node *n) GRAIL_MUST_CHECK;
+/** A constant of one dimension, or a scalar for count -1. */
+grail_status onnx_add_integers(onnx_writer *w, const char *name, int count,
+                               const int64_t values[]) GRAIL_MUST_CHECK;
+grail_status onnx_add_real(onnx_writer *w, const char *name, double value) GRAIL_MUST_CHECK;
+/** An F32 tensor, to be put later; its index in *out. */
+grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const int64_t shape[],
+                             int *out) GRAIL_MUST_CHECK;
+
+/** Lays the file out under a temporary name. A model of more than `largest` bytes gets a second
+ * file. A file that is there already is GRAIL_ERROR_EXISTS. */
+grail_status onnx_begin(onnx_writer *w, const char *path, int64_t largest) GRAIL_MUST_CHECK;
+/** Values first .. first+count-1 of a tensor. */
+grail_status onnx_put(onnx_writer *w, int tensor, int64_t first, int64_t count,
+                      const float *values) GRAIL_MUST_CHECK;
+/** Flushes and gives the files their names. */
+grail_status onnx_finish(onnx_writer *w) GRAIL_MUST_CHECK;
+
+/** After onnx_begin: bytes of both files, and whether there are two. */
+int64_t onnx_bytes(const onnx_writer *w);
+bool onnx_is_split(const onnx_writer *w);
+
+#endif

@@ -1,0 +1,274 @@
+#include "format/text/npy.h"
+
+#include <string.h>
+
+enum { PREFIX_SIZE = 8, MOST_DIMENSIONS = 2, LONGEST_DTYPE = 8 };
+
+typedef struct npy_header {
+    char dtype[LONGEST_DTYPE];
+    bool fortran_order;
+    int rank;
+    int64_t shape[MOST_DIMENSIONS];
+    bool has_dtype;
+    bool has_order;
+    bool has_shape;
+} npy_header;
+
+/* The rest of the dict literal. Everything numpy writes is ASCII here. */
+typedef struct cursor {
+    const char *at;
+    const char *end;
+} cursor;
+
+static void skip_spaces(cursor *c)
+{
+    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t')) {
+        c->at++;
+    }
+}
+
+/* Takes a character, after spaces, if it is the next one. */
+static bool take(cursor *c, char wanted)
+{
+    skip_spaces(c);
+    if (c->at < c->end && *c->at == wanted) {
+        c->at++;
+        return true;
+    }
+    return false;
+}
+
+static bool take_word(cursor *c, const char *word)
+{
+    const size_t length = strlen(word);
+    skip_spaces(c);
+    if ((size_t)(c->end - c->at) >= length && memcmp(c->at, word, length) == 0) {
+        c->at += length;
+        return true;
+    }
+    return false;
+}
+
+/* A string in single or double quotes, which holds no escapes in what numpy writes. */
+static bool take_string(cursor *c, char *out, size_t size)
+{
+    skip_spaces(c);
+    if (c->at == c->end || (*c->at != '\'' && *c->at != '"')) {
+        return false;
+    }
+    const char quote = *c->at++;
+    const char *close = memchr(c->at, quote, (size_t)(c->end - c->at));
+    if (close == NULL || (size_t)(close - c->at) >= size) {
+        return false;
+    }
+    memcpy(out, c->at, (size_t)(close - c->at));
+    out[close - c->at] = 0;
+    c->at = close + 1;
+    return true;
+}
+
+static bool take_count(cursor *c, int64_t *out)
+{
+    int64_t value = 0;
+    skip_spaces(c);
+    const char *start = c->at;
+    for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, *c->at - '0', &value)) {
+            return false;
+        }
+    }
+    *out = value;
+    return c->at > start;
+}
+
+/* "(3,)" or "(3, 4)"; more dimensions are counted, not kept. */
+static bool take_shape(cursor *c, npy_header *header)
+{
+    if (!take(c, '(')) {
+        return false;
+    }
+    header->rank = 0;
+    while (!take(c, ')')) {
+        int64_t length = 0;
+        if (!take_count(c, &length)) {
+            return false;
+        }
+        if (header->rank < MOST_DIMENSIONS) {
+            header->shape[header->rank] = length;
+        }
+        header->rank += header->rank <= MOST_DIMENSIONS ? 1 : 0;
+        if (!take(c, ',')) {
+            return take(c, ')');
+        }
+    }
+    return true;
+}
+
+static bool take_field(cursor *c, npy_header *header)
+{
+    char key[16];
+    if (!take_string(c, key, sizeof key) || !take(c, ':')) {
+        return false;
+    }
+    if (strcmp(key, "descr") == 0 && !header->has_dtype) {
+        header->has_dtype = true;
+        return take_string(c, header->dtype, sizeof header->dtype);
+    }
+    if (strcmp(key, "fortran_order") == 0 && !header->has_order) {
+        header->has_order = true;
+        header->fortran_order = take_word(c, "True");
+        return header->fortran_order || take_word(c, "False");
+    }
+    if (strcmp(key, "shape") == 0 && !header->has_shape) {
+        header->has_shape = true;
+        return take_shape(c, header);
+    }
+    return false;
+}
+
+static bool parse_dict(const char *text, size_t size, npy_header *header)
+{
+    cursor c = {.at = text, .end = text + size};
+    if (!take(&c, '{')) {
+        return false;
+    }
+    while (!take(&c, '}')) {
+        if (!take_field(&c, header)) {
+            return false;
+        }
+        if (!take(&c, ',')) {
+            if (!take(&c, '}')) {
+                return false;
+            }
+            break;
+        }
+    }
+    (void)take(&c, '\n');
+    return c.at == c.end && header->has_dtype && header->has_order && header->has_shape;
+}
+
+/* A little-endian integer as 64 bits; a signed one is extended, so a negative one shows as a huge
+ * one. */
+static uint64_t load_integer(const unsigned char *bytes, size_t width, bool is_signed)
+{
+    uint64_t value = 0;
+    for (size_t i = width; i-- > 0;) {
+        value = value << 8 | bytes[i];
+    }
+    const uint64_t sign = 1ULL << (8 * width - 1);
+    return is_signed ? (value ^ sign) - sign : value;
+}
+
+/* *data is the offset of the elements. */
+static grail_status read_header(const unsigned char *bytes, size_t size, npy_header *header,
+                                size_t *data)
+{
+    static const char magic[] = "\x93NUMPY";
+    if (size < PREFIX_SIZE + 2 || memcmp(bytes, magic, sizeof magic - 1) != 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "is not an .npy file");
+    }
+    const int major = bytes[6];
+    if (major < 1 || major > 3) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "has .npy version %d, supported are 1 to 3",
+                         major);
+    }
+    const size_t width = major == 1 ? 2 : 4;
+    const size_t begin = PREFIX_SIZE + width;
+    const size_t length = begin <= size ? load_integer(bytes + PREFIX_SIZE, width, false) : 0;
+    if (begin > size || length > size - begin) {
+        return error_set(GRAIL_ERROR_FORMAT, "header ends at byte %zu, file has %zu: truncated?",
+                         begin + length, size);
+    }
+    if (!parse_dict((const char *)bytes + begin, length, header)) {
+        return error_set(GRAIL_ERROR_FORMAT, "header is not what numpy writes");
+    }
+    *data = begin + length;
+    return GRAIL_OK;
+}
+
+/* "<i4" and the like: order, kind, bytes. */
+static grail_status check_dtype(const npy_header *header)
+{
+    static const char *const known[] = {"|i1", "|u1", "<i1", "<u1", "<i2",
+                                        "<u2", "<i4", "<u4", "<i8", "<u8"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(header->dtype, known[i]) == 0) {
+            return GRAIL_OK;
+        }
+    }
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "has dtype '%s', but token ids are little-endian integers; save them as int32",
+                     header->dtype);
+}
+
+static grail_status check_shape(const npy_header *header)
+{
+    if (header->rank < 1 || header->rank > MOST_DIMENSIONS) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "has %s dimensions, supported are 1 and 2",
+                         header->rank < 1 ? "no" : "more than 2");
+    }
+    if (header->rank == 2 && header->fortran_order) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is in Fortran order; save numpy.ascontiguousarray of it");
+    }
+    return GRAIL_OK;
+}
+
+static grail_status count_ids(const npy_header *header, size_t element, size_t available,
+                              int64_t *out)
+{
+    int64_t count = header->shape[0];
+    int64_t bytes = 0;
+    if (header->rank == 2 && __builtin_mul_overflow(count, header->shape[1], &count)) {
+        return error_set(GRAIL_ERROR_FORMAT, "has a shape beyond any file");
+    }
+    if (__builtin_mul_overflow(count, (int64_t)element, &bytes) || (size_t)bytes != available) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%lld ids of %zu bytes are declared, but %zu bytes follow the header",
+                         (long long)count, element, available);
+    }
+    if (count == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "holds no ids");
+    }
+    *out = count;
+    return GRAIL_OK;
+}
+
+static grail_status convert_ids(const unsigned char *data, size_t width, bool is_signed,
+                                int64_t count, int32_t *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t value = load_integer(data + (size_t)i * width, width, is_signed);
+        if (value > INT32_MAX) {
+            return is_signed ? error_set(GRAIL_ERROR_FORMAT, "id %lld at index %lld is not a token",
+                                         (long long)(int64_t)value, (long long)i)
+                             : error_set(GRAIL_ERROR_FORMAT, "id %llu at index %lld is not a token",
+                                         (unsigned long long)value, (long long)i);
+        }
+        out[i] = (int32_t)value;
+    }
+    return GRAIL_OK;
+}
+
+grail_status npy_read_ids(const void *bytes, size_t size, npy_ids *out)
+{
+    grail_status status = GRAIL_OK;
+    npy_header header = {0};
+    int32_t *ids = NULL;
+    size_t data = 0;
+    int64_t count = 0;
+    TRY(read_header(bytes, size, &header, &data));
+    TRY(check_dtype(&header));
+    TRY(check_shape(&header));
+    const size_t width = (size_t)(header.dtype[2] - '0');
+    TRY(count_ids(&header, width, size - data, &count));
+    TRY(memory_new_unset(&ids, (size_t)count, sizeof *ids));
+    TRY(convert_ids((const unsigned char *)bytes + data, width, header.dtype[1] == 'i', count,
+                    ids));
+    *out = (npy_ids){.ids = ids, .count = count, .row = header.rank == 2 ? header.shape[1] : 0};
+    ids = NULL;
+out:
+    memory_free(ids);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* Token ids from numpy's .npy files.
+ *
+ * Layout (numpy.lib.format): "\x93NUMPY", major and minor version, header length (u16 in version 1,
+ * u32 in 2 and 3, little-endian), then a Python dict literal with 'descr', 'fortran_order' and
+ * 'shape', padded with spaces and ended by a newline, then the elements. */
+#ifndef GRAIL_FORMAT_TEXT_NPY_H
+#define GRAIL_FORMAT_TEXT_NPY_H
+
+#include "base/memory.h"
+
+typedef struct npy_ids {
+    int32_t *ids; /* owned: memory_free */
+    int64_t count;
+    int64_t row; /* ids per row of a two-dimensional array, 0 for one dimension */
+} npy_ids;
+
+/**
+ * Reads a whole file of little-endian or one-byte integers in C order, one- or two-dimensional.
+ * GRAIL_ERROR_FORMAT: a malformed header, too few or too many bytes, no ids, an id that is negative
+ * or beyond int32. GRAIL_ERROR_UNSUPPORTED: other dtypes, orders and dimensions.
+ */
+grail_status npy_read_ids(const void *bytes, size_t size, npy_ids *out) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,335 @@
+/* Opening a tokenizer from a directory, and encoding: added tokens are cut out of the text, the
+ * rest is normalized, split and encoded by the BPE model, and the post-processor's ids are put
+ * around it. */
+#include "format/text/tokenizer.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "format/text/tokenizer_internal.h"
+
+#include <string.h>
+
+enum { FILE_MAX = 1 << 29 };
+
+grail_status token_list_push(token_list *list, int32_t id)
+{
+    if (list->count == list->capacity) {
+        const int64_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
+        const grail_status status = memory_resize(&list->ids, (size_t)capacity, sizeof *list->ids);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        list->capacity = capacity;
+    }
+    list->ids[list->count++] = id;
+    return GRAIL_OK;
+}
+
+void token_list_fini(token_list *list)
+{
+    memory_free(list->ids);
+    *list = (token_list){0};
+}
+
+static grail_status token_list_append(token_list *list, const token_list *more)
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t i = 0; i < more->count; i++) {
+        TRY(token_list_push(list, more->ids[i]));
+    }
+out:
+    return status;
+}
+
+grail_status tokenizer_new(const char *name, const void *bytes, size_t size, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    tokenizer *t = NULL;
+    TRY(memory_new(&t, 1, sizeof *t));
+    bpe_init(&t->model);
+    t->end_of_text = -1;
+    TRY(memory_copy_string(&t->name, name));
+    hash_bytes(bytes, size, t->hash);
+    *out = t;
+    t = NULL;
+out:
+    tokenizer_close(t);
+    return status;
+}
+
+void tokenizer_close(tokenizer *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    bpe_fini(&t->model);
+    memory_free(t->added);
+    piece_trie_fini(&t->added_raw);
+    piece_trie_fini(&t->added_normalized);
+    normalizer_fini(&t->normalizer);
+    pretokenizer_fini(&t->pretokenizer);
+    token_list_fini(&t->before);
+    token_list_fini(&t->after);
+    memory_free(t->name);
+    memory_free(t);
+}
+
+typedef grail_status (*open_function)(const char *name, const void *bytes, size_t size,
+                                      tokenizer **out);
+
+static grail_status open_file(const char *path, open_function open, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    buffer bytes = {0};
+    TRY(file_read(path, FILE_MAX, &bytes));
+    TRY(open(path, bytes.bytes, bytes.size, out));
+out:
+    buffer_fini(&bytes);
+    return status;
+}
+
+/* tokenizer.model does not say whether BOS and EOS are put around a text; the tokenizer's
+ * configuration does. Without one BOS is put first, as the Llama family has it. */
+static grail_status apply_configuration(const char *path, tokenizer *t)
+{
+    grail_status status = GRAIL_OK;
+    json_t *configuration = NULL;
+    bool add_bos = true;
+    bool add_eos = false;
+    if (!file_exists(path)) {
+        return GRAIL_OK;
+    }
+    TRY(json_read_file(path, FILE_MAX, &configuration));
+    TRY(json_get_boolean(path, configuration, "add_bos_token", true, &add_bos));
+    TRY(json_get_boolean(path, configuration, "add_eos_token", false, &add_eos));
+    t->before.count = add_bos ? t->before.count : 0;
+    if (add_eos && t->end_of_text >= 0) {
+        TRY(token_list_push(&t->after, t->end_of_text));
+    }
+out:
+    json_decref(configuration);
+    return status;
+}
+
+static grail_status open_sentencepiece(const char *path, const char *configuration, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    tokenizer *t = NULL;
+    TRY(open_file(path, tokenizer_from_sentencepiece, &t));
+    TRY(apply_configuration(configuration, t));
+    *out = t;
+    t = NULL;
+out:
+    tokenizer_close(t);
+    return status;
+}
+
+grail_status tokenizer_open(const char *directory, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    char *json = NULL;
+    char *model = NULL;
+    char *configuration = NULL;
+    TRY(path_join(&json, directory, "tokenizer.json"));
+    TRY(path_join(&model, directory, "tokenizer.model"));
+    TRY(path_join(&configuration, directory, "tokenizer_config.json"));
+    if (file_exists(json)) {
+        TRY(open_file(json, tokenizer_from_json, out));
+    } else if (file_exists(model)) {
+        TRY(open_sentencepiece(model, configuration, out));
+    } else {
+        FAIL(GRAIL_ERROR_IO, "%s: has neither tokenizer.json nor tokenizer.model", directory);
+    }
+out:
+    memory_free(json);
+    memory_free(model);
+    memory_free(configuration);
+    return status;
+}
+
+int64_t tokenizer_size(const tokenizer *t)
+{
+    return t->model.pieces.count;
+}
+
+int32_t tokenizer_bos(const tokenizer *t)
+{
+    return t->before.count > 0 ? t->before.ids[0] : -1;
+}
+
+const char *tokenizer_piece(const tokenizer *t, int32_t id)
+{
+    return vocabulary_piece(&t->model.pieces, id).bytes;
+}
+
+const char *tokenizer_hash(const tokenizer *t)
+{
+    return t->hash;
+}
+
+/* --- added tokens --- */
+
+static grail_status enter_normalized(tokenizer *t, text_span content, int32_t index)
+{
+    grail_status status = GRAIL_OK;
+    buffer buffers[2] = {{0}};
+    pattern_workspace patterns = {0};
+    text_span text = {0};
+    TRY(pattern_workspace_init(&patterns));
+    TRY(normalizer_run(&t->normalizer, &t->model.whole, &patterns, content, buffers, &text));
+    if (text.size > 0) {
+        TRY(piece_trie_add(&t->added_normalized, text, index));
+    }
+out:
+    buffer_fini(&buffers[0]);
+    buffer_fini(&buffers[1]);
+    pattern_workspace_fini(&patterns);
+    return status;
+}
+
+grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
+                                 added_token token)
+{
+    grail_status status = GRAIL_OK;
+    const int32_t index = (int32_t)t->added_count;
+    TRY(memory_resize(&t->added, (size_t)index + 1, sizeof *t->added));
+    t->added[index] = token;
+    t->added_count += 1;
+    if (normalized) {
+        TRY(enter_normalized(t, content, index));
+    } else {
+        TRY(piece_trie_add(&t->added_raw, content, index));
+    }
+out:
+    return status;
+}
+
+static size_t strip_spaces_left(text_span text, size_t end)
+{
+    while (end > 0) {
+        size_t begin = end - 1;
+        while (((unsigned char)text.bytes[begin] & 0xC0) == 0x80) {
+            begin -= 1;
+        }
+        if (!character_is_space(character_at(span_from(text, begin, end)))) {
+            break;
+        }
+        end = begin;
+    }
+    return end;
+}
+
+static size_t strip_spaces_right(text_span text, size_t begin)
+{
+    while (begin < text.size &&
+           character_is_space(character_at(span_from(text, begin, text.size)))) {
+        begin += character_length(text.bytes[begin]);
+    }
+    return begin;
+}
+
+static bool is_single_word(text_span text, size_t begin, size_t end)
+{
+    size_t before = begin;
+    while (before > 0) {
+        before -= 1;
+        if (((unsigned char)text.bytes[before] & 0xC0) != 0x80) {
+            break;
+        }
+    }
+    const bool left =
+        begin == 0 || !character_is_word(character_at(span_from(text, before, begin)));
+    return left &&
+           (end == text.size || !character_is_word(character_at(span_from(text, end, text.size))));
+}
+
+/* What is done with the text between added tokens. */
+typedef grail_status (*section_function)(encoder *e, text_span section, bool at_start);
+
+/* Appends the ids of the automaton's matches, leftmost and longest, and hands on what lies between.
+ * A match that is not a whole word where it has to be is passed over as a whole. */
+static grail_status cut_added(encoder *e, const piece_trie *automaton, text_span text,
+                              bool at_start, section_function between)
+{
+    grail_status status = GRAIL_OK;
+    size_t done = 0;
+    for (size_t i = 0; i < text.size;) {
+        int32_t index = -1;
+        const size_t length = piece_trie_match(automaton, span_from(text, i, text.size), &index);
+        if (length == 0) {
+            i += character_length(text.bytes[i]);
+            continue;
+        }
+        const added_token token = e->tokenizer->added[index];
+        const size_t begin = token.strip_left ? strip_spaces_left(text, i) : i;
+        const size_t end = i + length;
+        i = end;
+        if (token.single_word && !is_single_word(text, end - length, end)) {
+            continue;
+        }
+        if (begin > done) {
+            TRY(between(e, span_from(text, done, begin), at_start && done == 0));
+        }
+        TRY(token_list_push(e->out, token.id));
+        done = token.strip_right ? strip_spaces_right(text, end) : end;
+    }
+    if (done < text.size) {
+        TRY(between(e, span_from(text, done, text.size), at_start && done == 0));
+    }
+out:
+    return status;
+}
+
+static grail_status encode_section(encoder *e, text_span section, bool at_start)
+{
+    return pretokenize(e, 0, section, at_start);
+}
+
+static grail_status normalize_section(encoder *e, text_span section, bool at_start)
+{
+    grail_status status = GRAIL_OK;
+    const tokenizer *t = e->tokenizer;
+    text_span text = {0};
+    TRY(normalizer_run(&t->normalizer, &t->model.whole, &e->patterns, section, e->normalized,
+                       &text));
+    TRY(cut_added(e, &t->added_normalized, text, at_start, encode_section));
+out:
+    return status;
+}
+
+static void encoder_fini(encoder *e)
+{
+    buffer_fini(&e->normalized[0]);
+    buffer_fini(&e->normalized[1]);
+    for (int i = 0; i < TOKENIZER_STEPS_MAX; i++) {
+        buffer_fini(&e->steps[i]);
+    }
+    pattern_workspace_fini(&e->patterns);
+    bpe_workspace_fini(&e->words);
+}
+
+grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size, bool special,
+                              token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t count = out->count;
+    encoder e = {.tokenizer = t, .out = out};
+    const text_span all = {text, size};
+    const size_t valid = utf8_valid_prefix(text, size);
+    if (valid < size) {
+        FAIL(GRAIL_ERROR_FORMAT, "the text is not valid UTF-8 at byte %zu", valid);
+    }
+    TRY(pattern_workspace_init(&e.patterns));
+    if (special) {
+        TRY(token_list_append(out, &t->before));
+    }
+    TRY(cut_added(&e, &t->added_raw, all, true, normalize_section));
+    if (special) {
+        TRY(token_list_append(out, &t->after));
+    }
+out:
+    out->count = status == GRAIL_OK ? out->count : count;
+    encoder_fini(&e);
+    return status;
+}

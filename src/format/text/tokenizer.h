@@ -1,0 +1,44 @@
+/* Text to token ids: tokenizer.json (BPE), or tokenizer.model (SentencePiece BPE) without it. */
+#ifndef GRAIL_FORMAT_TEXT_TOKENIZER_H
+#define GRAIL_FORMAT_TEXT_TOKENIZER_H
+
+#include "base/memory.h"
+
+typedef struct tokenizer tokenizer;
+
+/** A growing list of ids. */
+typedef struct token_list {
+    int32_t *ids; /* owned */
+    int64_t count;
+    int64_t capacity;
+} token_list;
+
+grail_status token_list_push(token_list *list, int32_t id) GRAIL_MUST_CHECK;
+void token_list_fini(token_list *list);
+
+/** Opens the tokenizer of a model directory. *out is owned: tokenizer_close. */
+grail_status tokenizer_open(const char *directory, tokenizer **out) GRAIL_MUST_CHECK;
+/** From the text of a tokenizer.json / the bytes of a tokenizer.model. `name` is for messages. */
+grail_status tokenizer_from_json(const char *name, const void *text, size_t size,
+                                 tokenizer **out) GRAIL_MUST_CHECK;
+grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, size_t size,
+                                          tokenizer **out) GRAIL_MUST_CHECK;
+void tokenizer_close(tokenizer *t); /* NULL is allowed */
+
+/** Highest id + 1. */
+int64_t tokenizer_size(const tokenizer *t);
+/** The id that the post-processor puts first, or -1. */
+int32_t tokenizer_bos(const tokenizer *t);
+/** Text of one id as stored in the vocabulary (borrowed), NULL for a hole. */
+const char *tokenizer_piece(const tokenizer *t, int32_t id);
+/** SHA-256 of the file it came from, hexadecimal. */
+const char *tokenizer_hash(const tokenizer *t);
+
+/**
+ * Appends the ids of UTF-8 text, which may hold NUL bytes. `special` applies the post-processor
+ * (BOS and the like). Invalid UTF-8 is GRAIL_ERROR_FORMAT with the byte offset.
+ */
+grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size, bool special,
+                              token_list *out) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,331 @@
+/* Byte-pair encoding: a word becomes one symbol per character, then the merge of least rank is
+ * applied, the leftmost on ties, until none applies. Symbols are a linked list and candidate merges
+ * a heap, so a word of n characters costs O(n log n).
+ *
+ * Long words are cut where no merge can reach across, which changes nothing but keeps the list and
+ * the heap small when a file has no pre-tokenizer and the whole text is one word. */
+#include "format/text/tokenizer_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void bpe_init(bpe_model *m)
+{
+    *m = (bpe_model){.unknown = -1, .cuts = true};
+    vocabulary_init(&m->pieces);
+    memset(m->bytes, 0xFF, sizeof m->bytes);
+}
+
+void bpe_fini(bpe_model *m)
+{
+    vocabulary_fini(&m->pieces);
+    pair_table_fini(&m->merges);
+    pair_table_fini(&m->joins);
+    piece_trie_fini(&m->whole);
+}
+
+static void find_byte_pieces(bpe_model *m)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        char piece[8];
+        snprintf(piece, sizeof piece, "<0x%02X>", (unsigned)byte);
+        m->bytes[byte] = vocabulary_find(&m->pieces, span_of_string(piece));
+    }
+}
+
+static bool is_byte_or_unknown(const bpe_model *m, int32_t id)
+{
+    if (id == m->unknown) {
+        return true;
+    }
+    bool found = false;
+    for (int byte = 0; byte < 256 && m->byte_fallback; byte++) {
+        found = found || m->bytes[byte] == id;
+    }
+    return found;
+}
+
+static text_span first_character(text_span text)
+{
+    return (text_span){text.bytes, character_length(text.bytes[0])};
+}
+
+static text_span last_character(text_span text)
+{
+    size_t begin = text.size - 1;
+    while (((unsigned char)text.bytes[begin] & 0xC0) == 0x80) {
+        begin -= 1;
+    }
+    return span_from(text, begin, text.size);
+}
+
+/* A merge that takes part in no word, since one of its halves cannot arise, adds nothing. */
+static grail_status add_join(bpe_model *m, const pair_entry *merge)
+{
+    const text_span left = vocabulary_piece(&m->pieces, merge->left);
+    const text_span right = vocabulary_piece(&m->pieces, merge->right);
+    if (left.size == 0 || right.size == 0) {
+        m->cuts = false;
+        return GRAIL_OK;
+    }
+    const int32_t before = vocabulary_find(&m->pieces, last_character(left));
+    const int32_t after = vocabulary_find(&m->pieces, first_character(right));
+    if (before < 0 || after < 0) {
+        return GRAIL_OK;
+    }
+    return pair_table_put(&m->joins, (pair_entry){.left = before, .right = after});
+}
+
+/* `joins` describes a symbol by the characters of its piece. That fails for merges of byte pieces
+ * and of the unknown piece, whose text is a name, so a model with such merges is never cut. */
+grail_status bpe_prepare(bpe_model *m)
+{
+    grail_status status = GRAIL_OK;
+    find_byte_pieces(m);
+    for (size_t i = 0; i < m->merges.slot_count && m->cuts; i++) {
+        const pair_entry *merge = &m->merges.slots[i];
+        if (merge->left < 0) {
+            continue;
+        }
+        if (is_byte_or_unknown(m, merge->left) || is_byte_or_unknown(m, merge->right)) {
+            m->cuts = false;
+        }
+        TRY(add_join(m, merge));
+    }
+out:
+    return status;
+}
+
+static bool ranks_before(bpe_candidate a, bpe_candidate b)
+{
+    return a.rank != b.rank ? a.rank < b.rank : a.position < b.position;
+}
+
+static grail_status heap_push(bpe_workspace *w, bpe_candidate candidate)
+{
+    if (w->heap_count == w->heap_capacity) {
+        const int64_t capacity = w->heap_capacity == 0 ? 64 : w->heap_capacity * 2;
+        const grail_status status = memory_resize(&w->heap, (size_t)capacity, sizeof *w->heap);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        w->heap_capacity = capacity;
+    }
+    int64_t i = w->heap_count++;
+    for (; i > 0 && ranks_before(candidate, w->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        w->heap[i] = w->heap[(i - 1) / 2];
+    }
+    w->heap[i] = candidate;
+    return GRAIL_OK;
+}
+
+static bpe_candidate heap_pop(bpe_workspace *w)
+{
+    const bpe_candidate top = w->heap[0];
+    const bpe_candidate moved = w->heap[--w->heap_count];
+    int64_t i = 0;
+    for (int64_t child = 1; child < w->heap_count; child = 2 * i + 1) {
+        if (child + 1 < w->heap_count && ranks_before(w->heap[child + 1], w->heap[child])) {
+            child += 1;
+        }
+        if (!ranks_before(w->heap[child], moved)) {
+            break;
+        }
+        w->heap[i] = w->heap[child];
+        i = child;
+    }
+    w->heap[i] = moved;
+    return top;
+}
+
+/* Enters the merge of a symbol with its right neighbour, if there is one. */
+static grail_status consider(const bpe_model *m, bpe_workspace *w, int32_t position)
+{
+    const int32_t next = position < 0 ? -1 : w->symbols[position].next;
+    if (next < 0) {
+        return GRAIL_OK;
+    }
+    const pair_entry *merge =
+        pair_table_find(&m->merges, w->symbols[position].id, w->symbols[next].id);
+    if (merge == NULL) {
+        return GRAIL_OK;
+    }
+    return heap_push(w, (bpe_candidate){merge->rank, position, merge->result});
+}
+
+/* Applies a candidate. One whose symbols have changed since is stale, unless they still merge into
+ * the same piece: Hugging Face tokenizers then applies it at its old rank, and so does this. */
+static grail_status apply(const bpe_model *m, bpe_workspace *w, bpe_candidate candidate)
+{
+    grail_status status = GRAIL_OK;
+    bpe_symbol *symbol = &w->symbols[candidate.position];
+    if (symbol->id < 0 || symbol->next < 0) {
+        return GRAIL_OK;
+    }
+    bpe_symbol *right = &w->symbols[symbol->next];
+    const pair_entry *merge = pair_table_find(&m->merges, symbol->id, right->id);
+    if (merge == NULL || merge->result != candidate.result) {
+        return GRAIL_OK;
+    }
+    symbol->id = merge->result;
+    symbol->next = right->next;
+    right->id = -1;
+    if (symbol->next >= 0) {
+        w->symbols[symbol->next].previous = candidate.position;
+    }
+    TRY(consider(m, w, symbol->previous));
+    TRY(consider(m, w, candidate.position));
+out:
+    return status;
+}
+
+/* Merges the symbols collected so far, appends their ids and starts anew. */
+static grail_status flush(const bpe_model *m, bpe_workspace *w, token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    w->heap_count = 0;
+    for (int32_t i = 0; i + 1 < w->symbol_count; i++) {
+        TRY(consider(m, w, i));
+    }
+    while (w->heap_count > 0) {
+        TRY(apply(m, w, heap_pop(w)));
+    }
+    for (int64_t i = 0; i < w->symbol_count; i++) {
+        if (w->symbols[i].id >= 0) {
+            TRY(token_list_push(out, w->symbols[i].id));
+        }
+    }
+    w->symbol_count = 0;
+out:
+    return status;
+}
+
+static grail_status reserve_symbol(bpe_workspace *w)
+{
+    if (w->symbol_count < w->symbol_capacity) {
+        return GRAIL_OK;
+    }
+    const int64_t capacity = w->symbol_capacity == 0 ? 64 : w->symbol_capacity * 2;
+    if (capacity > INT32_MAX) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "a word has more than %d characters; split the text",
+                         INT32_MAX / 2);
+    }
+    const grail_status status = memory_resize(&w->symbols, (size_t)capacity, sizeof *w->symbols);
+    w->symbol_capacity = status == GRAIL_OK ? capacity : w->symbol_capacity;
+    return status;
+}
+
+static grail_status push_symbol(const bpe_model *m, bpe_workspace *w, int32_t id, token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    if (m->cuts && w->symbol_count > 0 &&
+        pair_table_find(&m->joins, w->symbols[w->symbol_count - 1].id, id) == NULL) {
+        TRY(flush(m, w, out));
+    }
+    TRY(reserve_symbol(w));
+    const int32_t position = (int32_t)w->symbol_count++;
+    w->symbols[position] = (bpe_symbol){.id = id, .previous = position - 1, .next = -1};
+    if (position > 0) {
+        w->symbols[position - 1].next = position;
+    }
+out:
+    return status;
+}
+
+/* Pushes the bytes of a character; *done is false when one of them has no piece. */
+static grail_status push_bytes(const bpe_model *m, bpe_workspace *w, text_span character,
+                               token_list *out, bool *done)
+{
+    grail_status status = GRAIL_OK;
+    for (size_t i = 0; i < character.size; i++) {
+        if (m->bytes[(unsigned char)character.bytes[i]] < 0) {
+            return GRAIL_OK;
+        }
+    }
+    for (size_t i = 0; i < character.size; i++) {
+        TRY(push_symbol(m, w, m->bytes[(unsigned char)character.bytes[i]], out));
+    }
+    *done = true;
+out:
+    return status;
+}
+
+/* A run of unknown characters waits in *pending, so that it can become one symbol. As in Hugging
+ * Face tokenizers, bytes pushed meanwhile overtake it. */
+static grail_status push_unknown(const bpe_model *m, bpe_workspace *w, text_span character,
+                                 bool *pending, token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    bool done = false;
+    if (m->byte_fallback) {
+        TRY(push_bytes(m, w, character, out, &done));
+    }
+    if (done) {
+        return GRAIL_OK;
+    }
+    if (m->unknown_missing) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "character U+%04X is not in the vocabulary, and neither is the unknown token",
+             (unsigned)character_at(character));
+    }
+    if (*pending && !m->fuse_unknown) {
+        TRY(push_symbol(m, w, m->unknown, out));
+    }
+    *pending = m->unknown >= 0;
+out:
+    return status;
+}
+
+static grail_status push_known(const bpe_model *m, bpe_workspace *w, int32_t id, bool *pending,
+                               token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    if (*pending) {
+        TRY(push_symbol(m, w, m->unknown, out));
+        *pending = false;
+    }
+    TRY(push_symbol(m, w, id, out));
+out:
+    return status;
+}
+
+grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    bool pending = false;
+    w->symbol_count = 0;
+    if (m->ignore_merges) {
+        const int32_t id = vocabulary_find(&m->pieces, word);
+        if (id >= 0) {
+            return token_list_push(out, id);
+        }
+    }
+    for (size_t position = 0; position < word.size;) {
+        text_span rest = span_from(word, position, word.size);
+        int32_t id = -1;
+        rest.size = piece_trie_match(&m->whole, rest, &id);
+        if (rest.size == 0) {
+            rest.size = character_length(rest.bytes[0]);
+            id = vocabulary_find(&m->pieces, rest);
+        }
+        if (id >= 0) {
+            TRY(push_known(m, w, id, &pending, out));
+        } else {
+            TRY(push_unknown(m, w, rest, &pending, out));
+        }
+        position += rest.size;
+    }
+    if (pending) {
+        TRY(push_symbol(m, w, m->unknown, out));
+    }
+    TRY(flush(m, w, out));
+out:
+    return status;
+}
+
+void bpe_workspace_fini(bpe_workspace *w)
+{
+    memory_free(w->symbols);
+    memory_free(w->heap);
+    *w = (bpe_workspace){0};
+}

@@ -1,0 +1,347 @@
+/* What the tokenizer's parts share: text spans, the vocabulary, merges, patterns, and the steps
+ * that a file is reduced to. Both file formats end in the same steps and the same BPE model. */
+#ifndef GRAIL_FORMAT_TEXT_TOKENIZER_INTERNAL_H
+#define GRAIL_FORMAT_TEXT_TOKENIZER_INTERNAL_H
+
+#include "base/buffer.h"
+#include "base/hash.h"
+#include "format/protobuf.h"
+#include "format/text/tokenizer.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+/* Ids index arrays, so a file may not make them arbitrarily large. */
+enum { TOKEN_ID_MAX = (1 << 24) - 1, TOKENIZER_STEPS_MAX = 32 };
+
+/** Borrowed bytes, valid UTF-8 unless said otherwise. */
+typedef struct text_span {
+    const char *bytes;
+    size_t size;
+} text_span;
+
+static inline text_span span_from(text_span text, size_t begin, size_t end)
+{
+    return (text_span){text.bytes + begin, end - begin};
+}
+
+static inline text_span span_of_buffer(const buffer *b)
+{
+    return (text_span){b->size == 0 ? "" : (const char *)b->bytes, b->size};
+}
+
+/** As strlen, for C strings. */
+text_span span_of_string(const char *text);
+bool span_starts_with(text_span text, text_span prefix);
+
+/** Length in bytes of the character that starts with this byte of valid UTF-8. */
+static inline size_t character_length(char first)
+{
+    const unsigned char byte = (unsigned char)first;
+    return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
+/** Code point at the start of a non-empty span. */
+int32_t character_at(text_span text);
+/** Appends one code point as UTF-8. */
+grail_status character_append(buffer *out, int32_t character) GRAIL_MUST_CHECK;
+/* Character classes of Unicode 14 (utf8proc 2.8) as Rust's standard library and regex crate, and so
+ * Hugging Face tokenizers, define them; but its punctuation is that of Unicode 8. */
+bool character_is_space(int32_t character);       /* White_Space */
+bool character_is_word(int32_t character);        /* \w */
+bool character_is_numeric(int32_t character);     /* Nd, Nl, No */
+bool character_is_punctuation(int32_t character); /* P*, and ASCII's symbols */
+
+/* --- vocabulary: text of an id, id of a text --- */
+
+typedef struct vocabulary {
+    buffer text;     /* NUL-terminated pieces */
+    size_t *offsets; /* offsets[id] into text, SIZE_MAX for a hole; owned */
+    size_t *sizes;   /* owned */
+    int64_t count;   /* highest id + 1 */
+    int64_t capacity;
+    int32_t *slots; /* open addressing by the piece's hash; id or -1; owned */
+    size_t slot_count;
+    size_t slots_used;
+} vocabulary;
+
+void vocabulary_init(vocabulary *v);
+void vocabulary_fini(vocabulary *v);
+/** Names an id without making it findable. An id named twice is GRAIL_ERROR_FORMAT. */
+grail_status vocabulary_name(vocabulary *v, text_span piece, int32_t id) GRAIL_MUST_CHECK;
+/** Names an id and makes it the answer for its piece. A piece given twice is GRAIL_ERROR_FORMAT. */
+grail_status vocabulary_add(vocabulary *v, text_span piece, int32_t id) GRAIL_MUST_CHECK;
+/** Id of a piece given to vocabulary_add, or -1. */
+int32_t vocabulary_find(const vocabulary *v, text_span piece);
+/** Piece of an id; bytes is NULL for a hole or an id out of range. */
+text_span vocabulary_piece(const vocabulary *v, int64_t id);
+
+/* --- pairs of ids --- */
+
+typedef struct pair_entry {
+    int32_t left; /* -1 marks an empty slot */
+    int32_t right;
+    int32_t rank;
+    int32_t result;
+} pair_entry;
+
+typedef struct pair_table {
+    pair_entry *slots; /* owned */
+    size_t slot_count;
+    size_t used;
+} pair_table;
+
+/** Adds or replaces the entry of (left, right). */
+grail_status pair_table_put(pair_table *t, pair_entry entry) GRAIL_MUST_CHECK;
+/** Borrowed, NULL when absent. */
+const pair_entry *pair_table_find(const pair_table *t, int32_t left, int32_t right);
+void pair_table_fini(pair_table *t);
+
+/* --- longest match among a set of pieces --- */
+
+typedef struct trie_node {
+    int32_t child;   /* first child, or -1 */
+    int32_t sibling; /* next child of the same parent, or -1 */
+    int32_t value;   /* -1 where no piece ends */
+    unsigned char byte;
+} trie_node;
+
+typedef struct piece_trie {
+    trie_node *nodes; /* owned */
+    int32_t count;
+    int32_t capacity;
+    int32_t roots[256]; /* node + 1, so that zero means none */
+} piece_trie;
+
+/** Adds a non-empty piece; the first value given for a piece stays. */
+grail_status piece_trie_add(piece_trie *t, text_span piece, int32_t value) GRAIL_MUST_CHECK;
+/** Bytes of the longest piece that the text starts with, 0 for none. */
+size_t piece_trie_match(const piece_trie *t, text_span text, int32_t *value);
+void piece_trie_fini(piece_trie *t);
+
+/* --- BPE --- */
+
+typedef struct bpe_model {
+    vocabulary pieces;
+    pair_table merges; /* (left, right) -> rank, merged id */
+    pair_table joins;  /* neighbouring characters that some merge brings together */
+    piece_trie whole;  /* pieces matched before anything else and never merged */
+    bool cuts;         /* characters absent from `joins` may be cut apart before merging */
+    bool byte_fallback;
+    bool fuse_unknown;
+    bool ignore_merges;
+    bool unknown_missing; /* the file names an unknown token that has no id */
+    int32_t unknown;      /* id, or -1: unknown characters vanish */
+    int32_t bytes[256];   /* ids of <0x00> .. <0xFF>, or -1 */
+} bpe_model;
+
+typedef struct bpe_symbol {
+    int32_t id; /* -1 once merged into its left neighbour */
+    int32_t previous;
+    int32_t next;
+} bpe_symbol;
+
+typedef struct bpe_candidate {
+    int32_t rank;
+    int32_t position;
+    int32_t result;
+} bpe_candidate;
+
+/** What one encoding needs besides the model. Zero is a valid start. */
+typedef struct bpe_workspace {
+    bpe_symbol *symbols; /* owned */
+    int64_t symbol_count;
+    int64_t symbol_capacity;
+    bpe_candidate *heap; /* owned; the least rank, then the leftmost, on top */
+    int64_t heap_count;
+    int64_t heap_capacity;
+} bpe_workspace;
+
+void bpe_init(bpe_model *m);
+void bpe_fini(bpe_model *m);
+/** Fills bytes[] from the vocabulary and derives `joins`, once pieces and merges are complete. */
+grail_status bpe_prepare(bpe_model *m) GRAIL_MUST_CHECK;
+/** Appends the ids of one word. */
+grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word,
+                        token_list *out) GRAIL_MUST_CHECK;
+void bpe_workspace_fini(bpe_workspace *w);
+
+/* --- patterns --- */
+
+typedef bool (*character_class)(int32_t character);
+
+/** A literal string, a regular expression, or a class of single characters. */
+typedef struct text_pattern {
+    char *string; /* owned */
+    size_t size;
+    pcre2_code *regex; /* owned */
+    character_class members;
+} text_pattern;
+
+typedef struct pattern_workspace {
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+} pattern_workspace;
+
+typedef struct pattern_scan {
+    const text_pattern *pattern;
+    pattern_workspace *workspace;
+    text_span text;
+    size_t position;
+    size_t last_end; /* SIZE_MAX before the first match */
+} pattern_scan;
+
+/** Compiles a pattern in the syntax that tokenizer files use (Oniguruma's Ruby syntax). */
+grail_status pattern_from_regex(text_pattern *p, text_span regex) GRAIL_MUST_CHECK;
+grail_status pattern_from_string(text_pattern *p, text_span string) GRAIL_MUST_CHECK;
+void pattern_fini(text_pattern *p);
+grail_status pattern_workspace_init(pattern_workspace *w) GRAIL_MUST_CHECK;
+void pattern_workspace_fini(pattern_workspace *w);
+
+pattern_scan pattern_scan_start(const text_pattern *p, pattern_workspace *w, text_span text);
+/** The next match at or after the end of the last one; *found is false when there is none. */
+grail_status pattern_scan_next(pattern_scan *s, bool *found, size_t *begin,
+                               size_t *end) GRAIL_MUST_CHECK;
+
+/* --- normalizer --- */
+
+typedef enum normalizer_kind {
+    NORMALIZE_PREPEND,
+    NORMALIZE_REPLACE,
+    NORMALIZE_UNICODE,
+    NORMALIZE_LOWERCASE,
+    NORMALIZE_STRIP,
+    NORMALIZE_SENTENCEPIECE
+} normalizer_kind;
+
+/** The whitespace rules of a SentencePiece model. */
+typedef struct sentencepiece_rules {
+    bool add_dummy_prefix;
+    bool remove_extra_whitespaces;
+    bool escape_whitespaces;
+    bool whitespace_as_suffix;
+} sentencepiece_rules;
+
+typedef struct normalizer_step {
+    normalizer_kind kind;
+    text_pattern pattern; /* replace */
+    char *content;        /* prepend, replace; owned */
+    int form;             /* unicode: utf8proc options */
+    bool left;            /* strip */
+    bool right;
+    sentencepiece_rules rules;
+} normalizer_step;
+
+typedef struct normalizer {
+    normalizer_step steps[TOKENIZER_STEPS_MAX];
+    int count;
+} normalizer;
+
+/** Runs every step. *out is the input itself or lies in one of the two buffers. */
+grail_status normalizer_run(const normalizer *n, const piece_trie *whole, pattern_workspace *w,
+                            text_span text, buffer buffers[2], text_span *out) GRAIL_MUST_CHECK;
+void normalizer_fini(normalizer *n);
+
+/* --- pre-tokenizer --- */
+
+typedef enum split_behavior {
+    SPLIT_ISOLATED,
+    SPLIT_REMOVED,
+    SPLIT_MERGED_WITH_PREVIOUS,
+    SPLIT_MERGED_WITH_NEXT,
+    SPLIT_CONTIGUOUS
+} split_behavior;
+
+typedef enum prepend_scheme { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER } prepend_scheme;
+
+typedef enum pretokenizer_kind {
+    PRETOKENIZE_SPLIT,
+    PRETOKENIZE_SPACE_PREFIX,
+    PRETOKENIZE_BYTES, /* the byte-level alphabet */
+    PRETOKENIZE_METASPACE
+} pretokenizer_kind;
+
+typedef struct pretokenizer_step {
+    pretokenizer_kind kind;
+    text_pattern pattern;
+    split_behavior behavior;
+    bool invert;
+    prepend_scheme scheme;
+    char replacement[5]; /* metaspace: one character */
+} pretokenizer_step;
+
+typedef struct pretokenizer {
+    pretokenizer_step steps[TOKENIZER_STEPS_MAX];
+    int count;
+} pretokenizer;
+
+void pretokenizer_fini(pretokenizer *p);
+
+/* --- the tokenizer --- */
+
+typedef struct added_token {
+    int32_t id;
+    bool single_word;
+    bool strip_left;
+    bool strip_right;
+} added_token;
+
+struct tokenizer {
+    char *name; /* for messages; owned */
+    char hash[HASH_TEXT_SIZE];
+    bpe_model model;
+    added_token *added; /* owned */
+    int64_t added_count;
+    piece_trie added_raw;        /* values index `added`; matched in the text as given */
+    piece_trie added_normalized; /* matched in the normalized text */
+    normalizer normalizer;
+    pretokenizer pretokenizer;
+    token_list before; /* what the post-processor puts before and after the text's ids */
+    token_list after;
+    int32_t end_of_text; /* SentencePiece's EOS, or -1: its file does not say whether it is used */
+};
+
+/** What one call of tokenizer_encode needs besides the tokenizer. */
+typedef struct encoder {
+    const tokenizer *tokenizer;
+    buffer normalized[2];
+    buffer steps[TOKENIZER_STEPS_MAX]; /* the text that a pre-tokenizer step made, by step */
+    pattern_workspace patterns;
+    bpe_workspace words;
+    token_list *out;
+} encoder;
+
+/** Splits a section into words from step `step` on and appends the ids of each. `at_start` tells
+ * that the section begins where the whole text begins. */
+grail_status pretokenize(encoder *e, int step, text_span section, bool at_start) GRAIL_MUST_CHECK;
+
+/** An empty tokenizer that tokenizer_close can take at any time. */
+grail_status tokenizer_new(const char *name, const void *bytes, size_t size,
+                           tokenizer **out) GRAIL_MUST_CHECK;
+/** Enters the added token into the automaton of its kind. */
+grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
+                                 added_token token) GRAIL_MUST_CHECK;
+
+/* Component readers of tokenizer_json_steps.c. `component` may be JSON null or absent. */
+struct json_t;
+grail_status read_normalizer(const char *name, const struct json_t *component,
+                             normalizer *out) GRAIL_MUST_CHECK;
+grail_status read_pretokenizer(const char *name, const struct json_t *component,
+                               pretokenizer *out) GRAIL_MUST_CHECK;
+
+/* --- protocol buffers --- */
+
+typedef struct protobuf_field {
+    uint32_t number;
+    protobuf_wire wire;
+    uint64_t value;  /* varint and fixed values */
+    text_span bytes; /* length-delimited values: any bytes */
+} protobuf_field;
+
+typedef grail_status (*protobuf_handler)(const protobuf_field *field, void *context);
+
+/** Calls the handler for each field of a message, in order. */
+grail_status protobuf_read(text_span message, protobuf_handler handler,
+                           void *context) GRAIL_MUST_CHECK;
+
+#endif

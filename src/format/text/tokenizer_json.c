@@ -1,0 +1,327 @@
+/* Reads a tokenizer.json: the BPE model, added tokens and the post-processor; the normalizer and
+ * the pre-tokenizer are read by tokenizer_json_steps.c. Truncation, padding and the decoder are not
+ * used. */
+#include "base/json.h"
+#include "format/text/tokenizer_internal.h"
+
+#include <string.h>
+
+enum { PIECE_MAX = 1 << 20 };
+
+static grail_status check_id(const char *name, const char *piece, json_int_t id)
+{
+    if (id < 0 || id > TOKEN_ID_MAX) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: piece '%s' has id %lld, allowed are 0 to %d",
+                         name, piece, (long long)id, TOKEN_ID_MAX);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_vocabulary(const char *name, json_t *vocab, vocabulary *out)
+{
+    grail_status status = GRAIL_OK;
+    const char *piece = NULL;
+    json_t *id = NULL;
+    if (!json_is_object(vocab)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the model has no \"vocab\" object", name);
+    }
+    json_object_foreach (vocab, piece, id) {
+        if (!json_is_integer(id)) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: the id of piece '%s' is not an integer", name, piece);
+        }
+        TRY(check_id(name, piece, json_integer_value(id)));
+        status = vocabulary_add(out, span_of_string(piece), (int32_t)json_integer_value(id));
+        if (status != GRAIL_OK) {
+            error_prefix("%s", name);
+            goto out;
+        }
+    }
+out:
+    return status;
+}
+
+/* "a b", or ["a", "b"] where pieces may hold spaces. */
+static grail_status read_halves(const char *name, size_t rank, const json_t *merge, text_span *left,
+                                text_span *right)
+{
+    const char *first = json_string_value(merge);
+    const char *second = first == NULL ? NULL : strchr(first, ' ');
+    if (second != NULL && strchr(second + 1, ' ') == NULL) {
+        *left = (text_span){first, (size_t)(second - first)};
+        *right = span_of_string(second + 1);
+        return GRAIL_OK;
+    }
+    first = json_string_value(json_array_get(merge, 0));
+    second = json_string_value(json_array_get(merge, 1));
+    if (first == NULL || second == NULL || json_array_size(merge) != 2) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: merge %zu is not a pair of pieces", name, rank);
+    }
+    *left = span_of_string(first);
+    *right = span_of_string(second);
+    return GRAIL_OK;
+}
+
+static grail_status find_merged(const char *name, size_t rank, const vocabulary *pieces,
+                                text_span piece, int32_t *out)
+{
+    *out = vocabulary_find(pieces, piece);
+    if (*out < 0) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: merge %zu names the piece '%.*s', which the vocabulary lacks", name,
+                         rank, (int)piece.size, piece.bytes);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_merge(const char *name, size_t rank, const json_t *merge, bpe_model *m)
+{
+    grail_status status = GRAIL_OK;
+    text_span left = {0};
+    text_span right = {0};
+    pair_entry entry = {.rank = (int32_t)rank};
+    buffer joined = {0};
+    buffer_init(&joined, PIECE_MAX);
+    TRY(read_halves(name, rank, merge, &left, &right));
+    TRY(buffer_append(&joined, left.bytes, left.size));
+    TRY(buffer_append(&joined, right.bytes, right.size));
+    TRY(find_merged(name, rank, &m->pieces, left, &entry.left));
+    TRY(find_merged(name, rank, &m->pieces, right, &entry.right));
+    TRY(find_merged(name, rank, &m->pieces, span_of_buffer(&joined), &entry.result));
+    TRY(pair_table_put(&m->merges, entry));
+out:
+    buffer_fini(&joined);
+    return status;
+}
+
+static grail_status read_merges(const char *name, const json_t *merges, bpe_model *m)
+{
+    grail_status status = GRAIL_OK;
+    if (!json_is_array(merges) || json_array_size(merges) > INT32_MAX) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the model has no \"merges\" array", name);
+    }
+    for (size_t i = 0; i < json_array_size(merges); i++) {
+        TRY(read_merge(name, i, json_array_get(merges, i), m));
+    }
+out:
+    return status;
+}
+
+/* Options of BPE that no decoder's tokenizer uses; they would change the ids. */
+static grail_status refuse_options(const char *name, const json_t *model)
+{
+    static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    grail_status status = GRAIL_OK;
+    double dropout = 0.0;
+    TRY(json_get_real(name, model, "dropout", 0.0, &dropout));
+    if (dropout != 0.0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: BPE dropout %g is not supported; set it to null", name,
+             dropout);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *value = NULL;
+        TRY(json_get_string(name, model, texts[i], "", &value));
+        if (value[0] != '\0') {
+            FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: BPE option %s '%s' is not supported", name, texts[i],
+                 value);
+        }
+    }
+out:
+    return status;
+}
+
+/* Files of early versions have no model type; merges tell BPE. */
+static grail_status check_model_type(const char *name, const json_t *model)
+{
+    grail_status status = GRAIL_OK;
+    const char *type = NULL;
+    if (!json_is_object(model)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"model\" is missing", name);
+    }
+    const bool merges = json_object_get(model, "merges") != NULL;
+    TRY(json_get_string(name, model, "type", merges ? "BPE" : "without a type", &type));
+    if (strcmp(type, "BPE") != 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: model type '%s' is not supported, only BPE; encode the text with the model's own "
+             "tokenizer and pass the ids",
+             name, type);
+    }
+out:
+    return status;
+}
+
+static grail_status read_model(const char *name, const json_t *model, bpe_model *m)
+{
+    grail_status status = GRAIL_OK;
+    const char *unknown = NULL;
+    TRY(check_model_type(name, model));
+    TRY(refuse_options(name, model));
+    TRY(json_get_boolean(name, model, "fuse_unk", false, &m->fuse_unknown));
+    TRY(json_get_boolean(name, model, "byte_fallback", false, &m->byte_fallback));
+    TRY(json_get_boolean(name, model, "ignore_merges", false, &m->ignore_merges));
+    TRY(read_vocabulary(name, json_object_get(model, "vocab"), &m->pieces));
+    TRY(read_merges(name, json_object_get(model, "merges"), m));
+    TRY(json_get_string(name, model, "unk_token", NULL, &unknown));
+    if (unknown != NULL) {
+        m->unknown = vocabulary_find(&m->pieces, span_of_string(unknown));
+        m->unknown_missing = m->unknown < 0;
+    }
+    TRY(bpe_prepare(m));
+out:
+    return status;
+}
+
+/* --- added tokens --- */
+
+/* The id must be the vocabulary's own id of that piece, or be free. */
+static grail_status place_added(const char *name, tokenizer *t, const char *content, int32_t id)
+{
+    grail_status status = GRAIL_OK;
+    const int32_t known = vocabulary_find(&t->model.pieces, span_of_string(content));
+    if (known >= 0 && known != id) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: added token '%s' has id %d, the vocabulary says %d", name,
+             content, id, known);
+    }
+    const char *named = vocabulary_piece(&t->model.pieces, id).bytes;
+    if (named == NULL || strcmp(named, content) != 0) {
+        status = vocabulary_name(&t->model.pieces, span_of_string(content), id);
+        if (status != GRAIL_OK) {
+            error_prefix("%s: added token '%s'", name, content);
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status read_added_token(const char *name, const json_t *object, tokenizer *t)
+{
+    grail_status status = GRAIL_OK;
+    const char *content = NULL;
+    int64_t id = 0;
+    bool normalized = false;
+    added_token token = {0};
+    TRY(json_get_string(name, object, "content", "", &content));
+    if (content[0] == '\0') {
+        return GRAIL_OK;
+    }
+    TRY(json_require_integer(name, object, "id", &id));
+    TRY(check_id(name, content, id));
+    token.id = (int32_t)id;
+    TRY(json_get_boolean(name, object, "single_word", false, &token.single_word));
+    TRY(json_get_boolean(name, object, "lstrip", false, &token.strip_left));
+    TRY(json_get_boolean(name, object, "rstrip", false, &token.strip_right));
+    TRY(json_get_boolean(name, object, "normalized", false, &normalized));
+    TRY(place_added(name, t, content, token.id));
+    TRY(tokenizer_add_token(t, span_of_string(content), normalized, token));
+out:
+    return status;
+}
+
+static grail_status read_added_tokens(const char *name, const json_t *tokens, tokenizer *t)
+{
+    grail_status status = GRAIL_OK;
+    if (tokens != NULL && !json_is_null(tokens) && !json_is_array(tokens)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"added_tokens\" is not an array", name);
+    }
+    if (json_array_size(tokens) > TOKEN_ID_MAX) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: %zu added tokens", name, json_array_size(tokens));
+    }
+    for (size_t i = 0; i < json_array_size(tokens); i++) {
+        TRY(read_added_token(name, json_array_get(tokens, i), t));
+    }
+out:
+    return status;
+}
+
+/* --- post-processor --- */
+
+static grail_status push_special(const char *name, const json_t *template, const char *key,
+                                 token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *special = json_object_get(json_object_get(template, "special_tokens"), key);
+    const json_t *ids = json_object_get(special, "ids");
+    if (json_array_size(ids) == 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the post-processor has no ids for '%s'", name, key);
+    }
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        const json_t *id = json_array_get(ids, i);
+        TRY(check_id(name, key, json_is_integer(id) ? json_integer_value(id) : -1));
+        TRY(token_list_push(out, (int32_t)json_integer_value(id)));
+    }
+out:
+    return status;
+}
+
+/* The template of a single text: special tokens around the one sequence A. */
+static grail_status read_template(const char *name, const json_t *template, tokenizer *t)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *single = json_object_get(template, "single");
+    bool seen = false;
+    if (t->before.count > 0 || t->after.count > 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: more than one TemplateProcessing", name);
+    }
+    for (size_t i = 0; i < json_array_size(single); i++) {
+        const json_t *item = json_array_get(single, i);
+        const json_t *special = json_object_get(item, "SpecialToken");
+        const json_t *sequence = json_object_get(item, "Sequence");
+        const char *id = json_string_value(json_object_get(special, "id"));
+        if (id != NULL) {
+            TRY(push_special(name, template, id, seen ? &t->after : &t->before));
+        } else if (sequence != NULL && !seen) {
+            seen = true;
+        } else {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: item %zu of the template is not understood", name, i);
+        }
+    }
+    if (!seen) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the template has no place for the text", name);
+    }
+out:
+    return status;
+}
+
+static grail_status read_postprocessor(const char *name, const json_t *component, tokenizer *t)
+{
+    grail_status status = GRAIL_OK;
+    const char *type = NULL;
+    if (component == NULL || json_is_null(component)) {
+        return GRAIL_OK;
+    }
+    TRY(json_get_string(name, component, "type", "without a type", &type));
+    if (strcmp(type, "TemplateProcessing") == 0) {
+        TRY(read_template(name, component, t));
+    } else if (strcmp(type, "Sequence") == 0) {
+        const json_t *members = json_object_get(component, "processors");
+        for (size_t i = 0; i < json_array_size(members); i++) {
+            TRY(read_postprocessor(name, json_array_get(members, i), t));
+        }
+    } else if (strcmp(type, "ByteLevel") != 0) { /* which only moves offsets */
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: post-processor '%s' is not supported; supported are TemplateProcessing, "
+             "ByteLevel and Sequence",
+             name, type);
+    }
+out:
+    return status;
+}
+
+grail_status tokenizer_from_json(const char *name, const void *text, size_t size, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    tokenizer *t = NULL;
+    json_t *root = NULL;
+    TRY(json_parse(name, text, size, &root));
+    TRY(tokenizer_new(name, text, size, &t));
+    TRY(read_model(name, json_object_get(root, "model"), &t->model));
+    TRY(read_normalizer(name, json_object_get(root, "normalizer"), &t->normalizer));
+    TRY(read_pretokenizer(name, json_object_get(root, "pre_tokenizer"), &t->pretokenizer));
+    TRY(read_added_tokens(name, json_object_get(root, "added_tokens"), t));
+    TRY(read_postprocessor(name, json_object_get(root, "post_processor"), t));
+    *out = t;
+    t = NULL;
+out:
+    tokenizer_close(t);
+    json_decref(root);
+    return status;
+}

@@ -1,0 +1,338 @@
+/* The normalizer: steps that rewrite a section of text before it is split. Each step writes one of
+ * two buffers and reads the other. */
+#include "format/text/tokenizer_internal.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+/* Growth that real tokenizers stay far below (NFKC at most 11-fold); it stops a file whose
+ * replacements multiply the text. */
+enum { GROWTH_MAX = 64, GROWTH_BASE = 1 << 16 };
+
+static grail_status prepend(const normalizer_step *step, text_span in, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    if (in.size > 0) {
+        TRY(buffer_append_string(out, step->content));
+        TRY(buffer_append(out, in.bytes, in.size));
+    }
+out:
+    return status;
+}
+
+static grail_status replace(const normalizer_step *step, pattern_workspace *w, text_span in,
+                            buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t copied = 0;
+    if (in.size == 0) {
+        return GRAIL_OK;
+    }
+    pattern_scan scan = pattern_scan_start(&step->pattern, w, in);
+    for (bool found = true; found;) {
+        size_t begin = in.size;
+        size_t end = in.size;
+        TRY(pattern_scan_next(&scan, &found, &begin, &end));
+        TRY(buffer_append(out, in.bytes + copied, begin - copied));
+        if (found) {
+            TRY(buffer_append_string(out, step->content));
+        }
+        copied = end;
+    }
+out:
+    return status;
+}
+
+/* Per character, with no regard to context. U+0130 is the one character whose lowercase is two. */
+static grail_status lowercase(text_span in, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    for (size_t i = 0; i < in.size; i += character_length(in.bytes[i])) {
+        const int32_t character = character_at(span_from(in, i, in.size));
+        if (character == 0x130) {
+            TRY(buffer_append_string(out, "i\u0307"));
+        } else {
+            TRY(character_append(out, utf8proc_tolower(character)));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status strip(const normalizer_step *step, text_span in, buffer *out)
+{
+    size_t begin = 0;
+    size_t end = 0;
+    bool any = false;
+    for (size_t i = 0; i < in.size; i += character_length(in.bytes[i])) {
+        if (!character_is_space(character_at(span_from(in, i, in.size)))) {
+            begin = any ? begin : i;
+            end = i + character_length(in.bytes[i]);
+            any = true;
+        }
+    }
+    if (!any) {
+        begin = in.size;
+        end = in.size;
+    }
+    begin = step->left ? begin : 0;
+    end = step->right ? end : in.size;
+    return begin < end ? buffer_append(out, in.bytes + begin, end - begin) : GRAIL_OK;
+}
+
+/* No character decomposes into more code points per byte than U+FDFA: 18 for 3 bytes. */
+enum { POINTS_PER_BYTE = 6, DECOMPOSITION_MAX = 32 };
+
+static grail_status decompose(text_span in, utf8proc_option_t form, int32_t *points, size_t *count)
+{
+    size_t used = 0;
+    int boundary = UTF8PROC_BOUNDCLASS_START;
+    for (size_t i = 0; i < in.size; i += character_length(in.bytes[i])) {
+        utf8proc_int32_t parts[DECOMPOSITION_MAX];
+        const utf8proc_ssize_t n = utf8proc_decompose_char(
+            character_at(span_from(in, i, in.size)), parts, DECOMPOSITION_MAX, form, &boundary);
+        if (n < 0 || n > DECOMPOSITION_MAX || used + (size_t)n > in.size * POINTS_PER_BYTE) {
+            return error_set(GRAIL_ERROR_INTERNAL, "cannot normalize the character at byte %zu", i);
+        }
+        memcpy(points + used, parts, (size_t)n * sizeof *points);
+        used += (size_t)n;
+    }
+    *count = used;
+    return GRAIL_OK;
+}
+
+static size_t combining_class(int32_t character)
+{
+    return (size_t)utf8proc_get_property(character)->combining_class;
+}
+
+/* Sorts a run of combining marks by class, stably, in linear time: a hostile text may have one run
+ * of any length. */
+static void sort_run(int32_t *run, size_t count, int32_t *scratch)
+{
+    size_t places[256] = {0};
+    for (size_t i = 0; i < count; i++) {
+        places[combining_class(run[i])] += 1;
+    }
+    size_t before = 0;
+    for (size_t i = 0; i < 256; i++) {
+        const size_t members = places[i];
+        places[i] = before;
+        before += members;
+    }
+    for (size_t i = 0; i < count; i++) {
+        scratch[places[combining_class(run[i])]++] = run[i];
+    }
+    memcpy(run, scratch, count * sizeof *run);
+}
+
+/* Canonical order (Unicode Standard, D109). */
+static void order_marks(int32_t *points, size_t count, int32_t *scratch)
+{
+    for (size_t begin = 0; begin < count;) {
+        size_t end = begin;
+        while (end < count && combining_class(points[end]) > 0) {
+            end += 1;
+        }
+        if (end - begin > 1) {
+            sort_run(points + begin, end - begin, scratch);
+        }
+        begin = end + 1;
+    }
+}
+
+/* Decomposes and, for NFC and NFKC, recomposes a stretch of text. */
+static grail_status convert_form(text_span in, utf8proc_option_t form, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    int32_t *points = NULL;
+    int32_t *scratch = NULL;
+    size_t count = 0;
+    TRY(memory_new_unset(&points, in.size, POINTS_PER_BYTE * sizeof *points));
+    TRY(decompose(in, form, points, &count));
+    TRY(memory_new_unset(&scratch, count, sizeof *scratch));
+    order_marks(points, count, scratch);
+    const utf8proc_ssize_t composed =
+        utf8proc_normalize_utf32(points, (utf8proc_ssize_t)count, form);
+    for (utf8proc_ssize_t i = 0; i < composed; i++) {
+        TRY(character_append(out, points[i]));
+    }
+out:
+    memory_free(points);
+    memory_free(scratch);
+    return status;
+}
+
+/* End of the run of bytes from `begin` on that are ASCII, or are not. */
+static size_t run_end(text_span text, size_t begin, bool ascii)
+{
+    size_t end = begin;
+    while (end < text.size && ((unsigned char)text.bytes[end] < 0x80) == ascii) {
+        end += 1;
+    }
+    return end;
+}
+
+/* No form changes ASCII, and no ASCII character composes with what stands before it, so only the
+ * stretches between ASCII runs are converted, each with the one ASCII character before it. */
+static grail_status unicode_form(const normalizer_step *step, text_span in, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    for (size_t begin = 0; begin < in.size;) {
+        size_t plain = run_end(in, begin, true);
+        const size_t end = run_end(in, plain, false);
+        plain -= plain > begin && plain < in.size ? 1 : 0;
+        TRY(buffer_append(out, in.bytes + begin, plain - begin));
+        if (plain < end) {
+            TRY(convert_form(span_from(in, plain, end), (utf8proc_option_t)step->form, out));
+        }
+        begin = end;
+    }
+out:
+    return status;
+}
+
+/* --- SentencePiece --- */
+
+/* The next unit of the text: a whole piece, or one character. */
+static text_span next_unit(const piece_trie *whole, text_span text)
+{
+    int32_t unused = 0;
+    const size_t piece = piece_trie_match(whole, text, &unused);
+    return (text_span){text.bytes, piece > 0 ? piece : character_length(text.bytes[0])};
+}
+
+static bool is_one_space(text_span unit)
+{
+    return unit.size == 1 && unit.bytes[0] == ' ';
+}
+
+static grail_status append_escaped(const char *space, text_span unit, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    for (size_t i = 0; i < unit.size; i++) {
+        if (unit.bytes[i] == ' ') {
+            TRY(buffer_append_string(out, space));
+        } else {
+            TRY(buffer_append(out, unit.bytes + i, 1));
+        }
+    }
+out:
+    return status;
+}
+
+static text_span skip_leading_spaces(const piece_trie *whole, text_span text)
+{
+    while (text.size > 0 && is_one_space(next_unit(whole, text))) {
+        text = span_from(text, 1, text.size);
+    }
+    return text;
+}
+
+static grail_status append_units(const sentencepiece_rules *rules, const piece_trie *whole,
+                                 const char *space, text_span in, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    bool after_space = rules->remove_extra_whitespaces;
+    for (size_t i = 0; i < in.size;) {
+        text_span unit = next_unit(whole, span_from(in, i, in.size));
+        i += unit.size;
+        while (after_space && unit.size > 0 && unit.bytes[0] == ' ') {
+            unit = span_from(unit, 1, unit.size);
+        }
+        TRY(append_escaped(space, unit, out));
+        if (unit.size > 0) {
+            after_space = rules->remove_extra_whitespaces && unit.bytes[unit.size - 1] == ' ';
+        }
+    }
+out:
+    return status;
+}
+
+static void remove_trailing(text_span space, buffer *out)
+{
+    while (out->size >= space.size &&
+           memcmp(out->bytes + out->size - space.size, space.bytes, space.size) == 0) {
+        out->size -= space.size;
+    }
+}
+
+/* The identity normalizer of SentencePiece with its whitespace rules. */
+static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_trie *whole,
+                                  text_span in, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    const char *space = rules->escape_whitespaces ? "\u2581" : " ";
+    if (rules->remove_extra_whitespaces) {
+        in = skip_leading_spaces(whole, in);
+    }
+    if (in.size == 0) {
+        return GRAIL_OK;
+    }
+    if (rules->add_dummy_prefix && !rules->whitespace_as_suffix) {
+        TRY(buffer_append_string(out, space));
+    }
+    TRY(append_units(rules, whole, space, in, out));
+    if (rules->remove_extra_whitespaces) {
+        remove_trailing(span_of_string(space), out);
+    }
+    if (rules->add_dummy_prefix && rules->whitespace_as_suffix) {
+        TRY(buffer_append_string(out, space));
+    }
+out:
+    return status;
+}
+
+static grail_status run_step(const normalizer_step *step, const piece_trie *whole,
+                             pattern_workspace *w, text_span in, buffer *out)
+{
+    switch (step->kind) {
+    case NORMALIZE_PREPEND:
+        return prepend(step, in, out);
+    case NORMALIZE_REPLACE:
+        return replace(step, w, in, out);
+    case NORMALIZE_UNICODE:
+        return unicode_form(step, in, out);
+    case NORMALIZE_LOWERCASE:
+        return lowercase(in, out);
+    case NORMALIZE_STRIP:
+        return strip(step, in, out);
+    case NORMALIZE_SENTENCEPIECE:
+        return sentencepiece(&step->rules, whole, in, out);
+    }
+    return error_set(GRAIL_ERROR_INTERNAL, "unknown normalizer step");
+}
+
+grail_status normalizer_run(const normalizer *n, const piece_trie *whole, pattern_workspace *w,
+                            text_span text, buffer buffers[2], text_span *out)
+{
+    grail_status status = GRAIL_OK;
+    text_span current = text;
+    size_t maximum = 0;
+    if (!size_multiply(text.size, GROWTH_MAX, &maximum) ||
+        !size_add(maximum, GROWTH_BASE, &maximum)) {
+        maximum = SIZE_MAX;
+    }
+    for (int i = 0; i < n->count; i++) {
+        buffer *target = &buffers[i % 2];
+        target->size = 0;
+        target->maximum = maximum;
+        TRY(run_step(&n->steps[i], whole, w, current, target));
+        current = span_of_buffer(target);
+    }
+    *out = current;
+out:
+    if (status == GRAIL_ERROR_FORMAT) {
+        error_prefix("normalizing %zu bytes", text.size);
+    }
+    return status;
+}
+
+void normalizer_fini(normalizer *n)
+{
+    for (int i = 0; i < n->count; i++) {
+        pattern_fini(&n->steps[i].pattern);
+        memory_free(n->steps[i].content);
+    }
+    n->count = 0;
+}

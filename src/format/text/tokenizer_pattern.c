@@ -1,0 +1,415 @@
+/* Patterns that tokenizer files split and replace by, on PCRE2.
+ *
+ * The files are written for Oniguruma's Ruby syntax with Unicode. What reads differently in PCRE2
+ * is translated (\s, \w, \h, scripts) or, where it is rare, refused: a pattern never silently means
+ * something else. Case folding and character properties are those of Unicode 14 (PCRE2 10.42). */
+#include "format/text/tokenizer_internal.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum {
+    PATTERN_TEXT_MAX = 1 << 20,
+    /* A match of an ordinary pattern takes a few steps per byte; a pattern that backtracks
+     * exponentially is stopped here. */
+    STEPS_BASE = 100000,
+    STEPS_PER_BYTE = 32,
+    HEAP_KIB = 1 << 18
+};
+
+static void *allocate(size_t size, void *unused)
+{
+    (void)unused;
+    void *block = NULL;
+    return memory_new_unset(&block, 1, size) == GRAIL_OK ? block : NULL;
+}
+
+static void release(void *block, void *unused)
+{
+    (void)unused;
+    memory_free(block);
+}
+
+static grail_status new_context(pcre2_general_context **out)
+{
+    *out = pcre2_general_context_create(allocate, release, NULL);
+    return *out == NULL ? GRAIL_ERROR_MEMORY : GRAIL_OK;
+}
+
+/* --- translation --- */
+
+#define SPACE_MEMBERS                                                                              \
+    "\\t-\\r "                                                                                     \
+    "\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
+/* Oniguruma: Alphabetic, Mark, Decimal_Number, Connector_Punctuation. */
+#define WORD_MEMBERS                                                                               \
+    "\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"           \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}"
+#define HEX_MEMBERS "0-9A-Fa-f"
+
+typedef struct translation {
+    text_span source;
+    size_t position;
+    bool in_class;
+    buffer out;
+} translation;
+
+static const char *class_members(char letter)
+{
+    switch (letter) {
+    case 's':
+        return SPACE_MEMBERS;
+    case 'w':
+        return WORD_MEMBERS;
+    case 'h':
+        return HEX_MEMBERS;
+    default:
+        return NULL;
+    }
+}
+
+static grail_status refuse(const translation *t, const char *what)
+{
+    return error_set(GRAIL_ERROR_UNSUPPORTED, "pattern '%.*s': %s at byte %zu is not supported",
+                     (int)t->source.size, t->source.bytes, what, t->position);
+}
+
+/* PCRE2 takes \p{Han} for script extensions; in Oniguruma it is the script alone. */
+static grail_status translate_property(translation *t)
+{
+    static const char *const scripts[] = {"Han",    "Hiragana", "Katakana",  "Hangul",
+                                          "Latin",  "Greek",    "Cyrillic",  "Arabic",
+                                          "Hebrew", "Thai",     "Devanagari"};
+    grail_status status = GRAIL_OK;
+    const text_span rest = span_from(t->source, t->position, t->source.size);
+    const char *close = memchr(rest.bytes, '}', rest.size);
+    if (rest.size < 4 || rest.bytes[2] != '{' || close == NULL) {
+        return refuse(t, "a property without braces");
+    }
+    const text_span name = span_from(rest, 3, (size_t)(close - rest.bytes));
+    const char *script = "";
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+        const bool same =
+            strlen(scripts[i]) == name.size && memcmp(scripts[i], name.bytes, name.size) == 0;
+        script = same ? "sc:" : script;
+    }
+    TRY(buffer_append(&t->out, rest.bytes, 3));
+    TRY(buffer_append_string(&t->out, script));
+    TRY(buffer_append(&t->out, name.bytes, name.size + 1));
+    t->position += name.size + 4;
+out:
+    return status;
+}
+
+/* Any other escape as it is, with its braces: \x{85}. */
+static grail_status copy_escape(translation *t)
+{
+    const text_span rest = span_from(t->source, t->position, t->source.size);
+    size_t length = 1 + character_length(rest.bytes[1]);
+    if (length < rest.size && rest.bytes[length] == '{') {
+        const char *close = memchr(rest.bytes, '}', rest.size);
+        length = close == NULL ? rest.size : (size_t)(close - rest.bytes) + 1;
+    }
+    t->position += length;
+    return buffer_append(&t->out, rest.bytes, length);
+}
+
+/* What stands for an escape outside brackets whose PCRE2 meaning is another, or NULL. */
+static const char *outside_brackets(char letter)
+{
+    switch (letter) {
+    case 'b': /* between a word character of our kind and another character, or an end */
+        return "(?:(?<=[" WORD_MEMBERS "])(?![" WORD_MEMBERS "])|"
+               "(?<![" WORD_MEMBERS "])(?=[" WORD_MEMBERS "]))";
+    case 'B':
+        return "(?:(?<=[" WORD_MEMBERS "])(?=[" WORD_MEMBERS "])|"
+               "(?<![" WORD_MEMBERS "])(?![" WORD_MEMBERS "]))";
+    default:
+        return NULL;
+    }
+}
+
+static grail_status translate_escape(translation *t)
+{
+    grail_status status = GRAIL_OK;
+    if (t->position + 1 == t->source.size) {
+        return refuse(t, "a trailing backslash");
+    }
+    const char letter = t->source.bytes[t->position + 1];
+    if (letter == 'p' || letter == 'P') {
+        return translate_property(t);
+    }
+    if (memchr("vVQE", letter, 4) != NULL) {
+        return refuse(t, "an escape \\v, \\V, \\Q or \\E");
+    }
+    const char *boundary = t->in_class ? NULL : outside_brackets(letter);
+    if (boundary != NULL) {
+        t->position += 2;
+        return buffer_append_string(&t->out, boundary);
+    }
+    const char *members = class_members((char)tolower((unsigned char)letter));
+    if (members == NULL) {
+        return copy_escape(t);
+    }
+    const bool negated = isupper((unsigned char)letter) != 0;
+    if (negated && t->in_class) {
+        return refuse(t, "a negated class inside brackets");
+    }
+    const char *open = t->in_class ? "" : negated ? "[^" : "[";
+    TRY(buffer_format(&t->out, "%s%s%s", open, members, t->in_class ? "" : "]"));
+    t->position += 2;
+out:
+    return status;
+}
+
+/* Whether the text starts a group with options, one of which is m or s: in Ruby m lets '.' match a
+ * line feed, in PCRE2 s does, and ours is neither's default. */
+static bool sets_dot_option(text_span text)
+{
+    if (!span_starts_with(text, span_of_string("(?"))) {
+        return false;
+    }
+    for (size_t i = 2; i < text.size && memchr("imsx-", text.bytes[i], 5) != NULL; i++) {
+        if (text.bytes[i] == 'm' || text.bytes[i] == 's') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Names what Oniguruma reads differently at this place, or NULL. */
+static const char *difference(const translation *t)
+{
+    const text_span rest = span_from(t->source, t->position, t->source.size);
+    if (t->in_class) {
+        return rest.bytes[0] == '['                           ? "a bracket inside brackets"
+               : span_starts_with(rest, span_of_string("&&")) ? "an intersection of classes"
+                                                              : NULL;
+    }
+    return span_starts_with(rest, span_of_string("}+"))   ? "an interval followed by '+'"
+           : span_starts_with(rest, span_of_string("{,")) ? "an interval without a minimum"
+           : sets_dot_option(rest)                        ? "the option m or s"
+                                                          : NULL;
+}
+
+static grail_status translate_character(translation *t)
+{
+    const char *different = difference(t);
+    if (different != NULL) {
+        return refuse(t, different);
+    }
+    const char c = t->source.bytes[t->position];
+    if (c == '[') {
+        t->in_class = true;
+    } else if (c == ']') {
+        t->in_class = false;
+    }
+    t->position += 1;
+    return buffer_append(&t->out, &c, 1);
+}
+
+static grail_status translate(translation *t)
+{
+    grail_status status = GRAIL_OK;
+    while (t->position < t->source.size) {
+        if (t->source.bytes[t->position] == '\\') {
+            TRY(translate_escape(t));
+        } else {
+            TRY(translate_character(t));
+        }
+    }
+out:
+    return status;
+}
+
+/* --- compilation --- */
+
+static grail_status compile(text_span source, text_span translated, pcre2_code **out)
+{
+    grail_status status = GRAIL_OK;
+    pcre2_general_context *general = NULL;
+    pcre2_compile_context *context = NULL;
+    int code = 0;
+    PCRE2_SIZE offset = 0;
+    TRY(new_context(&general));
+    context = pcre2_compile_context_create(general);
+    if (context == NULL) {
+        status = GRAIL_ERROR_MEMORY;
+        goto out;
+    }
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    /* Ruby's ^ and $ match at lines. */
+    *out = pcre2_compile((PCRE2_SPTR)translated.bytes, translated.size,
+                         PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code,
+                         &offset, context);
+    if (*out == NULL) {
+        PCRE2_UCHAR message[128] = "";
+        pcre2_get_error_message(code, message, sizeof message);
+        if (code == PCRE2_ERROR_NOMEMORY || code == PCRE2_ERROR_HEAP_FAILED) {
+            status = GRAIL_ERROR_MEMORY;
+            goto out;
+        }
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "pattern '%.*s': %s", (int)source.size, source.bytes,
+             (const char *)message);
+    }
+out:
+    pcre2_compile_context_free(context);
+    pcre2_general_context_free(general);
+    return status;
+}
+
+grail_status pattern_from_regex(text_pattern *p, text_span regex)
+{
+    grail_status status = GRAIL_OK;
+    translation t = {.source = regex};
+    buffer_init(&t.out, PATTERN_TEXT_MAX);
+    TRY(translate(&t));
+    TRY(compile(regex, span_of_buffer(&t.out), &p->regex));
+out:
+    buffer_fini(&t.out);
+    return status;
+}
+
+grail_status pattern_from_string(text_pattern *p, text_span string)
+{
+    grail_status status = GRAIL_OK;
+    if (string.size == 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "an empty pattern is not supported");
+    }
+    TRY(memory_new_unset(&p->string, string.size, 1));
+    memcpy(p->string, string.bytes, string.size);
+    p->size = string.size;
+out:
+    return status;
+}
+
+void pattern_fini(text_pattern *p)
+{
+    memory_free(p->string);
+    pcre2_code_free(p->regex);
+    *p = (text_pattern){0};
+}
+
+/* --- matching --- */
+
+grail_status pattern_workspace_init(pattern_workspace *w)
+{
+    grail_status status = GRAIL_OK;
+    pcre2_general_context *general = NULL;
+    TRY(new_context(&general));
+    w->match = pcre2_match_data_create(1, general);
+    w->context = pcre2_match_context_create(general);
+    if (w->match == NULL || w->context == NULL) {
+        status = GRAIL_ERROR_MEMORY;
+        goto out;
+    }
+    pcre2_set_heap_limit(w->context, HEAP_KIB);
+out:
+    pcre2_general_context_free(general);
+    return status;
+}
+
+void pattern_workspace_fini(pattern_workspace *w)
+{
+    pcre2_match_data_free(w->match);
+    pcre2_match_context_free(w->context);
+    *w = (pattern_workspace){0};
+}
+
+static uint32_t steps_allowed(size_t size)
+{
+    const size_t most = (UINT32_MAX - STEPS_BASE) / STEPS_PER_BYTE;
+    return STEPS_BASE + STEPS_PER_BYTE * (uint32_t)(size < most ? size : most);
+}
+
+pattern_scan pattern_scan_start(const text_pattern *p, pattern_workspace *w, text_span text)
+{
+    return (pattern_scan){.pattern = p, .workspace = w, .text = text, .last_end = SIZE_MAX};
+}
+
+static grail_status match_failure(const pattern_scan *s, int code)
+{
+    if (code == PCRE2_ERROR_NOMEMORY) {
+        return GRAIL_ERROR_MEMORY;
+    }
+    PCRE2_UCHAR message[128] = "";
+    pcre2_get_error_message(code, message, sizeof message);
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "a pattern of the tokenizer gave up at byte %zu of a section of %zu bytes: %s",
+                     s->position, s->text.size, (const char *)message);
+}
+
+/* An empty match right behind the last match does not count; the search goes on a character later.
+ */
+static grail_status next_regex(pattern_scan *s, bool *found, size_t *begin, size_t *end)
+{
+    pcre2_set_match_limit(s->workspace->context, steps_allowed(s->text.size));
+    while (s->position <= s->text.size) {
+        const int code =
+            pcre2_match(s->pattern->regex, (PCRE2_SPTR)s->text.bytes, s->text.size, s->position,
+                        PCRE2_NO_UTF_CHECK, s->workspace->match, s->workspace->context);
+        if (code == PCRE2_ERROR_NOMATCH) {
+            return GRAIL_OK;
+        }
+        if (code < 0) {
+            return match_failure(s, code);
+        }
+        const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(s->workspace->match);
+        if (offsets[0] < s->position || offsets[1] < offsets[0]) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED, "a pattern moves the start of its match");
+        }
+        if (offsets[0] != offsets[1] || offsets[1] != s->last_end) {
+            *found = true;
+            *begin = offsets[0];
+            *end = offsets[1];
+            return GRAIL_OK;
+        }
+        s->position +=
+            s->position < s->text.size ? character_length(s->text.bytes[s->position]) : 1;
+    }
+    return GRAIL_OK;
+}
+
+static void next_string(const pattern_scan *s, bool *found, size_t *begin, size_t *end)
+{
+    const char *start = s->text.bytes + s->position;
+    const char *match =
+        memmem(start, s->text.size - s->position, s->pattern->string, s->pattern->size);
+    if (match != NULL) {
+        *found = true;
+        *begin = (size_t)(match - s->text.bytes);
+        *end = *begin + s->pattern->size;
+    }
+}
+
+static void next_member(const pattern_scan *s, bool *found, size_t *begin, size_t *end)
+{
+    for (size_t i = s->position; i < s->text.size && !*found;) {
+        const size_t length = character_length(s->text.bytes[i]);
+        if (s->pattern->members(character_at(span_from(s->text, i, s->text.size)))) {
+            *found = true;
+            *begin = i;
+            *end = i + length;
+        }
+        i += length;
+    }
+}
+
+grail_status pattern_scan_next(pattern_scan *s, bool *found, size_t *begin, size_t *end)
+{
+    grail_status status = GRAIL_OK;
+    *found = false;
+    if (s->pattern->members != NULL) {
+        next_member(s, found, begin, end);
+    } else if (s->pattern->string != NULL) {
+        next_string(s, found, begin, end);
+    } else {
+        TRY(next_regex(s, found, begin, end));
+    }
+    if (*found) {
+        s->position = *end;
+        s->last_end = *end;
+    }
+out:
+    return status;
+}

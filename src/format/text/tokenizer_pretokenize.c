@@ -1,0 +1,191 @@
+/* The pre-tokenizer: steps that split a section of text into words. A section goes depth first:
+ * each word that a step finds is handed to the next step at once, and the last step's words are
+ * encoded, so no list of words is ever held. */
+#include "format/text/tokenizer_internal.h"
+
+#include <string.h>
+
+/* The byte-level alphabet (GPT-2's bytes_to_unicode): printable Latin-1 stands for itself, the
+ * other 68 bytes, in ascending order, are U+0100, U+0101, ... */
+static int32_t byte_character(unsigned char byte)
+{
+    if (byte <= 0x20) {
+        return 0x100 + byte;
+    }
+    if (byte >= 0x7F && byte <= 0xA0) {
+        return 0x121 + (byte - 0x7F);
+    }
+    return byte == 0xAD ? 0x143 : byte;
+}
+
+static grail_status map_bytes(text_span text, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    for (size_t i = 0; i < text.size; i++) {
+        TRY(character_append(out, byte_character((unsigned char)text.bytes[i])));
+    }
+out:
+    return status;
+}
+
+static grail_status prefix_space(text_span text, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    if (text.bytes[0] != ' ') {
+        TRY(buffer_append(out, " ", 1));
+    }
+    TRY(buffer_append(out, text.bytes, text.size));
+out:
+    return status;
+}
+
+/* Spaces become the replacement, and one is put before the text if the scheme says so. */
+static grail_status metaspace(const pretokenizer_step *step, text_span text, bool at_start,
+                              buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    const text_span mark = span_of_string(step->replacement);
+    const bool wanted =
+        step->scheme == PREPEND_ALWAYS || (step->scheme == PREPEND_FIRST && at_start);
+    if (wanted && text.bytes[0] != ' ' && !span_starts_with(text, mark)) {
+        TRY(buffer_append(out, mark.bytes, mark.size));
+    }
+    for (size_t i = 0; i < text.size;) {
+        const char *space = memchr(text.bytes + i, ' ', text.size - i);
+        const size_t end = space == NULL ? text.size : (size_t)(space - text.bytes);
+        TRY(buffer_append(out, text.bytes + i, end - i));
+        if (space != NULL) {
+            TRY(buffer_append(out, mark.bytes, mark.size));
+        }
+        i = end + 1;
+    }
+out:
+    return status;
+}
+
+/* Rewrites the section into the step's buffer and goes on with the whole of it. */
+static grail_status rewrite(encoder *e, int index, text_span section, bool at_start)
+{
+    grail_status status = GRAIL_OK;
+    const pretokenizer_step *step = &e->tokenizer->pretokenizer.steps[index];
+    buffer *out = &e->steps[index];
+    out->size = 0;
+    out->maximum = SIZE_MAX;
+    if (step->kind == PRETOKENIZE_BYTES) {
+        TRY(map_bytes(section, out));
+    } else if (step->kind == PRETOKENIZE_SPACE_PREFIX) {
+        TRY(prefix_space(section, out));
+    } else {
+        TRY(metaspace(step, section, at_start, out));
+    }
+    TRY(pretokenize(e, index + 1, span_of_buffer(out), at_start));
+out:
+    return status;
+}
+
+/* A stretch of a section: a match of the step's pattern, or what lies between two matches. */
+typedef struct stretch {
+    size_t begin;
+    size_t end;
+    bool match;
+} stretch;
+
+/* The stretch that is waiting to be joined by the next one. */
+typedef struct splitter {
+    encoder *encoder;
+    int index;
+    text_span section;
+    bool at_start;
+    bool waiting;
+    stretch last;
+} splitter;
+
+static bool joins_last(split_behavior behavior, bool last_match, bool match)
+{
+    switch (behavior) {
+    case SPLIT_MERGED_WITH_PREVIOUS:
+        return match && !last_match;
+    case SPLIT_MERGED_WITH_NEXT:
+        return !match && last_match;
+    case SPLIT_CONTIGUOUS:
+        return match == last_match;
+    case SPLIT_ISOLATED:
+    case SPLIT_REMOVED:
+        break;
+    }
+    return false;
+}
+
+static grail_status emit_last(splitter *s)
+{
+    const pretokenizer_step *step = &s->encoder->tokenizer->pretokenizer.steps[s->index];
+    const bool removed = step->behavior == SPLIT_REMOVED && s->last.match;
+    if (!s->waiting || removed || s->last.begin == s->last.end) {
+        return GRAIL_OK;
+    }
+    return pretokenize(s->encoder, s->index + 1, span_from(s->section, s->last.begin, s->last.end),
+                       s->at_start && s->last.begin == 0);
+}
+
+static grail_status accept(splitter *s, stretch next)
+{
+    grail_status status = GRAIL_OK;
+    const pretokenizer_step *step = &s->encoder->tokenizer->pretokenizer.steps[s->index];
+    next.match = next.match != step->invert;
+    if (s->waiting && joins_last(step->behavior, s->last.match, next.match)) {
+        s->last.end = next.end;
+        s->last.match = next.match;
+        return GRAIL_OK;
+    }
+    TRY(emit_last(s));
+    s->last = next;
+    s->waiting = true;
+out:
+    return status;
+}
+
+static grail_status split(encoder *e, int index, text_span section, bool at_start)
+{
+    grail_status status = GRAIL_OK;
+    splitter s = {.encoder = e, .index = index, .section = section, .at_start = at_start};
+    const text_pattern *pattern = &e->tokenizer->pretokenizer.steps[index].pattern;
+    pattern_scan scan = pattern_scan_start(pattern, &e->patterns, section);
+    size_t seen = 0;
+    for (bool found = true; found;) {
+        size_t begin = section.size;
+        size_t end = section.size;
+        TRY(pattern_scan_next(&scan, &found, &begin, &end));
+        if (begin != seen) {
+            TRY(accept(&s, (stretch){seen, begin, false}));
+        }
+        if (found) {
+            TRY(accept(&s, (stretch){begin, end, true}));
+        }
+        seen = end;
+    }
+    TRY(emit_last(&s));
+out:
+    return status;
+}
+
+grail_status pretokenize(encoder *e, int step, text_span section, bool at_start)
+{
+    if (section.size == 0) {
+        return GRAIL_OK;
+    }
+    if (step == e->tokenizer->pretokenizer.count) {
+        return bpe_encode(&e->tokenizer->model, &e->words, section, e->out);
+    }
+    if (e->tokenizer->pretokenizer.steps[step].kind == PRETOKENIZE_SPLIT) {
+        return split(e, step, section, at_start);
+    }
+    return rewrite(e, step, section, at_start);
+}
+
+void pretokenizer_fini(pretokenizer *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        pattern_fini(&p->steps[i].pattern);
+    }
+    p->count = 0;
+}

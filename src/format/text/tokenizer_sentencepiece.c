@@ -1,0 +1,338 @@
+/* Reads a SentencePiece tokenizer.model of type BPE (field numbers: sentencepiece_model.proto).
+ *
+ * SentencePiece merges the neighbours whose concatenation is the piece of highest score. Here every
+ * way to cut a piece into two pieces becomes a merge, ranked by the score, so that the same BPE
+ * model serves both formats. User-defined pieces are matched first and never merge. */
+#include "base/utf8.h"
+#include "format/text/tokenizer_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODEL_UNIGRAM = 1, MODEL_BPE = 2 };
+enum {
+    PIECE_NORMAL = 1,
+    PIECE_UNKNOWN = 2,
+    PIECE_CONTROL = 3,
+    PIECE_USER_DEFINED = 4,
+    PIECE_UNUSED = 5,
+    PIECE_BYTE = 6
+};
+
+/* Cutting a piece of n bytes costs n look-ups of up to n bytes; real pieces have a few dozen. */
+enum { MERGED_PIECE_MAX = 4096 };
+
+typedef struct sentence_piece {
+    text_span text; /* in the file's bytes */
+    float score;
+    uint64_t type;
+    int32_t rank;
+} sentence_piece;
+
+typedef struct sentence_model {
+    sentence_piece *pieces; /* owned */
+    int64_t count;
+    int64_t capacity;
+    uint64_t model_type;
+    int64_t bos; /* negative for none */
+    int64_t eos;
+    bool byte_fallback;
+    bool charsmap; /* the normalizer rewrites characters */
+    sentencepiece_rules rules;
+} sentence_model;
+
+/* --- parsing --- */
+
+static grail_status check_piece(const sentence_model *m, const sentence_piece *piece)
+{
+    const long long id = (long long)m->count;
+    if (piece->text.size == 0 ||
+        utf8_valid_prefix(piece->text.bytes, piece->text.size) != piece->text.size) {
+        return error_set(GRAIL_ERROR_FORMAT, "piece %lld is empty or not valid UTF-8", id);
+    }
+    if (!isfinite(piece->score)) {
+        return error_set(GRAIL_ERROR_FORMAT, "piece %lld has a score that is not finite", id);
+    }
+    if (piece->type == PIECE_UNUSED) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "piece %lld is of type UNUSED, which is not supported; convert the "
+                         "tokenizer to tokenizer.json",
+                         id);
+    }
+    if (piece->type < PIECE_NORMAL || piece->type > PIECE_BYTE) {
+        return error_set(GRAIL_ERROR_FORMAT, "piece %lld has the unknown type %llu", id,
+                         (unsigned long long)piece->type);
+    }
+    return m->count <= TOKEN_ID_MAX
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_FORMAT, "more than %d pieces", TOKEN_ID_MAX + 1);
+}
+
+static float float_from_bits(uint64_t value)
+{
+    const uint32_t bits = (uint32_t)value;
+    float number = 0.0f;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static grail_status read_piece_field(const protobuf_field *field, void *context)
+{
+    sentence_piece *piece = context;
+    if (field->number == 1 && field->wire == WIRE_BYTES) {
+        piece->text = field->bytes;
+    } else if (field->number == 2 && field->wire == WIRE_FIXED32) {
+        piece->score = float_from_bits(field->value);
+    } else if (field->number == 3 && field->wire == WIRE_VARINT) {
+        piece->type = field->value;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_piece(text_span bytes, sentence_model *m)
+{
+    grail_status status = GRAIL_OK;
+    sentence_piece piece = {.type = PIECE_NORMAL};
+    TRY(protobuf_read(bytes, read_piece_field, &piece));
+    TRY(check_piece(m, &piece));
+    if (m->count == m->capacity) {
+        const int64_t capacity = m->capacity == 0 ? 1024 : m->capacity * 2;
+        TRY(memory_resize(&m->pieces, (size_t)capacity, sizeof *m->pieces));
+        m->capacity = capacity;
+    }
+    m->pieces[m->count++] = piece;
+out:
+    return status;
+}
+
+static grail_status read_trainer_field(const protobuf_field *field, void *context)
+{
+    sentence_model *m = context;
+    if (field->wire != WIRE_VARINT) {
+        return GRAIL_OK;
+    }
+    switch (field->number) {
+    case 3:
+        m->model_type = field->value;
+        break;
+    case 24:
+        m->rules.whitespace_as_suffix = field->value != 0;
+        break;
+    case 35:
+        m->byte_fallback = field->value != 0;
+        break;
+    case 41:
+        m->bos = (int64_t)field->value;
+        break;
+    case 42:
+        m->eos = (int64_t)field->value;
+        break;
+    default:
+        break;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_normalizer_field(const protobuf_field *field, void *context)
+{
+    sentence_model *m = context;
+    const bool value = field->value != 0;
+    if (field->number == 2 && field->wire == WIRE_BYTES) {
+        m->charsmap = field->bytes.size > 0;
+    } else if (field->number == 3 && field->wire == WIRE_VARINT) {
+        m->rules.add_dummy_prefix = value;
+    } else if (field->number == 4 && field->wire == WIRE_VARINT) {
+        m->rules.remove_extra_whitespaces = value;
+    } else if (field->number == 5 && field->wire == WIRE_VARINT) {
+        m->rules.escape_whitespaces = value;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_model_field(const protobuf_field *field, void *context)
+{
+    sentence_model *m = context;
+    if (field->wire != WIRE_BYTES) {
+        return GRAIL_OK;
+    }
+    switch (field->number) {
+    case 1:
+        return read_piece(field->bytes, m);
+    case 2:
+        return protobuf_read(field->bytes, read_trainer_field, m);
+    case 3:
+        return protobuf_read(field->bytes, read_normalizer_field, m);
+    default:
+        return GRAIL_OK;
+    }
+}
+
+static grail_status check_model(const sentence_model *m)
+{
+    if (m->count == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "no pieces; is this a SentencePiece model?");
+    }
+    if (m->model_type != MODEL_BPE) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "SentencePiece model type %s is not supported, only BPE; encode the text "
+                         "with the model's own tokenizer and pass the ids",
+                         m->model_type == MODEL_UNIGRAM ? "UNIGRAM" : "WORD or CHAR");
+    }
+    if (m->charsmap) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "a SentencePiece normalizer that rewrites characters is not supported, "
+                         "only identity; convert the tokenizer to tokenizer.json");
+    }
+    return GRAIL_OK;
+}
+
+/* --- pieces to merges --- */
+
+typedef struct scored_piece {
+    float score;
+    int64_t index;
+} scored_piece;
+
+static int compare_scores(const void *a, const void *b)
+{
+    const float x = ((const scored_piece *)a)->score;
+    const float y = ((const scored_piece *)b)->score;
+    return (x < y) - (x > y);
+}
+
+/* Rank 0 for the highest score; equal scores share a rank. */
+static grail_status rank_pieces(sentence_model *m)
+{
+    grail_status status = GRAIL_OK;
+    scored_piece *order = NULL;
+    TRY(memory_new(&order, (size_t)m->count, sizeof *order));
+    for (int64_t i = 0; i < m->count; i++) {
+        order[i] = (scored_piece){m->pieces[i].score, i};
+    }
+    qsort(order, (size_t)m->count, sizeof *order, compare_scores);
+    int32_t rank = 0;
+    for (int64_t i = 0; i < m->count; i++) {
+        rank += i > 0 && order[i].score < order[i - 1].score ? 1 : 0;
+        m->pieces[order[i].index].rank = rank;
+    }
+out:
+    memory_free(order);
+    return status;
+}
+
+static grail_status add_pieces(const sentence_model *m, bpe_model *model)
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t i = 0; i < m->count; i++) {
+        const sentence_piece *piece = &m->pieces[i];
+        TRY(vocabulary_add(&model->pieces, piece->text, (int32_t)i));
+        if (piece->type == PIECE_USER_DEFINED) {
+            TRY(piece_trie_add(&model->whole, piece->text, (int32_t)i));
+        }
+        if (piece->type == PIECE_UNKNOWN && model->unknown >= 0) {
+            FAIL(GRAIL_ERROR_FORMAT, "pieces %d and %lld are both of type UNKNOWN", model->unknown,
+                 (long long)i);
+        }
+        model->unknown = piece->type == PIECE_UNKNOWN ? (int32_t)i : model->unknown;
+    }
+    if (model->unknown < 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "no piece of type UNKNOWN");
+    }
+out:
+    return status;
+}
+
+static int32_t find_normal(const sentence_model *m, const bpe_model *model, text_span text)
+{
+    const int32_t id = vocabulary_find(&model->pieces, text);
+    return id >= 0 && m->pieces[id].type == PIECE_NORMAL ? id : -1;
+}
+
+/* A character inside a piece must be a piece itself, as every trained model has it: symbols that
+ * are no piece have no id to merge by. */
+static grail_status check_characters(const bpe_model *model, text_span piece)
+{
+    for (size_t i = 0; i < piece.size; i += character_length(piece.bytes[i])) {
+        const size_t length = character_length(piece.bytes[i]);
+        const text_span character = span_from(piece, i, i + length);
+        if (vocabulary_find(&model->pieces, character) < 0) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "piece '%.*s' holds the character '%.*s', which is no piece itself; "
+                             "convert the tokenizer to tokenizer.json",
+                             (int)piece.size, piece.bytes, (int)length, character.bytes);
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* Every cut of the piece into two normal pieces is a merge. */
+static grail_status add_merges_of(const sentence_model *m, bpe_model *model, int64_t id)
+{
+    grail_status status = GRAIL_OK;
+    const text_span text = m->pieces[id].text;
+    if (text.size > MERGED_PIECE_MAX) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "piece %lld has %zu bytes, more than %d", (long long)id,
+             text.size, (int)MERGED_PIECE_MAX);
+    }
+    if (character_length(text.bytes[0]) < text.size) {
+        TRY(check_characters(model, text));
+    }
+    for (size_t cut = character_length(text.bytes[0]); cut < text.size;
+         cut += character_length(text.bytes[cut])) {
+        const int32_t left = find_normal(m, model, span_from(text, 0, cut));
+        const int32_t right = find_normal(m, model, span_from(text, cut, text.size));
+        if (left >= 0 && right >= 0) {
+            TRY(pair_table_put(&model->merges,
+                               (pair_entry){left, right, m->pieces[id].rank, (int32_t)id}));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status build(const sentence_model *m, tokenizer *t)
+{
+    grail_status status = GRAIL_OK;
+    t->model.byte_fallback = m->byte_fallback;
+    t->model.fuse_unknown = true;
+    TRY(add_pieces(m, &t->model));
+    for (int64_t i = 0; i < m->count; i++) {
+        if (m->pieces[i].type == PIECE_NORMAL) {
+            TRY(add_merges_of(m, &t->model, i));
+        }
+    }
+    TRY(bpe_prepare(&t->model));
+    t->normalizer.steps[0] = (normalizer_step){.kind = NORMALIZE_SENTENCEPIECE, .rules = m->rules};
+    t->normalizer.count = 1;
+    if (m->bos >= 0 && m->bos < m->count) {
+        TRY(token_list_push(&t->before, (int32_t)m->bos));
+    }
+    t->end_of_text = m->eos >= 0 && m->eos < m->count ? (int32_t)m->eos : -1;
+out:
+    return status;
+}
+
+grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, size_t size,
+                                          tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    tokenizer *t = NULL;
+    sentence_model m = {.model_type = MODEL_UNIGRAM, .bos = 1, .eos = 2};
+    m.rules = (sentencepiece_rules){
+        .add_dummy_prefix = true, .remove_extra_whitespaces = true, .escape_whitespaces = true};
+    TRY(tokenizer_new(name, bytes, size, &t));
+    TRY(protobuf_read((text_span){bytes, size}, read_model_field, &m));
+    TRY(check_model(&m));
+    TRY(rank_pieces(&m));
+    TRY(build(&m, t));
+    *out = t;
+    t = NULL;
+out:
+    if (status != GRAIL_OK && status != GRAIL_ERROR_MEMORY) {
+        error_prefix("%s", name);
+    }
+    tokenizer_close(t);
+    memory_free(m.pieces);
+    return status;
+}

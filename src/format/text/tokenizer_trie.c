@@ -1,0 +1,88 @@
+/* A byte trie that finds the longest of many pieces at a place in a text. Children are a linked
+ * list, which is short below the first byte. */
+#include "format/text/tokenizer_internal.h"
+
+enum { NODES_MAX = 1 << 26 };
+
+static grail_status add_node(piece_trie *t, unsigned char byte, int32_t *out)
+{
+    if (t->count == t->capacity) {
+        if (t->count >= NODES_MAX) {
+            return error_set(GRAIL_ERROR_FORMAT, "too many or too long added pieces");
+        }
+        const int32_t capacity = t->capacity == 0 ? 64 : t->capacity * 2;
+        const grail_status status = memory_resize(&t->nodes, (size_t)capacity, sizeof *t->nodes);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        t->capacity = capacity;
+    }
+    t->nodes[t->count] = (trie_node){.child = -1, .sibling = -1, .value = -1, .byte = byte};
+    *out = t->count++;
+    return GRAIL_OK;
+}
+
+static int32_t find_child(const piece_trie *t, int32_t node, unsigned char byte)
+{
+    int32_t child = t->nodes[node].child;
+    while (child >= 0 && t->nodes[child].byte != byte) {
+        child = t->nodes[child].sibling;
+    }
+    return child;
+}
+
+static grail_status step_into(piece_trie *t, int32_t node, unsigned char byte, int32_t *out)
+{
+    grail_status status = GRAIL_OK;
+    int32_t child = find_child(t, node, byte);
+    if (child < 0) {
+        TRY(add_node(t, byte, &child));
+        t->nodes[child].sibling = t->nodes[node].child;
+        t->nodes[node].child = child;
+    }
+    *out = child;
+out:
+    return status;
+}
+
+grail_status piece_trie_add(piece_trie *t, text_span piece, int32_t value)
+{
+    grail_status status = GRAIL_OK;
+    const unsigned char first = (unsigned char)piece.bytes[0];
+    int32_t node = t->roots[first] - 1;
+    if (node < 0) {
+        TRY(add_node(t, first, &node));
+        t->roots[first] = node + 1;
+    }
+    for (size_t i = 1; i < piece.size; i++) {
+        TRY(step_into(t, node, (unsigned char)piece.bytes[i], &node));
+    }
+    if (t->nodes[node].value < 0) {
+        t->nodes[node].value = value;
+    }
+out:
+    return status;
+}
+
+size_t piece_trie_match(const piece_trie *t, text_span text, int32_t *value)
+{
+    if (text.size == 0) {
+        return 0;
+    }
+    size_t longest = 0;
+    int32_t node = t->roots[(unsigned char)text.bytes[0]] - 1;
+    for (size_t i = 1; node >= 0; i++) {
+        if (t->nodes[node].value >= 0) {
+            longest = i;
+            *value = t->nodes[node].value;
+        }
+        node = i < text.size ? find_child(t, node, (unsigned char)text.bytes[i]) : -1;
+    }
+    return longest;
+}
+
+void piece_trie_fini(piece_trie *t)
+{
+    memory_free(t->nodes);
+    *t = (piece_trie){0};
+}

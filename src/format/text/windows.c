@@ -1,0 +1,401 @@
+#include "format/text/windows.h"
+
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const protocol_names[] = {"plain", "lines", "wikitext2", "ptb", "c4"};
+enum { PROTOCOL_COUNT = sizeof protocol_names / sizeof protocol_names[0] };
+
+grail_status text_protocol_from_name(const char *name, text_protocol *out)
+{
+    for (int i = 0; i < PROTOCOL_COUNT; i++) {
+        if (strcmp(name, protocol_names[i]) == 0) {
+            *out = (text_protocol)i;
+            return GRAIL_OK;
+        }
+    }
+    return error_set(GRAIL_ERROR_ARGUMENT,
+                     "unknown protocol '%s'; known are plain, lines, wikitext2, ptb, c4", name);
+}
+
+const char *text_protocol_name(text_protocol protocol)
+{
+    return protocol_names[protocol];
+}
+
+typedef struct line_span {
+    const char *start;
+    size_t size; /* with the newline, if there is one */
+} line_span;
+
+/* Next line of text[*offset ..size); false at the end. */
+static bool next_line(const char *text, size_t size, size_t *offset, line_span *out)
+{
+    if (*offset >= size) {
+        return false;
+    }
+    const char *start = text + *offset;
+    const char *newline = memchr(start, '\n', size - *offset);
+    const size_t length = newline == NULL ? size - *offset : (size_t)(newline - start) + 1;
+    *out = (line_span){.start = start, .size = length};
+    *offset += length;
+    return true;
+}
+
+static bool is_blank_byte(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
+}
+
+static line_span strip(line_span line)
+{
+    while (line.size > 0 && is_blank_byte(line.start[0])) {
+        line.start++;
+        line.size--;
+    }
+    while (line.size > 0 && is_blank_byte(line.start[line.size - 1])) {
+        line.size--;
+    }
+    return line;
+}
+
+/* The rows of the dataset keep their newline and blank rows are empty: "\n\n".join(rows). */
+static grail_status join_wikitext2(const corpus *c, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t offset = 0;
+    line_span line = {0};
+    bool first = true;
+    while (next_line((const char *)c->text.bytes, c->text.size, &offset, &line)) {
+        if (!first) {
+            TRY(buffer_append_string(out, "\n\n"));
+        }
+        if (strip(line).size > 0) {
+            TRY(buffer_append(out, line.start, line.size));
+        }
+        first = false;
+    }
+out:
+    return status;
+}
+
+static grail_status join_ptb(const corpus *c, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t offset = 0;
+    line_span line = {0};
+    bool first = true;
+    while (next_line((const char *)c->text.bytes, c->text.size, &offset, &line)) {
+        const line_span row = strip(line);
+        if (!first) {
+            TRY(buffer_append_string(out, " "));
+        }
+        TRY(buffer_append(out, row.start, row.size));
+        first = false;
+    }
+out:
+    return status;
+}
+
+static grail_status join_c4(const corpus *c, buffer *out)
+{
+    enum { C4_DOCUMENTS = 1100 };
+    grail_status status = GRAIL_OK;
+    for (int64_t d = 0; d < c->documents && d < C4_DOCUMENTS; d++) {
+        if (d > 0) {
+            TRY(buffer_append_string(out, " "));
+        }
+        TRY(buffer_append(out, c->text.bytes + c->starts[d], c->starts[d + 1] - c->starts[d]));
+    }
+out:
+    return status;
+}
+
+static grail_status encode_documents(const corpus *c, const tokenizer *t, token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t d = 0; d < c->documents; d++) {
+        TRY(tokenizer_encode(t, (const char *)c->text.bytes + c->starts[d],
+                             c->starts[d + 1] - c->starts[d], true, out));
+    }
+out:
+    return status;
+}
+
+static grail_status encode_lines(const corpus *c, const tokenizer *t, token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t offset = 0;
+    line_span line = {0};
+    while (next_line((const char *)c->text.bytes, c->text.size, &offset, &line)) {
+        const line_span row = strip(line);
+        if (row.size > 0) {
+            TRY(tokenizer_encode(t, row.start, row.size, false, out));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status encode_joined(const corpus *c, const tokenizer *t, text_protocol protocol,
+                                  token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    buffer joined = {0};
+    buffer_init(&joined, SIZE_MAX / 2);
+    if (protocol == TEXT_WIKITEXT2) {
+        TRY(join_wikitext2(c, &joined));
+    } else if (protocol == TEXT_PTB) {
+        TRY(join_ptb(c, &joined));
+    } else {
+        TRY(join_c4(c, &joined));
+    }
+    TRY(tokenizer_encode(t, (const char *)joined.bytes, joined.size, true, out));
+out:
+    buffer_fini(&joined);
+    return status;
+}
+
+static grail_status encode_corpus(const corpus *c, const window_options *options,
+                                  const tokenizer *t, token_list *out)
+{
+    grail_status status = GRAIL_OK;
+    if (c->ids != NULL) {
+        for (int64_t i = 0; i < c->id_count; i++) {
+            TRY(token_list_push(out, c->ids[i]));
+        }
+        return GRAIL_OK;
+    }
+    if (t == NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "%s: text needs the model's tokenizer; give token ids as .npy instead", c->path);
+    }
+    if (options->protocol == TEXT_PLAIN) {
+        TRY(encode_documents(c, t, out));
+    } else if (options->protocol == TEXT_LINES) {
+        TRY(encode_lines(c, t, out));
+    } else {
+        TRY(encode_joined(c, t, options->protocol, out));
+    }
+out:
+    return status;
+}
+
+static grail_status check_ids(const char *path, const token_list *list, int64_t vocabulary)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        if (list->ids[i] < 0 || list->ids[i] >= vocabulary) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "%s: token %lld has id %d, outside the model's vocabulary of %lld "
+                             "(another model's tokenizer?)",
+                             path, (long long)i, list->ids[i], (long long)vocabulary);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static int64_t window_length(const window_options *options, const corpus *c)
+{
+    if (options->length != 0) {
+        return options->length;
+    }
+    return c->id_row > 0 ? c->id_row : options->default_length;
+}
+
+static grail_status cut_windows(const window_options *options, const token_list *list, int32_t bos,
+                                token_windows *w)
+{
+    enum { C4_WINDOWS = 256 };
+    grail_status status = GRAIL_OK;
+    const int64_t lead = options->window_bos ? 1 : 0;
+    const int64_t step = w->length - lead;
+    w->count = list->count / step;
+    w->stream_tokens = list->count;
+    if (options->protocol == TEXT_C4 && w->count > C4_WINDOWS) {
+        w->count = C4_WINDOWS;
+    }
+    if (w->count == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "%s: the text holds %lld tokens, less than one window of %lld; take more text or a "
+             "smaller --context",
+             options->path, (long long)list->count, (long long)w->length);
+    }
+    TRY(memory_new(&w->ids, (size_t)(w->count * w->length), sizeof w->ids[0]));
+    for (int64_t i = 0; i < w->count; i++) {
+        int32_t *row = w->ids + i * w->length;
+        row[0] = bos;
+        memcpy(row + lead, list->ids + i * step, (size_t)step * sizeof row[0]);
+    }
+out:
+    return status;
+}
+
+static grail_status check_length(const window_options *options, int64_t length, int32_t bos)
+{
+    if (length < 2) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "a context of %lld is too short; 2 is the least",
+                         (long long)length);
+    }
+    if (options->window_bos && bos < 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "this tokenizer has no BOS token to begin the windows with");
+    }
+    return GRAIL_OK;
+}
+
+grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
+                          token_windows *out)
+{
+    grail_status status = GRAIL_OK;
+    corpus c = {0};
+    token_list list = {0};
+    token_windows w = {0};
+    const int32_t bos = t == NULL ? -1 : tokenizer_bos(t);
+    TRY(corpus_open(options->path, options->field, &c));
+    w.length = window_length(options, &c);
+    TRY(check_length(options, w.length, bos));
+    TRY(encode_corpus(&c, options, t, &list));
+    TRY(check_ids(options->path, &list, vocabulary));
+    TRY(cut_windows(options, &list, bos, &w));
+    memcpy(w.text_hash, c.hash, sizeof w.text_hash);
+    *out = w;
+    w = (token_windows){0};
+out:
+    token_windows_fini(&w);
+    token_list_fini(&list);
+    corpus_close(&c);
+    return status;
+}
+
+void token_windows_fini(token_windows *w)
+{
+    memory_free(w->ids);
+    *w = (token_windows){0};
+}
+
+static int compare_int64(const void *a, const void *b)
+{
+    const int64_t left = *(const int64_t *)a;
+    const int64_t right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *order = NULL;
+    random_state random;
+    if (samples < 1 || samples > w->count) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "%lld samples were asked for, the text holds %lld windows of %lld tokens; take more "
+             "text, fewer --samples or a smaller --context",
+             (long long)samples, (long long)w->count, (long long)w->length);
+    }
+    TRY(memory_new(&order, (size_t)w->count, sizeof order[0]));
+    random_seed(&random, seed, 0);
+    random_permutation(&random, w->count, order);
+    qsort(order, (size_t)samples, sizeof order[0], compare_int64);
+    for (int64_t i = 0; i < samples; i++) {
+        memmove(w->ids + i * w->length, w->ids + order[i] * w->length,
+                (size_t)w->length * sizeof w->ids[0]);
+    }
+    w->count = samples;
+out:
+    memory_free(order);
+    return status;
+}
+
+/* A run's hash is a polynomial in its ids modulo 2^64, so that it rolls along a text. */
+static const uint64_t shingle_base = 0x9E3779B97F4A7C15U | 1U;
+
+static uint64_t shingle_hash(const int32_t *ids)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < SHINGLE_TOKENS; i++) {
+        hash = hash * shingle_base + (uint64_t)ids[i] + 1;
+    }
+    return hash;
+}
+
+static int compare_hashes(const void *a, const void *b)
+{
+    const uint64_t left = *(const uint64_t *)a;
+    const uint64_t right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static void drop_duplicates(shingle_set *set)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < set->count; i++) {
+        if (kept == 0 || set->hashes[i] != set->hashes[kept - 1]) {
+            set->hashes[kept++] = set->hashes[i];
+        }
+    }
+    set->count = kept;
+}
+
+grail_status shingles_of_windows(const token_windows *w, shingle_set *out)
+{
+    grail_status status = GRAIL_OK;
+    shingle_set set = {0};
+    const int64_t per_window = (w->length - 1) / SHINGLE_TOKENS; /* the first token may be a BOS */
+    const int64_t total = per_window * w->count;
+    const int64_t step = (total + SHINGLE_MOST - 1) / SHINGLE_MOST;
+    TRY(memory_new(&set.hashes, SHINGLE_MOST, sizeof set.hashes[0]));
+    for (int64_t i = 0; i < total && per_window > 0; i += step) {
+        const int32_t *window = w->ids + i / per_window * w->length;
+        set.hashes[set.count++] = shingle_hash(window + 1 + i % per_window * SHINGLE_TOKENS);
+    }
+    qsort(set.hashes, (size_t)set.count, sizeof set.hashes[0], compare_hashes);
+    drop_duplicates(&set);
+    *out = set;
+    set = (shingle_set){0};
+out:
+    shingle_set_fini(&set);
+    return status;
+}
+
+void shingle_set_fini(shingle_set *set)
+{
+    memory_free(set->hashes);
+    *set = (shingle_set){0};
+}
+
+/* Marks the hash if it is in the set; 1 when it was not marked before. */
+static int64_t mark_hash(const shingle_set *set, uint64_t hash, bool *marked)
+{
+    const uint64_t *found =
+        bsearch(&hash, set->hashes, (size_t)set->count, sizeof hash, compare_hashes);
+    if (found == NULL || marked[found - set->hashes]) {
+        return 0;
+    }
+    marked[found - set->hashes] = true;
+    return 1;
+}
+
+int64_t shingles_found(const shingle_set *set, const token_windows *w)
+{
+    bool marked[SHINGLE_MOST] = {false};
+    uint64_t highest = 1; /* weight of the id that leaves the run */
+    for (int i = 0; i < SHINGLE_TOKENS; i++) {
+        highest *= shingle_base;
+    }
+    int64_t found = 0;
+    for (int64_t i = 0; i < w->count && set->count > 0; i++) {
+        const int32_t *ids = w->ids + i * w->length;
+        if (w->length < SHINGLE_TOKENS) {
+            break;
+        }
+        uint64_t hash = shingle_hash(ids);
+        found += mark_hash(set, hash, marked);
+        for (int64_t end = SHINGLE_TOKENS; end < w->length; end++) {
+            hash = hash * shingle_base + (uint64_t)ids[end] + 1;
+            hash -= highest * ((uint64_t)ids[end - SHINGLE_TOKENS] + 1);
+            found += mark_hash(set, hash, marked);
+        }
+    }
+    return found;
+}

@@ -1,0 +1,613 @@
+/* The stack machine of a pickle. Python's pickletools describes the opcodes; which of them are read
+ * follows torch/_weights_only_unpickler.py, with those of protocol 4 and Python 2's byte strings
+ * added. */
+#include "format/torch/pickle_internal.h"
+
+#include <string.h>
+
+enum { HIGHEST_PROTOCOL = 5, MEMO_SLACK = 1 << 16, FREE_MEMORY = 1 << 16, FIRST_STACK = 64 };
+
+typedef struct opcode opcode;
+
+typedef struct machine {
+    pickle *p;
+    const opcode *current;
+    const unsigned char *bytes;
+    size_t size;
+    size_t at;
+    bool stopped;
+    pickle_value **stack;
+    size_t stack_count;
+    size_t stack_capacity;
+    size_t *marks; /* heights of the stack */
+    size_t mark_count;
+    size_t mark_capacity;
+    pickle_value **memo; /* NULL where nothing was put */
+    size_t memo_capacity;
+    size_t memo_puts;
+} machine;
+
+/* What an opcode is called and does; `kind` and `count` are what else opcodes of one sort differ
+ * in: bytes of an operand, values of a tuple. */
+struct opcode {
+    const char *name;
+    grail_status (*read)(machine *m); /* NULL: known to Python, refused here */
+    pickle_kind kind;
+    size_t count;
+};
+
+static grail_status take(machine *m, size_t count, const unsigned char **out)
+{
+    if (count > m->size - m->at) {
+        return error_set(GRAIL_ERROR_FORMAT, "needs %zu more bytes, but %zu are left: truncated?",
+                         count, m->size - m->at);
+    }
+    *out = m->bytes + m->at;
+    m->at += count;
+    return GRAIL_OK;
+}
+
+/* An unsigned little-endian operand. */
+static grail_status take_unsigned(machine *m, size_t width, uint64_t *out)
+{
+    const unsigned char *bytes = NULL;
+    const grail_status status = take(m, width, &bytes);
+    if (status == GRAIL_OK) {
+        uint64_t value = 0;
+        for (size_t i = width; i-- > 0;) {
+            value = value << 8 | bytes[i];
+        }
+        *out = value;
+    }
+    return status;
+}
+
+static grail_status grow(void *array, size_t needed, size_t size, size_t *capacity)
+{
+    if (needed <= *capacity) {
+        return GRAIL_OK;
+    }
+    size_t wanted = *capacity == 0 ? FIRST_STACK : 2 * *capacity;
+    wanted = wanted < needed ? needed : wanted;
+    const grail_status status = memory_resize(array, wanted, size);
+    if (status == GRAIL_OK) {
+        *capacity = wanted;
+    }
+    return status;
+}
+
+static grail_status push(machine *m, pickle_value *value)
+{
+    const grail_status status =
+        grow(&m->stack, m->stack_count + 1, sizeof m->stack[0], &m->stack_capacity);
+    if (status == GRAIL_OK) {
+        m->stack[m->stack_count++] = value;
+    }
+    return status;
+}
+
+static grail_status push_new(machine *m, pickle_kind kind, pickle_value **out)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *value = NULL;
+    TRY(pickle_new(m->p, kind, &value));
+    TRY(push(m, value));
+    *out = value;
+out:
+    return status;
+}
+
+/* Where the values above the last mark begin. */
+static size_t stack_floor(const machine *m)
+{
+    return m->mark_count == 0 ? 0 : m->marks[m->mark_count - 1];
+}
+
+static grail_status top(const machine *m, pickle_value **out)
+{
+    if (m->stack_count == stack_floor(m)) {
+        return error_set(GRAIL_ERROR_FORMAT, "finds no value on the stack");
+    }
+    *out = m->stack[m->stack_count - 1];
+    return GRAIL_OK;
+}
+
+static grail_status pop(machine *m, pickle_value **out)
+{
+    const grail_status status = top(m, out);
+    m->stack_count -= status == GRAIL_OK ? 1 : 0;
+    return status;
+}
+
+/* Drops the last mark; the values above it stay where they are: stack[*begin .. stack_count-1]. */
+static grail_status pop_mark(machine *m, size_t *begin)
+{
+    if (m->mark_count == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "finds no mark on the stack");
+    }
+    *begin = m->marks[--m->mark_count];
+    return GRAIL_OK;
+}
+
+static grail_status read_proto(machine *m)
+{
+    uint64_t protocol = 0;
+    const grail_status status = take_unsigned(m, 1, &protocol);
+    if (status == GRAIL_OK && protocol > HIGHEST_PROTOCOL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "names protocol %d, but the highest known is %d",
+                         (int)protocol, HIGHEST_PROTOCOL);
+    }
+    return status;
+}
+
+/* Frames only tell a reader how much to fetch. */
+static grail_status read_frame(machine *m)
+{
+    uint64_t length = 0;
+    return take_unsigned(m, 8, &length);
+}
+
+static grail_status read_stop(machine *m)
+{
+    m->stopped = true;
+    return GRAIL_OK;
+}
+
+static grail_status read_mark(machine *m)
+{
+    const grail_status status =
+        grow(&m->marks, m->mark_count + 1, sizeof m->marks[0], &m->mark_capacity);
+    if (status == GRAIL_OK) {
+        m->marks[m->mark_count++] = m->stack_count;
+    }
+    return status;
+}
+
+/* None, and empty containers. */
+static grail_status read_empty(machine *m)
+{
+    pickle_value *value = NULL;
+    return push_new(m, m->current->kind, &value);
+}
+
+static grail_status push_integer(machine *m, pickle_kind kind, int64_t integer)
+{
+    pickle_value *value = NULL;
+    const grail_status status = push_new(m, kind, &value);
+    if (status == GRAIL_OK) {
+        value->integer = integer;
+    }
+    return status;
+}
+
+static grail_status read_boolean(machine *m)
+{
+    return push_integer(m, PICKLE_BOOLEAN, (int64_t)m->current->count);
+}
+
+static grail_status read_unsigned_int(machine *m)
+{
+    uint64_t value = 0;
+    const grail_status status = take_unsigned(m, m->current->count, &value);
+    return status == GRAIL_OK ? push_integer(m, PICKLE_INTEGER, (int64_t)value) : status;
+}
+
+static grail_status read_int(machine *m)
+{
+    uint64_t value = 0;
+    const grail_status status = take_unsigned(m, 4, &value);
+    return status == GRAIL_OK ? push_integer(m, PICKLE_INTEGER, (int32_t)(uint32_t)value) : status;
+}
+
+/* Two's complement of any length, little-endian; no bytes are 0. */
+static grail_status read_long1(machine *m)
+{
+    grail_status status = GRAIL_OK;
+    uint64_t width = 0;
+    const unsigned char *bytes = NULL;
+    TRY(take_unsigned(m, 1, &width));
+    TRY(take(m, (size_t)width, &bytes));
+    if (width > sizeof(uint64_t)) {
+        return push_integer(m, PICKLE_LARGE_INTEGER, 0);
+    }
+    uint64_t value = width > 0 && bytes[width - 1] >= 0x80 ? UINT64_MAX : 0;
+    for (size_t i = (size_t)width; i-- > 0;) {
+        value = value << 8 | bytes[i];
+    }
+    TRY(push_integer(m, PICKLE_INTEGER, (int64_t)value));
+out:
+    return status;
+}
+
+/* The one big-endian operand. */
+static grail_status read_binfloat(machine *m)
+{
+    grail_status status = GRAIL_OK;
+    const unsigned char *bytes = NULL;
+    pickle_value *value = NULL;
+    uint64_t bits = 0;
+    TRY(take(m, sizeof bits, &bytes));
+    for (size_t i = 0; i < sizeof bits; i++) {
+        bits = bits << 8 | bytes[i];
+    }
+    TRY(push_new(m, PICKLE_REAL, &value));
+    memcpy(&value->real, &bits, sizeof bits);
+out:
+    return status;
+}
+
+/* A length, then that many bytes. */
+static grail_status read_text(machine *m)
+{
+    grail_status status = GRAIL_OK;
+    uint64_t length = 0;
+    const unsigned char *bytes = NULL;
+    pickle_value *value = NULL;
+    TRY(take_unsigned(m, m->current->count, &length));
+    TRY(take(m, length, &bytes));
+    TRY(push_new(m, m->current->kind, &value));
+    value->text = (pickle_span){(const char *)bytes, length};
+out:
+    return status;
+}
+
+/* Moves the values from stack[begin] on into a new value. */
+static grail_status gather(machine *m, size_t begin)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *value = NULL;
+    TRY(pickle_new(m->p, m->current->kind, &value));
+    for (size_t i = begin; i < m->stack_count; i++) {
+        TRY(pickle_append(m->p, value, m->stack[i]));
+    }
+    m->stack_count = begin;
+    TRY(push(m, value));
+out:
+    return status;
+}
+
+/* A tuple or frozenset of what lies above the mark. */
+static grail_status read_marked(machine *m)
+{
+    size_t begin = 0;
+    const grail_status status = pop_mark(m, &begin);
+    return status == GRAIL_OK ? gather(m, begin) : status;
+}
+
+static grail_status need_values(const machine *m, size_t count)
+{
+    if (m->stack_count - stack_floor(m) < count) {
+        return error_set(GRAIL_ERROR_FORMAT, "finds fewer than %zu values on the stack", count);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_short_tuple(machine *m)
+{
+    const grail_status status = need_values(m, m->current->count);
+    return status == GRAIL_OK ? gather(m, m->stack_count - m->current->count) : status;
+}
+
+/* Appends stack[begin ..] to the container below, which stays on the stack. What is put into an
+ * opaque object is dropped. */
+static grail_status extend(machine *m, size_t begin)
+{
+    grail_status status = GRAIL_OK;
+    const pickle_kind kind = m->current->kind;
+    pickle_value *container = NULL;
+    const size_t end = m->stack_count;
+    m->stack_count = begin;
+    TRY(top(m, &container));
+    if (container->kind != kind && container->kind != PICKLE_CALL) {
+        FAIL(GRAIL_ERROR_FORMAT, "finds %s to put values into", pickle_kind_text(container));
+    }
+    if (kind == PICKLE_DICT && (end - begin) % 2 != 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "finds a key without a value");
+    }
+    for (size_t i = begin; i < end && container->kind == kind; i++) {
+        TRY(pickle_append(m->p, container, m->stack[i]));
+    }
+out:
+    return status;
+}
+
+static grail_status read_extend_marked(machine *m)
+{
+    size_t begin = 0;
+    const grail_status status = pop_mark(m, &begin);
+    return status == GRAIL_OK ? extend(m, begin) : status;
+}
+
+/* By one item, or one pair; the container is the value before it. */
+static grail_status read_extend(machine *m)
+{
+    const grail_status status = need_values(m, m->current->count + 1);
+    return status == GRAIL_OK ? extend(m, m->stack_count - m->current->count) : status;
+}
+
+static grail_status take_line(machine *m, pickle_span *out)
+{
+    const unsigned char *begin = m->bytes + m->at;
+    const unsigned char *end = memchr(begin, '\n', m->size - m->at);
+    if (end == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "has no end of line: truncated?");
+    }
+    *out = (pickle_span){(const char *)begin, (size_t)(end - begin)};
+    m->at += out->size + 1;
+    return GRAIL_OK;
+}
+
+static grail_status push_global(machine *m, pickle_span module, pickle_span name)
+{
+    pickle_value *value = NULL;
+    const grail_status status = pickle_new_global(m->p, module, name, &value);
+    return status == GRAIL_OK ? push(m, value) : status;
+}
+
+static grail_status read_global(machine *m)
+{
+    grail_status status = GRAIL_OK;
+    pickle_span module = {0};
+    pickle_span name = {0};
+    TRY(take_line(m, &module));
+    TRY(take_line(m, &name));
+    TRY(push_global(m, module, name));
+out:
+    return status;
+}
+
+static grail_status read_stack_global(machine *m)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *module = NULL;
+    pickle_value *name = NULL;
+    TRY(pop(m, &name));
+    TRY(pop(m, &module));
+    if (module->kind != PICKLE_TEXT || name->kind != PICKLE_TEXT) {
+        FAIL(GRAIL_ERROR_FORMAT, "finds %s and %s instead of names", pickle_kind_text(module),
+             pickle_kind_text(name));
+    }
+    TRY(push_global(m, module->text, name->text));
+out:
+    return status;
+}
+
+/* REDUCE and NEWOBJ: what would be made is the same to a reader that makes nothing. */
+static grail_status read_call(machine *m)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *function = NULL;
+    pickle_value *arguments = NULL;
+    pickle_value *made = NULL;
+    TRY(pop(m, &arguments));
+    TRY(pop(m, &function));
+    TRY(pickle_new_call(m->p, function, arguments, &made));
+    TRY(push(m, made));
+out:
+    return status;
+}
+
+/* With keyword arguments, which say nothing to us. */
+static grail_status read_newobj_ex(machine *m)
+{
+    pickle_value *keywords = NULL;
+    const grail_status status = pop(m, &keywords);
+    return status == GRAIL_OK ? read_call(m) : status;
+}
+
+/* Attributes of dicts (an OrderedDict's _metadata) are dropped. */
+static grail_status read_build(machine *m)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *state = NULL;
+    pickle_value *object = NULL;
+    TRY(pop(m, &state));
+    TRY(top(m, &object));
+    if (object->kind == PICKLE_CALL) {
+        object->call.state = state;
+    } else if (object->kind != PICKLE_DICT) {
+        FAIL(GRAIL_ERROR_FORMAT, "gives a state to %s", pickle_kind_text(object));
+    }
+out:
+    return status;
+}
+
+static grail_status read_binpersid(machine *m)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *value = NULL;
+    pickle_value *identity = NULL;
+    TRY(pop(m, &identity));
+    TRY(push_new(m, PICKLE_PERSISTENT, &value));
+    value->persistent = identity;
+    TRY(pickle_append(m->p, m->p->persistents, value));
+out:
+    return status;
+}
+
+/* Writers number what they remember, so a number far above the count of what was put is made to
+ * take memory. */
+static grail_status memo_put(machine *m, uint64_t index)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *value = NULL;
+    TRY(top(m, &value));
+    if (index > 2 * m->memo_puts + MEMO_SLACK) {
+        FAIL(GRAIL_ERROR_FORMAT, "puts at %llu of the memo, into which %zu values were put so far",
+             (unsigned long long)index, m->memo_puts);
+    }
+    const size_t before = m->memo_capacity;
+    TRY(grow(&m->memo, (size_t)index + 1, sizeof m->memo[0], &m->memo_capacity));
+    memset(m->memo + before, 0, (m->memo_capacity - before) * sizeof m->memo[0]);
+    m->memo[index] = value;
+    m->memo_puts++;
+out:
+    return status;
+}
+
+static grail_status memo_get(machine *m, uint64_t index)
+{
+    if (index >= m->memo_capacity || m->memo[index] == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "gets %llu of the memo, where nothing was put",
+                         (unsigned long long)index);
+    }
+    return push(m, m->memo[index]);
+}
+
+static grail_status read_put(machine *m)
+{
+    uint64_t index = 0;
+    const grail_status status = take_unsigned(m, m->current->count, &index);
+    return status == GRAIL_OK ? memo_put(m, index) : status;
+}
+
+static grail_status read_memoize(machine *m)
+{
+    return memo_put(m, m->memo_puts);
+}
+
+static grail_status read_get(machine *m)
+{
+    uint64_t index = 0;
+    const grail_status status = take_unsigned(m, m->current->count, &index);
+    return status == GRAIL_OK ? memo_get(m, index) : status;
+}
+
+static const opcode opcodes[256] = {
+    [0x80] = {"PROTO", read_proto, PICKLE_NONE, 0},
+    [0x95] = {"FRAME", read_frame, PICKLE_NONE, 0},
+    ['.'] = {"STOP", read_stop, PICKLE_NONE, 0},
+    ['('] = {"MARK", read_mark, PICKLE_NONE, 0},
+    ['N'] = {"NONE", read_empty, PICKLE_NONE, 0},
+    [0x88] = {"NEWTRUE", read_boolean, PICKLE_BOOLEAN, 1},
+    [0x89] = {"NEWFALSE", read_boolean, PICKLE_BOOLEAN, 0},
+    ['J'] = {"BININT", read_int, PICKLE_NONE, 0},
+    ['K'] = {"BININT1", read_unsigned_int, PICKLE_INTEGER, 1},
+    ['M'] = {"BININT2", read_unsigned_int, PICKLE_INTEGER, 2},
+    [0x8a] = {"LONG1", read_long1, PICKLE_NONE, 0},
+    ['G'] = {"BINFLOAT", read_binfloat, PICKLE_NONE, 0},
+    ['X'] = {"BINUNICODE", read_text, PICKLE_TEXT, 4},
+    [0x8c] = {"SHORT_BINUNICODE", read_text, PICKLE_TEXT, 1},
+    [0x8d] = {"BINUNICODE8", read_text, PICKLE_TEXT, 8},
+    ['T'] = {"BINSTRING", read_text, PICKLE_BYTES, 4},
+    ['U'] = {"SHORT_BINSTRING", read_text, PICKLE_BYTES, 1},
+    ['B'] = {"BINBYTES", read_text, PICKLE_BYTES, 4},
+    ['C'] = {"SHORT_BINBYTES", read_text, PICKLE_BYTES, 1},
+    [0x8e] = {"BINBYTES8", read_text, PICKLE_BYTES, 8},
+    [0x96] = {"BYTEARRAY8", read_text, PICKLE_BYTES, 8},
+    [')'] = {"EMPTY_TUPLE", read_empty, PICKLE_TUPLE, 0},
+    ['t'] = {"TUPLE", read_marked, PICKLE_TUPLE, 0},
+    [0x85] = {"TUPLE1", read_short_tuple, PICKLE_TUPLE, 1},
+    [0x86] = {"TUPLE2", read_short_tuple, PICKLE_TUPLE, 2},
+    [0x87] = {"TUPLE3", read_short_tuple, PICKLE_TUPLE, 3},
+    [']'] = {"EMPTY_LIST", read_empty, PICKLE_LIST, 0},
+    ['a'] = {"APPEND", read_extend, PICKLE_LIST, 1},
+    ['e'] = {"APPENDS", read_extend_marked, PICKLE_LIST, 0},
+    ['}'] = {"EMPTY_DICT", read_empty, PICKLE_DICT, 0},
+    ['s'] = {"SETITEM", read_extend, PICKLE_DICT, 2},
+    ['u'] = {"SETITEMS", read_extend_marked, PICKLE_DICT, 0},
+    [0x8f] = {"EMPTY_SET", read_empty, PICKLE_SET, 0},
+    [0x90] = {"ADDITEMS", read_extend_marked, PICKLE_SET, 0},
+    [0x91] = {"FROZENSET", read_marked, PICKLE_SET, 0},
+    ['c'] = {"GLOBAL", read_global, PICKLE_NONE, 0},
+    [0x93] = {"STACK_GLOBAL", read_stack_global, PICKLE_NONE, 0},
+    ['R'] = {"REDUCE", read_call, PICKLE_NONE, 0},
+    [0x81] = {"NEWOBJ", read_call, PICKLE_NONE, 0},
+    [0x92] = {"NEWOBJ_EX", read_newobj_ex, PICKLE_NONE, 0},
+    ['b'] = {"BUILD", read_build, PICKLE_NONE, 0},
+    ['Q'] = {"BINPERSID", read_binpersid, PICKLE_NONE, 0},
+    ['q'] = {"BINPUT", read_put, PICKLE_NONE, 1},
+    ['r'] = {"LONG_BINPUT", read_put, PICKLE_NONE, 4},
+    [0x94] = {"MEMOIZE", read_memoize, PICKLE_NONE, 0},
+    ['h'] = {"BINGET", read_get, PICKLE_NONE, 1},
+    ['j'] = {"LONG_BINGET", read_get, PICKLE_NONE, 4},
+    ['I'] = {"INT", NULL, PICKLE_NONE, 0},
+    ['L'] = {"LONG", NULL, PICKLE_NONE, 0},
+    [0x8b] = {"LONG4", NULL, PICKLE_NONE, 0},
+    ['F'] = {"FLOAT", NULL, PICKLE_NONE, 0},
+    ['S'] = {"STRING", NULL, PICKLE_NONE, 0},
+    ['V'] = {"UNICODE", NULL, PICKLE_NONE, 0},
+    ['l'] = {"LIST", NULL, PICKLE_NONE, 0},
+    ['d'] = {"DICT", NULL, PICKLE_NONE, 0},
+    ['0'] = {"POP", NULL, PICKLE_NONE, 0},
+    ['1'] = {"POP_MARK", NULL, PICKLE_NONE, 0},
+    ['2'] = {"DUP", NULL, PICKLE_NONE, 0},
+    ['g'] = {"GET", NULL, PICKLE_NONE, 0},
+    ['p'] = {"PUT", NULL, PICKLE_NONE, 0},
+    ['i'] = {"INST", NULL, PICKLE_NONE, 0},
+    ['o'] = {"OBJ", NULL, PICKLE_NONE, 0},
+    ['P'] = {"PERSID", NULL, PICKLE_NONE, 0},
+    [0x82] = {"EXT1", NULL, PICKLE_NONE, 0},
+    [0x83] = {"EXT2", NULL, PICKLE_NONE, 0},
+    [0x84] = {"EXT4", NULL, PICKLE_NONE, 0},
+    [0x97] = {"NEXT_BUFFER", NULL, PICKLE_NONE, 0},
+    [0x98] = {"READONLY_BUFFER", NULL, PICKLE_NONE, 0},
+};
+
+static grail_status step(machine *m)
+{
+    const size_t at = m->at;
+    if (at == m->size) {
+        return error_set(GRAIL_ERROR_FORMAT, "the pickle ends without STOP: truncated?");
+    }
+    const unsigned char byte = m->bytes[m->at++];
+    const opcode *o = &opcodes[byte];
+    if (o->name == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "byte %zu of the pickle, 0x%02x, is no opcode", at,
+                         byte);
+    }
+    if (o->read == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "byte %zu of the pickle is opcode %s (0x%02x), which is not allowed", at,
+                         o->name, byte);
+    }
+    m->current = o;
+    m->p->most_allocated = FREE_MEMORY + PICKLE_MOST_GROWTH * m->at;
+    const grail_status status = o->read(m);
+    if (status != GRAIL_OK) {
+        error_prefix("byte %zu of the pickle: %s", at, o->name);
+    }
+    return status;
+}
+
+static grail_status run(machine *m)
+{
+    grail_status status = GRAIL_OK;
+    while (!m->stopped) {
+        TRY(step(m));
+    }
+    if (m->stack_count != 1 || m->mark_count != 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "the pickle stops with %zu values instead of one", m->stack_count);
+    }
+    m->p->root = m->stack[0];
+    status = pickle_check_nesting(m->p->root);
+    if (status != GRAIL_OK) {
+        error_prefix("the pickle");
+    }
+out:
+    return status;
+}
+
+grail_status pickle_read(const void *bytes, size_t size, size_t *used, pickle **out)
+{
+    grail_status status = GRAIL_OK;
+    machine m = {.bytes = bytes, .size = size};
+    TRY(memory_new(&m.p, 1, sizeof *m.p));
+    m.p->most_allocated = PICKLE_MOST_GROWTH;
+    TRY(pickle_new(m.p, PICKLE_LIST, &m.p->persistents));
+    TRY(run(&m));
+    if (used == NULL && m.at != size) {
+        FAIL(GRAIL_ERROR_FORMAT, "the pickle ends at byte %zu, but %zu were given", m.at, size);
+    }
+    if (used != NULL) {
+        *used = m.at;
+    }
+    *out = m.p;
+    m.p = NULL;
+out:
+    pickle_close(m.p);
+    memory_free(m.stack);
+    memory_free(m.marks);
+    memory_free(m.memo);
+    return status;
+}

@@ -1,0 +1,139 @@
+/* Python pickles read as plain values. Nothing is executed and nothing imported: a call that a
+ * pickle asks for becomes a value that says what would have been called with what.
+ *
+ * Read are the opcodes of torch's weights_only unpickler, those that protocol 4 adds, and the byte
+ * strings of Python 2; any other opcode is refused by name. Globals that act on the machine
+ * (os.system, builtins.eval, everything of sys, subprocess, ...) are refused by name; the few that
+ * have a meaning here (OrderedDict, _codecs.encode, torch.Size, ...) are applied; all others stay
+ * opaque, and so does what is put into the objects they make. A value that contains itself, nests
+ * too deep or has too many parts is refused; where only an opaque object's state does, the state is
+ * dropped.
+ *
+ * Walking the values, with a CIFAR batch as the example:
+ *
+ *     const pickle_value *batch = pickle_root(file);               PICKLE_DICT
+ *     const pickle_value *labels = pickle_find(batch, "labels");   NULL when absent; the key may be
+ *                                                                  a str or a byte string
+ *     for (int64_t i = 0; i < pickle_count(labels); i++) {         0 for anything without items
+ *         int64_t label = 0;
+ *         if (!pickle_integer(pickle_item(labels, i), &label)) ... not an int
+ *     }
+ *     pickle_array data;
+ *     TRY(pickle_read_array(pickle_find(batch, "data"), &data));   a numpy array, in place
+ *
+ * Every function below takes NULL for a value and answers as for one of the wrong kind, so lookups
+ * can be chained. */
+#ifndef GRAIL_FORMAT_TORCH_PICKLE_H
+#define GRAIL_FORMAT_TORCH_PICKLE_H
+
+#include "base/memory.h"
+
+typedef enum pickle_kind {
+    PICKLE_NONE,
+    PICKLE_BOOLEAN,
+    PICKLE_INTEGER,
+    PICKLE_LARGE_INTEGER, /* does not fit 64 bits; its value is not kept */
+    PICKLE_REAL,
+    PICKLE_TEXT,  /* str: UTF-8 that was not checked */
+    PICKLE_BYTES, /* bytes, bytearray, and str of Python 2 */
+    PICKLE_LIST,
+    PICKLE_TUPLE, /* torch.Size, too */
+    PICKLE_SET,
+    PICKLE_DICT, /* OrderedDict, Counter, defaultdict, too; its pairs in the order they were set */
+    PICKLE_GLOBAL,    /* a class or function, not looked up */
+    PICKLE_CALL,      /* what a class or function would have made of its arguments */
+    PICKLE_PERSISTENT /* something outside of the pickle, such as a torch storage */
+} pickle_kind;
+
+typedef struct pickle_value pickle_value;
+
+/** Bytes inside the pickle; not terminated. */
+typedef struct pickle_span {
+    const char *data;
+    size_t size;
+} pickle_span;
+
+typedef struct pickle_name {
+    pickle_span module;
+    pickle_span name;
+} pickle_name;
+
+struct pickle_value {
+    pickle_kind kind;
+    int height; /* levels of values from this one down; the reader's own */
+    union {
+        int64_t integer; /* INTEGER, BOOLEAN */
+        double real;
+        pickle_span text; /* TEXT, BYTES */
+        struct {
+            pickle_value **items; /* LIST, TUPLE, SET: [count]; DICT: key, value, key, ... */
+            int64_t count;        /* of items; twice the pairs of a DICT */
+        } list;
+        const pickle_name *global;
+        struct {
+            pickle_value *function;  /* GLOBAL or PERSISTENT */
+            pickle_value *arguments; /* TUPLE */
+            pickle_value *state;     /* given afterwards (__setstate__), or NULL */
+        } call;
+        pickle_value *persistent; /* what identifies it */
+    };
+};
+
+typedef struct pickle pickle;
+
+/**
+ * Reads one pickle from the start of `bytes`, which must outlive *out: texts point into them. With
+ * `used`, *used is its length and more bytes may follow; without, bytes after it are refused.
+ * Messages name the offset and the opcode or global, not the file. *out is owned: pickle_close.
+ */
+grail_status pickle_read(const void *bytes, size_t size, size_t *used,
+                         pickle **out) GRAIL_MUST_CHECK;
+void pickle_close(pickle *p); /* NULL is allowed */
+
+/** The outermost value; like all others, borrowed until close. Never NULL. */
+const pickle_value *pickle_root(const pickle *p);
+
+/** What stands for things outside of the pickle, in the order of reading, each place once. */
+int64_t pickle_persistent_count(const pickle *p);
+const pickle_value *pickle_persistent_at(const pickle *p, int64_t i);
+
+/** "a dict" and the like, for messages. */
+const char *pickle_kind_text(const pickle_value *value);
+
+/** Items of a list, tuple or set, pairs of a dict; 0 for anything else. */
+int64_t pickle_count(const pickle_value *value);
+/** Item i of a list, tuple or set, or the value of pair i of a dict; NULL outside. */
+const pickle_value *pickle_item(const pickle_value *value, int64_t i);
+/** The key of pair i of a dict. */
+const pickle_value *pickle_key(const pickle_value *dict, int64_t i);
+/** The value under a text or byte-string key; NULL when there is none. */
+const pickle_value *pickle_find(const pickle_value *dict, const char *key);
+
+/** False when the value is no int (a bool counts) or does not fit. */
+bool pickle_integer(const pickle_value *value, int64_t *out);
+/** False when the value is no str or byte string. */
+bool pickle_text(const pickle_value *value, pickle_span *out);
+bool pickle_text_is(const pickle_value *value, const char *text);
+bool pickle_span_is(pickle_span span, const char *text);
+/** Whether the value is the global `module.name`. A NULL name means any of the module. */
+bool pickle_is_global(const pickle_value *value, const char *module, const char *name);
+/** Whether the value is a call of that global. */
+bool pickle_is_call(const pickle_value *value, const char *module, const char *name);
+
+enum { PICKLE_ARRAY_MOST_RANK = 8 };
+
+/** A numpy array of plain numbers, row-major. */
+typedef struct pickle_array {
+    char kind;        /* numpy's: 'u' unsigned, 'i' signed, 'f' real, 'b' bool */
+    int element_size; /* bytes; little-endian */
+    int rank;
+    int64_t shape[PICKLE_ARRAY_MOST_RANK];
+    const unsigned char *data; /* borrowed until close; may be unaligned */
+    size_t bytes;              /* product of shape times element_size */
+} pickle_array;
+
+/** Anything that is no such array, is big-endian, in Fortran order, or has bytes missing or left
+ * over: GRAIL_ERROR_FORMAT. */
+grail_status pickle_read_array(const pickle_value *value, pickle_array *out) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,275 @@
+/* Which classes and functions a pickle may name, and what the few known ones make of their
+ * arguments. Nothing is looked up or called, so an unknown name does no harm here; the modules that
+ * are refused are those whose presence says that the file was made to do harm, or would do so in
+ * the next program that loads it. */
+#include "format/torch/pickle_internal.h"
+
+#include <string.h>
+
+/* Everything of these and of the packages below them. The first four are those that torch's
+ * weights_only unpickler refuses always. */
+static const char *const acting_modules[] = {
+    "os",          "posix",     "nt",     "sys",       "subprocess", "shutil",    "socket",
+    "pty",         "importlib", "imp",    "runpy",     "ctypes",     "pickle",    "_pickle",
+    "cPickle",     "marshal",   "code",   "codeop",    "commands",   "popen2",    "webbrowser",
+    "operator",    "_operator", "signal", "threading", "_thread",    "asyncio",   "multiprocessing",
+    "pdb",         "bdb",       "timeit", "profile",   "cProfile",   "trace",     "pip",
+    "urllib",      "requests",  "http",   "ftplib",    "smtplib",    "telnetlib", "tempfile",
+    "io",          "_io",       "pydoc",  "inspect",   "gc",         "platform",  "builtins",
+    "__builtin__",
+};
+
+/* Of builtins only plain classes. */
+static const char *const plain_builtins[] = {
+    "bool", "bytearray", "bytes", "complex", "dict",  "float", "frozenset", "int",     "list",
+    "long", "object",    "range", "set",     "slice", "str",   "tuple",     "unicode", "xrange",
+};
+
+static bool is_among(pickle_span text, size_t count, const char *const list[])
+{
+    for (size_t i = 0; i < count; i++) {
+        if (pickle_span_is(text, list[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_builtins(pickle_span module)
+{
+    return pickle_span_is(module, "builtins") || pickle_span_is(module, "__builtin__");
+}
+
+/* The part before the first dot. */
+static pickle_span top_of(pickle_span module)
+{
+    const char *dot = memchr(module.data, '.', module.size);
+    return (pickle_span){module.data, dot == NULL ? module.size : (size_t)(dot - module.data)};
+}
+
+static bool acts(pickle_span module, pickle_span name)
+{
+    const size_t modules = sizeof acting_modules / sizeof acting_modules[0];
+    const size_t builtins = sizeof plain_builtins / sizeof plain_builtins[0];
+    return is_among(top_of(module), modules, acting_modules) &&
+           !(is_builtins(module) && is_among(name, builtins, plain_builtins));
+}
+
+/* So that it can stand in a message. */
+static bool is_readable(pickle_span text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        const unsigned char c = (unsigned char)text.data[i];
+        if (c <= ' ' || c == 0x7f) {
+            return false;
+        }
+    }
+    return text.size > 0 && text.size <= PICKLE_LONGEST_GLOBAL;
+}
+
+grail_status pickle_new_global(pickle *p, pickle_span module, pickle_span name, pickle_value **out)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *value = NULL;
+    pickle_name *global = NULL;
+    if (!is_readable(module) || !is_readable(name)) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "the name of a class or function is empty, unreadable or longer "
+             "than %d bytes",
+             PICKLE_LONGEST_GLOBAL);
+    }
+    if (acts(module, name)) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "names '%.*s.%.*s', which acts on the machine of who loads the file; do not load it "
+             "elsewhere either",
+             (int)module.size, module.data, (int)name.size, name.data);
+    }
+    TRY(pickle_new(p, PICKLE_GLOBAL, &value));
+    TRY(pickle_allocate(p, sizeof *global, &global));
+    *global = (pickle_name){.module = module, .name = name};
+    value->global = global;
+    *out = value;
+out:
+    return status;
+}
+
+typedef grail_status (*call_meaning)(pickle *p, const pickle_value *arguments, pickle_value **out);
+
+static grail_status copy_items(pickle *p, const pickle_value *from, pickle_value *to)
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t i = 0; i < from->list.count; i++) {
+        TRY(pickle_append(p, to, from->list.items[i]));
+    }
+out:
+    return status;
+}
+
+/* dict(), dict(dict) or dict([(key, value), ...]), the last from Python 2. */
+static grail_status fill_dict(pickle *p, const pickle_value *from, pickle_value *dict)
+{
+    grail_status status = GRAIL_OK;
+    if (from != NULL && from->kind == PICKLE_DICT) {
+        return copy_items(p, from, dict);
+    }
+    if (from != NULL && from->kind != PICKLE_LIST && from->kind != PICKLE_TUPLE) {
+        FAIL(GRAIL_ERROR_FORMAT, "makes a dict of %s", pickle_kind_text(from));
+    }
+    for (int64_t i = 0; i < pickle_count(from); i++) {
+        const pickle_value *pair = pickle_item(from, i);
+        if (!pickle_has_items(pair) || pair->kind == PICKLE_DICT || pickle_count(pair) != 2) {
+            FAIL(GRAIL_ERROR_FORMAT, "makes a dict of what are no pairs");
+        }
+        TRY(copy_items(p, pair, dict));
+    }
+out:
+    return status;
+}
+
+static grail_status make_dict(pickle *p, const pickle_value *arguments, pickle_value **out)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *dict = NULL;
+    TRY(pickle_new(p, PICKLE_DICT, &dict));
+    TRY(fill_dict(p, pickle_item(arguments, 0), dict));
+    *out = dict;
+out:
+    return status;
+}
+
+/* defaultdict(factory, dict) */
+static grail_status make_default_dict(pickle *p, const pickle_value *arguments, pickle_value **out)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *dict = NULL;
+    TRY(pickle_new(p, PICKLE_DICT, &dict));
+    TRY(fill_dict(p, pickle_item(arguments, 1), dict));
+    *out = dict;
+out:
+    return status;
+}
+
+static grail_status make_list_like(pickle *p, const pickle_value *arguments, pickle_kind kind,
+                                   pickle_value **out)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *made = NULL;
+    const pickle_value *from = pickle_item(arguments, 0);
+    if (from != NULL && (!pickle_has_items(from) || from->kind == PICKLE_DICT)) {
+        FAIL(GRAIL_ERROR_FORMAT, "makes a %s of %s", kind == PICKLE_SET ? "set" : "torch.Size",
+             pickle_kind_text(from));
+    }
+    TRY(pickle_new(p, kind, &made));
+    if (from != NULL) {
+        TRY(copy_items(p, from, made));
+    }
+    *out = made;
+out:
+    return status;
+}
+
+static grail_status make_set(pickle *p, const pickle_value *arguments, pickle_value **out)
+{
+    return make_list_like(p, arguments, PICKLE_SET, out);
+}
+
+static grail_status make_size(pickle *p, const pickle_value *arguments, pickle_value **out)
+{
+    return make_list_like(p, arguments, PICKLE_TUPLE, out);
+}
+
+/* One byte per code point below U+0100; false at any other, or at what is no UTF-8. */
+static bool text_to_latin1(pickle_span text, unsigned char *out, size_t *out_size)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        const unsigned char c = (unsigned char)text.data[i];
+        if (c < 0x80) {
+            out[size++] = c;
+            continue;
+        }
+        const unsigned char next = i + 1 < text.size ? (unsigned char)text.data[++i] : 0;
+        if ((c != 0xc2 && c != 0xc3) || (next & 0xc0) != 0x80) {
+            return false;
+        }
+        out[size++] = (unsigned char)((c << 6 & 0xc0) | (next & 0x3f));
+    }
+    *out_size = size;
+    return true;
+}
+
+/* bytes() and bytes(text, 'latin1'): how Python 3 writes bytes in protocol 2, also as
+ * _codecs.encode. */
+static grail_status make_bytes(pickle *p, const pickle_value *arguments, pickle_value **out)
+{
+    grail_status status = GRAIL_OK;
+    pickle_value *made = NULL;
+    pickle_span text = {"", 0};
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    const pickle_value *encoding = pickle_item(arguments, 1);
+    const bool latin1 = pickle_text_is(encoding, "latin1") || pickle_text_is(encoding, "latin-1");
+    if (pickle_count(arguments) > 0 &&
+        (!pickle_text(pickle_item(arguments, 0), &text) || (encoding != NULL && !latin1))) {
+        FAIL(GRAIL_ERROR_FORMAT, "makes bytes of something other than latin1 text");
+    }
+    TRY(pickle_new(p, PICKLE_BYTES, &made));
+    made->text = text;
+    if (latin1) {
+        TRY(pickle_allocate(p, text.size, &bytes));
+        if (!text_to_latin1(text, bytes, &size)) {
+            FAIL(GRAIL_ERROR_FORMAT, "makes bytes of text that is not latin1");
+        }
+        made->text = (pickle_span){(const char *)bytes, size};
+    }
+    *out = made;
+out:
+    return status;
+}
+
+typedef struct known_call {
+    const char *module;
+    const char *name;
+    call_meaning make;
+} known_call;
+
+static const known_call known_calls[] = {
+    {"collections", "OrderedDict", make_dict},
+    {"collections", "Counter", make_dict},
+    {"collections", "defaultdict", make_default_dict},
+    {"torch", "Size", make_size},
+    {"_codecs", "encode", make_bytes},
+    {"builtins", "bytes", make_bytes},
+    {"__builtin__", "bytes", make_bytes},
+    {"builtins", "bytearray", make_bytes},
+    {"__builtin__", "bytearray", make_bytes},
+    {"builtins", "set", make_set},
+    {"__builtin__", "set", make_set},
+    {"builtins", "frozenset", make_set},
+    {"__builtin__", "frozenset", make_set},
+};
+
+grail_status pickle_new_call(pickle *p, pickle_value *function, pickle_value *arguments,
+                             pickle_value **out)
+{
+    if (function->kind != PICKLE_GLOBAL && function->kind != PICKLE_PERSISTENT) {
+        return error_set(GRAIL_ERROR_FORMAT, "calls %s", pickle_kind_text(function));
+    }
+    if (arguments->kind != PICKLE_TUPLE) {
+        return error_set(GRAIL_ERROR_FORMAT, "calls with %s, not a tuple",
+                         pickle_kind_text(arguments));
+    }
+    for (size_t i = 0; i < sizeof known_calls / sizeof known_calls[0]; i++) {
+        if (pickle_is_global(function, known_calls[i].module, known_calls[i].name)) {
+            return known_calls[i].make(p, arguments, out);
+        }
+    }
+    pickle_value *call = NULL;
+    const grail_status status = pickle_new(p, PICKLE_CALL, &call);
+    if (status == GRAIL_OK) {
+        call->call.function = function;
+        call->call.arguments = arguments;
+        *out = call;
+    }
+    return status;
+}

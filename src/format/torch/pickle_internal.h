@@ -1,0 +1,50 @@
+/* What the parts of the pickle reader share: memory, making values, and what calls mean. */
+#ifndef GRAIL_FORMAT_TORCH_PICKLE_INTERNAL_H
+#define GRAIL_FORMAT_TORCH_PICKLE_INTERNAL_H
+
+#include "format/torch/pickle.h"
+
+enum {
+    PICKLE_DEEPEST = 200,            /* levels of values: bounds the recursion of all walks */
+    PICKLE_MOST_VALUES = 1 << 24,    /* 16 million of 32 bytes */
+    PICKLE_LONGEST_GLOBAL = 1 << 10, /* bytes of a module or name */
+    PICKLE_MOST_GROWTH = 128         /* bytes of memory per byte of pickle */
+};
+
+typedef struct pickle_chunk pickle_chunk;
+
+struct pickle {
+    pickle_chunk *chunks; /* the memory of all values, freed at once */
+    pickle_value *root;
+    int64_t value_count;
+    size_t allocated;
+    size_t most_allocated;     /* what the bytes read so far can need honestly */
+    pickle_value *persistents; /* a LIST */
+};
+
+/** `bytes` zeroed bytes, aligned for any value, that live as long as `p`. */
+grail_status pickle_allocate(pickle *p, size_t bytes, void *out) GRAIL_MUST_CHECK;
+
+/** A zeroed value of that kind. */
+grail_status pickle_new(pickle *p, pickle_kind kind, pickle_value **out) GRAIL_MUST_CHECK;
+
+/** Appends to a LIST, TUPLE, SET or the items of a DICT. */
+grail_status pickle_append(pickle *p, pickle_value *list, pickle_value *item) GRAIL_MUST_CHECK;
+
+/** Refuses values that contain themselves or nest deeper than PICKLE_DEEPEST, after dropping the
+ * states of opaque objects that do. */
+grail_status pickle_check_nesting(pickle_value *root) GRAIL_MUST_CHECK;
+
+/** A GLOBAL; refuses those that act on the machine. */
+grail_status pickle_new_global(pickle *p, pickle_span module, pickle_span name,
+                               pickle_value **out) GRAIL_MUST_CHECK;
+
+/** What `function` makes of the tuple `arguments`: a CALL, or the value itself where it is known.
+ */
+grail_status pickle_new_call(pickle *p, pickle_value *function, pickle_value *arguments,
+                             pickle_value **out) GRAIL_MUST_CHECK;
+
+/** LIST, TUPLE, SET or DICT. */
+bool pickle_has_items(const pickle_value *value);
+
+#endif

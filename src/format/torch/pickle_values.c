@@ -1,0 +1,178 @@
+/* Values of a pickle: their memory, how they grow, and that they can be walked. */
+#include "format/torch/pickle_internal.h"
+
+#include <string.h>
+
+enum { CHUNK_SIZE = 1 << 16, ALIGNMENT = 16, FIRST_CAPACITY = 4 };
+
+struct pickle_chunk {
+    pickle_chunk *next;
+    size_t used;
+    size_t size;
+    unsigned char *bytes; /* behind this struct */
+};
+
+static grail_status new_chunk(pickle *p, size_t bytes)
+{
+    pickle_chunk *chunk = NULL;
+    size_t size = 0;
+    const size_t header = (sizeof *chunk + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (!size_add(bytes, header, &size)) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory: cannot allocate %zu bytes", bytes);
+    }
+    size = size < CHUNK_SIZE ? CHUNK_SIZE : size;
+    const grail_status status = memory_new(&chunk, size, 1);
+    if (status == GRAIL_OK) {
+        *chunk = (pickle_chunk){
+            .next = p->chunks, .size = size - header, .bytes = (unsigned char *)chunk + header};
+        p->chunks = chunk;
+    }
+    return status;
+}
+
+grail_status pickle_allocate(pickle *p, size_t bytes, void *out)
+{
+    size_t padded = 0;
+    if (!size_add(bytes, ALIGNMENT - 1, &padded)) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory: cannot allocate %zu bytes", bytes);
+    }
+    padded -= padded % ALIGNMENT;
+    if (padded > p->most_allocated - p->allocated) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "builds values of more than %zu bytes, far more than "
+                         "its bytes need",
+                         p->most_allocated);
+    }
+    if (p->chunks == NULL || p->chunks->size - p->chunks->used < padded) {
+        const grail_status status = new_chunk(p, padded);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+    }
+    void *block = p->chunks->bytes + p->chunks->used;
+    p->chunks->used += padded;
+    p->allocated += padded;
+    memcpy(out, &block, sizeof block);
+    return GRAIL_OK;
+}
+
+grail_status pickle_new(pickle *p, pickle_kind kind, pickle_value **out)
+{
+    if (p->value_count == PICKLE_MOST_VALUES) {
+        return error_set(GRAIL_ERROR_FORMAT, "has more than %d values", PICKLE_MOST_VALUES);
+    }
+    pickle_value *value = NULL;
+    const grail_status status = pickle_allocate(p, sizeof *value, &value);
+    if (status == GRAIL_OK) {
+        value->kind = kind;
+        p->value_count++;
+        *out = value;
+    }
+    return status;
+}
+
+/* Full at every power of two from FIRST_CAPACITY on, so the capacity need not be kept. */
+static bool is_full(int64_t count)
+{
+    return count == 0 || (count >= FIRST_CAPACITY && (count & (count - 1)) == 0);
+}
+
+grail_status pickle_append(pickle *p, pickle_value *list, pickle_value *item)
+{
+    const int64_t count = list->list.count;
+    if (is_full(count)) {
+        pickle_value **items = NULL;
+        const size_t capacity = count == 0 ? FIRST_CAPACITY : 2 * (size_t)count;
+        const grail_status status = pickle_allocate(p, capacity * sizeof(items[0]), &items);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        if (count > 0) {
+            memcpy(items, list->list.items, (size_t)count * sizeof(items[0]));
+        }
+        list->list.items = items;
+    }
+    list->list.items[list->list.count++] = item;
+    return GRAIL_OK;
+}
+
+void pickle_close(pickle *p)
+{
+    if (p == NULL) {
+        return;
+    }
+    for (pickle_chunk *chunk = p->chunks; chunk != NULL;) {
+        pickle_chunk *next = chunk->next;
+        memory_free(chunk);
+        chunk = next;
+    }
+    memory_free(p);
+}
+
+/* `height` while walking: 0 not seen yet, WALKING on the way from the root or refused already, else
+ * 1 + that of the highest part. Each value is walked once, however often it is referred to. */
+enum { WALKING = -1 };
+
+static grail_status measure(pickle_value *value, int depth);
+
+static grail_status measure_part(pickle_value *value, pickle_value *part, int depth, int *highest)
+{
+    if (part == NULL) {
+        return GRAIL_OK;
+    }
+    if (part->height == WALKING) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s contains itself", pickle_kind_text(value));
+    }
+    if (part->height == 0) {
+        const grail_status status = measure(part, depth + 1);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+    }
+    *highest = part->height > *highest ? part->height : *highest;
+    return GRAIL_OK;
+}
+
+static grail_status measure_parts(pickle_value *value, int depth, int *highest)
+{
+    grail_status status = GRAIL_OK;
+    if (value->kind == PICKLE_PERSISTENT) {
+        TRY(measure_part(value, value->persistent, depth, highest));
+    } else if (value->kind == PICKLE_CALL) {
+        TRY(measure_part(value, value->call.arguments, depth, highest));
+        /* Objects often refer to their parents: what they mean is not known, so nothing is lost. */
+        if (measure_part(value, value->call.state, depth, highest) != GRAIL_OK) {
+            value->call.state = NULL;
+        }
+    } else if (pickle_has_items(value)) {
+        for (int64_t i = 0; i < value->list.count; i++) {
+            TRY(measure_part(value, value->list.items[i], depth, highest));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status measure(pickle_value *value, int depth)
+{
+    int highest = 0;
+    value->height = WALKING;
+    grail_status status = depth > PICKLE_DEEPEST ? GRAIL_ERROR_FORMAT : GRAIL_OK;
+    if (status == GRAIL_OK) {
+        status = measure_parts(value, depth, &highest);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        status = highest >= PICKLE_DEEPEST ? GRAIL_ERROR_FORMAT : GRAIL_OK;
+    }
+    if (status != GRAIL_OK) {
+        return error_set(status, "nests deeper than %d levels", PICKLE_DEEPEST);
+    }
+    value->height = highest + 1;
+    return GRAIL_OK;
+}
+
+grail_status pickle_check_nesting(pickle_value *root)
+{
+    return measure(root, 1);
+}

@@ -1,0 +1,252 @@
+/* Which of a checkpoint's values are its tensors, and their names: the items of its dictionary, or
+ * of the one that it keeps under a usual key, or the attributes of a TorchScript module. */
+#include "format/torch/torch_internal.h"
+
+#include "base/utf8.h"
+#include "format/tensor_limits.h"
+
+#include <string.h>
+
+enum { MOST_VISITS = 1 << 22, MOST_KEYS_SHOWN = 6 };
+
+/* In this order, as timm's loader does (timm/models/_helpers.py), with more that others use: the
+ * tutorials of PyTorch, and the CIFAR-10 collection of kuangliu. */
+static const char *const wrappers[] = {"state_dict_ema", "model_ema",        "ema", "state_dict",
+                                       "model",          "model_state_dict", "net", "last"};
+
+enum { WRAPPER_COUNT = sizeof wrappers / sizeof wrappers[0] };
+
+static int64_t count_tensors(const pickle_value *dict)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; dict != NULL && dict->kind == PICKLE_DICT && i < pickle_count(dict); i++) {
+        count += torch_is_tensor(pickle_item(dict, i)) ? 1 : 0;
+    }
+    return count;
+}
+
+static grail_status make_room(torch_file *file)
+{
+    grail_status status = GRAIL_OK;
+    if (file->count < file->capacity) {
+        return GRAIL_OK;
+    }
+    if (file->count == TENSOR_MOST_IN_FILE) {
+        FAIL(GRAIL_ERROR_FORMAT, "holds more than %d tensors", TENSOR_MOST_IN_FILE);
+    }
+    const int64_t capacity = file->capacity == 0 ? 64 : 2 * file->capacity;
+    TRY(memory_resize(&file->tensors, (size_t)capacity, sizeof file->tensors[0]));
+    TRY(memory_resize(&file->names, (size_t)capacity, sizeof file->names[0]));
+    file->capacity = capacity;
+out:
+    return status;
+}
+
+/* Dotted names of nested attributes. */
+typedef struct path {
+    char text[TENSOR_LONGEST_NAME + 1];
+    size_t length;
+} path;
+
+static grail_status path_append(path *p, pickle_span name)
+{
+    const size_t dot = p->length > 0 ? 1 : 0;
+    if (name.size > TENSOR_LONGEST_NAME || p->length + dot + name.size > TENSOR_LONGEST_NAME) {
+        return error_set(GRAIL_ERROR_FORMAT, "the name of a tensor has more than %d bytes",
+                         TENSOR_LONGEST_NAME);
+    }
+    if (memchr(name.data, 0, name.size) != NULL ||
+        utf8_valid_prefix(name.data, name.size) != name.size) {
+        return error_set(GRAIL_ERROR_FORMAT, "the name of a tensor is not UTF-8 text");
+    }
+    p->text[p->length] = '.';
+    memcpy(p->text + p->length + dot, name.data, name.size);
+    p->length += dot + name.size;
+    p->text[p->length] = 0;
+    return GRAIL_OK;
+}
+
+static void path_cut(path *p, size_t length)
+{
+    p->length = length;
+    p->text[length] = 0;
+}
+
+static grail_status add_tensor(torch_file *file, const char *name, const pickle_value *value)
+{
+    grail_status status = GRAIL_OK;
+    torch_layout layout = {0};
+    TRY(make_room(file));
+    tensor_view *view = &file->tensors[file->count];
+    *view = (tensor_view){0};
+    status = torch_read_layout(value, &layout);
+    if (status == GRAIL_OK) {
+        status = torch_view(file, &layout, view);
+    }
+    if (status != GRAIL_OK) {
+        error_prefix("tensor '%s'", name);
+        goto out;
+    }
+    TRY(memory_copy_string(&file->names[file->count], name));
+    view->name = file->names[file->count];
+    file->count++;
+out:
+    return status;
+}
+
+static grail_status collect_dict(torch_file *file, const pickle_value *dict)
+{
+    grail_status status = GRAIL_OK;
+    path name = {.length = 0};
+    for (int64_t i = 0; i < pickle_count(dict); i++) {
+        pickle_span key = {0};
+        const pickle_value *value = pickle_item(dict, i);
+        if (!torch_is_tensor(value) || !pickle_text(pickle_key(dict, i), &key)) {
+            continue;
+        }
+        path_cut(&name, 0);
+        TRY(path_append(&name, key));
+        TRY(add_tensor(file, name.text, value));
+    }
+out:
+    return status;
+}
+
+static bool is_script_module(const pickle_value *value)
+{
+    static const char prefix[] = "__torch__";
+    if (value == NULL || value->kind != PICKLE_CALL ||
+        value->call.function->kind != PICKLE_GLOBAL) {
+        return false;
+    }
+    const pickle_span module = value->call.function->global->module;
+    return module.size >= sizeof prefix - 1 && memcmp(module.data, prefix, sizeof prefix - 1) == 0;
+}
+
+/* Modules may be shared, so the walk is bounded by its steps. */
+static grail_status collect_module(torch_file *file, const pickle_value *module, path *name,
+                                   int64_t *visits)
+{
+    grail_status status = GRAIL_OK;
+    const pickle_value *attributes = module->call.state;
+    const size_t length = name->length;
+    for (int64_t i = 0; i < pickle_count(attributes); i++) {
+        pickle_span key = {0};
+        const pickle_value *value = pickle_item(attributes, i);
+        if (++*visits > MOST_VISITS) {
+            FAIL(GRAIL_ERROR_FORMAT, "holds modules with more than %d attributes", MOST_VISITS);
+        }
+        if (!pickle_text(pickle_key(attributes, i), &key) ||
+            (!torch_is_tensor(value) && !is_script_module(value))) {
+            continue;
+        }
+        TRY(path_append(name, key));
+        if (is_script_module(value)) {
+            TRY(collect_module(file, value, name, visits));
+        } else {
+            TRY(add_tensor(file, name->text, value));
+        }
+        path_cut(name, length);
+    }
+out:
+    return status;
+}
+
+/* The class of an opaque object, which old streams keep with its source: ('module', class, ...). */
+static const pickle_value *class_of(const pickle_value *value)
+{
+    if (value->kind != PICKLE_CALL) {
+        return NULL;
+    }
+    const pickle_value *function = value->call.function;
+    return function->kind == PICKLE_PERSISTENT ? pickle_item(function->persistent, 1) : function;
+}
+
+static grail_status refuse_object(const char *where, const pickle_value *value)
+{
+    const pickle_value *class = class_of(value);
+    if (class == NULL || class->kind != PICKLE_GLOBAL) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s is %s, not a dictionary of tensors", where,
+                         pickle_kind_text(value));
+    }
+    const pickle_name *name = class->global;
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "%s is a whole '%.*s.%.*s', not a dictionary of tensors; save its "
+                     "state_dict() instead",
+                     where, (int)name->module.size, name->module.data, (int)name->name.size,
+                     name->name.data);
+}
+
+static grail_status refuse_dict(const pickle_value *root)
+{
+    for (size_t w = 0; w < WRAPPER_COUNT; w++) {
+        const pickle_value *value = pickle_find(root, wrappers[w]);
+        if (value != NULL && value->kind == PICKLE_CALL) {
+            char where[32];
+            stpcpy(stpcpy(stpcpy(where, "its '"), wrappers[w]), "'");
+            return refuse_object(where, value);
+        }
+    }
+    const grail_status status =
+        error_set(GRAIL_ERROR_FORMAT,
+                  "holds no tensors, neither directly nor under a key such as state_dict");
+    for (int64_t i = 0; i < pickle_count(root) && i < MOST_KEYS_SHOWN; i++) {
+        pickle_span key = {0};
+        if (pickle_text(pickle_key(root, i), &key) && key.size < 64 &&
+            utf8_valid_prefix(key.data, key.size) == key.size) {
+            error_append("%s'%.*s'", i == 0 ? "; its keys are " : ", ", (int)key.size, key.data);
+        }
+    }
+    error_append("; save the state_dict() alone");
+    return status;
+}
+
+static grail_status collect_state(torch_file *file, const pickle_value *root)
+{
+    if (root->kind != PICKLE_DICT) {
+        return refuse_object("its object", root);
+    }
+    for (size_t w = 0; w < WRAPPER_COUNT; w++) {
+        const pickle_value *wrapped = pickle_find(root, wrappers[w]);
+        if (count_tensors(wrapped) > 0) {
+            file->wrapper = wrappers[w];
+            return collect_dict(file, wrapped);
+        }
+    }
+    if (count_tensors(root) == 0) {
+        return refuse_dict(root);
+    }
+    return collect_dict(file, root);
+}
+
+static grail_status index_names(torch_file *file)
+{
+    const grail_status status =
+        name_index_init(&file->index, file->count, (const char *const *)file->names);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    const int64_t twice = name_index_duplicate(&file->index);
+    if (twice >= 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "tensor '%s' occurs twice",
+                         file->index.entries[twice].name);
+    }
+    return GRAIL_OK;
+}
+
+grail_status torch_collect(torch_file *file)
+{
+    grail_status status = GRAIL_OK;
+    const pickle_value *root = pickle_root(file->object);
+    file->wrapper = "";
+    if (file->is_script && is_script_module(root)) {
+        path name = {.length = 0};
+        int64_t visits = 0;
+        TRY(collect_module(file, root, &name, &visits));
+    } else {
+        TRY(collect_state(file, root));
+    }
+    TRY(index_names(file));
+out:
+    return status;
+}

@@ -1,0 +1,142 @@
+/* Opening torch checkpoints of either format, and handing out their tensors. */
+#include "format/torch/torch_internal.h"
+
+#include <string.h>
+
+static bool is_zip(const void *bytes, size_t size)
+{
+    return size >= 4 && memcmp(bytes, "PK\x03\x04", 4) == 0;
+}
+
+bool torch_file_recognise(const void *bytes, size_t size)
+{
+    return is_zip(bytes, size) || torch_is_legacy(bytes, size);
+}
+
+/* Before the legacy stream torch wrote tar archives. */
+static grail_status refuse_other(const void *bytes, size_t size)
+{
+    enum { TAR_MAGIC = 257 };
+    if (size > TAR_MAGIC + 5 && memcmp((const char *)bytes + TAR_MAGIC, "ustar", 5) == 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "is a tar archive, as torch wrote them before "
+                                                  "0.1.10; load and save it with torch");
+    }
+    return error_set(GRAIL_ERROR_FORMAT, "is not a torch checkpoint");
+}
+
+static grail_status read_file(torch_file *file)
+{
+    grail_status status = GRAIL_OK;
+    if (is_zip(file->bytes, file->size)) {
+        TRY(torch_read_zip(file));
+    } else if (torch_is_legacy(file->bytes, file->size)) {
+        TRY(torch_read_legacy(file));
+    } else {
+        TRY(refuse_other(file->bytes, file->size));
+    }
+    TRY(torch_collect(file));
+out:
+    return status;
+}
+
+grail_status torch_file_open_bytes(const char *name, const void *bytes, size_t size,
+                                   torch_file **out)
+{
+    grail_status status = GRAIL_OK;
+    torch_file *file = NULL;
+    TRY(memory_new(&file, 1, sizeof *file));
+    file->bytes = bytes;
+    file->size = size;
+    status = read_file(file);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", name);
+        goto out;
+    }
+    *out = file;
+    file = NULL;
+out:
+    torch_file_close(file);
+    return status;
+}
+
+grail_status torch_file_open(const char *path, torch_file **out)
+{
+    file_map map = {0};
+    torch_file *file = NULL;
+    grail_status status = file_map_open(&map, path);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    status = torch_file_open_bytes(path, map.data, map.size, &file);
+    if (status != GRAIL_OK) {
+        file_map_close(&map);
+        return status;
+    }
+    file->map = map;
+    *out = file;
+    return GRAIL_OK;
+}
+
+static void free_texts(char *texts[], int64_t count)
+{
+    for (int64_t i = 0; texts != NULL && i < count; i++) {
+        memory_free(texts[i]);
+    }
+    memory_free(texts);
+}
+
+void torch_file_close(torch_file *file)
+{
+    if (file == NULL) {
+        return;
+    }
+    free_texts(file->keys, file->storage_count);
+    free_texts(file->names, file->count);
+    for (int64_t i = 0; i < file->owned_count; i++) {
+        memory_free(file->owned[i]);
+    }
+    memory_free(file->owned);
+    name_index_fini(&file->storage_index);
+    name_index_fini(&file->index);
+    memory_free(file->storages);
+    memory_free(file->tensors);
+    pickle_close(file->object);
+    zip_reader_close(file->zip);
+    file_map_close(&file->map);
+    memory_free(file);
+}
+
+int64_t torch_file_count(const torch_file *file)
+{
+    return file->count;
+}
+
+const tensor_view *torch_file_at(const torch_file *file, int64_t i)
+{
+    return i >= 0 && i < file->count ? &file->tensors[i] : NULL;
+}
+
+const tensor_view *torch_file_find(const torch_file *file, const char *name)
+{
+    return torch_file_at(file, name_index_find(&file->index, name));
+}
+
+/* Copies stay: they would have to be made again. */
+void torch_file_release(const torch_file *file, const tensor_view *tensor)
+{
+    const uintptr_t begin = (uintptr_t)file->bytes;
+    const uintptr_t at = (uintptr_t)tensor->data;
+    if (at >= begin && at - begin <= file->size && tensor->bytes <= file->size - (at - begin)) {
+        file_map_release(&file->map, at - begin, tensor->bytes);
+    }
+}
+
+const char *torch_file_wrapper(const torch_file *file)
+{
+    return file->wrapper;
+}
+
+bool torch_file_is_script(const torch_file *file)
+{
+    return file->is_script;
+}

@@ -1,0 +1,55 @@
+/* Torch checkpoints: the zip format (torch 1.6 and later), the legacy stream before it, and
+ * TorchScript archives, read without executing anything; and the zip format written.
+ *
+ * Tensors come out as contiguous little-endian views: mapped at their offset in the file where the
+ * stored tensor is contiguous, copied where it is strided. What is not a tensor is passed over.
+ * Names are the keys of the dictionary that holds the tensors, or the attribute paths of a
+ * TorchScript module. */
+#ifndef GRAIL_FORMAT_TORCH_TORCH_FILE_H
+#define GRAIL_FORMAT_TORCH_TORCH_FILE_H
+
+#include "tensor/tensor.h"
+
+typedef struct torch_file torch_file;
+
+/** Whether the first bytes are those of a torch checkpoint (zip, or legacy stream). */
+bool torch_file_recognise(const void *bytes, size_t size);
+
+/** Maps and reads a file; *out is owned: torch_file_close. Messages name file and tensor. */
+grail_status torch_file_open(const char *path, torch_file **out) GRAIL_MUST_CHECK;
+/** Reads bytes in memory (for fuzzing and tests); `bytes` must outlive *out. */
+grail_status torch_file_open_bytes(const char *name, const void *bytes, size_t size,
+                                   torch_file **out) GRAIL_MUST_CHECK;
+void torch_file_close(torch_file *file); /* NULL is allowed */
+
+/** Tensors in the order of the dictionary; borrowed until close. Names are as stored, inside the
+ * wrapper ("module.conv1.weight"). */
+int64_t torch_file_count(const torch_file *file);
+const tensor_view *torch_file_at(const torch_file *file, int64_t i);
+/** NULL when there is none of that name. */
+const tensor_view *torch_file_find(const torch_file *file, const char *name);
+void torch_file_release(const torch_file *file, const tensor_view *tensor);
+
+/** Key of the dictionary that the tensors were found in ("state_dict"), "" when bare. */
+const char *torch_file_wrapper(const torch_file *file);
+
+/** Whether this is a TorchScript archive, whose root is a module. */
+bool torch_file_is_script(const torch_file *file);
+
+/* Writing: all names, dtypes and shapes are declared first, the file is laid out and its space
+ * reserved, then the tensors are written in any order. The result loads with weights_only. */
+typedef struct torch_writer torch_writer;
+
+/** Lays out `count` tensors at `path`, in a dictionary under `wrapper` ("" = bare). `resume` is
+ * that of safetensors_writer_open. *out is owned: torch_writer_close. */
+grail_status torch_writer_open(const char *path, const char *wrapper, int64_t count,
+                               const tensor_view tensors[], bool resume,
+                               torch_writer **out) GRAIL_MUST_CHECK;
+/** Writes the whole tensor `name`, once; `bytes` must equal its size. */
+grail_status torch_writer_put(torch_writer *writer, const char *name, const void *data,
+                              size_t bytes) GRAIL_MUST_CHECK;
+/** Flushes everything to disk. */
+grail_status torch_writer_sync(torch_writer *writer) GRAIL_MUST_CHECK;
+void torch_writer_close(torch_writer *writer); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,91 @@
+/* What the parts of the torch reader share: the file being read, its storages, and tensors as the
+ * pickle describes them. */
+#ifndef GRAIL_FORMAT_TORCH_TORCH_INTERNAL_H
+#define GRAIL_FORMAT_TORCH_TORCH_INTERNAL_H
+
+#include "base/file.h"
+#include "format/name_index.h"
+#include "format/torch/torch_dtypes.h"
+#include "format/torch/torch_file.h"
+#include "format/torch/zip_reader.h"
+
+enum { TORCH_LARGEST_PICKLE = 1 << 27 };
+
+/* Bytes that tensors are views of. */
+typedef struct torch_storage {
+    const unsigned char *data; /* NULL: `member` was not inflated yet */
+    size_t bytes;
+    const zip_member *member; /* NULL in a legacy stream */
+} torch_storage;
+
+struct torch_file {
+    file_map map; /* empty when the bytes are the caller's */
+    const unsigned char *bytes;
+    size_t size;
+    zip_reader *zip; /* NULL in a legacy stream */
+    bool is_script;  /* its root is a module, not a dictionary */
+    pickle *object;
+    torch_storage *storages;
+    int64_t storage_count;
+    char **keys; /* [storage_count] of a legacy stream, owned */
+    name_index storage_index;
+    tensor_view *tensors;
+    char **names; /* [count] */
+    int64_t count;
+    int64_t capacity;
+    name_index index;
+    const char *wrapper;
+    void **owned; /* copies of strided tensors, and what was inflated */
+    int64_t owned_count;
+    int64_t owned_capacity;
+    size_t copied; /* bytes of the copies */
+};
+
+/** Makes `file` the owner of `block`, even on failure. */
+grail_status torch_own(torch_file *file, void *block) GRAIL_MUST_CHECK;
+
+/** Reads directory and object of a zip archive, or all of a legacy stream: fills object, storages,
+ * keys. */
+grail_status torch_read_zip(torch_file *file) GRAIL_MUST_CHECK;
+grail_status torch_read_legacy(torch_file *file) GRAIL_MUST_CHECK;
+bool torch_is_legacy(const void *bytes, size_t size);
+
+/** NULL when there is none of that key. */
+torch_storage *torch_find_storage(const torch_file *file, pickle_span key);
+
+/** Finds the tensors of the object and names them: fills tensors, names, wrapper. */
+grail_status torch_collect(torch_file *file) GRAIL_MUST_CHECK;
+
+/* A storage as a persistent value refers to it. Counts are in elements of its type. */
+typedef struct torch_reference {
+    pickle_span key;
+    const torch_dtype *type;
+    int64_t elements;
+    int64_t view_offset; /* of the part that is meant; old streams have views of storages */
+    int64_t view_elements;
+} torch_reference;
+
+/** Of a PICKLE_PERSISTENT; *is_storage is false for what is something else (a module's source). */
+grail_status torch_read_reference(const pickle_value *value, bool *is_storage,
+                                  torch_reference *out) GRAIL_MUST_CHECK;
+
+/* A tensor as the pickle describes it: element [i0, i1, ...] is number offset + sum i_d stride_d of
+ * the storage, in elements. */
+typedef struct torch_layout {
+    torch_reference storage;
+    grail_dtype dtype;
+    int rank;
+    int64_t shape[TENSOR_MAX_RANK];
+    int64_t stride[TENSOR_MAX_RANK];
+    int64_t offset;
+} torch_layout;
+
+/** Whether the value says that it is a tensor, even one that cannot be read. */
+bool torch_is_tensor(const pickle_value *value);
+grail_status torch_read_layout(const pickle_value *value, torch_layout *out) GRAIL_MUST_CHECK;
+
+/** Fills dtype, shape, data and bytes of `view`: in place where contiguous, else a copy. */
+grail_status torch_view(torch_file *file, const torch_layout *layout,
+                        tensor_view *view) GRAIL_MUST_CHECK;
+
+#endif

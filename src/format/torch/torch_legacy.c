@@ -1,0 +1,200 @@
+/* The stream that torch wrote before 1.6: five pickles (magic number, protocol, facts about the
+ * machine, the object, the keys of its storages), then each storage as a count of elements and the
+ * elements. Source: torch/serialization.py, _legacy_save and _legacy_load. */
+#include "format/torch/torch_internal.h"
+
+#include <string.h>
+
+enum { PROTOCOL = 1001, COUNT_SIZE = 8 };
+
+/* The first pickle: 0x1950a86a20f9469cfc6c. */
+static const unsigned char magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
+                                      0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
+
+bool torch_is_legacy(const void *bytes, size_t size)
+{
+    return size >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0;
+}
+
+/* The next pickle of the stream. */
+static grail_status next_pickle(const torch_file *file, size_t *at, const char *what, pickle **out)
+{
+    size_t used = 0;
+    const size_t left = file->size - *at;
+    const grail_status status = pickle_read(file->bytes + *at, left, &used, out);
+    if (status != GRAIL_OK) {
+        error_prefix("%s, which begins at byte %zu", what, *at);
+    } else {
+        *at += used;
+    }
+    return status;
+}
+
+static grail_status check_protocol(const torch_file *file, size_t *at)
+{
+    grail_status status = GRAIL_OK;
+    int64_t protocol = 0;
+    pickle *number = NULL;
+    TRY(next_pickle(file, at, "its protocol", &number));
+    if (!pickle_integer(pickle_root(number), &protocol) || protocol != PROTOCOL) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "its protocol is not %d", PROTOCOL);
+    }
+out:
+    pickle_close(number);
+    return status;
+}
+
+static grail_status check_machine(const torch_file *file, size_t *at)
+{
+    grail_status status = GRAIL_OK;
+    int64_t little_endian = 1;
+    pickle *facts = NULL;
+    TRY(next_pickle(file, at, "what it says about its machine", &facts));
+    (void)pickle_integer(pickle_find(pickle_root(facts), "little_endian"), &little_endian);
+    if (little_endian != 1) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "is not little-endian; load and save it with torch on this machine");
+    }
+out:
+    pickle_close(facts);
+    return status;
+}
+
+static grail_status copy_key(torch_file *file, int64_t i, pickle_span key)
+{
+    const grail_status status = memory_new(&file->keys[i], key.size + 1, 1);
+    if (status == GRAIL_OK) {
+        memcpy(file->keys[i], key.data, key.size);
+    }
+    return status;
+}
+
+static grail_status list_keys(torch_file *file, const pickle_value *keys)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t count = pickle_count(keys);
+    if (keys->kind != PICKLE_LIST) {
+        FAIL(GRAIL_ERROR_FORMAT, "its list of storages is %s", pickle_kind_text(keys));
+    }
+    TRY(memory_new(&file->storages, (size_t)count, sizeof file->storages[0]));
+    TRY(memory_new(&file->keys, (size_t)count, sizeof file->keys[0]));
+    file->storage_count = count;
+    for (int64_t i = 0; i < count; i++) {
+        pickle_span key = {0};
+        if (!pickle_text(pickle_item(keys, i), &key) || memchr(key.data, 0, key.size) != NULL) {
+            FAIL(GRAIL_ERROR_FORMAT, "the key of storage %lld is no text", (long long)i);
+        }
+        TRY(copy_key(file, i, key));
+    }
+    TRY(name_index_init(&file->storage_index, count, (const char *const *)file->keys));
+    const int64_t twice = name_index_duplicate(&file->storage_index);
+    if (twice >= 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "storage '%s' is listed twice",
+             file->storage_index.entries[twice].name);
+    }
+out:
+    return status;
+}
+
+/* What the object says of a storage. */
+typedef struct storage_size {
+    int64_t elements;
+    size_t element_size; /* 0: it says nothing */
+} storage_size;
+
+/* Only the references know how large the elements of a storage are. */
+static grail_status size_storages(const torch_file *file, storage_size sizes[])
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t i = 0; i < pickle_persistent_count(file->object); i++) {
+        torch_reference reference = {0};
+        bool is_storage = false;
+        TRY(torch_read_reference(pickle_persistent_at(file->object, i), &is_storage, &reference));
+        const torch_storage *storage = is_storage ? torch_find_storage(file, reference.key) : NULL;
+        if (storage == NULL) {
+            continue;
+        }
+        storage_size *known = &sizes[storage - file->storages];
+        const storage_size said = {reference.elements, reference.type->element_size};
+        if (known->element_size != 0 &&
+            (known->element_size != said.element_size || known->elements != said.elements)) {
+            FAIL(GRAIL_ERROR_FORMAT, "storage '%s' is referred to with different sizes",
+                 file->keys[storage - file->storages]);
+        }
+        *known = said;
+    }
+out:
+    return status;
+}
+
+static int64_t load_count(const unsigned char *bytes)
+{
+    uint64_t value = 0;
+    for (size_t i = COUNT_SIZE; i-- > 0;) {
+        value = value << 8 | bytes[i];
+    }
+    return (int64_t)value;
+}
+
+/* One storage at `*at`: its count of elements, then they. */
+static grail_status place_storage(torch_file *file, int64_t i, storage_size size, size_t *at)
+{
+    size_t bytes = 0;
+    const char *key = file->keys[i];
+    if (size.element_size == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "storage '%s' is listed, but nothing refers to it",
+                         key);
+    }
+    if (file->size - *at < COUNT_SIZE) {
+        return error_set(GRAIL_ERROR_FORMAT, "ends before storage '%s': truncated?", key);
+    }
+    const int64_t elements = load_count(file->bytes + *at);
+    *at += COUNT_SIZE;
+    if (elements != size.elements) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "storage '%s' has %lld elements, but is referred to with %lld", key,
+                         (long long)elements, (long long)size.elements);
+    }
+    if (!size_multiply((size_t)elements, size.element_size, &bytes) || bytes > file->size - *at) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "storage '%s' has %lld elements of %zu bytes, but %zu bytes are left: "
+                         "truncated?",
+                         key, (long long)elements, size.element_size, file->size - *at);
+    }
+    file->storages[i] = (torch_storage){.data = file->bytes + *at, .bytes = bytes};
+    *at += bytes;
+    return GRAIL_OK;
+}
+
+static grail_status place_storages(torch_file *file, size_t at)
+{
+    grail_status status = GRAIL_OK;
+    storage_size *sizes = NULL;
+    TRY(memory_new(&sizes, (size_t)file->storage_count, sizeof sizes[0]));
+    TRY(size_storages(file, sizes));
+    for (int64_t i = 0; i < file->storage_count; i++) {
+        TRY(place_storage(file, i, sizes[i], &at));
+    }
+    if (at != file->size) {
+        FAIL(GRAIL_ERROR_FORMAT, "its storages end at byte %zu, the file has %zu", at, file->size);
+    }
+out:
+    memory_free(sizes);
+    return status;
+}
+
+grail_status torch_read_legacy(torch_file *file)
+{
+    grail_status status = GRAIL_OK;
+    pickle *keys = NULL;
+    size_t at = sizeof magic;
+    TRY(check_protocol(file, &at));
+    TRY(check_machine(file, &at));
+    TRY(next_pickle(file, &at, "its object", &file->object));
+    TRY(next_pickle(file, &at, "its list of storages", &keys));
+    TRY(list_keys(file, pickle_root(keys)));
+    TRY(place_storages(file, at));
+out:
+    pickle_close(keys);
+    return status;
+}

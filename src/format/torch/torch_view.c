@@ -1,0 +1,187 @@
+/* Views of torch storages: bounds, and contiguous copies of strided ones. */
+#include "format/torch/torch_internal.h"
+
+#include <string.h>
+
+/* Copies may take this many times the file's bytes, and some; a file of shared storages could ask
+ * for any amount. */
+enum { MOST_COPIES = 8, FREE_COPIES = 1 << 26, LONGEST_KEY = 256 };
+
+grail_status torch_own(torch_file *file, void *block)
+{
+    if (file->owned_count == file->owned_capacity) {
+        const int64_t capacity = file->owned_capacity == 0 ? 16 : 2 * file->owned_capacity;
+        const grail_status status =
+            memory_resize(&file->owned, (size_t)capacity, sizeof file->owned[0]);
+        if (status != GRAIL_OK) {
+            memory_free(block);
+            return status;
+        }
+        file->owned_capacity = capacity;
+    }
+    file->owned[file->owned_count++] = block;
+    return GRAIL_OK;
+}
+
+torch_storage *torch_find_storage(const torch_file *file, pickle_span key)
+{
+    char text[LONGEST_KEY + 1];
+    if (key.size > LONGEST_KEY || memchr(key.data, 0, key.size) != NULL) {
+        return NULL;
+    }
+    memcpy(text, key.data, key.size);
+    text[key.size] = 0;
+    const int64_t i = name_index_find(&file->storage_index, text);
+    return i < 0 ? NULL : &file->storages[i];
+}
+
+static grail_status fetch_storage(torch_file *file, const torch_reference *reference,
+                                  const torch_storage **out)
+{
+    grail_status status = GRAIL_OK;
+    size_t bytes = 0;
+    torch_storage *storage = torch_find_storage(file, reference->key);
+    const int key_size = reference->key.size < LONGEST_KEY ? (int)reference->key.size : LONGEST_KEY;
+    if (storage == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "its storage '%.*s' is missing", key_size, reference->key.data);
+    }
+    if (!size_multiply((size_t)reference->elements, reference->type->element_size, &bytes) ||
+        bytes != storage->bytes) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "its storage '%.*s' has %zu bytes instead of those of %lld elements of %zu", key_size,
+             reference->key.data, storage->bytes, (long long)reference->elements,
+             reference->type->element_size);
+    }
+    if (storage->data == NULL) {
+        const void *data = NULL;
+        void *inflated = NULL;
+        TRY(zip_reader_bytes(file->zip, storage->member, &data, &inflated));
+        TRY(torch_own(file, inflated));
+        storage->data = data;
+    }
+    *out = storage;
+out:
+    return status;
+}
+
+/* *last = number of the last element in the storage; elements > 0. */
+static bool last_element(const torch_layout *layout, int64_t *last)
+{
+    int64_t at = layout->offset;
+    for (int d = 0; d < layout->rank; d++) {
+        int64_t distance = 0;
+        if (__builtin_mul_overflow(layout->shape[d] - 1, layout->stride[d], &distance) ||
+            __builtin_add_overflow(at, distance, &at)) {
+            return false;
+        }
+    }
+    *last = at;
+    return true;
+}
+
+static bool is_contiguous(const torch_layout *layout)
+{
+    int64_t expected = 1;
+    for (int d = layout->rank - 1; d >= 0; d--) {
+        if (layout->shape[d] != 1 && layout->stride[d] != expected) {
+            return false;
+        }
+        expected *= layout->shape[d];
+    }
+    return true;
+}
+
+/* out[shape] <- in[sum i_d stride_d], elements of `size` bytes; every dimension is above 0. */
+static void gather(const torch_layout *layout, const unsigned char *in, size_t size, int64_t count,
+                   unsigned char *out)
+{
+    int64_t index[TENSOR_MAX_RANK] = {0};
+    int64_t at = 0;
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(out + (size_t)i * size, in + (size_t)at * size, size);
+        for (int d = layout->rank - 1; d >= 0; d--) {
+            at += layout->stride[d];
+            if (++index[d] < layout->shape[d]) {
+                break;
+            }
+            at -= layout->shape[d] * layout->stride[d];
+            index[d] = 0;
+        }
+    }
+}
+
+static grail_status copy_strided(torch_file *file, const torch_layout *layout,
+                                 const unsigned char *in, int64_t count, tensor_view *view)
+{
+    grail_status status = GRAIL_OK;
+    unsigned char *copy = NULL;
+    size_t most = 0;
+    if (!size_multiply(file->size, MOST_COPIES, &most) || !size_add(most, FREE_COPIES, &most)) {
+        most = SIZE_MAX;
+    }
+    if (view->bytes > most - file->copied) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "is strided, and with it the contiguous copies of such tensors would take more than "
+             "%zu bytes; save it with .contiguous()",
+             most);
+    }
+    TRY(memory_new_unset(&copy, view->bytes, 1));
+    TRY(torch_own(file, copy));
+    file->copied += view->bytes;
+    gather(layout, in, view->bytes / (size_t)count, count, copy);
+    view->data = copy;
+out:
+    return status;
+}
+
+static grail_status check_bounds(const torch_layout *layout, size_t storage_bytes,
+                                 size_t element_size, int64_t elements)
+{
+    const int64_t available = (int64_t)(storage_bytes / element_size);
+    int64_t last = 0;
+    if (elements == 0) {
+        return GRAIL_OK;
+    }
+    if (!last_element(layout, &last)) {
+        return error_set(GRAIL_ERROR_FORMAT, "its offset and strides exceed any storage");
+    }
+    if (last >= available) {
+        return error_set(
+            GRAIL_ERROR_FORMAT, "reaches element %lld of its storage '%.*s', which has %lld",
+            (long long)last,
+            layout->storage.key.size < LONGEST_KEY ? (int)layout->storage.key.size : LONGEST_KEY,
+            layout->storage.key.data, (long long)available);
+    }
+    return GRAIL_OK;
+}
+
+grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_view *view)
+{
+    grail_status status = GRAIL_OK;
+    const torch_storage *storage = NULL;
+    int64_t elements = 0;
+    const torch_reference *reference = &layout->storage;
+    const size_t element_size = dtype_bits(layout->dtype) / 8;
+    if (!shape_elements(layout->rank, layout->shape, &elements) ||
+        !dtype_bytes(layout->dtype, elements, &view->bytes)) {
+        FAIL(GRAIL_ERROR_FORMAT, "has more elements than any storage");
+    }
+    TRY(fetch_storage(file, reference, &storage));
+    const size_t skipped = (size_t)reference->view_offset * reference->type->element_size;
+    const size_t bytes = (size_t)reference->view_elements * reference->type->element_size;
+    TRY(check_bounds(layout, bytes, element_size, elements));
+    view->dtype = layout->dtype;
+    view->rank = layout->rank;
+    memcpy(view->shape, layout->shape, sizeof view->shape);
+    view->data = storage->data;
+    if (elements > 0) {
+        const unsigned char *first =
+            storage->data + skipped + (size_t)layout->offset * element_size;
+        view->data = first;
+        if (!is_contiguous(layout)) {
+            TRY(copy_strided(file, layout, first, elements, view));
+        }
+    }
+out:
+    return status;
+}

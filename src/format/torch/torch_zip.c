@@ -1,0 +1,123 @@
+/* The zip format of torch 1.6 and later: one folder with data.pkl, the storages as data/<key>, and
+ * in TorchScript archives constants.pkl and code. */
+#include "format/torch/torch_internal.h"
+
+#include <string.h>
+
+static const char object_name[] = "/data.pkl";
+
+/* The member <root>/data.pkl, where the root is one folder. */
+static grail_status find_object(const zip_reader *zip, const zip_member **out)
+{
+    const zip_member *found = NULL;
+    for (int64_t i = 0; i < zip_reader_count(zip); i++) {
+        const zip_member *member = zip_reader_at(zip, i);
+        const char *slash = strchr(member->name, '/');
+        if (slash == NULL || slash == member->name || strcmp(slash, object_name) != 0) {
+            continue;
+        }
+        if (found != NULL) {
+            return error_set(GRAIL_ERROR_FORMAT, "holds both '%s' and '%s'", found->name,
+                             member->name);
+        }
+        found = member;
+    }
+    if (found == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "is a zip archive without data.pkl in a folder: not a torch checkpoint");
+    }
+    *out = found;
+    return GRAIL_OK;
+}
+
+static const zip_member *find_beside(const zip_reader *zip, size_t root, const zip_member *object,
+                                     const char *name)
+{
+    char path[ZIP_LONGEST_NAME + 32];
+    memcpy(path, object->name, root + 1);
+    stpcpy(path + root + 1, name);
+    return zip_reader_find(zip, path);
+}
+
+static grail_status check_byte_order(const torch_file *file, const zip_member *order)
+{
+    static const char little[] = "little";
+    grail_status status = GRAIL_OK;
+    const void *text = NULL;
+    void *owned = NULL;
+    if (order == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(zip_reader_bytes(file->zip, order, &text, &owned));
+    if (order->size < sizeof little - 1 || memcmp(text, little, sizeof little - 1) != 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "is not little-endian; load and save it with torch on this machine");
+    }
+out:
+    memory_free(owned);
+    return status;
+}
+
+static grail_status read_object(torch_file *file, const zip_member *object)
+{
+    grail_status status = GRAIL_OK;
+    const void *bytes = NULL;
+    void *inflated = NULL;
+    if (object->size > TORCH_LARGEST_PICKLE) {
+        FAIL(GRAIL_ERROR_FORMAT, "member '%s' has %zu bytes, more than the allowed %d",
+             object->name, object->size, TORCH_LARGEST_PICKLE);
+    }
+    TRY(zip_reader_bytes(file->zip, object, &bytes, &inflated));
+    if (inflated != NULL) {
+        TRY(torch_own(file, inflated));
+    }
+    status = pickle_read(bytes, object->size, NULL, &file->object);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", object->name);
+    }
+out:
+    return status;
+}
+
+/* Every member <root>/data/<key>; stored ones need no copy. */
+static grail_status list_storages(torch_file *file, const char *root, size_t root_length)
+{
+    static const char folder[] = "/data/";
+    grail_status status = GRAIL_OK;
+    const char **keys = NULL;
+    const int64_t members = zip_reader_count(file->zip);
+    TRY(memory_new(&file->storages, (size_t)members, sizeof file->storages[0]));
+    TRY(memory_new(&keys, (size_t)members, sizeof keys[0]));
+    for (int64_t i = 0; i < members; i++) {
+        const zip_member *member = zip_reader_at(file->zip, i);
+        if (strncmp(member->name, root, root_length) != 0 ||
+            strncmp(member->name + root_length, folder, sizeof folder - 1) != 0) {
+            continue;
+        }
+        keys[file->storage_count] = member->name + root_length + sizeof folder - 1;
+        file->storages[file->storage_count++] = (torch_storage){
+            .data = member->deflated ? NULL : file->bytes + member->offset,
+            .bytes = member->size,
+            .member = member,
+        };
+    }
+    TRY(name_index_init(&file->storage_index, file->storage_count, keys));
+out:
+    memory_free(keys);
+    return status;
+}
+
+grail_status torch_read_zip(torch_file *file)
+{
+    grail_status status = GRAIL_OK;
+    const zip_member *object = NULL;
+    TRY(zip_reader_open(file->bytes, file->size, &file->zip));
+    TRY(find_object(file->zip, &object));
+    const size_t root = strlen(object->name) - (sizeof object_name - 1);
+    TRY(check_byte_order(file, find_beside(file->zip, root, object, "byteorder")));
+    file->is_script = find_beside(file->zip, root, object, "constants.pkl") != NULL;
+    TRY(list_storages(file, object->name, root));
+    TRY(read_object(file, object));
+out:
+    return status;
+}

@@ -1,0 +1,251 @@
+/* Source: PKWARE's APPNOTE.TXT, 4.3.7 (local header), 4.3.12 (directory), 4.3.14-16 (its
+ * end), 4.5.3 (zip64); the padding field is that of torch, caffe2/serialize/inline_container.cc. */
+#include "format/torch/zip_layout.h"
+
+#include <string.h>
+#include <zlib.h>
+
+enum {
+    ALIGNMENT = 64,
+    HEADER_SIZE = 30,
+    ENTRY_SIZE = 46,
+    CRC_IN_HEADER = 14,
+    CRC_IN_ENTRY = 16,
+    CRC_SIZE = 4,
+    ZIP64_ID = 0x0001,
+    PADDING_ID = 0x4246, /* "FB" */
+    FIELD_SIZE = 4,      /* of an extra field: its id and length */
+    NAMES_ARE_UTF8 = 1 << 11,
+    PLAIN_VERSION = 20, /* of the format: 2.0 */
+    ZIP64_VERSION = 45,
+    EPOCH_DATE = 1 << 5 | 1, /* the first of January 1980 */
+    LARGEST_LAYOUT = 1 << 30
+};
+
+static const size_t zip64_limit = 0xffffffff; /* what does not stay below it is written as this */
+
+void zip_layout_init(zip_layout *zip)
+{
+    *zip = (zip_layout){0};
+    buffer_init(&zip->bytes, LARGEST_LAYOUT);
+}
+
+void zip_layout_fini(zip_layout *zip)
+{
+    for (int64_t i = 0; i < zip->count; i++) {
+        memory_free(zip->members[i].name);
+    }
+    memory_free(zip->members);
+    memory_free(zip->pieces);
+    buffer_fini(&zip->bytes);
+    *zip = (zip_layout){0};
+}
+
+static grail_status append_number(buffer *out, size_t width, uint64_t value)
+{
+    unsigned char bytes[8];
+    for (size_t i = 0; i < width; i++) {
+        bytes[i] = (unsigned char)(value >> (8 * i));
+    }
+    return buffer_append(out, bytes, width);
+}
+
+typedef struct number {
+    uint64_t value;
+    size_t width;
+} number;
+
+static grail_status append_numbers(buffer *out, size_t count, const number numbers[])
+{
+    grail_status status = GRAIL_OK;
+    for (size_t i = 0; i < count; i++) {
+        TRY(append_number(out, numbers[i].width, numbers[i].value));
+    }
+out:
+    return status;
+}
+
+#define APPEND(out, ...)                                                                           \
+    append_numbers((out), sizeof((const number[]){__VA_ARGS__}) / sizeof(number),                  \
+                   (const number[]){__VA_ARGS__})
+
+static uint64_t cap(size_t value)
+{
+    return value < zip64_limit ? value : zip64_limit;
+}
+
+/* The layout's bytes from `at` on stand at `begin` in the file. */
+static grail_status add_piece(zip_layout *zip, size_t begin, size_t at, size_t size)
+{
+    if (zip->piece_count == zip->piece_capacity) {
+        const int64_t capacity = zip->piece_capacity == 0 ? 64 : 2 * zip->piece_capacity;
+        const grail_status status =
+            memory_resize(&zip->pieces, (size_t)capacity, sizeof zip->pieces[0]);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        zip->piece_capacity = capacity;
+    }
+    zip->pieces[zip->piece_count++] = (layout_piece){.begin = begin, .at = at, .size = size};
+    return GRAIL_OK;
+}
+
+/* As add_piece, without the checksum `crc` bytes behind the begin. */
+static grail_status add_piece_around(zip_layout *zip, size_t begin, size_t at, size_t size,
+                                     size_t crc)
+{
+    grail_status status = GRAIL_OK;
+    const size_t after = crc + CRC_SIZE;
+    TRY(add_piece(zip, begin, at, crc));
+    TRY(add_piece(zip, begin + after, at + after, size - after));
+out:
+    return status;
+}
+
+static grail_status append_padding(buffer *out, size_t size)
+{
+    static const unsigned char filler[ALIGNMENT] = "ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ"
+                                                   "ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ";
+    grail_status status = GRAIL_OK;
+    TRY(APPEND(out, {PADDING_ID, 2}, {size, 2}));
+    TRY(buffer_append(out, filler, size));
+out:
+    return status;
+}
+
+static uint64_t version_for(const zip_place *member)
+{
+    return member->size >= zip64_limit || member->header >= zip64_limit ? ZIP64_VERSION
+                                                                        : PLAIN_VERSION;
+}
+
+/* Header, name, and the fields that end at the member's data. */
+static grail_status append_header(buffer *out, const zip_place *member)
+{
+    grail_status status = GRAIL_OK;
+    const size_t name = strlen(member->name);
+    const size_t extra = member->data - member->header - HEADER_SIZE - name;
+    const size_t zip64 = member->size >= zip64_limit ? FIELD_SIZE + 16 : 0;
+    TRY(APPEND(out, {0x04034b50, 4}, {version_for(member), 2}, {NAMES_ARE_UTF8, 2}, {0, 2}, {0, 2},
+               {EPOCH_DATE, 2}, {member->crc, 4}, {cap(member->size), 4}, {cap(member->size), 4},
+               {name, 2}, {extra, 2}));
+    TRY(buffer_append(out, member->name, name));
+    if (zip64 > 0) {
+        TRY(APPEND(out, {ZIP64_ID, 2}, {16, 2}, {member->size, 8}, {member->size, 8}));
+    }
+    TRY(append_padding(out, extra - zip64 - FIELD_SIZE));
+out:
+    return status;
+}
+
+static grail_status new_member(zip_layout *zip, const char *name, zip_place **out)
+{
+    grail_status status = GRAIL_OK;
+    if (zip->count == zip->capacity) {
+        const int64_t capacity = zip->capacity == 0 ? 64 : 2 * zip->capacity;
+        TRY(memory_resize(&zip->members, (size_t)capacity, sizeof zip->members[0]));
+        zip->capacity = capacity;
+    }
+    zip->members[zip->count] = (zip_place){0};
+    TRY(memory_copy_string(&zip->members[zip->count].name, name));
+    *out = &zip->members[zip->count++];
+out:
+    return status;
+}
+
+grail_status zip_layout_add(zip_layout *zip, const char *name, const void *data, size_t size)
+{
+    grail_status status = GRAIL_OK;
+    zip_place *member = NULL;
+    const size_t at = zip->bytes.size;
+    TRY(new_member(zip, name, &member));
+    member->header = zip->file_size;
+    member->size = size;
+    member->later = data == NULL;
+    member->crc = data == NULL ? 0 : (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, size);
+    member->header_crc = member->header + CRC_IN_HEADER;
+    const size_t fields = FIELD_SIZE + (size >= zip64_limit ? FIELD_SIZE + 16 : 0);
+    const size_t least = zip->file_size + HEADER_SIZE + strlen(name) + fields;
+    member->data = (least + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (!size_add(member->data, size, &zip->file_size) || zip->file_size > INT64_MAX / 2) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the tensors take more bytes than a file can hold");
+    }
+    TRY(append_header(&zip->bytes, member));
+    if (data != NULL) {
+        TRY(buffer_append(&zip->bytes, data, size));
+        TRY(add_piece(zip, member->header, at, zip->bytes.size - at));
+    } else {
+        TRY(add_piece_around(zip, member->header, at, zip->bytes.size - at, CRC_IN_HEADER));
+    }
+out:
+    return status;
+}
+
+static grail_status append_entry(buffer *out, const zip_place *member)
+{
+    grail_status status = GRAIL_OK;
+    const size_t name = strlen(member->name);
+    const bool large = member->size >= zip64_limit;
+    const bool far = member->header >= zip64_limit;
+    const size_t numbers = (large ? 16U : 0U) + (far ? 8U : 0U);
+    TRY(APPEND(out, {0x02014b50, 4}, {version_for(member), 2}, {version_for(member), 2},
+               {NAMES_ARE_UTF8, 2}, {0, 2}, {0, 2}, {EPOCH_DATE, 2}, {member->crc, 4},
+               {cap(member->size), 4}, {cap(member->size), 4}, {name, 2},
+               {numbers > 0 ? numbers + FIELD_SIZE : 0, 2}, {0, 2}, {0, 2}, {0, 2}, {0, 4},
+               {cap(member->header), 4}));
+    TRY(buffer_append(out, member->name, name));
+    if (numbers > 0) {
+        TRY(APPEND(out, {ZIP64_ID, 2}, {numbers, 2}));
+    }
+    if (large) {
+        TRY(APPEND(out, {member->size, 8}, {member->size, 8}));
+    }
+    if (far) {
+        TRY(APPEND(out, {member->header, 8}));
+    }
+out:
+    return status;
+}
+
+/* The directory of `count` entries takes [begin, begin + size); the zip64 records are written only
+ * where the plain one cannot hold a number. */
+static grail_status append_end(buffer *out, size_t count, size_t begin, size_t size)
+{
+    grail_status status = GRAIL_OK;
+    const size_t most_entries = 0xffff;
+    if (count >= most_entries || begin >= zip64_limit || size >= zip64_limit) {
+        TRY(APPEND(out, {0x06064b50, 4}, {44, 8}, {ZIP64_VERSION, 2}, {ZIP64_VERSION, 2}, {0, 4},
+                   {0, 4}, {count, 8}, {count, 8}, {size, 8}, {begin, 8}));
+        TRY(APPEND(out, {0x07064b50, 4}, {0, 4}, {begin + size, 8}, {1, 4}));
+    }
+    const uint64_t entries = count < most_entries ? count : most_entries;
+    TRY(APPEND(out, {0x06054b50, 4}, {0, 2}, {0, 2}, {entries, 2}, {entries, 2}, {cap(size), 4},
+               {cap(begin), 4}, {0, 2}));
+out:
+    return status;
+}
+
+grail_status zip_layout_finish(zip_layout *zip)
+{
+    grail_status status = GRAIL_OK;
+    const size_t begin = zip->file_size;
+    const size_t first = zip->bytes.size;
+    for (int64_t i = 0; i < zip->count; i++) {
+        zip_place *member = &zip->members[i];
+        const size_t at = zip->bytes.size;
+        member->directory_crc = begin + (at - first) + CRC_IN_ENTRY;
+        TRY(append_entry(&zip->bytes, member));
+        const size_t size = zip->bytes.size - at;
+        if (member->later) {
+            TRY(add_piece_around(zip, begin + (at - first), at, size, CRC_IN_ENTRY));
+        } else {
+            TRY(add_piece(zip, begin + (at - first), at, size));
+        }
+    }
+    const size_t end = zip->bytes.size;
+    TRY(append_end(&zip->bytes, (size_t)zip->count, begin, end - first));
+    TRY(add_piece(zip, begin + (end - first), end, zip->bytes.size - end));
+    zip->file_size = begin + (zip->bytes.size - first);
+out:
+    return status;
+}

@@ -1,0 +1,471 @@
+/* Zip archives. Source: PKWARE's APPNOTE.TXT, 4.3.7 (local header), 4.3.12 (directory), 4.3.14-16
+ * (its end), 4.5.3 (zip64). */
+#include "format/torch/zip_reader.h"
+
+#include "format/name_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum {
+    LOCAL_SIGNATURE = 0x04034b50,
+    ENTRY_SIGNATURE = 0x02014b50,
+    END_SIGNATURE = 0x06054b50,
+    END64_SIGNATURE = 0x06064b50,
+    LOCATOR64_SIGNATURE = 0x07064b50,
+    LOCAL_SIZE = 30,
+    ENTRY_SIZE = 46,
+    END_SIZE = 22,
+    END64_SIZE = 56,
+    LOCATOR64_SIZE = 20,
+    LONGEST_COMMENT = 0xffff,
+    ZIP64_FIELD = 1,
+    ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13, /* plainly, strongly, and with a masked directory */
+    SIZES_FOLLOW = 1 << 3,                 /* the local header leaves them out */
+    STORED = 0,
+    DEFLATED = 8,
+    MOST_INFLATED = 1032 /* bytes that deflate can make of one (zlib's technical notes) */
+};
+
+static const uint64_t in_zip64 = 0xffffffff; /* in 32 bits: the number is in the zip64 field */
+
+struct zip_reader {
+    const unsigned char *bytes;
+    size_t size;
+    size_t directory; /* where it begins */
+    size_t directory_size;
+    zip_member *members;
+    int64_t count;
+    name_index index;
+};
+
+static uint64_t load(const unsigned char *bytes, size_t width)
+{
+    uint64_t value = 0;
+    for (size_t i = width; i-- > 0;) {
+        value = value << 8 | bytes[i];
+    }
+    return value;
+}
+
+/* The last record is found by its signature, from the end; its comment must end the file. */
+static bool find_end(const zip_reader *zip, size_t *out)
+{
+    const size_t most = END_SIZE + LONGEST_COMMENT;
+    const size_t first = zip->size > most ? zip->size - most : 0;
+    for (size_t left = zip->size; left >= first + END_SIZE; left--) {
+        const size_t at = left - END_SIZE;
+        const unsigned char *record = zip->bytes + at;
+        if (load(record, 4) == END_SIGNATURE && load(record + 20, 2) == zip->size - at - END_SIZE) {
+            *out = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a record says about the directory. */
+typedef struct directory_facts {
+    uint64_t entries;
+    uint64_t size;
+    uint64_t begin;
+} directory_facts;
+
+static bool contradicts(uint64_t narrow, uint64_t most, uint64_t wide)
+{
+    return narrow != most && narrow != wide;
+}
+
+/* The zip64 record stands before its locator, and that before the last record at *end; *end becomes
+ * where the directory must end. */
+static grail_status read_end64(const zip_reader *zip, directory_facts *facts, size_t *end)
+{
+    if (*end < LOCATOR64_SIZE ||
+        load(zip->bytes + *end - LOCATOR64_SIZE, 4) != LOCATOR64_SIGNATURE) {
+        return GRAIL_OK;
+    }
+    const size_t locator = *end - LOCATOR64_SIZE;
+    const uint64_t at = load(zip->bytes + locator + 8, 8);
+    if (locator < END64_SIZE || at > locator - END64_SIZE ||
+        load(zip->bytes + at, 4) != END64_SIGNATURE) {
+        return error_set(GRAIL_ERROR_FORMAT, "the zip64 record of the directory is missing");
+    }
+    const unsigned char *record = zip->bytes + at;
+    const directory_facts wide = {load(record + 32, 8), load(record + 40, 8), load(record + 48, 8)};
+    if (contradicts(facts->entries, 0xffff, wide.entries) ||
+        contradicts(facts->size, in_zip64, wide.size) ||
+        contradicts(facts->begin, in_zip64, wide.begin)) {
+        return error_set(GRAIL_ERROR_FORMAT, "the two ends of the zip directory contradict");
+    }
+    *facts = wide;
+    *end = at;
+    return GRAIL_OK;
+}
+
+static grail_status find_directory(zip_reader *zip, uint64_t *entries)
+{
+    grail_status status = GRAIL_OK;
+    size_t end = 0;
+    if (!find_end(zip, &end)) {
+        FAIL(GRAIL_ERROR_FORMAT, "the zip directory at its end is missing: truncated?");
+    }
+    const unsigned char *record = zip->bytes + end;
+    directory_facts facts = {load(record + 10, 2), load(record + 12, 4), load(record + 16, 4)};
+    TRY(read_end64(zip, &facts, &end));
+    if (facts.begin > end || facts.size != end - facts.begin) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "the zip directory has %llu bytes from byte %llu on, but its end begins at %zu",
+             (unsigned long long)facts.size, (unsigned long long)facts.begin, end);
+    }
+    if (facts.entries > ZIP_MOST_MEMBERS || facts.entries > facts.size / ENTRY_SIZE) {
+        FAIL(GRAIL_ERROR_FORMAT, "the zip directory claims %llu members in %llu bytes",
+             (unsigned long long)facts.entries, (unsigned long long)facts.size);
+    }
+    zip->directory = facts.begin;
+    zip->directory_size = facts.size;
+    *entries = facts.entries;
+out:
+    return status;
+}
+
+/* One entry of the directory, as it stands there. */
+typedef struct zip_entry {
+    uint64_t flags;
+    uint64_t method;
+    uint64_t stored_size;
+    uint64_t size;
+    uint64_t header;
+    const unsigned char *name;
+    size_t name_size;
+} zip_entry;
+
+/* Numbers that 32 bits do not hold stand in the zip64 field, in this order. */
+static bool read_zip64(const unsigned char *extra, size_t size, zip_entry *entry)
+{
+    uint64_t *const numbers[] = {&entry->size, &entry->stored_size, &entry->header};
+    while (size >= 4) {
+        const size_t length = load(extra + 2, 2);
+        if (length > size - 4) {
+            return false;
+        }
+        size_t at = 0;
+        for (size_t i = 0; load(extra, 2) == ZIP64_FIELD && i < 3; i++) {
+            if (*numbers[i] == in_zip64 && at + 8 <= length) {
+                *numbers[i] = load(extra + 4 + at, 8);
+                at += 8;
+            }
+        }
+        extra += 4 + length;
+        size -= 4 + length;
+    }
+    return true;
+}
+
+/* The entry at *at, which moves behind it. */
+static grail_status read_entry(const zip_reader *zip, size_t *at, zip_entry *entry,
+                               zip_member *member)
+{
+    const unsigned char *record = zip->bytes + *at;
+    const size_t left = zip->directory + zip->directory_size - *at;
+    if (left < ENTRY_SIZE || load(record, 4) != ENTRY_SIGNATURE) {
+        return error_set(GRAIL_ERROR_FORMAT, "the zip directory ends before its last member");
+    }
+    const size_t name = load(record + 28, 2);
+    const size_t extra = load(record + 30, 2);
+    const size_t comment = load(record + 32, 2);
+    if (name + extra + comment > left - ENTRY_SIZE) {
+        return error_set(GRAIL_ERROR_FORMAT, "an entry of the zip directory ends behind it");
+    }
+    *entry = (zip_entry){
+        .flags = load(record + 8, 2),
+        .method = load(record + 10, 2),
+        .stored_size = load(record + 20, 4),
+        .size = load(record + 24, 4),
+        .header = load(record + 42, 4),
+        .name = record + ENTRY_SIZE,
+        .name_size = name,
+    };
+    member->crc = (uint32_t)load(record + 16, 4);
+    if (!read_zip64(record + ENTRY_SIZE + name, extra, entry)) {
+        return error_set(GRAIL_ERROR_FORMAT, "a field in the zip directory ends behind its entry");
+    }
+    *at += ENTRY_SIZE + name + extra + comment;
+    return GRAIL_OK;
+}
+
+static grail_status copy_name(const zip_entry *entry, char **out)
+{
+    if (entry->name_size == 0 || entry->name_size > ZIP_LONGEST_NAME ||
+        memchr(entry->name, 0, entry->name_size) != NULL) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the name of a member is empty, has a NUL or more than %d bytes",
+                         ZIP_LONGEST_NAME);
+    }
+    const grail_status status = memory_new(out, entry->name_size + 1, 1);
+    if (status == GRAIL_OK) {
+        memcpy(*out, entry->name, entry->name_size);
+    }
+    return status;
+}
+
+static grail_status check_claims(const zip_entry *entry)
+{
+    if ((entry->flags & ENCRYPTED) != 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "is encrypted");
+    }
+    if (entry->method != STORED && entry->method != DEFLATED) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is compressed by method %llu; only stored and deflated members can be "
+                         "read",
+                         (unsigned long long)entry->method);
+    }
+    if (entry->method == STORED && entry->stored_size != entry->size) {
+        return error_set(GRAIL_ERROR_FORMAT, "is stored as it is, but claims %llu bytes in %llu",
+                         (unsigned long long)entry->size, (unsigned long long)entry->stored_size);
+    }
+    if (entry->size / MOST_INFLATED > entry->stored_size) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "claims %llu bytes, more than its %llu compressed ones can hold",
+                         (unsigned long long)entry->size, (unsigned long long)entry->stored_size);
+    }
+    return GRAIL_OK;
+}
+
+/* Headers of torch's own files leave out sizes and checksum, others may leave sizes to zip64. */
+static bool agrees(const unsigned char *header, const zip_entry *entry, const zip_member *member)
+{
+    const uint64_t stored_size = load(header + 18, 4);
+    const uint64_t size = load(header + 22, 4);
+    if (load(header, 4) != LOCAL_SIGNATURE || load(header + 8, 2) != entry->method ||
+        load(header + 26, 2) != entry->name_size) {
+        return false;
+    }
+    if ((load(header + 6, 2) & SIZES_FOLLOW) != 0) {
+        return true;
+    }
+    return load(header + 14, 4) == member->crc &&
+           (stored_size == in_zip64 || stored_size == entry->stored_size) &&
+           (size == in_zip64 || size == entry->size);
+}
+
+/* The length of the local header, which must agree with the entry, says where the bytes begin. */
+static grail_status find_bytes(const zip_reader *zip, const zip_entry *entry, zip_member *member)
+{
+    const size_t end = zip->directory;
+    const size_t least = LOCAL_SIZE + entry->name_size;
+    const unsigned char *header = zip->bytes + entry->header;
+    if (entry->header > end || least > end - entry->header || !agrees(header, entry, member) ||
+        memcmp(header + LOCAL_SIZE, entry->name, entry->name_size) != 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "has a header that the directory contradicts");
+    }
+    const size_t begin = entry->header + least + load(header + 28, 2);
+    if (begin > end || entry->stored_size > end - begin) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "has %llu bytes from byte %zu on, but the directory begins at %zu",
+                         (unsigned long long)entry->stored_size, begin, end);
+    }
+    member->header = entry->header;
+    member->offset = begin;
+    member->stored_size = entry->stored_size;
+    member->size = entry->size;
+    member->deflated = entry->method == DEFLATED;
+    return GRAIL_OK;
+}
+
+static grail_status read_member(const zip_reader *zip, size_t *at, zip_member *member)
+{
+    grail_status status = GRAIL_OK;
+    zip_entry entry = {0};
+    TRY(read_entry(zip, at, &entry, member));
+    TRY(copy_name(&entry, &member->name));
+    status = check_claims(&entry);
+    if (status == GRAIL_OK) {
+        status = find_bytes(zip, &entry, member);
+    }
+    if (status != GRAIL_OK) {
+        error_prefix("member '%s'", member->name);
+    }
+out:
+    return status;
+}
+
+static grail_status read_members(zip_reader *zip)
+{
+    grail_status status = GRAIL_OK;
+    uint64_t entries = 0;
+    TRY(find_directory(zip, &entries));
+    TRY(memory_new(&zip->members, entries, sizeof zip->members[0]));
+    zip->count = (int64_t)entries;
+    size_t at = zip->directory;
+    for (uint64_t i = 0; i < entries; i++) {
+        TRY(read_member(zip, &at, &zip->members[i]));
+    }
+    if (at != zip->directory + zip->directory_size) {
+        FAIL(GRAIL_ERROR_FORMAT, "the zip directory holds more than its %llu members",
+             (unsigned long long)entries);
+    }
+out:
+    return status;
+}
+
+static int compare_headers(const void *a, const void *b)
+{
+    const zip_member *const *left = a;
+    const zip_member *const *right = b;
+    return ((*left)->header > (*right)->header) - ((*left)->header < (*right)->header);
+}
+
+static grail_status check_overlap(const zip_reader *zip)
+{
+    grail_status status = GRAIL_OK;
+    const zip_member **sorted = NULL;
+    TRY(memory_new_unset(&sorted, (size_t)zip->count, sizeof sorted[0]));
+    for (int64_t i = 0; i < zip->count; i++) {
+        sorted[i] = &zip->members[i];
+    }
+    qsort(sorted, (size_t)zip->count, sizeof sorted[0], compare_headers);
+    for (int64_t i = 0; i + 1 < zip->count; i++) {
+        if (sorted[i]->offset + sorted[i]->stored_size > sorted[i + 1]->header) {
+            FAIL(GRAIL_ERROR_FORMAT, "members '%s' and '%s' overlap", sorted[i]->name,
+                 sorted[i + 1]->name);
+        }
+    }
+out:
+    memory_free(sorted);
+    return status;
+}
+
+static grail_status index_names(zip_reader *zip)
+{
+    grail_status status = GRAIL_OK;
+    const char **names = NULL;
+    TRY(memory_new_unset(&names, (size_t)zip->count, sizeof names[0]));
+    for (int64_t i = 0; i < zip->count; i++) {
+        names[i] = zip->members[i].name;
+    }
+    TRY(name_index_init(&zip->index, zip->count, names));
+    const int64_t twice = name_index_duplicate(&zip->index);
+    if (twice >= 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "member '%s' occurs twice", zip->index.entries[twice].name);
+    }
+out:
+    memory_free(names);
+    return status;
+}
+
+grail_status zip_reader_open(const void *bytes, size_t size, zip_reader **out)
+{
+    grail_status status = GRAIL_OK;
+    zip_reader *zip = NULL;
+    TRY(memory_new(&zip, 1, sizeof *zip));
+    *zip = (zip_reader){.bytes = bytes, .size = size};
+    TRY(read_members(zip));
+    TRY(index_names(zip));
+    TRY(check_overlap(zip));
+    *out = zip;
+    zip = NULL;
+out:
+    zip_reader_close(zip);
+    return status;
+}
+
+void zip_reader_close(zip_reader *zip)
+{
+    if (zip == NULL) {
+        return;
+    }
+    for (int64_t i = 0; i < zip->count; i++) {
+        memory_free(zip->members[i].name);
+    }
+    name_index_fini(&zip->index);
+    memory_free(zip->members);
+    memory_free(zip);
+}
+
+int64_t zip_reader_count(const zip_reader *zip)
+{
+    return zip->count;
+}
+
+const zip_member *zip_reader_at(const zip_reader *zip, int64_t i)
+{
+    return i >= 0 && i < zip->count ? &zip->members[i] : NULL;
+}
+
+const zip_member *zip_reader_find(const zip_reader *zip, const char *name)
+{
+    return zip_reader_at(zip, name_index_find(&zip->index, name));
+}
+
+/* The next part of what is left; zlib counts in 32 bits. */
+static unsigned part_of(size_t left)
+{
+    return left < 1U << 30 ? (unsigned)left : 1U << 30;
+}
+
+/* Raw deflate of exactly out[size], in parts. */
+static int inflate_bytes(const unsigned char *bytes, size_t stored_size, unsigned char *out,
+                         size_t size)
+{
+    union {
+        const unsigned char *read_only;
+        unsigned char *any; /* zlib does not write to it */
+    } in = {.read_only = bytes};
+    z_stream stream = {.next_in = in.any, .next_out = out};
+    int code = inflateInit2(&stream, -MAX_WBITS);
+    if (code != Z_OK) {
+        return code;
+    }
+    while (code == Z_OK) {
+        stream.avail_in = part_of(stored_size - stream.total_in);
+        stream.avail_out = part_of(size - stream.total_out);
+        code = inflate(&stream, Z_NO_FLUSH);
+    }
+    if (code == Z_STREAM_END && (stream.total_out != size || stream.total_in != stored_size)) {
+        code = Z_DATA_ERROR;
+    }
+    (void)inflateEnd(&stream);
+    return code;
+}
+
+static grail_status inflate_member(const zip_reader *zip, const zip_member *member,
+                                   unsigned char *out)
+{
+    const int code =
+        inflate_bytes(zip->bytes + member->offset, member->stored_size, out, member->size);
+    if (code == Z_MEM_ERROR) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory while inflating member '%s'",
+                         member->name);
+    }
+    if (code != Z_STREAM_END) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "member '%s' does not inflate to the %zu bytes claimed", member->name,
+                         member->size);
+    }
+    if (crc32_z(crc32_z(0, NULL, 0), out, member->size) != member->crc) {
+        return error_set(GRAIL_ERROR_FORMAT, "member '%s' does not have its checksum",
+                         member->name);
+    }
+    return GRAIL_OK;
+}
+
+grail_status zip_reader_bytes(const zip_reader *zip, const zip_member *member, const void **out,
+                              void **owned)
+{
+    grail_status status = GRAIL_OK;
+    unsigned char *inflated = NULL;
+    if (!member->deflated) {
+        *out = zip->bytes + member->offset;
+        *owned = NULL;
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(&inflated, member->size, 1));
+    TRY(inflate_member(zip, member, inflated));
+    *out = inflated;
+    *owned = inflated;
+    inflated = NULL;
+out:
+    memory_free(inflated);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* Members of a zip archive in memory, where each begins in it, and what it holds.
+ *
+ * Only the central directory is believed, and only after it was checked: every member has its own
+ * name and its own bytes before the directory, is neither encrypted nor compressed other than by
+ * deflate, and claims no more than its compressed bytes can hold. */
+#ifndef GRAIL_FORMAT_TORCH_ZIP_READER_H
+#define GRAIL_FORMAT_TORCH_ZIP_READER_H
+
+#include "base/memory.h"
+
+enum { ZIP_MOST_MEMBERS = 1 << 20, ZIP_LONGEST_NAME = 4096 };
+
+typedef struct zip_member {
+    char *name; /* owned by the archive */
+    bool deflated;
+    uint32_t crc;
+    size_t header;      /* where its local header begins */
+    size_t offset;      /* of its first byte, compressed or not */
+    size_t stored_size; /* bytes in the archive */
+    size_t size;        /* bytes it holds; equal unless deflated */
+} zip_member;
+
+typedef struct zip_reader zip_reader;
+
+/** Reads the directory of `bytes`, which must outlive *out. Messages name the member. *out is
+ * owned: zip_reader_close. */
+grail_status zip_reader_open(const void *bytes, size_t size, zip_reader **out) GRAIL_MUST_CHECK;
+void zip_reader_close(zip_reader *zip); /* NULL is allowed */
+
+int64_t zip_reader_count(const zip_reader *zip);
+/** In the order of the directory. */
+const zip_member *zip_reader_at(const zip_reader *zip, int64_t i);
+/** NULL when there is none of that name. */
+const zip_member *zip_reader_find(const zip_reader *zip, const char *name);
+
+/**
+ * What a member holds: in place when it is stored, else inflated into *owned, which the caller
+ * frees (NULL otherwise). Bytes that do not inflate to exactly its size and checksum are
+ * GRAIL_ERROR_FORMAT.
+ */
+grail_status zip_reader_bytes(const zip_reader *zip, const zip_member *member, const void **out,
+                              void **owned) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,484 @@
+/* Opening a model's tensors. The index of shards is checked against them both ways, so that every
+ * tensor has exactly one place. */
+#include "format/weights/checkpoint.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "format/name_index.h"
+#include "format/torch/torch_file.h"
+#include "format/weights/checkpoint_locate.h"
+
+#include <string.h>
+
+enum { LARGEST_INDEX = 100000000 };
+
+/* Either pointer is NULL. */
+typedef struct checkpoint_file {
+    char *name; /* base name, owned */
+    safetensors *tensors;
+    torch_file *torch;
+} checkpoint_file;
+
+struct checkpoint {
+    char *path;
+    char *directory;
+    char *index_name;       /* base name of the index of shards; NULL for one file */
+    checkpoint_file *files; /* in name order */
+    int file_count;
+    const tensor_view **tensors; /* file by file, in the order of the data */
+    int *file_of;
+    int64_t count;
+    name_index index;
+    name_index plain_index; /* by the names without prefixes */
+};
+
+static int64_t file_count(const checkpoint_file *file)
+{
+    return file->torch != NULL ? torch_file_count(file->torch) : safetensors_count(file->tensors);
+}
+
+static const tensor_view *file_at(const checkpoint_file *file, int64_t i)
+{
+    return file->torch != NULL ? torch_file_at(file->torch, i) : safetensors_at(file->tensors, i);
+}
+
+static grail_status open_torch(const char *path, torch_file **out)
+{
+    const grail_status status = torch_file_open(path, out);
+    if (status == GRAIL_ERROR_FORMAT && !checkpoint_is_torch_name(path)) {
+        error_append(" (safetensors files are known by the ending .safetensors)");
+    }
+    return status;
+}
+
+static grail_status add_file(checkpoint *c, const char *name)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    checkpoint_file *file = &c->files[c->file_count++];
+    TRY(memory_copy_string(&file->name, name));
+    TRY(path_join(&path, c->directory, name));
+    if (c->index_name != NULL && !file_exists(path)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: shard '%s' is missing, though %s lists it", c->directory,
+             name, c->index_name);
+    }
+    if (checkpoint_is_safetensors_name(name)) {
+        TRY(safetensors_open(path, &file->tensors));
+    } else {
+        TRY(open_torch(path, &file->torch));
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+static bool is_base_name(const char *name)
+{
+    return name[0] != 0 && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
+}
+
+/* File names of the weight map, one per tensor, borrowed from it. */
+static grail_status list_places(json_t *weight_map, const char *places[])
+{
+    int64_t count = 0;
+    const char *tensor = NULL;
+    json_t *value = NULL;
+    json_object_foreach (weight_map, tensor, value) {
+        const char *file = json_string_value(value);
+        if (file == NULL) {
+            return error_set(GRAIL_ERROR_FORMAT, "the file of tensor '%s' is not a string", tensor);
+        }
+        if (!is_base_name(file)) {
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "the file of tensor '%s', '%s', is not a plain file name", tensor,
+                             file);
+        }
+        places[count++] = file;
+    }
+    return GRAIL_OK;
+}
+
+/* Opens each file named in the weight map once, in name order. */
+static grail_status open_shards(checkpoint *c, json_t *weight_map)
+{
+    grail_status status = GRAIL_OK;
+    const char **places = NULL;
+    name_index sorted = {0};
+    const size_t count = json_object_size(weight_map);
+    TRY(memory_new(&places, count, sizeof *places));
+    status = list_places(weight_map, places);
+    if (status != GRAIL_OK) {
+        error_prefix("%s/%s", c->directory, c->index_name);
+        goto out;
+    }
+    TRY(name_index_init(&sorted, (int64_t)count, places));
+    TRY(memory_new(&c->files, count, sizeof *c->files));
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || strcmp(sorted.entries[i].name, sorted.entries[i - 1].name) != 0) {
+            TRY(add_file(c, sorted.entries[i].name));
+        }
+    }
+out:
+    name_index_fini(&sorted);
+    memory_free(places);
+    return status;
+}
+
+static grail_status read_weight_map(const char *path, json_t **out_document, json_t **out_map)
+{
+    grail_status status = GRAIL_OK;
+    json_t *document = NULL;
+    TRY(json_read_file(path, LARGEST_INDEX, &document));
+    json_t *map = json_object_get(document, "weight_map");
+    if (!json_is_object(map) || json_object_size(map) == 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"weight_map\" is missing, empty or not an object", path);
+    }
+    *out_map = map; /* borrowed from the document */
+    *out_document = document;
+    document = NULL;
+out:
+    json_decref(document);
+    return status;
+}
+
+static const char *plain_name(const char *name)
+{
+    static const char *const prefixes[] = {"module.", "_orig_mod."};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0];) {
+        const size_t length = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], length) == 0) {
+            name += length;
+            i = 0; /* in any order, any number of times */
+        } else {
+            i++;
+        }
+    }
+    return name;
+}
+
+static grail_status index_tensors(checkpoint *c)
+{
+    grail_status status = GRAIL_OK;
+    const char **names = NULL;
+    TRY(memory_new(&names, (size_t)c->count, sizeof *names));
+    for (int64_t i = 0; i < c->count; i++) {
+        names[i] = c->tensors[i]->name;
+    }
+    TRY(name_index_init(&c->index, c->count, names));
+    for (int64_t i = 0; i < c->count; i++) {
+        names[i] = plain_name(c->tensors[i]->name);
+    }
+    TRY(name_index_init(&c->plain_index, c->count, names));
+out:
+    memory_free(names);
+    return status;
+}
+
+static grail_status gather_tensors(checkpoint *c)
+{
+    grail_status status = GRAIL_OK;
+    for (int f = 0; f < c->file_count; f++) {
+        c->count += file_count(&c->files[f]);
+    }
+    TRY(memory_new(&c->tensors, (size_t)c->count, sizeof *c->tensors));
+    TRY(memory_new(&c->file_of, (size_t)c->count, sizeof *c->file_of));
+    int64_t next = 0;
+    for (int f = 0; f < c->file_count; f++) {
+        for (int64_t i = 0; i < file_count(&c->files[f]); i++) {
+            c->tensors[next] = file_at(&c->files[f], i);
+            c->file_of[next] = f;
+            next++;
+        }
+    }
+    TRY(index_tensors(c));
+out:
+    return status;
+}
+
+static const char *place_of(const checkpoint *c, int64_t i)
+{
+    return c->files[c->file_of[i]].name;
+}
+
+static grail_status check_single_places(const checkpoint *c)
+{
+    const int64_t twice = name_index_duplicate(&c->index);
+    if (twice < 0) {
+        return GRAIL_OK;
+    }
+    const name_entry *entries = &c->index.entries[twice];
+    return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is in both '%s' and '%s'", c->directory,
+                     entries[0].name, place_of(c, entries[0].item), place_of(c, entries[1].item));
+}
+
+static grail_status check_listed(const checkpoint *c, json_t *weight_map)
+{
+    const char *tensor = NULL;
+    json_t *value = NULL;
+    json_object_foreach (weight_map, tensor, value) {
+        const char *listed = json_string_value(value);
+        const int64_t i = name_index_find(&c->index, tensor);
+        if (i < 0) {
+            return error_set(GRAIL_ERROR_FORMAT, "%s: %s lists tensor '%s', but '%s' lacks it",
+                             c->directory, c->index_name, tensor, listed);
+        }
+        if (strcmp(place_of(c, i), listed) != 0) {
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "%s: %s lists tensor '%s' in '%s', but '%s' has it", c->directory,
+                             c->index_name, tensor, listed, place_of(c, i));
+        }
+    }
+    for (int64_t i = 0; i < c->count; i++) {
+        if (json_object_get(weight_map, c->tensors[i]->name) == NULL) {
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "%s: '%s' has tensor '%s', but %s does not list it", c->directory,
+                             place_of(c, i), c->tensors[i]->name, c->index_name);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status open_sharded(checkpoint *c)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    json_t *document = NULL;
+    json_t *weight_map = NULL;
+    TRY(path_join(&path, c->directory, c->index_name));
+    TRY(read_weight_map(path, &document, &weight_map));
+    TRY(open_shards(c, weight_map));
+    TRY(gather_tensors(c));
+    TRY(check_single_places(c));
+    TRY(check_listed(c, weight_map));
+out:
+    json_decref(document);
+    memory_free(path);
+    return status;
+}
+
+static grail_status open_single(checkpoint *c, const char *name)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_new(&c->files, 1, sizeof *c->files));
+    TRY(add_file(c, name));
+    TRY(gather_tensors(c));
+out:
+    return status;
+}
+
+static grail_status open_directory(checkpoint *c)
+{
+    grail_status status = GRAIL_OK;
+    char *name = NULL;
+    bool is_index = false;
+    TRY(memory_copy_string(&c->directory, c->path));
+    TRY(checkpoint_locate(c->directory, &name, &is_index));
+    if (is_index) {
+        c->index_name = name;
+        name = NULL;
+        TRY(open_sharded(c));
+    } else {
+        TRY(open_single(c, name));
+    }
+out:
+    memory_free(name);
+    return status;
+}
+
+/* A shard holds a part of the network: the names of the rest would be missed one by one. */
+static grail_status refuse_shard(const checkpoint *c, const char *name)
+{
+    static const char *const indexes[] = {CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_INDEX_NAME};
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    json_t *document = NULL;
+    json_t *weight_map = NULL;
+    const char *tensor = NULL;
+    json_t *file = NULL;
+    for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
+        memory_free(path);
+        path = NULL;
+        TRY(path_join(&path, c->directory, indexes[i]));
+        if (!file_exists(path)) {
+            continue;
+        }
+        json_decref(document);
+        document = NULL;
+        TRY(read_weight_map(path, &document, &weight_map));
+        json_object_foreach (weight_map, tensor, file) {
+            if (json_is_string(file) && strcmp(json_string_value(file), name) == 0) {
+                FAIL(GRAIL_ERROR_ARGUMENT,
+                     "'%s' is one of the shards that %s lists; give the directory '%s'", c->path,
+                     indexes[i], c->directory);
+            }
+        }
+    }
+out:
+    json_decref(document);
+    memory_free(path);
+    return status;
+}
+
+static grail_status check_whole(const checkpoint *c, const char *name)
+{
+    if (checkpoint_is_index_name(name)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "'%s' is an index of shards; give the directory '%s'", c->path,
+                         c->directory);
+    }
+    return checkpoint_is_usual_name(name) ? GRAIL_OK : refuse_shard(c, name);
+}
+
+static grail_status open_file(checkpoint *c)
+{
+    const char *slash = strrchr(c->path, '/');
+    const char *name = slash == NULL ? c->path : slash + 1;
+    grail_status status = GRAIL_OK;
+    if (slash == NULL) {
+        TRY(memory_copy_string(&c->directory, "."));
+    } else {
+        const int length = slash == c->path ? 1 : (int)(slash - c->path);
+        TRY(memory_format(&c->directory, "%.*s", length, c->path));
+    }
+    TRY(check_whole(c, name));
+    TRY(open_single(c, name));
+out:
+    return status;
+}
+
+grail_status checkpoint_open(const char *path, checkpoint **out)
+{
+    grail_status status = GRAIL_OK;
+    checkpoint *c = NULL;
+    TRY(memory_new(&c, 1, sizeof *c));
+    TRY(memory_copy_string(&c->path, path));
+    if (file_is_directory(path)) {
+        TRY(open_directory(c));
+    } else {
+        TRY(open_file(c));
+    }
+    *out = c;
+    c = NULL;
+out:
+    checkpoint_close(c);
+    return status;
+}
+
+void checkpoint_close(checkpoint *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    for (int f = 0; f < c->file_count; f++) {
+        safetensors_close(c->files[f].tensors);
+        torch_file_close(c->files[f].torch);
+        memory_free(c->files[f].name);
+    }
+    name_index_fini(&c->index);
+    name_index_fini(&c->plain_index);
+    memory_free(c->files);
+    memory_free(c->tensors);
+    memory_free(c->file_of);
+    memory_free(c->index_name);
+    memory_free(c->directory);
+    memory_free(c->path);
+    memory_free(c);
+}
+
+const char *checkpoint_path(const checkpoint *c)
+{
+    return c->path;
+}
+
+const char *checkpoint_directory(const checkpoint *c)
+{
+    return c->directory;
+}
+
+checkpoint_kind checkpoint_kind_of(const checkpoint *c)
+{
+    return c->files[0].torch != NULL ? CHECKPOINT_TORCH : CHECKPOINT_SAFETENSORS;
+}
+
+int64_t checkpoint_count(const checkpoint *c)
+{
+    return c->count;
+}
+
+const tensor_view *checkpoint_at(const checkpoint *c, int64_t i)
+{
+    return i >= 0 && i < c->count ? c->tensors[i] : NULL;
+}
+
+int64_t checkpoint_index_of(const checkpoint *c, const char *name)
+{
+    const int64_t stored = name_index_find(&c->index, name);
+    return stored >= 0 ? stored : name_index_find_single(&c->plain_index, name);
+}
+
+const char *checkpoint_plain_name(const checkpoint *c, int64_t i)
+{
+    return i >= 0 && i < c->count ? plain_name(c->tensors[i]->name) : NULL;
+}
+
+const tensor_view *checkpoint_find(const checkpoint *c, const char *name)
+{
+    return checkpoint_at(c, checkpoint_index_of(c, name));
+}
+
+void checkpoint_release(const checkpoint *c, const tensor_view *tensor)
+{
+    const int64_t i = checkpoint_index_of(c, tensor->name);
+    if (i < 0) {
+        return;
+    }
+    const checkpoint_file *file = &c->files[c->file_of[i]];
+    if (file->torch != NULL) {
+        torch_file_release(file->torch, c->tensors[i]);
+    } else {
+        safetensors_release(file->tensors, c->tensors[i]);
+    }
+}
+
+int checkpoint_file_count(const checkpoint *c)
+{
+    return c->file_count;
+}
+
+const char *checkpoint_file_name(const checkpoint *c, int file)
+{
+    return file >= 0 && file < c->file_count ? c->files[file].name : NULL;
+}
+
+int checkpoint_file_of(const checkpoint *c, int64_t i)
+{
+    return i >= 0 && i < c->count ? c->file_of[i] : -1;
+}
+
+bool checkpoint_is_sharded(const checkpoint *c)
+{
+    return c->index_name != NULL;
+}
+
+const char *checkpoint_index_name(const checkpoint *c)
+{
+    return c->index_name;
+}
+
+static const torch_file *torch_of(const checkpoint *c, int file)
+{
+    return file >= 0 && file < c->file_count ? c->files[file].torch : NULL;
+}
+
+const char *checkpoint_wrapper(const checkpoint *c, int file)
+{
+    const torch_file *torch = torch_of(c, file);
+    return torch == NULL ? "" : torch_file_wrapper(torch);
+}
+
+bool checkpoint_is_script(const checkpoint *c, int file)
+{
+    const torch_file *torch = torch_of(c, file);
+    return torch != NULL && torch_file_is_script(torch);
+}

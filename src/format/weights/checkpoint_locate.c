@@ -1,0 +1,192 @@
+/* The names that transformers gives weights, in its order, then any other weights file as long as
+ * it is the only one. */
+#include "format/weights/checkpoint_locate.h"
+
+#include "base/file.h"
+#include "format/weights/checkpoint.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SHOWN = 5 };
+
+typedef struct usual_name {
+    const char *name;
+    bool is_index;
+} usual_name;
+
+static const usual_name usual_names[] = {
+    {CHECKPOINT_SINGLE_NAME, false},
+    {CHECKPOINT_INDEX_NAME, true},
+    {CHECKPOINT_TORCH_SINGLE_NAME, false},
+    {CHECKPOINT_TORCH_INDEX_NAME, true},
+};
+
+static bool is_usual(const char *name, bool index)
+{
+    for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0]; i++) {
+        if (usual_names[i].is_index == index && strcmp(name, usual_names[i].name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool checkpoint_is_usual_name(const char *name)
+{
+    return is_usual(name, false);
+}
+
+bool checkpoint_is_index_name(const char *name)
+{
+    return is_usual(name, true);
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name);
+    const size_t end = strlen(ending);
+    return length > end && strcmp(name + length - end, ending) == 0;
+}
+
+bool checkpoint_is_safetensors_name(const char *name)
+{
+    return ends_with(name, ".safetensors");
+}
+
+bool checkpoint_is_torch_name(const char *name)
+{
+    static const char *const endings[] = {".pth", ".pt", ".th", ".bin", ".ckpt", ".pth.tar"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (ends_with(name, endings[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef struct name_list {
+    char **names; /* owned */
+    size_t count;
+} name_list;
+
+static void name_list_fini(name_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        memory_free(list->names[i]);
+    }
+    memory_free(list->names);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const char *const *left = a;
+    const char *const *right = b;
+    return strcmp(*left, *right);
+}
+
+static grail_status list_weights(const char *path, name_list *list)
+{
+    grail_status status = GRAIL_OK;
+    DIR *directory = opendir(path);
+    if (directory == NULL) {
+        return error_from_errno("cannot list", path);
+    }
+    for (const struct dirent *entry = readdir(directory); entry != NULL;
+         entry = readdir(directory)) {
+        const char *name = entry->d_name;
+        if (name[0] == '.' ||
+            (!checkpoint_is_safetensors_name(name) && !checkpoint_is_torch_name(name))) {
+            continue;
+        }
+        TRY(memory_resize(&list->names, list->count + 1, sizeof list->names[0]));
+        TRY(memory_copy_string(&list->names[list->count], name));
+        list->count++;
+    }
+    if (list->count > 1) {
+        qsort(list->names, list->count, sizeof list->names[0], compare_names);
+    }
+out:
+    closedir(directory);
+    return status;
+}
+
+static grail_status refuse(const char *directory, const name_list *list)
+{
+    if (list->count == 0) {
+        return error_set(
+            GRAIL_ERROR_IO,
+            "'%s' holds neither %s nor %s nor %s, nor another weights file (.safetensors, "
+            ".pth, .pt, .th, .bin, .ckpt)",
+            directory, CHECKPOINT_SINGLE_NAME, CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_SINGLE_NAME);
+    }
+    const grail_status status =
+        error_set(GRAIL_ERROR_IO, "'%s' holds %zu weights files; give the path of one:", directory,
+                  list->count);
+    for (size_t i = 0; i < list->count && i < MOST_SHOWN; i++) {
+        error_append("%s %s", i == 0 ? "" : ",", list->names[i]);
+    }
+    if (list->count > MOST_SHOWN) {
+        error_append(", ...");
+    }
+    return status;
+}
+
+static grail_status find_usual(const char *directory, char **out, bool *is_index)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0]; i++) {
+        memory_free(path);
+        path = NULL;
+        TRY(path_join(&path, directory, usual_names[i].name));
+        if (file_exists(path)) {
+            TRY(memory_copy_string(out, usual_names[i].name));
+            *is_index = usual_names[i].is_index;
+            break;
+        }
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+grail_status checkpoint_locate(const char *directory, char **out, bool *is_index)
+{
+    grail_status status = GRAIL_OK;
+    name_list list = {0};
+    char *name = NULL;
+    TRY(find_usual(directory, &name, is_index));
+    if (name == NULL) {
+        TRY(list_weights(directory, &list));
+        if (list.count != 1) {
+            TRY(refuse(directory, &list));
+        }
+        name = list.names[0];
+        list.count = 0;
+        *is_index = false;
+    }
+    *out = name;
+out:
+    name_list_fini(&list);
+    return status;
+}
+
+grail_status checkpoint_is_located(const char *directory, const char *name, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    name_list list = {0};
+    char *usual = NULL;
+    bool is_index = false;
+    *out = checkpoint_is_usual_name(name);
+    if (!*out) {
+        TRY(find_usual(directory, &usual, &is_index));
+        TRY(list_weights(directory, &list));
+        *out = usual == NULL && list.count == 1 && strcmp(list.names[0], name) == 0;
+    }
+out:
+    memory_free(usual);
+    name_list_fini(&list);
+    return status;
+}

@@ -1,0 +1,403 @@
+/* Strict reading of safetensors files. Everything is checked before a tensor is handed out: the
+ * header's length, its nesting and entry count (before a tree is built of it), its JSON, each
+ * entry's fields, and that the byte ranges cover the data without hole, overlap or rest.
+ *
+ * Rules: huggingface/safetensors, tensor.rs. Stricter here: a key that occurs twice is refused
+ * always, entries nest three levels at most, dimensions and offsets are below 2^63, and the
+ * limits below hold. */
+#include "format/weights/safetensors.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "format/name_index.h"
+#include "format/tensor_limits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LENGTH_SIZE = 8,
+    MOST_VALUES = 16 * TENSOR_MOST_IN_FILE, /* a tensor of rank 8 takes 12 */
+    DEEPEST = 3                             /* header, entry, shape */
+};
+
+static const char metadata_key[] = "__metadata__";
+
+struct safetensors {
+    file_map map; /* empty when the bytes are the caller's */
+    const unsigned char *bytes;
+    tensor_view *tensors; /* in the order of the data */
+    int64_t count;
+    name_index index;
+    char *names; /* what the views' names point into */
+};
+
+static grail_status header_length(const unsigned char *bytes, size_t size, size_t *out)
+{
+    if (size < LENGTH_SIZE) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "has %zu bytes, too few for a safetensors file: truncated?", size);
+    }
+    uint64_t length = 0;
+    for (int i = LENGTH_SIZE - 1; i >= 0; i--) {
+        length = length << 8 | bytes[i];
+    }
+    if (length > SAFETENSORS_LARGEST_HEADER) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "claims a header of %llu bytes, more than the allowed %d: is it a "
+                         "safetensors file?",
+                         (unsigned long long)length, SAFETENSORS_LARGEST_HEADER);
+    }
+    if (length > size - LENGTH_SIZE) {
+        return error_set(GRAIL_ERROR_FORMAT, "header ends at byte %llu, file has %zu: truncated?",
+                         (unsigned long long)length + LENGTH_SIZE, size);
+    }
+    *out = (size_t)length;
+    return GRAIL_OK;
+}
+
+/* Walks the header outside of strings and bounds what a parser may be given: the nesting, the
+ * members of the outermost object and all values, both by their commas. Malformed JSON passes; the
+ * parser names it. */
+static grail_status check_extent(const unsigned char *text, size_t size)
+{
+    int depth = 0;
+    int64_t members = 0;
+    int64_t values = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < size; i++) {
+        const unsigned char c = text[i];
+        if (in_string) {
+            i += c == '\\' ? 1 : 0;
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        } else if (c == ',') {
+            members += depth == 1 ? 1 : 0;
+            values++;
+        }
+        if (depth > DEEPEST) {
+            return error_set(GRAIL_ERROR_FORMAT, "header nests deeper than %d levels at byte %zu",
+                             DEEPEST, i + LENGTH_SIZE);
+        }
+        if (members > TENSOR_MOST_IN_FILE || values > MOST_VALUES) {
+            return error_set(GRAIL_ERROR_FORMAT, "header lists more than %d tensors or %d values",
+                             TENSOR_MOST_IN_FILE, MOST_VALUES);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status parse_header(const unsigned char *text, size_t size, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *header = NULL;
+    TRY(check_extent(text, size));
+    TRY(json_parse("header", text, size, &header));
+    if (!json_is_object(header)) {
+        FAIL(GRAIL_ERROR_FORMAT, "header is not a JSON object");
+    }
+    *out = header;
+    header = NULL;
+out:
+    json_decref(header);
+    return status;
+}
+
+static grail_status check_metadata(json_t *metadata)
+{
+    if (metadata == NULL || json_is_null(metadata)) {
+        return GRAIL_OK;
+    }
+    if (!json_is_object(metadata)) {
+        return error_set(GRAIL_ERROR_FORMAT, "\"%s\" is not an object", metadata_key);
+    }
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach (metadata, key, value) {
+        if (!json_is_string(value)) {
+            return error_set(GRAIL_ERROR_FORMAT, "\"%s\": \"%s\" is not a string", metadata_key,
+                             key);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_dtype(const json_t *entry, grail_dtype *out)
+{
+    const char *name = json_string_value(json_object_get(entry, "dtype"));
+    if (name == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "\"dtype\" is missing or not a string");
+    }
+    if (!dtype_from_name(name, out)) {
+        return error_set(GRAIL_ERROR_FORMAT, "dtype \"%s\" is unknown", name);
+    }
+    return GRAIL_OK;
+}
+
+/* A count of elements or bytes; jansson itself refuses what does not fit 64 bits with sign. */
+static bool read_count(const json_t *value, int64_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0) {
+        return false;
+    }
+    *out = (int64_t)json_integer_value(value);
+    return true;
+}
+
+static grail_status read_shape(const json_t *entry, tensor_view *view)
+{
+    const json_t *shape = json_object_get(entry, "shape");
+    if (!json_is_array(shape)) {
+        return error_set(GRAIL_ERROR_FORMAT, "\"shape\" is missing or not an array");
+    }
+    const size_t rank = json_array_size(shape);
+    if (rank > TENSOR_MAX_RANK) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "has %zu dimensions, more than the supported %d",
+                         rank, TENSOR_MAX_RANK);
+    }
+    view->rank = (int)rank;
+    for (size_t d = 0; d < rank; d++) {
+        if (!read_count(json_array_get(shape, d), &view->shape[d])) {
+            return error_set(GRAIL_ERROR_FORMAT, "dimension %zu is not a count", d);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_offsets(const json_t *entry, int64_t *begin, int64_t *end)
+{
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    if (json_array_size(offsets) != 2 || !read_count(json_array_get(offsets, 0), begin) ||
+        !read_count(json_array_get(offsets, 1), end)) {
+        return error_set(GRAIL_ERROR_FORMAT, "\"data_offsets\" is missing or not two byte counts");
+    }
+    return GRAIL_OK;
+}
+
+/* Fills dtype, shape, bytes and data; `data` of `size` bytes is what offsets refer to. */
+static grail_status read_entry(const json_t *entry, const unsigned char *data, size_t size,
+                               tensor_view *view)
+{
+    grail_status status = GRAIL_OK;
+    int64_t begin = 0;
+    int64_t end = 0;
+    int64_t elements = 0;
+    char text[128];
+    if (!json_is_object(entry)) {
+        FAIL(GRAIL_ERROR_FORMAT, "is not described by an object");
+    }
+    TRY(read_dtype(entry, &view->dtype));
+    TRY(read_shape(entry, view));
+    TRY(read_offsets(entry, &begin, &end));
+    shape_text(view->rank, view->shape, text, sizeof text);
+    if (!shape_elements(view->rank, view->shape, &elements) ||
+        !dtype_bytes(view->dtype, elements, &view->bytes)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s elements of %s are not a whole number of bytes below 2^61",
+             text, grail_dtype_name(view->dtype));
+    }
+    if (end < begin) {
+        FAIL(GRAIL_ERROR_FORMAT, "begins at byte %lld but ends at %lld", (long long)begin,
+             (long long)end);
+    }
+    if ((uint64_t)end > size) {
+        FAIL(GRAIL_ERROR_FORMAT, "ends at byte %lld of the data, which has %zu: truncated?",
+             (long long)end, size);
+    }
+    if ((size_t)(end - begin) != view->bytes) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s of %s take %zu bytes, but %lld are given", text,
+             grail_dtype_name(view->dtype), view->bytes, (long long)(end - begin));
+    }
+    view->data = data + begin;
+out:
+    return status;
+}
+
+/* Room for `count` tensors and a copy of every name; sums cannot overflow, as the names lie in a
+ * header of bounded length. */
+static grail_status new_tables(safetensors *file, json_t *header, size_t count)
+{
+    grail_status status = GRAIL_OK;
+    size_t bytes = 0;
+    const char *key = NULL;
+    json_t *entry = NULL;
+    json_object_foreach (header, key, entry) {
+        const size_t length = strlen(key);
+        if (length > TENSOR_LONGEST_NAME) {
+            FAIL(GRAIL_ERROR_FORMAT, "a tensor's name has %zu bytes, more than the allowed %d",
+                 length, TENSOR_LONGEST_NAME);
+        }
+        bytes += length + 1;
+    }
+    TRY(memory_new(&file->tensors, count, sizeof *file->tensors));
+    TRY(memory_new_unset(&file->names, bytes, 1));
+out:
+    return status;
+}
+
+static grail_status read_entries(safetensors *file, json_t *header, const unsigned char *data,
+                                 size_t size)
+{
+    grail_status status = GRAIL_OK;
+    char *next_name = file->names;
+    const char *key = NULL;
+    json_t *entry = NULL;
+    json_object_foreach (header, key, entry) {
+        if (strcmp(key, metadata_key) == 0) {
+            continue;
+        }
+        tensor_view *view = &file->tensors[file->count];
+        view->name = next_name;
+        next_name = stpcpy(next_name, key) + 1;
+        status = read_entry(entry, data, size, view);
+        if (status != GRAIL_OK) {
+            error_prefix("tensor '%s'", key);
+            goto out;
+        }
+        file->count++;
+    }
+out:
+    return status;
+}
+
+/* By first byte, then last, so that empty tensors come before the one that shares their place. */
+static int compare_places(const void *a, const void *b)
+{
+    const tensor_view *left = a;
+    const tensor_view *right = b;
+    if (left->data != right->data) {
+        return (const char *)left->data < (const char *)right->data ? -1 : 1;
+    }
+    if (left->bytes != right->bytes) {
+        return left->bytes < right->bytes ? -1 : 1;
+    }
+    return strcmp(left->name, right->name);
+}
+
+static grail_status check_coverage(const safetensors *file, const unsigned char *data, size_t size)
+{
+    size_t covered = 0;
+    for (int64_t i = 0; i < file->count; i++) {
+        const tensor_view *view = &file->tensors[i];
+        const size_t begin = (size_t)((const unsigned char *)view->data - data);
+        if (begin != covered) {
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "tensor '%s' begins at byte %zu of the data, but the one before it "
+                             "ends at %zu: %s",
+                             view->name, begin, covered, begin < covered ? "overlap" : "hole");
+        }
+        covered += view->bytes;
+    }
+    if (covered != size) {
+        return error_set(GRAIL_ERROR_FORMAT, "tensors end at byte %zu of the data, which has %zu",
+                         covered, size);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status index_names(safetensors *file)
+{
+    grail_status status = GRAIL_OK;
+    const char **names = NULL;
+    TRY(memory_new_unset(&names, (size_t)file->count, sizeof *names));
+    for (int64_t i = 0; i < file->count; i++) {
+        names[i] = file->tensors[i].name;
+    }
+    TRY(name_index_init(&file->index, file->count, names));
+out:
+    memory_free(names);
+    return status;
+}
+
+static grail_status read_header(safetensors *file, const unsigned char *bytes, size_t size)
+{
+    grail_status status = GRAIL_OK;
+    json_t *header = NULL;
+    size_t length = 0;
+    TRY(header_length(bytes, size, &length));
+    TRY(parse_header(bytes + LENGTH_SIZE, length, &header));
+    TRY(check_metadata(json_object_get(header, metadata_key)));
+    const unsigned char *data = bytes + LENGTH_SIZE + length;
+    const size_t data_size = size - LENGTH_SIZE - length;
+    TRY(new_tables(file, header, json_object_size(header)));
+    TRY(read_entries(file, header, data, data_size));
+    qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, compare_places);
+    TRY(check_coverage(file, data, data_size));
+    TRY(index_names(file));
+    file->bytes = bytes;
+out:
+    json_decref(header);
+    return status;
+}
+
+grail_status safetensors_open_bytes(const char *name, const void *bytes, size_t size,
+                                    safetensors **out)
+{
+    grail_status status = GRAIL_OK;
+    safetensors *file = NULL;
+    TRY(memory_new(&file, 1, sizeof *file));
+    TRY(read_header(file, bytes, size));
+    *out = file;
+    file = NULL;
+out:
+    if (status != GRAIL_OK) {
+        error_prefix("%s", name);
+    }
+    safetensors_close(file);
+    return status;
+}
+
+grail_status safetensors_open(const char *path, safetensors **out)
+{
+    file_map map = {0};
+    safetensors *file = NULL;
+    grail_status status = file_map_open(&map, path);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    status = safetensors_open_bytes(path, map.data, map.size, &file);
+    if (status != GRAIL_OK) {
+        file_map_close(&map);
+        return status;
+    }
+    file->map = map;
+    *out = file;
+    return GRAIL_OK;
+}
+
+void safetensors_close(safetensors *file)
+{
+    if (file != NULL) {
+        name_index_fini(&file->index);
+        memory_free(file->tensors);
+        memory_free(file->names);
+        file_map_close(&file->map);
+        memory_free(file);
+    }
+}
+
+int64_t safetensors_count(const safetensors *file)
+{
+    return file->count;
+}
+
+const tensor_view *safetensors_at(const safetensors *file, int64_t i)
+{
+    return i >= 0 && i < file->count ? &file->tensors[i] : NULL;
+}
+
+const tensor_view *safetensors_find(const safetensors *file, const char *name)
+{
+    const int64_t i = name_index_find(&file->index, name);
+    return i < 0 ? NULL : &file->tensors[i];
+}
+
+void safetensors_release(const safetensors *file, const tensor_view *tensor)
+{
+    const size_t offset = (size_t)((const unsigned char *)tensor->data - file->bytes);
+    file_map_release(&file->map, offset, tensor->bytes);
+}

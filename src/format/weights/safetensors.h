@@ -1,0 +1,56 @@
+/* safetensors files: strict reading of mapped files, and writing at offsets known in advance.
+ *
+ * Layout (huggingface/safetensors README): u64 little-endian header length N, N bytes of JSON
+ * {"name": {"dtype", "shape", "data_offsets": [begin, end]}, ..., "__metadata__": {str: str}},
+ * then the data; offsets are relative to the end of the header. The data is covered without holes,
+ * overlaps or trailing bytes. */
+#ifndef GRAIL_FORMAT_WEIGHTS_SAFETENSORS_H
+#define GRAIL_FORMAT_WEIGHTS_SAFETENSORS_H
+
+#include "tensor/tensor.h"
+
+/* A limit of the reference reader, which this reader enforces and the writer keeps. */
+enum { SAFETENSORS_LARGEST_HEADER = 100000000 };
+
+typedef struct safetensors safetensors;
+
+/** Maps and validates a file; *out is owned: safetensors_close. Messages name file and tensor. */
+grail_status safetensors_open(const char *path, safetensors **out) GRAIL_MUST_CHECK;
+
+/** Validates bytes in memory (for fuzzing and tests); `bytes` must outlive *out. */
+grail_status safetensors_open_bytes(const char *name, const void *bytes, size_t size,
+                                    safetensors **out) GRAIL_MUST_CHECK;
+void safetensors_close(safetensors *file); /* NULL is allowed */
+
+int64_t safetensors_count(const safetensors *file);
+/** i-th tensor in the order of the data; borrowed until close. */
+const tensor_view *safetensors_at(const safetensors *file, int64_t i);
+/** NULL when there is none of that name. */
+const tensor_view *safetensors_find(const safetensors *file, const char *name);
+/** Tells the system that a tensor's pages are not needed for now. */
+void safetensors_release(const safetensors *file, const tensor_view *tensor);
+
+/* Writing: all names, dtypes and shapes are declared first, the file is laid out and its space
+ * reserved (a full disk shows here), then the tensors are written in any order. */
+typedef struct safetensors_writer safetensors_writer;
+
+/**
+ * Lays out `count` tensors (name, dtype, rank, shape are read; data is ignored) at `path`: sorted
+ * by dtype as the reference writer does (largest alignment first), then by name, metadata
+ * {"format": "pt"}. With `resume`, an existing file with the same header is continued, any other is
+ * refused; without, any existing file is GRAIL_ERROR_EXISTS. *out is owned:
+ * safetensors_writer_close.
+ */
+grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
+                                     bool resume, safetensors_writer **out) GRAIL_MUST_CHECK;
+
+/** Writes the whole tensor `name`, once; `bytes` must equal its size. */
+grail_status safetensors_writer_put(safetensors_writer *writer, const char *name, const void *data,
+                                    size_t bytes) GRAIL_MUST_CHECK;
+
+/** Flushes everything to disk. */
+grail_status safetensors_writer_sync(safetensors_writer *writer) GRAIL_MUST_CHECK;
+/** Closes; what was not synced may be lost. NULL is allowed. */
+void safetensors_writer_close(safetensors_writer *writer);
+
+#endif

@@ -1,0 +1,193 @@
+/* Writing safetensors files. The header depends on names, dtypes and shapes alone, so the file is
+ * laid out at once. */
+#include "format/weights/safetensors.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "format/tensor_slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH_SIZE = 8, HEADER_ALIGNMENT = 8 };
+
+static const char metadata_key[] = "__metadata__";
+
+struct safetensors_writer {
+    tensor_slots slots; /* in the order of the data */
+    size_t *begins;     /* [slots.count], relative to the data */
+    size_t data_bytes;
+    buffer header; /* with its length before it, padded: everything before the data */
+};
+
+/* Descending dtype order, so that each tensor is aligned to its element size; then by name. */
+static int compare_slots(const void *a, const void *b)
+{
+    const tensor_slot *left = a;
+    const tensor_slot *right = b;
+    if (left->dtype != right->dtype) {
+        return left->dtype > right->dtype ? -1 : 1;
+    }
+    return strcmp(left->name, right->name);
+}
+
+static grail_status declare(safetensors_writer *writer, const char *path, int64_t count,
+                            const tensor_view tensors[])
+{
+    grail_status status = GRAIL_OK;
+    tensor_slots *slots = &writer->slots;
+    TRY(tensor_slots_declare(slots, path, count, tensors));
+    qsort(slots->items, (size_t)count, sizeof *slots->items, compare_slots);
+    TRY(tensor_slots_index(slots));
+    if (name_index_find(&slots->index, metadata_key) >= 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "tensor '%s': the name is reserved", metadata_key);
+    }
+out:
+    return status;
+}
+
+static grail_status place_tensors(safetensors_writer *writer)
+{
+    grail_status status = GRAIL_OK;
+    const tensor_slots *slots = &writer->slots;
+    TRY(memory_new_unset(&writer->begins, (size_t)slots->count, sizeof *writer->begins));
+    for (int64_t i = 0; i < slots->count; i++) {
+        writer->begins[i] = writer->data_bytes;
+        if (!size_add(writer->data_bytes, slots->items[i].bytes, &writer->data_bytes) ||
+            writer->data_bytes > INT64_MAX / 2) {
+            FAIL(GRAIL_ERROR_ARGUMENT, "the tensors take more bytes than a file can hold");
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status put_entry(json_t *header, const tensor_slot *tensor, size_t begin)
+{
+    grail_status status = GRAIL_OK;
+    json_t *entry = json_object();
+    json_t *shape = json_array(); /* owned by `entry` once put there */
+    json_t *offsets = json_array();
+    TRY(json_put(header, tensor->name, json_incref(entry)));
+    TRY(json_put(entry, "dtype", json_string(grail_dtype_name(tensor->dtype))));
+    TRY(json_put(entry, "shape", json_incref(shape)));
+    for (int d = 0; d < tensor->rank; d++) {
+        TRY(json_push(shape, json_integer(tensor->shape[d])));
+    }
+    TRY(json_put(entry, "data_offsets", json_incref(offsets)));
+    TRY(json_push(offsets, json_integer((json_int_t)begin)));
+    TRY(json_push(offsets, json_integer((json_int_t)(begin + tensor->bytes))));
+out:
+    json_decref(entry);
+    json_decref(shape);
+    json_decref(offsets);
+    return status;
+}
+
+/* transformers refuses files without the "format" entry. */
+static grail_status put_metadata(json_t *header)
+{
+    json_t *metadata = json_object();
+    const grail_status status = json_put(header, metadata_key, metadata);
+    return status == GRAIL_OK ? json_put(metadata, "format", json_string("pt")) : status;
+}
+
+static grail_status append_header(buffer *out, const json_t *header)
+{
+    static const unsigned char unknown_length[LENGTH_SIZE];
+    grail_status status = GRAIL_OK;
+    TRY(buffer_append(out, unknown_length, sizeof unknown_length));
+    TRY(json_append_text(header, out));
+    while (out->size % HEADER_ALIGNMENT != 0) {
+        TRY(buffer_append_string(out, " "));
+    }
+    for (int i = 0; i < LENGTH_SIZE; i++) {
+        out->bytes[i] = (unsigned char)((uint64_t)(out->size - LENGTH_SIZE) >> (8 * i));
+    }
+out:
+    return status;
+}
+
+static grail_status build_header(safetensors_writer *writer)
+{
+    grail_status status = GRAIL_OK;
+    json_t *header = json_object();
+    if (header == NULL) {
+        FAIL(GRAIL_ERROR_MEMORY, "out of memory while building the header");
+    }
+    TRY(put_metadata(header));
+    for (int64_t i = 0; i < writer->slots.count; i++) {
+        TRY(put_entry(header, &writer->slots.items[i], writer->begins[i]));
+    }
+    buffer_init(&writer->header, SAFETENSORS_LARGEST_HEADER + LENGTH_SIZE);
+    TRY(append_header(&writer->header, header));
+out:
+    json_decref(header);
+    return status;
+}
+
+static grail_status open_file(safetensors_writer *writer, bool resume)
+{
+    const layout_piece header = {.size = writer->header.size};
+    const file_layout layout = {
+        .bytes = writer->header.bytes,
+        .pieces = &header,
+        .piece_count = 1,
+        .file_size = writer->header.size + writer->data_bytes,
+    };
+    return tensor_slots_open(&writer->slots, &layout, resume);
+}
+
+grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
+                                     bool resume, safetensors_writer **out)
+{
+    grail_status status = GRAIL_OK;
+    safetensors_writer *writer = NULL;
+    TRY(memory_new(&writer, 1, sizeof *writer));
+    status = declare(writer, path, count, tensors);
+    if (status == GRAIL_OK) {
+        status = place_tensors(writer);
+    }
+    if (status == GRAIL_OK) {
+        status = build_header(writer);
+    }
+    if (status != GRAIL_OK) {
+        error_prefix("%s", path);
+        goto out;
+    }
+    TRY(open_file(writer, resume));
+    *out = writer;
+    writer = NULL;
+out:
+    safetensors_writer_close(writer);
+    return status;
+}
+
+grail_status safetensors_writer_put(safetensors_writer *writer, const char *name, const void *data,
+                                    size_t bytes)
+{
+    int64_t i = 0;
+    tensor_slots *slots = &writer->slots;
+    grail_status status = tensor_slots_find(slots, name, bytes, &i);
+    if (status == GRAIL_OK) {
+        status = file_write_at(slots->descriptor, slots->path, data, bytes,
+                               writer->header.size + writer->begins[i]);
+        slots->items[i].written = status == GRAIL_OK;
+    }
+    return status;
+}
+
+grail_status safetensors_writer_sync(safetensors_writer *writer)
+{
+    return tensor_slots_sync(&writer->slots);
+}
+
+void safetensors_writer_close(safetensors_writer *writer)
+{
+    if (writer != NULL) {
+        tensor_slots_fini(&writer->slots);
+        memory_free(writer->begins);
+        buffer_fini(&writer->header);
+        memory_free(writer);
+    }
+}
