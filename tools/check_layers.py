@@ -19,7 +19,7 @@ ROOMS = {"format": ["", "torch", "weights", "text", "images", "onnx"]}
 C_LIBRARY = set(
     """assert.h cpuid.h ctype.h dirent.h errno.h fcntl.h float.h inttypes.h limits.h math.h pthread.h
     sched.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h strings.h
-    sys/mman.h sys/stat.h sys/types.h time.h unistd.h""".split()
+    sys/mman.h sys/random.h sys/stat.h sys/types.h time.h unistd.h""".split()
 )
 
 # The library leaves signals to its caller.
@@ -32,13 +32,14 @@ WRAPPED = {
     "jansson.h": "base/json",
     "jerror.h": "format/images/image_jpeg.c",
     "jpeglib.h": "format/images/image_jpeg.c",
+    "lapacke.h": "backend/cpu/dense.c",
     "omp.h": "base/parallel.c",
     "pcre2.h": "format/text/",
     "png.h": "format/images/image_png.c",
     "setjmp.h": ("format/images/image_jpeg.c", "format/images/image_png.c"),
     "sha2.h": "base/hash.c",
     "utf8proc.h": "format/text/",
-    "zlib.h": "format/",
+    "zlib.h": ("base/checksum.c", "format/"),
 }
 
 FAMILY = re.compile(

@@ -6,12 +6,8 @@
 
 #include "base/parallel.h"
 
+#include <lapacke.h>
 #include <math.h>
-
-/* LAPACK, column-major: eigenvalues ascending in w, eigenvectors in the columns of a. */
-extern void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a, const int *lda,
-                    double *w, double *work, const int *lwork, int *iwork, const int *liwork,
-                    int *info);
 
 /* sum_p a[p] b[p] in independent parts, which vector registers can hold. */
 CPU_CLONES static double dot(int64_t count, const double *a, const double *b)
@@ -165,11 +161,11 @@ grail_status cpu_eigen(int64_t n, double *a, double *values)
     const int order = (int)n;
     const int lwork = 1 + 6 * order + 2 * order * order;
     const int liwork = 3 + 5 * order;
-    int info = 0;
     TRY(memory_new_unset(&work, (size_t)lwork, sizeof *work));
     TRY(memory_new_unset(&integer_work, (size_t)liwork, sizeof *integer_work));
     blas_kernel();
-    dsyevd_("V", "U", &order, a, &order, values, work, &lwork, integer_work, &liwork, &info);
+    const int info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', order, a, order, values, work,
+                                         lwork, integer_work, liwork);
     if (info != 0) {
         FAIL(GRAIL_ERROR_NUMERIC, "eigenvalues of a matrix of order %d: dsyevd gave %d", order,
              info);

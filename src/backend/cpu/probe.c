@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -137,20 +137,13 @@ void cpu_probe_fill(cpu_probe *out)
     *out = p;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 enum { ORDER = 2048 };
 
 /* One product in a buffer of 3 ORDER^2 doubles, which serves both types. */
 static double product_gflops(bool single, void *matrices)
 {
     const int64_t size = (int64_t)ORDER * ORDER;
-    const double start = now();
+    const double start = clock_seconds();
     if (single) {
         float *a = matrices;
         cpu_linear(ORDER, ORDER, ORDER, a, a + size, NULL, a + 2 * size);
@@ -159,18 +152,18 @@ static double product_gflops(bool single, void *matrices)
         cpu_gemm(false, true, ORDER, ORDER, ORDER, 1.0, a, ORDER, a + size, ORDER, 0.0,
                  a + 2 * size, ORDER);
     }
-    return 2e-9 * (double)size * ORDER / (now() - start);
+    return 2e-9 * (double)size * ORDER / (clock_seconds() - start);
 }
 
 /* The best of several: other work on the machine only ever makes a run slower. */
 static double best_gflops(double seconds, bool single, void *matrices)
 {
-    const double end = now() + seconds;
+    const double end = clock_seconds() + seconds;
     double best = product_gflops(single, matrices);
     do {
         const double rate = product_gflops(single, matrices);
         best = rate > best ? rate : best;
-    } while (now() < end);
+    } while (clock_seconds() < end);
     return best;
 }
 
