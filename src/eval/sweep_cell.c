@@ -166,7 +166,7 @@ static grail_status evaluate(sweep_context *context, grail_compression *c, grail
     grail_status status = GRAIL_OK;
     parameter_store *narrow = NULL;
     TRY(narrow_store(c, &narrow));
-    TRY(accuracy_measure(c->model, narrow, c->backend, context->evaluation,
+    TRY(accuracy_measure(c->request->model, narrow, c->request->backend, context->evaluation,
                          context->recipe->evaluation.images, 0, watch_images, context, out));
 out:
     parameter_store_free(narrow);

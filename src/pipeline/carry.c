@@ -14,8 +14,8 @@ typedef struct carry {
 /* Token ids or pixels, where a pass from `begin` still reads them. */
 static batch_input input_from(const grail_compression *c, int64_t batch, int begin)
 {
-    const graph *g = c->model->graph;
-    return g->last_use[g->input] >= begin ? calibration_input(c->calibration, batch)
+    const graph *g = c->request->model->graph;
+    return g->last_use[g->input] >= begin ? calibration_input(c->request->samples, batch)
                                           : (batch_input){0};
 }
 
@@ -23,7 +23,8 @@ static grail_status carry_one(grail_compression *c, stream *s, execution *e, par
                               int64_t batch, int begin, int end, bool moves)
 {
     grail_status status = GRAIL_OK;
-    TRY(execution_begin(e, calibration_shape(c->calibration, batch), input_from(c, batch, begin)));
+    TRY(execution_begin(e, calibration_shape(c->request->samples, batch),
+                        input_from(c, batch, begin)));
     if (moves) {
         TRY(stream_read(s, batch, e));
     } else {
@@ -38,18 +39,20 @@ static grail_status carry_batch(grail_compression *c, const carry *k, int64_t ba
 {
     grail_status status = GRAIL_OK;
     if (k->dense_end != GRAPH_NONE) {
-        TRY(carry_one(c, &c->dense_stream, c->dense_run, c->dense, batch, k->dense_begin,
-                      k->dense_end, k->dense_moves));
+        TRY(carry_one(c, &c->network->dense.stream, c->network->dense.execution,
+                      c->network->dense.parameters, batch, k->dense_begin, k->dense_end,
+                      k->dense_moves));
     }
-    TRY(carry_one(c, &c->stream, c->run, c->current, batch, k->begin, k->end, k->moves));
+    TRY(carry_one(c, &c->network->current.stream, c->network->current.execution,
+                  c->network->current.parameters, batch, k->begin, k->end, k->moves));
     if (k->visit != NULL) {
         TRY(k->visit(c, batch, k->user));
     }
     if (k->dense_end != GRAPH_NONE && k->dense_moves) {
-        TRY(stream_write(&c->dense_stream, batch, c->dense_run));
+        TRY(stream_write(&c->network->dense.stream, batch, c->network->dense.execution));
     }
     if (k->moves) {
-        TRY(stream_write(&c->stream, batch, c->run));
+        TRY(stream_write(&c->network->current.stream, batch, c->network->current.execution));
     }
 out:
     return status;
@@ -65,10 +68,10 @@ static grail_status begin_moves(grail_compression *c, const carry *k)
 {
     grail_status status = GRAIL_OK;
     if (k->moves) {
-        TRY(stream_move_begin(&c->stream, k->end));
+        TRY(stream_move_begin(&c->network->current.stream, k->end));
     }
     if (k->dense_moves) {
-        TRY(stream_move_begin(&c->dense_stream, k->dense_end));
+        TRY(stream_move_begin(&c->network->dense.stream, k->dense_end));
     }
 out:
     return status;
@@ -80,13 +83,13 @@ static grail_status end_moves(grail_compression *c, const carry *k)
     grail_status status = GRAIL_OK;
     const batch_shape none = {0};
     if (k->moves) {
-        stream_move_end(&c->stream);
+        stream_move_end(&c->network->current.stream);
     }
     if (k->dense_moves) {
-        stream_move_end(&c->dense_stream);
+        stream_move_end(&c->network->dense.stream);
     }
-    TRY(execution_begin(c->run, none, (batch_input){0}));
-    TRY(execution_begin(c->dense_run, none, (batch_input){0}));
+    TRY(execution_begin(c->network->current.execution, none, (batch_input){0}));
+    TRY(execution_begin(c->network->dense.execution, none, (batch_input){0}));
 out:
     return status;
 }
@@ -95,14 +98,15 @@ grail_status streams_carry(grail_compression *c, int end, int dense_end, batch_v
                            void *user)
 {
     grail_status status = GRAIL_OK;
-    const bool border = is_block_border(c->model->graph, end);
+    const bool border = is_block_border(c->request->model->graph, end);
     const double begun = clock_seconds();
     carry k = {
-        .begin = c->stream.position,
+        .begin = c->network->current.stream.position,
         .end = end,
-        .dense_begin = c->dense_stream.position,
-        .dense_end = c->has_dense_stream ? dense_end : GRAPH_NONE,
-        .moves = end > c->stream.position && (c->keep_activations || border),
+        .dense_begin = c->network->dense.stream.position,
+        .dense_end = c->network->has_dense_stream ? dense_end : GRAPH_NONE,
+        .moves =
+            end > c->network->current.stream.position && (c->network->keep_activations || border),
         .visit = visit,
         .user = user,
     };
@@ -111,11 +115,11 @@ grail_status streams_carry(grail_compression *c, int end, int dense_end, batch_v
         return GRAIL_OK;
     }
     TRY(begin_moves(c, &k));
-    for (int64_t batch = 0; batch < c->calibration->batch_count; batch++) {
+    for (int64_t batch = 0; batch < c->request->samples->batch_count; batch++) {
         TRY(carry_batch(c, &k, batch));
     }
     TRY(end_moves(c, &k));
-    c->calibrate_seconds += clock_seconds() - begun;
+    c->network->calibrate_seconds += clock_seconds() - begun;
 out:
     return status;
 }

@@ -8,13 +8,14 @@ static const double alpha_candidates[] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
 
 static const node *consumer_node(const grail_compression *c, const observation *o)
 {
-    return &c->model->graph->nodes[o->node];
+    return &c->request->model->graph->nodes[o->node];
 }
 
 static bool fits_bias(const grail_compression *c, const node *consumer)
 {
-    return c->plan.compensation.enabled && c->plan.compensation.bias != BIAS_OFF &&
-           consumer_bias_slot(c->model->graph, consumer).parameter != GRAPH_NONE;
+    return c->request->plan.compensation.enabled &&
+           c->request->plan.compensation.bias != BIAS_OFF &&
+           consumer_bias_slot(c->request->model->graph, consumer).parameter != GRAPH_NONE;
 }
 
 /* Y <- Y - 1 b^T in the sums: a dense target contains the consumer's own bias, which stays.
@@ -42,7 +43,7 @@ static grail_status shift_targets(grail_compression *c, observation *o)
     if (parameter == GRAPH_NONE || o->fit->outputs == 0 || o->target_weight != NULL) {
         return GRAIL_OK;
     }
-    TRY(parameter_store_read_f32(c->current, parameter, &bias, &count));
+    TRY(parameter_store_read_f32(c->network->current.parameters, parameter, &bias, &count));
     remove_bias_from_target(o->fit, bias);
     remove_bias_from_target(o->held, bias);
 out:
@@ -60,7 +61,7 @@ static grail_status select_from_statistics(grail_compression *c, observation *o)
     for (int64_t j = 0; j < width; j++) {
         diagonal[j] = o->fit->gram[j * width + j] + o->held->gram[j * width + j];
     }
-    TRY(site_select_by_columns(c, o->site, diagonal, &c->results[o->site].reducer));
+    TRY(site_select_by_columns(c, o->site, diagonal, &c->network->results[o->site].reducer));
 out:
     memory_free(diagonal);
     return status;
@@ -69,21 +70,22 @@ out:
 static grail_status make_regression(grail_compression *c, observation *o, grail_statistics *s,
                                     const float *prior, regression *out)
 {
-    const grail_reducer *reducer = c->results[o->site].reducer;
+    const grail_reducer *reducer = c->network->results[o->site].reducer;
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
     const int64_t u = o->layout.features / reducer->units * o->layout.taps;
     if (o->folds) {
-        return regression_from_measured(c->backend, s, prior, out);
+        return regression_from_measured(c->request->backend, s, prior, out);
     }
     if (reducer->folds) {
-        return regression_from_folding(c->backend, s, reducer, u, rows, o->weight, prior, out);
+        return regression_from_folding(c->request->backend, s, reducer, u, rows, o->weight, prior,
+                                       out);
     }
-    return regression_from_selection(c->backend, s, reducer, u, rows, o->weight, out);
+    return regression_from_selection(c->request->backend, s, reducer, u, rows, o->weight, out);
 }
 
 static ridge_options options_of(const grail_compression *c, const node *consumer)
 {
-    const compensation *how = &c->plan.compensation;
+    const compensation *how = &c->request->plan.compensation;
     const bool validate = isnan(how->alpha);
     return (ridge_options){
         .ridge = how->shrink == SHRINK_TO_PRIOR ? RIDGE_PRIOR : RIDGE_ZERO,
@@ -101,8 +103,9 @@ static grail_status find_judged(const grail_compression *c, const observation *o
 {
     grail_status status = GRAIL_OK;
     bool *judged = NULL;
-    const cut_axis *rows = &c->cuts[consumer_node(c, o)->weight].rows;
-    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : c->results[rows->site].reducer;
+    const cut_axis *rows = &c->request->cuts[consumer_node(c, o)->weight].rows;
+    const grail_reducer *r =
+        rows->site == GRAPH_NONE ? NULL : c->network->results[rows->site].reducer;
     if (r == NULL) {
         return GRAIL_OK;
     }
@@ -139,7 +142,8 @@ static grail_status fit_consumer(grail_compression *c, observation *o, float *pr
     if (options.bias) {
         TRY(memory_new(&bias_change, (size_t)fit.outputs, sizeof bias_change[0]));
     }
-    TRY(ridge_solve(c->backend, &fit, &held, prior, &options, weight, bias_change, &result));
+    TRY(ridge_solve(c->request->backend, &fit, &held, prior, &options, weight, bias_change,
+                    &result));
     for (size_t i = 0; i < count; i++) {
         prior[i] = (float)weight[i]; /* the prior has served; its memory takes the fit */
     }
@@ -160,8 +164,9 @@ static void release_dense_before(grail_compression *c, int consumer)
 {
     int begin = 0;
     int end = 0;
-    graph_block_range(c->model->graph, c->model->graph->nodes[consumer].block, &begin, &end);
-    parameter_store_release_range(c->dense, begin, consumer);
+    graph_block_range(c->request->model->graph, c->request->model->graph->nodes[consumer].block,
+                      &begin, &end);
+    parameter_store_release_range(c->network->dense.parameters, begin, consumer);
 }
 
 grail_status compensate_consumer(grail_compression *c, observation *o)
@@ -171,18 +176,18 @@ grail_status compensate_consumer(grail_compression *c, observation *o)
     const double begun = clock_seconds();
     TRY(statistics_check_finite(o->fit));
     TRY(statistics_check_finite(o->held));
-    if (c->results[o->site].reducer == NULL) {
+    if (c->network->results[o->site].reducer == NULL) {
         TRY(select_from_statistics(c, o));
     }
     TRY(consumer_merge(c, o->site, o->consumer, o->weight, &prior));
     release_dense_before(c, o->node);
-    if (c->plan.compensation.enabled) {
+    if (c->request->plan.compensation.enabled) {
         TRY(fit_consumer(c, o, prior));
     } else {
         TRY(consumer_set(c, o->site, o->consumer, prior, NULL));
     }
-    c->results[o->site].report.solve_seconds += clock_seconds() - begun;
-    c->compensate_seconds += clock_seconds() - begun;
+    c->network->results[o->site].report.solve_seconds += clock_seconds() - begun;
+    c->network->compensate_seconds += clock_seconds() - begun;
 out:
     memory_free(prior);
     return status;

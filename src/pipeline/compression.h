@@ -1,81 +1,17 @@
-/* The state of one compression run, shared by the files of this layer.
- *
- * The calibration network keeps the dense shapes: columns of what was removed are zero in the
- * consumers, and a folded axis of n units carries its K merged units behind the n it came from,
- * which the consumers no longer read. So the unreduced input X and what the reduced producers
- * really emit, Z, are both columns of one value:
- *
- *   selection: Z = X[:, P]          folding: value = [X | Z], Z made by the merged producers
- *
- * and a pruned network is run as the dense one with zero columns. The narrow tensors are cut out
- * of it when they are written. */
+/* A compression run: what was asked, the network that is narrowed, and the output. */
 #ifndef GRAIL_PIPELINE_COMPRESSION_H
 #define GRAIL_PIPELINE_COMPRESSION_H
 
-#include "arch/model.h"
 #include "base/clock.h"
-#include "exec/stream.h"
-#include "pipeline/calibration.h"
-#include "pipeline/session.h"
-#include "reduce/plan.h"
+#include "pipeline/network/network.h"
+#include "pipeline/output/output.h"
+#include "pipeline/request/request.h"
 #include "solve/ridge.h"
 
-#include <grail/compress.h>
-
-typedef struct site_result {
-    grail_site_report report;
-    grail_reducer *reducer; /* owned; NULL until decided, and for sites that keep everything */
-    grail_fit *fits;        /* owned, [report.fit_count]; report.fits borrows it */
-} site_result;
-
-/** The axis that a site cuts in a parameter. */
-typedef struct cut_axis {
-    int site;         /* GRAPH_NONE: not cut */
-    int64_t features; /* per unit: rows, or columns (with the taps of a convolution) */
-    bool exchangeable;
-} cut_axis;
-
-typedef struct parameter_cut {
-    cut_axis rows, columns;
-} parameter_cut;
-
 struct grail_compression {
-    grail_session *own_session; /* NULL when the caller's is used */
-    grail_session *session;
-    grail_model *model; /* of the session */
-    grail_site_list *sites;
-    plan plan;
-    graph *narrowed;     /* the model's graph with the planned shapes */
-    parameter_cut *cuts; /* [parameter_count] */
-    json_t *config;      /* config.json or grail.json of the result */
-    loader_verdict verdicts[LOADER_COUNT];
-
-    char *output, *partial; /* NULL: the result stays in memory */
-    int lock;               /* descriptor that keeps other runs out of `partial`; -1 without */
-    checkpoint_writer *writer;
-    int *parameter_block;  /* [parameter_count]: block that writes it, GRAPH_NONE outside */
-    int *tensor_parameter; /* [checkpoint_count]: first parameter of each tensor, or GRAPH_NONE */
-    int *next_part;        /* [parameter_count]: next parameter of the same tensor */
-    bool whole; /* nothing is finished before the last block: sites span blocks, or REPAIR */
-
-    calibration *calibration; /* held */
-    bool keep_activations;    /* a consumer's input is kept between observing and advancing */
-
-    const backend *backend;
-    parameter_store *dense, *current;
-    buffer_pool *pool;
-    execution *run, *dense_run;
-    stream stream, dense_stream;
-    bool has_dense_stream;
-
-    json_t *state;        /* array of finished blocks' records */
-    site_result *results; /* [sites] */
-    grail_compress_observer observer;
-    void *observer_user;
-    double started; /* seconds, monotonic */
-    int blocks_replayed;
-    int blocks_recorded; /* finished ones that are on disk */
-    double calibrate_seconds, compensate_seconds;
+    compression_request *request;
+    calibration_network *network;
+    narrow_output *output; /* NULL: the result stays in memory */
 };
 
 const site *site_at(const grail_compression *c, int index);
@@ -158,7 +94,8 @@ consumer_tail consumer_tail_of(const graph *g, int consumer);
 /* -- carry.c -------------------------------------------------------------------------------------
  */
 
-/** Told of each batch when c->run stands before node `end` (and c->dense_run before dense_end). */
+/** Told of each batch when the current execution stands before node `end` (and the dense one before
+ * dense_end). */
 typedef grail_status (*batch_visitor)(grail_compression *c, int64_t batch, void *user);
 
 /** Carries the stream to node `end`, and when dense_end is not GRAPH_NONE the dense stream to
@@ -184,8 +121,8 @@ typedef struct observation {
 grail_status observation_init(grail_compression *c, int site, int consumer,
                               observation *o) GRAIL_MUST_CHECK;
 void observation_fini(observation *o);
-/** A batch_visitor with an observation: c->run stands before the consumer, and for a dense target
- * c->dense_run where observation_dense_end says. */
+/** A batch_visitor with an observation: the current execution stands before the consumer, and for a
+ * dense target the dense one where observation_dense_end says. */
 grail_status observation_add(grail_compression *c, int64_t batch, void *user) GRAIL_MUST_CHECK;
 int observation_dense_end(const grail_compression *c, const observation *o);
 
@@ -236,8 +173,8 @@ grail_status repair_batch_norm(grail_compression *c, int node) GRAIL_MUST_CHECK;
  */
 
 /** Observes, reduces, compensates and advances one block (GRAPH_NONE: what precedes block 0;
- * block_count: what follows). With a replayed block the decisions are in c->results and `recorded`
- * holds the narrow tensors. */
+ * block_count: what follows). With a replayed block the decisions are in network->results and
+ * `recorded` holds the narrow tensors. */
 grail_status compress_block(grail_compression *c, int block,
                             const checkpoint *recorded) GRAIL_MUST_CHECK;
 /** REPAIR of all BatchNorms, where the plan asks for it, in a walk of its own after an open loop.
@@ -251,11 +188,11 @@ grail_status tell_observer(grail_compression *c, int block,
 /* -- narrow.c ------------------------------------------------------------------------------------
  */
 
-/** Fills c->cuts from the sites. */
+/** Fills request->cuts from the sites. */
 grail_status map_cuts(grail_compression *c) GRAIL_MUST_CHECK;
 /** Whether a parameter's result differs from the checkpoint's bytes. */
 bool parameter_is_changed(const grail_compression *c, int parameter);
-/** The finished parameter with the shape of c->narrowed, f32; *out is owned. */
+/** The finished parameter with the shape of request->narrowed, f32; *out is owned. */
 grail_status narrow_parameter(grail_compression *c, int parameter, float **out) GRAIL_MUST_CHECK;
 /** The reverse for a recorded consumer of a site: puts narrow values back into `current`. */
 grail_status widen_consumer(grail_compression *c, int site, int consumer,
@@ -266,9 +203,9 @@ grail_status narrow_store(grail_compression *c, parameter_store **out) GRAIL_MUS
 /* -- output.c ------------------------------------------------------------------------------------
  */
 
-/** Shapes of the result into c->narrowed, config and verdicts. */
+/** Shapes of the result into request->narrowed, config and verdicts. */
 grail_status describe_result(grail_compression *c) GRAIL_MUST_CHECK;
-/** Opens the writer in c->partial. */
+/** Opens the writer in OUTPUT.partial. */
 grail_status open_output(grail_compression *c, bool resume) GRAIL_MUST_CHECK;
 /** Writes the tensors of one block, or with GRAPH_NONE those outside all blocks. */
 grail_status write_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
@@ -287,17 +224,18 @@ grail_status fingerprint_compare(const grail_compression *c, json_t *then) GRAIL
 /* -- state.c -------------------------------------------------------------------------------------
  */
 
-/** Creates or continues c->partial; fills c->state with the records of finished blocks. */
+/** Creates or continues OUTPUT.partial; fills the output with the records of finished blocks. */
 grail_status state_begin(grail_compression *c,
                          const grail_compress_options *options) GRAIL_MUST_CHECK;
-/** Lets other runs into c->partial again. */
+/** Lets other runs into OUTPUT.partial again. */
 void state_end(grail_compression *c);
 /** Appends the record of a finished block, on disk when it returns. */
 grail_status state_record_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
-/** Fills c->results of a block from its record. */
+/** Fills network->results of a block from its record. */
 grail_status state_restore_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
-/** Of a run that failed: what is worth continuing stays, and the message says so. c->partial goes
- * when no block is finished, and on GRAIL_ERROR_NUMERIC, which the same inputs always meet again.
+/** Of a run that failed: what is worth continuing stays, and the message says so. OUTPUT.partial
+ * goes when no block is finished, and on GRAIL_ERROR_NUMERIC, which the same inputs always meet
+ * again.
  */
 void state_after_failure(const grail_compression *c, grail_status status);
 

@@ -5,17 +5,18 @@
 
 static const node *consumer_node(const grail_compression *c, int index, int consumer)
 {
-    return &c->model->graph->nodes[site_at(c, index)->consumers[consumer].node];
+    return &c->request->model->graph->nodes[site_at(c, index)->consumers[consumer].node];
 }
 
 consumer_layout consumer_layout_of(const grail_compression *c, int index, int consumer)
 {
     const site *s = site_at(c, index);
     const node *n = consumer_node(c, index, consumer);
-    const graph_parameter *weight = &c->model->graph->parameters[n->weight];
-    const cut_axis *rows = &c->cuts[n->weight].rows;
+    const graph_parameter *weight = &c->request->model->graph->parameters[n->weight];
+    const cut_axis *rows = &c->request->cuts[n->weight].rows;
     const int64_t taps = n->kind == NODE_CONV2D ? weight->shape[2] * weight->shape[3] : 1;
-    const bool by_tap = n->kind == NODE_CONV2D && c->plan.compensation.conv == CONV_FIT_KERNEL;
+    const bool by_tap =
+        n->kind == NODE_CONV2D && c->request->plan.compensation.conv == CONV_FIT_KERNEL;
     return (consumer_layout){
         .rows = rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(c, rows),
         .features = s->units * s->consumers[consumer].features_per_unit,
@@ -55,8 +56,8 @@ grail_status consumer_read(grail_compression *c, int index, int consumer, float 
     float *turned = NULL;
     int64_t count = 0;
     const consumer_layout l = consumer_layout_of(c, index, consumer);
-    TRY(parameter_store_read_f32(c->current, consumer_node(c, index, consumer)->weight, &values,
-                                 &count));
+    TRY(parameter_store_read_f32(c->network->current.parameters,
+                                 consumer_node(c, index, consumer)->weight, &values, &count));
     if (count != l.rows * l.tap_rows * l.features * l.taps) {
         FAIL(GRAIL_ERROR_INTERNAL, "a consumer has %lld weights, expected %lld x %lld",
              (long long)count, (long long)(l.rows * l.tap_rows), (long long)(l.features * l.taps));
@@ -82,7 +83,7 @@ grail_status consumer_merge(const grail_compression *c, int index, int consumer,
     grail_status status = GRAIL_OK;
     const consumer_layout l = consumer_layout_of(c, index, consumer);
     const site_end *end = &site_at(c, index)->consumers[consumer];
-    const grail_reducer *reducer = c->results[index].reducer;
+    const grail_reducer *reducer = c->network->results[index].reducer;
     const int64_t u = end->features_per_unit * l.taps;
     const int64_t rows = l.rows * l.tap_rows;
     float *narrow = NULL;
@@ -145,14 +146,14 @@ static grail_status change_bias(grail_compression *c, const node *n, const consu
     float *bias = NULL;
     double *sums = NULL;
     int64_t count = 0;
-    const bias_slot slot = consumer_bias_slot(c->model->graph, n);
+    const bias_slot slot = consumer_bias_slot(c->request->model->graph, n);
     TRY(memory_new(&sums, (size_t)l->rows, sizeof sums[0]));
     sum_taps(l->rows, l->tap_rows, change, sums);
-    TRY(parameter_store_read_f32(c->current, slot.parameter, &bias, &count));
+    TRY(parameter_store_read_f32(c->network->current.parameters, slot.parameter, &bias, &count));
     for (int64_t o = 0; o < count; o++) {
         bias[o] = (float)((double)bias[o] + slot.sign * sums[o]);
     }
-    TRY(parameter_store_set(c->current, slot.parameter, &count, bias));
+    TRY(parameter_store_set(c->network->current.parameters, slot.parameter, &count, bias));
 out:
     memory_free(bias);
     memory_free(sums);
@@ -164,17 +165,18 @@ grail_status consumer_restore(grail_compression *c, int index, int consumer, con
     grail_status status = GRAIL_OK;
     const node *n = consumer_node(c, index, consumer);
     const consumer_layout l = consumer_layout_of(c, index, consumer);
-    const cut_axis *axis = &c->cuts[n->weight].columns;
+    const cut_axis *axis = &c->request->cuts[n->weight].columns;
     const int64_t taps = l.taps * l.tap_rows;
     const int64_t width = cut_wide_features(c, axis);
     float *wide = NULL;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
     TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
-    scatter_columns(c->results[index].reducer, axis->features, l.rows, width, narrow, wide);
-    memcpy(shape, c->model->graph->parameters[n->weight].shape, sizeof shape);
+    scatter_columns(c->network->results[index].reducer, axis->features, l.rows, width, narrow,
+                    wide);
+    memcpy(shape, c->request->model->graph->parameters[n->weight].shape, sizeof shape);
     shape[0] = l.rows;
     shape[1] = width / taps;
-    TRY(parameter_store_set(c->current, n->weight, shape, wide));
+    TRY(parameter_store_set(c->network->current.parameters, n->weight, shape, wide));
 out:
     memory_free(wide);
     return status;
@@ -187,8 +189,8 @@ grail_status consumer_set(grail_compression *c, int index, int consumer, const f
     const node *n = consumer_node(c, index, consumer);
     const consumer_layout l = consumer_layout_of(c, index, consumer);
     const int64_t taps = l.taps * l.tap_rows;
-    const int64_t kept =
-        c->results[index].reducer->kept * (c->cuts[n->weight].columns.features / taps);
+    const int64_t kept = c->network->results[index].reducer->kept *
+                         (c->request->cuts[n->weight].columns.features / taps);
     const float *natural = narrow;
     float *turned = NULL;
     if (l.tap_rows > 1) {

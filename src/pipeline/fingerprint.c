@@ -12,7 +12,7 @@
 static grail_status fingerprint_files(const grail_compression *c, json_t *object)
 {
     grail_status status = GRAIL_OK;
-    const checkpoint *k = c->model->checkpoint;
+    const checkpoint *k = c->request->model->checkpoint;
     char *path = NULL;
     json_t *files = json_object();
     TRY(json_put(object, "files", files));
@@ -40,11 +40,11 @@ grail_status fingerprint_of_run(const grail_compression *c, json_t **out)
     json_t *plan_json = NULL;
     TRY(json_put(object, "grail_state", json_integer(1)));
     TRY(fingerprint_files(c, object));
-    TRY(json_put(object, "config", json_deep_copy(c->model->config)));
-    TRY(plan_to_json(&c->plan, &c->sites->list, &plan_json));
+    TRY(json_put(object, "config", json_deep_copy(c->request->model->config)));
+    TRY(plan_to_json(&c->request->plan, &c->request->sites->list, &plan_json));
     TRY(json_put(object, "plan", plan_json));
-    TRY(json_put(object, "calibration", json_deep_copy(c->calibration->description)));
-    TRY(json_put(object, "backend", json_string(c->backend->name)));
+    TRY(json_put(object, "calibration", json_deep_copy(c->request->samples->description)));
+    TRY(json_put(object, "backend", json_string(c->request->backend->name)));
     TRY(json_put(object, "threads", json_integer(parallel_threads())));
     *out = object;
     object = NULL;
@@ -140,7 +140,7 @@ grail_status fingerprint_compare(const grail_compression *c, json_t *then)
     value_text(d.then, before);
     value_text(d.now, after);
     status = error_set(GRAIL_ERROR_ARGUMENT, "'%s' was begun with other options or files: %s ",
-                       c->partial, d.path[0] == 0 ? "its state" : d.path);
+                       c->output->partial, d.path[0] == 0 ? "its state" : d.path);
     if (before[0] != 0 && after[0] != 0) {
         error_append("was %s, is %s now", before, after);
     } else {

@@ -8,7 +8,7 @@
 
 static const node *end_node(const grail_compression *c, const site_end *end)
 {
-    return &c->model->graph->nodes[end->node];
+    return &c->request->model->graph->nodes[end->node];
 }
 
 /* A parameter's rows along the site's axis: weight [n u, columns] or bias [n u, 1]. */
@@ -22,7 +22,7 @@ static grail_status read_rows(grail_compression *c, const site *s, const site_en
 {
     int64_t elements = 0;
     const grail_status status =
-        parameter_store_read_f32(c->dense, parameter, &out->values, &elements);
+        parameter_store_read_f32(c->network->dense.parameters, parameter, &out->values, &elements);
     out->columns = elements / (s->units * end->features_per_unit);
     return status;
 }
@@ -40,7 +40,7 @@ static grail_status add_producer(grail_compression *c, const site *s, const site
         TRY(memory_new_unset(&ordered, (size_t)(s->units * u * rows.columns), sizeof ordered[0]));
         subunits_apply_rows(s->units, s->subunits, order, u, rows.columns, rows.values, ordered);
     }
-    TRY(fold_add_rows(c->backend, s->units, u, rows.columns,
+    TRY(fold_add_rows(c->request->backend, s->units, u, rows.columns,
                       ordered == NULL ? rows.values : ordered, products));
 out:
     memory_free(rows.values);
@@ -53,18 +53,18 @@ static grail_status add_consumer(grail_compression *c, const site *s, const site
 {
     grail_status status = GRAIL_OK;
     const int index = end_node(c, end)->weight;
-    const int64_t u = c->cuts[index].columns.features;
-    const int64_t outputs = c->model->graph->parameters[index].shape[0];
+    const int64_t u = c->request->cuts[index].columns.features;
+    const int64_t outputs = c->request->model->graph->parameters[index].shape[0];
     const float *weight = NULL;
     float *owned = NULL;
     float *ordered = NULL;
-    TRY(parameter_store_borrow_f32(c->dense, index, &weight, &owned));
+    TRY(parameter_store_borrow_f32(c->network->dense.parameters, index, &weight, &owned));
     if (end->exchangeable && order != NULL) {
         TRY(memory_new_unset(&ordered, (size_t)(outputs * s->units * u), sizeof ordered[0]));
         subunits_apply_columns(s->units, s->subunits, order, u, outputs, weight, ordered);
     }
-    TRY(fold_add_columns(c->backend, s->units, u, outputs, ordered == NULL ? weight : ordered,
-                         products));
+    TRY(fold_add_columns(c->request->backend, s->units, u, outputs,
+                         ordered == NULL ? weight : ordered, products));
 out:
     memory_free(owned);
     memory_free(ordered);
@@ -78,7 +78,7 @@ static grail_status add_channels(grail_compression *c, const site *s, double *pr
     grail_status status = GRAIL_OK;
     const site_end channel = {.features_per_unit = 1};
     for (int k = 0; k < s->channel_count; k++) {
-        const node *n = &c->model->graph->nodes[s->channels[k]];
+        const node *n = &c->request->model->graph->nodes[s->channels[k]];
         TRY(add_producer(c, s, &channel, n->weight, NULL, products));
         TRY(add_producer(c, s, &channel, n->bias, NULL, products));
     }
@@ -152,7 +152,7 @@ static grail_status cluster_units(grail_compression *c, int index, int64_t kept,
     const kmeans_options options = {.restarts = 4,
                                     .sweeps = 20,
                                     .stop_changes = 0.02,
-                                    .seed = c->plan.seed,
+                                    .seed = c->request->plan.seed,
                                     .stream = (uint64_t)index};
     if (order != NULL) {
         TRY(align_heads(c, s, 0, NULL, order));
@@ -171,12 +171,13 @@ grail_status site_fold(grail_compression *c, int index, grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
     const site *s = site_at(c, index);
-    const plan_site *planned = &c->plan.sites[index];
+    const plan_site *planned = &c->request->plan.sites[index];
     grail_reducer *reducer = NULL;
     int64_t *labels = NULL;
     int64_t *order = NULL;
     if (planned->selector == SELECTOR_RANDOM_FOLD) {
-        TRY(fold_randomly(s->units, planned->kept, c->plan.seed, (uint64_t)index, &reducer));
+        TRY(fold_randomly(s->units, planned->kept, c->request->plan.seed, (uint64_t)index,
+                          &reducer));
     } else {
         TRY(memory_new(&labels, (size_t)s->units, sizeof labels[0]));
         if (s->subunits > 1) {
@@ -212,9 +213,9 @@ static grail_status append_merged(grail_compression *c, const site *s, const sit
     TRY(memory_new_unset(&wide, (size_t)(dense + merged), sizeof wide[0]));
     memcpy(wide, rows.values, (size_t)dense * sizeof wide[0]);
     reducer_narrow_rows(reducer, end->exchangeable, u, rows.columns, rows.values, wide + dense);
-    memcpy(shape, c->model->graph->parameters[parameter].shape, sizeof shape);
+    memcpy(shape, c->request->model->graph->parameters[parameter].shape, sizeof shape);
     shape[0] = (s->units + reducer->kept) * u;
-    TRY(parameter_store_set(c->current, parameter, shape, wide));
+    TRY(parameter_store_set(c->network->current.parameters, parameter, shape, wide));
 out:
     memory_free(rows.values);
     memory_free(wide);
@@ -224,11 +225,11 @@ out:
 static grail_status append_merged_node(grail_compression *c, const site *s, const site_end *end)
 {
     grail_status status = GRAIL_OK;
-    const int index = (int)(s - c->sites->list.sites);
+    const int index = (int)(s - c->request->sites->list.sites);
     int parameters[NODE_MAX_PARAMETERS];
     const int count = node_parameters(end_node(c, end), parameters);
     for (int i = 0; i < count; i++) {
-        TRY(append_merged(c, s, end, parameters[i], c->results[index].reducer));
+        TRY(append_merged(c, s, end, parameters[i], c->network->results[index].reducer));
     }
 out:
     return status;

@@ -10,18 +10,18 @@ enum { PIECE_ELEMENTS = 8 << 20 };
 
 static const node *observed_node(const grail_compression *c, const observation *o)
 {
-    return &c->model->graph->nodes[o->node];
+    return &c->request->model->graph->nodes[o->node];
 }
 
 static bool target_is_dense(const grail_compression *c)
 {
-    return c->plan.compensation.target == TARGET_DENSE && !loop_is_open(c);
+    return c->request->plan.compensation.target == TARGET_DENSE && !loop_is_open(c);
 }
 
 /* Statistics are taken of the reduced input alone where it folds: then the target must be given. */
 static bool has_target(const grail_compression *c, const observation *o)
 {
-    return c->plan.compensation.enabled && (o->folds || target_is_dense(c));
+    return c->request->plan.compensation.enabled && (o->folds || target_is_dense(c));
 }
 
 /* A convolution fitted by channel is observed at all positions of its input. Where its output has
@@ -30,7 +30,7 @@ static bool target_by_tap(const grail_compression *c, const observation *o)
 {
     const node *n = observed_node(c, o);
     return target_is_dense(c) && n->kind == NODE_CONV2D &&
-           c->plan.compensation.conv == CONV_FIT_CHANNEL &&
+           c->request->plan.compensation.conv == CONV_FIT_CHANNEL &&
            (o->layout.tap_rows > 1 || n->window.stride > 1);
 }
 
@@ -64,7 +64,7 @@ static grail_status make_target_weight(const grail_compression *c, observation *
     for (int64_t r = 0; r < rows; r++) {
         memcpy(padded + r * wide, o->weight + r * width, (size_t)width * sizeof padded[0]);
     }
-    TRY(to_elements(c->backend, rows * wide, padded, &o->target_weight));
+    TRY(to_elements(c->request->backend, rows * wide, padded, &o->target_weight));
 out:
     memory_free(padded);
     return status;
@@ -72,12 +72,12 @@ out:
 
 static observation describe(const grail_compression *c, int index, int consumer)
 {
-    const bool folds = selector_folds(c->plan.sites[index].selector) && !loop_is_open(c);
+    const bool folds = selector_folds(c->request->plan.sites[index].selector) && !loop_is_open(c);
     const consumer_layout layout = consumer_layout_of(c, index, consumer);
     return (observation){
         .site = index,
         .consumer = consumer,
-        .node = c->sites->list.sites[index].consumers[consumer].node,
+        .node = c->request->sites->list.sites[index].consumers[consumer].node,
         .folds = folds,
         .layout = layout,
         .unreduced = folds ? layout.features : 0,
@@ -97,8 +97,8 @@ grail_status observation_init(grail_compression *c, int index, int consumer, obs
 {
     grail_status status = GRAIL_OK;
     *o = describe(c, index, consumer);
-    const site_end *end = &c->sites->list.sites[index].consumers[consumer];
-    const int64_t reduced = c->plan.sites[index].kept * end->features_per_unit;
+    const site_end *end = &c->request->sites->list.sites[index].consumers[consumer];
+    const int64_t reduced = c->request->plan.sites[index].kept * end->features_per_unit;
     const int64_t dense_width = o->layout.features * o->layout.taps;
     const int64_t reduced_width = reduced * o->layout.taps;
     const int64_t outputs = has_target(c, o) ? o->layout.rows * o->layout.tap_rows : 0;
@@ -145,9 +145,9 @@ static grail_status copy_with_means(grail_compression *c, const cut_axis *axis, 
     grail_status status = GRAIL_OK;
     float *narrow = NULL;
     float *wide = NULL;
-    const backend *b = c->backend;
+    const backend *b = c->request->backend;
     const int64_t width = axis->site == GRAPH_NONE ? in->width : cut_wide_features(c, axis);
-    TRY(buffer_pool_take(c->pool, (size_t)(in->rows * width) * b->element_size, out));
+    TRY(buffer_pool_take(c->network->pool, (size_t)(in->rows * width) * b->element_size, out));
     if (width == in->width) {
         memcpy(*out, in->data, (size_t)(in->rows * width) * b->element_size);
         return GRAIL_OK;
@@ -155,7 +155,8 @@ static grail_status copy_with_means(grail_compression *c, const cut_axis *axis, 
     TRY(memory_new_unset(&narrow, (size_t)(in->rows * in->width), sizeof narrow[0]));
     TRY(memory_new_unset(&wide, (size_t)(in->rows * width), sizeof wide[0]));
     b->to_f32(in->rows * in->width, in->data, narrow);
-    reducer_append_means(c->results[axis->site].reducer, axis->features, in->rows, narrow, wide);
+    reducer_append_means(c->network->results[axis->site].reducer, axis->features, in->rows, narrow,
+                         wide);
     b->from_f32(in->rows * width, wide, *out);
 out:
     memory_free(narrow);
@@ -173,8 +174,9 @@ static grail_status inverse_scale(grail_compression *c, const node *norm, int64_
     float *variance = NULL;
     int64_t count = 0;
     double largest = 0.0;
-    TRY(parameter_store_read_f32(c->current, norm->weight, &weight, &count));
-    TRY(parameter_store_read_f32(c->current, norm->variance, &variance, &count));
+    TRY(parameter_store_read_f32(c->network->current.parameters, norm->weight, &weight, &count));
+    TRY(parameter_store_read_f32(c->network->current.parameters, norm->variance, &variance,
+                                 &count));
     for (int64_t k = 0; k < width; k++) {
         largest = fmax(largest, fabs((double)weight[k]));
     }
@@ -199,13 +201,13 @@ static grail_status scale_columns(grail_compression *c, int64_t rows, int64_t wi
     void *ones = NULL;
     void *weight = NULL;
     TRY(memory_new(&plain, (size_t)width, sizeof plain[0]));
-    TRY(to_elements(c->backend, width, plain, &zeros));
+    TRY(to_elements(c->request->backend, width, plain, &zeros));
     for (int64_t k = 0; k < width; k++) {
         plain[k] = 1.0F;
     }
-    TRY(to_elements(c->backend, width, plain, &ones));
-    TRY(to_elements(c->backend, width, scale, &weight));
-    c->backend->batch_norm(rows, width, 0.0, x, zeros, ones, weight, NULL, x);
+    TRY(to_elements(c->request->backend, width, plain, &ones));
+    TRY(to_elements(c->request->backend, width, scale, &weight));
+    c->request->backend->batch_norm(rows, width, 0.0, x, zeros, ones, weight, NULL, x);
 out:
     memory_free(plain);
     memory_free(zeros);
@@ -222,20 +224,20 @@ static grail_status add_drift(grail_compression *c, const observation *o, const 
     grail_status status = GRAIL_OK;
     void *drift = NULL;
     float *scale = NULL;
-    const graph *g = c->model->graph;
-    const matrix *compressed = execution_value(c->run, tail->skip);
+    const graph *g = c->request->model->graph;
+    const matrix *compressed = execution_value(c->network->current.execution, tail->skip);
     const int64_t count = compressed->rows * compressed->width;
-    TRY(copy_with_means(c, &c->cuts[observed_node(c, o)->weight].rows,
-                        execution_value(c->dense_run, tail->skip), &drift));
-    c->backend->subtract(count, drift, compressed->data, drift);
+    TRY(copy_with_means(c, &c->request->cuts[observed_node(c, o)->weight].rows,
+                        execution_value(c->network->dense.execution, tail->skip), &drift));
+    c->request->backend->subtract(count, drift, compressed->data, drift);
     if (tail->batch_norm != GRAPH_NONE) {
         TRY(memory_new(&scale, (size_t)compressed->width, sizeof scale[0]));
         TRY(inverse_scale(c, &g->nodes[tail->batch_norm], compressed->width, scale));
         TRY(scale_columns(c, compressed->rows, compressed->width, scale, drift));
     }
-    c->backend->add(count, y, drift, y);
+    c->request->backend->add(count, y, drift, y);
 out:
-    buffer_pool_give(c->pool, drift);
+    buffer_pool_give(c->network->pool, drift);
     memory_free(scale);
     return status;
 }
@@ -245,16 +247,17 @@ static grail_status dense_target(grail_compression *c, const observation *o, voi
 {
     grail_status status = GRAIL_OK;
     const node *n = observed_node(c, o);
-    const consumer_tail tail = consumer_tail_of(c->model->graph, o->node);
+    const consumer_tail tail = consumer_tail_of(c->request->model->graph, o->node);
     void *y = NULL;
-    TRY(copy_with_means(c, &c->cuts[n->weight].rows, execution_value(c->dense_run, n->output), &y));
+    TRY(copy_with_means(c, &c->request->cuts[n->weight].rows,
+                        execution_value(c->network->dense.execution, n->output), &y));
     if (tail.skip != GRAPH_NONE) {
         TRY(add_drift(c, o, &tail, y));
     }
     *out = y;
     y = NULL;
 out:
-    buffer_pool_give(c->pool, y);
+    buffer_pool_give(c->network->pool, y);
     return status;
 }
 
@@ -269,7 +272,7 @@ typedef struct input_rows {
 
 static const void *row_at(const grail_compression *c, const void *base, int64_t row, int64_t width)
 {
-    return (const unsigned char *)base + (size_t)(row * width) * c->backend->element_size;
+    return (const unsigned char *)base + (size_t)(row * width) * c->request->backend->element_size;
 }
 
 /* Rows whose target is made, in pieces: the target has taps times as many columns as the consumer
@@ -280,12 +283,12 @@ static grail_status add_rows_with_target(grail_compression *c, const observation
 {
     grail_status status = GRAIL_OK;
     void *y = NULL;
-    const backend *b = c->backend;
+    const backend *b = c->request->backend;
     const int64_t offset = o->unreduced * o->layout.taps;
     int64_t step = PIECE_ELEMENTS / into->outputs;
     step = step < 1 ? 1 : step;
     step = step > in->rows ? in->rows : step;
-    TRY(buffer_pool_take(c->pool, (size_t)(step * into->outputs) * b->element_size, &y));
+    TRY(buffer_pool_take(c->network->pool, (size_t)(step * into->outputs) * b->element_size, &y));
     for (int64_t begin = 0; begin < in->rows; begin += step) {
         const int64_t rows = begin + step < in->rows ? step : in->rows - begin;
         b->linear(rows, source->width, into->outputs, row_at(c, source->data, begin, source->width),
@@ -294,7 +297,7 @@ static grail_status add_rows_with_target(grail_compression *c, const observation
                                   in->width, y, into->outputs));
     }
 out:
-    buffer_pool_give(c->pool, y);
+    buffer_pool_give(c->network->pool, y);
     return status;
 }
 
@@ -307,15 +310,15 @@ static grail_status add_rows(grail_compression *c, const observation *o, grail_s
     if (into->outputs > 0 && y == NULL) {
         return add_rows_with_target(c, o, into, in, source);
     }
-    return statistics_accumulate(into, c->backend, in->rows, row_at(c, in->data, 1, offset),
-                                 in->width, y, into->outputs);
+    return statistics_accumulate(into, c->request->backend, in->rows,
+                                 row_at(c, in->data, 1, offset), in->width, y, into->outputs);
 }
 
 static conv_shape shape_of_conv(const grail_compression *c, const observation *o,
                                 const execution *e)
 {
     const node *n = observed_node(c, o);
-    const graph_parameter *weight = &c->model->graph->parameters[n->weight];
+    const graph_parameter *weight = &c->request->model->graph->parameters[n->weight];
     window2d window = n->window;
     window.kernel_height = weight->shape[2];
     window.kernel_width = weight->shape[3];
@@ -342,26 +345,27 @@ static grail_status add_patches(grail_compression *c, const observation *o, cons
     step = step < 1 ? 1 : step;
     step = step > all ? all : step;
     TRY(buffer_pool_take(
-        c->pool, (size_t)(step * shape.out.width * width) * c->backend->element_size, &patches));
+        c->network->pool,
+        (size_t)(step * shape.out.width * width) * c->request->backend->element_size, &patches));
     for (int64_t begin = 0; begin < all; begin += step) {
         const int64_t end = begin + step < all ? begin + step : all;
         const input_rows rows = {
             .data = patches, .rows = (end - begin) * shape.out.width, .width = width};
-        c->backend->patches(&shape, execution_value(e, observed_node(c, o)->inputs[0])->data, begin,
-                            end, patches);
+        c->request->backend->patches(
+            &shape, execution_value(e, observed_node(c, o)->inputs[0])->data, begin, end, patches);
         const void *target =
             y == NULL ? NULL : row_at(c, y, begin * shape.out.width, into->outputs);
         TRY(add_rows(c, o, into, &rows, target, &rows));
     }
 out:
-    buffer_pool_give(c->pool, patches);
+    buffer_pool_give(c->network->pool, patches);
     return status;
 }
 
 static bool is_patched(const grail_compression *c, const observation *o)
 {
     return observed_node(c, o)->kind == NODE_CONV2D && o->layout.tap_rows == 1 &&
-           c->plan.compensation.conv == CONV_FIT_KERNEL;
+           c->request->plan.compensation.conv == CONV_FIT_KERNEL;
 }
 
 static input_rows rows_of(const matrix *m)
@@ -374,27 +378,27 @@ grail_status observation_add(grail_compression *c, int64_t batch, void *user)
     grail_status status = GRAIL_OK;
     const observation *o = user;
     const int value = observed_node(c, o)->inputs[0];
-    grail_statistics *into = calibration_holds_out(c->calibration, batch) ? o->held : o->fit;
+    grail_statistics *into = calibration_holds_out(c->request->samples, batch) ? o->held : o->fit;
     void *y = NULL;
     if (into->outputs > 0 && target_is_dense(c) && !target_by_tap(c, o)) {
         TRY(dense_target(c, o, &y));
     }
     if (is_patched(c, o)) {
-        TRY(add_patches(c, o, c->run, into, y));
+        TRY(add_patches(c, o, c->network->current.execution, into, y));
     } else {
-        const input_rows in = rows_of(execution_value(c->run, value));
-        const input_rows dense = rows_of(execution_value(c->dense_run, value));
+        const input_rows in = rows_of(execution_value(c->network->current.execution, value));
+        const input_rows dense = rows_of(execution_value(c->network->dense.execution, value));
         TRY(add_rows(c, o, into, &in, y, target_by_tap(c, o) ? &dense : &in));
     }
 out:
-    buffer_pool_give(c->pool, y);
+    buffer_pool_give(c->network->pool, y);
     return status;
 }
 
 grail_status observation_add_input(grail_compression *c, observation *o, const execution *e,
                                    int64_t batch)
 {
-    grail_statistics *into = calibration_holds_out(c->calibration, batch) ? o->held : o->fit;
+    grail_statistics *into = calibration_holds_out(c->request->samples, batch) ? o->held : o->fit;
     if (is_patched(c, o)) {
         return add_patches(c, o, e, into, NULL);
     }

@@ -28,18 +28,19 @@ const char *grail_selector_at(int i)
 
 const site *site_at(const grail_compression *c, int index)
 {
-    return &c->sites->list.sites[index];
+    return &c->request->sites->list.sites[index];
 }
 
 bool site_is_cut(const grail_compression *c, int index)
 {
-    return c->plan.sites[index].kept < c->plan.sites[index].units;
+    return c->request->plan.sites[index].kept < c->request->plan.sites[index].units;
 }
 
 bool site_needs_statistics(const grail_compression *c, int index)
 {
-    return site_is_cut(c, index) && (c->plan.compensation.enabled ||
-                                     selector_needs_statistics(c->plan.sites[index].selector));
+    return site_is_cut(c, index) &&
+           (c->request->plan.compensation.enabled ||
+            selector_needs_statistics(c->request->plan.sites[index].selector));
 }
 
 /* Absolute path of a directory's parent joined with its name: OUTPUT does not exist yet. */
@@ -81,18 +82,18 @@ static grail_status check_output(const grail_compression *c, const grail_compres
     if (c->output == NULL) {
         return GRAIL_OK;
     }
-    if (file_exists(c->output)) {
+    if (file_exists(c->output->path)) {
         FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it",
-             c->output);
+             c->output->path);
     }
-    TRY(absolute_parent(c->output, &parent));
+    TRY(absolute_parent(c->output->path, &parent));
     if (access(parent, W_OK) != 0) {
         TRY(error_from_errno("cannot write to", parent));
     }
     model = options->model == NULL ? NULL : realpath(options->model, NULL);
     if (model != NULL && is_inside(parent, model)) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the output '%s' lies inside the model '%s'; choose another",
-             c->output, options->model);
+             c->output->path, options->model);
     }
 out:
     free(model); /* realpath's own allocator */
@@ -110,12 +111,15 @@ static grail_status set_paths(grail_compression *c, const char *output)
     if (output[0] == 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "no output directory was given");
     }
-    TRY(memory_copy_string(&c->output, output));
-    size_t length = strlen(c->output);
-    while (length > 1 && c->output[length - 1] == '/') {
-        c->output[--length] = 0;
+    TRY(memory_new(&c->output, 1, sizeof *c->output));
+    c->output->lock = -1;
+    TRY(memory_copy_string(&c->output->path, output));
+    char *path = c->output->path;
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        path[--length] = 0;
     }
-    TRY(memory_format(&c->partial, "%s.partial", c->output));
+    TRY(memory_format(&c->output->partial, "%s.partial", path));
 out:
     return status;
 }
@@ -170,20 +174,20 @@ static grail_status make_plan(grail_compression *c, const grail_compress_options
         TRY(read_plan_file(o->plan, &document));
         TRY(plan_read_gqa(o->plan, document, &gqa));
     }
-    TRY(grail_model_sites(c->model,
+    TRY(grail_model_sites(c->request->model,
                           gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP,
-                          &c->sites));
-    c->plan = (plan){.gqa = gqa,
-                     .seed = o->seed,
-                     .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
-                     .repair = o->repair != 0,
-                     .compensation = how};
+                          &c->request->sites));
+    c->request->plan = (plan){.gqa = gqa,
+                              .seed = o->seed,
+                              .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
+                              .repair = o->repair != 0,
+                              .compensation = how};
     if (o->stream_score != NULL) {
-        TRY(stream_score_from_name(o->stream_score, &c->plan.stream_score));
+        TRY(stream_score_from_name(o->stream_score, &c->request->plan.stream_score));
     }
-    TRY(plan_init(&c->plan, &c->sites->list, selector));
+    TRY(plan_init(&c->request->plan, &c->request->sites->list, selector));
     if (document != NULL) {
-        TRY(plan_read(o->plan, document, &c->sites->list, &c->plan));
+        TRY(plan_read(o->plan, document, &c->request->sites->list, &c->request->plan));
     } else {
         TRY(memory_new(&overrides, (size_t)o->site_sparsity_count, sizeof overrides[0]));
         for (int i = 0; i < o->site_sparsity_count; i++) {
@@ -199,7 +203,8 @@ static grail_status make_plan(grail_compression *c, const grail_compress_options
                          [SITE_STREAM] = o->sparsity_stream},
             .align = o->align,
         };
-        TRY(budget_apply(&b, c->model->graph, &c->sites->list, &c->plan));
+        TRY(budget_apply(&b, c->request->model->graph, &c->request->sites->list,
+                         &c->request->plan));
     }
 out:
     memory_free(overrides);
@@ -210,10 +215,11 @@ out:
 /* Where a bias of a consumer could go is known before anything is run. */
 static grail_status check_bias(const grail_compression *c, const site *s)
 {
-    const graph *g = c->model->graph;
+    const graph *g = c->request->model->graph;
     for (int k = 0; k < s->consumer_count; k++) {
         const node *n = &g->nodes[s->consumers[k].node];
-        if (c->plan.compensation.enabled && c->plan.compensation.bias == BIAS_ON &&
+        if (c->request->plan.compensation.enabled &&
+            c->request->plan.compensation.bias == BIAS_ON &&
             consumer_bias_slot(g, n).parameter == GRAPH_NONE) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
                              "site '%s': the checkpoint has no place for a bias there, and stock "
@@ -226,8 +232,8 @@ static grail_status check_bias(const grail_compression *c, const site *s)
 
 static grail_status check_site(const grail_compression *c, int index)
 {
-    const site *s = &c->sites->list.sites[index];
-    const selector_kind selector = c->plan.sites[index].selector;
+    const site *s = &c->request->sites->list.sites[index];
+    const selector_kind selector = c->request->plan.sites[index].selector;
     if (s->groups > 1 && selector_folds(selector)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "site '%s': folding works on whole KV groups; use --gqa kv-groups",
@@ -240,7 +246,7 @@ static grail_status check_site(const grail_compression *c, int index)
                          s->name);
     }
     if (s->kind == SITE_STREAM && selector_needs_statistics(selector) &&
-        c->plan.stream_score == STREAM_SCORE_ALL) {
+        c->request->plan.stream_score == STREAM_SCORE_ALL) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "site '%s': selector '%s' is decided before the later producers have run; "
                          "use --stream-score first",
@@ -252,7 +258,7 @@ static grail_status check_site(const grail_compression *c, int index)
 static grail_status check_sites(const grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    for (int i = 0; i < c->sites->list.count; i++) {
+    for (int i = 0; i < c->request->sites->list.count; i++) {
         if (site_is_cut(c, i)) {
             TRY(check_site(c, i));
         }
@@ -263,15 +269,15 @@ out:
 
 bool loop_is_open(const grail_compression *c)
 {
-    return c->plan.loop == LOOP_OPEN;
+    return c->request->plan.loop == LOOP_OPEN;
 }
 
 static bool needs_data(const grail_compression *c)
 {
-    if (c->plan.repair && anything_is_cut(c)) {
+    if (c->request->plan.repair && anything_is_cut(c)) {
         return true;
     }
-    for (int i = 0; i < c->sites->list.count; i++) {
+    for (int i = 0; i < c->request->sites->list.count; i++) {
         if (site_needs_statistics(c, i)) {
             return true;
         }
@@ -283,8 +289,8 @@ static bool needs_data(const grail_compression *c)
 static bool is_read_by_a_producer(const grail_compression *c, const site *s)
 {
     for (int k = 0; k < s->consumer_count; k++) {
-        const int weight = c->model->graph->nodes[s->consumers[k].node].weight;
-        if (c->cuts[weight].rows.site != GRAPH_NONE) {
+        const int weight = c->request->model->graph->nodes[s->consumers[k].node].weight;
+        if (c->request->cuts[weight].rows.site != GRAPH_NONE) {
             return true;
         }
     }
@@ -295,28 +301,29 @@ static bool is_read_by_a_producer(const grail_compression *c, const site *s)
  * with the network; so is what nobody writes. */
 static bool finishes_at_once(const grail_compression *c)
 {
-    const graph *g = c->model->graph;
-    for (int i = 0; i < c->sites->list.count; i++) {
-        const site *s = &c->sites->list.sites[i];
+    const graph *g = c->request->model->graph;
+    for (int i = 0; i < c->request->sites->list.count; i++) {
+        const site *s = &c->request->sites->list.sites[i];
         const bool outside = s->block == GRAPH_NONE || s->block == g->block_count;
         if (site_is_cut(c, i) &&
             (outside || site_spans_blocks(g, s) || is_read_by_a_producer(c, s))) {
             return true;
         }
     }
-    return c->output == NULL || loop_is_open(c) || (c->plan.repair && anything_is_cut(c));
+    return c->output == NULL || loop_is_open(c) || (c->request->plan.repair && anything_is_cut(c));
 }
 
 static grail_status read_calibration(grail_compression *c, const grail_compress_options *o)
 {
-    return needs_data(c) && !o->dry_run ? session_calibration(c->session, o, &c->calibration)
-                                        : calibration_empty(&c->calibration);
+    return needs_data(c) && !o->dry_run
+               ? session_calibration(c->request->session, o, &c->request->samples)
+               : calibration_empty(&c->request->samples);
 }
 
 /* Units of a cut site in the calibration network: of a folding, the clusters too. */
 static int64_t calibrated_units(const grail_compression *c, int index)
 {
-    const plan_site *p = &c->plan.sites[index];
+    const plan_site *p = &c->request->plan.sites[index];
     return p->units + (selector_folds(p->selector) ? p->kept : 0);
 }
 
@@ -326,11 +333,11 @@ static grail_status kept_bytes(const grail_compression *c, double *out)
     grail_status status = GRAIL_OK;
     extent *extents = NULL;
     double widest = 0.0;
-    const graph *g = c->model->graph;
+    const graph *g = c->request->model->graph;
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
-    TRY(graph_extents(g, c->calibration->positions, extents));
-    for (int i = 0; i < c->sites->list.count; i++) {
-        const site *s = &c->sites->list.sites[i];
+    TRY(graph_extents(g, c->request->samples->positions, extents));
+    for (int i = 0; i < c->request->sites->list.count; i++) {
+        const site *s = &c->request->sites->list.sites[i];
         for (int k = 0; site_is_cut(c, i) && k < s->consumer_count; k++) {
             const extent *x = &extents[g->nodes[s->consumers[k].node].inputs[0]];
             const double elements =
@@ -339,7 +346,7 @@ static grail_status kept_bytes(const grail_compression *c, double *out)
             widest = elements > widest ? elements : widest;
         }
     }
-    *out = widest * (double)c->calibration->count * (double)c->backend->element_size;
+    *out = widest * (double)c->request->samples->count * (double)c->request->backend->element_size;
 out:
     memory_free(extents);
     return status;
@@ -350,13 +357,13 @@ static grail_status decide_keeping(grail_compression *c, int64_t memory)
     double limit = (double)memory;
     double wanted = 0.0;
     grail_status status = GRAIL_OK;
-    if (c->calibration->count > 0) {
+    if (c->request->samples->count > 0) {
         TRY(kept_bytes(c, &wanted));
     }
     if (memory == 0) {
         limit = 0.5 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     }
-    c->keep_activations = wanted <= limit;
+    c->network->keep_activations = wanted <= limit;
 out:
     return status;
 }
@@ -364,16 +371,21 @@ out:
 static grail_status create_runs(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = c->model->graph;
-    TRY(parameter_store_create(c->model, c->backend, NULL, &c->dense));
-    TRY(parameter_store_create(c->model, c->backend, c->dense, &c->current));
-    TRY(buffer_pool_create(&c->pool));
-    TRY(execution_create(g, c->backend, c->pool, &c->run));
-    TRY(execution_create(g, c->backend, c->pool, &c->dense_run));
-    TRY(stream_init(&c->stream, g, c->backend, c->calibration->batch_count));
-    TRY(stream_init(&c->dense_stream, g, c->backend, c->calibration->batch_count));
-    c->has_dense_stream = c->calibration->batch_count > 0 && c->plan.compensation.enabled &&
-                          c->plan.compensation.target == TARGET_DENSE && !loop_is_open(c);
+    const graph *g = c->request->model->graph;
+    TRY(parameter_store_create(c->request->model, c->request->backend, NULL,
+                               &c->network->dense.parameters));
+    TRY(parameter_store_create(c->request->model, c->request->backend, c->network->dense.parameters,
+                               &c->network->current.parameters));
+    TRY(buffer_pool_create(&c->network->pool));
+    TRY(execution_create(g, c->request->backend, c->network->pool, &c->network->current.execution));
+    TRY(execution_create(g, c->request->backend, c->network->pool, &c->network->dense.execution));
+    TRY(stream_init(&c->network->current.stream, g, c->request->backend,
+                    c->request->samples->batch_count));
+    TRY(stream_init(&c->network->dense.stream, g, c->request->backend,
+                    c->request->samples->batch_count));
+    c->network->has_dense_stream =
+        c->request->samples->batch_count > 0 && c->request->plan.compensation.enabled &&
+        c->request->plan.compensation.target == TARGET_DENSE && !loop_is_open(c);
 out:
     return status;
 }
@@ -381,12 +393,13 @@ out:
 static grail_status create_results(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    TRY(memory_new(&c->results, (size_t)c->sites->list.count, sizeof c->results[0]));
-    for (int i = 0; i < c->sites->list.count; i++) {
-        const grail_site_facts *facts = &c->sites->facts[i];
-        const plan_site *planned = &c->plan.sites[i];
+    TRY(memory_new(&c->network->results, (size_t)c->request->sites->list.count,
+                   sizeof c->network->results[0]));
+    for (int i = 0; i < c->request->sites->list.count; i++) {
+        const grail_site_facts *facts = &c->request->sites->facts[i];
+        const plan_site *planned = &c->request->plan.sites[i];
         const double nan = (double)NAN;
-        c->results[i].report = (grail_site_report){
+        c->network->results[i].report = (grail_site_report){
             .name = facts->name,
             .kind = facts->kind,
             .selector = selector_name(planned->selector),
@@ -413,10 +426,10 @@ static grail_status use_session(grail_compression *c, const grail_compress_optio
 {
     grail_status status = GRAIL_OK;
     if (options->session == NULL) {
-        TRY(grail_session_open(options->model, options->reading, &c->own_session));
+        TRY(grail_session_open(options->model, options->reading, &c->request->own_session));
     }
-    c->session = options->session != NULL ? options->session : c->own_session;
-    c->model = c->session->model;
+    c->request->session = options->session != NULL ? options->session : c->request->own_session;
+    c->request->model = c->request->session->model;
 out:
     return status;
 }
@@ -429,19 +442,20 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
         FAIL(GRAIL_ERROR_ARGUMENT, "no model was given");
     }
     TRY(memory_new(&c, 1, sizeof *c));
-    c->lock = -1;
-    c->observer = options->observer;
-    c->observer_user = options->observer_user;
+    TRY(memory_new(&c->request, 1, sizeof *c->request));
+    TRY(memory_new(&c->network, 1, sizeof *c->network));
+    c->request->observer = options->observer;
+    c->request->observer_user = options->observer_user;
     TRY(set_paths(c, options->output));
     TRY(check_output(c, options));
-    TRY(backend_find(options->backend, &c->backend));
+    TRY(backend_find(options->backend, &c->request->backend));
     TRY(use_session(c, options));
     TRY(make_plan(c, options));
     TRY(map_cuts(c));
     TRY(check_sites(c));
     TRY(describe_result(c));
     TRY(read_calibration(c, options));
-    c->whole = finishes_at_once(c);
+    c->request->finishes_with_network = finishes_at_once(c);
     TRY(decide_keeping(c, options->memory));
     TRY(create_runs(c));
     TRY(create_results(c));
@@ -455,36 +469,69 @@ out:
     return status;
 }
 
+static void close_request(compression_request *request)
+{
+    if (request == NULL) {
+        return;
+    }
+    json_decref(request->config);
+    memory_free(request->cuts);
+    calibration_release(request->samples);
+    graph_free(request->narrowed);
+    plan_fini(&request->plan);
+    grail_site_list_free(request->sites);
+    grail_session_close(request->own_session);
+    memory_free(request);
+}
+
+static void run_fini(network_run *run)
+{
+    stream_fini(&run->stream);
+    execution_free(run->execution);
+    parameter_store_free(run->parameters);
+}
+
+static void free_network(calibration_network *network, int sites)
+{
+    if (network == NULL) {
+        return;
+    }
+    for (int i = 0; network->results != NULL && i < sites; i++) {
+        site_result_fini(&network->results[i]);
+    }
+    memory_free(network->results);
+    run_fini(&network->current);
+    run_fini(&network->dense);
+    buffer_pool_free(network->pool);
+    memory_free(network);
+}
+
+static void close_output(grail_compression *c)
+{
+    narrow_output *output = c->output;
+    if (output == NULL) {
+        return;
+    }
+    json_decref(output->records);
+    checkpoint_writer_close(output->writer);
+    state_end(c);
+    memory_free(output->parameter_block);
+    memory_free(output->tensor_parameter);
+    memory_free(output->next_part);
+    memory_free(output->path);
+    memory_free(output->partial);
+    memory_free(output);
+}
+
 void grail_compression_close(grail_compression *c)
 {
     if (c == NULL) {
         return;
     }
-    for (int i = 0; c->results != NULL && i < c->sites->list.count; i++) {
-        site_result_fini(&c->results[i]);
-    }
-    memory_free(c->results);
-    json_decref(c->state);
-    json_decref(c->config);
-    checkpoint_writer_close(c->writer);
-    state_end(c);
-    memory_free(c->parameter_block);
-    memory_free(c->tensor_parameter);
-    memory_free(c->next_part);
-    memory_free(c->cuts);
-    stream_fini(&c->stream);
-    stream_fini(&c->dense_stream);
-    execution_free(c->run);
-    execution_free(c->dense_run);
-    parameter_store_free(c->current);
-    parameter_store_free(c->dense);
-    buffer_pool_free(c->pool);
-    calibration_release(c->calibration);
-    graph_free(c->narrowed);
-    plan_fini(&c->plan);
-    grail_site_list_free(c->sites);
-    grail_session_close(c->own_session);
-    memory_free(c->output);
-    memory_free(c->partial);
+    close_output(c);
+    free_network(c->network, c->request == NULL || c->request->sites == NULL
+                                 ? 0
+                                 : c->request->sites->list.count);
+    close_request(c->request);
     memory_free(c);
 }

@@ -4,7 +4,7 @@
 
 static bool is_collected(const grail_compression *c, int index, int64_t taps)
 {
-    const dense_statistics *d = &c->session->of_nodes[index];
+    const dense_statistics *d = &c->request->session->of_nodes[index];
     return d->fit != NULL && d->taps == taps;
 }
 
@@ -25,7 +25,7 @@ static void collection_fini(collection *l)
 static grail_status collect_site(grail_compression *c, int index, collection *l)
 {
     grail_status status = GRAIL_OK;
-    const site *s = &c->sites->list.sites[index];
+    const site *s = &c->request->sites->list.sites[index];
     for (int k = 0; k < s->consumer_count; k++) {
         const int64_t taps = consumer_layout_of(c, index, k).taps;
         if (!is_collected(c, s->consumers[k].node, taps)) {
@@ -41,12 +41,13 @@ out:
 static grail_status add_squares(grail_compression *c, int index)
 {
     grail_status status = GRAIL_OK;
-    const matrix *x = execution_value(c->run, c->model->graph->nodes[index].inputs[0]);
-    dense_statistics *d = &c->session->of_nodes[index];
+    const matrix *x = execution_value(c->network->current.execution,
+                                      c->request->model->graph->nodes[index].inputs[0]);
+    dense_statistics *d = &c->request->session->of_nodes[index];
     if (d->squares == NULL) {
         TRY(memory_new(&d->squares, (size_t)x->width, sizeof d->squares[0]));
     }
-    c->backend->column_sums(x->rows, x->width, x->data, x->width, NULL, d->squares);
+    c->request->backend->column_sums(x->rows, x->width, x->data, x->width, NULL, d->squares);
 out:
     return status;
 }
@@ -54,8 +55,8 @@ out:
 /* Whether a node is the first producer of a site, whose input norms some selector asks for. */
 static bool wants_squares(const grail_compression *c, int index)
 {
-    for (int i = 0; i < c->sites->list.count; i++) {
-        if (c->sites->list.sites[i].producers[0].node == index) {
+    for (int i = 0; i < c->request->sites->list.count; i++) {
+        if (c->request->sites->list.sites[i].producers[0].node == index) {
             return true;
         }
     }
@@ -66,19 +67,20 @@ static grail_status collect_batch(grail_compression *c, collection *l, const boo
                                   int64_t batch)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = c->model->graph;
-    TRY(execution_begin(c->run, calibration_shape(c->calibration, batch),
-                        calibration_input(c->calibration, batch)));
+    const graph *g = c->request->model->graph;
+    TRY(execution_begin(c->network->current.execution,
+                        calibration_shape(c->request->samples, batch),
+                        calibration_input(c->request->samples, batch)));
     for (int n = 0; n < g->node_count; n++) {
         for (int i = 0; i < l->count; i++) {
             if (l->items[i].node == n) {
-                TRY(observation_add_input(c, &l->items[i], c->run, batch));
+                TRY(observation_add_input(c, &l->items[i], c->network->current.execution, batch));
             }
         }
         if (squares[n]) {
             TRY(add_squares(c, n));
         }
-        TRY(execution_run(c->run, c->dense, n, n + 1));
+        TRY(execution_run(c->network->current.execution, c->network->dense.parameters, n, n + 1));
     }
 out:
     return status;
@@ -88,7 +90,7 @@ static void keep_statistics(grail_compression *c, collection *l)
 {
     for (int i = 0; i < l->count; i++) {
         observation *o = &l->items[i];
-        dense_statistics *d = &c->session->of_nodes[o->node];
+        dense_statistics *d = &c->request->session->of_nodes[o->node];
         grail_statistics_free(d->fit);
         grail_statistics_free(d->held);
         d->fit = o->fit;
@@ -105,29 +107,30 @@ grail_status open_loop_collect(grail_compression *c)
     collection l = {0};
     bool *squares = NULL;
     bool any = false;
-    const int nodes = c->model->graph->node_count;
+    const int nodes = c->request->model->graph->node_count;
     const double begun = clock_seconds();
-    session_count(c->session, c->calibration, c->backend);
+    session_count(c->request->session, c->request->samples, c->request->backend);
     TRY(memory_new(&squares, (size_t)nodes, sizeof squares[0]));
-    for (int i = 0; i < c->sites->list.count; i++) {
+    for (int i = 0; i < c->request->sites->list.count; i++) {
         if (site_is_cut(c, i)) {
             TRY(collect_site(c, i, &l));
         }
     }
     for (int n = 0; n < nodes; n++) {
-        squares[n] = wants_squares(c, n) && c->session->of_nodes[n].squares == NULL;
+        squares[n] = wants_squares(c, n) && c->request->session->of_nodes[n].squares == NULL;
         any = any || squares[n];
     }
-    for (int64_t batch = 0; (l.count > 0 || any) && batch < c->calibration->batch_count; batch++) {
+    for (int64_t batch = 0; (l.count > 0 || any) && batch < c->request->samples->batch_count;
+         batch++) {
         TRY(collect_batch(c, &l, squares, batch));
     }
     keep_statistics(c, &l);
-    c->calibrate_seconds += clock_seconds() - begun;
+    c->network->calibrate_seconds += clock_seconds() - begun;
 out:
     for (int n = 0; status != GRAIL_OK && squares != NULL && n < nodes; n++) {
         if (squares[n]) { /* sums of some batches only */
-            memory_free(c->session->of_nodes[n].squares);
-            c->session->of_nodes[n].squares = NULL;
+            memory_free(c->request->session->of_nodes[n].squares);
+            c->request->session->of_nodes[n].squares = NULL;
         }
     }
     collection_fini(&l);

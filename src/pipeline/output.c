@@ -9,15 +9,15 @@
 
 static void plan_shapes(grail_compression *c)
 {
-    for (int p = 0; p < c->narrowed->parameter_count; p++) {
-        graph_parameter *narrow = &c->narrowed->parameters[p];
-        const cut_axis *rows = &c->cuts[p].rows;
-        const cut_axis *columns = &c->cuts[p].columns;
+    for (int p = 0; p < c->request->narrowed->parameter_count; p++) {
+        graph_parameter *narrow = &c->request->narrowed->parameters[p];
+        const cut_axis *rows = &c->request->cuts[p].rows;
+        const cut_axis *columns = &c->request->cuts[p].columns;
         if (rows->site != GRAPH_NONE) {
-            narrow->shape[0] = c->plan.sites[rows->site].kept * rows->features;
+            narrow->shape[0] = c->request->plan.sites[rows->site].kept * rows->features;
         }
         if (columns->site != GRAPH_NONE) {
-            const plan_site *planned = &c->plan.sites[columns->site];
+            const plan_site *planned = &c->request->plan.sites[columns->site];
             narrow->shape[1] = narrow->shape[1] / planned->units * planned->kept;
         }
     }
@@ -36,7 +36,7 @@ static grail_status check_widths(const graph *narrowed)
 
 bool anything_is_cut(const grail_compression *c)
 {
-    for (int i = 0; i < c->sites->list.count; i++) {
+    for (int i = 0; i < c->request->sites->list.count; i++) {
         if (site_is_cut(c, i)) {
             return true;
         }
@@ -47,18 +47,19 @@ bool anything_is_cut(const grail_compression *c)
 grail_status describe_result(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const architecture *a = c->model->architecture;
-    TRY(a->build(a, c->model->path, c->model->config, c->model->checkpoint, &c->narrowed));
+    const architecture *a = c->request->model->architecture;
+    TRY(a->build(a, c->request->model->path, c->request->model->config,
+                 c->request->model->checkpoint, &c->request->narrowed));
     plan_shapes(c);
-    TRY(check_widths(c->narrowed));
-    c->config = json_deep_copy(c->model->config);
-    if (c->config == NULL) {
+    TRY(check_widths(c->request->narrowed));
+    c->request->config = json_deep_copy(c->request->model->config);
+    if (c->request->config == NULL) {
         FAIL(GRAIL_ERROR_MEMORY, "out of memory while copying the configuration");
     }
     if (anything_is_cut(c)) {
-        TRY(a->describe_narrowed(c->narrowed, c->config));
+        TRY(a->describe_narrowed(c->request->narrowed, c->request->config));
     }
-    TRY(a->judge_loaders(c->config, c->narrowed, c->verdicts));
+    TRY(a->judge_loaders(c->request->config, c->request->narrowed, c->request->verdicts));
 out:
     return status;
 }
@@ -66,17 +67,18 @@ out:
 static grail_status mark_blocks(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = c->model->graph;
-    TRY(memory_new(&c->parameter_block, (size_t)g->parameter_count, sizeof c->parameter_block[0]));
+    const graph *g = c->request->model->graph;
+    TRY(memory_new(&c->output->parameter_block, (size_t)g->parameter_count,
+                   sizeof c->output->parameter_block[0]));
     for (int p = 0; p < g->parameter_count; p++) {
-        c->parameter_block[p] = GRAPH_NONE;
+        c->output->parameter_block[p] = GRAPH_NONE;
     }
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         int parameters[NODE_MAX_PARAMETERS];
         const int count = node_parameters(n, parameters);
         for (int k = 0; k < count && n->block < g->block_count; k++) {
-            c->parameter_block[parameters[k]] = n->block;
+            c->output->parameter_block[parameters[k]] = n->block;
         }
     }
 out:
@@ -88,18 +90,19 @@ out:
 static grail_status index_parts(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const checkpoint *like = c->model->checkpoint;
+    const checkpoint *like = c->request->model->checkpoint;
     const int64_t tensors = checkpoint_count(like);
-    const int count = c->model->graph->parameter_count;
-    TRY(memory_new(&c->tensor_parameter, (size_t)tensors, sizeof c->tensor_parameter[0]));
-    TRY(memory_new(&c->next_part, (size_t)count, sizeof c->next_part[0]));
+    const int count = c->request->model->graph->parameter_count;
+    TRY(memory_new(&c->output->tensor_parameter, (size_t)tensors,
+                   sizeof c->output->tensor_parameter[0]));
+    TRY(memory_new(&c->output->next_part, (size_t)count, sizeof c->output->next_part[0]));
     for (int64_t i = 0; i < tensors; i++) {
-        c->tensor_parameter[i] = GRAPH_NONE;
+        c->output->tensor_parameter[i] = GRAPH_NONE;
     }
     for (int p = count - 1; p >= 0; p--) {
-        const int64_t i = checkpoint_index_of(like, c->model->tensors[p]->name);
-        c->next_part[p] = c->tensor_parameter[i];
-        c->tensor_parameter[i] = p;
+        const int64_t i = checkpoint_index_of(like, c->request->model->tensors[p]->name);
+        c->output->next_part[p] = c->output->tensor_parameter[i];
+        c->output->tensor_parameter[i] = p;
     }
 out:
     return status;
@@ -109,17 +112,17 @@ out:
 static void narrow_shape(const grail_compression *c, int64_t index, int64_t *shape)
 {
     int64_t rows = 0;
-    int p = c->tensor_parameter[index];
-    if (p == GRAPH_NONE || c->narrowed->parameters[p].transposed) {
+    int p = c->output->tensor_parameter[index];
+    if (p == GRAPH_NONE || c->request->narrowed->parameters[p].transposed) {
         return; /* outside the graph, or never cut */
     }
-    const graph_parameter *narrow = &c->narrowed->parameters[p];
-    const int leading = checkpoint_at(c->model->checkpoint, index)->rank - narrow->rank;
+    const graph_parameter *narrow = &c->request->narrowed->parameters[p];
+    const int leading = checkpoint_at(c->request->model->checkpoint, index)->rank - narrow->rank;
     for (int d = 0; d < narrow->rank; d++) {
         shape[leading + d] = narrow->shape[d];
     }
-    for (; p != GRAPH_NONE; p = c->next_part[p]) {
-        rows += c->narrowed->parameters[p].shape[0];
+    for (; p != GRAPH_NONE; p = c->output->next_part[p]) {
+        rows += c->request->narrowed->parameters[p].shape[0];
     }
     if (narrow->part) {
         shape[leading] = rows;
@@ -130,7 +133,7 @@ grail_status open_output(grail_compression *c, bool resume)
 {
     grail_status status = GRAIL_OK;
     tensor_view *shapes = NULL;
-    const checkpoint *like = c->model->checkpoint;
+    const checkpoint *like = c->request->model->checkpoint;
     const int64_t count = checkpoint_count(like);
     TRY(mark_blocks(c));
     TRY(index_parts(c));
@@ -139,7 +142,8 @@ grail_status open_output(grail_compression *c, bool resume)
         shapes[i] = *checkpoint_at(like, i);
         narrow_shape(c, i, shapes[i].shape);
     }
-    TRY(checkpoint_writer_open(c->partial, like, CHECKPOINT_LIKE, shapes, resume, &c->writer));
+    TRY(checkpoint_writer_open(c->output->partial, like, CHECKPOINT_LIKE, shapes, resume,
+                               &c->output->writer));
 out:
     memory_free(shapes);
     return status;
@@ -154,7 +158,7 @@ static grail_status append_stored(grail_compression *c, int parameter, const ten
     void *stored = NULL;
     int64_t count = 0;
     size_t bytes = 0;
-    const graph_parameter *narrow = &c->narrowed->parameters[parameter];
+    const graph_parameter *narrow = &c->request->narrowed->parameters[parameter];
     TRY(narrow_parameter(c, parameter, &values));
     if (!shape_elements(narrow->rank, narrow->shape, &count) ||
         !dtype_bytes(tensor->dtype, count, &bytes)) {
@@ -174,12 +178,12 @@ static grail_status write_changed(grail_compression *c, int64_t index)
 {
     grail_status status = GRAIL_OK;
     buffer bytes = {0};
-    const tensor_view *tensor = checkpoint_at(c->model->checkpoint, index);
+    const tensor_view *tensor = checkpoint_at(c->request->model->checkpoint, index);
     buffer_init(&bytes, SIZE_MAX / 2);
-    for (int p = c->tensor_parameter[index]; p != GRAPH_NONE; p = c->next_part[p]) {
+    for (int p = c->output->tensor_parameter[index]; p != GRAPH_NONE; p = c->output->next_part[p]) {
         TRY(append_stored(c, p, tensor, &bytes));
     }
-    TRY(checkpoint_writer_put(c->writer, tensor->name, bytes.bytes, bytes.size));
+    TRY(checkpoint_writer_put(c->output->writer, tensor->name, bytes.bytes, bytes.size));
 out:
     buffer_fini(&bytes);
     return status;
@@ -187,7 +191,7 @@ out:
 
 static bool tensor_is_changed(const grail_compression *c, int64_t index)
 {
-    for (int p = c->tensor_parameter[index]; p != GRAPH_NONE; p = c->next_part[p]) {
+    for (int p = c->output->tensor_parameter[index]; p != GRAPH_NONE; p = c->output->next_part[p]) {
         if (parameter_is_changed(c, p)) {
             return true;
         }
@@ -198,21 +202,22 @@ static bool tensor_is_changed(const grail_compression *c, int64_t index)
 grail_status write_block(grail_compression *c, int block)
 {
     grail_status status = GRAIL_OK;
-    const checkpoint *like = c->model->checkpoint;
+    const checkpoint *like = c->request->model->checkpoint;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         const tensor_view *tensor = checkpoint_at(like, i);
-        const int p = c->tensor_parameter[i];
-        if ((p == GRAPH_NONE ? GRAPH_NONE : c->parameter_block[p]) != block) {
+        const int p = c->output->tensor_parameter[i];
+        if ((p == GRAPH_NONE ? GRAPH_NONE : c->output->parameter_block[p]) != block) {
             continue;
         }
         if (tensor_is_changed(c, i)) {
             TRY(write_changed(c, i));
         } else {
-            TRY(checkpoint_writer_put(c->writer, tensor->name, tensor->data, tensor->bytes));
+            TRY(checkpoint_writer_put(c->output->writer, tensor->name, tensor->data,
+                                      tensor->bytes));
             checkpoint_release(like, tensor);
         }
     }
-    TRY(checkpoint_writer_sync(c->writer));
+    TRY(checkpoint_writer_sync(c->output->writer));
 out:
     return status;
 }
@@ -257,7 +262,7 @@ out:
 static grail_status copy_companions(const grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const char *from = checkpoint_directory(c->model->checkpoint);
+    const char *from = checkpoint_directory(c->request->model->checkpoint);
     DIR *directory = opendir(from);
     if (directory == NULL) {
         return error_from_errno("cannot list", from);
@@ -265,7 +270,7 @@ static grail_status copy_companions(const grail_compression *c)
     const struct dirent *entry = NULL;
     while ((entry = readdir(directory)) != NULL) {
         if (is_companion(entry->d_name)) {
-            TRY(copy_companion(from, c->partial, entry->d_name));
+            TRY(copy_companion(from, c->output->partial, entry->d_name));
         }
     }
 out:
@@ -276,7 +281,7 @@ out:
 static grail_status write_json(const grail_compression *c, const char *name, const json_t *value)
 {
     char *path = NULL;
-    grail_status status = path_join(&path, c->partial, name);
+    grail_status status = path_join(&path, c->output->partial, name);
     if (status == GRAIL_OK) {
         status = json_write_file(path, value);
     }
@@ -288,14 +293,14 @@ grail_status write_companions(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
-    const char *config = c->model->config_name;
+    const char *config = c->request->model->config_name;
     const bool own_config = config != NULL && strcmp(config, MODEL_CONFIG_NAME) == 0;
     if (own_config) {
         TRY(copy_companions(c));
     }
-    TRY(plan_to_json(&c->plan, &c->sites->list, &document));
+    TRY(plan_to_json(&c->request->plan, &c->request->sites->list, &document));
     TRY(write_json(c, "plan.json", document));
-    TRY(write_json(c, own_config ? MODEL_CONFIG_NAME : MODEL_GRAIL_NAME, c->config));
+    TRY(write_json(c, own_config ? MODEL_CONFIG_NAME : MODEL_GRAIL_NAME, c->request->config));
 out:
     json_decref(document);
     return status;

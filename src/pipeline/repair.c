@@ -13,9 +13,9 @@ typedef struct channel_sums {
 static grail_status add_batch(grail_compression *c, int64_t batch, void *user)
 {
     channel_sums *s = user;
-    const matrix *x = execution_value(c->run, s->value);
+    const matrix *x = execution_value(c->network->current.execution, s->value);
     (void)batch;
-    c->backend->column_sums(x->rows, x->width, x->data, x->width, s->sum, s->square);
+    c->request->backend->column_sums(x->rows, x->width, x->data, x->width, s->sum, s->square);
     s->count += x->rows;
     return GRAIL_OK;
 }
@@ -43,11 +43,11 @@ static grail_status set_statistics(grail_compression *c, const node *n, const ch
     float *mean = NULL;
     float *variance = NULL;
     int64_t count = 0;
-    TRY(parameter_store_read_f32(c->current, n->mean, &mean, &count));
-    TRY(parameter_store_read_f32(c->current, n->variance, &variance, &count));
+    TRY(parameter_store_read_f32(c->network->current.parameters, n->mean, &mean, &count));
+    TRY(parameter_store_read_f32(c->network->current.parameters, n->variance, &variance, &count));
     new_statistics(s, mean, variance);
-    TRY(parameter_store_set(c->current, n->mean, &count, mean));
-    TRY(parameter_store_set(c->current, n->variance, &count, variance));
+    TRY(parameter_store_set(c->network->current.parameters, n->mean, &count, mean));
+    TRY(parameter_store_set(c->network->current.parameters, n->variance, &count, variance));
 out:
     memory_free(mean);
     memory_free(variance);
@@ -57,10 +57,10 @@ out:
 grail_status repair_batch_norm(grail_compression *c, int index)
 {
     grail_status status = GRAIL_OK;
-    const node *n = &c->model->graph->nodes[index];
+    const node *n = &c->request->model->graph->nodes[index];
     const parameter_entry *entry = NULL;
     channel_sums s = {.value = n->inputs[0]};
-    TRY(parameter_store_get(c->current, n->mean, &entry));
+    TRY(parameter_store_get(c->network->current.parameters, n->mean, &entry));
     s.width = entry->shape[0];
     TRY(memory_new(&s.sum, (size_t)s.width, sizeof s.sum[0]));
     TRY(memory_new(&s.square, (size_t)s.width, sizeof s.square[0]));

@@ -7,10 +7,10 @@ static void release_block(grail_compression *c, int block)
 {
     int begin = 0;
     int end = 0;
-    graph_block_range(c->model->graph, block, &begin, &end);
-    parameter_store_release_range(c->current, begin, end);
-    parameter_store_release_range(c->dense, begin, end);
-    buffer_pool_clear(c->pool);
+    graph_block_range(c->request->model->graph, block, &begin, &end);
+    parameter_store_release_range(c->network->current.parameters, begin, end);
+    parameter_store_release_range(c->network->dense.parameters, begin, end);
+    buffer_pool_clear(c->network->pool);
 }
 
 /* Without data a finished block needs no replay: nothing later depends on a stream. */
@@ -21,13 +21,13 @@ static grail_status replay_blocks(grail_compression *c, int finished)
     if (finished == 0) {
         return GRAIL_OK;
     }
-    TRY(checkpoint_open(c->partial, &recorded));
+    TRY(checkpoint_open(c->output->partial, &recorded));
     for (int block = 0; block < finished; block++) {
         TRY(state_restore_block(c, block));
         TRY(compress_block(c, block, recorded));
         release_block(c, block);
     }
-    c->blocks_replayed = finished;
+    c->network->blocks_replayed = finished;
 out:
     checkpoint_close(recorded);
     return status;
@@ -37,7 +37,7 @@ static grail_status fresh_block(grail_compression *c, int block)
 {
     grail_status status = GRAIL_OK;
     TRY(compress_block(c, block, NULL));
-    if (!c->whole) {
+    if (!c->request->finishes_with_network) {
         TRY(write_block(c, block));
         TRY(state_record_block(c, block));
         release_block(c, block);
@@ -52,10 +52,10 @@ out:
 static grail_status run_beginning(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    if (!c->whole) {
+    if (!c->request->finishes_with_network) {
         TRY(write_block(c, GRAPH_NONE));
     }
-    if (loop_is_open(c) && c->calibration->count > 0) {
+    if (loop_is_open(c) && c->request->samples->count > 0) {
         TRY(open_loop_collect(c));
     }
     TRY(compress_block(c, GRAPH_NONE, NULL));
@@ -67,14 +67,14 @@ out:
 static grail_status run_end(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    if (!c->whole) {
+    if (!c->request->finishes_with_network) {
         return GRAIL_OK;
     }
-    TRY(compress_block(c, c->model->graph->block_count, NULL));
+    TRY(compress_block(c, c->request->model->graph->block_count, NULL));
     if (loop_is_open(c)) {
         TRY(repair_network(c));
     }
-    for (int block = GRAPH_NONE; c->output != NULL && block < c->model->graph->block_count;
+    for (int block = GRAPH_NONE; c->output != NULL && block < c->request->model->graph->block_count;
          block++) {
         TRY(write_block(c, block));
     }
@@ -85,12 +85,12 @@ out:
 grail_status grail_compression_run(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const int finished = (int)json_array_size(c->state);
-    c->started = clock_seconds();
+    const int finished = c->output == NULL ? 0 : c->output->blocks_recorded;
+    c->network->started = clock_seconds();
     TRY(run_beginning(c));
     TRY(replay_blocks(c, finished));
-    c->started = clock_seconds();
-    for (int block = finished; block < c->model->graph->block_count; block++) {
+    c->network->started = clock_seconds();
+    for (int block = finished; block < c->request->model->graph->block_count; block++) {
         TRY(fresh_block(c, block));
     }
     TRY(run_end(c));
@@ -106,28 +106,28 @@ out:
 
 int grail_compression_site_count(const grail_compression *c)
 {
-    return c->sites->list.count;
+    return c->request->sites->list.count;
 }
 
 grail_site_report grail_compression_site(const grail_compression *c, int i)
 {
-    return c->results[i].report;
+    return c->network->results[i].report;
 }
 
 grail_compression_totals grail_compression_totals_get(const grail_compression *c)
 {
     grail_compression_totals t = {
-        .samples = c->calibration->count,
-        .context = c->calibration->windows.length,
-        .calibration_tokens = c->calibration->count * c->calibration->windows.length,
-        .calibrate_seconds = c->calibrate_seconds,
-        .compensate_seconds = c->compensate_seconds,
+        .samples = c->request->samples->count,
+        .context = c->request->samples->windows.length,
+        .calibration_tokens = c->request->samples->count * c->request->samples->windows.length,
+        .calibrate_seconds = c->network->calibrate_seconds,
+        .compensate_seconds = c->network->compensate_seconds,
     };
-    if (grail_model_describe(c->model, &t.dense) != GRAIL_OK) {
+    if (grail_model_describe(c->request->model, &t.dense) != GRAIL_OK) {
         return t;
     }
     grail_model_facts narrow = {0};
-    if (model_describe_graph(c->model, c->narrowed, &narrow) == GRAIL_OK) {
+    if (model_describe_graph(c->request->model, c->request->narrowed, &narrow) == GRAIL_OK) {
         t.parameters = narrow.parameters;
         t.bytes = narrow.bytes;
         t.macs_per_token = narrow.macs_per_token;
@@ -142,8 +142,8 @@ int grail_compression_loader(const grail_compression *c, int i, const char **loa
     if (i < 0 || i >= LOADER_COUNT) {
         return 0;
     }
-    *loader = c->verdicts[i].loader;
-    *loads = c->verdicts[i].loads ? 1 : 0;
-    *reason = c->verdicts[i].reason;
+    *loader = c->request->verdicts[i].loader;
+    *loads = c->request->verdicts[i].loads ? 1 : 0;
+    *reason = c->request->verdicts[i].reason;
     return 1;
 }

@@ -7,13 +7,13 @@
 
 static const node *node_of_end(const grail_compression *c, const site_end *end)
 {
-    return &c->model->graph->nodes[end->node];
+    return &c->request->model->graph->nodes[end->node];
 }
 
 bool site_scores_rows(const grail_compression *c, int index)
 {
     const site *s = site_at(c, index);
-    const selector_kind selector = c->plan.sites[index].selector;
+    const selector_kind selector = c->request->plan.sites[index].selector;
     if (selector == SELECTOR_RANDOM || selector_folds(selector)) {
         return false;
     }
@@ -28,20 +28,20 @@ grail_status site_select_by_columns(grail_compression *c, int index, const doubl
 {
     grail_status status = GRAIL_OK;
     const site *s = site_at(c, index);
-    const plan_site *planned = &c->plan.sites[index];
+    const plan_site *planned = &c->request->plan.sites[index];
     const int weight_index = node_of_end(c, &s->consumers[0])->weight;
     const float *weight = NULL;
     float *owned = NULL;
     double *scores = NULL;
-    TRY(parameter_store_borrow_f32(c->dense, weight_index, &weight, &owned));
+    TRY(parameter_store_borrow_f32(c->network->dense.parameters, weight_index, &weight, &owned));
     TRY(memory_new(&scores, (size_t)s->units, sizeof scores[0]));
     const selector_input input = {
         .units = s->units,
-        .features_per_unit = c->cuts[weight_index].columns.features,
-        .outputs = c->model->graph->parameters[weight_index].shape[0],
+        .features_per_unit = c->request->cuts[weight_index].columns.features,
+        .outputs = c->request->model->graph->parameters[weight_index].shape[0],
         .consumer = weight,
         .gram_diagonal = gram_diagonal,
-        .seed = c->plan.seed,
+        .seed = c->request->plan.seed,
         .stream = (uint64_t)index,
     };
     TRY(selector_scores(planned->selector, &input, scores));
@@ -67,8 +67,8 @@ grail_status site_select_by_rows(grail_compression *c, int index, const double *
 {
     grail_status status = GRAIL_OK;
     const site *s = site_at(c, index);
-    const plan_site *planned = &c->plan.sites[index];
-    const int count = s->kind == SITE_STREAM && c->plan.stream_score == STREAM_SCORE_FIRST
+    const plan_site *planned = &c->request->plan.sites[index];
+    const int count = s->kind == SITE_STREAM && c->request->plan.stream_score == STREAM_SCORE_FIRST
                           ? 1
                           : s->producer_count;
     producer_rows *producers = NULL;
@@ -80,8 +80,9 @@ grail_status site_select_by_rows(grail_compression *c, int index, const double *
     TRY(memory_new(&scores, (size_t)s->units, sizeof scores[0]));
     for (int p = 0; p < count; p++) {
         const graph_parameter *weight =
-            &c->model->graph->parameters[node_of_end(c, &s->producers[p])->weight];
-        TRY(parameter_store_borrow_f32(c->dense, node_of_end(c, &s->producers[p])->weight,
+            &c->request->model->graph->parameters[node_of_end(c, &s->producers[p])->weight];
+        TRY(parameter_store_borrow_f32(c->network->dense.parameters,
+                                       node_of_end(c, &s->producers[p])->weight,
                                        &producers[p].weight, &owned[p]));
         producers[p].columns = 1;
         for (int d = 1; d < weight->rank; d++) {

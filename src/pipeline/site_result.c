@@ -45,15 +45,15 @@ static void include_in_mean(grail_fit *mean, const grail_fit *fit, int count)
 
 static const char *consumer_name(const grail_compression *c, int index, int consumer)
 {
-    const graph *g = c->model->graph;
-    const int reader = c->sites->list.sites[index].consumers[consumer].node;
+    const graph *g = c->request->model->graph;
+    const int reader = c->request->sites->list.sites[index].consumers[consumer].node;
     return g->parameters[g->nodes[reader].weight].name;
 }
 
 static grail_status add_fit(grail_compression *c, int index, const grail_fit *fit)
 {
     grail_status status = GRAIL_OK;
-    site_result *result = &c->results[index];
+    site_result *result = &c->network->results[index];
     grail_site_report *report = &result->report;
     TRY(memory_resize(&result->fits, (size_t)report->fit_count + 1, sizeof result->fits[0]));
     result->fits[report->fit_count] = *fit;
@@ -156,7 +156,7 @@ out:
 grail_status site_result_to_json(const grail_compression *c, int index, json_t **out)
 {
     grail_status status = GRAIL_OK;
-    const site_result *result = &c->results[index];
+    const site_result *result = &c->network->results[index];
     const grail_site_report *r = &result->report;
     json_t *object = json_object();
     TRY(json_put(object, "site", json_string(r->name)));
@@ -211,7 +211,7 @@ static grail_fit fit_from_json(const json_t *object)
 static grail_status restore_fits(grail_compression *c, int index, const json_t *list)
 {
     grail_status status = GRAIL_OK;
-    const site *s = &c->sites->list.sites[index];
+    const site *s = &c->request->sites->list.sites[index];
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *object = json_array_get(list, i);
         const char *name = json_string_value(json_object_get(object, "consumer"));
@@ -298,9 +298,9 @@ out:
 grail_status site_result_restore(grail_compression *c, int index, const json_t *object)
 {
     grail_status status = GRAIL_OK;
-    site_result *result = &c->results[index];
-    TRY(restore_reducer(object, &c->sites->list.sites[index], c->plan.sites[index].kept,
-                        &result->reducer));
+    site_result *result = &c->network->results[index];
+    TRY(restore_reducer(object, &c->request->sites->list.sites[index],
+                        c->request->plan.sites[index].kept, &result->reducer));
     TRY(restore_fits(c, index, json_object_get(object, "consumers")));
     result->report.fit = fit_from_json(object);
     result->report.seconds = real_of(object, "seconds");

@@ -28,7 +28,7 @@ static grail_status append_line(const grail_compression *c, const json_t *value)
     buffer line = {0};
     int descriptor = -1;
     buffer_init(&line, STATE_MAXIMUM);
-    TRY(state_path(c->partial, &path));
+    TRY(state_path(c->output->partial, &path));
     TRY(json_append_text(value, &line));
     TRY(buffer_append_string(&line, "\n"));
     descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -51,9 +51,9 @@ out:
 
 void state_end(grail_compression *c)
 {
-    if (c->lock >= 0) {
-        close(c->lock);
-        c->lock = -1;
+    if (c->output->lock >= 0) {
+        close(c->output->lock);
+        c->output->lock = -1;
     }
 }
 
@@ -74,18 +74,19 @@ static grail_status lock_state(grail_compression *c, bool create)
     char *path = NULL;
     bool taken = false;
     state_end(c);
-    TRY(state_path(c->partial, &path));
-    c->lock = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
-    if (c->lock < 0 && (create || errno != ENOENT)) {
+    TRY(state_path(c->output->partial, &path));
+    c->output->lock = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
+    if (c->output->lock < 0 && (create || errno != ENOENT)) {
         TRY(error_from_errno("cannot open", path));
     }
-    if (c->lock >= 0) {
-        TRY(file_lock(c->lock, path, &taken));
-        taken = taken || !is_at(c->lock, path);
+    if (c->output->lock >= 0) {
+        TRY(file_lock(c->output->lock, path, &taken));
+        taken = taken || !is_at(c->output->lock, path);
     }
     if (taken) {
         FAIL(GRAIL_ERROR_EXISTS,
-             "another run is working in '%s'; let it end, or choose another output", c->partial);
+             "another run is working in '%s'; let it end, or choose another output",
+             c->output->partial);
     }
 out:
     memory_free(path);
@@ -97,15 +98,16 @@ out:
 static bool remove_beginning(const grail_compression *c)
 {
     static const char *const endings[] = {"", ".tmp"};
-    checkpoint_remove_written(c->partial, c->model->checkpoint, CHECKPOINT_LIKE);
+    checkpoint_remove_written(c->output->partial, c->request->model->checkpoint, CHECKPOINT_LIKE);
     for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
         char *path = NULL;
-        if (memory_format(&path, "%s/%s%s", c->partial, state_name, endings[e]) == GRAIL_OK) {
+        if (memory_format(&path, "%s/%s%s", c->output->partial, state_name, endings[e]) ==
+            GRAIL_OK) {
             unlink(path);
         }
         memory_free(path);
     }
-    return rmdir(c->partial) == 0;
+    return rmdir(c->output->partial) == 0;
 }
 
 /* What was decided at the first start and must not change: kept activations depend on free memory.
@@ -114,17 +116,17 @@ static grail_status create_partial(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     json_t *first = NULL;
-    if (mkdir(c->partial, 0777) != 0) {
+    if (mkdir(c->output->partial, 0777) != 0) {
         return errno == EEXIST ? error_set(GRAIL_ERROR_EXISTS,
                                            "an interrupted run lies in '%s'; continue it with "
                                            "--resume or delete it",
-                                           c->partial)
-                               : error_from_errno("cannot create", c->partial);
+                                           c->output->partial)
+                               : error_from_errno("cannot create", c->output->partial);
     }
     TRY(lock_state(c, true));
     TRY(open_output(c, false));
     TRY(fingerprint_of_run(c, &first));
-    TRY(json_put(first, "keep_activations", json_boolean(c->keep_activations)));
+    TRY(json_put(first, "keep_activations", json_boolean(c->network->keep_activations)));
     TRY(append_line(c, first));
 out:
     if (status != GRAIL_OK) {
@@ -136,7 +138,7 @@ out:
 
 static grail_status accept_fingerprint(grail_compression *c, json_t *stored)
 {
-    c->keep_activations = json_is_true(json_object_get(stored, "keep_activations"));
+    c->network->keep_activations = json_is_true(json_object_get(stored, "keep_activations"));
     json_object_del(stored, "keep_activations");
     return fingerprint_compare(c, stored);
 }
@@ -151,7 +153,7 @@ static grail_status read_records(grail_compression *c, const buffer *text, bool 
         const unsigned char *newline = memchr(start, '\n', text->size - offset);
         json_t *record = NULL;
         if (newline == NULL ||
-            json_parse(c->partial, start, (size_t)(newline - start), &record) != GRAIL_OK) {
+            json_parse(c->output->partial, start, (size_t)(newline - start), &record) != GRAIL_OK) {
             break; /* torn by a crash: the block it would have recorded is done again */
         }
         offset += (size_t)(newline - start) + 1;
@@ -159,14 +161,15 @@ static grail_status read_records(grail_compression *c, const buffer *text, bool 
             status = accept_fingerprint(c, record);
             json_decref(record);
         } else {
-            status = json_push(c->state, record);
+            status = json_push(c->output->records, record);
         }
         TRY(status);
         *found = true;
     }
-    if (json_array_size(c->state) > (size_t)c->model->graph->block_count) {
+    if (json_array_size(c->output->records) > (size_t)c->request->model->graph->block_count) {
         FAIL(GRAIL_ERROR_FORMAT, "'%s' records %zu blocks of %d; delete it and start anew",
-             c->partial, json_array_size(c->state), c->model->graph->block_count);
+             c->output->partial, json_array_size(c->output->records),
+             c->request->model->graph->block_count);
     }
 out:
     return status;
@@ -190,7 +193,7 @@ static grail_status read_state(grail_compression *c, bool *found)
     grail_status status = GRAIL_OK;
     char *path = NULL;
     buffer text = {0};
-    TRY(state_path(c->partial, &path));
+    TRY(state_path(c->output->partial, &path));
     if (file_exists(path)) {
         TRY(file_read(path, STATE_MAXIMUM, &text));
         TRY(trim_state(path, &text));
@@ -215,7 +218,7 @@ static grail_status continue_partial(grail_compression *c)
     } else {
         FAIL(GRAIL_ERROR_FORMAT,
              "'%s' holds no state to resume from, but other files; delete it and start anew",
-             c->partial);
+             c->output->partial);
     }
 out:
     return status;
@@ -224,34 +227,35 @@ out:
 grail_status state_begin(grail_compression *c, const grail_compress_options *options)
 {
     grail_status status = GRAIL_OK;
-    c->state = json_array();
-    if (c->state == NULL) {
+    c->output->records = json_array();
+    if (c->output->records == NULL) {
         return error_set(GRAIL_ERROR_MEMORY, "out of memory");
     }
-    if (file_exists(c->partial) && !file_is_directory(c->partial)) {
+    if (file_exists(c->output->partial) && !file_is_directory(c->output->partial)) {
         FAIL(GRAIL_ERROR_EXISTS, "'%s' is in the way: it is not a directory; delete it",
-             c->partial);
+             c->output->partial);
     }
-    if (file_exists(c->partial)) {
+    if (file_exists(c->output->partial)) {
         TRY(lock_state(c, false));
     }
-    if (options->resume && file_exists(c->partial)) {
+    if (options->resume && file_exists(c->output->partial)) {
         TRY(continue_partial(c));
     } else {
         TRY(create_partial(c));
     }
-    c->blocks_recorded = (int)json_array_size(c->state);
+    c->output->blocks_recorded = (int)json_array_size(c->output->records);
 out:
     return status;
 }
 
 void state_after_failure(const grail_compression *c, grail_status status)
 {
-    if (c->blocks_recorded == 0 || status == GRAIL_ERROR_NUMERIC) {
+    if (c->output->blocks_recorded == 0 || status == GRAIL_ERROR_NUMERIC) {
         remove_beginning(c);
-    } else if (file_exists(c->partial)) {
+    } else if (file_exists(c->output->partial)) {
         error_append("; %d of %d blocks are finished in '%s', --resume continues it",
-                     c->blocks_recorded, c->model->graph->block_count, c->partial);
+                     c->output->blocks_recorded, c->request->model->graph->block_count,
+                     c->output->partial);
     }
 }
 
@@ -263,14 +267,15 @@ grail_status state_record_block(grail_compression *c, int block)
     json_t *one = NULL;
     TRY(json_put(record, "block", json_integer(block)));
     TRY(json_put(record, "sites", list));
-    for (int i = 0; i < c->sites->list.count; i++) {
-        if (c->sites->list.sites[i].block == block && c->results[i].reducer != NULL) {
+    for (int i = 0; i < c->request->sites->list.count; i++) {
+        if (c->request->sites->list.sites[i].block == block &&
+            c->network->results[i].reducer != NULL) {
             TRY(site_result_to_json(c, i, &one));
             TRY(json_push(list, one));
         }
     }
     TRY(append_line(c, record));
-    c->blocks_recorded = block + 1;
+    c->output->blocks_recorded = block + 1;
 out:
     json_decref(record);
     return status;
@@ -279,19 +284,19 @@ out:
 grail_status state_restore_block(grail_compression *c, int block)
 {
     grail_status status = GRAIL_OK;
-    const json_t *record = json_array_get(c->state, (size_t)block);
+    const json_t *record = json_array_get(c->output->records, (size_t)block);
     const json_t *list = json_object_get(record, "sites");
     size_t next = 0;
-    for (int i = 0; i < c->sites->list.count; i++) {
-        if (c->sites->list.sites[i].block != block || !site_is_cut(c, i)) {
+    for (int i = 0; i < c->request->sites->list.count; i++) {
+        if (c->request->sites->list.sites[i].block != block || !site_is_cut(c, i)) {
             continue;
         }
         const json_t *object = json_array_get(list, next++);
         const char *name = json_string_value(json_object_get(object, "site"));
-        if (name == NULL || strcmp(name, c->sites->facts[i].name) != 0) {
+        if (name == NULL || strcmp(name, c->request->sites->facts[i].name) != 0) {
             FAIL(GRAIL_ERROR_FORMAT,
-                 "'%s' does not record site '%s' of block %d; delete it and start anew", c->partial,
-                 c->sites->facts[i].name, block);
+                 "'%s' does not record site '%s' of block %d; delete it and start anew",
+                 c->output->partial, c->request->sites->facts[i].name, block);
         }
         TRY(site_result_restore(c, i, object));
     }
@@ -303,15 +308,15 @@ grail_status compression_commit(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
-    TRY(directory_sync(c->partial));
-    if (file_exists(c->output)) {
+    TRY(directory_sync(c->output->partial));
+    if (file_exists(c->output->path)) {
         FAIL(GRAIL_ERROR_EXISTS, "'%s' appeared during the run; the result is complete in '%s'",
-             c->output, c->partial);
+             c->output->path, c->output->partial);
     }
-    if (rename(c->partial, c->output) != 0) {
-        TRY(error_from_errno("cannot rename to", c->output));
+    if (rename(c->output->partial, c->output->path) != 0) {
+        TRY(error_from_errno("cannot rename to", c->output->path));
     }
-    TRY(state_path(c->output, &path));
+    TRY(state_path(c->output->path, &path));
     if (unlink(path) != 0) {
         TRY(error_from_errno("cannot remove", path));
     }

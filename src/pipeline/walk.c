@@ -17,9 +17,9 @@ typedef struct input_squares {
 static grail_status add_squares(grail_compression *c, int64_t batch, void *user)
 {
     const input_squares *s = user;
-    const matrix *x = execution_value(c->run, s->value);
+    const matrix *x = execution_value(c->network->current.execution, s->value);
     (void)batch;
-    c->backend->column_sums(x->rows, x->width, x->data, x->width, NULL, s->squares);
+    c->request->backend->column_sums(x->rows, x->width, x->data, x->width, NULL, s->squares);
     return GRAIL_OK;
 }
 
@@ -28,7 +28,8 @@ static grail_status add_squares(grail_compression *c, int64_t batch, void *user)
 static void norms_of_squares(const grail_compression *c, const cut_axis *axis, int64_t features,
                              double *squares)
 {
-    const grail_reducer *reducer = axis->site == GRAPH_NONE ? NULL : c->results[axis->site].reducer;
+    const grail_reducer *reducer =
+        axis->site == GRAPH_NONE ? NULL : c->network->results[axis->site].reducer;
     for (int64_t i = 0; i < features; i++) {
         const bool removed =
             reducer != NULL && reducer->labels[i / (features / reducer->units)] < 0;
@@ -39,9 +40,10 @@ static void norms_of_squares(const grail_compression *c, const cut_axis *axis, i
 static grail_status observe_squares(grail_compression *c, int producer, int64_t width,
                                     double *squares)
 {
-    const node *n = &c->model->graph->nodes[producer];
+    const node *n = &c->request->model->graph->nodes[producer];
     if (loop_is_open(c)) {
-        memcpy(squares, c->session->of_nodes[producer].squares, (size_t)width * sizeof *squares);
+        memcpy(squares, c->request->session->of_nodes[producer].squares,
+               (size_t)width * sizeof *squares);
         return GRAIL_OK;
     }
     input_squares s = {.value = n->inputs[0], .squares = squares};
@@ -53,17 +55,17 @@ static grail_status decide_by_rows(grail_compression *c, int index)
     grail_status status = GRAIL_OK;
     double *norms = NULL;
     const int producer = site_at(c, index)->producers[0].node;
-    const node *n = &c->model->graph->nodes[producer];
-    const parameter_cut *cut = &c->cuts[n->weight];
-    const int64_t features = c->model->graph->parameters[n->weight].shape[1];
-    if (selector_needs_statistics(c->plan.sites[index].selector)) {
+    const node *n = &c->request->model->graph->nodes[producer];
+    const parameter_cut *cut = &c->request->cuts[n->weight];
+    const int64_t features = c->request->model->graph->parameters[n->weight].shape[1];
+    if (selector_needs_statistics(c->request->plan.sites[index].selector)) {
         const bool wide = cut->columns.site != GRAPH_NONE && !loop_is_open(c);
         const int64_t most = wide ? cut_wide_features(c, &cut->columns) : features;
         TRY(memory_new(&norms, (size_t)(most > features ? most : features), sizeof norms[0]));
         TRY(observe_squares(c, producer, features, norms));
         norms_of_squares(c, &cut->columns, features, norms);
     }
-    TRY(site_select_by_rows(c, index, norms, &c->results[index].reducer));
+    TRY(site_select_by_rows(c, index, norms, &c->network->results[index].reducer));
 out:
     memory_free(norms);
     return status;
@@ -72,13 +74,13 @@ out:
 static grail_status decide_site(grail_compression *c, int index)
 {
     grail_status status = GRAIL_OK;
-    const selector_kind selector = c->plan.sites[index].selector;
+    const selector_kind selector = c->request->plan.sites[index].selector;
     if (selector_folds(selector)) {
-        TRY(site_fold(c, index, &c->results[index].reducer));
+        TRY(site_fold(c, index, &c->network->results[index].reducer));
     } else if (site_scores_rows(c, index)) {
         TRY(decide_by_rows(c, index));
     } else if (!selector_needs_statistics(selector)) {
-        TRY(site_select_by_columns(c, index, NULL, &c->results[index].reducer));
+        TRY(site_select_by_columns(c, index, NULL, &c->network->results[index].reducer));
     }
     if (selector_folds(selector)) {
         TRY(site_append_merged(c, index));
@@ -93,7 +95,7 @@ out:
 /* The cut site that node `node_index` is the first producer of, or GRAPH_NONE. */
 static int site_beginning_at(const grail_compression *c, int node_index)
 {
-    for (int i = 0; i < c->sites->list.count; i++) {
+    for (int i = 0; i < c->request->sites->list.count; i++) {
         if (site_is_cut(c, i) && site_at(c, i)->producers[0].node == node_index) {
             return i;
         }
@@ -104,8 +106,8 @@ static int site_beginning_at(const grail_compression *c, int node_index)
 /* The cut site that node `node_index` consumes, and as which consumer; GRAPH_NONE without one. */
 static int site_read_by(const grail_compression *c, int node_index, int *consumer)
 {
-    const int weight = c->model->graph->nodes[node_index].weight;
-    const int index = weight == GRAPH_NONE ? GRAPH_NONE : c->cuts[weight].columns.site;
+    const int weight = c->request->model->graph->nodes[node_index].weight;
+    const int index = weight == GRAPH_NONE ? GRAPH_NONE : c->request->cuts[weight].columns.site;
     for (int k = 0; index != GRAPH_NONE && k < site_at(c, index)->consumer_count; k++) {
         if (site_at(c, index)->consumers[k].node == node_index) {
             *consumer = k;
@@ -119,7 +121,7 @@ static int site_read_by(const grail_compression *c, int node_index, int *consume
 static grail_status take_dense_statistics(grail_compression *c, observation *o)
 {
     grail_status status = GRAIL_OK;
-    const dense_statistics *dense = &c->session->of_nodes[o->node];
+    const dense_statistics *dense = &c->request->session->of_nodes[o->node];
     TRY(grail_statistics_add(o->fit, dense->fit));
     TRY(grail_statistics_add(o->held, dense->held));
 out:
@@ -135,7 +137,7 @@ static grail_status observe_consumer(grail_compression *c, int index, int consum
         TRY(take_dense_statistics(c, &o));
     } else {
         TRY(streams_carry(c, o.node, observation_dense_end(c, &o), observation_add, &o));
-        buffer_pool_clear(c->pool);
+        buffer_pool_clear(c->network->pool);
     }
     TRY(compensate_consumer(c, &o));
 out:
@@ -152,25 +154,26 @@ static grail_status meet_consumer(grail_compression *c, int index, int consumer,
                                   const checkpoint *recorded)
 {
     grail_status status = GRAIL_OK;
-    site_result *result = &c->results[index];
+    site_result *result = &c->network->results[index];
     const double begun = clock_seconds();
     if (recorded != NULL) {
         return widen_consumer(c, index, consumer, recorded);
     }
     const bool undecided = result->reducer == NULL;
-    if (undecided || c->plan.compensation.enabled) {
+    if (undecided || c->request->plan.compensation.enabled) {
         TRY(observe_consumer(c, index, consumer));
     } else {
         TRY(narrow_consumer_plainly(c, index, consumer));
     }
     result->report.seconds += clock_seconds() - begun;
     if (is_last_consumer(c, index, consumer)) {
-        TRY(tell_observer(c, c->model->graph->nodes[site_at(c, index)->consumers[0].node].block,
-                          &result->report));
+        TRY(tell_observer(
+            c, c->request->model->graph->nodes[site_at(c, index)->consumers[0].node].block,
+            &result->report));
     }
 out:
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
-        error_prefix("site '%s'", c->sites->facts[index].name);
+        error_prefix("site '%s'", c->request->sites->facts[index].name);
     }
     return status;
 }
@@ -181,13 +184,13 @@ static grail_status begin_site(grail_compression *c, int index, bool replay)
     const double begun = clock_seconds();
     if (!replay) {
         TRY(decide_site(c, index));
-    } else if (selector_folds(c->plan.sites[index].selector)) {
+    } else if (selector_folds(c->request->plan.sites[index].selector)) {
         TRY(site_append_merged(c, index));
     }
-    c->results[index].report.seconds += clock_seconds() - begun;
+    c->network->results[index].report.seconds += clock_seconds() - begun;
 out:
     if (status != GRAIL_OK) {
-        error_prefix("site '%s'", c->sites->facts[index].name);
+        error_prefix("site '%s'", c->request->sites->facts[index].name);
     }
     return status;
 }
@@ -195,7 +198,8 @@ out:
 /* A network that keeps everything keeps its statistics too. */
 static bool is_repaired(const grail_compression *c, int node_index)
 {
-    return c->plan.repair && c->model->graph->nodes[node_index].kind == NODE_BATCH_NORM &&
+    return c->request->plan.repair &&
+           c->request->model->graph->nodes[node_index].kind == NODE_BATCH_NORM &&
            anything_is_cut(c);
 }
 
@@ -220,15 +224,15 @@ out:
 
 grail_status tell_observer(grail_compression *c, int block, const grail_site_report *report)
 {
-    if (c->observer == NULL) {
+    if (c->request->observer == NULL) {
         return GRAIL_OK;
     }
-    const int blocks = c->model->graph->block_count;
-    const int done = block + (report == NULL ? 1 : 0) - c->blocks_replayed;
-    const double elapsed = clock_seconds() - c->started;
+    const int blocks = c->request->model->graph->block_count;
+    const int done = block + (report == NULL ? 1 : 0) - c->network->blocks_replayed;
+    const double elapsed = clock_seconds() - c->network->started;
     const double left =
-        done > 0 ? elapsed / done * (blocks - c->blocks_replayed - done) : (double)NAN;
-    if (c->observer(c->observer_user, report, block, blocks, left) != 0) {
+        done > 0 ? elapsed / done * (blocks - c->network->blocks_replayed - done) : (double)NAN;
+    if (c->request->observer(c->request->observer_user, report, block, blocks, left) != 0) {
         return error_set(GRAIL_ERROR_CANCELLED, "cancelled in block %d of %d", block, blocks);
     }
     return GRAIL_OK;
@@ -237,8 +241,8 @@ grail_status tell_observer(grail_compression *c, int block, const grail_site_rep
 /* Whether anything behind `node_index` still needs the streams there. */
 static bool streams_are_wanted(const grail_compression *c, int node_index)
 {
-    return c->calibration->batch_count > 0 && !loop_is_open(c) &&
-           node_index < c->model->graph->node_count;
+    return c->request->samples->batch_count > 0 && !loop_is_open(c) &&
+           node_index < c->request->model->graph->node_count;
 }
 
 grail_status compress_block(grail_compression *c, int block, const checkpoint *recorded)
@@ -246,7 +250,7 @@ grail_status compress_block(grail_compression *c, int block, const checkpoint *r
     grail_status status = GRAIL_OK;
     int begin = 0;
     int end = 0;
-    graph_block_range(c->model->graph, block, &begin, &end);
+    graph_block_range(c->request->model->graph, block, &begin, &end);
     for (int i = begin; i < end; i++) {
         TRY(meet_node(c, i, recorded));
     }
@@ -260,7 +264,7 @@ out:
 grail_status repair_network(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    for (int i = 0; i < c->model->graph->node_count; i++) {
+    for (int i = 0; i < c->request->model->graph->node_count; i++) {
         if (is_repaired(c, i)) {
             TRY(repair_batch_norm(c, i));
         }

@@ -35,7 +35,7 @@ static grail_status loaders_to_json(const grail_compression *c, json_t *report)
     json_t *list = json_array();
     TRY(json_put(report, "loaders", list));
     for (int i = 0; i < LOADER_COUNT; i++) {
-        const loader_verdict *v = &c->verdicts[i];
+        const loader_verdict *v = &c->request->verdicts[i];
         TRY(json_push(list, json_pack("{s:s, s:b, s:s}", "loader", v->loader, "loads",
                                       v->loads ? 1 : 0, "reason", v->reason)));
     }
@@ -49,7 +49,7 @@ static grail_status sites_to_json(const grail_compression *c, json_t *report)
     json_t *one = NULL;
     json_t *list = json_array();
     TRY(json_put(report, "sites", list));
-    for (int i = 0; i < c->sites->list.count; i++) {
+    for (int i = 0; i < c->request->sites->list.count; i++) {
         TRY(site_result_to_json(c, i, &one));
         TRY(json_push(list, one));
     }
@@ -63,14 +63,14 @@ static grail_status build_report(const grail_compression *c, json_t **out)
     json_t *plan_json = NULL;
     json_t *report = json_object();
     TRY(json_put(report, "grail_report", json_integer(1)));
-    TRY(json_put(report, "model", json_string(c->model->path)));
+    TRY(json_put(report, "model", json_string(c->request->model->path)));
     TRY(totals_to_json(c, report));
-    TRY(plan_to_json(&c->plan, &c->sites->list, &plan_json));
+    TRY(plan_to_json(&c->request->plan, &c->request->sites->list, &plan_json));
     TRY(json_put(report, "plan", plan_json));
-    TRY(json_put(report, "calibration", json_deep_copy(c->calibration->description)));
-    TRY(json_put(report, "backend", json_string(c->backend->name)));
+    TRY(json_put(report, "calibration", json_deep_copy(c->request->samples->description)));
+    TRY(json_put(report, "backend", json_string(c->request->backend->name)));
     TRY(json_put(report, "threads", json_integer(parallel_threads())));
-    TRY(json_put(report, "kept_activations", json_boolean(c->keep_activations)));
+    TRY(json_put(report, "kept_activations", json_boolean(c->network->keep_activations)));
     TRY(loaders_to_json(c, report));
     TRY(sites_to_json(c, report));
     *out = report;
@@ -90,7 +90,7 @@ grail_status grail_compression_finish(grail_compression *c)
                          "no output directory was given, so the result stays in memory");
     }
     TRY(build_report(c, &report));
-    TRY(path_join(&path, c->partial, "report.json"));
+    TRY(path_join(&path, c->output->partial, "report.json"));
     TRY(json_write_file(path, report));
     TRY(compression_commit(c));
 out:
