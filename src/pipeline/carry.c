@@ -14,7 +14,7 @@ typedef struct carry {
 /* Token ids or pixels, where a pass from `begin` still reads them. */
 static batch_input input_from(const grail_compression *c, int64_t batch, int begin)
 {
-    const graph *g = c->request->model->graph;
+    const graph *g = c->request->graph;
     return g->last_use[g->input] >= begin ? calibration_input(c->request->samples, batch)
                                           : (batch_input){0};
 }
@@ -98,7 +98,7 @@ grail_status streams_carry(grail_compression *c, int end, int dense_end, batch_v
                            void *user)
 {
     grail_status status = GRAIL_OK;
-    const bool border = is_block_border(c->request->model->graph, end);
+    const bool border = is_block_border(c->request->graph, end);
     const double begun = clock_seconds();
     carry k = {
         .begin = c->network->current.stream.position,

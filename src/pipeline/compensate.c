@@ -1,5 +1,6 @@
 /* From a site's statistics to its narrow parameters. */
 #include "pipeline/compression.h"
+#include "pipeline/request/consumer_tail.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,14 +9,15 @@ static const double alpha_candidates[] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
 
 static const node *consumer_node(const grail_compression *c, const observation *o)
 {
-    return &c->request->model->graph->nodes[o->node];
+    return &c->request->graph->nodes[o->node];
 }
 
 static bool fits_bias(const grail_compression *c, const node *consumer)
 {
     return c->request->plan.compensation.enabled &&
            c->request->plan.compensation.bias != BIAS_OFF &&
-           consumer_bias_slot(c->request->model->graph, consumer).parameter != GRAPH_NONE;
+           consumer_bias_slot(c->request->graph, (int)(consumer - c->request->graph->nodes))
+                   .parameter != GRAPH_NONE;
 }
 
 /* Y <- Y - 1 b^T in the sums: a dense target contains the consumer's own bias, which stays.
@@ -164,8 +166,7 @@ static void release_dense_before(grail_compression *c, int consumer)
 {
     int begin = 0;
     int end = 0;
-    graph_block_range(c->request->model->graph, c->request->model->graph->nodes[consumer].block,
-                      &begin, &end);
+    graph_block_range(c->request->graph, c->request->graph->nodes[consumer].block, &begin, &end);
     parameter_store_release_range(c->network->dense.parameters, begin, consumer);
 }
 

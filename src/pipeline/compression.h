@@ -14,18 +14,6 @@ struct grail_compression {
     narrow_output *output; /* NULL: the result stays in memory */
 };
 
-const site *site_at(const grail_compression *c, int index);
-/** Cut of one site: whether anything is removed, and what it needs. */
-bool site_is_cut(const grail_compression *c, int site);
-bool site_needs_statistics(const grail_compression *c, int site);
-bool anything_is_cut(const grail_compression *c);
-/** Of plan->loop, as far as it matters. */
-bool loop_is_open(const grail_compression *c);
-
-/** How many features a cut axis has in the calibration network (n u, or (n + K) u), and where the
- * reduced ones begin when it folds. */
-int64_t cut_wide_features(const grail_compression *c, const cut_axis *axis);
-
 /* -- score_site.c --------------------------------------------------------------------------------
  */
 
@@ -76,20 +64,6 @@ grail_status consumer_set(grail_compression *c, int site, int consumer, const fl
 /** The same from a narrow weight as it is stored, [rows, K u, taps]. */
 grail_status consumer_restore(grail_compression *c, int site, int consumer,
                               const float *narrow) GRAIL_MUST_CHECK;
-
-/** Where a consumer's bias can go: its own, or the mean of the BatchNorm that reads it alone. */
-typedef struct bias_slot {
-    int parameter; /* GRAPH_NONE: nowhere */
-    double sign;   /* of the change there */
-} bias_slot;
-bias_slot consumer_bias_slot(const graph *g, const node *consumer);
-
-/** What stands between a consumer and the residual Add that its output goes to. */
-typedef struct consumer_tail {
-    int batch_norm; /* node, or GRAPH_NONE */
-    int skip; /* the Add's other operand when it is there before the consumer, or GRAPH_NONE */
-} consumer_tail;
-consumer_tail consumer_tail_of(const graph *g, int consumer);
 
 /* -- carry.c -------------------------------------------------------------------------------------
  */
@@ -188,8 +162,6 @@ grail_status tell_observer(grail_compression *c, int block,
 /* -- narrow.c ------------------------------------------------------------------------------------
  */
 
-/** Fills request->cuts from the sites. */
-grail_status map_cuts(grail_compression *c) GRAIL_MUST_CHECK;
 /** Whether a parameter's result differs from the checkpoint's bytes. */
 bool parameter_is_changed(const grail_compression *c, int parameter);
 /** The finished parameter with the shape of request->narrowed, f32; *out is owned. */
@@ -203,8 +175,6 @@ grail_status narrow_store(grail_compression *c, parameter_store **out) GRAIL_MUS
 /* -- output.c ------------------------------------------------------------------------------------
  */
 
-/** Shapes of the result into request->narrowed, config and verdicts. */
-grail_status describe_result(grail_compression *c) GRAIL_MUST_CHECK;
 /** Opens the writer in OUTPUT.partial. */
 grail_status open_output(grail_compression *c, bool resume) GRAIL_MUST_CHECK;
 /** Writes the tensors of one block, or with GRAPH_NONE those outside all blocks. */

@@ -1,24 +1,26 @@
 /* A consumer's weight: as the regression sees it, and as the calibration network holds it. */
 #include "pipeline/compression.h"
+#include "pipeline/request/consumer_tail.h"
 
 #include <string.h>
 
 static const node *consumer_node(const grail_compression *c, int index, int consumer)
 {
-    return &c->request->model->graph->nodes[site_at(c, index)->consumers[consumer].node];
+    return &c->request->graph->nodes[site_at(c->request, index)->consumers[consumer].node];
 }
 
 consumer_layout consumer_layout_of(const grail_compression *c, int index, int consumer)
 {
-    const site *s = site_at(c, index);
+    const site *s = site_at(c->request, index);
     const node *n = consumer_node(c, index, consumer);
-    const graph_parameter *weight = &c->request->model->graph->parameters[n->weight];
+    const graph_parameter *weight = &c->request->graph->parameters[n->weight];
     const cut_axis *rows = &c->request->cuts[n->weight].rows;
     const int64_t taps = n->kind == NODE_CONV2D ? weight->shape[2] * weight->shape[3] : 1;
     const bool by_tap =
         n->kind == NODE_CONV2D && c->request->plan.compensation.conv == CONV_FIT_KERNEL;
     return (consumer_layout){
-        .rows = rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(c, rows),
+        .rows = rows->site == GRAPH_NONE ? weight->shape[0]
+                                         : cut_wide_features(&c->request->plan, rows),
         .features = s->units * s->consumers[consumer].features_per_unit,
         .taps = by_tap ? taps : 1,
         .tap_rows = by_tap ? 1 : taps,
@@ -82,7 +84,7 @@ grail_status consumer_merge(const grail_compression *c, int index, int consumer,
 {
     grail_status status = GRAIL_OK;
     const consumer_layout l = consumer_layout_of(c, index, consumer);
-    const site_end *end = &site_at(c, index)->consumers[consumer];
+    const site_end *end = &site_at(c->request, index)->consumers[consumer];
     const grail_reducer *reducer = c->network->results[index].reducer;
     const int64_t u = end->features_per_unit * l.taps;
     const int64_t rows = l.rows * l.tap_rows;
@@ -127,18 +129,6 @@ static void sum_taps(int64_t rows, int64_t taps, const double *in, double *out)
     }
 }
 
-bias_slot consumer_bias_slot(const graph *g, const node *consumer)
-{
-    const int next = consumer_tail_of(g, (int)(consumer - g->nodes)).batch_norm;
-    if (consumer->bias != GRAPH_NONE) {
-        return (bias_slot){.parameter = consumer->bias, .sign = 1.0};
-    }
-    if (next != GRAPH_NONE) {
-        return (bias_slot){.parameter = g->nodes[next].mean, .sign = -1.0};
-    }
-    return (bias_slot){.parameter = GRAPH_NONE};
-}
-
 static grail_status change_bias(grail_compression *c, const node *n, const consumer_layout *l,
                                 const double *change)
 {
@@ -146,7 +136,8 @@ static grail_status change_bias(grail_compression *c, const node *n, const consu
     float *bias = NULL;
     double *sums = NULL;
     int64_t count = 0;
-    const bias_slot slot = consumer_bias_slot(c->request->model->graph, n);
+    const bias_slot slot =
+        consumer_bias_slot(c->request->graph, (int)(n - c->request->graph->nodes));
     TRY(memory_new(&sums, (size_t)l->rows, sizeof sums[0]));
     sum_taps(l->rows, l->tap_rows, change, sums);
     TRY(parameter_store_read_f32(c->network->current.parameters, slot.parameter, &bias, &count));
@@ -167,13 +158,13 @@ grail_status consumer_restore(grail_compression *c, int index, int consumer, con
     const consumer_layout l = consumer_layout_of(c, index, consumer);
     const cut_axis *axis = &c->request->cuts[n->weight].columns;
     const int64_t taps = l.taps * l.tap_rows;
-    const int64_t width = cut_wide_features(c, axis);
+    const int64_t width = cut_wide_features(&c->request->plan, axis);
     float *wide = NULL;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
     TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
     scatter_columns(c->network->results[index].reducer, axis->features, l.rows, width, narrow,
                     wide);
-    memcpy(shape, c->request->model->graph->parameters[n->weight].shape, sizeof shape);
+    memcpy(shape, c->request->graph->parameters[n->weight].shape, sizeof shape);
     shape[0] = l.rows;
     shape[1] = width / taps;
     TRY(parameter_store_set(c->network->current.parameters, n->weight, shape, wide));
@@ -205,42 +196,4 @@ grail_status consumer_set(grail_compression *c, int index, int consumer, const f
 out:
     memory_free(turned);
     return status;
-}
-
-/* The only reader of a value, if it is the node right behind or a later one; GRAPH_NONE when there
- * are several or none. */
-static int sole_reader(const graph *g, int value)
-{
-    int reader = GRAPH_NONE;
-    for (int i = g->value_source[value] + 1; i <= g->last_use[value] && i < g->node_count; i++) {
-        for (int k = 0; k < g->nodes[i].input_count; k++) {
-            if (g->nodes[i].inputs[k] == value) {
-                if (reader != GRAPH_NONE) {
-                    return GRAPH_NONE;
-                }
-                reader = i;
-            }
-        }
-    }
-    return g->last_use[value] == g->node_count ? GRAPH_NONE : reader;
-}
-
-consumer_tail consumer_tail_of(const graph *g, int consumer)
-{
-    consumer_tail tail = {.batch_norm = GRAPH_NONE, .skip = GRAPH_NONE};
-    int value = g->nodes[consumer].output;
-    int next = sole_reader(g, value);
-    if (next != GRAPH_NONE && g->nodes[next].kind == NODE_BATCH_NORM) {
-        tail.batch_norm = next;
-        value = g->nodes[next].output;
-        next = sole_reader(g, value);
-    }
-    if (next != GRAPH_NONE && g->nodes[next].kind == NODE_ADD) {
-        const int *inputs = g->nodes[next].inputs;
-        const int other = inputs[0] == value ? inputs[1] : inputs[0];
-        if (other != g->input && g->value_source[other] < consumer) {
-            tail.skip = other;
-        }
-    }
-    return tail;
 }

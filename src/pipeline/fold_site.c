@@ -8,7 +8,7 @@
 
 static const node *end_node(const grail_compression *c, const site_end *end)
 {
-    return &c->request->model->graph->nodes[end->node];
+    return &c->request->graph->nodes[end->node];
 }
 
 /* A parameter's rows along the site's axis: weight [n u, columns] or bias [n u, 1]. */
@@ -54,7 +54,7 @@ static grail_status add_consumer(grail_compression *c, const site *s, const site
     grail_status status = GRAIL_OK;
     const int index = end_node(c, end)->weight;
     const int64_t u = c->request->cuts[index].columns.features;
-    const int64_t outputs = c->request->model->graph->parameters[index].shape[0];
+    const int64_t outputs = c->request->graph->parameters[index].shape[0];
     const float *weight = NULL;
     float *owned = NULL;
     float *ordered = NULL;
@@ -78,7 +78,7 @@ static grail_status add_channels(grail_compression *c, const site *s, double *pr
     grail_status status = GRAIL_OK;
     const site_end channel = {.features_per_unit = 1};
     for (int k = 0; k < s->channel_count; k++) {
-        const node *n = &c->request->model->graph->nodes[s->channels[k]];
+        const node *n = &c->request->graph->nodes[s->channels[k]];
         TRY(add_producer(c, s, &channel, n->weight, NULL, products));
         TRY(add_producer(c, s, &channel, n->bias, NULL, products));
     }
@@ -90,7 +90,7 @@ static grail_status fold_products(grail_compression *c, int index, const int64_t
                                   double **out)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(c, index);
+    const site *s = site_at(c->request, index);
     double *products = NULL;
     TRY(memory_new(&products, (size_t)(s->units * s->units), sizeof products[0]));
     for (int p = 0; p < s->producer_count; p++) {
@@ -146,7 +146,7 @@ static grail_status cluster_units(grail_compression *c, int index, int64_t kept,
                                   int64_t *labels)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(c, index);
+    const site *s = site_at(c->request, index);
     double *products = NULL;
     double inertia = 0.0;
     const kmeans_options options = {.restarts = 4,
@@ -170,7 +170,7 @@ out:
 grail_status site_fold(grail_compression *c, int index, grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(c, index);
+    const site *s = site_at(c->request, index);
     const plan_site *planned = &c->request->plan.sites[index];
     grail_reducer *reducer = NULL;
     int64_t *labels = NULL;
@@ -213,7 +213,7 @@ static grail_status append_merged(grail_compression *c, const site *s, const sit
     TRY(memory_new_unset(&wide, (size_t)(dense + merged), sizeof wide[0]));
     memcpy(wide, rows.values, (size_t)dense * sizeof wide[0]);
     reducer_narrow_rows(reducer, end->exchangeable, u, rows.columns, rows.values, wide + dense);
-    memcpy(shape, c->request->model->graph->parameters[parameter].shape, sizeof shape);
+    memcpy(shape, c->request->graph->parameters[parameter].shape, sizeof shape);
     shape[0] = (s->units + reducer->kept) * u;
     TRY(parameter_store_set(c->network->current.parameters, parameter, shape, wide));
 out:
@@ -238,7 +238,7 @@ out:
 grail_status site_append_merged(grail_compression *c, int index)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(c, index);
+    const site *s = site_at(c->request, index);
     for (int p = 0; p < s->producer_count; p++) {
         TRY(append_merged_node(c, s, &s->producers[p]));
     }

@@ -1,76 +1,8 @@
 /* From the calibration network's parameters to the narrow ones: which axes are cut, and cutting. */
 #include "pipeline/compression.h"
+#include "pipeline/request/consumer_tail.h"
 
 #include <string.h>
-
-static int64_t weight_taps(const graph_parameter *weight)
-{
-    return weight->rank == 4 ? weight->shape[2] * weight->shape[3] : 1;
-}
-
-static void map_rows(grail_compression *c, int parameter, int index, const site_end *end)
-{
-    if (parameter != GRAPH_NONE) {
-        c->request->cuts[parameter].rows = (cut_axis){
-            .site = index, .features = end->features_per_unit, .exchangeable = end->exchangeable};
-    }
-}
-
-static void map_site(grail_compression *c, int index)
-{
-    const graph *g = c->request->model->graph;
-    const site *s = site_at(c, index);
-    for (int p = 0; p < s->producer_count; p++) {
-        const node *n = &g->nodes[s->producers[p].node];
-        map_rows(c, n->weight, index, &s->producers[p]);
-        map_rows(c, n->bias, index, &s->producers[p]);
-    }
-    for (int k = 0; k < s->channel_count; k++) {
-        int parameters[NODE_MAX_PARAMETERS];
-        const int count = node_parameters(&g->nodes[s->channels[k]], parameters);
-        const site_end channel = {.features_per_unit = 1};
-        for (int i = 0; i < count; i++) {
-            map_rows(c, parameters[i], index, &channel);
-        }
-    }
-    for (int k = 0; k < s->consumer_count; k++) {
-        const int weight = g->nodes[s->consumers[k].node].weight;
-        const int64_t taps = weight_taps(&g->parameters[weight]);
-        c->request->cuts[weight].columns =
-            (cut_axis){.site = index,
-                       .features = s->consumers[k].features_per_unit * taps,
-                       .exchangeable = s->consumers[k].exchangeable};
-    }
-}
-
-grail_status map_cuts(grail_compression *c)
-{
-    const cut_axis none = {.site = GRAPH_NONE};
-    const int count = c->request->model->graph->parameter_count;
-    const grail_status status =
-        memory_new(&c->request->cuts, (size_t)count, sizeof c->request->cuts[0]);
-    for (int p = 0; status == GRAIL_OK && p < count; p++) {
-        c->request->cuts[p] = (parameter_cut){.rows = none, .columns = none};
-    }
-    for (int i = 0; status == GRAIL_OK && i < c->request->sites->list.count; i++) {
-        if (site_is_cut(c, i)) {
-            map_site(c, i);
-        }
-    }
-    return status;
-}
-
-static bool axis_folds(const grail_compression *c, const cut_axis *axis)
-{
-    return selector_folds(c->request->plan.sites[axis->site].selector);
-}
-
-int64_t cut_wide_features(const grail_compression *c, const cut_axis *axis)
-{
-    const plan_site *planned = &c->request->plan.sites[axis->site];
-    const int64_t units = planned->units + (axis_folds(c, axis) ? planned->kept : 0);
-    return units * axis->features;
-}
 
 bool parameter_is_changed(const grail_compression *c, int parameter)
 {
@@ -153,10 +85,11 @@ grail_status narrow_store(grail_compression *c, parameter_store **out)
     float *values = NULL;
     TRY(parameter_store_create(c->request->model, c->request->backend, c->network->dense.parameters,
                                &store));
-    for (int p = 0; p < c->request->model->graph->parameter_count; p++) {
+    for (int p = 0; p < c->request->graph->parameter_count; p++) {
         if (parameter_is_changed(c, p)) {
             TRY(narrow_parameter(c, p, &values));
-            TRY(parameter_store_set(store, p, c->request->narrowed->parameters[p].shape, values));
+            TRY(parameter_store_set(store, p, c->request->narrowed.graph->parameters[p].shape,
+                                    values));
             memory_free(values);
             values = NULL;
         }
@@ -177,7 +110,7 @@ static grail_status read_recorded(const grail_compression *c, int parameter,
     float *values = NULL;
     int64_t count = 0;
     int64_t stored = 0;
-    const graph_parameter *p = &c->request->narrowed->parameters[parameter];
+    const graph_parameter *p = &c->request->narrowed.graph->parameters[parameter];
     const tensor_view *tensor = checkpoint_find(recorded, p->tensor);
     const bool whole = !p->part && !p->transposed;
     if (!whole || tensor == NULL || !shape_elements(p->rank, p->shape, &count) ||
@@ -201,9 +134,9 @@ grail_status widen_consumer(grail_compression *c, int index, int consumer,
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;
-    const graph *g = c->request->model->graph;
-    const node *n = &g->nodes[site_at(c, index)->consumers[consumer].node];
-    const bias_slot slot = consumer_bias_slot(g, n);
+    const graph *g = c->request->graph;
+    const node *n = &g->nodes[site_at(c->request, index)->consumers[consumer].node];
+    const bias_slot slot = consumer_bias_slot(g, (int)(n - g->nodes));
     TRY(read_recorded(c, n->weight, recorded, &values));
     TRY(consumer_restore(c, index, consumer, values));
     if (slot.parameter != GRAPH_NONE) {
@@ -211,7 +144,8 @@ grail_status widen_consumer(grail_compression *c, int index, int consumer,
         values = NULL;
         TRY(read_recorded(c, slot.parameter, recorded, &values));
         TRY(parameter_store_set(c->network->current.parameters, slot.parameter,
-                                c->request->narrowed->parameters[slot.parameter].shape, values));
+                                c->request->narrowed.graph->parameters[slot.parameter].shape,
+                                values));
     }
 out:
     memory_free(values);

@@ -1,6 +1,7 @@
 /* Observing: statistics of a consumer's input, and of the target it should produce. Rows are tokens
  * or positions; a convolution that is fitted tap by tap is observed on its unfolded patches. */
 #include "pipeline/compression.h"
+#include "pipeline/request/consumer_tail.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,12 +11,13 @@ enum { PIECE_ELEMENTS = 8 << 20 };
 
 static const node *observed_node(const grail_compression *c, const observation *o)
 {
-    return &c->request->model->graph->nodes[o->node];
+    return &c->request->graph->nodes[o->node];
 }
 
 static bool target_is_dense(const grail_compression *c)
 {
-    return c->request->plan.compensation.target == TARGET_DENSE && !loop_is_open(c);
+    return c->request->plan.compensation.target == TARGET_DENSE &&
+           c->request->plan.loop == LOOP_CLOSED;
 }
 
 /* Statistics are taken of the reduced input alone where it folds: then the target must be given. */
@@ -72,7 +74,8 @@ out:
 
 static observation describe(const grail_compression *c, int index, int consumer)
 {
-    const bool folds = selector_folds(c->request->plan.sites[index].selector) && !loop_is_open(c);
+    const bool folds = selector_folds(c->request->plan.sites[index].selector) &&
+                       c->request->plan.loop == LOOP_CLOSED;
     const consumer_layout layout = consumer_layout_of(c, index, consumer);
     return (observation){
         .site = index,
@@ -146,7 +149,8 @@ static grail_status copy_with_means(grail_compression *c, const cut_axis *axis, 
     float *narrow = NULL;
     float *wide = NULL;
     const backend *b = c->request->backend;
-    const int64_t width = axis->site == GRAPH_NONE ? in->width : cut_wide_features(c, axis);
+    const int64_t width =
+        axis->site == GRAPH_NONE ? in->width : cut_wide_features(&c->request->plan, axis);
     TRY(buffer_pool_take(c->network->pool, (size_t)(in->rows * width) * b->element_size, out));
     if (width == in->width) {
         memcpy(*out, in->data, (size_t)(in->rows * width) * b->element_size);
@@ -224,7 +228,7 @@ static grail_status add_drift(grail_compression *c, const observation *o, const 
     grail_status status = GRAIL_OK;
     void *drift = NULL;
     float *scale = NULL;
-    const graph *g = c->request->model->graph;
+    const graph *g = c->request->graph;
     const matrix *compressed = execution_value(c->network->current.execution, tail->skip);
     const int64_t count = compressed->rows * compressed->width;
     TRY(copy_with_means(c, &c->request->cuts[observed_node(c, o)->weight].rows,
@@ -247,7 +251,7 @@ static grail_status dense_target(grail_compression *c, const observation *o, voi
 {
     grail_status status = GRAIL_OK;
     const node *n = observed_node(c, o);
-    const consumer_tail tail = consumer_tail_of(c->request->model->graph, o->node);
+    const consumer_tail tail = consumer_tail_of(c->request->graph, o->node);
     void *y = NULL;
     TRY(copy_with_means(c, &c->request->cuts[n->weight].rows,
                         execution_value(c->network->dense.execution, n->output), &y));
@@ -318,7 +322,7 @@ static conv_shape shape_of_conv(const grail_compression *c, const observation *o
                                 const execution *e)
 {
     const node *n = observed_node(c, o);
-    const graph_parameter *weight = &c->request->model->graph->parameters[n->weight];
+    const graph_parameter *weight = &c->request->graph->parameters[n->weight];
     window2d window = n->window;
     window.kernel_height = weight->shape[2];
     window.kernel_width = weight->shape[3];

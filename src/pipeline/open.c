@@ -2,14 +2,11 @@
 #include "pipeline/compression.h"
 
 #include "base/file.h"
-#include "reduce/budget.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { PLAN_MAXIMUM = 64 << 20 };
 
 void grail_compress_options_init(grail_compress_options *options)
 {
@@ -24,23 +21,6 @@ void grail_compress_options_init(grail_compress_options *options)
 const char *grail_selector_at(int i)
 {
     return selector_name_at(i);
-}
-
-const site *site_at(const grail_compression *c, int index)
-{
-    return &c->request->sites->list.sites[index];
-}
-
-bool site_is_cut(const grail_compression *c, int index)
-{
-    return c->request->plan.sites[index].kept < c->request->plan.sites[index].units;
-}
-
-bool site_needs_statistics(const grail_compression *c, int index)
-{
-    return site_is_cut(c, index) &&
-           (c->request->plan.compensation.enabled ||
-            selector_needs_statistics(c->request->plan.sites[index].selector));
 }
 
 /* Absolute path of a directory's parent joined with its name: OUTPUT does not exist yet. */
@@ -124,225 +104,22 @@ out:
     return status;
 }
 
-static grail_status read_compensation(const grail_compress_options *o, compensation *out)
-{
-    grail_status status = GRAIL_OK;
-    compensation c = {0};
-    TRY(compensation_from_name(o->compensate, &c));
-    if (o->target != NULL) {
-        TRY(target_from_name(o->target, &c.target));
-    }
-    if (o->bias != NULL) {
-        TRY(bias_from_name(o->bias, &c.bias));
-    }
-    if (o->conv_fit != NULL) {
-        TRY(conv_fit_from_name(o->conv_fit, &c.conv));
-    }
-    if (o->ridge != NULL) {
-        TRY(shrink_from_name(o->ridge, &c.shrink));
-    }
-    if (isinf(o->alpha)) {
-        c.alpha = (double)NAN;
-    } else if (!isnan(o->alpha)) {
-        c.alpha = o->alpha;
-    }
-    if (c.alpha < 0.0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "alpha %g is negative", c.alpha);
-    }
-    *out = c;
-out:
-    return status;
-}
-
-static grail_status read_plan_file(const char *path, json_t **out)
-{
-    return json_read_file(path, PLAN_MAXIMUM, out);
-}
-
-/* Plan from a document, or from selector and sparsity. */
-static grail_status make_plan(grail_compression *c, const grail_compress_options *o)
-{
-    grail_status status = GRAIL_OK;
-    json_t *document = NULL;
-    site_sparsity *overrides = NULL;
-    selector_kind selector = SELECTOR_WANDA;
-    gqa_mode gqa = o->gqa == GRAIL_GQA_KV_GROUPS ? GQA_KV_GROUPS : GQA_QUERY_PER_GROUP;
-    compensation how = {0};
-    TRY(selector_from_name(o->selector, &selector));
-    TRY(read_compensation(o, &how));
-    if (o->plan != NULL) {
-        TRY(read_plan_file(o->plan, &document));
-        TRY(plan_read_gqa(o->plan, document, &gqa));
-    }
-    TRY(grail_model_sites(c->request->model,
-                          gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP,
-                          &c->request->sites));
-    c->request->plan = (plan){.gqa = gqa,
-                              .seed = o->seed,
-                              .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
-                              .repair = o->repair != 0,
-                              .compensation = how};
-    if (o->stream_score != NULL) {
-        TRY(stream_score_from_name(o->stream_score, &c->request->plan.stream_score));
-    }
-    TRY(plan_init(&c->request->plan, &c->request->sites->list, selector));
-    if (document != NULL) {
-        TRY(plan_read(o->plan, document, &c->request->sites->list, &c->request->plan));
-    } else {
-        TRY(memory_new(&overrides, (size_t)o->site_sparsity_count, sizeof overrides[0]));
-        for (int i = 0; i < o->site_sparsity_count; i++) {
-            overrides[i] = (site_sparsity){.site = o->site_sparsities[i].site,
-                                           .sparsity = o->site_sparsities[i].sparsity};
-        }
-        const budget b = {
-            .overrides = overrides,
-            .override_count = o->site_sparsity_count,
-            .sparsity = {[SITE_FFN] = o->sparsity_ffn,
-                         [SITE_HEADS] = o->sparsity_heads,
-                         [SITE_CONV] = o->sparsity_conv,
-                         [SITE_STREAM] = o->sparsity_stream},
-            .align = o->align,
-        };
-        TRY(budget_apply(&b, c->request->model->graph, &c->request->sites->list,
-                         &c->request->plan));
-    }
-out:
-    memory_free(overrides);
-    json_decref(document);
-    return status;
-}
-
-/* Where a bias of a consumer could go is known before anything is run. */
-static grail_status check_bias(const grail_compression *c, const site *s)
-{
-    const graph *g = c->request->model->graph;
-    for (int k = 0; k < s->consumer_count; k++) {
-        const node *n = &g->nodes[s->consumers[k].node];
-        if (c->request->plan.compensation.enabled &&
-            c->request->plan.compensation.bias == BIAS_ON &&
-            consumer_bias_slot(g, n).parameter == GRAPH_NONE) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "site '%s': the checkpoint has no place for a bias there, and stock "
-                             "loaders would not read one; use --bias auto or off",
-                             s->name);
-        }
-    }
-    return GRAIL_OK;
-}
-
-static grail_status check_site(const grail_compression *c, int index)
-{
-    const site *s = &c->request->sites->list.sites[index];
-    const selector_kind selector = c->request->plan.sites[index].selector;
-    if (s->groups > 1 && selector_folds(selector)) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': folding works on whole KV groups; use --gqa kv-groups",
-                         s->name);
-    }
-    if (s->kind == SITE_HEADS && selector_folds(selector) && loop_is_open(c)) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': folded heads are not the mean of heads, so their output must "
-                         "be observed; use --loop closed",
-                         s->name);
-    }
-    if (s->kind == SITE_STREAM && selector_needs_statistics(selector) &&
-        c->request->plan.stream_score == STREAM_SCORE_ALL) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': selector '%s' is decided before the later producers have run; "
-                         "use --stream-score first",
-                         s->name, selector_name(selector));
-    }
-    return check_bias(c, s);
-}
-
-static grail_status check_sites(const grail_compression *c)
-{
-    grail_status status = GRAIL_OK;
-    for (int i = 0; i < c->request->sites->list.count; i++) {
-        if (site_is_cut(c, i)) {
-            TRY(check_site(c, i));
-        }
-    }
-out:
-    return status;
-}
-
-bool loop_is_open(const grail_compression *c)
-{
-    return c->request->plan.loop == LOOP_OPEN;
-}
-
-static bool needs_data(const grail_compression *c)
-{
-    if (c->request->plan.repair && anything_is_cut(c)) {
-        return true;
-    }
-    for (int i = 0; i < c->request->sites->list.count; i++) {
-        if (site_needs_statistics(c, i)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether a consumer is cut by rows too: its narrow tensor does not give back what is left out. */
-static bool is_read_by_a_producer(const grail_compression *c, const site *s)
-{
-    for (int k = 0; k < s->consumer_count; k++) {
-        const int weight = c->request->model->graph->nodes[s->consumers[k].node].weight;
-        if (c->request->cuts[weight].rows.site != GRAPH_NONE) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A site that spans blocks, one outside all blocks, and BatchNorms everywhere are finished only
- * with the network; so is what nobody writes. */
-static bool finishes_at_once(const grail_compression *c)
-{
-    const graph *g = c->request->model->graph;
-    for (int i = 0; i < c->request->sites->list.count; i++) {
-        const site *s = &c->request->sites->list.sites[i];
-        const bool outside = s->block == GRAPH_NONE || s->block == g->block_count;
-        if (site_is_cut(c, i) &&
-            (outside || site_spans_blocks(g, s) || is_read_by_a_producer(c, s))) {
-            return true;
-        }
-    }
-    return c->output == NULL || loop_is_open(c) || (c->request->plan.repair && anything_is_cut(c));
-}
-
-static grail_status read_calibration(grail_compression *c, const grail_compress_options *o)
-{
-    return needs_data(c) && !o->dry_run
-               ? session_calibration(c->request->session, o, &c->request->samples)
-               : calibration_empty(&c->request->samples);
-}
-
-/* Units of a cut site in the calibration network: of a folding, the clusters too. */
-static int64_t calibrated_units(const grail_compression *c, int index)
-{
-    const plan_site *p = &c->request->plan.sites[index];
-    return p->units + (selector_folds(p->selector) ? p->kept : 0);
-}
-
 /* Widest consumer input that would be kept for all tokens, in bytes. */
 static grail_status kept_bytes(const grail_compression *c, double *out)
 {
     grail_status status = GRAIL_OK;
     extent *extents = NULL;
     double widest = 0.0;
-    const graph *g = c->request->model->graph;
+    const graph *g = c->request->graph;
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
     TRY(graph_extents(g, c->request->samples->positions, extents));
     for (int i = 0; i < c->request->sites->list.count; i++) {
         const site *s = &c->request->sites->list.sites[i];
-        for (int k = 0; site_is_cut(c, i) && k < s->consumer_count; k++) {
+        for (int k = 0; site_is_cut(&c->request->plan, i) && k < s->consumer_count; k++) {
             const extent *x = &extents[g->nodes[s->consumers[k].node].inputs[0]];
-            const double elements =
-                (double)(calibrated_units(c, i) * s->consumers[k].features_per_unit) *
-                (double)x->height * (double)x->width;
+            const double elements = (double)(site_wide_units(&c->request->plan, i) *
+                                             s->consumers[k].features_per_unit) *
+                                    (double)x->height * (double)x->width;
             widest = elements > widest ? elements : widest;
         }
     }
@@ -371,7 +148,7 @@ out:
 static grail_status create_runs(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = c->request->model->graph;
+    const graph *g = c->request->graph;
     TRY(parameter_store_create(c->request->model, c->request->backend, NULL,
                                &c->network->dense.parameters));
     TRY(parameter_store_create(c->request->model, c->request->backend, c->network->dense.parameters,
@@ -383,9 +160,10 @@ static grail_status create_runs(grail_compression *c)
                     c->request->samples->batch_count));
     TRY(stream_init(&c->network->dense.stream, g, c->request->backend,
                     c->request->samples->batch_count));
-    c->network->has_dense_stream =
-        c->request->samples->batch_count > 0 && c->request->plan.compensation.enabled &&
-        c->request->plan.compensation.target == TARGET_DENSE && !loop_is_open(c);
+    c->network->has_dense_stream = c->request->samples->batch_count > 0 &&
+                                   c->request->plan.compensation.enabled &&
+                                   c->request->plan.compensation.target == TARGET_DENSE &&
+                                   c->request->plan.loop == LOOP_CLOSED;
 out:
     return status;
 }
@@ -422,18 +200,6 @@ out:
     return status;
 }
 
-static grail_status use_session(grail_compression *c, const grail_compress_options *options)
-{
-    grail_status status = GRAIL_OK;
-    if (options->session == NULL) {
-        TRY(grail_session_open(options->model, options->reading, &c->request->own_session));
-    }
-    c->request->session = options->session != NULL ? options->session : c->request->own_session;
-    c->request->model = c->request->session->model;
-out:
-    return status;
-}
-
 grail_status grail_compression_open(const grail_compress_options *options, grail_compression **out)
 {
     grail_status status = GRAIL_OK;
@@ -442,20 +208,10 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
         FAIL(GRAIL_ERROR_ARGUMENT, "no model was given");
     }
     TRY(memory_new(&c, 1, sizeof *c));
-    TRY(memory_new(&c->request, 1, sizeof *c->request));
     TRY(memory_new(&c->network, 1, sizeof *c->network));
-    c->request->observer = options->observer;
-    c->request->observer_user = options->observer_user;
     TRY(set_paths(c, options->output));
     TRY(check_output(c, options));
-    TRY(backend_find(options->backend, &c->request->backend));
-    TRY(use_session(c, options));
-    TRY(make_plan(c, options));
-    TRY(map_cuts(c));
-    TRY(check_sites(c));
-    TRY(describe_result(c));
-    TRY(read_calibration(c, options));
-    c->request->finishes_with_network = finishes_at_once(c);
+    TRY(request_open(options, &c->request));
     TRY(decide_keeping(c, options->memory));
     TRY(create_runs(c));
     TRY(create_results(c));
@@ -467,21 +223,6 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
 out:
     grail_compression_close(c);
     return status;
-}
-
-static void close_request(compression_request *request)
-{
-    if (request == NULL) {
-        return;
-    }
-    json_decref(request->config);
-    memory_free(request->cuts);
-    calibration_release(request->samples);
-    graph_free(request->narrowed);
-    plan_fini(&request->plan);
-    grail_site_list_free(request->sites);
-    grail_session_close(request->own_session);
-    memory_free(request);
 }
 
 static void run_fini(network_run *run)
@@ -529,9 +270,7 @@ void grail_compression_close(grail_compression *c)
         return;
     }
     close_output(c);
-    free_network(c->network, c->request == NULL || c->request->sites == NULL
-                                 ? 0
-                                 : c->request->sites->list.count);
-    close_request(c->request);
+    free_network(c->network, c->request == NULL ? 0 : c->request->plan.count);
+    request_close(c->request);
     memory_free(c);
 }

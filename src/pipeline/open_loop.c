@@ -41,8 +41,8 @@ out:
 static grail_status add_squares(grail_compression *c, int index)
 {
     grail_status status = GRAIL_OK;
-    const matrix *x = execution_value(c->network->current.execution,
-                                      c->request->model->graph->nodes[index].inputs[0]);
+    const matrix *x =
+        execution_value(c->network->current.execution, c->request->graph->nodes[index].inputs[0]);
     dense_statistics *d = &c->request->session->of_nodes[index];
     if (d->squares == NULL) {
         TRY(memory_new(&d->squares, (size_t)x->width, sizeof d->squares[0]));
@@ -67,7 +67,7 @@ static grail_status collect_batch(grail_compression *c, collection *l, const boo
                                   int64_t batch)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = c->request->model->graph;
+    const graph *g = c->request->graph;
     TRY(execution_begin(c->network->current.execution,
                         calibration_shape(c->request->samples, batch),
                         calibration_input(c->request->samples, batch)));
@@ -107,12 +107,12 @@ grail_status open_loop_collect(grail_compression *c)
     collection l = {0};
     bool *squares = NULL;
     bool any = false;
-    const int nodes = c->request->model->graph->node_count;
+    const int nodes = c->request->graph->node_count;
     const double begun = clock_seconds();
     session_count(c->request->session, c->request->samples, c->request->backend);
     TRY(memory_new(&squares, (size_t)nodes, sizeof squares[0]));
     for (int i = 0; i < c->request->sites->list.count; i++) {
-        if (site_is_cut(c, i)) {
+        if (site_is_cut(&c->request->plan, i)) {
             TRY(collect_site(c, i, &l));
         }
     }

@@ -7,67 +7,10 @@
 #include <dirent.h>
 #include <string.h>
 
-static void plan_shapes(grail_compression *c)
-{
-    for (int p = 0; p < c->request->narrowed->parameter_count; p++) {
-        graph_parameter *narrow = &c->request->narrowed->parameters[p];
-        const cut_axis *rows = &c->request->cuts[p].rows;
-        const cut_axis *columns = &c->request->cuts[p].columns;
-        if (rows->site != GRAPH_NONE) {
-            narrow->shape[0] = c->request->plan.sites[rows->site].kept * rows->features;
-        }
-        if (columns->site != GRAPH_NONE) {
-            const plan_site *planned = &c->request->plan.sites[columns->site];
-            narrow->shape[1] = narrow->shape[1] / planned->units * planned->kept;
-        }
-    }
-}
-
-static grail_status check_widths(const graph *narrowed)
-{
-    int64_t *widths = NULL;
-    grail_status status = memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]);
-    if (status == GRAIL_OK) {
-        status = graph_widths(narrowed, widths);
-    }
-    memory_free(widths);
-    return status;
-}
-
-bool anything_is_cut(const grail_compression *c)
-{
-    for (int i = 0; i < c->request->sites->list.count; i++) {
-        if (site_is_cut(c, i)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-grail_status describe_result(grail_compression *c)
-{
-    grail_status status = GRAIL_OK;
-    const architecture *a = c->request->model->architecture;
-    TRY(a->build(a, c->request->model->path, c->request->model->config,
-                 c->request->model->checkpoint, &c->request->narrowed));
-    plan_shapes(c);
-    TRY(check_widths(c->request->narrowed));
-    c->request->config = json_deep_copy(c->request->model->config);
-    if (c->request->config == NULL) {
-        FAIL(GRAIL_ERROR_MEMORY, "out of memory while copying the configuration");
-    }
-    if (anything_is_cut(c)) {
-        TRY(a->describe_narrowed(c->request->narrowed, c->request->config));
-    }
-    TRY(a->judge_loaders(c->request->config, c->request->narrowed, c->request->verdicts));
-out:
-    return status;
-}
-
 static grail_status mark_blocks(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = c->request->model->graph;
+    const graph *g = c->request->graph;
     TRY(memory_new(&c->output->parameter_block, (size_t)g->parameter_count,
                    sizeof c->output->parameter_block[0]));
     for (int p = 0; p < g->parameter_count; p++) {
@@ -92,7 +35,7 @@ static grail_status index_parts(grail_compression *c)
     grail_status status = GRAIL_OK;
     const checkpoint *like = c->request->model->checkpoint;
     const int64_t tensors = checkpoint_count(like);
-    const int count = c->request->model->graph->parameter_count;
+    const int count = c->request->graph->parameter_count;
     TRY(memory_new(&c->output->tensor_parameter, (size_t)tensors,
                    sizeof c->output->tensor_parameter[0]));
     TRY(memory_new(&c->output->next_part, (size_t)count, sizeof c->output->next_part[0]));
@@ -113,16 +56,16 @@ static void narrow_shape(const grail_compression *c, int64_t index, int64_t *sha
 {
     int64_t rows = 0;
     int p = c->output->tensor_parameter[index];
-    if (p == GRAPH_NONE || c->request->narrowed->parameters[p].transposed) {
+    if (p == GRAPH_NONE || c->request->narrowed.graph->parameters[p].transposed) {
         return; /* outside the graph, or never cut */
     }
-    const graph_parameter *narrow = &c->request->narrowed->parameters[p];
+    const graph_parameter *narrow = &c->request->narrowed.graph->parameters[p];
     const int leading = checkpoint_at(c->request->model->checkpoint, index)->rank - narrow->rank;
     for (int d = 0; d < narrow->rank; d++) {
         shape[leading + d] = narrow->shape[d];
     }
     for (; p != GRAPH_NONE; p = c->output->next_part[p]) {
-        rows += c->request->narrowed->parameters[p].shape[0];
+        rows += c->request->narrowed.graph->parameters[p].shape[0];
     }
     if (narrow->part) {
         shape[leading] = rows;
@@ -158,7 +101,7 @@ static grail_status append_stored(grail_compression *c, int parameter, const ten
     void *stored = NULL;
     int64_t count = 0;
     size_t bytes = 0;
-    const graph_parameter *narrow = &c->request->narrowed->parameters[parameter];
+    const graph_parameter *narrow = &c->request->narrowed.graph->parameters[parameter];
     TRY(narrow_parameter(c, parameter, &values));
     if (!shape_elements(narrow->rank, narrow->shape, &count) ||
         !dtype_bytes(tensor->dtype, count, &bytes)) {
@@ -300,7 +243,8 @@ grail_status write_companions(grail_compression *c)
     }
     TRY(plan_to_json(&c->request->plan, &c->request->sites->list, &document));
     TRY(write_json(c, "plan.json", document));
-    TRY(write_json(c, own_config ? MODEL_CONFIG_NAME : MODEL_GRAIL_NAME, c->request->config));
+    TRY(write_json(c, own_config ? MODEL_CONFIG_NAME : MODEL_GRAIL_NAME,
+                   c->request->narrowed.config));
 out:
     json_decref(document);
     return status;

@@ -57,7 +57,7 @@ out:
 grail_status repair_batch_norm(grail_compression *c, int index)
 {
     grail_status status = GRAIL_OK;
-    const node *n = &c->request->model->graph->nodes[index];
+    const node *n = &c->request->graph->nodes[index];
     const parameter_entry *entry = NULL;
     channel_sums s = {.value = n->inputs[0]};
     TRY(parameter_store_get(c->network->current.parameters, n->mean, &entry));

@@ -7,7 +7,7 @@ static void release_block(grail_compression *c, int block)
 {
     int begin = 0;
     int end = 0;
-    graph_block_range(c->request->model->graph, block, &begin, &end);
+    graph_block_range(c->request->graph, block, &begin, &end);
     parameter_store_release_range(c->network->current.parameters, begin, end);
     parameter_store_release_range(c->network->dense.parameters, begin, end);
     buffer_pool_clear(c->network->pool);
@@ -55,7 +55,7 @@ static grail_status run_beginning(grail_compression *c)
     if (!c->request->finishes_with_network) {
         TRY(write_block(c, GRAPH_NONE));
     }
-    if (loop_is_open(c) && c->request->samples->count > 0) {
+    if (c->request->plan.loop == LOOP_OPEN && c->request->samples->count > 0) {
         TRY(open_loop_collect(c));
     }
     TRY(compress_block(c, GRAPH_NONE, NULL));
@@ -70,11 +70,11 @@ static grail_status run_end(grail_compression *c)
     if (!c->request->finishes_with_network) {
         return GRAIL_OK;
     }
-    TRY(compress_block(c, c->request->model->graph->block_count, NULL));
-    if (loop_is_open(c)) {
+    TRY(compress_block(c, c->request->graph->block_count, NULL));
+    if (c->request->plan.loop == LOOP_OPEN) {
         TRY(repair_network(c));
     }
-    for (int block = GRAPH_NONE; c->output != NULL && block < c->request->model->graph->block_count;
+    for (int block = GRAPH_NONE; c->output != NULL && block < c->request->graph->block_count;
          block++) {
         TRY(write_block(c, block));
     }
@@ -90,7 +90,7 @@ grail_status grail_compression_run(grail_compression *c)
     TRY(run_beginning(c));
     TRY(replay_blocks(c, finished));
     c->network->started = clock_seconds();
-    for (int block = finished; block < c->request->model->graph->block_count; block++) {
+    for (int block = finished; block < c->request->graph->block_count; block++) {
         TRY(fresh_block(c, block));
     }
     TRY(run_end(c));
@@ -127,7 +127,7 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
         return t;
     }
     grail_model_facts narrow = {0};
-    if (model_describe_graph(c->request->model, c->request->narrowed, &narrow) == GRAIL_OK) {
+    if (model_describe_graph(c->request->model, c->request->narrowed.graph, &narrow) == GRAIL_OK) {
         t.parameters = narrow.parameters;
         t.bytes = narrow.bytes;
         t.macs_per_token = narrow.macs_per_token;
@@ -142,8 +142,8 @@ int grail_compression_loader(const grail_compression *c, int i, const char **loa
     if (i < 0 || i >= LOADER_COUNT) {
         return 0;
     }
-    *loader = c->request->verdicts[i].loader;
-    *loads = c->request->verdicts[i].loads ? 1 : 0;
-    *reason = c->request->verdicts[i].reason;
+    *loader = c->request->narrowed.verdicts[i].loader;
+    *loads = c->request->narrowed.verdicts[i].loads ? 1 : 0;
+    *reason = c->request->narrowed.verdicts[i].reason;
     return 1;
 }

@@ -7,12 +7,12 @@
 
 static const node *node_of_end(const grail_compression *c, const site_end *end)
 {
-    return &c->request->model->graph->nodes[end->node];
+    return &c->request->graph->nodes[end->node];
 }
 
 bool site_scores_rows(const grail_compression *c, int index)
 {
-    const site *s = site_at(c, index);
+    const site *s = site_at(c->request, index);
     const selector_kind selector = c->request->plan.sites[index].selector;
     if (selector == SELECTOR_RANDOM || selector_folds(selector)) {
         return false;
@@ -27,7 +27,7 @@ grail_status site_select_by_columns(grail_compression *c, int index, const doubl
                                     grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(c, index);
+    const site *s = site_at(c->request, index);
     const plan_site *planned = &c->request->plan.sites[index];
     const int weight_index = node_of_end(c, &s->consumers[0])->weight;
     const float *weight = NULL;
@@ -38,7 +38,7 @@ grail_status site_select_by_columns(grail_compression *c, int index, const doubl
     const selector_input input = {
         .units = s->units,
         .features_per_unit = c->request->cuts[weight_index].columns.features,
-        .outputs = c->request->model->graph->parameters[weight_index].shape[0],
+        .outputs = c->request->graph->parameters[weight_index].shape[0],
         .consumer = weight,
         .gram_diagonal = gram_diagonal,
         .seed = c->request->plan.seed,
@@ -66,7 +66,7 @@ grail_status site_select_by_rows(grail_compression *c, int index, const double *
                                  grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(c, index);
+    const site *s = site_at(c->request, index);
     const plan_site *planned = &c->request->plan.sites[index];
     const int count = s->kind == SITE_STREAM && c->request->plan.stream_score == STREAM_SCORE_FIRST
                           ? 1
@@ -80,7 +80,7 @@ grail_status site_select_by_rows(grail_compression *c, int index, const double *
     TRY(memory_new(&scores, (size_t)s->units, sizeof scores[0]));
     for (int p = 0; p < count; p++) {
         const graph_parameter *weight =
-            &c->request->model->graph->parameters[node_of_end(c, &s->producers[p])->weight];
+            &c->request->graph->parameters[node_of_end(c, &s->producers[p])->weight];
         TRY(parameter_store_borrow_f32(c->network->dense.parameters,
                                        node_of_end(c, &s->producers[p])->weight,
                                        &producers[p].weight, &owned[p]));

@@ -45,7 +45,7 @@ static void include_in_mean(grail_fit *mean, const grail_fit *fit, int count)
 
 static const char *consumer_name(const grail_compression *c, int index, int consumer)
 {
-    const graph *g = c->request->model->graph;
+    const graph *g = c->request->graph;
     const int reader = c->request->sites->list.sites[index].consumers[consumer].node;
     return g->parameters[g->nodes[reader].weight].name;
 }

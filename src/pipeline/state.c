@@ -166,10 +166,10 @@ static grail_status read_records(grail_compression *c, const buffer *text, bool 
         TRY(status);
         *found = true;
     }
-    if (json_array_size(c->output->records) > (size_t)c->request->model->graph->block_count) {
+    if (json_array_size(c->output->records) > (size_t)c->request->graph->block_count) {
         FAIL(GRAIL_ERROR_FORMAT, "'%s' records %zu blocks of %d; delete it and start anew",
              c->output->partial, json_array_size(c->output->records),
-             c->request->model->graph->block_count);
+             c->request->graph->block_count);
     }
 out:
     return status;
@@ -254,7 +254,7 @@ void state_after_failure(const grail_compression *c, grail_status status)
         remove_beginning(c);
     } else if (file_exists(c->output->partial)) {
         error_append("; %d of %d blocks are finished in '%s', --resume continues it",
-                     c->output->blocks_recorded, c->request->model->graph->block_count,
+                     c->output->blocks_recorded, c->request->graph->block_count,
                      c->output->partial);
     }
 }
@@ -288,7 +288,7 @@ grail_status state_restore_block(grail_compression *c, int block)
     const json_t *list = json_object_get(record, "sites");
     size_t next = 0;
     for (int i = 0; i < c->request->sites->list.count; i++) {
-        if (c->request->sites->list.sites[i].block != block || !site_is_cut(c, i)) {
+        if (c->request->sites->list.sites[i].block != block || !site_is_cut(&c->request->plan, i)) {
             continue;
         }
         const json_t *object = json_array_get(list, next++);

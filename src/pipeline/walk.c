@@ -40,8 +40,8 @@ static void norms_of_squares(const grail_compression *c, const cut_axis *axis, i
 static grail_status observe_squares(grail_compression *c, int producer, int64_t width,
                                     double *squares)
 {
-    const node *n = &c->request->model->graph->nodes[producer];
-    if (loop_is_open(c)) {
+    const node *n = &c->request->graph->nodes[producer];
+    if (c->request->plan.loop == LOOP_OPEN) {
         memcpy(squares, c->request->session->of_nodes[producer].squares,
                (size_t)width * sizeof *squares);
         return GRAIL_OK;
@@ -54,13 +54,13 @@ static grail_status decide_by_rows(grail_compression *c, int index)
 {
     grail_status status = GRAIL_OK;
     double *norms = NULL;
-    const int producer = site_at(c, index)->producers[0].node;
-    const node *n = &c->request->model->graph->nodes[producer];
+    const int producer = site_at(c->request, index)->producers[0].node;
+    const node *n = &c->request->graph->nodes[producer];
     const parameter_cut *cut = &c->request->cuts[n->weight];
-    const int64_t features = c->request->model->graph->parameters[n->weight].shape[1];
+    const int64_t features = c->request->graph->parameters[n->weight].shape[1];
     if (selector_needs_statistics(c->request->plan.sites[index].selector)) {
-        const bool wide = cut->columns.site != GRAPH_NONE && !loop_is_open(c);
-        const int64_t most = wide ? cut_wide_features(c, &cut->columns) : features;
+        const bool wide = cut->columns.site != GRAPH_NONE && c->request->plan.loop == LOOP_CLOSED;
+        const int64_t most = wide ? cut_wide_features(&c->request->plan, &cut->columns) : features;
         TRY(memory_new(&norms, (size_t)(most > features ? most : features), sizeof norms[0]));
         TRY(observe_squares(c, producer, features, norms));
         norms_of_squares(c, &cut->columns, features, norms);
@@ -96,7 +96,8 @@ out:
 static int site_beginning_at(const grail_compression *c, int node_index)
 {
     for (int i = 0; i < c->request->sites->list.count; i++) {
-        if (site_is_cut(c, i) && site_at(c, i)->producers[0].node == node_index) {
+        if (site_is_cut(&c->request->plan, i) &&
+            site_at(c->request, i)->producers[0].node == node_index) {
             return i;
         }
     }
@@ -106,10 +107,10 @@ static int site_beginning_at(const grail_compression *c, int node_index)
 /* The cut site that node `node_index` consumes, and as which consumer; GRAPH_NONE without one. */
 static int site_read_by(const grail_compression *c, int node_index, int *consumer)
 {
-    const int weight = c->request->model->graph->nodes[node_index].weight;
+    const int weight = c->request->graph->nodes[node_index].weight;
     const int index = weight == GRAPH_NONE ? GRAPH_NONE : c->request->cuts[weight].columns.site;
-    for (int k = 0; index != GRAPH_NONE && k < site_at(c, index)->consumer_count; k++) {
-        if (site_at(c, index)->consumers[k].node == node_index) {
+    for (int k = 0; index != GRAPH_NONE && k < site_at(c->request, index)->consumer_count; k++) {
+        if (site_at(c->request, index)->consumers[k].node == node_index) {
             *consumer = k;
             return index;
         }
@@ -133,7 +134,7 @@ static grail_status observe_consumer(grail_compression *c, int index, int consum
     grail_status status = GRAIL_OK;
     observation o = {0};
     TRY(observation_init(c, index, consumer, &o));
-    if (loop_is_open(c)) {
+    if (c->request->plan.loop == LOOP_OPEN) {
         TRY(take_dense_statistics(c, &o));
     } else {
         TRY(streams_carry(c, o.node, observation_dense_end(c, &o), observation_add, &o));
@@ -147,7 +148,7 @@ out:
 
 static bool is_last_consumer(const grail_compression *c, int index, int consumer)
 {
-    return consumer == site_at(c, index)->consumer_count - 1;
+    return consumer == site_at(c->request, index)->consumer_count - 1;
 }
 
 static grail_status meet_consumer(grail_compression *c, int index, int consumer,
@@ -168,7 +169,7 @@ static grail_status meet_consumer(grail_compression *c, int index, int consumer,
     result->report.seconds += clock_seconds() - begun;
     if (is_last_consumer(c, index, consumer)) {
         TRY(tell_observer(
-            c, c->request->model->graph->nodes[site_at(c, index)->consumers[0].node].block,
+            c, c->request->graph->nodes[site_at(c->request, index)->consumers[0].node].block,
             &result->report));
     }
 out:
@@ -199,8 +200,8 @@ out:
 static bool is_repaired(const grail_compression *c, int node_index)
 {
     return c->request->plan.repair &&
-           c->request->model->graph->nodes[node_index].kind == NODE_BATCH_NORM &&
-           anything_is_cut(c);
+           c->request->graph->nodes[node_index].kind == NODE_BATCH_NORM &&
+           anything_is_cut(&c->request->plan);
 }
 
 static grail_status meet_node(grail_compression *c, int node_index, const checkpoint *recorded)
@@ -215,7 +216,7 @@ static grail_status meet_node(grail_compression *c, int node_index, const checkp
     if (read != GRAPH_NONE) {
         TRY(meet_consumer(c, read, consumer, recorded));
     }
-    if (!loop_is_open(c) && is_repaired(c, node_index)) {
+    if (c->request->plan.loop == LOOP_CLOSED && is_repaired(c, node_index)) {
         TRY(repair_batch_norm(c, node_index));
     }
 out:
@@ -227,7 +228,7 @@ grail_status tell_observer(grail_compression *c, int block, const grail_site_rep
     if (c->request->observer == NULL) {
         return GRAIL_OK;
     }
-    const int blocks = c->request->model->graph->block_count;
+    const int blocks = c->request->graph->block_count;
     const int done = block + (report == NULL ? 1 : 0) - c->network->blocks_replayed;
     const double elapsed = clock_seconds() - c->network->started;
     const double left =
@@ -241,8 +242,8 @@ grail_status tell_observer(grail_compression *c, int block, const grail_site_rep
 /* Whether anything behind `node_index` still needs the streams there. */
 static bool streams_are_wanted(const grail_compression *c, int node_index)
 {
-    return c->request->samples->batch_count > 0 && !loop_is_open(c) &&
-           node_index < c->request->model->graph->node_count;
+    return c->request->samples->batch_count > 0 && c->request->plan.loop == LOOP_CLOSED &&
+           node_index < c->request->graph->node_count;
 }
 
 grail_status compress_block(grail_compression *c, int block, const checkpoint *recorded)
@@ -250,7 +251,7 @@ grail_status compress_block(grail_compression *c, int block, const checkpoint *r
     grail_status status = GRAIL_OK;
     int begin = 0;
     int end = 0;
-    graph_block_range(c->request->model->graph, block, &begin, &end);
+    graph_block_range(c->request->graph, block, &begin, &end);
     for (int i = begin; i < end; i++) {
         TRY(meet_node(c, i, recorded));
     }
@@ -264,7 +265,7 @@ out:
 grail_status repair_network(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    for (int i = 0; i < c->request->model->graph->node_count; i++) {
+    for (int i = 0; i < c->request->graph->node_count; i++) {
         if (is_repaired(c, i)) {
             TRY(repair_batch_norm(c, i));
         }

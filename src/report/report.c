@@ -35,7 +35,7 @@ static grail_status loaders_to_json(const grail_compression *c, json_t *report)
     json_t *list = json_array();
     TRY(json_put(report, "loaders", list));
     for (int i = 0; i < LOADER_COUNT; i++) {
-        const loader_verdict *v = &c->request->verdicts[i];
+        const loader_verdict *v = &c->request->narrowed.verdicts[i];
         TRY(json_push(list, json_pack("{s:s, s:b, s:s}", "loader", v->loader, "loads",
                                       v->loads ? 1 : 0, "reason", v->reason)));
     }

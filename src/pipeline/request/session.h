@@ -1,11 +1,11 @@
 /* What runs on one checkpoint share: the opened model, the samples, and the dense network's
  * statistics of an open loop. Not to be used by two threads at once. */
-#ifndef GRAIL_PIPELINE_SESSION_H
-#define GRAIL_PIPELINE_SESSION_H
+#ifndef GRAIL_PIPELINE_REQUEST_SESSION_H
+#define GRAIL_PIPELINE_REQUEST_SESSION_H
 
 #include "arch/model.h"
 #include "backend/backend.h"
-#include "pipeline/calibration.h"
+#include "pipeline/request/calibration.h"
 #include "stats/statistics.h"
 
 #include <grail/compress.h>

@@ -1,6 +1,6 @@
 /* Calibration samples: windows of text or images, in batches. */
-#ifndef GRAIL_PIPELINE_CALIBRATION_H
-#define GRAIL_PIPELINE_CALIBRATION_H
+#ifndef GRAIL_PIPELINE_REQUEST_CALIBRATION_H
+#define GRAIL_PIPELINE_REQUEST_CALIBRATION_H
 
 #include "arch/model.h"
 #include "exec/execution.h"

@@ -1,4 +1,4 @@
-#include "pipeline/session.h"
+#include "pipeline/request/session.h"
 
 #include "base/json.h"
 

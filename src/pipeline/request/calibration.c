@@ -1,4 +1,4 @@
-#include "pipeline/calibration.h"
+#include "pipeline/request/calibration.h"
 
 #include "arch/model_images.h"
 #include "arch/model_text.h"
