@@ -3,6 +3,7 @@
 
 #include "arch/model_images.h"
 #include "pipeline/compression.h"
+#include "pipeline/network/narrow.h"
 
 grail_status grail_compression_accuracy(grail_compression *c, const grail_image_source *source,
                                         int64_t images, grail_accuracy *out)
@@ -12,7 +13,7 @@ grail_status grail_compression_accuracy(grail_compression *c, const grail_image_
     parameter_store *narrow = NULL;
     TRY(accuracy_check_model(c->request->model));
     TRY(model_open_images(c->request->model, source, &set));
-    TRY(narrow_store(c, &narrow));
+    TRY(narrow_store(c->network, &narrow));
     TRY(accuracy_measure(c->request->model, narrow, c->request->backend, set, images, 0, NULL, NULL,
                          out));
 out:

@@ -104,102 +104,6 @@ out:
     return status;
 }
 
-/* Widest consumer input that would be kept for all tokens, in bytes. */
-static grail_status kept_bytes(const grail_compression *c, double *out)
-{
-    grail_status status = GRAIL_OK;
-    extent *extents = NULL;
-    double widest = 0.0;
-    const graph *g = c->request->graph;
-    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
-    TRY(graph_extents(g, c->request->samples->positions, extents));
-    for (int i = 0; i < c->request->sites->list.count; i++) {
-        const site *s = &c->request->sites->list.sites[i];
-        for (int k = 0; site_is_cut(&c->request->plan, i) && k < s->consumer_count; k++) {
-            const extent *x = &extents[g->nodes[s->consumers[k].node].inputs[0]];
-            const double elements = (double)(site_wide_units(&c->request->plan, i) *
-                                             s->consumers[k].features_per_unit) *
-                                    (double)x->height * (double)x->width;
-            widest = elements > widest ? elements : widest;
-        }
-    }
-    *out = widest * (double)c->request->samples->count * (double)c->request->backend->element_size;
-out:
-    memory_free(extents);
-    return status;
-}
-
-static grail_status decide_keeping(grail_compression *c, int64_t memory)
-{
-    double limit = (double)memory;
-    double wanted = 0.0;
-    grail_status status = GRAIL_OK;
-    if (c->request->samples->count > 0) {
-        TRY(kept_bytes(c, &wanted));
-    }
-    if (memory == 0) {
-        limit = 0.5 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    }
-    c->network->keep_activations = wanted <= limit;
-out:
-    return status;
-}
-
-static grail_status create_runs(grail_compression *c)
-{
-    grail_status status = GRAIL_OK;
-    const graph *g = c->request->graph;
-    TRY(parameter_store_create(c->request->model, c->request->backend, NULL,
-                               &c->network->dense.parameters));
-    TRY(parameter_store_create(c->request->model, c->request->backend, c->network->dense.parameters,
-                               &c->network->current.parameters));
-    TRY(buffer_pool_create(&c->network->pool));
-    TRY(execution_create(g, c->request->backend, c->network->pool, &c->network->current.execution));
-    TRY(execution_create(g, c->request->backend, c->network->pool, &c->network->dense.execution));
-    TRY(stream_init(&c->network->current.stream, g, c->request->backend,
-                    c->request->samples->batch_count));
-    TRY(stream_init(&c->network->dense.stream, g, c->request->backend,
-                    c->request->samples->batch_count));
-    c->network->has_dense_stream = c->request->samples->batch_count > 0 &&
-                                   c->request->plan.compensation.enabled &&
-                                   c->request->plan.compensation.target == TARGET_DENSE &&
-                                   c->request->plan.loop == LOOP_CLOSED;
-out:
-    return status;
-}
-
-static grail_status create_results(grail_compression *c)
-{
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&c->network->results, (size_t)c->request->sites->list.count,
-                   sizeof c->network->results[0]));
-    for (int i = 0; i < c->request->sites->list.count; i++) {
-        const grail_site_facts *facts = &c->request->sites->facts[i];
-        const plan_site *planned = &c->request->plan.sites[i];
-        const double nan = (double)NAN;
-        c->network->results[i].report = (grail_site_report){
-            .name = facts->name,
-            .kind = facts->kind,
-            .selector = selector_name(planned->selector),
-            .block = facts->block,
-            .units = planned->units,
-            .kept = planned->kept,
-            .width = facts->width,
-            .narrow = planned->kept * facts->features_per_unit,
-            .fit = {.alpha = nan,
-                    .lambda = nan,
-                    .condition = nan,
-                    .fit_before = nan,
-                    .fit_after = nan,
-                    .held_before = nan,
-                    .held_after = nan,
-                    .fallback = "none"},
-        };
-    }
-out:
-    return status;
-}
-
 grail_status grail_compression_open(const grail_compress_options *options, grail_compression **out)
 {
     grail_status status = GRAIL_OK;
@@ -208,13 +112,10 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
         FAIL(GRAIL_ERROR_ARGUMENT, "no model was given");
     }
     TRY(memory_new(&c, 1, sizeof *c));
-    TRY(memory_new(&c->network, 1, sizeof *c->network));
     TRY(set_paths(c, options->output));
     TRY(check_output(c, options));
     TRY(request_open(options, &c->request));
-    TRY(decide_keeping(c, options->memory));
-    TRY(create_runs(c));
-    TRY(create_results(c));
+    TRY(network_create(c->request, options->memory, &c->network));
     if (!options->dry_run && c->output != NULL) {
         TRY(state_begin(c, options));
     }
@@ -223,28 +124,6 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
 out:
     grail_compression_close(c);
     return status;
-}
-
-static void run_fini(network_run *run)
-{
-    stream_fini(&run->stream);
-    execution_free(run->execution);
-    parameter_store_free(run->parameters);
-}
-
-static void free_network(calibration_network *network, int sites)
-{
-    if (network == NULL) {
-        return;
-    }
-    for (int i = 0; network->results != NULL && i < sites; i++) {
-        site_result_fini(&network->results[i]);
-    }
-    memory_free(network->results);
-    run_fini(&network->current);
-    run_fini(&network->dense);
-    buffer_pool_free(network->pool);
-    memory_free(network);
 }
 
 static void close_output(grail_compression *c)
@@ -270,7 +149,7 @@ void grail_compression_close(grail_compression *c)
         return;
     }
     close_output(c);
-    free_network(c->network, c->request == NULL ? 0 : c->request->plan.count);
+    network_free(c->network);
     request_close(c->request);
     memory_free(c);
 }

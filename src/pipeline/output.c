@@ -3,6 +3,7 @@
 
 #include "arch/model_config.h"
 #include "base/file.h"
+#include "pipeline/network/narrow.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -102,7 +103,7 @@ static grail_status append_stored(grail_compression *c, int parameter, const ten
     int64_t count = 0;
     size_t bytes = 0;
     const graph_parameter *narrow = &c->request->narrowed.graph->parameters[parameter];
-    TRY(narrow_parameter(c, parameter, &values));
+    TRY(narrow_parameter(c->network, parameter, &values));
     if (!shape_elements(narrow->rank, narrow->shape, &count) ||
         !dtype_bytes(tensor->dtype, count, &bytes)) {
         FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large", tensor->name);
@@ -135,7 +136,7 @@ out:
 static bool tensor_is_changed(const grail_compression *c, int64_t index)
 {
     for (int p = c->output->tensor_parameter[index]; p != GRAPH_NONE; p = c->output->next_part[p]) {
-        if (parameter_is_changed(c, p)) {
+        if (parameter_is_changed(c->network, p)) {
             return true;
         }
     }

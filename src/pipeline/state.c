@@ -5,6 +5,7 @@
 #include "pipeline/compression.h"
 
 #include "base/file.h"
+#include "pipeline/network/site_record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -270,7 +271,7 @@ grail_status state_record_block(grail_compression *c, int block)
     for (int i = 0; i < c->request->sites->list.count; i++) {
         if (c->request->sites->list.sites[i].block == block &&
             c->network->results[i].reducer != NULL) {
-            TRY(site_result_to_json(c, i, &one));
+            TRY(site_result_to_json(&c->network->results[i], &one));
             TRY(json_push(list, one));
         }
     }
@@ -298,7 +299,7 @@ grail_status state_restore_block(grail_compression *c, int block)
                  "'%s' does not record site '%s' of block %d; delete it and start anew",
                  c->output->partial, c->request->sites->facts[i].name, block);
         }
-        TRY(site_result_restore(c, i, object));
+        TRY(site_result_restore(c->request, i, object, &c->network->results[i]));
     }
 out:
     return status;

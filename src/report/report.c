@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "pipeline/compression.h"
+#include "pipeline/network/site_record.h"
 
 static grail_status totals_to_json(const grail_compression *c, json_t *report)
 {
@@ -50,7 +51,7 @@ static grail_status sites_to_json(const grail_compression *c, json_t *report)
     json_t *list = json_array();
     TRY(json_put(report, "sites", list));
     for (int i = 0; i < c->request->sites->list.count; i++) {
-        TRY(site_result_to_json(c, i, &one));
+        TRY(site_result_to_json(&c->network->results[i], &one));
         TRY(json_push(list, one));
     }
 out:

@@ -14,13 +14,8 @@
 #define GRAIL_PIPELINE_NETWORK_NETWORK_H
 
 #include "exec/stream.h"
-#include "pipeline/request/request.h"
-
-typedef struct site_result {
-    grail_site_report report;
-    grail_reducer *reducer; /* owned; NULL until decided, and for sites that keep everything */
-    grail_fit *fits;        /* owned, [report.fit_count]; report.fits borrows it */
-} site_result;
+#include "pipeline/network/progress.h"
+#include "pipeline/network/site_result.h"
 
 /** One of the two networks: its parameters, what runs it, and how far the samples have come. */
 typedef struct network_run {
@@ -30,15 +25,25 @@ typedef struct network_run {
 } network_run;
 
 typedef struct calibration_network {
+    const compression_request *request; /* borrowed */
     network_run dense;
-    network_run current; /* its parameters lie over the dense ones */
+    network_run current; /* as narrowed so far; its parameters lie over the dense ones */
     buffer_pool *pool;   /* of both executions */
     bool has_dense_stream;
-    bool keep_activations; /* a consumer's input is kept between observing and advancing */
+    bool keep_activations; /* a consumer's input is kept between observing and advancing; in a run
+                              that is continued, as in the one that was interrupted */
     site_result *results;  /* [sites] */
-    double started;        /* seconds, monotonic */
-    int blocks_replayed;
-    double calibrate_seconds, compensate_seconds;
+    double calibrate_seconds, compensate_seconds; /* so far */
+    progress progress;
 } calibration_network;
+
+/** The dense network with both streams before node 0. `memory` is that of the options. *out is
+ * owned: network_free, before the request is closed. */
+grail_status network_create(const compression_request *request, int64_t memory,
+                            calibration_network **out) GRAIL_MUST_CHECK;
+void network_free(calibration_network *network); /* NULL is allowed */
+
+/** Drops the parameters of a finished block. */
+void network_release_block(calibration_network *network, int block);
 
 #endif

@@ -1,6 +1,6 @@
-/* REPAIR: the statistics of a BatchNorm taken anew of the narrowed network, exactly: sums of all
- * samples in f64, upstream BatchNorms already repaired (methods.md 7.1). */
-#include "pipeline/compression.h"
+#include "pipeline/network/repair.h"
+
+#include "pipeline/network/carry.h"
 
 #include <math.h>
 
@@ -10,12 +10,12 @@ typedef struct channel_sums {
     double *sum, *square; /* [width] */
 } channel_sums;
 
-static grail_status add_batch(grail_compression *c, int64_t batch, void *user)
+static grail_status add_batch(calibration_network *network, int64_t batch, void *user)
 {
     channel_sums *s = user;
-    const matrix *x = execution_value(c->network->current.execution, s->value);
+    const matrix *x = execution_value(network->current.execution, s->value);
     (void)batch;
-    c->request->backend->column_sums(x->rows, x->width, x->data, x->width, s->sum, s->square);
+    network->request->backend->column_sums(x->rows, x->width, x->data, x->width, s->sum, s->square);
     s->count += x->rows;
     return GRAIL_OK;
 }
@@ -37,35 +37,36 @@ static void new_statistics(const channel_sums *s, float *mean, float *variance)
     }
 }
 
-static grail_status set_statistics(grail_compression *c, const node *n, const channel_sums *s)
+static grail_status set_statistics(calibration_network *network, const node *n,
+                                   const channel_sums *s)
 {
     grail_status status = GRAIL_OK;
     float *mean = NULL;
     float *variance = NULL;
     int64_t count = 0;
-    TRY(parameter_store_read_f32(c->network->current.parameters, n->mean, &mean, &count));
-    TRY(parameter_store_read_f32(c->network->current.parameters, n->variance, &variance, &count));
+    TRY(parameter_store_read_f32(network->current.parameters, n->mean, &mean, &count));
+    TRY(parameter_store_read_f32(network->current.parameters, n->variance, &variance, &count));
     new_statistics(s, mean, variance);
-    TRY(parameter_store_set(c->network->current.parameters, n->mean, &count, mean));
-    TRY(parameter_store_set(c->network->current.parameters, n->variance, &count, variance));
+    TRY(parameter_store_set(network->current.parameters, n->mean, &count, mean));
+    TRY(parameter_store_set(network->current.parameters, n->variance, &count, variance));
 out:
     memory_free(mean);
     memory_free(variance);
     return status;
 }
 
-grail_status repair_batch_norm(grail_compression *c, int index)
+grail_status repair_batch_norm(calibration_network *network, int index)
 {
     grail_status status = GRAIL_OK;
-    const node *n = &c->request->graph->nodes[index];
+    const node *n = &network->request->graph->nodes[index];
     const parameter_entry *entry = NULL;
     channel_sums s = {.value = n->inputs[0]};
-    TRY(parameter_store_get(c->network->current.parameters, n->mean, &entry));
+    TRY(parameter_store_get(network->current.parameters, n->mean, &entry));
     s.width = entry->shape[0];
     TRY(memory_new(&s.sum, (size_t)s.width, sizeof s.sum[0]));
     TRY(memory_new(&s.square, (size_t)s.width, sizeof s.square[0]));
-    TRY(streams_carry(c, index, GRAPH_NONE, add_batch, &s));
-    TRY(set_statistics(c, n, &s));
+    TRY(streams_carry(network, index, GRAPH_NONE, add_batch, &s));
+    TRY(set_statistics(network, n, &s));
 out:
     memory_free(s.sum);
     memory_free(s.square);

@@ -1,19 +1,14 @@
-/* Scores of a site's units: from the rows of its producers where those make channels or plain
- * neurons, from the consumer's columns where the units are gated neurons or heads
- * (methods.md 5.3, 5.4). */
-#include "pipeline/compression.h"
+#include "pipeline/network/score_site.h"
 
-#include <math.h>
-
-static const node *node_of_end(const grail_compression *c, const site_end *end)
+static const node *node_of_end(const compression_request *request, const site_end *end)
 {
-    return &c->request->graph->nodes[end->node];
+    return &request->graph->nodes[end->node];
 }
 
-bool site_scores_rows(const grail_compression *c, int index)
+bool site_scores_rows(const compression_request *request, int index)
 {
-    const site *s = site_at(c->request, index);
-    const selector_kind selector = c->request->plan.sites[index].selector;
+    const site *s = site_at(request, index);
+    const selector_kind selector = request->plan.sites[index].selector;
     if (selector == SELECTOR_RANDOM || selector_folds(selector)) {
         return false;
     }
@@ -23,25 +18,25 @@ bool site_scores_rows(const grail_compression *c, int index)
     return s->kind == SITE_FFN && s->producer_count == 1 && !selector_needs_statistics(selector);
 }
 
-grail_status site_select_by_columns(grail_compression *c, int index, const double *gram_diagonal,
-                                    grail_reducer **out)
+grail_status site_select_by_columns(const compression_request *request, parameter_store *dense,
+                                    int index, const double *gram_diagonal, grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(c->request, index);
-    const plan_site *planned = &c->request->plan.sites[index];
-    const int weight_index = node_of_end(c, &s->consumers[0])->weight;
+    const site *s = site_at(request, index);
+    const plan_site *planned = &request->plan.sites[index];
+    const int weight_index = node_of_end(request, &s->consumers[0])->weight;
     const float *weight = NULL;
     float *owned = NULL;
     double *scores = NULL;
-    TRY(parameter_store_borrow_f32(c->network->dense.parameters, weight_index, &weight, &owned));
+    TRY(parameter_store_borrow_f32(dense, weight_index, &weight, &owned));
     TRY(memory_new(&scores, (size_t)s->units, sizeof scores[0]));
     const selector_input input = {
         .units = s->units,
-        .features_per_unit = c->request->cuts[weight_index].columns.features,
-        .outputs = c->request->graph->parameters[weight_index].shape[0],
+        .features_per_unit = request->cuts[weight_index].columns.features,
+        .outputs = request->graph->parameters[weight_index].shape[0],
         .consumer = weight,
         .gram_diagonal = gram_diagonal,
-        .seed = c->request->plan.seed,
+        .seed = request->plan.seed,
         .stream = (uint64_t)index,
     };
     TRY(selector_scores(planned->selector, &input, scores));
@@ -62,13 +57,13 @@ static grail_status spread_norms(const double *norms, int64_t features, int64_t 
     return status;
 }
 
-grail_status site_select_by_rows(grail_compression *c, int index, const double *norms,
-                                 grail_reducer **out)
+grail_status site_select_by_rows(const compression_request *request, parameter_store *dense,
+                                 int index, const double *norms, grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(c->request, index);
-    const plan_site *planned = &c->request->plan.sites[index];
-    const int count = s->kind == SITE_STREAM && c->request->plan.stream_score == STREAM_SCORE_FIRST
+    const site *s = site_at(request, index);
+    const plan_site *planned = &request->plan.sites[index];
+    const int count = s->kind == SITE_STREAM && request->plan.stream_score == STREAM_SCORE_FIRST
                           ? 1
                           : s->producer_count;
     producer_rows *producers = NULL;
@@ -80,9 +75,8 @@ grail_status site_select_by_rows(grail_compression *c, int index, const double *
     TRY(memory_new(&scores, (size_t)s->units, sizeof scores[0]));
     for (int p = 0; p < count; p++) {
         const graph_parameter *weight =
-            &c->request->graph->parameters[node_of_end(c, &s->producers[p])->weight];
-        TRY(parameter_store_borrow_f32(c->network->dense.parameters,
-                                       node_of_end(c, &s->producers[p])->weight,
+            &request->graph->parameters[node_of_end(request, &s->producers[p])->weight];
+        TRY(parameter_store_borrow_f32(dense, node_of_end(request, &s->producers[p])->weight,
                                        &producers[p].weight, &owned[p]));
         producers[p].columns = 1;
         for (int d = 1; d < weight->rank; d++) {

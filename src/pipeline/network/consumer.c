@@ -1,26 +1,26 @@
-/* A consumer's weight: as the regression sees it, and as the calibration network holds it. */
-#include "pipeline/compression.h"
+#include "pipeline/network/consumer.h"
+
 #include "pipeline/request/consumer_tail.h"
 
 #include <string.h>
 
-static const node *consumer_node(const grail_compression *c, int index, int consumer)
+static const node *consumer_node(const compression_request *request, int index, int consumer)
 {
-    return &c->request->graph->nodes[site_at(c->request, index)->consumers[consumer].node];
+    return &request->graph->nodes[site_at(request, index)->consumers[consumer].node];
 }
 
-consumer_layout consumer_layout_of(const grail_compression *c, int index, int consumer)
+consumer_layout consumer_layout_of(const compression_request *request, int index, int consumer)
 {
-    const site *s = site_at(c->request, index);
-    const node *n = consumer_node(c, index, consumer);
-    const graph_parameter *weight = &c->request->graph->parameters[n->weight];
-    const cut_axis *rows = &c->request->cuts[n->weight].rows;
+    const site *s = site_at(request, index);
+    const node *n = consumer_node(request, index, consumer);
+    const graph_parameter *weight = &request->graph->parameters[n->weight];
+    const cut_axis *rows = &request->cuts[n->weight].rows;
     const int64_t taps = n->kind == NODE_CONV2D ? weight->shape[2] * weight->shape[3] : 1;
     const bool by_tap =
-        n->kind == NODE_CONV2D && c->request->plan.compensation.conv == CONV_FIT_KERNEL;
+        n->kind == NODE_CONV2D && request->plan.compensation.conv == CONV_FIT_KERNEL;
     return (consumer_layout){
-        .rows = rows->site == GRAPH_NONE ? weight->shape[0]
-                                         : cut_wide_features(&c->request->plan, rows),
+        .rows =
+            rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(&request->plan, rows),
         .features = s->units * s->consumers[consumer].features_per_unit,
         .taps = by_tap ? taps : 1,
         .tap_rows = by_tap ? 1 : taps,
@@ -51,15 +51,16 @@ static void rows_to_taps(int64_t rows, int64_t features, int64_t taps, const flo
     }
 }
 
-grail_status consumer_read(grail_compression *c, int index, int consumer, float **out)
+grail_status consumer_read(const calibration_network *network, int index, int consumer, float **out)
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;
     float *turned = NULL;
     int64_t count = 0;
-    const consumer_layout l = consumer_layout_of(c, index, consumer);
-    TRY(parameter_store_read_f32(c->network->current.parameters,
-                                 consumer_node(c, index, consumer)->weight, &values, &count));
+    const consumer_layout l = consumer_layout_of(network->request, index, consumer);
+    TRY(parameter_store_read_f32(network->current.parameters,
+                                 consumer_node(network->request, index, consumer)->weight, &values,
+                                 &count));
     if (count != l.rows * l.tap_rows * l.features * l.taps) {
         FAIL(GRAIL_ERROR_INTERNAL, "a consumer has %lld weights, expected %lld x %lld",
              (long long)count, (long long)(l.rows * l.tap_rows), (long long)(l.features * l.taps));
@@ -79,13 +80,13 @@ out:
     return status;
 }
 
-grail_status consumer_merge(const grail_compression *c, int index, int consumer,
+grail_status consumer_merge(const calibration_network *network, int index, int consumer,
                             const float *weight, float **out)
 {
     grail_status status = GRAIL_OK;
-    const consumer_layout l = consumer_layout_of(c, index, consumer);
-    const site_end *end = &site_at(c->request, index)->consumers[consumer];
-    const grail_reducer *reducer = c->network->results[index].reducer;
+    const consumer_layout l = consumer_layout_of(network->request, index, consumer);
+    const site_end *end = &site_at(network->request, index)->consumers[consumer];
+    const grail_reducer *reducer = network->results[index].reducer;
     const int64_t u = end->features_per_unit * l.taps;
     const int64_t rows = l.rows * l.tap_rows;
     float *narrow = NULL;
@@ -129,59 +130,60 @@ static void sum_taps(int64_t rows, int64_t taps, const double *in, double *out)
     }
 }
 
-static grail_status change_bias(grail_compression *c, const node *n, const consumer_layout *l,
-                                const double *change)
+static grail_status change_bias(calibration_network *network, int node_index,
+                                const consumer_layout *l, const double *change)
 {
     grail_status status = GRAIL_OK;
     float *bias = NULL;
     double *sums = NULL;
     int64_t count = 0;
-    const bias_slot slot =
-        consumer_bias_slot(c->request->graph, (int)(n - c->request->graph->nodes));
+    const bias_slot slot = consumer_bias_slot(network->request->graph, node_index);
     TRY(memory_new(&sums, (size_t)l->rows, sizeof sums[0]));
     sum_taps(l->rows, l->tap_rows, change, sums);
-    TRY(parameter_store_read_f32(c->network->current.parameters, slot.parameter, &bias, &count));
+    TRY(parameter_store_read_f32(network->current.parameters, slot.parameter, &bias, &count));
     for (int64_t o = 0; o < count; o++) {
         bias[o] = (float)((double)bias[o] + slot.sign * sums[o]);
     }
-    TRY(parameter_store_set(c->network->current.parameters, slot.parameter, &count, bias));
+    TRY(parameter_store_set(network->current.parameters, slot.parameter, &count, bias));
 out:
     memory_free(bias);
     memory_free(sums);
     return status;
 }
 
-grail_status consumer_restore(grail_compression *c, int index, int consumer, const float *narrow)
+grail_status consumer_set_stored(calibration_network *network, int index, int consumer,
+                                 const float *narrow)
 {
     grail_status status = GRAIL_OK;
-    const node *n = consumer_node(c, index, consumer);
-    const consumer_layout l = consumer_layout_of(c, index, consumer);
-    const cut_axis *axis = &c->request->cuts[n->weight].columns;
+    const compression_request *request = network->request;
+    const node *n = consumer_node(request, index, consumer);
+    const consumer_layout l = consumer_layout_of(request, index, consumer);
+    const cut_axis *axis = &request->cuts[n->weight].columns;
     const int64_t taps = l.taps * l.tap_rows;
-    const int64_t width = cut_wide_features(&c->request->plan, axis);
+    const int64_t width = cut_wide_features(&request->plan, axis);
     float *wide = NULL;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
     TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
-    scatter_columns(c->network->results[index].reducer, axis->features, l.rows, width, narrow,
-                    wide);
-    memcpy(shape, c->request->graph->parameters[n->weight].shape, sizeof shape);
+    scatter_columns(network->results[index].reducer, axis->features, l.rows, width, narrow, wide);
+    memcpy(shape, request->graph->parameters[n->weight].shape, sizeof shape);
     shape[0] = l.rows;
     shape[1] = width / taps;
-    TRY(parameter_store_set(c->network->current.parameters, n->weight, shape, wide));
+    TRY(parameter_store_set(network->current.parameters, n->weight, shape, wide));
 out:
     memory_free(wide);
     return status;
 }
 
-grail_status consumer_set(grail_compression *c, int index, int consumer, const float *narrow,
-                          const double *bias_change)
+grail_status consumer_set(calibration_network *network, int index, int consumer,
+                          const float *narrow, const double *bias_change)
 {
     grail_status status = GRAIL_OK;
-    const node *n = consumer_node(c, index, consumer);
-    const consumer_layout l = consumer_layout_of(c, index, consumer);
+    const compression_request *request = network->request;
+    const node *n = consumer_node(request, index, consumer);
+    const consumer_layout l = consumer_layout_of(request, index, consumer);
     const int64_t taps = l.taps * l.tap_rows;
-    const int64_t kept = c->network->results[index].reducer->kept *
-                         (c->request->cuts[n->weight].columns.features / taps);
+    const int64_t kept =
+        network->results[index].reducer->kept * (request->cuts[n->weight].columns.features / taps);
     const float *natural = narrow;
     float *turned = NULL;
     if (l.tap_rows > 1) {
@@ -189,9 +191,10 @@ grail_status consumer_set(grail_compression *c, int index, int consumer, const f
         rows_to_taps(l.rows, kept, taps, narrow, turned);
         natural = turned;
     }
-    TRY(consumer_restore(c, index, consumer, natural));
+    TRY(consumer_set_stored(network, index, consumer, natural));
     if (bias_change != NULL) {
-        TRY(change_bias(c, n, &l, bias_change));
+        TRY(change_bias(network, site_at(request, index)->consumers[consumer].node, &l,
+                        bias_change));
     }
 out:
     memory_free(turned);

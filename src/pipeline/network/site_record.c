@@ -1,93 +1,7 @@
-/* What happened at a site: the fits of its consumers, and its record in report.json and in the
- * state of a run. */
-#include "pipeline/compression.h"
+#include "pipeline/network/site_record.h"
 
 #include <math.h>
 #include <string.h>
-
-static const char *const fallback_names[] = {"none", "lambda raised", "eigenvalues", "kept plain"};
-enum { FALLBACK_COUNT = sizeof fallback_names / sizeof fallback_names[0] };
-
-/* The place of a fallback in the list of what had to be done; 0 of an unknown one. */
-static int fallback_place(const char *name)
-{
-    for (int i = 0; name != NULL && i < FALLBACK_COUNT; i++) {
-        if (strcmp(name, fallback_names[i]) == 0) {
-            return i;
-        }
-    }
-    return 0;
-}
-
-/* -- fits --------------------------------------------------------------------------------------
- */
-
-/* The mean over `count` values when `value` is the last of them. */
-static void average(double *mean, double value, int count)
-{
-    *mean = count == 1 ? value : (*mean * (count - 1) + value) / count;
-}
-
-static void include_in_mean(grail_fit *mean, const grail_fit *fit, int count)
-{
-    const int worst = fallback_place(mean->fallback);
-    const int now = fallback_place(fit->fallback);
-    average(&mean->alpha, fit->alpha, count);
-    average(&mean->lambda, fit->lambda, count);
-    average(&mean->condition, fit->condition, count);
-    average(&mean->fit_before, fit->fit_before, count);
-    average(&mean->fit_after, fit->fit_after, count);
-    average(&mean->held_before, fit->held_before, count);
-    average(&mean->held_after, fit->held_after, count);
-    mean->fallback = fallback_names[now > worst ? now : worst];
-    mean->bias = mean->bias != 0 || fit->bias != 0 ? 1 : 0;
-}
-
-static const char *consumer_name(const grail_compression *c, int index, int consumer)
-{
-    const graph *g = c->request->graph;
-    const int reader = c->request->sites->list.sites[index].consumers[consumer].node;
-    return g->parameters[g->nodes[reader].weight].name;
-}
-
-static grail_status add_fit(grail_compression *c, int index, const grail_fit *fit)
-{
-    grail_status status = GRAIL_OK;
-    site_result *result = &c->network->results[index];
-    grail_site_report *report = &result->report;
-    TRY(memory_resize(&result->fits, (size_t)report->fit_count + 1, sizeof result->fits[0]));
-    result->fits[report->fit_count] = *fit;
-    report->fits = result->fits;
-    report->fit_count++;
-    include_in_mean(&report->fit, fit, report->fit_count);
-out:
-    return status;
-}
-
-grail_status site_result_add_fit(grail_compression *c, int index, int consumer,
-                                 const ridge_result *r, bool bias)
-{
-    const grail_fit fit = {
-        .consumer = consumer_name(c, index, consumer),
-        .alpha = r->alpha,
-        .lambda = r->lambda,
-        .condition = r->condition,
-        .fit_before = r->fit_before,
-        .fit_after = r->fit_after,
-        .held_before = r->held_before,
-        .held_after = r->held_after,
-        .fallback = fallback_names[r->fallback],
-        .bias = bias ? 1 : 0,
-    };
-    return add_fit(c, index, &fit);
-}
-
-void site_result_fini(site_result *result)
-{
-    grail_reducer_free(result->reducer);
-    memory_free(result->fits);
-    *result = (site_result){0};
-}
 
 /* -- to JSON -----------------------------------------------------------------------------------
  */
@@ -153,10 +67,9 @@ out:
     return status;
 }
 
-grail_status site_result_to_json(const grail_compression *c, int index, json_t **out)
+grail_status site_result_to_json(const site_result *result, json_t **out)
 {
     grail_status status = GRAIL_OK;
-    const site_result *result = &c->network->results[index];
     const grail_site_report *r = &result->report;
     json_t *object = json_object();
     TRY(json_put(object, "site", json_string(r->name)));
@@ -194,7 +107,6 @@ static double real_of(const json_t *object, const char *key)
 
 static grail_fit fit_from_json(const json_t *object)
 {
-    const char *fallback = json_string_value(json_object_get(object, "fallback"));
     return (grail_fit){
         .alpha = real_of(object, "alpha"),
         .lambda = real_of(object, "lambda"),
@@ -203,30 +115,38 @@ static grail_fit fit_from_json(const json_t *object)
         .fit_after = real_of(object, "fit_error_after"),
         .held_before = real_of(object, "held_error_before"),
         .held_after = real_of(object, "held_error_after"),
-        .fallback = fallback_names[fallback_place(fallback)],
+        .fallback = site_fallback_name(json_string_value(json_object_get(object, "fallback"))),
         .bias = json_is_true(json_object_get(object, "bias_fitted")) ? 1 : 0,
     };
 }
 
-static grail_status restore_fits(grail_compression *c, int index, const json_t *list)
+/* The consumer's name as the site has it; NULL of a parameter that does not read the site. */
+static const char *known_consumer(const compression_request *request, int index, const char *name)
+{
+    for (int k = 0; name != NULL && k < site_at(request, index)->consumer_count; k++) {
+        const char *own = site_consumer_name(request, index, k);
+        if (strcmp(name, own) == 0) {
+            return own;
+        }
+    }
+    return NULL;
+}
+
+static grail_status restore_fits(const compression_request *request, int index, const json_t *list,
+                                 site_result *result)
 {
     grail_status status = GRAIL_OK;
-    const site *s = &c->request->sites->list.sites[index];
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *object = json_array_get(list, i);
         const char *name = json_string_value(json_object_get(object, "consumer"));
         grail_fit fit = fit_from_json(object);
-        for (int k = 0; name != NULL && k < s->consumer_count; k++) {
-            if (strcmp(name, consumer_name(c, index, k)) == 0) {
-                fit.consumer = consumer_name(c, index, k);
-            }
-        }
+        fit.consumer = known_consumer(request, index, name);
         if (fit.consumer == NULL) {
             FAIL(GRAIL_ERROR_FORMAT,
                  "the state records a fit of '%s', which does not read site '%s'",
-                 name == NULL ? "" : name, s->name);
+                 name == NULL ? "" : name, site_at(request, index)->name);
         }
-        TRY(add_fit(c, index, &fit));
+        TRY(site_result_add_fit(result, &fit));
     }
 out:
     return status;
@@ -295,16 +215,16 @@ out:
     return status;
 }
 
-grail_status site_result_restore(grail_compression *c, int index, const json_t *object)
+grail_status site_result_restore(const compression_request *request, int index,
+                                 const json_t *record, site_result *result)
 {
     grail_status status = GRAIL_OK;
-    site_result *result = &c->network->results[index];
-    TRY(restore_reducer(object, &c->request->sites->list.sites[index],
-                        c->request->plan.sites[index].kept, &result->reducer));
-    TRY(restore_fits(c, index, json_object_get(object, "consumers")));
-    result->report.fit = fit_from_json(object);
-    result->report.seconds = real_of(object, "seconds");
-    result->report.solve_seconds = real_of(object, "solve_seconds");
+    TRY(restore_reducer(record, site_at(request, index), request->plan.sites[index].kept,
+                        &result->reducer));
+    TRY(restore_fits(request, index, json_object_get(record, "consumers"), result));
+    result->report.fit = fit_from_json(record);
+    result->report.seconds = real_of(record, "seconds");
+    result->report.solve_seconds = real_of(record, "solve_seconds");
 out:
     return status;
 }
