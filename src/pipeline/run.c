@@ -5,15 +5,15 @@
 
 /* Finished blocks of an interrupted run: their narrow tensors are put back, and the streams go
  * through them. */
-static grail_status replay_blocks(grail_compression *c)
+static grail_status replay_blocks(const narrow_output *output, calibration_network *network)
 {
     grail_status status = GRAIL_OK;
     checkpoint *recorded = NULL;
-    TRY(checkpoint_open(c->output->partial, &recorded));
-    for (int block = 0; block < c->output->blocks_recorded; block++) {
-        TRY(state_restore_block(c, block));
-        TRY(compress_block(c->network, block, recorded));
-        network_release_block(c->network, block);
+    TRY(output_open_recorded(output, &recorded));
+    for (int block = 0; block < output->blocks_recorded; block++) {
+        TRY(output_restore_block(output, block, network->results));
+        TRY(compress_block(network, block, recorded));
+        network_release_block(network, block);
     }
 out:
     checkpoint_close(recorded);
@@ -25,8 +25,7 @@ static grail_status fresh_block(grail_compression *c, int block)
     grail_status status = GRAIL_OK;
     TRY(compress_block(c->network, block, NULL));
     if (!c->request->finishes_with_network) {
-        TRY(write_block(c, block));
-        TRY(state_record_block(c, block));
+        TRY(output_write_block(c->output, c->network, block));
         network_release_block(c->network, block);
     }
     /* a run cancelled here has lost nothing */
@@ -41,7 +40,7 @@ static grail_status run_beginning(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     if (!c->request->finishes_with_network) {
-        TRY(write_block(c, GRAPH_NONE));
+        TRY(output_write_block(c->output, c->network, GRAPH_NONE));
     }
     if (c->request->plan.loop == LOOP_OPEN && c->request->samples->count > 0) {
         TRY(open_loop_collect(c->network));
@@ -63,8 +62,8 @@ static grail_status run_end(grail_compression *c)
     if (c->request->plan.loop == LOOP_OPEN) {
         TRY(repair_network(c->network));
     }
-    for (int block = GRAPH_NONE; c->output != NULL && block < blocks; block++) {
-        TRY(write_block(c, block));
+    if (c->output != NULL) {
+        TRY(output_write_network(c->output, c->network));
     }
 out:
     return status;
@@ -77,7 +76,7 @@ grail_status grail_compression_run(grail_compression *c)
     c->network->progress = progress_start(0);
     TRY(run_beginning(c));
     if (finished > 0) {
-        TRY(replay_blocks(c));
+        TRY(replay_blocks(c->output, c->network));
     }
     c->network->progress = progress_start(finished);
     for (int block = finished; block < c->request->graph->block_count; block++) {
@@ -85,11 +84,11 @@ grail_status grail_compression_run(grail_compression *c)
     }
     TRY(run_end(c));
     if (c->output != NULL) {
-        TRY(write_companions(c));
+        TRY(output_write_companions(c->output));
     }
 out:
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED && c->output != NULL) {
-        state_after_failure(c, status);
+        output_after_failure(c->output, status);
     }
     return status;
 }

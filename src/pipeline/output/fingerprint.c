@@ -1,6 +1,4 @@
-/* The fingerprint of a run: everything that decides its bytes. A run is continued only where it is
- * the same, and what differs is named. */
-#include "pipeline/compression.h"
+#include "pipeline/output/fingerprint.h"
 
 #include "base/file.h"
 #include "base/parallel.h"
@@ -9,10 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static grail_status fingerprint_files(const grail_compression *c, json_t *object)
+static grail_status fingerprint_files(const checkpoint *k, json_t *object)
 {
     grail_status status = GRAIL_OK;
-    const checkpoint *k = c->request->model->checkpoint;
     char *path = NULL;
     json_t *files = json_object();
     TRY(json_put(object, "files", files));
@@ -33,18 +30,18 @@ out:
     return status;
 }
 
-grail_status fingerprint_of_run(const grail_compression *c, json_t **out)
+grail_status fingerprint_of_run(const compression_request *request, json_t **out)
 {
     grail_status status = GRAIL_OK;
     json_t *object = json_object();
     json_t *plan_json = NULL;
     TRY(json_put(object, "grail_state", json_integer(1)));
-    TRY(fingerprint_files(c, object));
-    TRY(json_put(object, "config", json_deep_copy(c->request->model->config)));
-    TRY(plan_to_json(&c->request->plan, &c->request->sites->list, &plan_json));
+    TRY(fingerprint_files(request->model->checkpoint, object));
+    TRY(json_put(object, "config", json_deep_copy(request->model->config)));
+    TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
     TRY(json_put(object, "plan", plan_json));
-    TRY(json_put(object, "calibration", json_deep_copy(c->request->samples->description)));
-    TRY(json_put(object, "backend", json_string(c->request->backend->name)));
+    TRY(json_put(object, "calibration", json_deep_copy(request->samples->description)));
+    TRY(json_put(object, "backend", json_string(request->backend->name)));
     TRY(json_put(object, "threads", json_integer(parallel_threads())));
     *out = object;
     object = NULL;
@@ -125,13 +122,14 @@ static void value_text(const json_t *value, char text[VALUE_SIZE])
     }
 }
 
-grail_status fingerprint_compare(const grail_compression *c, json_t *then)
+grail_status fingerprint_compare(const compression_request *request, const char *partial,
+                                 json_t *then)
 {
     grail_status status = GRAIL_OK;
     json_t *now = NULL;
     char before[VALUE_SIZE];
     char after[VALUE_SIZE];
-    TRY(fingerprint_of_run(c, &now));
+    TRY(fingerprint_of_run(request, &now));
     if (json_equal(then, now)) {
         goto out;
     }
@@ -140,7 +138,7 @@ grail_status fingerprint_compare(const grail_compression *c, json_t *then)
     value_text(d.then, before);
     value_text(d.now, after);
     status = error_set(GRAIL_ERROR_ARGUMENT, "'%s' was begun with other options or files: %s ",
-                       c->output->partial, d.path[0] == 0 ? "its state" : d.path);
+                       partial, d.path[0] == 0 ? "its state" : d.path);
     if (before[0] != 0 && after[0] != 0) {
         error_append("was %s, is %s now", before, after);
     } else {
