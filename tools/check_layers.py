@@ -3,7 +3,7 @@
 
 A layer includes only itself and layers above it; libraries are included where they are wrapped; the
 command line sees the public headers alone; no family of networks is named outside src/arch; and
-functions that the library must not call do not occur.
+functions that the library must not call do not occur. The files of some layers are ordered, too.
 """
 
 import re
@@ -15,6 +15,10 @@ LAYERS = ("base tensor format graph arch backend exec stats reduce solve pipelin
 
 # Rooms of a layer: each includes only itself, those before it, and what lies in the layer's folder.
 ROOMS = {"format": ["", "torch", "weights", "text", "images", "onnx"]}
+
+# Layers whose files are listed in a table of docs/architecture.md, under the heading named here: each
+# includes only itself and those before it.
+ORDERED = {"pipeline": "The pipeline"}
 
 C_LIBRARY = set(
     """assert.h cpuid.h ctype.h dirent.h errno.h fcntl.h float.h inttypes.h limits.h math.h pthread.h
@@ -66,6 +70,44 @@ def room_of(inside):
     return "/".join(inside.split("/")[1:-1])
 
 
+def file_order(heading):
+    """Paths below the layer's folder, without endings, from the first column of the table."""
+    text = (c_source.ROOT / "docs/architecture.md").read_text()
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\|((?: `[a-z_/]+`,?)+) \|", section, re.MULTILINE)
+    return re.findall(r"`([a-z_/]+)`", "".join(rows))
+
+
+ORDERS = {layer: file_order(heading) for layer, heading in ORDERED.items()}
+
+
+def place_of(inside):
+    """Of a path below src: the layer, and the file's name in the table."""
+    layer, _, name = inside.rpartition(".")[0].partition("/")
+    return layer, name
+
+
+def check_order(inside, own):
+    layer, here = place_of(inside)
+    target, there = place_of(own)
+    order = ORDERS.get(layer)
+    if order is None or target != layer or here not in order or there not in order:
+        return None
+    if order.index(there) > order.index(here):
+        return f'"{own}" comes after {layer}/{here} in docs/architecture.md'
+    return None
+
+
+def check_lists():
+    """Files that a table lacks, and names in it that are no files."""
+    for layer, order in ORDERS.items():
+        found = {place_of(c_source.name(p)[len("src/") :])[1] for p in c_source.files(f"src/{layer}")}
+        for name in sorted(found - set(order)):
+            yield f"docs/architecture.md does not list {layer}/{name}"
+        for name in sorted(set(order) - found):
+            yield f"docs/architecture.md lists {layer}/{name}, which does not exist"
+
+
 def check_room(inside, own):
     layer = own.split("/")[0]
     rooms, here, there = ROOMS.get(layer), room_of(inside), room_of(own)
@@ -112,6 +154,8 @@ def check_includes(path, text):
         system, own = match.groups()
         if parts[0] == "src":
             problem = check_library_include(path, layer, system, own)
+            if problem is None and own is not None:
+                problem = check_order(path.relative_to(c_source.ROOT / "src").as_posix(), own)
         else:
             problem = check_cli_include(path, system, own)
         if problem is not None:
@@ -158,6 +202,9 @@ def main():
         for number, problem in check_file(path):
             print(f"{c_source.name(path)}:{number}: {problem}")
             problems += 1
+    for problem in check_lists():
+        print(problem)
+        problems += 1
     print(f"{len(paths)} files, {problems} problems")
     return 1 if problems or not paths else 0
 

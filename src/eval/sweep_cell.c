@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "eval/accuracy.h"
 #include "pipeline/compression.h"
+#include "pipeline/network/narrow.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -165,8 +166,8 @@ static grail_status evaluate(sweep_context *context, grail_compression *c, grail
 {
     grail_status status = GRAIL_OK;
     parameter_store *narrow = NULL;
-    TRY(narrow_store(c, &narrow));
-    TRY(accuracy_measure(c->model, narrow, c->backend, context->evaluation,
+    TRY(narrow_store(c->network, &narrow));
+    TRY(accuracy_measure(c->request->model, narrow, c->request->backend, context->evaluation,
                          context->recipe->evaluation.images, 0, watch_images, context, out));
 out:
     parameter_store_free(narrow);

@@ -36,8 +36,7 @@ void parameter_store_free(parameter_store *store)
     memory_free(store);
 }
 
-/* data <- elements of `count` f32 values. The f32 array is taken over where elements are f32. */
-static grail_status to_elements(const backend *b, int64_t count, float **values, void **out)
+grail_status elements_from_f32(const backend *b, int64_t count, float **values, void **out)
 {
     if (b->element_size == sizeof(float)) {
         *out = *values;
@@ -62,7 +61,7 @@ static grail_status load_entry(parameter_store *store, int index)
     const int64_t count = model_parameter_elements(store->model, index);
     TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
     TRY(model_parameter_f32(store->model, index, values));
-    TRY(to_elements(store->backend, count, &values, &entry->data));
+    TRY(elements_from_f32(store->backend, count, &values, &entry->data));
     memcpy(entry->shape, p->shape, sizeof entry->shape);
 out:
     memory_free(values);
@@ -132,7 +131,7 @@ grail_status parameter_store_set(parameter_store *store, int index, const int64_
              p->name, (long long)bad);
     }
     TRY(round_to_stored(store->model->tensors[index], count, copy));
-    TRY(to_elements(store->backend, count, &copy, &data));
+    TRY(elements_from_f32(store->backend, count, &copy, &data));
     drop_entry(store, index);
     store->entries[index].data = data;
     memcpy(store->entries[index].shape, shape, (size_t)p->rank * sizeof shape[0]);

@@ -12,6 +12,11 @@ typedef struct parameter_entry {
     int64_t shape[PARAMETER_MAX_RANK];
 } parameter_entry;
 
+/** *out <- `count` elements of f32 values, owned. Where elements are f32 the array is taken over,
+ * and *values is NULL then. */
+grail_status elements_from_f32(const backend *b, int64_t count, float **values,
+                               void **out) GRAIL_MUST_CHECK;
+
 typedef struct parameter_store {
     const grail_model *model;
     const backend *backend;

@@ -1,33 +1,20 @@
-/* The run: streams begin, blocks one after the other, companions last. */
+/* The run: what precedes the blocks, blocks one after the other, what follows them, companions. */
 #include "pipeline/compression.h"
+#include "pipeline/network/open_loop.h"
+#include "pipeline/network/walk.h"
 
-#include <string.h>
-
-static void release_block(grail_compression *c, int block)
-{
-    int begin = 0;
-    int end = 0;
-    graph_block_range(c->model->graph, block, &begin, &end);
-    parameter_store_release_range(c->current, begin, end);
-    parameter_store_release_range(c->dense, begin, end);
-    buffer_pool_clear(c->pool);
-}
-
-/* Without data a finished block needs no replay: nothing later depends on a stream. */
-static grail_status replay_blocks(grail_compression *c, int finished)
+/* Finished blocks of an interrupted run: their narrow tensors are put back, and the streams go
+ * through them. */
+static grail_status replay_blocks(const narrow_output *output, calibration_network *network)
 {
     grail_status status = GRAIL_OK;
     checkpoint *recorded = NULL;
-    if (finished == 0) {
-        return GRAIL_OK;
+    TRY(output_open_recorded(output, &recorded));
+    for (int block = 0; block < output->blocks_recorded; block++) {
+        TRY(output_restore_block(output, block, network->results));
+        TRY(compress_block(network, block, recorded));
+        network_release_block(network, block);
     }
-    TRY(checkpoint_open(c->partial, &recorded));
-    for (int block = 0; block < finished; block++) {
-        TRY(state_restore_block(c, block));
-        TRY(compress_block(c, block, recorded));
-        release_block(c, block);
-    }
-    c->blocks_replayed = finished;
 out:
     checkpoint_close(recorded);
     return status;
@@ -36,13 +23,13 @@ out:
 static grail_status fresh_block(grail_compression *c, int block)
 {
     grail_status status = GRAIL_OK;
-    TRY(compress_block(c, block, NULL));
-    if (!c->whole) {
-        TRY(write_block(c, block));
-        TRY(state_record_block(c, block));
-        release_block(c, block);
+    TRY(compress_block(c->network, block, NULL));
+    if (!c->request->finishes_with_network) {
+        TRY(output_write_block(c->output, c->network, block));
+        network_release_block(c->network, block);
     }
-    TRY(tell_observer(c, block, NULL)); /* a run cancelled here has lost nothing */
+    /* a run cancelled here has lost nothing */
+    TRY(progress_tell(&c->network->progress, c->request, block, NULL));
 out:
     return status;
 }
@@ -52,13 +39,13 @@ out:
 static grail_status run_beginning(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    if (!c->whole) {
-        TRY(write_block(c, GRAPH_NONE));
+    if (!c->request->finishes_with_network) {
+        TRY(output_write_block(c->output, c->network, GRAPH_NONE));
     }
-    if (loop_is_open(c) && c->calibration->count > 0) {
-        TRY(open_loop_collect(c));
+    if (c->request->plan.loop == LOOP_OPEN && c->request->samples->count > 0) {
+        TRY(open_loop_collect(c->network));
     }
-    TRY(compress_block(c, GRAPH_NONE, NULL));
+    TRY(compress_block(c->network, GRAPH_NONE, NULL));
 out:
     return status;
 }
@@ -67,16 +54,16 @@ out:
 static grail_status run_end(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    if (!c->whole) {
+    const int blocks = c->request->graph->block_count;
+    if (!c->request->finishes_with_network) {
         return GRAIL_OK;
     }
-    TRY(compress_block(c, c->model->graph->block_count, NULL));
-    if (loop_is_open(c)) {
-        TRY(repair_network(c));
+    TRY(compress_block(c->network, blocks, NULL));
+    if (c->request->plan.loop == LOOP_OPEN) {
+        TRY(repair_network(c->network));
     }
-    for (int block = GRAPH_NONE; c->output != NULL && block < c->model->graph->block_count;
-         block++) {
-        TRY(write_block(c, block));
+    if (c->output != NULL) {
+        TRY(output_write_network(c->output, c->network));
     }
 out:
     return status;
@@ -85,65 +72,23 @@ out:
 grail_status grail_compression_run(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const int finished = (int)json_array_size(c->state);
-    c->started = clock_seconds();
+    const int finished = c->output == NULL ? 0 : c->output->blocks_recorded;
+    c->network->progress = progress_start(0);
     TRY(run_beginning(c));
-    TRY(replay_blocks(c, finished));
-    c->started = clock_seconds();
-    for (int block = finished; block < c->model->graph->block_count; block++) {
+    if (finished > 0) {
+        TRY(replay_blocks(c->output, c->network));
+    }
+    c->network->progress = progress_start(finished);
+    for (int block = finished; block < c->request->graph->block_count; block++) {
         TRY(fresh_block(c, block));
     }
     TRY(run_end(c));
     if (c->output != NULL) {
-        TRY(write_companions(c));
+        TRY(output_write_companions(c->output));
     }
 out:
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED && c->output != NULL) {
-        state_after_failure(c, status);
+        output_after_failure(c->output, status);
     }
     return status;
-}
-
-int grail_compression_site_count(const grail_compression *c)
-{
-    return c->sites->list.count;
-}
-
-grail_site_report grail_compression_site(const grail_compression *c, int i)
-{
-    return c->results[i].report;
-}
-
-grail_compression_totals grail_compression_totals_get(const grail_compression *c)
-{
-    grail_compression_totals t = {
-        .samples = c->calibration->count,
-        .context = c->calibration->windows.length,
-        .calibration_tokens = c->calibration->count * c->calibration->windows.length,
-        .calibrate_seconds = c->calibrate_seconds,
-        .compensate_seconds = c->compensate_seconds,
-    };
-    if (grail_model_describe(c->model, &t.dense) != GRAIL_OK) {
-        return t;
-    }
-    grail_model_facts narrow = {0};
-    if (model_describe_graph(c->model, c->narrowed, &narrow) == GRAIL_OK) {
-        t.parameters = narrow.parameters;
-        t.bytes = narrow.bytes;
-        t.macs_per_token = narrow.macs_per_token;
-        t.kv_bytes_per_token = narrow.kv_bytes_per_token;
-    }
-    return t;
-}
-
-int grail_compression_loader(const grail_compression *c, int i, const char **loader, int *loads,
-                             const char **reason)
-{
-    if (i < 0 || i >= LOADER_COUNT) {
-        return 0;
-    }
-    *loader = c->verdicts[i].loader;
-    *loads = c->verdicts[i].loads ? 1 : 0;
-    *reason = c->verdicts[i].reason;
-    return 1;
 }

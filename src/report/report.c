@@ -1,12 +1,11 @@
 /* report.json: what a run did, for people and for later commands. */
-#include "base/file.h"
 #include "base/parallel.h"
 #include "pipeline/compression.h"
+#include "pipeline/network/site_record.h"
 
-static grail_status totals_to_json(const grail_compression *c, json_t *report)
+static grail_status totals_to_json(const grail_compression_totals *t, json_t *report)
 {
     grail_status status = GRAIL_OK;
-    const grail_compression_totals t = grail_compression_totals_get(c);
     json_t *dense = json_object();
     json_t *narrow = json_object();
     status = json_put(report, "dense", dense);
@@ -15,27 +14,27 @@ static grail_status totals_to_json(const grail_compression *c, json_t *report)
         return status;
     }
     TRY(json_put(report, "narrow", narrow));
-    TRY(json_put(dense, "architecture", json_string(t.dense.architecture)));
-    TRY(json_put(dense, "dtype", json_string(t.dense.dtype)));
-    TRY(json_put(dense, "parameters", json_integer(t.dense.parameters)));
-    TRY(json_put(dense, "bytes", json_integer(t.dense.bytes)));
-    TRY(json_put(dense, "macs_per_token", json_integer(t.dense.macs_per_token)));
-    TRY(json_put(dense, "kv_bytes_per_token", json_integer(t.dense.kv_bytes_per_token)));
-    TRY(json_put(narrow, "parameters", json_integer(t.parameters)));
-    TRY(json_put(narrow, "bytes", json_integer(t.bytes)));
-    TRY(json_put(narrow, "macs_per_token", json_integer(t.macs_per_token)));
-    TRY(json_put(narrow, "kv_bytes_per_token", json_integer(t.kv_bytes_per_token)));
+    TRY(json_put(dense, "architecture", json_string(t->dense.architecture)));
+    TRY(json_put(dense, "dtype", json_string(t->dense.dtype)));
+    TRY(json_put(dense, "parameters", json_integer(t->dense.parameters)));
+    TRY(json_put(dense, "bytes", json_integer(t->dense.bytes)));
+    TRY(json_put(dense, "macs_per_token", json_integer(t->dense.macs_per_token)));
+    TRY(json_put(dense, "kv_bytes_per_token", json_integer(t->dense.kv_bytes_per_token)));
+    TRY(json_put(narrow, "parameters", json_integer(t->parameters)));
+    TRY(json_put(narrow, "bytes", json_integer(t->bytes)));
+    TRY(json_put(narrow, "macs_per_token", json_integer(t->macs_per_token)));
+    TRY(json_put(narrow, "kv_bytes_per_token", json_integer(t->kv_bytes_per_token)));
 out:
     return status;
 }
 
-static grail_status loaders_to_json(const grail_compression *c, json_t *report)
+static grail_status loaders_to_json(const loader_verdict *verdicts, json_t *report)
 {
     grail_status status = GRAIL_OK;
     json_t *list = json_array();
     TRY(json_put(report, "loaders", list));
     for (int i = 0; i < LOADER_COUNT; i++) {
-        const loader_verdict *v = &c->verdicts[i];
+        const loader_verdict *v = &verdicts[i];
         TRY(json_push(list, json_pack("{s:s, s:b, s:s}", "loader", v->loader, "loads",
                                       v->loads ? 1 : 0, "reason", v->reason)));
     }
@@ -43,36 +42,38 @@ out:
     return status;
 }
 
-static grail_status sites_to_json(const grail_compression *c, json_t *report)
+static grail_status sites_to_json(const site_result *results, int count, json_t *report)
 {
     grail_status status = GRAIL_OK;
     json_t *one = NULL;
     json_t *list = json_array();
     TRY(json_put(report, "sites", list));
-    for (int i = 0; i < c->sites->list.count; i++) {
-        TRY(site_result_to_json(c, i, &one));
+    for (int i = 0; i < count; i++) {
+        TRY(site_result_to_json(&results[i], &one));
         TRY(json_push(list, one));
     }
 out:
     return status;
 }
 
-static grail_status build_report(const grail_compression *c, json_t **out)
+static grail_status build_report(const compression_request *request,
+                                 const calibration_network *network,
+                                 const grail_compression_totals *totals, json_t **out)
 {
     grail_status status = GRAIL_OK;
     json_t *plan_json = NULL;
     json_t *report = json_object();
     TRY(json_put(report, "grail_report", json_integer(1)));
-    TRY(json_put(report, "model", json_string(c->model->path)));
-    TRY(totals_to_json(c, report));
-    TRY(plan_to_json(&c->plan, &c->sites->list, &plan_json));
+    TRY(json_put(report, "model", json_string(request->model->path)));
+    TRY(totals_to_json(totals, report));
+    TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
     TRY(json_put(report, "plan", plan_json));
-    TRY(json_put(report, "calibration", json_deep_copy(c->calibration->description)));
-    TRY(json_put(report, "backend", json_string(c->backend->name)));
+    TRY(json_put(report, "calibration", json_deep_copy(request->samples->description)));
+    TRY(json_put(report, "backend", json_string(request->backend->name)));
     TRY(json_put(report, "threads", json_integer(parallel_threads())));
-    TRY(json_put(report, "kept_activations", json_boolean(c->keep_activations)));
-    TRY(loaders_to_json(c, report));
-    TRY(sites_to_json(c, report));
+    TRY(json_put(report, "kept_activations", json_boolean(network->keep_activations)));
+    TRY(loaders_to_json(request->narrowed.verdicts, report));
+    TRY(sites_to_json(network->results, request->plan.count, report));
     *out = report;
     report = NULL;
 out:
@@ -84,20 +85,17 @@ grail_status grail_compression_finish(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     json_t *report = NULL;
-    char *path = NULL;
     if (c->output == NULL) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "no output directory was given, so the result stays in memory");
     }
-    TRY(build_report(c, &report));
-    TRY(path_join(&path, c->partial, "report.json"));
-    TRY(json_write_file(path, report));
-    TRY(compression_commit(c));
+    const grail_compression_totals totals = grail_compression_totals_get(c);
+    TRY(build_report(c->request, c->network, &totals, &report));
+    TRY(output_commit(c->output, report));
 out:
     if (status != GRAIL_OK) {
-        state_after_failure(c, status);
+        output_after_failure(c->output, status);
     }
     json_decref(report);
-    memory_free(path);
     return status;
 }

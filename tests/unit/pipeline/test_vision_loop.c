@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "format/images/image_set.h"
-#include "pipeline/session.h"
+#include "pipeline/request/session.h"
 
 #include <grail/machine.h>
 

@@ -1,0 +1,46 @@
+/* What is known of a run: totals once it is open, results of sites as they come. */
+#include "pipeline/compression.h"
+
+int grail_compression_site_count(const grail_compression *c)
+{
+    return c->request->sites->list.count;
+}
+
+grail_site_report grail_compression_site(const grail_compression *c, int i)
+{
+    return c->network->results[i].report;
+}
+
+grail_compression_totals grail_compression_totals_get(const grail_compression *c)
+{
+    grail_compression_totals t = {
+        .samples = c->request->samples->count,
+        .context = c->request->samples->windows.length,
+        .calibration_tokens = c->request->samples->count * c->request->samples->windows.length,
+        .calibrate_seconds = c->network->calibrate_seconds,
+        .compensate_seconds = c->network->compensate_seconds,
+    };
+    if (grail_model_describe(c->request->model, &t.dense) != GRAIL_OK) {
+        return t;
+    }
+    grail_model_facts narrow = {0};
+    if (model_describe_graph(c->request->model, c->request->narrowed.graph, &narrow) == GRAIL_OK) {
+        t.parameters = narrow.parameters;
+        t.bytes = narrow.bytes;
+        t.macs_per_token = narrow.macs_per_token;
+        t.kv_bytes_per_token = narrow.kv_bytes_per_token;
+    }
+    return t;
+}
+
+int grail_compression_loader(const grail_compression *c, int i, const char **loader, int *loads,
+                             const char **reason)
+{
+    if (i < 0 || i >= LOADER_COUNT) {
+        return 0;
+    }
+    *loader = c->request->narrowed.verdicts[i].loader;
+    *loads = c->request->narrowed.verdicts[i].loads ? 1 : 0;
+    *reason = c->request->narrowed.verdicts[i].reason;
+    return 1;
+}

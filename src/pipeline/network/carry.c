@@ -1,0 +1,121 @@
+/* Every node runs once per batch. Where the activations that a consumer reads would not fit in
+ * memory for all samples, the stream stays at the block's begin instead and every pass runs from
+ * there with what is reduced already. */
+#include "pipeline/network/carry.h"
+
+#include "base/clock.h"
+
+/* What one of the networks runs in a pass. */
+typedef struct leg {
+    network_run *run;
+    int begin, end; /* nodes */
+    bool moves;     /* its stream stands at `end` afterwards */
+} leg;
+
+typedef struct carry {
+    leg current, dense;
+    bool with_dense;
+    batch_visitor visit;
+    void *user;
+} carry;
+
+static grail_status carry_leg(const compression_request *request, const leg *l, int64_t batch)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = request->graph;
+    execution *e = l->run->execution;
+    batch_input input = {0}; /* token ids or pixels, where a pass from there still reads them */
+    if (g->last_use[g->input] >= l->begin) {
+        input = calibration_input(request->samples, batch);
+    }
+    TRY(execution_begin(e, calibration_shape(request->samples, batch), input));
+    if (l->moves) {
+        TRY(stream_read(&l->run->stream, batch, e));
+    } else {
+        TRY(stream_peek(&l->run->stream, batch, e));
+    }
+    TRY(execution_run(e, l->run->parameters, l->begin, l->end));
+out:
+    return status;
+}
+
+static grail_status carry_batch(calibration_network *network, const carry *k, int64_t batch)
+{
+    grail_status status = GRAIL_OK;
+    if (k->with_dense) {
+        TRY(carry_leg(network->request, &k->dense, batch));
+    }
+    TRY(carry_leg(network->request, &k->current, batch));
+    if (k->visit != NULL) {
+        TRY(k->visit(network, batch, k->user));
+    }
+    if (k->dense.moves) {
+        TRY(stream_write(&network->dense.stream, batch, network->dense.execution));
+    }
+    if (k->current.moves) {
+        TRY(stream_write(&network->current.stream, batch, network->current.execution));
+    }
+out:
+    return status;
+}
+
+static bool is_block_border(const graph *g, int index)
+{
+    return index == 0 || index == g->node_count ||
+           g->nodes[index].block != g->nodes[index - 1].block;
+}
+
+static grail_status begin_move(const leg *l)
+{
+    return l->moves ? stream_move_begin(&l->run->stream, l->end) : GRAIL_OK;
+}
+
+/* The last batch's values are in the stream now; the execution forgets its own. */
+static grail_status end_move(const leg *l)
+{
+    const batch_shape none = {0};
+    if (l->moves) {
+        stream_move_end(&l->run->stream);
+    }
+    return execution_begin(l->run->execution, none, (batch_input){0});
+}
+
+static carry plan_carry(calibration_network *network, int end, int dense_end)
+{
+    const bool border = is_block_border(network->request->graph, end);
+    carry k = {
+        .current = {.run = &network->current,
+                    .begin = network->current.stream.position,
+                    .end = end},
+        .dense = {.run = &network->dense,
+                  .begin = network->dense.stream.position,
+                  .end = dense_end},
+        .with_dense = network->has_dense_stream && dense_end != GRAPH_NONE,
+    };
+    k.current.moves = end > k.current.begin && (network->keep_activations || border);
+    k.dense.moves = k.with_dense && dense_end > k.dense.begin;
+    return k;
+}
+
+grail_status streams_carry(calibration_network *network, int end, int dense_end,
+                           batch_visitor visit, void *user)
+{
+    grail_status status = GRAIL_OK;
+    const double begun = clock_seconds();
+    carry k = plan_carry(network, end, dense_end);
+    k.visit = visit;
+    k.user = user;
+    if (!k.current.moves && !k.dense.moves && visit == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(begin_move(&k.current));
+    TRY(begin_move(&k.dense));
+    for (int64_t batch = 0; batch < network->request->samples->batch_count; batch++) {
+        TRY(carry_batch(network, &k, batch));
+    }
+    TRY(end_move(&k.current));
+    TRY(end_move(&k.dense));
+    network->calibrate_seconds += clock_seconds() - begun;
+out:
+    return status;
+}

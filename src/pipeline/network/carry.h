@@ -1,0 +1,16 @@
+/* Carrying the streams from node to node. */
+#ifndef GRAIL_PIPELINE_NETWORK_CARRY_H
+#define GRAIL_PIPELINE_NETWORK_CARRY_H
+
+#include "pipeline/network/network.h"
+
+/** Told of each batch when the current network stands before node `end`, and the dense one before
+ * `dense_end`. */
+typedef grail_status (*batch_visitor)(calibration_network *network, int64_t batch, void *user);
+
+/** Carries the stream to node `end`, and when dense_end is not GRAPH_NONE the dense stream to
+ * there. visit may be NULL. */
+grail_status streams_carry(calibration_network *network, int end, int dense_end,
+                           batch_visitor visit, void *user) GRAIL_MUST_CHECK;
+
+#endif

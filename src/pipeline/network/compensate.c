@@ -1,0 +1,197 @@
+#include "pipeline/network/compensate.h"
+
+#include "base/clock.h"
+#include "pipeline/network/decide.h"
+#include "pipeline/request/consumer_tail.h"
+#include "solve/ridge.h"
+
+#include <math.h>
+
+static const double alpha_candidates[] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
+
+static const node *consumer_node(const compression_request *request, const observation *o)
+{
+    return &request->graph->nodes[o->node];
+}
+
+static bool fits_bias(const compression_request *request, int consumer)
+{
+    return request->plan.compensation.enabled && request->plan.compensation.bias != BIAS_OFF &&
+           consumer_bias_slot(request->graph, consumer).parameter != GRAPH_NONE;
+}
+
+/* Y <- Y - 1 b^T in the sums: a dense target contains the consumer's own bias, which stays.
+ *   C <- C - b s^T,  q_o <- q_o - 2 b_o t_o + T b_o^2,  t <- t - T b */
+static void remove_bias_from_target(grail_statistics *s, const float *bias)
+{
+    const double count = (double)s->count;
+    for (int64_t o = 0; o < s->outputs; o++) {
+        const double b = (double)bias[o];
+        for (int64_t k = 0; k < s->width; k++) {
+            s->cross[o * s->width + k] -= b * s->sum[k];
+        }
+        s->target_square[o] += b * (count * b - 2.0 * s->target_sum[o]);
+        s->target_sum[o] -= count * b;
+    }
+}
+
+/* Targets made by multiplication have no bias; the dense network's own output has. */
+static grail_status shift_targets(const calibration_network *network, observation *o)
+{
+    grail_status status = GRAIL_OK;
+    float *bias = NULL;
+    int64_t count = 0;
+    const int parameter = consumer_node(network->request, o)->bias;
+    if (parameter == GRAPH_NONE || o->target != OBSERVES_DENSE_OUTPUT) {
+        return GRAIL_OK;
+    }
+    TRY(parameter_store_read_f32(network->current.parameters, parameter, &bias, &count));
+    remove_bias_from_target(o->fit, bias);
+    remove_bias_from_target(o->held, bias);
+out:
+    memory_free(bias);
+    return status;
+}
+
+static grail_status make_regression(const calibration_network *network, observation *o,
+                                    grail_statistics *s, const float *prior, regression *out)
+{
+    const grail_reducer *reducer = network->results[o->site].reducer;
+    const int64_t rows = o->layout.rows * o->layout.tap_rows;
+    const int64_t u = o->layout.features / reducer->units * o->layout.taps;
+    if (o->folds) {
+        return regression_from_measured(network->request->backend, s, prior, out);
+    }
+    if (reducer->folds) {
+        return regression_from_folding(network->request->backend, s, reducer, u, rows, o->weight,
+                                       prior, out);
+    }
+    return regression_from_selection(network->request->backend, s, reducer, u, rows, o->weight,
+                                     out);
+}
+
+static ridge_options options_of(const compression_request *request, int consumer)
+{
+    const compensation *how = &request->plan.compensation;
+    const bool validate = isnan(how->alpha);
+    return (ridge_options){
+        .ridge = how->shrink == SHRINK_TO_PRIOR ? RIDGE_PRIOR : RIDGE_ZERO,
+        .bias = fits_bias(request, consumer),
+        .alpha = validate ? 1e-3 : how->alpha,
+        .alphas = alpha_candidates,
+        .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,
+    };
+}
+
+/* judged[rows * tap_rows]: outputs that the narrowed network has; those of units that are removed,
+ * or replaced by merged ones, are computed only to keep the calibration network's shape. NULL where
+ * the consumer's rows are not cut, or nobody knows yet which. *out is owned. */
+static grail_status find_judged(const calibration_network *network, const observation *o,
+                                bool **out)
+{
+    grail_status status = GRAIL_OK;
+    bool *judged = NULL;
+    const cut_axis *rows = &network->request->cuts[consumer_node(network->request, o)->weight].rows;
+    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : network->results[rows->site].reducer;
+    if (r == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new(&judged, (size_t)(o->layout.rows * o->layout.tap_rows), sizeof judged[0]));
+    for (int64_t i = 0; i < o->layout.rows * o->layout.tap_rows; i++) {
+        const int64_t unit = i / o->layout.tap_rows / rows->features;
+        judged[i] = r->folds ? unit >= r->units : r->labels[unit] >= 0;
+    }
+    *out = judged;
+    judged = NULL;
+out:
+    memory_free(judged);
+    return status;
+}
+
+/* Solves and sets the consumer. The fit is f64; rounding to f32 and to the stored dtype follows. */
+static grail_status fit_consumer(calibration_network *network, observation *o, float *prior)
+{
+    grail_status status = GRAIL_OK;
+    regression fit = {0};
+    regression held = {0};
+    double *weight = NULL;
+    double *bias_change = NULL;
+    ridge_result result = {0};
+    bool *judged = NULL;
+    ridge_options options = options_of(network->request, o->node);
+    TRY(find_judged(network, o, &judged));
+    options.judged = judged;
+    TRY(shift_targets(network, o));
+    TRY(make_regression(network, o, o->fit, prior, &fit));
+    TRY(make_regression(network, o, o->held, prior, &held));
+    const size_t count = (size_t)(fit.outputs * fit.width);
+    TRY(memory_new_unset(&weight, count, sizeof weight[0]));
+    if (options.bias) {
+        TRY(memory_new(&bias_change, (size_t)fit.outputs, sizeof bias_change[0]));
+    }
+    TRY(ridge_solve(network->request->backend, &fit, &held, prior, &options, weight, bias_change,
+                    &result));
+    for (size_t i = 0; i < count; i++) {
+        prior[i] = (float)weight[i]; /* the prior has served; its memory takes the fit */
+    }
+    TRY(consumer_set(network, o->site, o->consumer, prior, bias_change));
+    const grail_fit made = site_fit_of(site_consumer_name(network->request, o->site, o->consumer),
+                                       &result, options.bias);
+    TRY(site_result_add_fit(&network->results[o->site], &made));
+out:
+    memory_free(judged);
+    regression_fini(&fit);
+    regression_fini(&held);
+    memory_free(weight);
+    memory_free(bias_change);
+    return status;
+}
+
+/* The dense weights before the consumer have served; they are read again where a pass needs them.
+ */
+static void release_dense_before(calibration_network *network, int consumer)
+{
+    int begin = 0;
+    int end = 0;
+    graph_block_range(network->request->graph, network->request->graph->nodes[consumer].block,
+                      &begin, &end);
+    parameter_store_release_range(network->dense.parameters, begin, consumer);
+}
+
+grail_status compensate_consumer(calibration_network *network, observation *o)
+{
+    grail_status status = GRAIL_OK;
+    float *prior = NULL;
+    const double begun = clock_seconds();
+    TRY(statistics_check_finite(o->fit));
+    TRY(statistics_check_finite(o->held));
+    if (network->results[o->site].reducer == NULL) {
+        TRY(decide_at_consumer(network, o));
+    }
+    TRY(consumer_merge(network, o->site, o->consumer, o->weight, &prior));
+    release_dense_before(network, o->node);
+    if (network->request->plan.compensation.enabled) {
+        TRY(fit_consumer(network, o, prior));
+    } else {
+        TRY(consumer_set(network, o->site, o->consumer, prior, NULL));
+    }
+    network->results[o->site].report.solve_seconds += clock_seconds() - begun;
+    network->compensate_seconds += clock_seconds() - begun;
+out:
+    memory_free(prior);
+    return status;
+}
+
+grail_status narrow_consumer_plainly(calibration_network *network, int index, int consumer)
+{
+    grail_status status = GRAIL_OK;
+    float *weight = NULL;
+    float *narrow = NULL;
+    TRY(consumer_read(network, index, consumer, &weight));
+    TRY(consumer_merge(network, index, consumer, weight, &narrow));
+    TRY(consumer_set(network, index, consumer, narrow, NULL));
+out:
+    memory_free(weight);
+    memory_free(narrow);
+    return status;
+}

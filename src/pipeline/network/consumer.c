@@ -1,0 +1,202 @@
+#include "pipeline/network/consumer.h"
+
+#include "pipeline/request/consumer_tail.h"
+
+#include <string.h>
+
+static const node *consumer_node(const compression_request *request, int index, int consumer)
+{
+    return &request->graph->nodes[site_at(request, index)->consumers[consumer].node];
+}
+
+consumer_layout consumer_layout_of(const compression_request *request, int index, int consumer)
+{
+    const site *s = site_at(request, index);
+    const node *n = consumer_node(request, index, consumer);
+    const graph_parameter *weight = &request->graph->parameters[n->weight];
+    const cut_axis *rows = &request->cuts[n->weight].rows;
+    const int64_t taps = n->kind == NODE_CONV2D ? weight->shape[2] * weight->shape[3] : 1;
+    const bool by_tap =
+        n->kind == NODE_CONV2D && request->plan.compensation.conv == CONV_FIT_KERNEL;
+    return (consumer_layout){
+        .rows =
+            rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(&request->plan, rows),
+        .features = s->units * s->consumers[consumer].features_per_unit,
+        .taps = by_tap ? taps : 1,
+        .tap_rows = by_tap ? 1 : taps,
+    };
+}
+
+/* out[rows * taps, features] <- in[rows, features, taps] */
+static void taps_to_rows(int64_t rows, int64_t features, int64_t taps, const float *in, float *out)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t f = 0; f < features; f++) {
+            for (int64_t t = 0; t < taps; t++) {
+                out[(r * taps + t) * features + f] = in[(r * features + f) * taps + t];
+            }
+        }
+    }
+}
+
+/* out[rows, features, taps] <- in[rows * taps, features] */
+static void rows_to_taps(int64_t rows, int64_t features, int64_t taps, const float *in, float *out)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t f = 0; f < features; f++) {
+            for (int64_t t = 0; t < taps; t++) {
+                out[(r * features + f) * taps + t] = in[(r * taps + t) * features + f];
+            }
+        }
+    }
+}
+
+grail_status consumer_read(const calibration_network *network, int index, int consumer, float **out)
+{
+    grail_status status = GRAIL_OK;
+    float *values = NULL;
+    float *turned = NULL;
+    int64_t count = 0;
+    const consumer_layout l = consumer_layout_of(network->request, index, consumer);
+    TRY(parameter_store_read_f32(network->current.parameters,
+                                 consumer_node(network->request, index, consumer)->weight, &values,
+                                 &count));
+    if (count != l.rows * l.tap_rows * l.features * l.taps) {
+        FAIL(GRAIL_ERROR_INTERNAL, "a consumer has %lld weights, expected %lld x %lld",
+             (long long)count, (long long)(l.rows * l.tap_rows), (long long)(l.features * l.taps));
+    }
+    if (l.tap_rows > 1) {
+        TRY(memory_new_unset(&turned, (size_t)count, sizeof turned[0]));
+        taps_to_rows(l.rows, l.features, l.tap_rows, values, turned);
+        memory_free(values);
+        values = turned;
+        turned = NULL;
+    }
+    *out = values;
+    values = NULL;
+out:
+    memory_free(values);
+    memory_free(turned);
+    return status;
+}
+
+grail_status consumer_merge(const calibration_network *network, int index, int consumer,
+                            const float *weight, float **out)
+{
+    grail_status status = GRAIL_OK;
+    const consumer_layout l = consumer_layout_of(network->request, index, consumer);
+    const site_end *end = &site_at(network->request, index)->consumers[consumer];
+    const grail_reducer *reducer = network->results[index].reducer;
+    const int64_t u = end->features_per_unit * l.taps;
+    const int64_t rows = l.rows * l.tap_rows;
+    float *narrow = NULL;
+    TRY(memory_new_unset(&narrow, (size_t)(rows * reducer->kept * u), sizeof narrow[0]));
+    reducer_merge_columns(reducer, end->exchangeable, u, rows, weight, narrow);
+    *out = narrow;
+    narrow = NULL;
+out:
+    memory_free(narrow);
+    return status;
+}
+
+/* wide[rows, W] <- narrow[rows, K u] in the columns that the reduced units have there. */
+static void scatter_columns(const grail_reducer *r, int64_t u, int64_t rows, int64_t wide_width,
+                            const float *narrow, float *wide)
+{
+    const int64_t width = r->kept * u;
+    for (int64_t row = 0; row < rows; row++) {
+        const float *from = narrow + row * width;
+        float *to = wide + row * wide_width;
+        if (r->folds) {
+            memcpy(to + r->units * u, from, (size_t)width * sizeof *to);
+            continue;
+        }
+        for (int64_t j = 0; j < r->units; j++) {
+            if (r->labels[j] >= 0) {
+                memcpy(to + j * u, from + r->labels[j] * u, (size_t)u * sizeof *to);
+            }
+        }
+    }
+}
+
+/* out_o = sum over a row's taps: what all of them add to an output whose patch lies inside. */
+static void sum_taps(int64_t rows, int64_t taps, const double *in, double *out)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        out[r] = 0.0;
+        for (int64_t t = 0; t < taps; t++) {
+            out[r] += in[r * taps + t];
+        }
+    }
+}
+
+static grail_status change_bias(calibration_network *network, int node_index,
+                                const consumer_layout *l, const double *change)
+{
+    grail_status status = GRAIL_OK;
+    float *bias = NULL;
+    double *sums = NULL;
+    int64_t count = 0;
+    const bias_slot slot = consumer_bias_slot(network->request->graph, node_index);
+    TRY(memory_new(&sums, (size_t)l->rows, sizeof sums[0]));
+    sum_taps(l->rows, l->tap_rows, change, sums);
+    TRY(parameter_store_read_f32(network->current.parameters, slot.parameter, &bias, &count));
+    for (int64_t o = 0; o < count; o++) {
+        bias[o] = (float)((double)bias[o] + slot.sign * sums[o]);
+    }
+    TRY(parameter_store_set(network->current.parameters, slot.parameter, &count, bias));
+out:
+    memory_free(bias);
+    memory_free(sums);
+    return status;
+}
+
+grail_status consumer_set_stored(calibration_network *network, int index, int consumer,
+                                 const float *narrow)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const node *n = consumer_node(request, index, consumer);
+    const consumer_layout l = consumer_layout_of(request, index, consumer);
+    const cut_axis *axis = &request->cuts[n->weight].columns;
+    const int64_t taps = l.taps * l.tap_rows;
+    const int64_t width = cut_wide_features(&request->plan, axis);
+    float *wide = NULL;
+    int64_t shape[PARAMETER_MAX_RANK] = {0};
+    TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
+    scatter_columns(network->results[index].reducer, axis->features, l.rows, width, narrow, wide);
+    memcpy(shape, request->graph->parameters[n->weight].shape, sizeof shape);
+    shape[0] = l.rows;
+    shape[1] = width / taps;
+    TRY(parameter_store_set(network->current.parameters, n->weight, shape, wide));
+out:
+    memory_free(wide);
+    return status;
+}
+
+grail_status consumer_set(calibration_network *network, int index, int consumer,
+                          const float *narrow, const double *bias_change)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const node *n = consumer_node(request, index, consumer);
+    const consumer_layout l = consumer_layout_of(request, index, consumer);
+    const int64_t taps = l.taps * l.tap_rows;
+    const int64_t kept =
+        network->results[index].reducer->kept * (request->cuts[n->weight].columns.features / taps);
+    const float *natural = narrow;
+    float *turned = NULL;
+    if (l.tap_rows > 1) {
+        TRY(memory_new_unset(&turned, (size_t)(l.rows * kept * taps), sizeof turned[0]));
+        rows_to_taps(l.rows, kept, taps, narrow, turned);
+        natural = turned;
+    }
+    TRY(consumer_set_stored(network, index, consumer, natural));
+    if (bias_change != NULL) {
+        TRY(change_bias(network, site_at(request, index)->consumers[consumer].node, &l,
+                        bias_change));
+    }
+out:
+    memory_free(turned);
+    return status;
+}

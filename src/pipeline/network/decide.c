@@ -1,0 +1,109 @@
+#include "pipeline/network/decide.h"
+
+#include "pipeline/network/carry.h"
+#include "pipeline/network/fold_site.h"
+#include "pipeline/network/merged_rows.h"
+#include "pipeline/network/score_site.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct input_squares {
+    int value;
+    double *squares; /* [width] */
+} input_squares;
+
+static grail_status add_squares(calibration_network *network, int64_t batch, void *user)
+{
+    const input_squares *s = user;
+    const matrix *x = execution_value(network->current.execution, s->value);
+    (void)batch;
+    network->request->backend->column_sums(x->rows, x->width, x->data, x->width, NULL, s->squares);
+    return GRAIL_OK;
+}
+
+/* Norms of the features of a producer's input; of an axis that is cut only the kept ones count
+ * (methods.md 5.4). features is the dense width. */
+static void norms_of_squares(const calibration_network *network, const cut_axis *axis,
+                             int64_t features, double *squares)
+{
+    const grail_reducer *reducer =
+        axis->site == GRAPH_NONE ? NULL : network->results[axis->site].reducer;
+    for (int64_t i = 0; i < features; i++) {
+        const bool removed =
+            reducer != NULL && reducer->labels[i / (features / reducer->units)] < 0;
+        squares[i] = removed ? 0.0 : sqrt(squares[i]);
+    }
+}
+
+static grail_status observe_squares(calibration_network *network, int producer, int64_t width,
+                                    double *squares)
+{
+    const node *n = &network->request->graph->nodes[producer];
+    if (network->request->plan.loop == LOOP_OPEN) {
+        memcpy(squares, network->request->session->of_nodes[producer].squares,
+               (size_t)width * sizeof *squares);
+        return GRAIL_OK;
+    }
+    input_squares s = {.value = n->inputs[0], .squares = squares};
+    return streams_carry(network, producer, GRAPH_NONE, add_squares, &s);
+}
+
+static grail_status decide_by_rows(calibration_network *network, int index)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    double *norms = NULL;
+    const int producer = site_at(request, index)->producers[0].node;
+    const node *n = &request->graph->nodes[producer];
+    const parameter_cut *cut = &request->cuts[n->weight];
+    const int64_t features = request->graph->parameters[n->weight].shape[1];
+    if (selector_needs_statistics(request->plan.sites[index].selector)) {
+        const bool wide = cut->columns.site != GRAPH_NONE && request->plan.loop == LOOP_CLOSED;
+        const int64_t most = wide ? cut_wide_features(&request->plan, &cut->columns) : features;
+        TRY(memory_new(&norms, (size_t)(most > features ? most : features), sizeof norms[0]));
+        TRY(observe_squares(network, producer, features, norms));
+        norms_of_squares(network, &cut->columns, features, norms);
+    }
+    TRY(site_select_by_rows(request, network->dense.parameters, index, norms,
+                            &network->results[index].reducer));
+out:
+    memory_free(norms);
+    return status;
+}
+
+grail_status decide_at_producer(calibration_network *network, int index)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    parameter_store *dense = network->dense.parameters;
+    grail_reducer **reducer = &network->results[index].reducer;
+    const selector_kind selector = request->plan.sites[index].selector;
+    if (selector_folds(selector)) {
+        TRY(site_fold(request, dense, index, reducer));
+        TRY(site_append_merged(network, index));
+    } else if (site_scores_rows(request, index)) {
+        TRY(decide_by_rows(network, index));
+    } else if (!selector_needs_statistics(selector)) {
+        TRY(site_select_by_columns(request, dense, index, NULL, reducer));
+    }
+out:
+    return status;
+}
+
+/* From the diagonal of the input's Gram. */
+grail_status decide_at_consumer(calibration_network *network, const observation *o)
+{
+    grail_status status = GRAIL_OK;
+    double *diagonal = NULL;
+    const int64_t width = o->fit->width;
+    TRY(memory_new(&diagonal, (size_t)width, sizeof diagonal[0]));
+    for (int64_t j = 0; j < width; j++) {
+        diagonal[j] = o->fit->gram[j * width + j] + o->held->gram[j * width + j];
+    }
+    TRY(site_select_by_columns(network->request, network->dense.parameters, o->site, diagonal,
+                               &network->results[o->site].reducer));
+out:
+    memory_free(diagonal);
+    return status;
+}

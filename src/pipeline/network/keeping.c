@@ -1,0 +1,54 @@
+#include "pipeline/network/keeping.h"
+
+#include <unistd.h>
+
+/* Elements of the widest input of a site's consumers in one sample. */
+static double widest_input(const compression_request *request, int index, const extent *extents)
+{
+    const site *s = site_at(request, index);
+    double widest = 0.0;
+    for (int k = 0; k < s->consumer_count; k++) {
+        const extent *x = &extents[request->graph->nodes[s->consumers[k].node].inputs[0]];
+        const int64_t features =
+            site_wide_units(&request->plan, index) * s->consumers[k].features_per_unit;
+        const double elements = (double)features * (double)x->height * (double)x->width;
+        widest = elements > widest ? elements : widest;
+    }
+    return widest;
+}
+
+/* Widest consumer input that would be kept for all samples, in bytes. */
+static grail_status kept_bytes(const compression_request *request, double *out)
+{
+    grail_status status = GRAIL_OK;
+    extent *extents = NULL;
+    double widest = 0.0;
+    const calibration *samples = request->samples;
+    TRY(memory_new(&extents, (size_t)request->graph->value_count, sizeof extents[0]));
+    TRY(graph_extents(request->graph, samples->positions, extents));
+    for (int i = 0; i < request->plan.count; i++) {
+        const double elements =
+            site_is_cut(&request->plan, i) ? widest_input(request, i, extents) : 0.0;
+        widest = elements > widest ? elements : widest;
+    }
+    *out = widest * (double)samples->count * (double)request->backend->element_size;
+out:
+    memory_free(extents);
+    return status;
+}
+
+grail_status activations_fit(const compression_request *request, int64_t memory, bool *out)
+{
+    double limit = (double)memory;
+    double wanted = 0.0;
+    grail_status status = GRAIL_OK;
+    if (request->samples->count > 0) {
+        TRY(kept_bytes(request, &wanted));
+    }
+    if (memory == 0) {
+        limit = 0.5 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    }
+    *out = wanted <= limit;
+out:
+    return status;
+}

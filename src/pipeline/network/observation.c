@@ -1,0 +1,130 @@
+#include "pipeline/network/observation.h"
+
+#include <string.h>
+
+void observation_fini(observation *o)
+{
+    grail_statistics_free(o->fit);
+    grail_statistics_free(o->held);
+    memory_free(o->weight);
+    memory_free(o->target_weight);
+    *o = (observation){0};
+}
+
+/* A convolution fitted by channel is observed at all positions of its input. Where its output has
+ * others, or each is a sum over taps, a dense target is made tap by tap from the dense input. */
+static bool is_made_by_tap(const plan *p, const node *n, const consumer_layout *layout)
+{
+    return n->kind == NODE_CONV2D && p->compensation.conv == CONV_FIT_CHANNEL &&
+           (layout->tap_rows > 1 || n->window.stride > 1);
+}
+
+/* Statistics are taken of the reduced input alone where it folds: then the target must be given. */
+static observed_target target_of(const plan *p, const node *n, const consumer_layout *layout,
+                                 bool folds)
+{
+    if (!p->compensation.enabled) {
+        return OBSERVES_INPUT_ALONE;
+    }
+    if (p->compensation.target == TARGET_DENSE && p->loop == LOOP_CLOSED) {
+        return is_made_by_tap(p, n, layout) ? OBSERVES_DENSE_PRODUCT : OBSERVES_DENSE_OUTPUT;
+    }
+    return folds ? OBSERVES_PRODUCT : OBSERVES_INPUT_ALONE;
+}
+
+static observation describe(const compression_request *request, int index, int consumer)
+{
+    const plan *p = &request->plan;
+    const bool folds = selector_folds(p->sites[index].selector) && p->loop == LOOP_CLOSED;
+    const consumer_layout layout = consumer_layout_of(request, index, consumer);
+    const int reader = site_at(request, index)->consumers[consumer].node;
+    const node *n = &request->graph->nodes[reader];
+    return (observation){
+        .site = index,
+        .consumer = consumer,
+        .node = reader,
+        .folds = folds,
+        .of_patches = n->kind == NODE_CONV2D && p->compensation.conv == CONV_FIT_KERNEL,
+        .target = target_of(p, n, &layout, folds),
+        .layout = layout,
+        .unreduced = folds ? layout.features : 0,
+    };
+}
+
+/* What the input's columns are multiplied with to make the target: W, and for the folded columns
+ * behind the others, of the same input, zero. */
+static grail_status make_target_weight(const backend *b, observation *o, int64_t wide)
+{
+    grail_status status = GRAIL_OK;
+    float *padded = NULL;
+    const int64_t rows = o->layout.rows * o->layout.tap_rows;
+    const int64_t width = o->layout.features * o->layout.taps;
+    TRY(memory_new(&padded, (size_t)(rows * wide), sizeof padded[0]));
+    for (int64_t r = 0; r < rows; r++) {
+        memcpy(padded + r * wide, o->weight + r * width, (size_t)width * sizeof padded[0]);
+    }
+    TRY(elements_from_f32(b, rows * wide, &padded, &o->target_weight));
+out:
+    memory_free(padded);
+    return status;
+}
+
+static grail_status create_statistics(int64_t width, int64_t outputs, observation *o)
+{
+    grail_status status = GRAIL_OK;
+    TRY(grail_statistics_create(width, outputs, &o->fit));
+    TRY(grail_statistics_create(width, outputs, &o->held));
+out:
+    return status;
+}
+
+grail_status observation_init(const calibration_network *network, int index, int consumer,
+                              observation *o)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    *o = describe(request, index, consumer);
+    const site_end *end = &site_at(request, index)->consumers[consumer];
+    const int64_t reduced = request->plan.sites[index].kept * end->features_per_unit;
+    const int64_t dense_width = o->layout.features * o->layout.taps;
+    const int64_t reduced_width = reduced * o->layout.taps;
+    const int64_t outputs =
+        o->target == OBSERVES_INPUT_ALONE ? 0 : o->layout.rows * o->layout.tap_rows;
+    TRY(consumer_read(network, index, consumer, &o->weight));
+    if (o->target == OBSERVES_DENSE_PRODUCT) {
+        TRY(make_target_weight(request->backend, o, dense_width));
+    } else if (o->target == OBSERVES_PRODUCT) {
+        TRY(make_target_weight(request->backend, o, dense_width + reduced_width));
+    }
+    TRY(create_statistics(o->folds ? reduced_width : dense_width, outputs, o));
+out:
+    if (status != GRAIL_OK) {
+        observation_fini(o);
+    }
+    return status;
+}
+
+grail_status observation_init_input(const compression_request *request, int index, int consumer,
+                                    observation *o)
+{
+    *o = describe(request, index, consumer);
+    const grail_status status = create_statistics(o->layout.features * o->layout.taps, 0, o);
+    if (status != GRAIL_OK) {
+        observation_fini(o);
+    }
+    return status;
+}
+
+int observation_dense_end(const observation *o)
+{
+    switch (o->target) {
+    case OBSERVES_DENSE_OUTPUT:
+        return o->node + 1;
+    case OBSERVES_DENSE_PRODUCT:
+        return o->node;
+    case OBSERVES_INPUT_ALONE:
+    case OBSERVES_PRODUCT:
+        break;
+    }
+    return GRAPH_NONE;
+}

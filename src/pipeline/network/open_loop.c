@@ -1,0 +1,165 @@
+#include "pipeline/network/open_loop.h"
+
+#include "base/clock.h"
+#include "pipeline/network/observe.h"
+
+static bool is_collected(const compression_request *request, int index, int64_t taps)
+{
+    const dense_statistics *d = &request->session->of_nodes[index];
+    return d->fit != NULL && d->taps == taps;
+}
+
+/* Observations to be made, in the order of their nodes, and inputs to be squared. */
+typedef struct collection {
+    observation *items; /* owned */
+    int count;
+    bool *squares; /* [node_count], owned */
+    bool any_squares;
+} collection;
+
+static void collection_fini(collection *l)
+{
+    for (int i = 0; i < l->count; i++) {
+        observation_fini(&l->items[i]);
+    }
+    memory_free(l->items);
+    memory_free(l->squares);
+}
+
+static grail_status collect_site(const compression_request *request, int index, collection *l)
+{
+    grail_status status = GRAIL_OK;
+    const site *s = site_at(request, index);
+    for (int k = 0; k < s->consumer_count; k++) {
+        const int64_t taps = consumer_layout_of(request, index, k).taps;
+        if (!is_collected(request, s->consumers[k].node, taps)) {
+            TRY(memory_resize(&l->items, (size_t)l->count + 1, sizeof l->items[0]));
+            TRY(observation_init_input(request, index, k, &l->items[l->count]));
+            l->count++;
+        }
+    }
+out:
+    return status;
+}
+
+/* Whether a node is the first producer of a site, whose input norms some selector asks for. */
+static bool wants_squares(const compression_request *request, int index)
+{
+    for (int i = 0; i < request->sites->list.count; i++) {
+        if (site_at(request, i)->producers[0].node == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static grail_status plan_collection(const compression_request *request, collection *l)
+{
+    grail_status status = GRAIL_OK;
+    const int nodes = request->graph->node_count;
+    TRY(memory_new(&l->squares, (size_t)nodes, sizeof l->squares[0]));
+    for (int i = 0; i < request->plan.count; i++) {
+        if (site_is_cut(&request->plan, i)) {
+            TRY(collect_site(request, i, l));
+        }
+    }
+    for (int n = 0; n < nodes; n++) {
+        l->squares[n] = wants_squares(request, n) && request->session->of_nodes[n].squares == NULL;
+        l->any_squares = l->any_squares || l->squares[n];
+    }
+out:
+    return status;
+}
+
+static grail_status add_squares(const execution *e, int index, dense_statistics *d)
+{
+    grail_status status = GRAIL_OK;
+    const matrix *x = execution_value(e, e->graph->nodes[index].inputs[0]);
+    if (d->squares == NULL) {
+        TRY(memory_new(&d->squares, (size_t)x->width, sizeof d->squares[0]));
+    }
+    e->backend->column_sums(x->rows, x->width, x->data, x->width, NULL, d->squares);
+out:
+    return status;
+}
+
+static grail_status collect_batch(const network_run *dense, const compression_request *request,
+                                  const collection *l, int64_t batch)
+{
+    grail_status status = GRAIL_OK;
+    execution *e = dense->execution;
+    const bool held_out = calibration_holds_out(request->samples, batch);
+    TRY(execution_begin(e, calibration_shape(request->samples, batch),
+                        calibration_input(request->samples, batch)));
+    for (int n = 0; n < e->graph->node_count; n++) {
+        for (int i = 0; i < l->count; i++) {
+            if (l->items[i].node == n) {
+                TRY(observation_add_input(&l->items[i], e, held_out));
+            }
+        }
+        if (l->squares[n]) {
+            TRY(add_squares(e, n, &request->session->of_nodes[n]));
+        }
+        TRY(execution_run(e, dense->parameters, n, n + 1));
+    }
+out:
+    return status;
+}
+
+static void keep_statistics(grail_session *session, const collection *l)
+{
+    for (int i = 0; i < l->count; i++) {
+        observation *o = &l->items[i];
+        dense_statistics *d = &session->of_nodes[o->node];
+        grail_statistics_free(d->fit);
+        grail_statistics_free(d->held);
+        d->fit = o->fit;
+        d->held = o->held;
+        d->taps = o->layout.taps;
+        o->fit = NULL;
+        o->held = NULL;
+    }
+}
+
+/* Of a pass that failed: sums of some batches only. */
+static void drop_squares(grail_session *session, const collection *l)
+{
+    for (int n = 0; l->squares != NULL && n < session->model->graph->node_count; n++) {
+        if (l->squares[n]) {
+            memory_free(session->of_nodes[n].squares);
+            session->of_nodes[n].squares = NULL;
+        }
+    }
+}
+
+grail_status open_loop_collect(calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    collection l = {0};
+    const double begun = clock_seconds();
+    session_count(request->session, request->samples, request->backend);
+    TRY(plan_collection(request, &l));
+    const int64_t batches = l.count > 0 || l.any_squares ? request->samples->batch_count : 0;
+    for (int64_t batch = 0; batch < batches; batch++) {
+        TRY(collect_batch(&network->dense, request, &l, batch));
+    }
+    keep_statistics(request->session, &l);
+    network->calibrate_seconds += clock_seconds() - begun;
+out:
+    if (status != GRAIL_OK) {
+        drop_squares(request->session, &l);
+    }
+    collection_fini(&l);
+    return status;
+}
+
+grail_status open_loop_take(const compression_request *request, observation *o)
+{
+    grail_status status = GRAIL_OK;
+    const dense_statistics *dense = &request->session->of_nodes[o->node];
+    TRY(grail_statistics_add(o->fit, dense->fit));
+    TRY(grail_statistics_add(o->held, dense->held));
+out:
+    return status;
+}

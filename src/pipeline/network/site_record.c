@@ -1,0 +1,230 @@
+#include "pipeline/network/site_record.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -- to JSON -----------------------------------------------------------------------------------
+ */
+
+static json_t *real_or_null(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* Kept units of a selection, cluster labels of a folding, and in what order the exchangeable blocks
+ * of its units were merged. */
+static grail_status reducer_to_json(const grail_reducer *r, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    json_t *list = json_array();
+    TRY(json_put(object, r->folds ? "labels" : "kept_units", list));
+    for (int64_t j = 0; j < r->units; j++) {
+        if (r->folds) {
+            TRY(json_push(list, json_integer(r->labels[j])));
+        } else if (r->labels[j] >= 0) {
+            TRY(json_push(list, json_integer(j)));
+        }
+    }
+    if (r->order != NULL) {
+        list = json_array();
+        TRY(json_put(object, "subunit_order", list));
+        for (int64_t i = 0; i < r->units * r->subunits; i++) {
+            TRY(json_push(list, json_integer(r->order[i])));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status fit_to_json(const grail_fit *f, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    TRY(json_put(object, "alpha", real_or_null(f->alpha)));
+    TRY(json_put(object, "lambda", real_or_null(f->lambda)));
+    TRY(json_put(object, "condition", real_or_null(f->condition)));
+    TRY(json_put(object, "fallback", json_string(f->fallback)));
+    TRY(json_put(object, "bias_fitted", json_boolean(f->bias)));
+    TRY(json_put(object, "fit_error_before", real_or_null(f->fit_before)));
+    TRY(json_put(object, "fit_error_after", real_or_null(f->fit_after)));
+    TRY(json_put(object, "held_error_before", real_or_null(f->held_before)));
+    TRY(json_put(object, "held_error_after", real_or_null(f->held_after)));
+out:
+    return status;
+}
+
+static grail_status fits_to_json(const grail_site_report *r, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    json_t *list = json_array();
+    TRY(json_put(object, "consumers", list));
+    for (int k = 0; k < r->fit_count; k++) {
+        json_t *one = json_object();
+        TRY(json_push(list, one));
+        TRY(json_put(one, "consumer", json_string(r->fits[k].consumer)));
+        TRY(fit_to_json(&r->fits[k], one));
+    }
+out:
+    return status;
+}
+
+grail_status site_result_to_json(const site_result *result, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    const grail_site_report *r = &result->report;
+    json_t *object = json_object();
+    TRY(json_put(object, "site", json_string(r->name)));
+    TRY(json_put(object, "kind", json_string(r->kind)));
+    TRY(json_put(object, "block", json_integer(r->block)));
+    TRY(json_put(object, "selector", json_string(r->selector)));
+    TRY(json_put(object, "units", json_integer(r->units)));
+    TRY(json_put(object, "kept", json_integer(r->kept)));
+    TRY(json_put(object, "width", json_integer(r->width)));
+    TRY(json_put(object, "narrow_width", json_integer(r->narrow)));
+    TRY(fit_to_json(&r->fit, object));
+    if (r->fit_count > 0) {
+        TRY(fits_to_json(r, object));
+    }
+    TRY(json_put(object, "seconds", real_or_null(r->seconds)));
+    TRY(json_put(object, "solve_seconds", real_or_null(r->solve_seconds)));
+    if (result->reducer != NULL) {
+        TRY(reducer_to_json(result->reducer, object));
+    }
+    *out = object;
+    object = NULL;
+out:
+    json_decref(object);
+    return status;
+}
+
+/* -- from JSON ---------------------------------------------------------------------------------
+ */
+
+static double real_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static grail_fit fit_from_json(const json_t *object)
+{
+    return (grail_fit){
+        .alpha = real_of(object, "alpha"),
+        .lambda = real_of(object, "lambda"),
+        .condition = real_of(object, "condition"),
+        .fit_before = real_of(object, "fit_error_before"),
+        .fit_after = real_of(object, "fit_error_after"),
+        .held_before = real_of(object, "held_error_before"),
+        .held_after = real_of(object, "held_error_after"),
+        .fallback = site_fallback_name(json_string_value(json_object_get(object, "fallback"))),
+        .bias = json_is_true(json_object_get(object, "bias_fitted")) ? 1 : 0,
+    };
+}
+
+/* The consumer's name as the site has it; NULL of a parameter that does not read the site. */
+static const char *known_consumer(const compression_request *request, int index, const char *name)
+{
+    for (int k = 0; name != NULL && k < site_at(request, index)->consumer_count; k++) {
+        const char *own = site_consumer_name(request, index, k);
+        if (strcmp(name, own) == 0) {
+            return own;
+        }
+    }
+    return NULL;
+}
+
+static grail_status restore_fits(const compression_request *request, int index, const json_t *list,
+                                 site_result *result)
+{
+    grail_status status = GRAIL_OK;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *object = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(object, "consumer"));
+        grail_fit fit = fit_from_json(object);
+        fit.consumer = known_consumer(request, index, name);
+        if (fit.consumer == NULL) {
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "the state records a fit of '%s', which does not read site '%s'",
+                 name == NULL ? "" : name, site_at(request, index)->name);
+        }
+        TRY(site_result_add_fit(result, &fit));
+    }
+out:
+    return status;
+}
+
+/* values[count] of an array in a record; *out is owned. */
+static grail_status restore_integers(const json_t *list, int64_t count, int64_t **out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *values = NULL;
+    if (json_array_size(list) != (size_t)count) {
+        FAIL(GRAIL_ERROR_FORMAT, "the state records %zu units, expected %lld",
+             json_array_size(list), (long long)count);
+    }
+    TRY(memory_new(&values, (size_t)count, sizeof values[0]));
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = json_integer_value(json_array_get(list, (size_t)i));
+    }
+    *out = values;
+    values = NULL;
+out:
+    memory_free(values);
+    return status;
+}
+
+static grail_status restore_order(const json_t *list, int64_t subunits, grail_reducer *reducer)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *order = NULL;
+    TRY(restore_integers(list, reducer->units * subunits, &order));
+    for (int64_t i = 0; i < reducer->units * subunits; i++) {
+        if (order[i] < 0 || order[i] >= subunits) {
+            FAIL(GRAIL_ERROR_FORMAT, "the state records block %lld of a unit of %lld",
+                 (long long)order[i], (long long)subunits);
+        }
+    }
+    TRY(reducer_set_order(reducer, subunits, order));
+out:
+    memory_free(order);
+    return status;
+}
+
+static grail_status restore_reducer(const json_t *object, const site *s, int64_t kept,
+                                    grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *values = NULL;
+    grail_reducer *reducer = NULL;
+    const json_t *labels = json_object_get(object, "labels");
+    const json_t *order = json_object_get(object, "subunit_order");
+    if (labels != NULL) {
+        TRY(restore_integers(labels, s->units, &values));
+        TRY(grail_reducer_from_labels(s->units, kept, values, &reducer));
+    } else {
+        TRY(restore_integers(json_object_get(object, "kept_units"), kept, &values));
+        TRY(grail_reducer_from_selection(s->units, kept, values, &reducer));
+    }
+    if (order != NULL) {
+        TRY(restore_order(order, s->subunits, reducer));
+    }
+    *out = reducer;
+    reducer = NULL;
+out:
+    grail_reducer_free(reducer);
+    memory_free(values);
+    return status;
+}
+
+grail_status site_result_restore(const compression_request *request, int index,
+                                 const json_t *record, site_result *result)
+{
+    grail_status status = GRAIL_OK;
+    TRY(restore_reducer(record, site_at(request, index), request->plan.sites[index].kept,
+                        &result->reducer));
+    TRY(restore_fits(request, index, json_object_get(record, "consumers"), result));
+    result->report.fit = fit_from_json(record);
+    result->report.seconds = real_of(record, "seconds");
+    result->report.solve_seconds = real_of(record, "solve_seconds");
+out:
+    return status;
+}

@@ -1,0 +1,15 @@
+/* A site's result as JSON: in report.json, and in the record of a finished block. */
+#ifndef GRAIL_PIPELINE_NETWORK_SITE_RECORD_H
+#define GRAIL_PIPELINE_NETWORK_SITE_RECORD_H
+
+#include "base/json.h"
+#include "pipeline/network/site_result.h"
+
+/** The report, with the kept units or labels. *out is owned. */
+grail_status site_result_to_json(const site_result *result, json_t **out) GRAIL_MUST_CHECK;
+
+/** The reverse, for a site that is not decided yet. */
+grail_status site_result_restore(const compression_request *request, int site, const json_t *record,
+                                 site_result *result) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,126 @@
+#include "pipeline/network/site_result.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const fallback_names[] = {"none", "lambda raised", "eigenvalues", "kept plain"};
+enum { FALLBACK_COUNT = sizeof fallback_names / sizeof fallback_names[0] };
+
+/* The place of a fallback in the list of what had to be done; 0 of an unknown one. */
+static int fallback_place(const char *name)
+{
+    for (int i = 0; name != NULL && i < FALLBACK_COUNT; i++) {
+        if (strcmp(name, fallback_names[i]) == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+/* The mean over `count` values when `value` is the last of them. */
+static void average(double *mean, double value, int count)
+{
+    *mean = count == 1 ? value : (*mean * (count - 1) + value) / count;
+}
+
+static void include_in_mean(grail_fit *mean, const grail_fit *fit, int count)
+{
+    const int worst = fallback_place(mean->fallback);
+    const int now = fallback_place(fit->fallback);
+    average(&mean->alpha, fit->alpha, count);
+    average(&mean->lambda, fit->lambda, count);
+    average(&mean->condition, fit->condition, count);
+    average(&mean->fit_before, fit->fit_before, count);
+    average(&mean->fit_after, fit->fit_after, count);
+    average(&mean->held_before, fit->held_before, count);
+    average(&mean->held_after, fit->held_after, count);
+    mean->fallback = fallback_names[now > worst ? now : worst];
+    mean->bias = mean->bias != 0 || fit->bias != 0 ? 1 : 0;
+}
+
+const char *site_fallback_name(const char *name)
+{
+    return fallback_names[fallback_place(name)];
+}
+
+const char *site_consumer_name(const compression_request *request, int index, int consumer)
+{
+    const graph *g = request->graph;
+    const int reader = site_at(request, index)->consumers[consumer].node;
+    return g->parameters[g->nodes[reader].weight].name;
+}
+
+grail_fit site_fit_of(const char *consumer, const ridge_result *r, bool bias)
+{
+    return (grail_fit){
+        .consumer = consumer,
+        .alpha = r->alpha,
+        .lambda = r->lambda,
+        .condition = r->condition,
+        .fit_before = r->fit_before,
+        .fit_after = r->fit_after,
+        .held_before = r->held_before,
+        .held_after = r->held_after,
+        .fallback = fallback_names[r->fallback],
+        .bias = bias ? 1 : 0,
+    };
+}
+
+grail_status site_result_add_fit(site_result *result, const grail_fit *fit)
+{
+    grail_status status = GRAIL_OK;
+    grail_site_report *report = &result->report;
+    TRY(memory_resize(&result->fits, (size_t)report->fit_count + 1, sizeof result->fits[0]));
+    result->fits[report->fit_count] = *fit;
+    report->fits = result->fits;
+    report->fit_count++;
+    include_in_mean(&report->fit, fit, report->fit_count);
+out:
+    return status;
+}
+
+static grail_site_report planned_report(const grail_site_facts *facts, const plan_site *planned)
+{
+    const double nan = (double)NAN;
+    return (grail_site_report){
+        .name = facts->name,
+        .kind = facts->kind,
+        .selector = selector_name(planned->selector),
+        .block = facts->block,
+        .units = planned->units,
+        .kept = planned->kept,
+        .width = facts->width,
+        .narrow = planned->kept * facts->features_per_unit,
+        .fit = {.alpha = nan,
+                .lambda = nan,
+                .condition = nan,
+                .fit_before = nan,
+                .fit_after = nan,
+                .held_before = nan,
+                .held_after = nan,
+                .fallback = fallback_names[0]},
+    };
+}
+
+grail_status site_results_create(const compression_request *request, site_result **out)
+{
+    grail_status status = GRAIL_OK;
+    const plan *p = &request->plan;
+    site_result *results = NULL;
+    TRY(memory_new(&results, (size_t)p->count, sizeof results[0]));
+    for (int i = 0; i < p->count; i++) {
+        results[i].report = planned_report(&request->sites->facts[i], &p->sites[i]);
+    }
+    *out = results;
+out:
+    return status;
+}
+
+void site_results_free(site_result *results, int count)
+{
+    for (int i = 0; results != NULL && i < count; i++) {
+        grail_reducer_free(results[i].reducer);
+        memory_free(results[i].fits);
+    }
+    memory_free(results);
+}

@@ -1,0 +1,32 @@
+/* What was decided at a site, and how well its consumers fit. */
+#ifndef GRAIL_PIPELINE_NETWORK_SITE_RESULT_H
+#define GRAIL_PIPELINE_NETWORK_SITE_RESULT_H
+
+#include "pipeline/request/request.h"
+#include "reduce/reducer.h"
+#include "solve/ridge.h"
+
+typedef struct site_result {
+    grail_site_report report;
+    grail_reducer *reducer; /* owned; NULL until decided, and for sites that keep everything */
+    grail_fit *fits;        /* owned, [report.fit_count]; report.fits borrows it */
+} site_result;
+
+/** The planned widths of every site, nothing decided. *out is [sites], owned:
+ * site_results_free. Names are borrowed from the request. */
+grail_status site_results_create(const compression_request *request,
+                                 site_result **out) GRAIL_MUST_CHECK;
+void site_results_free(site_result *results, int count); /* NULL is allowed */
+
+/** The parameter by which a consumer is known in fits. */
+const char *site_consumer_name(const compression_request *request, int site, int consumer);
+
+/** A fit of the consumer of that name. */
+grail_fit site_fit_of(const char *consumer, const ridge_result *result, bool bias);
+/** Adds it to the site's report and to the means over its consumers. */
+grail_status site_result_add_fit(site_result *result, const grail_fit *fit) GRAIL_MUST_CHECK;
+
+/** The static name that is equal to `name`; "none" for NULL and what is no fallback. */
+const char *site_fallback_name(const char *name);
+
+#endif

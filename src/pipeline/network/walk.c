@@ -1,0 +1,162 @@
+#include "pipeline/network/walk.h"
+
+#include "base/clock.h"
+#include "pipeline/network/carry.h"
+#include "pipeline/network/compensate.h"
+#include "pipeline/network/decide.h"
+#include "pipeline/network/merged_rows.h"
+#include "pipeline/network/observe.h"
+#include "pipeline/network/open_loop.h"
+#include "pipeline/network/recorded.h"
+#include "pipeline/network/repair.h"
+
+/* The cut site that node `node_index` is the first producer of, or GRAPH_NONE. */
+static int site_beginning_at(const compression_request *request, int node_index)
+{
+    for (int i = 0; i < request->sites->list.count; i++) {
+        if (site_is_cut(&request->plan, i) &&
+            site_at(request, i)->producers[0].node == node_index) {
+            return i;
+        }
+    }
+    return GRAPH_NONE;
+}
+
+/* The cut site that node `node_index` consumes, and as which consumer; GRAPH_NONE without one. */
+static int site_read_by(const compression_request *request, int node_index, int *consumer)
+{
+    const int weight = request->graph->nodes[node_index].weight;
+    const int index = weight == GRAPH_NONE ? GRAPH_NONE : request->cuts[weight].columns.site;
+    for (int k = 0; index != GRAPH_NONE && k < site_at(request, index)->consumer_count; k++) {
+        if (site_at(request, index)->consumers[k].node == node_index) {
+            *consumer = k;
+            return index;
+        }
+    }
+    return GRAPH_NONE;
+}
+
+static grail_status observe_consumer(calibration_network *network, int index, int consumer)
+{
+    grail_status status = GRAIL_OK;
+    observation o = {0};
+    TRY(observation_init(network, index, consumer, &o));
+    if (network->request->plan.loop == LOOP_OPEN) {
+        TRY(open_loop_take(network->request, &o));
+    } else {
+        TRY(streams_carry(network, o.node, observation_dense_end(&o), observation_add, &o));
+        buffer_pool_clear(network->pool);
+    }
+    TRY(compensate_consumer(network, &o));
+out:
+    observation_fini(&o);
+    return status;
+}
+
+static grail_status meet_consumer(calibration_network *network, int index, int consumer,
+                                  const checkpoint *recorded)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const site *s = site_at(request, index);
+    site_result *result = &network->results[index];
+    const double begun = clock_seconds();
+    if (recorded != NULL) {
+        return widen_consumer(network, index, consumer, recorded);
+    }
+    const bool undecided = result->reducer == NULL;
+    if (undecided || request->plan.compensation.enabled) {
+        TRY(observe_consumer(network, index, consumer));
+    } else {
+        TRY(narrow_consumer_plainly(network, index, consumer));
+    }
+    result->report.seconds += clock_seconds() - begun;
+    if (consumer == s->consumer_count - 1) {
+        TRY(progress_tell(&network->progress, request,
+                          request->graph->nodes[s->consumers[0].node].block, &result->report));
+    }
+out:
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+        error_prefix("site '%s'", request->sites->facts[index].name);
+    }
+    return status;
+}
+
+static grail_status begin_site(calibration_network *network, int index, bool replay)
+{
+    grail_status status = GRAIL_OK;
+    const double begun = clock_seconds();
+    if (!replay) {
+        TRY(decide_at_producer(network, index));
+    } else if (selector_folds(network->request->plan.sites[index].selector)) {
+        TRY(site_append_merged(network, index));
+    }
+    network->results[index].report.seconds += clock_seconds() - begun;
+out:
+    if (status != GRAIL_OK) {
+        error_prefix("site '%s'", network->request->sites->facts[index].name);
+    }
+    return status;
+}
+
+/* A network that keeps everything keeps its statistics too. */
+static bool is_repaired(const compression_request *request, int node_index)
+{
+    return request->plan.repair && request->graph->nodes[node_index].kind == NODE_BATCH_NORM &&
+           anything_is_cut(&request->plan);
+}
+
+static grail_status meet_node(calibration_network *network, int node_index,
+                              const checkpoint *recorded)
+{
+    grail_status status = GRAIL_OK;
+    int consumer = 0;
+    const int begins = site_beginning_at(network->request, node_index);
+    const int read = site_read_by(network->request, node_index, &consumer);
+    if (begins != GRAPH_NONE) {
+        TRY(begin_site(network, begins, recorded != NULL));
+    }
+    if (read != GRAPH_NONE) {
+        TRY(meet_consumer(network, read, consumer, recorded));
+    }
+    if (network->request->plan.loop == LOOP_CLOSED && is_repaired(network->request, node_index)) {
+        TRY(repair_batch_norm(network, node_index));
+    }
+out:
+    return status;
+}
+
+/* Whether anything behind `node_index` still needs the streams there. */
+static bool streams_are_wanted(const compression_request *request, int node_index)
+{
+    return request->samples->batch_count > 0 && request->plan.loop == LOOP_CLOSED &&
+           node_index < request->graph->node_count;
+}
+
+grail_status compress_block(calibration_network *network, int block, const checkpoint *recorded)
+{
+    grail_status status = GRAIL_OK;
+    int begin = 0;
+    int end = 0;
+    graph_block_range(network->request->graph, block, &begin, &end);
+    for (int i = begin; i < end; i++) {
+        TRY(meet_node(network, i, recorded));
+    }
+    if (begin < end && streams_are_wanted(network->request, end)) {
+        TRY(streams_carry(network, end, end, NULL, NULL));
+    }
+out:
+    return status;
+}
+
+grail_status repair_network(calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < network->request->graph->node_count; i++) {
+        if (is_repaired(network->request, i)) {
+            TRY(repair_batch_norm(network, i));
+        }
+    }
+out:
+    return status;
+}

@@ -1,0 +1,151 @@
+#include "pipeline/output/fingerprint.h"
+
+#include "base/file.h"
+#include "base/parallel.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static grail_status fingerprint_files(const checkpoint *k, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    json_t *files = json_object();
+    TRY(json_put(object, "files", files));
+    for (int f = 0; f < checkpoint_file_count(k); f++) {
+        struct stat info;
+        memory_free(path);
+        path = NULL;
+        TRY(path_join(&path, checkpoint_directory(k), checkpoint_file_name(k, f)));
+        if (stat(path, &info) != 0) {
+            TRY(error_from_errno("cannot inspect", path));
+        }
+        TRY(json_put(files, checkpoint_file_name(k, f),
+                     json_pack("[I,I,I]", (json_int_t)info.st_size, (json_int_t)info.st_mtim.tv_sec,
+                               (json_int_t)info.st_mtim.tv_nsec)));
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+grail_status fingerprint_of_run(const compression_request *request, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *object = json_object();
+    json_t *plan_json = NULL;
+    TRY(json_put(object, "grail_state", json_integer(1)));
+    TRY(fingerprint_files(request->model->checkpoint, object));
+    TRY(json_put(object, "config", json_deep_copy(request->model->config)));
+    TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
+    TRY(json_put(object, "plan", plan_json));
+    TRY(json_put(object, "calibration", json_deep_copy(request->samples->description)));
+    TRY(json_put(object, "backend", json_string(request->backend->name)));
+    TRY(json_put(object, "threads", json_integer(parallel_threads())));
+    *out = object;
+    object = NULL;
+out:
+    json_decref(object);
+    return status;
+}
+
+enum { PATH_SIZE = 160, VALUE_SIZE = 64 };
+
+/* A place where two documents differ; the values are borrowed, NULL where there is none. */
+typedef struct difference {
+    char path[PATH_SIZE]; /* such as "plan.sites[3].kept" */
+    json_t *then, *now;
+} difference;
+
+static void enter(difference *d, const char *separator, const char *name, json_t *then, json_t *now)
+{
+    const size_t used = strlen(d->path);
+    snprintf(d->path + used, sizeof d->path - used, "%s%s", used == 0 ? "" : separator, name);
+    d->then = then;
+    d->now = now;
+}
+
+static bool enter_member(difference *d)
+{
+    const char *key = NULL;
+    json_t *now = NULL;
+    json_object_foreach (d->now, key, now) {
+        json_t *then = json_object_get(d->then, key);
+        if (then == NULL || !json_equal(then, now)) {
+            enter(d, ".", key, then, now);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool enter_element(difference *d)
+{
+    for (size_t i = 0; i < json_array_size(d->now); i++) {
+        json_t *then = json_array_get(d->then, i);
+        json_t *now = json_array_get(d->now, i);
+        if (then == NULL || !json_equal(then, now)) {
+            char index[24];
+            snprintf(index, sizeof index, "[%zu]", i);
+            enter(d, "", index, then, now);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Narrows a difference down to the first value that differs, as far as both have the same form.
+ * Lists of plain values stay whole: a file's size and time, shingles. */
+static void narrow_down(difference *d)
+{
+    bool deeper = true;
+    while (deeper) {
+        deeper = false;
+        if (json_is_object(d->then) && json_is_object(d->now)) {
+            deeper = enter_member(d);
+        } else if (json_is_array(d->then) && json_is_object(json_array_get(d->now, 0))) {
+            deeper = enter_element(d);
+        }
+    }
+}
+
+/* A plain value as JSON; empty for lists, objects and what is too long to be read. */
+static void value_text(const json_t *value, char text[VALUE_SIZE])
+{
+    text[0] = 0;
+    if (value == NULL) {
+        snprintf(text, VALUE_SIZE, "missing");
+    } else if (!json_is_array(value) && !json_is_object(value)) {
+        const size_t length = json_dumpb(value, text, VALUE_SIZE - 1, JSON_ENCODE_ANY);
+        text[length < VALUE_SIZE ? length : 0] = 0;
+    }
+}
+
+grail_status fingerprint_compare(const compression_request *request, const char *partial,
+                                 json_t *then)
+{
+    grail_status status = GRAIL_OK;
+    json_t *now = NULL;
+    char before[VALUE_SIZE];
+    char after[VALUE_SIZE];
+    TRY(fingerprint_of_run(request, &now));
+    if (json_equal(then, now)) {
+        goto out;
+    }
+    difference d = {.then = then, .now = now};
+    narrow_down(&d);
+    value_text(d.then, before);
+    value_text(d.now, after);
+    status = error_set(GRAIL_ERROR_ARGUMENT, "'%s' was begun with other options or files: %s ",
+                       partial, d.path[0] == 0 ? "its state" : d.path);
+    if (before[0] != 0 && after[0] != 0) {
+        error_append("was %s, is %s now", before, after);
+    } else {
+        error_append("differs");
+    }
+    error_append("; repeat what it was begun with, or delete it");
+out:
+    json_decref(now);
+    return status;
+}

@@ -1,0 +1,327 @@
+#include "pipeline/request/calibration.h"
+
+#include "arch/model_images.h"
+#include "arch/model_text.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "format/images/cifar.h"
+#include "format/images/image_set.h"
+
+#include <string.h>
+
+enum {
+    DEFAULT_SAMPLES = 128,
+    BATCH_ROWS = 2048,
+    BATCH_IMAGES = 32,
+};
+
+static grail_status calibration_create(calibration **out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_new(out, 1, sizeof **out));
+    (*out)->users = 1;
+out:
+    return status;
+}
+
+calibration *calibration_hold(calibration *c)
+{
+    c->users++;
+    return c;
+}
+
+void calibration_release(calibration *c)
+{
+    if (c == NULL || --c->users > 0) {
+        return;
+    }
+    token_windows_fini(&c->windows);
+    shingle_set_fini(&c->shingles);
+    memory_free(c->pixels);
+    json_decref(c->description);
+    memory_free(c);
+}
+
+grail_status calibration_empty(calibration **out)
+{
+    grail_status status = GRAIL_OK;
+    calibration *c = NULL;
+    TRY(calibration_create(&c));
+    c->description = json_object();
+    TRY(json_put(c->description, "samples", json_integer(0)));
+    *out = c;
+    c = NULL;
+out:
+    calibration_release(c);
+    return status;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text == NULL ? json_null() : json_string(text);
+}
+
+static grail_status push_numbers(json_t *list, const double *numbers)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; numbers != NULL && i < IMAGE_CHANNELS; i++) {
+        TRY(json_push(list, json_real(numbers[i])));
+    }
+out:
+    return status;
+}
+
+static grail_status image_key(const grail_image_source *source, json_t *key)
+{
+    grail_status status = GRAIL_OK;
+    TRY(json_push(key, text_or_null(source->path)));
+    TRY(json_push(key, text_or_null(source->preset)));
+    TRY(json_push(key, text_or_null(source->split)));
+    TRY(json_push(key, text_or_null(source->labels)));
+    TRY(json_push(key, json_integer(source->size)));
+    TRY(push_numbers(key, source->mean));
+    TRY(push_numbers(key, source->deviation));
+out:
+    return status;
+}
+
+static grail_status text_key(const grail_text_source *source, json_t *key)
+{
+    grail_status status = GRAIL_OK;
+    TRY(json_push(key, text_or_null(source->path)));
+    TRY(json_push(key, text_or_null(source->field)));
+    TRY(json_push(key, text_or_null(source->protocol)));
+    TRY(json_push(key, json_integer(source->context)));
+    TRY(json_push(key, json_boolean(source->window_bos)));
+out:
+    return status;
+}
+
+grail_status calibration_key(const grail_compress_options *o, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *key = json_array();
+    TRY(json_push(key, json_integer(o->samples)));
+    TRY(json_push(key, json_sprintf("%llu", (unsigned long long)o->seed)));
+    TRY(text_key(&o->calibration, key));
+    if (o->images != NULL) {
+        TRY(image_key(o->images, key));
+    }
+    *out = key;
+    key = NULL;
+out:
+    json_decref(key);
+    return status;
+}
+
+/* At least four batches when there are four samples, so that some can be held out. */
+static void plan_batches(calibration *c, int64_t most)
+{
+    const int64_t quarter = (c->count + 3) / 4;
+    const int64_t wanted = most > quarter ? quarter : most;
+    c->batch_samples = wanted > 1 ? wanted : 1;
+    c->batch_count = (c->count + c->batch_samples - 1) / c->batch_samples;
+}
+
+static int64_t sample_count(const grail_compress_options *o, int64_t available)
+{
+    const int64_t most = available < DEFAULT_SAMPLES ? available : DEFAULT_SAMPLES;
+    return o->samples == 0 ? most : o->samples;
+}
+
+static grail_status shingles_to_json(const shingle_set *set, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *list = json_array();
+    for (int64_t i = 0; i < set->count; i++) {
+        TRY(json_push(list, json_sprintf("%016llx", (unsigned long long)set->hashes[i])));
+    }
+    *out = list;
+    list = NULL;
+out:
+    json_decref(list);
+    return status;
+}
+
+static grail_status describe_windows(calibration *c, const grail_text_source *source)
+{
+    grail_status status = GRAIL_OK;
+    json_t *shingles = NULL;
+    const int64_t tokens = c->windows.count * c->windows.length;
+    c->description = json_object();
+    TRY(json_put(c->description, "file", json_string(source->path)));
+    TRY(json_put(c->description, "text_sha256", json_string(c->windows.text_hash)));
+    TRY(json_put(c->description, "tokenizer_sha256", json_string(c->tokenizer_hash)));
+    TRY(json_put(c->description, "protocol",
+                 json_string(source->protocol == NULL ? "plain" : source->protocol)));
+    TRY(json_put(c->description, "context", json_integer(c->windows.length)));
+    TRY(json_put(c->description, "window_bos", json_boolean(source->window_bos)));
+    TRY(json_put(c->description, "samples", json_integer(c->windows.count)));
+    TRY(json_put(c->description, "tokens", json_integer(tokens)));
+    TRY(shingles_to_json(&c->shingles, &shingles));
+    TRY(json_put(c->description, "shingles", shingles));
+out:
+    return status;
+}
+
+static grail_status read_text(const grail_model *model, const grail_compress_options *o,
+                              calibration *c)
+{
+    grail_status status = GRAIL_OK;
+    TRY(model_read_windows(model, &o->calibration, &c->windows, c->tokenizer_hash));
+    TRY(windows_sample(&c->windows, sample_count(o, c->windows.count), o->seed));
+    TRY(shingles_of_windows(&c->windows, &c->shingles));
+    c->count = c->windows.count;
+    c->positions = (extent){.height = c->windows.length, .width = 1};
+    plan_batches(c, BATCH_ROWS / c->windows.length);
+    TRY(describe_windows(c, &o->calibration));
+out:
+    return status;
+}
+
+static grail_status describe_images(calibration *c, const grail_image_source *source,
+                                    const image_set *set)
+{
+    grail_status status = GRAIL_OK;
+    c->description = json_object();
+    TRY(json_put(c->description, "images", json_string(source->path)));
+    TRY(json_put(c->description, "images_sha256", json_string(image_set_hash(set))));
+    TRY(json_put(c->description, "preset", json_string(image_set_preset(set))));
+    TRY(json_put(c->description, "side", json_integer(image_set_side(set))));
+    TRY(json_put(c->description, "samples", json_integer(c->count)));
+out:
+    return status;
+}
+
+/* A set's images stand in the order of their classes, and whole batches are held out: in that order
+ * they would show other classes than the batches that are fitted. */
+static grail_status mix(uint64_t seed, int64_t count, int64_t *indices)
+{
+    grail_status status = GRAIL_OK;
+    enum { STREAM = 1 }; /* another than what draws the sample */
+    random_state random;
+    int64_t *order = NULL;
+    int64_t *sorted = NULL;
+    TRY(memory_new_unset(&order, (size_t)count, sizeof order[0]));
+    TRY(memory_new_unset(&sorted, (size_t)count, sizeof sorted[0]));
+    memcpy(sorted, indices, (size_t)count * sizeof sorted[0]);
+    random_seed(&random, seed, STREAM);
+    random_permutation(&random, count, order);
+    for (int64_t i = 0; i < count; i++) {
+        indices[i] = sorted[order[i]];
+    }
+out:
+    memory_free(order);
+    memory_free(sorted);
+    return status;
+}
+
+static grail_status load_sample(const image_set *set, uint64_t seed, calibration *c)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *indices = NULL;
+    size_t pixels = (size_t)IMAGE_CHANNELS;
+    const int64_t side = image_set_side(set);
+    if (!size_multiply(pixels, (size_t)(side * side), &pixels) ||
+        !size_multiply(pixels, (size_t)c->count, &pixels)) {
+        FAIL(GRAIL_ERROR_MEMORY, "%lld images of side %lld are too many", (long long)c->count,
+             (long long)side);
+    }
+    TRY(memory_new(&indices, (size_t)c->count, sizeof indices[0]));
+    TRY(image_set_sample(set, c->count, seed, indices));
+    TRY(mix(seed, c->count, indices));
+    TRY(memory_new_unset(&c->pixels, pixels, sizeof c->pixels[0]));
+    TRY(image_set_load(set, c->count, indices, c->pixels));
+    c->positions = (extent){.height = side, .width = side};
+out:
+    memory_free(indices);
+    return status;
+}
+
+/* Batches are calibrated on the images that the network may have been trained on. */
+static grail_status choose_split(grail_image_source *source)
+{
+    bool batches = false;
+    grail_status status = GRAIL_OK;
+    if (source->split == NULL && source->path != NULL && file_is_directory(source->path)) {
+        status = cifar_recognise(source->path, &batches);
+        source->split = batches ? "train" : NULL;
+    }
+    return status;
+}
+
+static grail_status read_images(const grail_model *model, const grail_compress_options *o,
+                                calibration *c)
+{
+    grail_status status = GRAIL_OK;
+    image_set *set = NULL;
+    grail_image_source source = *o->images;
+    TRY(model_image_source(model, &source));
+    TRY(choose_split(&source));
+    TRY(model_open_images(model, &source, &set));
+    const int64_t available = image_set_count(set);
+    c->count = sample_count(o, available);
+    if (c->count < 1 || c->count > available) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has %lld images, %lld were asked for", source.path,
+             (long long)available, (long long)c->count);
+    }
+    TRY(load_sample(set, o->seed, c));
+    plan_batches(c, BATCH_IMAGES);
+    TRY(describe_images(c, &source, set));
+out:
+    image_set_close(set);
+    return status;
+}
+
+grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
+                              calibration **out)
+{
+    grail_status status = GRAIL_OK;
+    calibration *c = NULL;
+    TRY(calibration_create(&c));
+    if (model->graph->input_kind == INPUT_IMAGES) {
+        if (options->images == NULL) {
+            FAIL(GRAIL_ERROR_ARGUMENT, "this network reads images; give --calib a directory of "
+                                       "images or CIFAR batches");
+        }
+        TRY(read_images(model, options, c));
+    } else {
+        if (options->calibration.path == NULL) {
+            FAIL(GRAIL_ERROR_ARGUMENT,
+                 "selector '%s' with this compensation needs calibration text; give --calib FILE",
+                 options->selector);
+        }
+        TRY(read_text(model, options, c));
+    }
+    *out = c;
+    c = NULL;
+out:
+    calibration_release(c);
+    return status;
+}
+
+batch_shape calibration_shape(const calibration *c, int64_t batch)
+{
+    const int64_t left = c->count - batch * c->batch_samples;
+    return (batch_shape){
+        .samples = left < c->batch_samples ? left : c->batch_samples,
+        .positions = c->positions,
+    };
+}
+
+batch_input calibration_input(const calibration *c, int64_t batch)
+{
+    const int64_t first = batch * c->batch_samples * c->positions.height * c->positions.width;
+    return (batch_input){
+        .ids = c->windows.ids == NULL ? NULL : c->windows.ids + first,
+        .pixels = c->pixels == NULL ? NULL : c->pixels + first * IMAGE_CHANNELS,
+    };
+}
+
+bool calibration_holds_out(const calibration *c, int64_t batch)
+{
+    if (c->batch_count < 4) {
+        return c->batch_count > 1 && batch == c->batch_count - 1;
+    }
+    return batch % 4 == 3;
+}

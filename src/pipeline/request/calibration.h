@@ -1,0 +1,41 @@
+/* Calibration samples: windows of text or images, in batches. */
+#ifndef GRAIL_PIPELINE_REQUEST_CALIBRATION_H
+#define GRAIL_PIPELINE_REQUEST_CALIBRATION_H
+
+#include "arch/model.h"
+#include "exec/execution.h"
+#include "format/text/windows.h"
+
+#include <grail/compress.h>
+
+typedef struct calibration {
+    token_windows windows; /* of text */
+    shingle_set shingles;
+    char tokenizer_hash[65];
+    float *pixels;    /* images [count, height, width, 3], owned */
+    int64_t count;    /* samples; 0 when nothing needs data */
+    extent positions; /* of one sample */
+    int64_t batch_samples, batch_count;
+    json_t *description; /* what the report says about it, owned */
+    int users;           /* runs and sessions that hold it */
+} calibration;
+
+/** Reads the samples that the options name for this model. *out is held once: calibration_release.
+ */
+grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
+                              calibration **out) GRAIL_MUST_CHECK;
+/** For a run that needs no data: no samples, only their description. Released likewise. */
+grail_status calibration_empty(calibration **out) GRAIL_MUST_CHECK;
+/** A document that is equal when options name the same samples of unchanged files; *out is owned.
+ */
+grail_status calibration_key(const grail_compress_options *options, json_t **out) GRAIL_MUST_CHECK;
+calibration *calibration_hold(calibration *c);
+void calibration_release(calibration *c); /* NULL is allowed */
+
+batch_shape calibration_shape(const calibration *c, int64_t batch);
+batch_input calibration_input(const calibration *c, int64_t batch);
+
+/** Every fourth batch judges alpha and the error; with two or three batches the last one. */
+bool calibration_holds_out(const calibration *c, int64_t batch);
+
+#endif

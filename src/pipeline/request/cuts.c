@@ -1,0 +1,83 @@
+#include "pipeline/request/cuts.h"
+
+bool site_is_cut(const plan *p, int index)
+{
+    return p->sites[index].kept < p->sites[index].units;
+}
+
+bool anything_is_cut(const plan *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        if (site_is_cut(p, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int64_t weight_taps(const graph_parameter *weight)
+{
+    return weight->rank == 4 ? weight->shape[2] * weight->shape[3] : 1;
+}
+
+static void map_rows(int index, const site_end *end, int parameter, parameter_cut *cuts)
+{
+    if (parameter != GRAPH_NONE) {
+        cuts[parameter].rows = (cut_axis){
+            .site = index, .features = end->features_per_unit, .exchangeable = end->exchangeable};
+    }
+}
+
+static void map_site(const graph *g, int index, const site *s, parameter_cut *cuts)
+{
+    for (int p = 0; p < s->producer_count; p++) {
+        const node *n = &g->nodes[s->producers[p].node];
+        map_rows(index, &s->producers[p], n->weight, cuts);
+        map_rows(index, &s->producers[p], n->bias, cuts);
+    }
+    for (int k = 0; k < s->channel_count; k++) {
+        int parameters[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(&g->nodes[s->channels[k]], parameters);
+        const site_end channel = {.features_per_unit = 1};
+        for (int i = 0; i < count; i++) {
+            map_rows(index, &channel, parameters[i], cuts);
+        }
+    }
+    for (int k = 0; k < s->consumer_count; k++) {
+        const int weight = g->nodes[s->consumers[k].node].weight;
+        const int64_t taps = weight_taps(&g->parameters[weight]);
+        cuts[weight].columns = (cut_axis){.site = index,
+                                          .features = s->consumers[k].features_per_unit * taps,
+                                          .exchangeable = s->consumers[k].exchangeable};
+    }
+}
+
+grail_status cuts_map(const graph *g, const site_list *sites, const plan *p, parameter_cut **out)
+{
+    grail_status status = GRAIL_OK;
+    const cut_axis none = {.site = GRAPH_NONE};
+    parameter_cut *cuts = NULL;
+    TRY(memory_new(&cuts, (size_t)g->parameter_count, sizeof cuts[0]));
+    for (int i = 0; i < g->parameter_count; i++) {
+        cuts[i] = (parameter_cut){.rows = none, .columns = none};
+    }
+    for (int i = 0; i < sites->count; i++) {
+        if (site_is_cut(p, i)) {
+            map_site(g, i, &sites->sites[i], cuts);
+        }
+    }
+    *out = cuts;
+out:
+    return status;
+}
+
+int64_t site_wide_units(const plan *p, int index)
+{
+    const plan_site *planned = &p->sites[index];
+    return planned->units + (selector_folds(planned->selector) ? planned->kept : 0);
+}
+
+int64_t cut_wide_features(const plan *p, const cut_axis *axis)
+{
+    return site_wide_units(p, axis->site) * axis->features;
+}

@@ -1,0 +1,31 @@
+/* What a plan cuts: sites, and the rows and columns of parameters that they lie on. */
+#ifndef GRAIL_PIPELINE_REQUEST_CUTS_H
+#define GRAIL_PIPELINE_REQUEST_CUTS_H
+
+#include "reduce/plan.h"
+
+bool site_is_cut(const plan *p, int site);
+bool anything_is_cut(const plan *p);
+
+/** Units of a cut site's axis in the calibration network: n, or n + K when it folds. */
+int64_t site_wide_units(const plan *p, int site);
+
+/** The axis that a site cuts in a parameter. */
+typedef struct cut_axis {
+    int site;         /* GRAPH_NONE: not cut */
+    int64_t features; /* per unit: rows, or columns (with the taps of a convolution) */
+    bool exchangeable;
+} cut_axis;
+
+typedef struct parameter_cut {
+    cut_axis rows, columns;
+} parameter_cut;
+
+/** The axes that the plan cuts; *out is [parameter_count], owned. */
+grail_status cuts_map(const graph *g, const site_list *sites, const plan *p,
+                      parameter_cut **out) GRAIL_MUST_CHECK;
+
+/** How many features a cut axis has in the calibration network: n u, or (n + K) u. */
+int64_t cut_wide_features(const plan *p, const cut_axis *axis);
+
+#endif

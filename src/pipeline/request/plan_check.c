@@ -1,0 +1,54 @@
+#include "pipeline/request/plan_check.h"
+
+#include "pipeline/request/consumer_tail.h"
+#include "pipeline/request/cuts.h"
+
+/* Where a bias of a consumer could go is known before anything is run. */
+static grail_status check_bias(const graph *g, const site *s, const compensation *how)
+{
+    for (int k = 0; k < s->consumer_count; k++) {
+        if (how->enabled && how->bias == BIAS_ON &&
+            consumer_bias_slot(g, s->consumers[k].node).parameter == GRAPH_NONE) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "site '%s': the checkpoint has no place for a bias there, and stock "
+                             "loaders would not read one; use --bias auto or off",
+                             s->name);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status check_site(const graph *g, const site *s, selector_kind selector, const plan *p)
+{
+    if (s->groups > 1 && selector_folds(selector)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': folding works on whole KV groups; use --gqa kv-groups",
+                         s->name);
+    }
+    if (s->kind == SITE_HEADS && selector_folds(selector) && p->loop == LOOP_OPEN) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': folded heads are not the mean of heads, so their output must "
+                         "be observed; use --loop closed",
+                         s->name);
+    }
+    if (s->kind == SITE_STREAM && selector_needs_statistics(selector) &&
+        p->stream_score == STREAM_SCORE_ALL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': selector '%s' is decided before the later producers have run; "
+                         "use --stream-score first",
+                         s->name, selector_name(selector));
+    }
+    return check_bias(g, s, &p->compensation);
+}
+
+grail_status plan_check(const graph *g, const site_list *sites, const plan *p)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < sites->count; i++) {
+        if (site_is_cut(p, i)) {
+            TRY(check_site(g, &sites->sites[i], p->sites[i].selector, p));
+        }
+    }
+out:
+    return status;
+}

@@ -1,0 +1,10 @@
+/* What a plan asks of a network that cannot be done is refused before anything runs. */
+#ifndef GRAIL_PIPELINE_REQUEST_PLAN_CHECK_H
+#define GRAIL_PIPELINE_REQUEST_PLAN_CHECK_H
+
+#include "reduce/plan.h"
+
+/** GRAIL_ERROR_UNSUPPORTED names the first site that cannot be narrowed as planned. */
+grail_status plan_check(const graph *g, const site_list *sites, const plan *p) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,102 @@
+#include "pipeline/request/plan_options.h"
+
+#include "reduce/budget.h"
+
+#include <math.h>
+
+enum { PLAN_MAXIMUM = 64 << 20 };
+
+static grail_status read_compensation(const grail_compress_options *o, compensation *out)
+{
+    grail_status status = GRAIL_OK;
+    compensation c = {0};
+    TRY(compensation_from_name(o->compensate, &c));
+    if (o->target != NULL) {
+        TRY(target_from_name(o->target, &c.target));
+    }
+    if (o->bias != NULL) {
+        TRY(bias_from_name(o->bias, &c.bias));
+    }
+    if (o->conv_fit != NULL) {
+        TRY(conv_fit_from_name(o->conv_fit, &c.conv));
+    }
+    if (o->ridge != NULL) {
+        TRY(shrink_from_name(o->ridge, &c.shrink));
+    }
+    if (isinf(o->alpha)) {
+        c.alpha = (double)NAN;
+    } else if (!isnan(o->alpha)) {
+        c.alpha = o->alpha;
+    }
+    if (c.alpha < 0.0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "alpha %g is negative", c.alpha);
+    }
+    *out = c;
+out:
+    return status;
+}
+
+/* Kept widths from the sparsities of kinds and of single sites. */
+static grail_status apply_sparsities(const grail_compress_options *o, const graph *g,
+                                     const site_list *sites, plan *p)
+{
+    grail_status status = GRAIL_OK;
+    site_sparsity *overrides = NULL;
+    TRY(memory_new(&overrides, (size_t)o->site_sparsity_count, sizeof overrides[0]));
+    for (int i = 0; i < o->site_sparsity_count; i++) {
+        overrides[i] = (site_sparsity){.site = o->site_sparsities[i].site,
+                                       .sparsity = o->site_sparsities[i].sparsity};
+    }
+    const budget b = {
+        .overrides = overrides,
+        .override_count = o->site_sparsity_count,
+        .sparsity = {[SITE_FFN] = o->sparsity_ffn,
+                     [SITE_HEADS] = o->sparsity_heads,
+                     [SITE_CONV] = o->sparsity_conv,
+                     [SITE_STREAM] = o->sparsity_stream},
+        .align = o->align,
+    };
+    TRY(budget_apply(&b, g, sites, p));
+out:
+    memory_free(overrides);
+    return status;
+}
+
+grail_status plan_from_options(const grail_model *model, const grail_compress_options *o,
+                               grail_site_list **sites_out, plan *out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *document = NULL;
+    grail_site_list *sites = NULL;
+    selector_kind selector = SELECTOR_WANDA;
+    plan p = {.gqa = o->gqa == GRAIL_GQA_KV_GROUPS ? GQA_KV_GROUPS : GQA_QUERY_PER_GROUP,
+              .seed = o->seed,
+              .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
+              .repair = o->repair != 0};
+    TRY(selector_from_name(o->selector, &selector));
+    TRY(read_compensation(o, &p.compensation));
+    if (o->plan != NULL) {
+        TRY(json_read_file(o->plan, PLAN_MAXIMUM, &document));
+        TRY(plan_read_gqa(o->plan, document, &p.gqa));
+    }
+    TRY(grail_model_sites(
+        model, p.gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP, &sites));
+    if (o->stream_score != NULL) {
+        TRY(stream_score_from_name(o->stream_score, &p.stream_score));
+    }
+    TRY(plan_init(&p, &sites->list, selector));
+    if (document != NULL) {
+        TRY(plan_read(o->plan, document, &sites->list, &p));
+    } else {
+        TRY(apply_sparsities(o, model->graph, &sites->list, &p));
+    }
+    *sites_out = sites;
+    sites = NULL;
+    *out = p;
+    p = (plan){0};
+out:
+    grail_site_list_free(sites);
+    plan_fini(&p);
+    json_decref(document);
+    return status;
+}

@@ -1,0 +1,108 @@
+#include "pipeline/request/request.h"
+
+#include "pipeline/request/plan_check.h"
+#include "pipeline/request/plan_options.h"
+
+const site *site_at(const compression_request *request, int index)
+{
+    return &request->sites->list.sites[index];
+}
+
+static grail_status use_session(const grail_compress_options *options, compression_request *request)
+{
+    grail_status status = GRAIL_OK;
+    if (options->session == NULL) {
+        TRY(grail_session_open(options->model, options->reading, &request->own_session));
+    }
+    request->session = options->session != NULL ? options->session : request->own_session;
+    request->model = request->session->model;
+    request->graph = request->model->graph;
+out:
+    return status;
+}
+
+static bool needs_samples(const plan *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        const bool measures =
+            p->compensation.enabled || selector_needs_statistics(p->sites[i].selector);
+        if (site_is_cut(p, i) && (measures || p->repair)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static grail_status read_samples(const grail_compress_options *options,
+                                 compression_request *request)
+{
+    return needs_samples(&request->plan) && !options->dry_run
+               ? session_calibration(request->session, options, &request->samples)
+               : calibration_empty(&request->samples);
+}
+
+/* Whether a consumer is cut by rows too: its narrow tensor does not give back what is left out. */
+static bool is_read_by_a_producer(const compression_request *request, const site *s)
+{
+    for (int k = 0; k < s->consumer_count; k++) {
+        const int weight = request->graph->nodes[s->consumers[k].node].weight;
+        if (request->cuts[weight].rows.site != GRAPH_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A site that spans blocks, one outside all blocks, and BatchNorms everywhere are finished only
+ * with the network. */
+static bool finishes_with_network(const compression_request *request)
+{
+    const graph *g = request->graph;
+    const plan *p = &request->plan;
+    for (int i = 0; i < p->count; i++) {
+        const site *s = site_at(request, i);
+        const bool outside = s->block == GRAPH_NONE || s->block == g->block_count;
+        if (site_is_cut(p, i) &&
+            (outside || site_spans_blocks(g, s) || is_read_by_a_producer(request, s))) {
+            return true;
+        }
+    }
+    return p->loop == LOOP_OPEN || (p->repair && anything_is_cut(p));
+}
+
+grail_status request_open(const grail_compress_options *options, compression_request **out)
+{
+    grail_status status = GRAIL_OK;
+    compression_request *r = NULL;
+    TRY(memory_new(&r, 1, sizeof *r));
+    r->observer = options->observer;
+    r->observer_user = options->observer_user;
+    TRY(backend_find(options->backend, &r->backend));
+    TRY(use_session(options, r));
+    TRY(plan_from_options(r->model, options, &r->sites, &r->plan));
+    TRY(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
+    TRY(plan_check(r->graph, &r->sites->list, &r->plan));
+    TRY(narrowed_describe(r->model, &r->plan, r->cuts, &r->narrowed));
+    TRY(read_samples(options, r));
+    /* what nobody writes needs no finished blocks */
+    r->finishes_with_network = options->output == NULL || finishes_with_network(r);
+    *out = r;
+    r = NULL;
+out:
+    request_close(r);
+    return status;
+}
+
+void request_close(compression_request *request)
+{
+    if (request == NULL) {
+        return;
+    }
+    calibration_release(request->samples);
+    narrowed_fini(&request->narrowed);
+    memory_free(request->cuts);
+    plan_fini(&request->plan);
+    grail_site_list_free(request->sites);
+    grail_session_close(request->own_session);
+    memory_free(request);
+}

@@ -1,0 +1,82 @@
+#include "pipeline/request/session.h"
+
+#include "base/json.h"
+
+grail_status grail_session_open(const char *path, const grail_model_options *options,
+                                grail_session **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_session *s = NULL;
+    TRY(memory_new(&s, 1, sizeof *s));
+    TRY(grail_model_open_with(path, options, &s->model));
+    TRY(memory_new(&s->of_nodes, (size_t)s->model->graph->node_count, sizeof s->of_nodes[0]));
+    *out = s;
+    s = NULL;
+out:
+    grail_session_close(s);
+    return status;
+}
+
+static void forget_statistics(grail_session *s)
+{
+    for (int n = 0; s->of_nodes != NULL && n < s->model->graph->node_count; n++) {
+        grail_statistics_free(s->of_nodes[n].fit);
+        grail_statistics_free(s->of_nodes[n].held);
+        memory_free(s->of_nodes[n].squares);
+        s->of_nodes[n] = (dense_statistics){0};
+    }
+    calibration_release(s->counted);
+    s->counted = NULL;
+}
+
+static void forget_samples(grail_session *s)
+{
+    calibration_release(s->samples);
+    s->samples = NULL;
+    json_decref(s->samples_key);
+    s->samples_key = NULL;
+}
+
+void grail_session_close(grail_session *s)
+{
+    if (s != NULL) {
+        forget_statistics(s);
+        forget_samples(s);
+        memory_free(s->of_nodes);
+        grail_model_close(s->model);
+        memory_free(s);
+    }
+}
+
+grail_model *grail_session_model(grail_session *s)
+{
+    return s->model;
+}
+
+grail_status session_calibration(grail_session *s, const grail_compress_options *options,
+                                 calibration **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *key = NULL;
+    TRY(calibration_key(options, &key));
+    if (s->samples == NULL || !json_equal(s->samples_key, key)) {
+        forget_samples(s);
+        TRY(calibration_read(s->model, options, &s->samples));
+        s->samples_key = key;
+        key = NULL;
+    }
+    *out = calibration_hold(s->samples);
+out:
+    json_decref(key);
+    return status;
+}
+
+void session_count(grail_session *s, calibration *samples, const backend *by)
+{
+    if (s->counted != samples || s->counted_by != by) {
+        calibration *held = calibration_hold(samples); /* it may be the one that is let go */
+        forget_statistics(s);
+        s->counted = held;
+        s->counted_by = by;
+    }
+}
