@@ -101,11 +101,11 @@ static void write_model(const char *directory, const shape *s)
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     tensor_list list = list_tensors(s);
     safetensors_writer *writer = NULL;
-    bench_check(safetensors_writer_open(path, list.count, list.views, false, &writer));
+    bench_check(safetensors_writer_open(path, list.count, list.views, LAYOUT_NEW, &writer));
     for (int64_t i = 0; i < list.count; i++) {
         write_tensor(writer, &list.views[i], (uint64_t)i);
     }
-    bench_check(safetensors_writer_sync(writer));
+    bench_check(safetensors_writer_seal(writer));
     safetensors_writer_close(writer);
     memory_free(list.views);
     memory_free(list.names);

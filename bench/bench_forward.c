@@ -8,7 +8,7 @@
  * (bench_forward_torch.py does). With --fused 0 node by node, as statistics are taken. */
 #include "bench.h"
 
-#include "base/file.h"
+#include "base/output_file.h"
 #include "exec/execution.h"
 #include "exec/fuse.h"
 
@@ -62,7 +62,7 @@ static const matrix *forward(network *n)
 
 static void write_outputs(const char *path, const matrix *y)
 {
-    bench_check(file_write_atomic(path, y->data, (size_t)(y->rows * y->width) * sizeof(float)));
+    bench_check(output_file_write(path, y->data, (size_t)(y->rows * y->width) * sizeof(float)));
 }
 
 static double processor_seconds(void)

@@ -24,38 +24,78 @@ grail_status error_from_errno(const char *action, const char *path)
     return error_set(status, "%s '%s': %s", action, path, reason);
 }
 
-static grail_status open_regular(const char *path, int *out_descriptor, size_t *out_size)
+int file_open(int directory, const char *path, int flags)
+{
+    int descriptor = -1;
+    do {
+        descriptor = openat(directory, path, flags | O_CLOEXEC, 0666);
+    } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0 || descriptor > STDERR_FILENO) {
+        return descriptor;
+    }
+    const int higher = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int code = errno;
+    close(descriptor);
+    errno = code;
+    return higher;
+}
+
+static file_identity identity_of(const struct stat *info)
+{
+    return (file_identity){.device = (uint64_t)info->st_dev,
+                           .inode = (uint64_t)info->st_ino,
+                           .size = (int64_t)info->st_size,
+                           .seconds = (int64_t)info->st_mtim.tv_sec,
+                           .nanoseconds = (int64_t)info->st_mtim.tv_nsec};
+}
+
+static grail_status require_regular(const struct stat *info, const char *path)
+{
+    return S_ISREG(info->st_mode) ? GRAIL_OK
+                                  : error_set(GRAIL_ERROR_IO, "'%s' is not a regular file", path);
+}
+
+grail_status file_identify(const char *path, file_identity *out)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return error_from_errno("cannot inspect", path);
+    }
+    *out = identity_of(&info);
+    return require_regular(&info, path);
+}
+
+static grail_status open_regular(const char *path, int *out_descriptor, struct stat *info)
 {
     /* O_NONBLOCK: a pipe nobody writes to is refused below instead of waited for. */
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = file_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK);
     if (descriptor < 0) {
         return error_from_errno("cannot open", path);
     }
-    struct stat info;
     grail_status status = GRAIL_OK;
-    if (fstat(descriptor, &info) != 0) {
+    if (fstat(descriptor, info) != 0) {
         status = error_from_errno("cannot inspect", path);
-    } else if (!S_ISREG(info.st_mode)) {
-        status = error_set(GRAIL_ERROR_IO, "'%s' is not a regular file", path);
+    } else {
+        status = require_regular(info, path);
     }
     if (status != GRAIL_OK) {
         close(descriptor);
         return status;
     }
     *out_descriptor = descriptor;
-    *out_size = (size_t)info.st_size;
     return GRAIL_OK;
 }
 
 grail_status file_map_open(file_map *map, const char *path)
 {
     int descriptor = -1;
-    size_t size = 0;
-    grail_status status = open_regular(path, &descriptor, &size);
+    struct stat info;
+    grail_status status = open_regular(path, &descriptor, &info);
     if (status != GRAIL_OK) {
         return status;
     }
     void *data = NULL;
+    const size_t size = (size_t)info.st_size;
     if (size > 0) {
         data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
         if (data == MAP_FAILED) {
@@ -64,7 +104,7 @@ grail_status file_map_open(file_map *map, const char *path)
     }
     close(descriptor);
     if (status == GRAIL_OK) {
-        *map = (file_map){.data = data, .size = size};
+        *map = (file_map){.data = data, .size = size, .identity = identity_of(&info)};
     }
     return status;
 }
@@ -95,12 +135,13 @@ void file_map_release(const file_map *map, size_t offset, size_t size)
     }
 }
 
-static grail_status read_all(int descriptor, const char *path, buffer *out, size_t size)
+grail_status file_read_at(int descriptor, const char *path, void *bytes, size_t size,
+                          uint64_t offset)
 {
-    const grail_status status = buffer_reserve(out, size);
-    size_t done = 0;
-    while (status == GRAIL_OK && done < size) {
-        const ssize_t got = read(descriptor, out->bytes + out->size, size - done);
+    unsigned char *next = bytes;
+    size_t left = size;
+    while (left > 0) {
+        const ssize_t got = pread(descriptor, next, left, (off_t)(offset + (size - left)));
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -108,33 +149,46 @@ static grail_status read_all(int descriptor, const char *path, buffer *out, size
             return error_from_errno("cannot read", path);
         }
         if (got == 0) {
-            return error_set(GRAIL_ERROR_IO, "'%s' ended %zu bytes early", path, size - done);
+            return error_set(GRAIL_ERROR_IO, "'%s' ended %zu bytes early", path, left);
         }
-        done += (size_t)got;
-        out->size += (size_t)got;
-        out->bytes[out->size] = 0;
+        next += got;
+        left -= (size_t)got;
     }
+    return GRAIL_OK;
+}
+
+grail_status file_read_open(int descriptor, const char *path, size_t maximum, buffer *out)
+{
+    struct stat info;
+    grail_status status = GRAIL_OK;
+    if (fstat(descriptor, &info) != 0) {
+        return error_from_errno("cannot inspect", path);
+    }
+    const size_t size = (size_t)info.st_size;
+    if (size > maximum) {
+        return error_set(GRAIL_ERROR_FORMAT, "'%s' has %zu bytes, more than the allowed %zu", path,
+                         size, maximum);
+    }
+    if (out->maximum < maximum) {
+        out->maximum = maximum;
+    }
+    TRY(buffer_reserve(out, size));
+    TRY(file_read_at(descriptor, path, out->bytes + out->size, size, 0));
+    out->size += size;
+    out->bytes[out->size] = 0;
+out:
     return status;
 }
 
 grail_status file_read(const char *path, size_t maximum, buffer *out)
 {
     int descriptor = -1;
-    size_t size = 0;
-    grail_status status = open_regular(path, &descriptor, &size);
-    if (status != GRAIL_OK) {
-        return status;
+    struct stat info;
+    grail_status status = open_regular(path, &descriptor, &info);
+    if (status == GRAIL_OK) {
+        status = file_read_open(descriptor, path, maximum, out);
+        close(descriptor);
     }
-    if (size > maximum) {
-        status = error_set(GRAIL_ERROR_FORMAT, "'%s' has %zu bytes, more than the allowed %zu",
-                           path, size, maximum);
-    } else {
-        if (out->maximum < maximum) {
-            out->maximum = maximum;
-        }
-        status = read_all(descriptor, path, out, size);
-    }
-    close(descriptor);
     return status;
 }
 
@@ -157,52 +211,8 @@ grail_status file_write_at(int descriptor, const char *path, const void *bytes, 
     return GRAIL_OK;
 }
 
-static grail_status write_new_file(const char *path, const void *bytes, size_t size)
-{
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor < 0) {
-        return error_from_errno("cannot create", path);
-    }
-    grail_status status = file_write_at(descriptor, path, bytes, size, 0);
-    if (status == GRAIL_OK && fsync(descriptor) != 0) {
-        status = error_from_errno("cannot flush", path);
-    }
-    if (close(descriptor) != 0 && status == GRAIL_OK) {
-        status = error_from_errno("cannot close", path);
-    }
-    return status;
-}
-
-grail_status file_write_atomic(const char *path, const void *bytes, size_t size)
-{
-    grail_status status = GRAIL_OK;
-    char *temporary = NULL;
-    TRY(memory_format(&temporary, "%s.tmp", path));
-    TRY(write_new_file(temporary, bytes, size));
-    if (rename(temporary, path) != 0) {
-        TRY(error_from_errno("cannot rename to", path));
-    }
-out:
-    if (status != GRAIL_OK && temporary != NULL) {
-        unlink(temporary);
-    }
-    memory_free(temporary);
-    return status;
-}
-
-grail_status file_copy(const char *from, const char *to)
-{
-    grail_status status = GRAIL_OK;
-    file_map map = {0};
-    TRY(file_map_open(&map, from));
-    TRY(write_new_file(to, map.data, map.size));
-out:
-    file_map_close(&map);
-    return status;
-}
-
-/* Of the open file description: reading the file by another one does not give it up. A file system
- * that has no locks keeps nobody out, as without this. */
+/* The lock belongs to the open file description: closing another descriptor of the same file does
+ * not give it up. */
 grail_status file_lock(int descriptor, const char *path, bool *taken)
 {
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -234,16 +244,42 @@ grail_status path_join(char **out, const char *directory, const char *name)
     return memory_format(out, "%s%s%s", directory, slash, name);
 }
 
-grail_status directory_sync(const char *path)
+grail_status path_parent(char **out, const char *path)
 {
-    const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) {
-        return error_from_errno("cannot open", path);
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
     }
+    while (length > 0 && path[length - 1] != '/') {
+        length--;
+    }
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    return length == 0 ? memory_copy_string(out, ".")
+                       : memory_format(out, "%.*s", (int)length, path);
+}
+
+grail_status file_flush(int descriptor, const char *path)
+{
+    return fsync(descriptor) == 0 ? GRAIL_OK : error_from_errno("cannot flush", path);
+}
+
+grail_status path_flush_parent(const char *path)
+{
     grail_status status = GRAIL_OK;
-    if (fsync(descriptor) != 0) {
-        status = error_from_errno("cannot flush", path);
+    char *parent = NULL;
+    int descriptor = -1;
+    TRY(path_parent(&parent, path));
+    descriptor = file_open(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY);
+    if (descriptor < 0) {
+        TRY(error_from_errno("cannot open", parent));
     }
-    close(descriptor);
+    TRY(file_flush(descriptor, parent));
+out:
+    if (descriptor >= 0) {
+        close(descriptor);
+    }
+    memory_free(parent);
     return status;
 }

@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include "base/file.h"
+#include "base/output_file.h"
 
 #include <string.h>
 
@@ -97,7 +98,7 @@ grail_status json_write_file(const char *path, const json_t *value)
     if (status != GRAIL_OK) {
         error_prefix("%s", path);
     } else {
-        status = file_write_atomic(path, text.bytes, text.size);
+        status = output_file_write(path, text.bytes, text.size);
     }
     buffer_fini(&text);
     return status;

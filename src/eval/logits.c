@@ -27,18 +27,15 @@ out:
 grail_status logits_store(const char *path, int rank, const int64_t shape[], const float *values)
 {
     grail_status status = GRAIL_OK;
-    safetensors_writer *writer = NULL;
-    tensor_view view = {.name = "logits", .dtype = GRAIL_DTYPE_F32, .rank = rank};
+    tensor_view view = {.name = "logits", .dtype = GRAIL_DTYPE_F32, .rank = rank, .data = values};
     int64_t elements = 0;
-    if (!shape_elements(rank, shape, &elements)) {
+    if (!shape_elements(rank, shape, &elements) ||
+        !dtype_bytes(view.dtype, elements, &view.bytes)) {
         FAIL(GRAIL_ERROR_ARGUMENT, "%s: too many logits", path);
     }
     memcpy(view.shape, shape, (size_t)rank * sizeof shape[0]);
-    TRY(safetensors_writer_open(path, 1, &view, false, &writer));
-    TRY(safetensors_writer_put(writer, view.name, values, (size_t)elements * sizeof values[0]));
-    TRY(safetensors_writer_sync(writer));
+    TRY(safetensors_write_file(path, false, 1, &view));
 out:
-    safetensors_writer_close(writer);
     return status;
 }
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,111 +27,87 @@ static grail_status reserve_space(int descriptor, const char *path, size_t bytes
     return status;
 }
 
-/* Makes a rename in the file's directory last. */
-static grail_status sync_parent(const char *path)
+static grail_status write_piece(const file_layout *layout, const layout_piece *piece,
+                                int descriptor, const char *path)
 {
-    char *directory = NULL;
-    grail_status status = memory_copy_string(&directory, path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    char *slash = strrchr(directory, '/');
-    if (slash != NULL) {
-        slash[slash == directory ? 1 : 0] = 0;
-    }
-    status = directory_sync(slash == NULL ? "." : directory);
-    memory_free(directory);
-    return status;
+    return file_write_at(descriptor, path, layout->bytes + piece->at, piece->size, piece->begin);
 }
 
-static grail_status fill_new_file(const file_layout *layout, int descriptor, const char *temporary,
-                                  const char *path)
+static grail_status lay_out(const file_layout *layout, int descriptor, const char *path)
 {
     grail_status status = GRAIL_OK;
-    TRY(reserve_space(descriptor, temporary, layout->file_size));
+    TRY(reserve_space(descriptor, path, layout->file_size));
     for (int64_t i = 0; i < layout->piece_count; i++) {
-        const layout_piece *piece = &layout->pieces[i];
-        TRY(file_write_at(descriptor, temporary, layout->bytes + piece->at, piece->size,
-                          piece->begin));
+        TRY(write_piece(layout, &layout->pieces[i], descriptor, path));
     }
-    if (fsync(descriptor) != 0) {
-        TRY(error_from_errno("cannot flush", temporary));
-    }
-    if (rename(temporary, path) != 0) {
-        TRY(error_from_errno("cannot rename to", path));
-    }
-    TRY(sync_parent(path));
+    TRY(file_flush(descriptor, path));
 out:
     return status;
 }
 
-static grail_status create_file(const file_layout *layout, const char *path, int *out)
+static grail_status check_piece(const file_layout *layout, const layout_piece *piece,
+                                int descriptor, const char *path, bool *same)
 {
-    char *temporary = NULL;
-    grail_status status = memory_format(&temporary, "%s.tmp", path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    const int descriptor = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor < 0) {
-        status = error_from_errno("cannot create", temporary);
-    } else {
-        status = fill_new_file(layout, descriptor, temporary, path);
-        if (status != GRAIL_OK) {
-            close(descriptor);
-            unlink(temporary);
-        } else {
-            *out = descriptor;
-        }
-    }
-    memory_free(temporary);
+    grail_status status = GRAIL_OK;
+    unsigned char *found = NULL;
+    TRY(memory_new_unset(&found, piece->size, 1));
+    TRY(file_read_at(descriptor, path, found, piece->size, piece->begin));
+    *same = memcmp(found, layout->bytes + piece->at, piece->size) == 0;
+out:
+    memory_free(found);
     return status;
 }
 
-static bool is_laid_out_so(const file_layout *layout, const file_map *map)
+static grail_status check_layout(const file_layout *layout, int descriptor, const char *path)
 {
-    if (map->size != layout->file_size) {
-        return false;
+    grail_status status = GRAIL_OK;
+    bool same = lseek(descriptor, 0, SEEK_END) == (off_t)layout->file_size;
+    for (int64_t i = 0; same && i < layout->piece_count; i++) {
+        TRY(check_piece(layout, &layout->pieces[i], descriptor, path, &same));
     }
-    for (int64_t i = 0; i < layout->piece_count; i++) {
-        const layout_piece *piece = &layout->pieces[i];
-        if (memcmp(map->data + piece->begin, layout->bytes + piece->at, piece->size) != 0) {
-            return false;
-        }
+    if (!same) {
+        FAIL(GRAIL_ERROR_EXISTS,
+             "'%s' is damaged, or was laid out for other tensors, and cannot be continued; remove "
+             "it to start anew",
+             path);
     }
-    return true;
+out:
+    return status;
 }
 
-static grail_status continue_file(const file_layout *layout, const char *path, int *out)
+static int flags_of(layout_start start)
 {
-    file_map map = {0};
-    grail_status status = file_map_open(&map, path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    const bool same = is_laid_out_so(layout, &map);
-    file_map_close(&map);
-    if (!same) {
-        return error_set(GRAIL_ERROR_EXISTS,
-                         "'%s' was laid out for other tensors and cannot be continued; remove it "
-                         "to start anew",
-                         path);
-    }
-    const int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    return O_RDWR | O_NOFOLLOW | (start == LAYOUT_NEW ? O_CREAT | O_EXCL : 0);
+}
+
+grail_status file_layout_open(const file_layout *layout, const char *path, layout_start start,
+                              int *out)
+{
+    const int descriptor = file_open(AT_FDCWD, path, flags_of(start));
     if (descriptor < 0) {
-        return error_from_errno("cannot open", path);
+        return errno == EEXIST
+                   ? error_set(GRAIL_ERROR_EXISTS, "'%s' already exists; remove it first", path)
+                   : error_from_errno(start == LAYOUT_NEW ? "cannot create" : "cannot open", path);
+    }
+    const grail_status status = start == LAYOUT_CONTINUED ? check_layout(layout, descriptor, path)
+                                                          : lay_out(layout, descriptor, path);
+    if (status != GRAIL_OK) {
+        close(descriptor);
+        if (start == LAYOUT_NEW) {
+            unlink(path);
+        }
+        return status;
     }
     *out = descriptor;
     return GRAIL_OK;
 }
 
-grail_status file_layout_open(const file_layout *layout, const char *path, bool resume, int *out)
+grail_status file_layout_seal(const file_layout *layout, int descriptor, const char *path)
 {
-    if (!file_exists(path)) {
-        return create_file(layout, path, out);
-    }
-    if (resume) {
-        return continue_file(layout, path, out);
-    }
-    return error_set(GRAIL_ERROR_EXISTS, "'%s' already exists; remove it first", path);
+    grail_status status = GRAIL_OK;
+    TRY(file_flush(descriptor, path));
+    TRY(write_piece(layout, &layout->seal, descriptor, path));
+    TRY(file_flush(descriptor, path));
+out:
+    return status;
 }

@@ -1,7 +1,6 @@
 /* Files that are laid out before their tensors are known. All that does not depend on the tensors
- * is written, and space for the rest reserved, in a temporary file that is renamed when both are on
- * disk: so a file under its final name has its whole layout and its space, always, and a full disk
- * shows before any work is done. */
+ * is written and space for the rest reserved, so a full disk shows before any work is done. Only
+ * the seal is missing until the file is complete: bytes without which no reader opens it. */
 #ifndef GRAIL_FORMAT_FILE_LAYOUT_H
 #define GRAIL_FORMAT_FILE_LAYOUT_H
 
@@ -18,15 +17,24 @@ typedef struct file_layout {
     const unsigned char *bytes;
     const layout_piece *pieces; /* apart from each other, inside the file */
     int64_t piece_count;
+    layout_piece seal; /* none of `pieces` */
     size_t file_size;
 } file_layout;
 
-/**
- * Makes the file `path`, or with `resume` continues one of the same layout; *out is its descriptor,
- * which the caller closes. Any other existing file is GRAIL_ERROR_EXISTS. On failure nothing is
- * left that was not there.
- */
-grail_status file_layout_open(const file_layout *layout, const char *path, bool resume,
+/* What is at the path before. */
+typedef enum layout_start {
+    LAYOUT_NEW,       /* nothing; anything else is GRAIL_ERROR_EXISTS */
+    LAYOUT_CONTINUED, /* a file of this layout, sealed or not; any other is GRAIL_ERROR_EXISTS */
+    LAYOUT_EMPTY      /* an empty file, to be filled */
+} layout_start;
+
+/** Lays out the file `path`, or continues it; *out is its descriptor, which the caller closes.
+ * Where it fails, a new file is removed again. */
+grail_status file_layout_open(const file_layout *layout, const char *path, layout_start start,
                               int *out) GRAIL_MUST_CHECK;
+
+/** Flushes the file, seals it, and flushes that. Sealing twice is sealing once. */
+grail_status file_layout_seal(const file_layout *layout, int descriptor,
+                              const char *path) GRAIL_MUST_CHECK;
 
 #endif

@@ -88,9 +88,9 @@ out:
     return status;
 }
 
-grail_status tensor_slots_open(tensor_slots *slots, const file_layout *layout, bool resume)
+grail_status tensor_slots_open(tensor_slots *slots, const file_layout *layout, layout_start start)
 {
-    return file_layout_open(layout, slots->path, resume, &slots->descriptor);
+    return file_layout_open(layout, slots->path, start, &slots->descriptor);
 }
 
 grail_status tensor_slots_find(const tensor_slots *slots, const char *name, size_t bytes,
@@ -101,10 +101,6 @@ grail_status tensor_slots_find(const tensor_slots *slots, const char *name, size
         return error_set(GRAIL_ERROR_ARGUMENT, "%s: was not laid out for a tensor '%s'",
                          slots->path, name);
     }
-    if (slots->items[i].written) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "%s: tensor '%s' is written a second time",
-                         slots->path, name);
-    }
     if (bytes != slots->items[i].bytes) {
         return error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' takes %zu bytes, but %zu are given",
                          slots->path, name, slots->items[i].bytes, bytes);
@@ -113,9 +109,17 @@ grail_status tensor_slots_find(const tensor_slots *slots, const char *name, size
     return GRAIL_OK;
 }
 
-grail_status tensor_slots_sync(const tensor_slots *slots)
+grail_status tensor_slots_find_unwritten(const tensor_slots *slots, const char *name, size_t bytes,
+                                         int64_t *out)
 {
-    return fsync(slots->descriptor) == 0 ? GRAIL_OK : error_from_errno("cannot flush", slots->path);
+    int64_t i = 0;
+    const grail_status status = tensor_slots_find(slots, name, bytes, &i);
+    if (status == GRAIL_OK && slots->items[i].written) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "%s: tensor '%s' is written a second time",
+                         slots->path, name);
+    }
+    *out = i;
+    return status;
 }
 
 void tensor_slots_fini(tensor_slots *slots)

@@ -34,17 +34,16 @@ grail_status tensor_slots_declare(tensor_slots *slots, const char *path, int64_t
 /** Ends the declarations; a name given twice is refused. The caller may sort the items before. */
 grail_status tensor_slots_index(tensor_slots *slots) GRAIL_MUST_CHECK;
 
-/** Opens the file; `resume` is that of file_layout_open. */
+/** Opens the file, which is laid out so from now on: `layout` must outlive the slots' use. */
 grail_status tensor_slots_open(tensor_slots *slots, const file_layout *layout,
-                               bool resume) GRAIL_MUST_CHECK;
+                               layout_start start) GRAIL_MUST_CHECK;
 
-/** The item that `bytes` bytes of tensor `name` belong to: declared, of that size, and not written.
- * The caller writes them and marks it. */
+/** The item that `bytes` bytes of tensor `name` belong to: declared, and of that size. */
 grail_status tensor_slots_find(const tensor_slots *slots, const char *name, size_t bytes,
                                int64_t *out) GRAIL_MUST_CHECK;
-
-/** Flushes the file to disk. */
-grail_status tensor_slots_sync(const tensor_slots *slots) GRAIL_MUST_CHECK;
+/** The same for a tensor to be written, which happens once; the caller marks it. */
+grail_status tensor_slots_find_unwritten(const tensor_slots *slots, const char *name, size_t bytes,
+                                         int64_t *out) GRAIL_MUST_CHECK;
 
 /** Closes the file; what was not synced may be lost. */
 void tensor_slots_fini(tensor_slots *slots);

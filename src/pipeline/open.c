@@ -1,5 +1,6 @@
 /* Opening a run: everything that can be checked is checked here, before anything is written. */
 #include "pipeline/compression.h"
+#include "pipeline/output/output_place.h"
 
 #include <math.h>
 

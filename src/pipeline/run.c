@@ -1,22 +1,27 @@
-/* The run: what precedes the blocks, blocks one after the other, what follows them, companions. */
+/* The run: what precedes the blocks, blocks one after the other, what follows them. */
 #include "pipeline/compression.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/walk.h"
+#include "pipeline/output/tensors.h"
+
+static grail_status read_recorded(const void *from, int parameter, float **out)
+{
+    const narrow_output *output = from;
+    return tensors_read_parameter(output->request, output->writer, parameter, out);
+}
 
 /* Finished blocks of an interrupted run: their narrow tensors are put back, and the streams go
  * through them. */
-static grail_status replay_blocks(const narrow_output *output, calibration_network *network)
+static grail_status replay_blocks(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    checkpoint *recorded = NULL;
-    TRY(output_open_recorded(output, &recorded));
-    for (int block = 0; block < output->blocks_recorded; block++) {
-        TRY(output_restore_block(output, block, network->results));
-        TRY(compress_block(network, block, recorded));
-        network_release_block(network, block);
+    const recorded_parameters recorded = {.read = read_recorded, .from = c->output};
+    for (int block = 0; block < c->output->blocks_recorded; block++) {
+        TRY(output_restore_block(c->output, block, c->network->results));
+        TRY(compress_block(c->network, block, &recorded));
+        network_release_block(c->network, block);
     }
 out:
-    checkpoint_close(recorded);
     return status;
 }
 
@@ -69,24 +74,30 @@ out:
     return status;
 }
 
-grail_status grail_compression_run(grail_compression *c)
+static grail_status run_network(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     const int finished = c->output == NULL ? 0 : c->output->blocks_recorded;
     c->network->progress = progress_start(0);
     TRY(run_beginning(c));
     if (finished > 0) {
-        TRY(replay_blocks(c->output, c->network));
+        TRY(replay_blocks(c));
     }
     c->network->progress = progress_start(finished);
     for (int block = finished; block < c->request->graph->block_count; block++) {
         TRY(fresh_block(c, block));
     }
     TRY(run_end(c));
-    if (c->output != NULL) {
-        TRY(output_write_companions(c->output));
-    }
 out:
+    return status;
+}
+
+/* A run that is continued when all its weights are written has nothing left to compute. */
+grail_status grail_compression_run(grail_compression *c)
+{
+    const bool is_complete = c->output != NULL && c->output->is_complete;
+    const grail_status status =
+        is_complete ? output_restore_all(c->output, c->network->results) : run_network(c);
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED && c->output != NULL) {
         output_after_failure(c->output, status);
     }

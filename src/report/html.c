@@ -2,6 +2,7 @@
 #include <grail/report.h>
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "report/figure.h"
 #include "report/page.h"
 
@@ -47,7 +48,7 @@ grail_status grail_report_write(const char *results_path, const char *html_path,
     }
     TRY(make_directory(svg_directory));
     TRY(page_write(&a, svg_directory, &page, &figures));
-    TRY(file_write_atomic(html_path, page.bytes.bytes, page.bytes.size));
+    TRY(output_file_write(html_path, page.bytes.bytes, page.bytes.size));
     if (out != NULL) {
         *out = (grail_report){
             .checkpoints = r.checkpoint_count,

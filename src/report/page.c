@@ -1,6 +1,7 @@
 #include "report/page.h"
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "report/describe.h"
 #include "report/figure.h"
 #include "report/headline.h"
@@ -46,7 +47,7 @@ static grail_status write_svg_file(const page_writer *w, const figure *f, const 
     figure_write_svg(f, &svg);
     TRY(markup_status(&svg));
     TRY(path_join(&path, w->svg_directory, file));
-    TRY(file_write_atomic(path, svg.bytes.bytes, svg.bytes.size));
+    TRY(output_file_write(path, svg.bytes.bytes, svg.bytes.size));
 out:
     markup_fini(&svg);
     memory_free(path);

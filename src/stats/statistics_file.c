@@ -3,31 +3,27 @@
  * target_square [O]. */
 #include "stats/statistics.h"
 
-#include "base/file.h"
 #include "format/weights/safetensors.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { TENSORS = 6, TENSORS_WITHOUT_TARGET = 3 };
 
 typedef struct statistics_layout {
     int count;
     tensor_view tensors[TENSORS];
-    const void *data[TENSORS];
 } statistics_layout;
 
 static void layout_add(statistics_layout *layout, const char *name, int rank, int64_t rows,
                        int64_t columns, const double *data)
 {
     const size_t elements = (size_t)rows * (size_t)columns;
-    layout->data[layout->count] = data;
     layout->tensors[layout->count++] = (tensor_view){
         .name = name,
         .dtype = GRAIL_DTYPE_F64,
         .rank = rank,
         .shape = {rank == 1 ? columns : rows, columns},
+        .data = data,
         .bytes = elements * sizeof *data,
     };
 }
@@ -36,9 +32,8 @@ static void layout_add(statistics_layout *layout, const char *name, int rank, in
 static void layout_of(const grail_statistics *s, statistics_layout *layout)
 {
     *layout = (statistics_layout){.count = 1};
-    layout->tensors[0] =
-        (tensor_view){.name = "count", .dtype = GRAIL_DTYPE_I64, .bytes = sizeof s->count};
-    layout->data[0] = &s->count;
+    layout->tensors[0] = (tensor_view){
+        .name = "count", .dtype = GRAIL_DTYPE_I64, .data = &s->count, .bytes = sizeof s->count};
     layout_add(layout, "gram", 2, s->width, s->width, s->gram);
     layout_add(layout, "sum", 1, 1, s->width, s->sum);
     if (s->outputs > 0) {
@@ -48,39 +43,11 @@ static void layout_of(const grail_statistics *s, statistics_layout *layout)
     }
 }
 
-static grail_status write_layout(const char *path, const statistics_layout *layout)
-{
-    grail_status status = GRAIL_OK;
-    safetensors_writer *writer = NULL;
-    TRY(safetensors_writer_open(path, layout->count, layout->tensors, false, &writer));
-    for (int i = 0; i < layout->count; i++) {
-        const tensor_view *t = &layout->tensors[i];
-        TRY(safetensors_writer_put(writer, t->name, layout->data[i], t->bytes));
-    }
-    TRY(safetensors_writer_sync(writer));
-out:
-    safetensors_writer_close(writer);
-    return status;
-}
-
 grail_status grail_statistics_save(const grail_statistics *s, const char *path)
 {
-    grail_status status = GRAIL_OK;
-    char *temporary = NULL;
     statistics_layout layout;
     layout_of(s, &layout);
-    TRY(memory_format(&temporary, "%s.tmp", path));
-    unlink(temporary); /* what a run that was stopped may have left */
-    TRY(write_layout(temporary, &layout));
-    if (rename(temporary, path) != 0) {
-        TRY(error_from_errno("cannot rename to", path));
-    }
-out:
-    if (status != GRAIL_OK && temporary != NULL) {
-        unlink(temporary);
-    }
-    memory_free(temporary);
-    return status;
+    return safetensors_write_file(path, true, layout.count, layout.tensors);
 }
 
 static grail_status find_tensor(const char *path, const safetensors *file, const char *name,

@@ -14,7 +14,7 @@ limited() {
 }
 
 check "a file may not be as large as the weights: refused when the output is laid out"
-refuses_clean 1 "'out.partial/model.safetensors.tmp': File too large" limited 100 "${compress[@]}" -o out --quiet
+refuses_clean 1 "'out.partial/result/model.safetensors': File too large" limited 100 "${compress[@]}" -o out --quiet
 runs "${compress[@]}" -o out --resume
 same_result whole out
 rm -r out
@@ -57,6 +57,7 @@ for ((size = 64;; size += 4)); do
     [[ ! -e out ]] || fail "there is an output at ${size}k"
     if [[ -e out.partial ]]; then
         grep -q "of 2 blocks are finished in 'out.partial', --resume continues it" ../stderr ||
+            grep -q "all weights are written in 'out.partial', --resume finishes" ../stderr ||
             fail "out.partial is left without a word at ${size}k"
     else
         ! grep -q resume ../stderr || fail "there is nothing to continue at ${size}k"

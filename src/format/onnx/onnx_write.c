@@ -1,10 +1,9 @@
 #include "format/onnx/onnx_write.h"
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "format/protobuf.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,16 +71,11 @@ typedef struct onnx_tensor {
     char *name; /* owned */
 } onnx_tensor;
 
-typedef struct onnx_file {
-    char *path, *temporary; /* owned */
-    int descriptor;         /* -1 when closed */
-} onnx_file;
-
 struct onnx_writer {
     buffer graph; /* GraphProto without the tensors */
     onnx_tensor *tensors;
     int tensor_count, tensor_capacity;
-    onnx_file model, data; /* data.path is NULL unless there is a second file */
+    output_file model, data; /* data.path is NULL unless there is a second file */
     int64_t bytes;
 };
 
@@ -105,17 +99,6 @@ grail_status onnx_writer_create(onnx_writer **out)
     return status;
 }
 
-static void close_file(onnx_file *f)
-{
-    if (f->descriptor >= 0) {
-        close(f->descriptor);
-        unlink(f->temporary);
-    }
-    memory_free(f->path);
-    memory_free(f->temporary);
-    *f = (onnx_file){.descriptor = -1};
-}
-
 void onnx_writer_free(onnx_writer *w)
 {
     if (w == NULL) {
@@ -125,8 +108,8 @@ void onnx_writer_free(onnx_writer *w)
         buffer_fini(&w->tensors[i].header);
         memory_free(w->tensors[i].name);
     }
-    close_file(&w->model);
-    close_file(&w->data);
+    output_file_fini(&w->model);
+    output_file_fini(&w->data);
     memory_free(w->tensors);
     buffer_fini(&w->graph);
     memory_free(w);
@@ -383,22 +366,6 @@ out:
     return status;
 }
 
-static grail_status create_file(onnx_file *f, const char *path, const char *suffix)
-{
-    grail_status status = GRAIL_OK;
-    TRY(memory_format(&f->path, "%s%s", path, suffix));
-    TRY(memory_format(&f->temporary, "%s%s.tmp", path, suffix));
-    if (file_exists(f->path)) {
-        FAIL(GRAIL_ERROR_EXISTS, "'%s' exists; remove it or give another name", f->path);
-    }
-    f->descriptor = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (f->descriptor < 0) {
-        TRY(error_from_errno("cannot create", f->temporary));
-    }
-out:
-    return status;
-}
-
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -419,15 +386,15 @@ static void place_in_second_file(onnx_writer *w)
 static grail_status write_text(onnx_writer *w, const buffer *head, bool split)
 {
     grail_status status = GRAIL_OK;
-    const onnx_file *f = &w->model;
+    const output_file *f = &w->model;
     uint64_t offset = 0;
-    TRY(file_write_at(f->descriptor, f->temporary, head->bytes, head->size, offset));
+    TRY(file_write_at(f->descriptor, f->path, head->bytes, head->size, offset));
     offset += head->size;
-    TRY(file_write_at(f->descriptor, f->temporary, w->graph.bytes, w->graph.size, offset));
+    TRY(file_write_at(f->descriptor, f->path, w->graph.bytes, w->graph.size, offset));
     offset += w->graph.size;
     for (int i = 0; i < w->tensor_count; i++) {
         onnx_tensor *t = &w->tensors[i];
-        TRY(file_write_at(f->descriptor, f->temporary, t->header.bytes, t->header.size, offset));
+        TRY(file_write_at(f->descriptor, f->path, t->header.bytes, t->header.size, offset));
         offset += t->header.size;
         if (!split) {
             t->offset = offset;
@@ -442,6 +409,7 @@ grail_status onnx_begin(onnx_writer *w, const char *path, int64_t largest)
 {
     grail_status status = GRAIL_OK;
     char *file = NULL;
+    char *data_path = NULL;
     size_t size = 0;
     buffer head;
     buffer_init(&head, LARGEST_TEXT);
@@ -455,13 +423,15 @@ grail_status onnx_begin(onnx_writer *w, const char *path, int64_t largest)
         TRY(make_headers(w, file, &size));
         head.size = 0;
         TRY(make_head(size, &head));
-        TRY(create_file(&w->data, path, ".data"));
+        TRY(memory_format(&data_path, "%s.data", path));
+        TRY(output_file_open(data_path, false, &w->data));
     }
     w->bytes += (int64_t)(size + head.size);
-    TRY(create_file(&w->model, path, ""));
+    TRY(output_file_open(path, false, &w->model));
     TRY(write_text(w, &head, split));
 out:
     memory_free(file);
+    memory_free(data_path);
     buffer_fini(&head);
     return status;
 }
@@ -469,38 +439,23 @@ out:
 grail_status onnx_put(onnx_writer *w, int tensor, int64_t first, int64_t count, const float *values)
 {
     const onnx_tensor *t = &w->tensors[tensor];
-    const onnx_file *f = w->data.path != NULL ? &w->data : &w->model;
+    const output_file *f = w->data.path != NULL ? &w->data : &w->model;
     const int64_t size = (int64_t)sizeof values[0];
     if (first < 0 || count < 0 || first > t->bytes / size - count) {
         return error_set(GRAIL_ERROR_INTERNAL, "values beyond the end of '%s'", t->name);
     }
-    return file_write_at(f->descriptor, f->temporary, values, (size_t)(count * size),
+    return file_write_at(f->descriptor, f->path, values, (size_t)(count * size),
                          t->offset + (uint64_t)(first * size));
-}
-
-static grail_status finish_file(onnx_file *f)
-{
-    if (f->path == NULL) {
-        return GRAIL_OK;
-    }
-    if (fsync(f->descriptor) != 0) {
-        return error_from_errno("cannot flush", f->temporary);
-    }
-    if (rename(f->temporary, f->path) != 0) {
-        return error_from_errno("cannot rename to", f->path);
-    }
-    close(f->descriptor);
-    f->descriptor = -1;
-    return GRAIL_OK;
 }
 
 /* The values first: a model under its name has all of them. */
 grail_status onnx_finish(onnx_writer *w)
 {
-    grail_status status = finish_file(&w->data);
+    const bool split = onnx_is_split(w);
+    grail_status status = split ? output_file_commit(&w->data) : GRAIL_OK;
     if (status == GRAIL_OK) {
-        status = finish_file(&w->model);
-        if (status != GRAIL_OK && onnx_is_split(w)) {
+        status = output_file_commit(&w->model);
+        if (status != GRAIL_OK && split) {
             unlink(w->data.path);
         }
     }

@@ -106,6 +106,11 @@ void torch_file_close(torch_file *file)
     memory_free(file);
 }
 
+file_identity torch_file_identity(const torch_file *file)
+{
+    return file->map.identity;
+}
+
 int64_t torch_file_count(const torch_file *file)
 {
     return file->count;

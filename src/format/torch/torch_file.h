@@ -8,6 +8,8 @@
 #ifndef GRAIL_FORMAT_TORCH_TORCH_FILE_H
 #define GRAIL_FORMAT_TORCH_TORCH_FILE_H
 
+#include "base/file.h"
+#include "format/file_layout.h"
 #include "tensor/tensor.h"
 
 typedef struct torch_file torch_file;
@@ -21,6 +23,9 @@ grail_status torch_file_open(const char *path, torch_file **out) GRAIL_MUST_CHEC
 grail_status torch_file_open_bytes(const char *name, const void *bytes, size_t size,
                                    torch_file **out) GRAIL_MUST_CHECK;
 void torch_file_close(torch_file *file); /* NULL is allowed */
+
+/** Of the file as it was opened; zero of bytes in memory. */
+file_identity torch_file_identity(const torch_file *file);
 
 /** Tensors in the order of the dictionary; borrowed until close. Names are as stored, inside the
  * wrapper ("module.conv1.weight"). */
@@ -40,16 +45,21 @@ bool torch_file_is_script(const torch_file *file);
  * reserved, then the tensors are written in any order. The result loads with weights_only. */
 typedef struct torch_writer torch_writer;
 
-/** Lays out `count` tensors at `path`, in a dictionary under `wrapper` ("" = bare). `resume` is
- * that of safetensors_writer_open. *out is owned: torch_writer_close. */
+/** Lays out `count` tensors at `path`, in a dictionary under `wrapper` ("" = bare). Until it is
+ * sealed no reader opens the file. *out is owned: torch_writer_close. */
 grail_status torch_writer_open(const char *path, const char *wrapper, int64_t count,
-                               const tensor_view tensors[], bool resume,
+                               const tensor_view tensors[], layout_start start,
                                torch_writer **out) GRAIL_MUST_CHECK;
 /** Writes the whole tensor `name`, once; `bytes` must equal its size. */
 grail_status torch_writer_put(torch_writer *writer, const char *name, const void *data,
                               size_t bytes) GRAIL_MUST_CHECK;
+/** Reads the whole tensor `name` back, as it was put by this writer or one before it. */
+grail_status torch_writer_get(const torch_writer *writer, const char *name, void *data,
+                              size_t bytes) GRAIL_MUST_CHECK;
 /** Flushes everything to disk. */
-grail_status torch_writer_sync(torch_writer *writer) GRAIL_MUST_CHECK;
+grail_status torch_writer_flush(const torch_writer *writer) GRAIL_MUST_CHECK;
+/** Makes the file one that readers open, when all tensors were put. */
+grail_status torch_writer_seal(const torch_writer *writer) GRAIL_MUST_CHECK;
 void torch_writer_close(torch_writer *writer); /* NULL is allowed */
 
 #endif

@@ -2,6 +2,7 @@
  * tensor as a storage of its own. */
 #include "format/torch/torch_file.h"
 
+#include "base/checksum.h"
 #include "base/file.h"
 #include "format/tensor_slots.h"
 #include "format/torch/torch_internal.h"
@@ -9,11 +10,11 @@
 #include "format/torch/zip_layout.h"
 
 #include <string.h>
-#include <zlib.h>
 
 struct torch_writer {
     tensor_slots slots; /* as given: tensor i is storage i */
-    zip_layout layout;
+    zip_layout zip;
+    file_layout layout;
     int64_t first; /* member of the first tensor */
 };
 
@@ -55,7 +56,7 @@ static grail_status lay_out(torch_writer *writer, const char *wrapper, const ten
     grail_status status = GRAIL_OK;
     buffer object = {0};
     buffer_init(&object, TORCH_LARGEST_PICKLE);
-    zip_layout *layout = &writer->layout;
+    zip_layout *layout = &writer->zip;
     zip_layout_init(layout);
     TRY(torch_pickle_append(wrapper, writer->slots.count, tensors, &object));
     TRY(zip_layout_add(layout, "archive/data.pkl", object.bytes, object.size));
@@ -71,19 +72,20 @@ out:
     return status;
 }
 
-static grail_status open_file(torch_writer *writer, bool resume)
+static grail_status open_file(torch_writer *writer, layout_start start)
 {
-    const file_layout layout = {
-        .bytes = writer->layout.bytes.bytes,
-        .pieces = writer->layout.pieces,
-        .piece_count = writer->layout.piece_count,
-        .file_size = writer->layout.file_size,
+    writer->layout = (file_layout){
+        .bytes = writer->zip.bytes.bytes,
+        .pieces = writer->zip.pieces,
+        .piece_count = writer->zip.piece_count,
+        .seal = writer->zip.seal,
+        .file_size = writer->zip.file_size,
     };
-    return tensor_slots_open(&writer->slots, &layout, resume);
+    return tensor_slots_open(&writer->slots, &writer->layout, start);
 }
 
 grail_status torch_writer_open(const char *path, const char *wrapper, int64_t count,
-                               const tensor_view tensors[], bool resume, torch_writer **out)
+                               const tensor_view tensors[], layout_start start, torch_writer **out)
 {
     grail_status status = GRAIL_OK;
     torch_writer *writer = NULL;
@@ -96,7 +98,7 @@ grail_status torch_writer_open(const char *path, const char *wrapper, int64_t co
         error_prefix("%s", path);
         goto out;
     }
-    TRY(open_file(writer, resume));
+    TRY(open_file(writer, start));
     *out = writer;
     writer = NULL;
 out:
@@ -110,7 +112,7 @@ static grail_status write_member(const torch_writer *writer, const zip_place *pl
                                  const void *data)
 {
     grail_status status = GRAIL_OK;
-    const uint32_t crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, place->size);
+    const uint32_t crc = checksum_crc32(data, place->size);
     const unsigned char bytes[] = {(unsigned char)crc, (unsigned char)(crc >> 8),
                                    (unsigned char)(crc >> 16), (unsigned char)(crc >> 24)};
     const int file = writer->slots.descriptor;
@@ -126,24 +128,40 @@ grail_status torch_writer_put(torch_writer *writer, const char *name, const void
                               size_t bytes)
 {
     int64_t i = 0;
-    grail_status status = tensor_slots_find(&writer->slots, name, bytes, &i);
+    grail_status status = tensor_slots_find_unwritten(&writer->slots, name, bytes, &i);
     if (status == GRAIL_OK) {
-        status = write_member(writer, &writer->layout.members[writer->first + i], data);
+        status = write_member(writer, &writer->zip.members[writer->first + i], data);
         writer->slots.items[i].written = status == GRAIL_OK;
     }
     return status;
 }
 
-grail_status torch_writer_sync(torch_writer *writer)
+grail_status torch_writer_get(const torch_writer *writer, const char *name, void *data,
+                              size_t bytes)
 {
-    return tensor_slots_sync(&writer->slots);
+    int64_t i = 0;
+    const tensor_slots *slots = &writer->slots;
+    const grail_status status = tensor_slots_find(slots, name, bytes, &i);
+    return status == GRAIL_OK ? file_read_at(slots->descriptor, slots->path, data, bytes,
+                                             writer->zip.members[writer->first + i].data)
+                              : status;
+}
+
+grail_status torch_writer_flush(const torch_writer *writer)
+{
+    return file_flush(writer->slots.descriptor, writer->slots.path);
+}
+
+grail_status torch_writer_seal(const torch_writer *writer)
+{
+    return file_layout_seal(&writer->layout, writer->slots.descriptor, writer->slots.path);
 }
 
 void torch_writer_close(torch_writer *writer)
 {
     if (writer != NULL) {
         tensor_slots_fini(&writer->slots);
-        zip_layout_fini(&writer->layout);
+        zip_layout_fini(&writer->zip);
         memory_free(writer);
     }
 }

@@ -244,7 +244,8 @@ grail_status zip_layout_finish(zip_layout *zip)
     }
     const size_t end = zip->bytes.size;
     TRY(append_end(&zip->bytes, (size_t)zip->count, begin, end - first));
-    TRY(add_piece(zip, begin + (end - first), end, zip->bytes.size - end));
+    zip->seal =
+        (layout_piece){.begin = begin + (end - first), .at = end, .size = zip->bytes.size - end};
     zip->file_size = begin + (zip->bytes.size - first);
 out:
     return status;

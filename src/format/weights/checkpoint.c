@@ -451,6 +451,12 @@ const char *checkpoint_file_name(const checkpoint *c, int file)
     return file >= 0 && file < c->file_count ? c->files[file].name : NULL;
 }
 
+file_identity checkpoint_file_identity(const checkpoint *c, int file)
+{
+    const checkpoint_file *f = &c->files[file];
+    return f->torch != NULL ? torch_file_identity(f->torch) : safetensors_identity(f->tensors);
+}
+
 int checkpoint_file_of(const checkpoint *c, int64_t i)
 {
     return i >= 0 && i < c->count ? c->file_of[i] : -1;

@@ -3,6 +3,8 @@
 #ifndef GRAIL_FORMAT_WEIGHTS_CHECKPOINT_H
 #define GRAIL_FORMAT_WEIGHTS_CHECKPOINT_H
 
+#include "base/file.h"
+#include "base/json.h"
 #include "format/weights/safetensors.h"
 
 #define CHECKPOINT_SINGLE_NAME "model.safetensors"
@@ -52,6 +54,8 @@ void checkpoint_release(const checkpoint *c, const tensor_view *tensor);
 int checkpoint_file_count(const checkpoint *c);
 const char *checkpoint_file_name(const checkpoint *c, int file); /* base name */
 int checkpoint_file_of(const checkpoint *c, int64_t i);
+/** Of a file as it was opened. */
+file_identity checkpoint_file_identity(const checkpoint *c, int file);
 bool checkpoint_is_sharded(const checkpoint *c); /* has an index file */
 /** Base name of the index file, or NULL. */
 const char *checkpoint_index_name(const checkpoint *c);
@@ -66,21 +70,32 @@ typedef struct checkpoint_writer checkpoint_writer;
 /**
  * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives name, dtype, rank and
  * shape of tensor i of `like`, which must outlive *out. In the format of `like` it has the files of
- * `like` and an index where `like` has one; only a TorchScript archive becomes a plain .pth. In the
- * other format it is one file: model.safetensors, or a .pth of the same base name. `resume` is that
- * of safetensors_writer_open. On failure the files that this call created are removed. *out is
+ * `like`, to which the caller adds the index; only a TorchScript archive becomes a plain .pth. In the
+ * other format it is one file: model.safetensors, or a .pth of the same base name. Until they are
+ * sealed no reader opens the files; where it fails, those before the failing one stay. *out is
  * owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
-                                    checkpoint_kind kind, const tensor_view shapes[], bool resume,
-                                    checkpoint_writer **out) GRAIL_MUST_CHECK;
+                                    checkpoint_kind kind, const tensor_view shapes[],
+                                    layout_start start, checkpoint_writer **out) GRAIL_MUST_CHECK;
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes) GRAIL_MUST_CHECK;
-grail_status checkpoint_writer_sync(checkpoint_writer *writer) GRAIL_MUST_CHECK;
+/** Reads a tensor back, as it was put by this writer or one before it. */
+grail_status checkpoint_writer_get(const checkpoint_writer *writer, const char *name, void *data,
+                                   size_t bytes) GRAIL_MUST_CHECK;
+grail_status checkpoint_writer_flush(const checkpoint_writer *writer) GRAIL_MUST_CHECK;
+/** Makes the files such that readers open them, when all tensors were put. */
+grail_status checkpoint_writer_seal(const checkpoint_writer *writer) GRAIL_MUST_CHECK;
 void checkpoint_writer_close(checkpoint_writer *writer); /* NULL is allowed */
 
-/** Removes the files that checkpoint_writer_open lays out, and what an interruption of it leaves.
- */
-void checkpoint_remove_written(const char *directory, const checkpoint *like, checkpoint_kind kind);
+/** Base names of the files that make such a checkpoint: those of checkpoint_writer_open, and of the
+ * index where there is one. *out is owned. */
+int checkpoint_written_count(const checkpoint *like, checkpoint_kind kind);
+grail_status checkpoint_written_name(const checkpoint *like, checkpoint_kind kind, int file,
+                                     char **out) GRAIL_MUST_CHECK;
+/** Contents of the index, {"metadata": {"total_size": bytes of all tensors}, "weight_map": {tensor:
+ * file}}, where `like` has one and is written in its own format. *out is owned. */
+grail_status checkpoint_written_index(const checkpoint *like, const tensor_view shapes[],
+                                      json_t **out) GRAIL_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* Writing a checkpoint with the names of another. All files are laid out at once, so a disk that is
- * too small shows before any work is done; the index is written last of these. */
+ * too small shows before any work is done. */
 #include "format/weights/checkpoint.h"
 
 #include "base/file.h"
@@ -13,7 +13,6 @@
 /* Either writer is NULL. */
 typedef struct written_file {
     char *path;
-    bool created; /* by this writer, rather than continued */
     safetensors_writer *tensors;
     torch_writer *torch;
 } written_file;
@@ -39,6 +38,11 @@ static bool is_merged(const checkpoint *like, checkpoint_kind kind)
 static int written_count(const checkpoint *like, checkpoint_kind kind)
 {
     return is_merged(like, kind) ? 1 : checkpoint_file_count(like);
+}
+
+static bool has_index(const checkpoint *like, checkpoint_kind kind)
+{
+    return checkpoint_is_sharded(like) && !is_merged(like, kind);
 }
 
 /* The file in which tensor i is written. */
@@ -120,27 +124,21 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file,
 }
 
 static grail_status open_one(checkpoint_writer *writer, const char *directory, int file,
-                             const tensor_view shapes[], bool resume)
+                             const tensor_view shapes[], layout_start start)
 {
     grail_status status = GRAIL_OK;
-    char *path = NULL;
     tensor_view *selected = NULL;
     int64_t count = 0;
     written_file *written = &writer->files[file];
-    TRY(written_path(directory, writer->like, writer->kind, file, &path));
+    TRY(written_path(directory, writer->like, writer->kind, file, &written->path));
     TRY(select_shapes(writer, file, shapes, &selected, &count));
-    const bool existed = file_exists(path);
     if (resolve_kind(writer->like, writer->kind) == CHECKPOINT_SAFETENSORS) {
-        TRY(safetensors_writer_open(path, count, selected, resume, &written->tensors));
+        TRY(safetensors_writer_open(written->path, count, selected, start, &written->tensors));
     } else {
-        TRY(torch_writer_open(path, checkpoint_wrapper(writer->like, file), count, selected, resume,
-                              &written->torch));
+        TRY(torch_writer_open(written->path, checkpoint_wrapper(writer->like, file), count,
+                              selected, start, &written->torch));
     }
-    written->created = !existed;
-    written->path = path;
-    path = NULL;
 out:
-    memory_free(path);
     memory_free(selected);
     return status;
 }
@@ -161,47 +159,38 @@ static grail_status total_size(const checkpoint *like, const tensor_view shapes[
     return GRAIL_OK;
 }
 
-/* {"metadata": {"total_size": bytes of all tensors}, "weight_map": {tensor: file}} */
-static grail_status write_index(const checkpoint_writer *writer, const char *directory,
-                                const tensor_view shapes[])
+grail_status checkpoint_written_index(const checkpoint *like, const tensor_view shapes[],
+                                      json_t **out)
 {
     grail_status status = GRAIL_OK;
-    const checkpoint *like = writer->like;
     int64_t total = 0;
-    char *path = NULL;
     json_t *document = json_object();
     json_t *metadata = json_object();
     json_t *map = json_object();
+    char *name = NULL;
     TRY(total_size(like, shapes, &total));
     TRY(json_put(document, "metadata", json_incref(metadata)));
     TRY(json_put(metadata, "total_size", json_integer(total)));
     TRY(json_put(document, "weight_map", json_incref(map)));
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        const char *file = writer->files[checkpoint_file_of(like, i)].path;
-        TRY(json_put(map, checkpoint_at(like, i)->name, json_string(strrchr(file, '/') + 1)));
+        memory_free(name);
+        name = NULL;
+        TRY(written_name(like, CHECKPOINT_LIKE, checkpoint_file_of(like, i), &name));
+        TRY(json_put(map, checkpoint_at(like, i)->name, json_string(name)));
     }
-    TRY(path_join(&path, directory, checkpoint_index_name(like)));
-    TRY(json_write_file(path, document));
+    *out = document;
+    document = NULL;
 out:
     json_decref(document);
     json_decref(metadata);
     json_decref(map);
-    memory_free(path);
+    memory_free(name);
     return status;
 }
 
-static void remove_created(const checkpoint_writer *writer)
-{
-    for (int f = 0; f < writer->file_count; f++) {
-        if (writer->files[f].created) {
-            unlink(writer->files[f].path);
-        }
-    }
-}
-
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
-                                    checkpoint_kind kind, const tensor_view shapes[], bool resume,
-                                    checkpoint_writer **out)
+                                    checkpoint_kind kind, const tensor_view shapes[],
+                                    layout_start start, checkpoint_writer **out)
 {
     grail_status status = GRAIL_OK;
     checkpoint_writer *writer = NULL;
@@ -213,41 +202,71 @@ grail_status checkpoint_writer_open(const char *directory, const checkpoint *lik
     TRY(memory_new(&writer->files, (size_t)count, sizeof *writer->files));
     writer->file_count = count;
     for (int f = 0; f < count; f++) {
-        TRY(open_one(writer, directory, f, shapes, resume));
-    }
-    if (checkpoint_is_sharded(like) && !is_merged(like, kind)) {
-        TRY(write_index(writer, directory, shapes));
+        TRY(open_one(writer, directory, f, shapes, start));
     }
     *out = writer;
     writer = NULL;
 out:
-    if (writer != NULL) {
-        remove_created(writer);
-    }
     checkpoint_writer_close(writer);
     return status;
 }
 
-grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
-                                   size_t bytes)
+static grail_status find_file(const checkpoint_writer *writer, const char *name,
+                              const written_file **file, const char **stored)
 {
     const int64_t i = checkpoint_index_of(writer->like, name);
     if (i < 0) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the checkpoint has no tensor '%s' to write", name);
     }
-    const char *stored = checkpoint_at(writer->like, i)->name;
-    const written_file *file = &writer->files[written_place(writer->like, writer->kind, i)];
-    return file->torch != NULL ? torch_writer_put(file->torch, stored, data, bytes)
-                               : safetensors_writer_put(file->tensors, stored, data, bytes);
+    *stored = checkpoint_at(writer->like, i)->name;
+    *file = &writer->files[written_place(writer->like, writer->kind, i)];
+    return GRAIL_OK;
 }
 
-grail_status checkpoint_writer_sync(checkpoint_writer *writer)
+grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
+                                   size_t bytes)
+{
+    grail_status status = GRAIL_OK;
+    const written_file *file = NULL;
+    const char *stored = NULL;
+    TRY(find_file(writer, name, &file, &stored));
+    TRY(file->torch != NULL ? torch_writer_put(file->torch, stored, data, bytes)
+                            : safetensors_writer_put(file->tensors, stored, data, bytes));
+out:
+    return status;
+}
+
+grail_status checkpoint_writer_get(const checkpoint_writer *writer, const char *name, void *data,
+                                   size_t bytes)
+{
+    grail_status status = GRAIL_OK;
+    const written_file *file = NULL;
+    const char *stored = NULL;
+    TRY(find_file(writer, name, &file, &stored));
+    TRY(file->torch != NULL ? torch_writer_get(file->torch, stored, data, bytes)
+                            : safetensors_writer_get(file->tensors, stored, data, bytes));
+out:
+    return status;
+}
+
+grail_status checkpoint_writer_flush(const checkpoint_writer *writer)
 {
     grail_status status = GRAIL_OK;
     for (int f = 0; f < writer->file_count && status == GRAIL_OK; f++) {
         const written_file *file = &writer->files[f];
-        status = file->torch != NULL ? torch_writer_sync(file->torch)
-                                     : safetensors_writer_sync(file->tensors);
+        status = file->torch != NULL ? torch_writer_flush(file->torch)
+                                     : safetensors_writer_flush(file->tensors);
+    }
+    return status;
+}
+
+grail_status checkpoint_writer_seal(const checkpoint_writer *writer)
+{
+    grail_status status = GRAIL_OK;
+    for (int f = 0; f < writer->file_count && status == GRAIL_OK; f++) {
+        const written_file *file = &writer->files[f];
+        status = file->torch != NULL ? torch_writer_seal(file->torch)
+                                     : safetensors_writer_seal(file->tensors);
     }
     return status;
 }
@@ -266,29 +285,14 @@ void checkpoint_writer_close(checkpoint_writer *writer)
     memory_free(writer);
 }
 
-static void remove_with_temporary(const char *path)
+int checkpoint_written_count(const checkpoint *like, checkpoint_kind kind)
 {
-    char *temporary = NULL;
-    if (memory_format(&temporary, "%s.tmp", path) == GRAIL_OK) {
-        unlink(temporary);
-    }
-    memory_free(temporary);
-    unlink(path);
+    return written_count(like, kind) + (has_index(like, kind) ? 1 : 0);
 }
 
-void checkpoint_remove_written(const char *directory, const checkpoint *like, checkpoint_kind kind)
+grail_status checkpoint_written_name(const checkpoint *like, checkpoint_kind kind, int file,
+                                     char **out)
 {
-    char *path = NULL;
-    for (int f = 0; f < written_count(like, kind); f++) {
-        if (written_path(directory, like, kind, f, &path) == GRAIL_OK) {
-            remove_with_temporary(path);
-        }
-        memory_free(path);
-        path = NULL;
-    }
-    if (checkpoint_is_sharded(like) && !is_merged(like, kind) &&
-        path_join(&path, directory, checkpoint_index_name(like)) == GRAIL_OK) {
-        remove_with_temporary(path);
-    }
-    memory_free(path);
+    return file < written_count(like, kind) ? written_name(like, kind, file, out)
+                                            : memory_copy_string(out, checkpoint_index_name(like));
 }

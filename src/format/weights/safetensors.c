@@ -42,6 +42,9 @@ static grail_status header_length(const unsigned char *bytes, size_t size, size_
     for (int i = LENGTH_SIZE - 1; i >= 0; i--) {
         length = length << 8 | bytes[i];
     }
+    if (length == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "was not finished: the length of its header is 0");
+    }
     if (length > SAFETENSORS_LARGEST_HEADER) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "claims a header of %llu bytes, more than the allowed %d: is it a "
@@ -378,6 +381,11 @@ void safetensors_close(safetensors *file)
         file_map_close(&file->map);
         memory_free(file);
     }
+}
+
+file_identity safetensors_identity(const safetensors *file)
+{
+    return file->map.identity;
 }
 
 int64_t safetensors_count(const safetensors *file)

@@ -7,6 +7,8 @@
 #ifndef GRAIL_FORMAT_WEIGHTS_SAFETENSORS_H
 #define GRAIL_FORMAT_WEIGHTS_SAFETENSORS_H
 
+#include "base/file.h"
+#include "format/file_layout.h"
 #include "tensor/tensor.h"
 
 /* A limit of the reference reader, which this reader enforces and the writer keeps. */
@@ -21,6 +23,9 @@ grail_status safetensors_open(const char *path, safetensors **out) GRAIL_MUST_CH
 grail_status safetensors_open_bytes(const char *name, const void *bytes, size_t size,
                                     safetensors **out) GRAIL_MUST_CHECK;
 void safetensors_close(safetensors *file); /* NULL is allowed */
+
+/** Of the file as it was opened; zero of bytes in memory. */
+file_identity safetensors_identity(const safetensors *file);
 
 int64_t safetensors_count(const safetensors *file);
 /** i-th tensor in the order of the data; borrowed until close. */
@@ -37,20 +42,30 @@ typedef struct safetensors_writer safetensors_writer;
 /**
  * Lays out `count` tensors (name, dtype, rank, shape are read; data is ignored) at `path`: sorted
  * by dtype as the reference writer does (largest alignment first), then by name, metadata
- * {"format": "pt"}. With `resume`, an existing file with the same header is continued, any other is
- * refused; without, any existing file is GRAIL_ERROR_EXISTS. *out is owned:
+ * {"format": "pt"}. Until it is sealed no reader opens the file. *out is owned:
  * safetensors_writer_close.
  */
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
-                                     bool resume, safetensors_writer **out) GRAIL_MUST_CHECK;
+                                     layout_start start, safetensors_writer **out) GRAIL_MUST_CHECK;
 
 /** Writes the whole tensor `name`, once; `bytes` must equal its size. */
 grail_status safetensors_writer_put(safetensors_writer *writer, const char *name, const void *data,
                                     size_t bytes) GRAIL_MUST_CHECK;
 
+/** Reads the whole tensor `name` back, as it was put by this writer or one before it. */
+grail_status safetensors_writer_get(const safetensors_writer *writer, const char *name, void *data,
+                                    size_t bytes) GRAIL_MUST_CHECK;
+
 /** Flushes everything to disk. */
-grail_status safetensors_writer_sync(safetensors_writer *writer) GRAIL_MUST_CHECK;
-/** Closes; what was not synced may be lost. NULL is allowed. */
+grail_status safetensors_writer_flush(const safetensors_writer *writer) GRAIL_MUST_CHECK;
+/** Makes the file one that readers open, when all tensors were put. */
+grail_status safetensors_writer_seal(const safetensors_writer *writer) GRAIL_MUST_CHECK;
+/** Closes; what was not flushed may be lost. NULL is allowed. */
 void safetensors_writer_close(safetensors_writer *writer);
+
+/** The file `path` with these tensors and their data, which appears when it is complete;
+ * `replaces` is that of output_file_open. */
+grail_status safetensors_write_file(const char *path, bool replaces, int64_t count,
+                                    const tensor_view tensors[]) GRAIL_MUST_CHECK;
 
 #endif

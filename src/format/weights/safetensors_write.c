@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/output_file.h"
 #include "format/tensor_slots.h"
 
 #include <stdlib.h>
@@ -17,7 +18,9 @@ struct safetensors_writer {
     tensor_slots slots; /* in the order of the data */
     size_t *begins;     /* [slots.count], relative to the data */
     size_t data_bytes;
-    buffer header; /* with its length before it, padded: everything before the data */
+    buffer header;     /* with its length before it, padded: everything before the data */
+    layout_piece text; /* of the header: all but its length, which is the seal */
+    file_layout layout;
 };
 
 /* Descending dtype order, so that each tensor is aligned to its element size; then by name. */
@@ -126,20 +129,23 @@ out:
     return status;
 }
 
-static grail_status open_file(safetensors_writer *writer, bool resume)
+/* A header of length 0 is refused by every reader. */
+static grail_status open_file(safetensors_writer *writer, layout_start start)
 {
-    const layout_piece header = {.size = writer->header.size};
-    const file_layout layout = {
+    const size_t text = writer->header.size - LENGTH_SIZE;
+    writer->text = (layout_piece){.begin = LENGTH_SIZE, .at = LENGTH_SIZE, .size = text};
+    writer->layout = (file_layout){
         .bytes = writer->header.bytes,
-        .pieces = &header,
+        .pieces = &writer->text,
         .piece_count = 1,
+        .seal = {.size = LENGTH_SIZE},
         .file_size = writer->header.size + writer->data_bytes,
     };
-    return tensor_slots_open(&writer->slots, &layout, resume);
+    return tensor_slots_open(&writer->slots, &writer->layout, start);
 }
 
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
-                                     bool resume, safetensors_writer **out)
+                                     layout_start start, safetensors_writer **out)
 {
     grail_status status = GRAIL_OK;
     safetensors_writer *writer = NULL;
@@ -155,7 +161,7 @@ grail_status safetensors_writer_open(const char *path, int64_t count, const tens
         error_prefix("%s", path);
         goto out;
     }
-    TRY(open_file(writer, resume));
+    TRY(open_file(writer, start));
     *out = writer;
     writer = NULL;
 out:
@@ -168,7 +174,7 @@ grail_status safetensors_writer_put(safetensors_writer *writer, const char *name
 {
     int64_t i = 0;
     tensor_slots *slots = &writer->slots;
-    grail_status status = tensor_slots_find(slots, name, bytes, &i);
+    grail_status status = tensor_slots_find_unwritten(slots, name, bytes, &i);
     if (status == GRAIL_OK) {
         status = file_write_at(slots->descriptor, slots->path, data, bytes,
                                writer->header.size + writer->begins[i]);
@@ -177,9 +183,25 @@ grail_status safetensors_writer_put(safetensors_writer *writer, const char *name
     return status;
 }
 
-grail_status safetensors_writer_sync(safetensors_writer *writer)
+grail_status safetensors_writer_get(const safetensors_writer *writer, const char *name, void *data,
+                                    size_t bytes)
 {
-    return tensor_slots_sync(&writer->slots);
+    int64_t i = 0;
+    const tensor_slots *slots = &writer->slots;
+    const grail_status status = tensor_slots_find(slots, name, bytes, &i);
+    return status == GRAIL_OK ? file_read_at(slots->descriptor, slots->path, data, bytes,
+                                             writer->header.size + writer->begins[i])
+                              : status;
+}
+
+grail_status safetensors_writer_flush(const safetensors_writer *writer)
+{
+    return file_flush(writer->slots.descriptor, writer->slots.path);
+}
+
+grail_status safetensors_writer_seal(const safetensors_writer *writer)
+{
+    return file_layout_seal(&writer->layout, writer->slots.descriptor, writer->slots.path);
 }
 
 void safetensors_writer_close(safetensors_writer *writer)
@@ -190,4 +212,31 @@ void safetensors_writer_close(safetensors_writer *writer)
         buffer_fini(&writer->header);
         memory_free(writer);
     }
+}
+
+static grail_status write_all(const char *path, int64_t count, const tensor_view tensors[])
+{
+    grail_status status = GRAIL_OK;
+    safetensors_writer *writer = NULL;
+    TRY(safetensors_writer_open(path, count, tensors, LAYOUT_EMPTY, &writer));
+    for (int64_t i = 0; i < count; i++) {
+        TRY(safetensors_writer_put(writer, tensors[i].name, tensors[i].data, tensors[i].bytes));
+    }
+    TRY(safetensors_writer_seal(writer));
+out:
+    safetensors_writer_close(writer);
+    return status;
+}
+
+grail_status safetensors_write_file(const char *path, bool replaces, int64_t count,
+                                    const tensor_view tensors[])
+{
+    grail_status status = GRAIL_OK;
+    output_file file = {.descriptor = -1};
+    TRY(output_file_open(path, replaces, &file));
+    TRY(write_all(file.temporary, count, tensors));
+    TRY(output_file_commit(&file));
+out:
+    output_file_fini(&file);
+    return status;
 }

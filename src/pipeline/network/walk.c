@@ -7,7 +7,6 @@
 #include "pipeline/network/merged_rows.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/network/open_loop.h"
-#include "pipeline/network/recorded.h"
 #include "pipeline/network/repair.h"
 
 /* The cut site that node `node_index` is the first producer of, or GRAPH_NONE. */
@@ -54,7 +53,7 @@ out:
 }
 
 static grail_status meet_consumer(calibration_network *network, int index, int consumer,
-                                  const checkpoint *recorded)
+                                  const recorded_parameters *recorded)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
@@ -107,7 +106,7 @@ static bool is_repaired(const compression_request *request, int node_index)
 }
 
 static grail_status meet_node(calibration_network *network, int node_index,
-                              const checkpoint *recorded)
+                              const recorded_parameters *recorded)
 {
     grail_status status = GRAIL_OK;
     int consumer = 0;
@@ -133,7 +132,8 @@ static bool streams_are_wanted(const compression_request *request, int node_inde
            node_index < request->graph->node_count;
 }
 
-grail_status compress_block(calibration_network *network, int block, const checkpoint *recorded)
+grail_status compress_block(calibration_network *network, int block,
+                            const recorded_parameters *recorded)
 {
     grail_status status = GRAIL_OK;
     int begin = 0;

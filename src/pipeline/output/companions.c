@@ -1,91 +1,92 @@
 #include "pipeline/output/companions.h"
 
 #include "arch/model_config.h"
-#include "base/file.h"
 
-#include <dirent.h>
 #include <string.h>
 
-/* Small files beside the weights; weights in other formats stay behind, they are not narrow. */
-static bool is_companion(const char *name)
+static const char plan_name[] = "plan.json";
+
+/* config.json, or grail.json where the model has none. */
+static const char *config_name(const compression_request *request)
 {
-    static const char *const suffixes[] = {".json", ".model", ".txt", ".jinja", ".tiktoken"};
-    static const char *const others[] = {MODEL_CONFIG_NAME, MODEL_GRAIL_NAME, "plan.json",
-                                         "report.json"};
-    if (name[0] == '.' || strstr(name, ".index.json") != NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (strcmp(name, others[i]) == 0) {
-            return false;
-        }
-    }
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot != NULL && i < sizeof suffixes / sizeof suffixes[0]; i++) {
-        if (strcmp(dot, suffixes[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
+    const char *name = request->model->config_name;
+    return name != NULL && strcmp(name, MODEL_CONFIG_NAME) == 0 ? MODEL_CONFIG_NAME
+                                                                : MODEL_GRAIL_NAME;
 }
 
-static grail_status copy_companion(const char *from, const char *to, const char *name)
+grail_status companions_declare(const companion_files *c)
 {
     grail_status status = GRAIL_OK;
-    char *source = NULL;
-    char *copy = NULL;
-    TRY(path_join(&source, from, name));
-    TRY(path_join(&copy, to, name));
-    TRY(file_copy(source, copy));
+    char *name = NULL;
+    const checkpoint *like = c->request->model->checkpoint;
+    const char *const documents[] = {plan_name, REPORT_NAME, config_name(c->request)};
+    for (int f = 0; f < checkpoint_written_count(like, CHECKPOINT_LIKE); f++) {
+        memory_free(name);
+        name = NULL;
+        TRY(checkpoint_written_name(like, CHECKPOINT_LIKE, f, &name));
+        TRY(output_directory_declare(c->directory, name));
+    }
+    for (size_t i = 0; i < c->sources->count; i++) {
+        if (c->sources->items[i].is_companion) {
+            TRY(output_directory_declare(c->directory, c->sources->items[i].name));
+        }
+    }
+    for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
+        TRY(output_directory_declare(c->directory, documents[i]));
+    }
 out:
-    memory_free(source);
-    memory_free(copy);
+    memory_free(name);
     return status;
 }
 
-static grail_status copy_companions(const char *from, const char *to)
+grail_status document_write(output_directory *directory, const char *name, const json_t *document)
 {
     grail_status status = GRAIL_OK;
-    DIR *directory = opendir(from);
-    if (directory == NULL) {
-        return error_from_errno("cannot list", from);
+    buffer text = {0};
+    buffer_init(&text, SIZE_MAX / 4);
+    TRY(json_append_indented(document, &text));
+    TRY(output_directory_write(directory, name, text.bytes, text.size));
+out:
+    buffer_fini(&text);
+    return status;
+}
+
+static grail_status write_index(const companion_files *c)
+{
+    grail_status status = GRAIL_OK;
+    const checkpoint *like = c->request->model->checkpoint;
+    json_t *index = NULL;
+    if (checkpoint_index_name(like) == NULL) {
+        return GRAIL_OK;
     }
-    const struct dirent *entry = NULL;
-    while ((entry = readdir(directory)) != NULL) {
-        if (is_companion(entry->d_name)) {
-            TRY(copy_companion(from, to, entry->d_name));
+    TRY(checkpoint_written_index(like, c->shapes, &index));
+    TRY(document_write(c->directory, checkpoint_index_name(like), index));
+out:
+    json_decref(index);
+    return status;
+}
+
+/* All that is known before the first block: a full disk shows here. */
+grail_status companions_write(const companion_files *c)
+{
+    grail_status status = GRAIL_OK;
+    json_t *plan_document = NULL;
+    buffer bytes = {0};
+    for (size_t i = 0; i < c->sources->count; i++) {
+        const source_file *file = &c->sources->items[i];
+        if (file->is_companion) {
+            buffer_fini(&bytes);
+            buffer_init(&bytes, SIZE_MAX / 4);
+            TRY(source_file_read(file, &bytes));
+            TRY(output_directory_write(c->directory, file->name, bytes.bytes, bytes.size));
         }
     }
+    TRY(write_index(c));
+    TRY(plan_to_json(&c->request->plan, &c->request->sites->list, &plan_document));
+    TRY(document_write(c->directory, plan_name, plan_document));
+    TRY(document_write(c->directory, config_name(c->request), c->request->narrowed.config));
 out:
-    closedir(directory);
-    return status;
-}
-
-grail_status companion_write_json(const char *directory, const char *name, const json_t *value)
-{
-    char *path = NULL;
-    grail_status status = path_join(&path, directory, name);
-    if (status == GRAIL_OK) {
-        status = json_write_file(path, value);
-    }
-    memory_free(path);
-    return status;
-}
-
-grail_status companions_write(const compression_request *request, const char *directory)
-{
-    grail_status status = GRAIL_OK;
-    json_t *document = NULL;
-    const char *config = request->model->config_name;
-    const bool own_config = config != NULL && strcmp(config, MODEL_CONFIG_NAME) == 0;
-    if (own_config) {
-        TRY(copy_companions(checkpoint_directory(request->model->checkpoint), directory));
-    }
-    TRY(plan_to_json(&request->plan, &request->sites->list, &document));
-    TRY(companion_write_json(directory, "plan.json", document));
-    TRY(companion_write_json(directory, own_config ? MODEL_CONFIG_NAME : MODEL_GRAIL_NAME,
-                             request->narrowed.config));
-out:
-    json_decref(document);
+    buffer_fini(&bytes);
+    json_decref(plan_document);
     return status;
 }

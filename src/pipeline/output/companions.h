@@ -1,13 +1,30 @@
-/* What lies beside the narrow weights: config.json or grail.json, tokenizer and generation files,
- * plan.json. */
+/* What lies beside the weights of a result: configuration, index of shards, plan, report, and the
+ * files that are copied from the model. */
 #ifndef GRAIL_PIPELINE_OUTPUT_COMPANIONS_H
 #define GRAIL_PIPELINE_OUTPUT_COMPANIONS_H
 
+#include "base/output_directory.h"
+#include "pipeline/output/source_files.h"
 #include "pipeline/request/request.h"
 
-grail_status companions_write(const compression_request *request,
-                              const char *directory) GRAIL_MUST_CHECK;
-grail_status companion_write_json(const char *directory, const char *name,
-                                  const json_t *value) GRAIL_MUST_CHECK;
+#define REPORT_NAME "report.json"
+
+/* All borrowed. */
+typedef struct companion_files {
+    const compression_request *request;
+    const source_files *sources;
+    const tensor_view *shapes; /* of the result's tensors */
+    output_directory *directory;
+} companion_files;
+
+/** Declares every file of the result, weights too. */
+grail_status companions_declare(const companion_files *c) GRAIL_MUST_CHECK;
+
+/** Writes all but the report: what is known before the first block, so that a full disk shows. */
+grail_status companions_write(const companion_files *c) GRAIL_MUST_CHECK;
+
+/** Writes a declared file of indented JSON. */
+grail_status document_write(output_directory *directory, const char *name,
+                            const json_t *document) GRAIL_MUST_CHECK;
 
 #endif

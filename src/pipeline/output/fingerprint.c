@@ -1,42 +1,33 @@
 #include "pipeline/output/fingerprint.h"
 
-#include "base/file.h"
 #include "base/parallel.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-static grail_status fingerprint_files(const checkpoint *k, json_t *object)
+static grail_status put_files(const source_files *sources, json_t *object)
 {
     grail_status status = GRAIL_OK;
-    char *path = NULL;
     json_t *files = json_object();
     TRY(json_put(object, "files", files));
-    for (int f = 0; f < checkpoint_file_count(k); f++) {
-        struct stat info;
-        memory_free(path);
-        path = NULL;
-        TRY(path_join(&path, checkpoint_directory(k), checkpoint_file_name(k, f)));
-        if (stat(path, &info) != 0) {
-            TRY(error_from_errno("cannot inspect", path));
-        }
-        TRY(json_put(files, checkpoint_file_name(k, f),
-                     json_pack("[I,I,I]", (json_int_t)info.st_size, (json_int_t)info.st_mtim.tv_sec,
-                               (json_int_t)info.st_mtim.tv_nsec)));
+    for (size_t i = 0; i < sources->count; i++) {
+        const file_identity *f = &sources->items[i].identity;
+        TRY(json_put(files, sources->items[i].name,
+                     json_pack("[I,I,I]", (json_int_t)f->size, (json_int_t)f->seconds,
+                               (json_int_t)f->nanoseconds)));
     }
 out:
-    memory_free(path);
     return status;
 }
 
-grail_status fingerprint_of_run(const compression_request *request, json_t **out)
+grail_status fingerprint_of_run(const compression_request *request, const source_files *sources,
+                                json_t **out)
 {
     grail_status status = GRAIL_OK;
     json_t *object = json_object();
     json_t *plan_json = NULL;
-    TRY(json_put(object, "grail_state", json_integer(1)));
-    TRY(fingerprint_files(request->model->checkpoint, object));
+    TRY(json_put(object, "grail_state", json_integer(2)));
+    TRY(put_files(sources, object));
     TRY(json_put(object, "config", json_deep_copy(request->model->config)));
     TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
     TRY(json_put(object, "plan", plan_json));
@@ -122,30 +113,25 @@ static void value_text(const json_t *value, char text[VALUE_SIZE])
     }
 }
 
-grail_status fingerprint_compare(const compression_request *request, const char *partial,
-                                 json_t *then)
+grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
 {
-    grail_status status = GRAIL_OK;
-    json_t *now = NULL;
     char before[VALUE_SIZE];
     char after[VALUE_SIZE];
-    TRY(fingerprint_of_run(request, &now));
     if (json_equal(then, now)) {
-        goto out;
+        return GRAIL_OK;
     }
     difference d = {.then = then, .now = now};
     narrow_down(&d);
     value_text(d.then, before);
     value_text(d.now, after);
-    status = error_set(GRAIL_ERROR_ARGUMENT, "'%s' was begun with other options or files: %s ",
-                       partial, d.path[0] == 0 ? "its state" : d.path);
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT, "'%s' was begun with other options or files: %s ", place,
+                  d.path[0] == 0 ? "its state" : d.path);
     if (before[0] != 0 && after[0] != 0) {
         error_append("was %s, is %s now", before, after);
     } else {
         error_append("differs");
     }
     error_append("; repeat what it was begun with, or delete it");
-out:
-    json_decref(now);
     return status;
 }

@@ -1,146 +1,138 @@
 #include "pipeline/output/output.h"
 
-#include "base/file.h"
-#include "pipeline/network/site_record.h"
 #include "pipeline/output/companions.h"
 #include "pipeline/output/fingerprint.h"
-#include "pipeline/output/output_path.h"
+#include "pipeline/output/run_records.h"
 #include "pipeline/output/tensors.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+/* -- beginning --------------------------------------------------------------------------------- */
 
-grail_status output_check_place(const grail_compress_options *options)
+static companion_files companions_of(const narrow_output *o)
+{
+    return (companion_files){.request = o->request,
+                             .sources = &o->sources,
+                             .shapes = o->shapes,
+                             .directory = o->directory};
+}
+
+static grail_status write_companions(const narrow_output *o)
+{
+    const companion_files c = companions_of(o);
+    return companions_write(&c);
+}
+
+static grail_status open_writer(narrow_output *o, layout_start start)
+{
+    return checkpoint_writer_open(output_directory_result(o->directory),
+                                  o->request->model->checkpoint, CHECKPOINT_LIKE, o->shapes, start,
+                                  &o->writer);
+}
+
+static grail_status record_flag(narrow_output *o, const char *key)
 {
     grail_status status = GRAIL_OK;
-    char *path = NULL;
-    if (options->output != NULL) {
-        TRY(output_path_copy(options->output, &path));
-        TRY(output_path_check(path, options->model));
-    }
+    json_t *record = json_object();
+    TRY(json_put(record, key, json_true()));
+    TRY(output_directory_record(o->directory, record));
 out:
-    memory_free(path);
+    json_decref(record);
     return status;
 }
 
-void output_close(narrow_output *output)
-{
-    if (output == NULL) {
-        return;
-    }
-    json_decref(output->records);
-    checkpoint_writer_close(output->writer);
-    state_unlock(&output->state);
-    tensor_map_fini(&output->map);
-    memory_free(output->path);
-    memory_free(output->partial);
-    memory_free(output);
-}
-
-static grail_status open_writer(narrow_output *output, bool resume)
+static grail_status lay_out(narrow_output *o)
 {
     grail_status status = GRAIL_OK;
-    tensor_view *views = NULL;
-    TRY(tensor_map_init(output->request->model, &output->map));
-    TRY(tensor_map_views(&output->map, output->request, &views));
-    TRY(checkpoint_writer_open(output->partial, output->request->model->checkpoint, CHECKPOINT_LIKE,
-                               views, resume, &output->writer));
+    output_directory_clear(o->directory); /* of a run that ended while it laid out */
+    TRY(open_writer(o, LAYOUT_NEW));
+    TRY(write_companions(o));
+    TRY(record_flag(o, RECORD_LAID_OUT));
 out:
-    memory_free(views);
     return status;
 }
 
-/* Takes away what is written before the first block is recorded. Other files stay, and with them
- * the directory; false then. */
-static bool remove_beginning(const narrow_output *output)
-{
-    checkpoint_remove_written(output->partial, output->request->model->checkpoint, CHECKPOINT_LIKE);
-    state_discard(&output->state);
-    return rmdir(output->partial) == 0;
-}
-
-static grail_status create_partial(narrow_output *output, bool keep_activations)
+static grail_status begin_anew(narrow_output *o, json_t *fingerprint, bool keep_activations)
 {
     grail_status status = GRAIL_OK;
-    json_t *first = NULL;
-    if (mkdir(output->partial, 0777) != 0) {
-        return errno == EEXIST ? error_set(GRAIL_ERROR_EXISTS,
-                                           "an interrupted run lies in '%s'; continue it with "
-                                           "--resume or delete it",
-                                           output->partial)
-                               : error_from_errno("cannot create", output->partial);
-    }
-    TRY(state_lock(&output->state, true));
-    TRY(open_writer(output, false));
-    TRY(fingerprint_of_run(output->request, &first));
-    TRY(json_put(first, "keep_activations", json_boolean(keep_activations)));
-    TRY(state_append(&output->state, first));
+    TRY(json_put(fingerprint, RECORD_KEEP, json_boolean(keep_activations)));
+    TRY(output_directory_begin(o->directory, fingerprint));
+    TRY(lay_out(o));
 out:
     if (status != GRAIL_OK) {
-        remove_beginning(output);
+        output_directory_abandon(o->directory);
     }
+    return status;
+}
+
+/* -- continuing -------------------------------------------------------------------------------- */
+
+static void count_blocks(narrow_output *o)
+{
+    const int blocks = o->request->graph->block_count;
+    while (o->blocks_recorded < blocks &&
+           record_of_block(o->directory, o->blocks_recorded) != NULL) {
+        o->blocks_recorded++;
+    }
+    o->is_complete = record_with(o->directory, RECORD_WEIGHTS) != NULL ||
+                     (o->blocks_recorded == blocks && !o->request->finishes_with_network);
+}
+
+static grail_status verify_record(const narrow_output *o, const json_t *record)
+{
+    const grail_status status =
+        tensors_verify(o->request, o->shapes, o->writer, json_object_get(record, RECORD_TENSORS),
+                       output_directory_result(o->directory));
+    if (status == GRAIL_ERROR_FORMAT) {
+        error_append("; delete '%s' and start anew", output_directory_partial(o->directory));
+    }
+    return status;
+}
+
+/* Tensors outside all blocks are written again where the run goes on, so only a complete output
+ * needs them. */
+static grail_status verify_tensors(const narrow_output *o)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *weights = record_with(o->directory, RECORD_WEIGHTS);
+    if (weights != NULL) {
+        return verify_record(o, weights);
+    }
+    for (int block = o->is_complete ? GRAPH_NONE : 0; block < o->blocks_recorded; block++) {
+        TRY(verify_record(o, record_of_block(o->directory, block)));
+    }
+out:
+    return status;
+}
+
+static grail_status continue_writing(narrow_output *o)
+{
+    grail_status status = GRAIL_OK;
+    if (record_with(o->directory, RECORD_LAID_OUT) == NULL) {
+        return lay_out(o);
+    }
+    TRY(open_writer(o, LAYOUT_CONTINUED));
+    TRY(verify_tensors(o));
+    TRY(write_companions(o));
+out:
+    return status;
+}
+
+static grail_status go_on(narrow_output *o, json_t *fingerprint, bool *keep_activations)
+{
+    grail_status status = GRAIL_OK;
+    json_t *first = json_copy(json_array_get(output_directory_records(o->directory), 0));
+    const bool kept = json_is_true(json_object_get(first, RECORD_KEEP));
+    if (first == NULL) {
+        FAIL(GRAIL_ERROR_MEMORY, "out of memory while reading records");
+    }
+    json_object_del(first, RECORD_KEEP);
+    TRY(fingerprint_compare(output_directory_partial(o->directory), first, fingerprint));
+    count_blocks(o);
+    if (!output_directory_is_committed(o->directory)) {
+        TRY(continue_writing(o));
+    }
+    *keep_activations = kept;
+out:
     json_decref(first);
-    return status;
-}
-
-/* Takes the fingerprint, which is the first record, and leaves those of the blocks. */
-static grail_status accept_fingerprint(const narrow_output *output, bool *keep_activations)
-{
-    grail_status status = GRAIL_OK;
-    json_t *stored = json_incref(json_array_get(output->records, 0));
-    json_array_remove(output->records, 0);
-    *keep_activations = json_is_true(json_object_get(stored, "keep_activations"));
-    json_object_del(stored, "keep_activations");
-    TRY(fingerprint_compare(output->request, output->partial, stored));
-    const int blocks = output->request->graph->block_count;
-    if (json_array_size(output->records) > (size_t)blocks) {
-        FAIL(GRAIL_ERROR_FORMAT, "'%s' records %zu blocks of %d; delete it and start anew",
-             output->partial, json_array_size(output->records), blocks);
-    }
-out:
-    json_decref(stored);
-    return status;
-}
-
-/* A run that was stopped before it had recorded anything is begun anew. */
-static grail_status continue_partial(narrow_output *output, bool *keep_activations)
-{
-    grail_status status = GRAIL_OK;
-    TRY(state_read(&output->state, output->records));
-    if (json_array_size(output->records) > 0) {
-        TRY(accept_fingerprint(output, keep_activations));
-        TRY(open_writer(output, true));
-    } else if (remove_beginning(output)) {
-        TRY(create_partial(output, *keep_activations));
-    } else {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "'%s' holds no state to resume from, but other files; delete it and start anew",
-             output->partial);
-    }
-out:
-    return status;
-}
-
-static grail_status begin(narrow_output *output, bool resume, bool *keep_activations)
-{
-    grail_status status = GRAIL_OK;
-    if (file_exists(output->partial) && !file_is_directory(output->partial)) {
-        FAIL(GRAIL_ERROR_EXISTS, "'%s' is in the way: it is not a directory; delete it",
-             output->partial);
-    }
-    if (file_exists(output->partial)) {
-        TRY(state_lock(&output->state, false));
-    }
-    if (resume && file_exists(output->partial)) {
-        TRY(continue_partial(output, keep_activations));
-    } else {
-        TRY(create_partial(output, *keep_activations));
-    }
-    output->blocks_recorded = (int)json_array_size(output->records);
-out:
     return status;
 }
 
@@ -148,125 +140,146 @@ grail_status output_open(const compression_request *request, const grail_compres
                          bool *keep_activations, narrow_output **out)
 {
     grail_status status = GRAIL_OK;
-    narrow_output *output = NULL;
-    TRY(memory_new(&output, 1, sizeof *output));
-    output->state.lock = -1;
-    output->request = request;
-    TRY(output_path_copy(options->output, &output->path));
-    TRY(memory_format(&output->partial, "%s.partial", output->path));
-    output->state.directory = output->partial;
-    output->records = json_array();
-    if (output->records == NULL) {
-        FAIL(GRAIL_ERROR_MEMORY, "out of memory");
+    narrow_output *o = NULL;
+    json_t *fingerprint = NULL;
+    companion_files companions = {0};
+    TRY(memory_new(&o, 1, sizeof *o));
+    o->request = request;
+    TRY(source_files_find(request->model, &o->sources));
+    TRY(tensor_map_init(request, &o->map));
+    TRY(tensor_map_shapes(&o->map, request, &o->shapes));
+    TRY(output_directory_open(options->output, options->resume != 0, &o->directory));
+    companions = companions_of(o);
+    TRY(companions_declare(&companions));
+    TRY(fingerprint_of_run(request, &o->sources, &fingerprint));
+    if (json_array_size(output_directory_records(o->directory)) == 0) {
+        TRY(begin_anew(o, fingerprint, *keep_activations));
+    } else {
+        TRY(go_on(o, fingerprint, keep_activations));
     }
-    TRY(begin(output, options->resume != 0, keep_activations));
-    *out = output;
-    output = NULL;
+    *out = o;
+    o = NULL;
 out:
-    output_close(output);
+    json_decref(fingerprint);
+    output_close(o);
     return status;
 }
 
-grail_status output_open_recorded(const narrow_output *output, checkpoint **out)
+void output_close(narrow_output *o)
 {
-    return checkpoint_open(output->partial, out);
+    if (o == NULL) {
+        return;
+    }
+    checkpoint_writer_close(o->writer);
+    output_directory_close(o->directory);
+    memory_free(o->shapes);
+    tensor_map_fini(&o->map);
+    source_files_fini(&o->sources);
+    memory_free(o);
 }
 
-grail_status output_restore_block(const narrow_output *output, int block, site_result *results)
+/* -- records of sites -------------------------------------------------------------------------- */
+
+grail_status output_restore_block(const narrow_output *o, int block, site_result *results)
+{
+    return record_restore_sites(record_of_block(o->directory, block), o->request, block, false,
+                                output_directory_partial(o->directory), results);
+}
+
+grail_status output_restore_all(const narrow_output *o, site_result *results)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = output->request;
-    const json_t *record = json_array_get(output->records, (size_t)block);
-    const json_t *list = json_object_get(record, "sites");
-    size_t next = 0;
-    for (int i = 0; i < request->plan.count; i++) {
-        if (site_at(request, i)->block != block || !site_is_cut(&request->plan, i)) {
-            continue;
-        }
-        const json_t *object = json_array_get(list, next++);
-        const char *name = json_string_value(json_object_get(object, "site"));
-        if (name == NULL || strcmp(name, request->sites->facts[i].name) != 0) {
-            FAIL(GRAIL_ERROR_FORMAT,
-                 "'%s' does not record site '%s' of block %d; delete it and start anew",
-                 output->partial, request->sites->facts[i].name, block);
-        }
-        TRY(site_result_restore(request, i, object, &results[i]));
+    const json_t *weights = record_with(o->directory, RECORD_WEIGHTS);
+    if (weights != NULL) {
+        return record_restore_sites(weights, o->request, GRAPH_NONE, true,
+                                    output_directory_partial(o->directory), results);
+    }
+    for (int block = 0; block < o->blocks_recorded; block++) {
+        TRY(output_restore_block(o, block, results));
     }
 out:
     return status;
 }
 
-static grail_status record_block(narrow_output *output, int block, const site_result *results)
+/* -- writing ----------------------------------------------------------------------------------- */
+
+/* A record tells of what is on disk, and of a model that is what it was. */
+static grail_status record_tensors(narrow_output *o, json_t *record)
+{
+    grail_status status = GRAIL_OK;
+    TRY(checkpoint_writer_flush(o->writer));
+    TRY(source_files_check(&o->sources));
+    TRY(output_directory_record(o->directory, record));
+out:
+    return status;
+}
+
+grail_status output_write_block(narrow_output *o, const calibration_network *network, int block)
 {
     grail_status status = GRAIL_OK;
     json_t *record = json_object();
-    json_t *list = json_array();
-    json_t *one = NULL;
-    TRY(json_put(record, "block", json_integer(block)));
-    TRY(json_put(record, "sites", list));
-    for (int i = 0; i < output->request->plan.count; i++) {
-        if (site_at(output->request, i)->block == block && results[i].reducer != NULL) {
-            TRY(site_result_to_json(&results[i], &one));
-            TRY(json_push(list, one));
-        }
+    json_t *checksums = json_object();
+    TRY(json_put(record, RECORD_BLOCK, json_integer(block)));
+    TRY(record_put_sites(network, block, false, record));
+    TRY(json_put(record, RECORD_TENSORS, json_incref(checksums)));
+    TRY(tensors_write(network, &o->map, block, o->writer, checksums));
+    TRY(record_tensors(o, record));
+    if (block != GRAPH_NONE) {
+        o->blocks_recorded = block + 1;
+        o->is_complete = o->blocks_recorded == o->request->graph->block_count;
     }
-    TRY(state_append(&output->state, record));
-    output->blocks_recorded = block + 1;
 out:
+    json_decref(checksums);
     json_decref(record);
     return status;
 }
 
-grail_status output_write_block(narrow_output *output, const calibration_network *network,
-                                int block)
+grail_status output_write_network(narrow_output *o, const calibration_network *network)
 {
     grail_status status = GRAIL_OK;
-    TRY(tensors_write_block(&output->map, network, block, output->writer));
-    if (block != GRAPH_NONE) {
-        TRY(record_block(output, block, network->results));
+    json_t *record = json_object();
+    json_t *checksums = json_object();
+    TRY(json_put(record, RECORD_WEIGHTS, json_true()));
+    TRY(record_put_sites(network, GRAPH_NONE, true, record));
+    TRY(json_put(record, RECORD_TENSORS, json_incref(checksums)));
+    for (int block = GRAPH_NONE; block < o->request->graph->block_count; block++) {
+        TRY(tensors_write(network, &o->map, block, o->writer, checksums));
     }
+    TRY(record_tensors(o, record));
+    o->is_complete = true;
 out:
+    json_decref(checksums);
+    json_decref(record);
     return status;
 }
 
-grail_status output_write_network(narrow_output *output, const calibration_network *network)
+/* -- the end ----------------------------------------------------------------------------------- */
+
+void output_after_failure(narrow_output *o, grail_status status)
 {
-    grail_status status = GRAIL_OK;
-    for (int block = GRAPH_NONE; block < output->request->graph->block_count; block++) {
-        TRY(tensors_write_block(&output->map, network, block, output->writer));
+    if (output_directory_is_committed(o->directory)) {
+        return;
     }
-out:
-    return status;
-}
-
-grail_status output_write_companions(const narrow_output *output)
-{
-    return companions_write(output->request, output->partial);
-}
-
-void output_after_failure(const narrow_output *output, grail_status status)
-{
-    if (output->blocks_recorded == 0 || status == GRAIL_ERROR_NUMERIC) {
-        remove_beginning(output);
-    } else if (file_exists(output->partial)) {
+    const char *partial = output_directory_partial(o->directory);
+    if (o->is_complete) {
+        error_append("; all weights are written in '%s', --resume finishes the run", partial);
+    } else if (o->blocks_recorded == 0 || status == GRAIL_ERROR_NUMERIC) {
+        output_directory_abandon(o->directory);
+    } else {
         error_append("; %d of %d blocks are finished in '%s', --resume continues it",
-                     output->blocks_recorded, output->request->graph->block_count, output->partial);
+                     o->blocks_recorded, o->request->graph->block_count, partial);
     }
 }
 
-grail_status output_commit(const narrow_output *output, const json_t *report)
+grail_status output_commit(narrow_output *o, const json_t *report)
 {
     grail_status status = GRAIL_OK;
-    TRY(companion_write_json(output->partial, "report.json", report));
-    TRY(directory_sync(output->partial));
-    if (file_exists(output->path)) {
-        FAIL(GRAIL_ERROR_EXISTS, "'%s' appeared during the run; the result is complete in '%s'",
-             output->path, output->partial);
+    if (!output_directory_is_committed(o->directory)) {
+        TRY(source_files_check(&o->sources));
+        TRY(checkpoint_writer_seal(o->writer));
+        TRY(document_write(o->directory, REPORT_NAME, report));
     }
-    if (rename(output->partial, output->path) != 0) {
-        TRY(error_from_errno("cannot rename to", output->path));
-    }
-    TRY(state_remove(output->path));
+    TRY(output_directory_commit(o->directory));
 out:
     return status;
 }

@@ -278,12 +278,12 @@ void lab_network_write(const lab_network *n, const char *directory, bool with_va
     }
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     remove(path);
-    assert_ok(safetensors_writer_open(path, n->count, views, false, &writer));
+    assert_ok(safetensors_writer_open(path, n->count, views, LAYOUT_NEW, &writer));
     for (int i = 0; i < n->count && with_values; i++) {
         if (n->tensors[i].dtype == GRAIL_DTYPE_F32) {
             put_values(writer, &n->tensors[i]);
         }
     }
-    assert_ok(safetensors_writer_sync(writer));
+    assert_ok(safetensors_writer_seal(writer));
     safetensors_writer_close(writer);
 }

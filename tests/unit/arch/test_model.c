@@ -181,8 +181,8 @@ static void write_odd_dtype(const fixture *f, grail_dtype dtype)
     lab_write(&f->m, f->path, GRAIL_DTYPE_F32);
     snprintf(path, sizeof path, "%s/model.safetensors", f->path);
     assert_int_equal(remove(path), 0);
-    assert_ok(safetensors_writer_open(path, f->m.count, views, false, &writer));
-    assert_ok(safetensors_writer_sync(writer));
+    assert_ok(safetensors_writer_open(path, f->m.count, views, LAYOUT_NEW, &writer));
+    assert_ok(safetensors_writer_seal(writer));
     safetensors_writer_close(writer);
 }
 

@@ -100,8 +100,8 @@ static void write_zeros(tower_lab *lab)
         lab->views[i].name = lab->names[i];
     }
     snprintf(path, sizeof path, "%s/model.safetensors", lab->path);
-    assert_ok(safetensors_writer_open(path, lab->count, lab->views, false, &writer));
-    assert_ok(safetensors_writer_sync(writer));
+    assert_ok(safetensors_writer_open(path, lab->count, lab->views, LAYOUT_NEW, &writer));
+    assert_ok(safetensors_writer_seal(writer));
     safetensors_writer_close(writer);
     if (lab->config != NULL) {
         snprintf(path, sizeof path, "%s/config.json", lab->path);

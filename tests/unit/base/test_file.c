@@ -1,13 +1,11 @@
-/* Files: maps, whole reads, atomic writes, and errors that name the path. */
+/* Files: opening, maps, whole reads, writes, locks, paths, and errors that name the path. */
 #include "support/support.h"
 
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,37 +111,6 @@ static void test_reads_append_up_to_the_maximum(void **state)
     buffer_fini(&bytes);
 }
 
-static void test_atomic_writes_replace_the_file_and_leave_nothing_else(void **state)
-{
-    const place *p = *state;
-    assert_ok(file_write_atomic(p->path, "first", 5));
-    assert_contents(p->path, "first");
-    assert_ok(file_write_atomic(p->path, "2", 1));
-    assert_contents(p->path, "2");
-    assert_int_equal(unlink(p->path), 0);
-    assert_int_equal(rmdir(p->directory), 0);
-}
-
-static void test_a_full_disk_keeps_the_old_contents(void **state)
-{
-    const place *p = *state;
-    static const char large[1 << 17];
-    struct rlimit before;
-    assert_ok(file_write_atomic(p->path, "old", 3));
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    struct rlimit small = before;
-    small.rlim_cur = 1 << 16;
-    void (*previous)(int) = signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    const grail_status status = file_write_atomic(p->path, large, sizeof large);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    signal(SIGXFSZ, previous);
-    assert_fails(status, GRAIL_ERROR_SPACE, "cannot write");
-    assert_contents(p->path, "old");
-    assert_int_equal(unlink(p->path), 0);
-    assert_int_equal(rmdir(p->directory), 0);
-}
-
 static void test_a_full_device_is_no_space(void **state)
 {
     (void)state;
@@ -170,19 +137,55 @@ static void test_writes_go_to_their_offset(void **state)
     assert_fails(file_write_at(descriptor, p->path, "x", 1, 0), GRAIL_ERROR_IO, p->path);
 }
 
-static void test_copies_have_the_same_bytes(void **state)
+static void test_reads_come_from_their_offset(void **state)
 {
     const place *p = *state;
-    char *other = NULL;
-    assert_ok(path_join(&other, p->directory, "copy"));
-    support_write_file(p->directory, "file", "bytes", 5);
-    assert_ok(file_copy(p->path, other));
-    assert_contents(other, "bytes");
-    support_write_file(p->directory, "file", "", 0);
-    assert_ok(file_copy(p->path, other));
-    assert_contents(other, "");
-    assert_fails(file_copy("/nonexistent/x", other), GRAIL_ERROR_IO, "/nonexistent/x");
-    memory_free(other);
+    char bytes[6] = "";
+    support_write_file(p->directory, "file", "hello world", 11);
+    const int descriptor = file_open(AT_FDCWD, p->path, O_RDONLY);
+    assert_ok(file_read_at(descriptor, p->path, bytes, 5, 6));
+    assert_string_equal(bytes, "world");
+    assert_fails(file_read_at(descriptor, p->path, bytes, 5, 8), GRAIL_ERROR_IO,
+                 "ended 2 bytes early");
+    assert_int_equal(close(descriptor), 0);
+    assert_fails(file_read_at(descriptor, p->path, bytes, 5, 6), GRAIL_ERROR_IO, "cannot read");
+}
+
+static void test_no_file_is_opened_below_descriptor_3(void **state)
+{
+    const place *p = *state;
+    for (int closed = 0; closed < 3; closed++) {
+        const int kept = fcntl(closed, F_DUPFD_CLOEXEC, 10);
+        close(closed);
+        const int descriptor = file_open(AT_FDCWD, p->path, O_RDWR | O_CREAT);
+        const int flags = descriptor < 0 ? 0 : fcntl(descriptor, F_GETFD);
+        assert_int_equal(dup2(kept, closed), closed);
+        close(kept);
+        assert_true(descriptor > 2);
+        assert_int_equal(flags, FD_CLOEXEC);
+        close(descriptor);
+    }
+    assert_int_equal(file_open(AT_FDCWD, "/nonexistent/x", O_RDONLY), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+static void test_an_identity_changes_with_the_file(void **state)
+{
+    const place *p = *state;
+    file_map map = {0};
+    file_identity now = {0};
+    support_write_file(p->directory, "file", "contents", 8);
+    assert_ok(file_map_open(&map, p->path));
+    assert_ok(file_identify(p->path, &now));
+    assert_memory_equal(&map.identity, &now, sizeof now);
+    file_map_close(&map);
+    const struct timespec earlier[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    const file_identity then = now;
+    assert_int_equal(utimensat(AT_FDCWD, p->path, earlier, 0), 0);
+    assert_ok(file_identify(p->path, &now));
+    assert_memory_not_equal(&then, &now, sizeof now);
+    assert_fails(file_identify(p->directory, &now), GRAIL_ERROR_IO, "not a regular file");
+    assert_fails(file_identify("/nonexistent/x", &now), GRAIL_ERROR_IO, "cannot inspect");
 }
 
 static void test_a_lock_is_held_until_the_descriptor_is_closed(void **state)
@@ -213,8 +216,8 @@ static void test_files_and_directories_are_told_apart(void **state)
     assert_true(file_exists(p->path));
     assert_false(file_is_directory(p->path));
     assert_true(file_is_directory(p->directory));
-    assert_ok(directory_sync(p->directory));
-    assert_fails(directory_sync(p->path), GRAIL_ERROR_IO, p->path);
+    assert_ok(path_flush_parent(p->path));
+    assert_fails(path_flush_parent("/nonexistent/x"), GRAIL_ERROR_IO, "'/nonexistent'");
 }
 
 static void test_paths_are_joined_with_one_slash(void **state)
@@ -226,6 +229,19 @@ static void test_paths_are_joined_with_one_slash(void **state)
         assert_ok(path_join(&path, cases[i][0], "x"));
         assert_string_equal(path, cases[i][1]);
         memory_free(path);
+    }
+}
+
+static void test_a_path_has_a_parent(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"a", "."},      {"a/b", "a"},  {"/a", "/"},
+                                           {"/a/b/", "/a"}, {"a//b", "a"}, {"/", "/"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *parent = NULL;
+        assert_ok(path_parent(&parent, cases[i][0]));
+        assert_string_equal(parent, cases[i][1]);
+        memory_free(parent);
     }
 }
 
@@ -251,19 +267,17 @@ static grail_status use_files(void *context)
     const place *p = context;
     grail_status status = GRAIL_OK;
     buffer bytes = {0};
-    char *copy = NULL;
-    TRY(file_write_atomic(p->path, "bytes", 5));
     TRY(file_read(p->path, 100, &bytes));
-    TRY(path_join(&copy, p->directory, "copy"));
-    TRY(file_copy(p->path, copy));
+    TRY(path_flush_parent(p->path));
 out:
     buffer_fini(&bytes);
-    memory_free(copy);
     return status;
 }
 
 static void test_every_failing_allocation_is_reported(void **state)
 {
+    const place *p = *state;
+    support_write_file(p->directory, "file", "bytes", 5);
     support_fail_each_allocation(use_files, *state);
 }
 
@@ -277,14 +291,15 @@ int main(void)
         in_place(test_released_parts_of_a_map_keep_their_bytes),
         in_place(test_what_is_not_a_regular_file_is_refused),
         in_place(test_reads_append_up_to_the_maximum),
-        in_place(test_atomic_writes_replace_the_file_and_leave_nothing_else),
-        in_place(test_a_full_disk_keeps_the_old_contents),
         cmocka_unit_test(test_a_full_device_is_no_space),
         in_place(test_writes_go_to_their_offset),
-        in_place(test_copies_have_the_same_bytes),
+        in_place(test_reads_come_from_their_offset),
+        in_place(test_no_file_is_opened_below_descriptor_3),
+        in_place(test_an_identity_changes_with_the_file),
         in_place(test_a_lock_is_held_until_the_descriptor_is_closed),
         in_place(test_files_and_directories_are_told_apart),
         cmocka_unit_test(test_paths_are_joined_with_one_slash),
+        cmocka_unit_test(test_a_path_has_a_parent),
         cmocka_unit_test(test_the_code_follows_from_errno),
         in_place(test_every_failing_allocation_is_reported),
     };

@@ -229,7 +229,7 @@ static void a_directory_that_is_missing_is_named(void **state)
 {
     (void)state;
     assert_fails(write_file("/nonexistent/net.onnx", ONNX_LARGEST_FILE), GRAIL_ERROR_IO,
-                 "cannot create '/nonexistent/net.onnx.tmp'");
+                 "cannot create '/nonexistent/net.onnx'");
 }
 
 static grail_status write_once(void *path)

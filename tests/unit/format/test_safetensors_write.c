@@ -42,12 +42,16 @@ static tensor_view declare(const char *name, grail_dtype dtype, int rank, int64_
     return (tensor_view){.name = name, .dtype = dtype, .rank = rank, .shape = {a, b}};
 }
 
+/* A file of these tensors, all zero, as far as they can be laid out. */
 static grail_status open_writer(const place *p, int64_t count, const tensor_view tensors[],
-                                bool resume)
+                                layout_start start)
 {
     safetensors_writer *writer = NULL;
-    const grail_status status = safetensors_writer_open(p->path, count, tensors, resume, &writer);
+    const grail_status status = safetensors_writer_open(p->path, count, tensors, start, &writer);
     assert_true((status == GRAIL_OK) == (writer != NULL));
+    if (status == GRAIL_OK) {
+        assert_ok(safetensors_writer_seal(writer));
+    }
     safetensors_writer_close(writer);
     return status;
 }
@@ -73,11 +77,11 @@ static void test_what_is_written_is_read_back(void **state)
                                            13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
     const size_t sizes[] = {3, 24, 8, 0, 4};
     safetensors_writer *writer = NULL;
-    assert_ok(safetensors_writer_open(p->path, 5, tensors, false, &writer));
+    assert_ok(safetensors_writer_open(p->path, 5, tensors, LAYOUT_NEW, &writer));
     for (int i = 4; i >= 0; i--) {
         assert_ok(safetensors_writer_put(writer, tensors[i].name, data, sizes[i]));
     }
-    assert_ok(safetensors_writer_sync(writer));
+    assert_ok(safetensors_writer_seal(writer));
     safetensors_writer_close(writer);
 
     safetensors *file = NULL;
@@ -107,7 +111,7 @@ static void test_the_header_is_what_the_reference_writes(void **state)
         declare("h", GRAIL_DTYPE_F16, 1, 1, 0),
         declare("w", GRAIL_DTYPE_F32, 2, 1, 2),
     };
-    assert_ok(open_writer(p, 2, tensors, false));
+    assert_ok(open_writer(p, 2, tensors, LAYOUT_NEW));
     buffer bytes = {0};
     assert_ok(file_read(p->path, 4096, &bytes));
     assert_int_equal(bytes.bytes[0] % 8, 0);
@@ -122,7 +126,7 @@ static void test_the_header_is_what_the_reference_writes(void **state)
 static void test_no_tensors_make_a_valid_file(void **state)
 {
     const place *p = *state;
-    assert_ok(open_writer(p, 0, NULL, false));
+    assert_ok(open_writer(p, 0, NULL, LAYOUT_NEW));
     safetensors *file = NULL;
     assert_ok(safetensors_open(p->path, &file));
     assert_int_equal(safetensors_count(file), 0);
@@ -134,7 +138,7 @@ static void test_wrong_puts_are_refused(void **state)
     const place *p = *state;
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0)};
     safetensors_writer *writer = NULL;
-    assert_ok(safetensors_writer_open(p->path, 1, tensors, false, &writer));
+    assert_ok(safetensors_writer_open(p->path, 1, tensors, LAYOUT_NEW, &writer));
     assert_fails(safetensors_writer_put(writer, "b", "abcd", 4), GRAIL_ERROR_ARGUMENT,
                  "not laid out for a tensor 'b'");
     assert_fails(safetensors_writer_put(writer, "a", "abc", 3), GRAIL_ERROR_SHAPE,
@@ -151,27 +155,32 @@ static void test_impossible_declarations_leave_no_file(void **state)
     const tensor_view twice[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
                                  declare("b", GRAIL_DTYPE_U8, 1, 4, 0),
                                  declare("a", GRAIL_DTYPE_F32, 1, 4, 0)};
-    assert_fails(open_writer(p, 3, twice, false), GRAIL_ERROR_ARGUMENT, "'a' is given twice");
+    assert_fails(open_writer(p, 3, twice, LAYOUT_NEW), GRAIL_ERROR_ARGUMENT, "'a' is given twice");
     const tensor_view reserved = declare("__metadata__", GRAIL_DTYPE_U8, 1, 4, 0);
-    assert_fails(open_writer(p, 1, &reserved, false), GRAIL_ERROR_ARGUMENT, "reserved");
+    assert_fails(open_writer(p, 1, &reserved, LAYOUT_NEW), GRAIL_ERROR_ARGUMENT, "reserved");
     const tensor_view latin = declare("\xe9", GRAIL_DTYPE_U8, 1, 4, 0);
-    assert_fails(open_writer(p, 1, &latin, false), GRAIL_ERROR_ARGUMENT, "not UTF-8 at byte 0");
+    assert_fails(open_writer(p, 1, &latin, LAYOUT_NEW), GRAIL_ERROR_ARGUMENT,
+                 "not UTF-8 at byte 0");
     char name[TENSOR_LONGEST_NAME + 2] = {0};
     memset(name, 'n', TENSOR_LONGEST_NAME + 1);
     const tensor_view overlong = declare(name, GRAIL_DTYPE_U8, 1, 4, 0);
-    assert_fails(open_writer(p, 1, &overlong, false), GRAIL_ERROR_ARGUMENT, "more than 4096 bytes");
+    assert_fails(open_writer(p, 1, &overlong, LAYOUT_NEW), GRAIL_ERROR_ARGUMENT,
+                 "more than 4096 bytes");
     const tensor_view negative = declare("n", GRAIL_DTYPE_U8, 1, -4, 0);
-    assert_fails(open_writer(p, 1, &negative, false), GRAIL_ERROR_ARGUMENT, "[-4] elements of U8");
+    assert_fails(open_writer(p, 1, &negative, LAYOUT_NEW), GRAIL_ERROR_ARGUMENT,
+                 "[-4] elements of U8");
     const tensor_view odd = declare("o", GRAIL_DTYPE_F4, 1, 3, 0);
-    assert_fails(open_writer(p, 1, &odd, false), GRAIL_ERROR_ARGUMENT, "whole number of bytes");
+    assert_fails(open_writer(p, 1, &odd, LAYOUT_NEW), GRAIL_ERROR_ARGUMENT,
+                 "whole number of bytes");
     const tensor_view deep = declare("d", GRAIL_DTYPE_U8, 9, 1, 1);
-    assert_fails(open_writer(p, 1, &deep, false), GRAIL_ERROR_ARGUMENT, "rank 9");
+    assert_fails(open_writer(p, 1, &deep, LAYOUT_NEW), GRAIL_ERROR_ARGUMENT, "rank 9");
     const int64_t most = (int64_t)1 << 60;
     const tensor_view huge[] = {
         declare("w", GRAIL_DTYPE_U8, 1, most, 0), declare("x", GRAIL_DTYPE_U8, 1, most, 0),
         declare("y", GRAIL_DTYPE_U8, 1, most, 0), declare("z", GRAIL_DTYPE_U8, 1, most, 0)};
-    assert_fails(open_writer(p, 4, huge, false), GRAIL_ERROR_ARGUMENT, "more bytes than a file");
-    assert_fails(open_writer(p, -1, NULL, false), GRAIL_ERROR_ARGUMENT, "-1 tensors");
+    assert_fails(open_writer(p, 4, huge, LAYOUT_NEW), GRAIL_ERROR_ARGUMENT,
+                 "more bytes than a file");
+    assert_fails(open_writer(p, -1, NULL, LAYOUT_NEW), GRAIL_ERROR_ARGUMENT, "-1 tensors");
     assert_true(directory_is_empty(p));
 }
 
@@ -180,8 +189,8 @@ static void test_an_existing_file_is_left_alone(void **state)
     const place *p = *state;
     const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
     support_write_file(p->directory, "model.safetensors", "precious", 8);
-    assert_fails(open_writer(p, 1, &tensor, false), GRAIL_ERROR_EXISTS, "already exists");
-    assert_fails(open_writer(p, 1, &tensor, true), GRAIL_ERROR_EXISTS, "other tensors");
+    assert_fails(open_writer(p, 1, &tensor, LAYOUT_NEW), GRAIL_ERROR_EXISTS, "already exists");
+    assert_fails(open_writer(p, 1, &tensor, LAYOUT_CONTINUED), GRAIL_ERROR_EXISTS, "other tensors");
     buffer bytes = {0};
     assert_ok(file_read(p->path, 100, &bytes));
     assert_string_equal((const char *)bytes.bytes, "precious");
@@ -194,16 +203,61 @@ static void test_a_file_with_the_same_header_is_continued(void **state)
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
                                    declare("b", GRAIL_DTYPE_U8, 1, 4, 0)};
     safetensors_writer *writer = NULL;
-    assert_ok(safetensors_writer_open(p->path, 2, tensors, true, &writer));
+    char found[4] = "";
+    assert_fails(open_writer(p, 2, tensors, LAYOUT_CONTINUED), GRAIL_ERROR_IO, "cannot open");
+    assert_ok(safetensors_writer_open(p->path, 2, tensors, LAYOUT_NEW, &writer));
     assert_ok(safetensors_writer_put(writer, "a", "1234", 4));
+    assert_ok(safetensors_writer_flush(writer));
     safetensors_writer_close(writer);
-    assert_ok(safetensors_writer_open(p->path, 2, tensors, true, &writer));
+    assert_ok(safetensors_writer_open(p->path, 2, tensors, LAYOUT_CONTINUED, &writer));
+    assert_ok(safetensors_writer_get(writer, "a", found, 4));
+    assert_memory_equal(found, "1234", 4);
+    assert_fails(safetensors_writer_get(writer, "a", found, 3), GRAIL_ERROR_SHAPE, "takes 4 bytes");
     assert_ok(safetensors_writer_put(writer, "b", "5678", 4));
+    assert_ok(safetensors_writer_seal(writer));
     safetensors_writer_close(writer);
+    assert_ok(open_writer(p, 2, tensors, LAYOUT_CONTINUED)); /* once more */
     safetensors *file = NULL;
     assert_ok(safetensors_open(p->path, &file));
     assert_memory_equal(safetensors_at(file, 0)->data, "12345678", 8);
     safetensors_close(file);
+}
+
+static void test_no_reader_opens_what_is_not_sealed(void **state)
+{
+    const place *p = *state;
+    const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
+    safetensors_writer *writer = NULL;
+    safetensors *file = NULL;
+    assert_ok(safetensors_writer_open(p->path, 1, &tensor, LAYOUT_NEW, &writer));
+    assert_ok(safetensors_writer_put(writer, "a", "1234", 4));
+    assert_fails(safetensors_open(p->path, &file), GRAIL_ERROR_FORMAT, "was not finished");
+    assert_ok(safetensors_writer_seal(writer));
+    assert_ok(safetensors_writer_seal(writer));
+    assert_ok(safetensors_open(p->path, &file));
+    safetensors_close(file);
+    safetensors_writer_close(writer);
+}
+
+static void test_a_whole_file_appears_when_it_is_complete(void **state)
+{
+    const place *p = *state;
+    tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
+    safetensors *file = NULL;
+    tensor.data = "1234";
+    tensor.bytes = 4;
+    assert_ok(safetensors_write_file(p->path, false, 1, &tensor));
+    assert_fails(safetensors_write_file(p->path, false, 1, &tensor), GRAIL_ERROR_EXISTS, "exists");
+    tensor.data = "5678";
+    assert_ok(safetensors_write_file(p->path, true, 1, &tensor));
+    assert_ok(safetensors_open(p->path, &file));
+    assert_memory_equal(safetensors_at(file, 0)->data, "5678", 4);
+    safetensors_close(file);
+    tensor.bytes = 3;
+    assert_fails(safetensors_write_file(p->path, true, 1, &tensor), GRAIL_ERROR_SHAPE,
+                 "3 are given");
+    assert_int_equal(unlink(p->path), 0);
+    assert_true(directory_is_empty(p));
 }
 
 static void test_a_file_of_other_shapes_or_size_is_not_continued(void **state)
@@ -211,20 +265,20 @@ static void test_a_file_of_other_shapes_or_size_is_not_continued(void **state)
     const place *p = *state;
     const tensor_view four = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
     const tensor_view square = declare("a", GRAIL_DTYPE_U8, 2, 2, 2);
-    assert_ok(open_writer(p, 1, &four, false));
-    assert_fails(open_writer(p, 1, &square, true), GRAIL_ERROR_EXISTS, "remove it");
-    assert_ok(open_writer(p, 1, &four, true));
+    assert_ok(open_writer(p, 1, &four, LAYOUT_NEW));
+    assert_fails(open_writer(p, 1, &square, LAYOUT_CONTINUED), GRAIL_ERROR_EXISTS, "remove it");
+    assert_ok(open_writer(p, 1, &four, LAYOUT_CONTINUED));
     struct stat info;
     assert_int_equal(stat(p->path, &info), 0);
     assert_int_equal(truncate(p->path, info.st_size - 1), 0);
-    assert_fails(open_writer(p, 1, &four, true), GRAIL_ERROR_EXISTS, "remove it");
+    assert_fails(open_writer(p, 1, &four, LAYOUT_CONTINUED), GRAIL_ERROR_EXISTS, "remove it");
 }
 
 static void test_a_missing_directory_is_named(void **state)
 {
     const place *p = *state;
     assert_int_equal(rmdir(p->directory), 0);
-    assert_fails(open_writer(p, 0, NULL, false), GRAIL_ERROR_IO, p->path);
+    assert_fails(open_writer(p, 0, NULL, LAYOUT_NEW), GRAIL_ERROR_IO, p->path);
 }
 
 /* A file-size limit stands for the full disk: both show when the space is reserved. */
@@ -239,7 +293,7 @@ static void test_a_full_disk_shows_at_open_and_leaves_nothing(void **state)
     void (*previous)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     safetensors_writer *writer = NULL;
-    const grail_status status = safetensors_writer_open(p->path, 1, &tensor, false, &writer);
+    const grail_status status = safetensors_writer_open(p->path, 1, &tensor, LAYOUT_NEW, &writer);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, previous);
     assert_null(writer);
@@ -253,7 +307,8 @@ static grail_status write_for_allocation_test(void *context)
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
                                    declare("another name", GRAIL_DTYPE_F32, 2, 2, 1)};
     safetensors_writer *writer = NULL;
-    grail_status status = safetensors_writer_open(p->path, 2, tensors, true, &writer);
+    unlink(p->path);
+    grail_status status = safetensors_writer_open(p->path, 2, tensors, LAYOUT_NEW, &writer);
     if (status == GRAIL_OK) {
         status = safetensors_writer_put(writer, "a", "1234", 4);
     }
@@ -278,6 +333,8 @@ int main(void)
         in_place(test_impossible_declarations_leave_no_file),
         in_place(test_an_existing_file_is_left_alone),
         in_place(test_a_file_with_the_same_header_is_continued),
+        in_place(test_no_reader_opens_what_is_not_sealed),
+        in_place(test_a_whole_file_appears_when_it_is_complete),
         in_place(test_a_file_of_other_shapes_or_size_is_not_continued),
         in_place(test_a_missing_directory_is_named),
         in_place(test_a_full_disk_shows_at_open_and_leaves_nothing),

@@ -66,11 +66,11 @@ static grail_status put(torch_writer *writer, int i)
 static void write_all(const char *path, const char *wrapper)
 {
     torch_writer *writer = NULL;
-    assert_ok(torch_writer_open(path, wrapper, TENSORS, tensors, false, &writer));
+    assert_ok(torch_writer_open(path, wrapper, TENSORS, tensors, LAYOUT_NEW, &writer));
     for (int i = TENSORS; i-- > 0;) {
         assert_ok(put(writer, i));
     }
-    assert_ok(torch_writer_sync(writer));
+    assert_ok(torch_writer_seal(writer));
     torch_writer_close(writer);
 }
 
@@ -136,7 +136,8 @@ static void test_8_bit_floats_are_read_back(void **state)
     torch_file *file = NULL;
     const tensor_view tensor = {
         .name = "x", .dtype = GRAIL_DTYPE_F8_E4M3, .rank = 1, .shape = {300}};
-    assert_ok(torch_writer_open(p->path, "", 1, &tensor, false, &writer));
+    assert_ok(torch_writer_open(p->path, "", 1, &tensor, LAYOUT_NEW, &writer));
+    assert_ok(torch_writer_seal(writer));
     torch_writer_close(writer);
     assert_ok(torch_file_open(p->path, &file));
     assert_int_equal(torch_file_at(file, 0)->dtype, GRAIL_DTYPE_F8_E4M3);
@@ -148,15 +149,24 @@ static void test_an_interrupted_file_is_continued(void **state)
 {
     const place *p = *state;
     torch_writer *writer = NULL;
-    assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, true, &writer));
+    torch_file *file = NULL;
+    unsigned char expected[LARGEST];
+    unsigned char found[LARGEST];
+    assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_NEW, &writer));
     for (int i = 0; i < 3; i++) {
         assert_ok(put(writer, i));
     }
+    assert_ok(torch_writer_flush(writer));
     torch_writer_close(writer);
-    assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, true, &writer));
+    assert_fails(torch_file_open(p->path, &file), GRAIL_ERROR_FORMAT, p->path);
+    assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_CONTINUED, &writer));
+    fill(1, expected);
+    assert_ok(torch_writer_get(writer, tensors[1].name, found, tensors[1].bytes));
+    assert_memory_equal(found, expected, tensors[1].bytes);
     for (int i = 2; i < TENSORS; i++) {
         assert_ok(put(writer, i));
     }
+    assert_ok(torch_writer_seal(writer));
     torch_writer_close(writer);
     check_all(p->path, "");
 }
@@ -166,11 +176,11 @@ static void test_another_layout_is_not_continued(void **state)
     const place *p = *state;
     torch_writer *writer = NULL;
     write_all(p->path, "");
-    assert_fails(torch_writer_open(p->path, "model", TENSORS, tensors, true, &writer),
+    assert_fails(torch_writer_open(p->path, "model", TENSORS, tensors, LAYOUT_CONTINUED, &writer),
                  GRAIL_ERROR_EXISTS, "was laid out for other tensors");
-    assert_fails(torch_writer_open(p->path, "", TENSORS - 1, tensors, true, &writer),
+    assert_fails(torch_writer_open(p->path, "", TENSORS - 1, tensors, LAYOUT_CONTINUED, &writer),
                  GRAIL_ERROR_EXISTS, "was laid out for other tensors");
-    assert_fails(torch_writer_open(p->path, "", TENSORS, tensors, false, &writer),
+    assert_fails(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_NEW, &writer),
                  GRAIL_ERROR_EXISTS, "already exists");
     assert_null(writer);
     check_all(p->path, "");
@@ -185,14 +195,14 @@ static void test_a_file_of_another_size_is_not_continued(void **state)
     assert_non_null(file);
     assert_int_equal(fputc(0, file), 0);
     assert_int_equal(fclose(file), 0);
-    assert_fails(torch_writer_open(p->path, "", TENSORS, tensors, true, &writer),
+    assert_fails(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_CONTINUED, &writer),
                  GRAIL_ERROR_EXISTS, "was laid out for other tensors");
 }
 
 static void refuse_tensor(const place *p, tensor_view tensor, grail_status code, const char *text)
 {
     torch_writer *writer = NULL;
-    assert_fails(torch_writer_open(p->path, "", 1, &tensor, false, &writer), code, text);
+    assert_fails(torch_writer_open(p->path, "", 1, &tensor, LAYOUT_NEW, &writer), code, text);
     assert_null(writer);
     assert_false(file_exists(p->path));
 }
@@ -215,15 +225,15 @@ static void test_duplicate_names_are_refused(void **state)
     const place *p = *state;
     torch_writer *writer = NULL;
     const tensor_view twice[] = {tensors[0], tensors[0]};
-    assert_fails(torch_writer_open(p->path, "", 2, twice, false, &writer), GRAIL_ERROR_ARGUMENT,
-                 "tensor 'conv.weight' is given twice");
+    assert_fails(torch_writer_open(p->path, "", 2, twice, LAYOUT_NEW, &writer),
+                 GRAIL_ERROR_ARGUMENT, "tensor 'conv.weight' is given twice");
 }
 
 static void test_only_what_was_laid_out_is_written_and_once(void **state)
 {
     const place *p = *state;
     torch_writer *writer = NULL;
-    assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, false, &writer));
+    assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_NEW, &writer));
     assert_ok(put(writer, 1));
     assert_fails(put(writer, 1), GRAIL_ERROR_ARGUMENT, "is written a second time");
     assert_fails(torch_writer_put(writer, "bf", "", 1), GRAIL_ERROR_SHAPE,
@@ -244,7 +254,7 @@ static void test_a_full_disk_leaves_nothing(void **state)
     small.rlim_cur = 1 << 16;
     void (*previous)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    const grail_status status = torch_writer_open(p->path, "", 1, &large, false, &writer);
+    const grail_status status = torch_writer_open(p->path, "", 1, &large, LAYOUT_NEW, &writer);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, previous);
     assert_fails(status, GRAIL_ERROR_SPACE, "x.pth");
@@ -255,7 +265,9 @@ static grail_status write_any(void *context)
 {
     const place *p = context;
     torch_writer *writer = NULL;
-    grail_status status = torch_writer_open(p->path, "model", TENSORS, tensors, true, &writer);
+    unlink(p->path);
+    grail_status status =
+        torch_writer_open(p->path, "model", TENSORS, tensors, LAYOUT_NEW, &writer);
     if (status == GRAIL_OK) {
         status = put(writer, 0);
     }

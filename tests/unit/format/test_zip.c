@@ -35,8 +35,8 @@ static archive place_layout(const zip_layout *layout)
     unsigned char *image = mmap(NULL, layout->file_size, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(image != MAP_FAILED);
-    for (int64_t i = 0; i < layout->piece_count; i++) {
-        const layout_piece *piece = &layout->pieces[i];
+    for (int64_t i = 0; i <= layout->piece_count; i++) {
+        const layout_piece *piece = i < layout->piece_count ? &layout->pieces[i] : &layout->seal;
         assert_true(piece->begin + piece->size <= layout->file_size);
         memcpy(image + piece->begin, layout->bytes.bytes + piece->at, piece->size);
     }

@@ -99,8 +99,8 @@ void torch_bytes_zip(int count, const torch_member members[], buffer *out)
         const size_t left = layout.file_size - out->size;
         assert_ok(buffer_append(out, zeros, left < sizeof zeros ? left : sizeof zeros));
     }
-    for (int64_t i = 0; i < layout.piece_count; i++) {
-        const layout_piece *piece = &layout.pieces[i];
+    for (int64_t i = 0; i <= layout.piece_count; i++) {
+        const layout_piece *piece = i < layout.piece_count ? &layout.pieces[i] : &layout.seal;
         memcpy(out->bytes + piece->begin, layout.bytes.bytes + piece->at, piece->size);
     }
     zip_layout_fini(&layout);

@@ -85,11 +85,11 @@ void lab_write(const lab_model *m, const char *directory, grail_dtype dtype)
             .name = t->name, .dtype = dtype, .rank = t->rank, .shape = {t->shape[0], t->shape[1]}};
     }
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
-    assert_ok(safetensors_writer_open(path, m->count, views, false, &writer));
+    assert_ok(safetensors_writer_open(path, m->count, views, LAYOUT_NEW, &writer));
     for (int i = 0; i < m->count; i++) {
         put_tensor(writer, &m->tensors[i], dtype);
     }
-    assert_ok(safetensors_writer_sync(writer));
+    assert_ok(safetensors_writer_seal(writer));
     safetensors_writer_close(writer);
 }
 

@@ -126,17 +126,18 @@ static void an_output_that_exists_is_left_alone(void **state)
     teardown(&r);
 }
 
-static void an_interrupted_run_is_not_overwritten(void **state)
+static void a_directory_of_somebody_else_is_left_alone(void **state)
 {
     (void)state;
     refusal r;
     setup(&r);
     assert_int_equal(mkdir(lab_path(&r.l, "out.partial"), 0777), 0);
-    assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS,
-                 "continue it with --resume or delete it");
     support_write_file(lab_path(&r.l, "out.partial"), "notes.txt", "mine", 4);
-    r.options.resume = 1;
-    assert_fails(lab_compress(&r.options), GRAIL_ERROR_FORMAT, "holds no state to resume from");
+    for (r.options.resume = 0; r.options.resume < 2; r.options.resume++) {
+        assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS,
+                     "is not what an interrupted run leaves: it holds 'notes.txt'");
+    }
+    assert_true(file_exists(lab_path(&r.l, "out.partial/notes.txt")));
     teardown(&r);
 }
 
@@ -295,7 +296,7 @@ int main(void)
         cmocka_unit_test(unknown_names_are_answered_with_the_known_ones),
         cmocka_unit_test(numbers_that_make_no_sense_are_refused),
         cmocka_unit_test(an_output_that_exists_is_left_alone),
-        cmocka_unit_test(an_interrupted_run_is_not_overwritten),
+        cmocka_unit_test(a_directory_of_somebody_else_is_left_alone),
         cmocka_unit_test(an_output_inside_the_model_is_refused),
         cmocka_unit_test(an_output_that_cannot_be_made_is_refused),
         cmocka_unit_test(a_slash_behind_the_output_means_nothing),

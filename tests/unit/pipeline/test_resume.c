@@ -3,6 +3,8 @@
 #include "lab.h"
 
 #include "base/file.h"
+#include "base/records.h"
+#include "format/weights/checkpoint.h"
 #include "support/json_memory.h"
 
 #include <grail/machine.h>
@@ -10,6 +12,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { BLOCKS = 2, SITES_PER_BLOCK = 2, CALLS = BLOCKS * (SITES_PER_BLOCK + 1) };
 
@@ -213,10 +216,37 @@ static void write_state(const lab *l, const void *bytes, size_t size)
     support_write_file(partial_of(l, "out"), "grail-state.jsonl", bytes, size);
 }
 
+/* Flips a bit of a tensor in the unfinished files, where those of a finished result have it. */
+static void damage_tensor(const lab *l, const char *finished, const char *unfinished,
+                          const char *name)
+{
+    checkpoint *c = NULL;
+    char path[LAB_PATH * 2];
+    assert_ok(checkpoint_open(lab_path(l, finished), &c));
+    const int64_t i = checkpoint_index_of(c, name);
+    const char *file = checkpoint_file_name(c, checkpoint_file_of(c, i));
+    file_map map = {0};
+    snprintf(path, sizeof path, "%s/%s/%s", l->directory, finished, file);
+    assert_ok(file_map_open(&map, path));
+    const tensor_view *tensor = checkpoint_at(c, i);
+    const unsigned char *at = memmem(map.data, map.size, tensor->data, tensor->bytes);
+    assert_non_null(at);
+    snprintf(path, sizeof path, "%s/%s/%s", l->directory, unfinished, file);
+    const int descriptor = open(path, O_RDWR);
+    const off_t offset = at - map.data + 5;
+    unsigned char byte = 0;
+    assert_int_equal(pread(descriptor, &byte, 1, offset), 1);
+    byte ^= 8;
+    assert_int_equal(pwrite(descriptor, &byte, 1, offset), 1);
+    close(descriptor);
+    file_map_close(&map);
+    checkpoint_close(c);
+}
+
 static void a_torn_last_line_is_done_again(void **state)
 {
     (void)state;
-    static const char torn[] = "{\"block\":1,\"sites\":[{\"site\":\"model.layers.1.sel";
+    static const char torn[] = "{\"record\":{\"block\":1,\"sites\":[{\"site\":\"model.layers.1.sel";
     lab l;
     buffer text;
     interruption i;
@@ -257,43 +287,90 @@ static void a_record_cut_short_is_done_again(void **state)
     lab_close(&l);
 }
 
-static void a_torn_first_line_begins_anew(void **state)
+/* The first record is on disk before anything else is made. */
+static void a_state_that_lost_its_first_record_is_refused(void **state)
 {
     (void)state;
     lab l;
     buffer text;
-    interruption i;
     lab_open(&l);
     const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
     read_state(&l, &text);
     write_state(&l, text.bytes, 20);
-    assert_ok(run_until(options, 0, &i));
-    assert_int_equal(i.blocks_done, 2);
+    assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS, "it holds 'result', but no state");
+    assert_true(file_exists(lab_path(&l, "out.partial/result/model.safetensors")));
     buffer_fini(&text);
     lab_close(&l);
 }
 
-static void a_state_that_makes_no_sense_is_refused(void **state)
+/* Records with right checksums, of which one does not belong there. */
+static void a_record_without_its_sites_is_refused(void **state)
 {
     (void)state;
-    static const char wrong[] = "{\"block\":0,\"sites\":[]}\n";
     lab l;
     buffer text;
     lab_open(&l);
     const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
     read_state(&l, &text);
-    const char *end = memchr(text.bytes, '\n', text.size);
-    const size_t first = (size_t)(end - (const char *)text.bytes) + 1;
-    buffer other;
-    buffer_init(&other, (size_t)1 << 24);
-    assert_ok(buffer_append(&other, text.bytes, first));
-    assert_ok(buffer_append(&other, wrong, sizeof wrong - 1));
-    write_state(&l, other.bytes, other.size);
+    json_t *wrong = json_pack("{s:i, s:[], s:{}}", "block", 0, "sites", "tensors");
+    assert_ok(record_append_line(wrong, &text));
+    write_state(&l, text.bytes, text.size);
     assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
-                 "does not record site 'model.layers.0.self_attn.o_proj' of block 0");
-    buffer_fini(&other);
+                 "does not record site 'model.layers.0.self_attn.o_proj'");
+    json_decref(wrong);
     buffer_fini(&text);
     lab_close(&l);
+}
+
+static void a_changed_bit_in_the_state_is_named(void **state)
+{
+    (void)state;
+    lab l;
+    buffer text;
+    lab_open(&l);
+    grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    char output[LAB_PATH];
+    char model[LAB_PATH];
+    snprintf(output, sizeof output, "%s", options.output); /* paths are used again */
+    snprintf(model, sizeof model, "%s", options.model);
+    options.output = output;
+    options.model = model;
+    read_state(&l, &text);
+    for (size_t at = 0; at < text.size; at += text.size / 50) {
+        text.bytes[at] ^= 16;
+        write_state(&l, text.bytes, text.size);
+        assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
+                     "grail-state.jsonl' is damaged, or of another version of grail: line ");
+        text.bytes[at] ^= 16;
+    }
+    write_state(&l, text.bytes, text.size);
+    assert_ok(lab_compress(&options)); /* no refusal has hurt it */
+    buffer_fini(&text);
+    lab_close(&l);
+}
+
+static void a_changed_bit_in_a_finished_tensor_is_named(void **state)
+{
+    (void)state;
+    static const char name[] = "model.layers.0.mlp.down_proj.weight";
+    static const char *const models[] = {"llama3", "llama3-sharded"};
+    for (int m = 0; m < 2; m++) {
+        lab l;
+        lab_open(&l);
+        grail_compress_options options = interrupted(&l, lab_golden(models[m]));
+        options.output = lab_path(&l, "whole");
+        options.resume = 0;
+        assert_ok(lab_compress(&options));
+        damage_tensor(&l, "whole", "out.partial/result", name);
+        options.output = lab_path(&l, "out");
+        options.resume = 1;
+        assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
+                     "tensor 'model.layers.0.mlp.down_proj.weight' in '");
+        assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT, "is damaged: its checksum is ");
+        damage_tensor(&l, "whole", "out.partial/result", name);
+        assert_ok(lab_compress(&options));
+        lab_close(&l);
+    }
 }
 
 static void a_run_in_the_same_output_is_refused_while_one_goes_on(void **state)
@@ -375,8 +452,10 @@ int main(void)
         cmocka_unit_test(a_model_that_changed_is_refused),
         cmocka_unit_test(a_torn_last_line_is_done_again),
         cmocka_unit_test(a_record_cut_short_is_done_again),
-        cmocka_unit_test(a_torn_first_line_begins_anew),
-        cmocka_unit_test(a_state_that_makes_no_sense_is_refused),
+        cmocka_unit_test(a_state_that_lost_its_first_record_is_refused),
+        cmocka_unit_test(a_record_without_its_sites_is_refused),
+        cmocka_unit_test(a_changed_bit_in_the_state_is_named),
+        cmocka_unit_test(a_changed_bit_in_a_finished_tensor_is_named),
         cmocka_unit_test(a_run_in_the_same_output_is_refused_while_one_goes_on),
         cmocka_unit_test(every_failing_allocation_of_opening_is_survived),
         cmocka_unit_test(failing_allocations_of_a_run_are_survived),

@@ -242,11 +242,11 @@ void vision_write(const vision_model *m, const char *directory)
         views[i] = view_of(&m->tensors[i]);
     }
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
-    assert_ok(safetensors_writer_open(path, m->count, views, false, &writer));
+    assert_ok(safetensors_writer_open(path, m->count, views, LAYOUT_NEW, &writer));
     for (int i = 0; i < m->count; i++) {
         put(writer, &m->tensors[i]);
     }
-    assert_ok(safetensors_writer_sync(writer));
+    assert_ok(safetensors_writer_seal(writer));
     safetensors_writer_close(writer);
 }
 
@@ -286,11 +286,11 @@ void vision_write_torch(const char *directory, const char *to)
         views[i] = *checkpoint_at(c, i);
     }
     assert_int_equal(mkdir(to, 0777), 0);
-    assert_ok(checkpoint_writer_open(to, c, CHECKPOINT_TORCH, views, false, &writer));
+    assert_ok(checkpoint_writer_open(to, c, CHECKPOINT_TORCH, views, LAYOUT_NEW, &writer));
     for (int64_t i = 0; i < checkpoint_count(c); i++) {
         assert_ok(checkpoint_writer_put(writer, views[i].name, views[i].data, views[i].bytes));
     }
-    assert_ok(checkpoint_writer_sync(writer));
+    assert_ok(checkpoint_writer_seal(writer));
     checkpoint_writer_close(writer);
     checkpoint_close(c);
 }

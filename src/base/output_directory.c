@@ -1,0 +1,483 @@
+#include "base/output_directory.h"
+
+#include "base/file.h"
+#include "base/line_log.h"
+#include "base/output_file.h"
+#include "base/records.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char state_name[] = "grail-state.jsonl";
+static const char result_name[] = "result";
+static const char commit_key[] = "commit";
+enum { STATE_MAXIMUM = 1 << 30 };
+
+struct output_directory {
+    char *path, *partial, *result;
+    int directory, result_directory; /* descriptors of the partial and of its result; -1 without */
+    line_log log;
+    json_t *records; /* owned */
+    char **names;    /* declared, owned; [name_count] */
+    size_t name_count;
+    bool committed;
+};
+
+/* -- the partial ------------------------------------------------------------------------------- */
+
+static bool is_there(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
+static grail_status error_output_exists(const output_directory *o)
+{
+    const grail_status status = error_set(
+        GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it", o->path);
+    if (json_array_size(o->records) > 0) {
+        error_append(" (an interrupted run lies in '%s')", o->partial);
+    }
+    return status;
+}
+
+static grail_status error_taken(const output_directory *o)
+{
+    return error_set(GRAIL_ERROR_EXISTS,
+                     "another run is working in '%s'; let it end, or choose another output",
+                     o->partial);
+}
+
+/* "OUT/" and "OUT" are the same directory. */
+static grail_status set_paths(output_directory *o, const char *path)
+{
+    grail_status status = GRAIL_OK;
+    if (path[0] == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "no output directory was given");
+    }
+    TRY(memory_copy_string(&o->path, path));
+    size_t length = strlen(o->path);
+    while (length > 1 && o->path[length - 1] == '/') {
+        o->path[--length] = 0;
+    }
+    TRY(memory_format(&o->partial, "%s.partial", o->path));
+    TRY(path_join(&o->result, o->partial, result_name));
+out:
+    return status;
+}
+
+/* A link is not followed: what it leads to is not ours. */
+static grail_status open_partial(output_directory *o, bool *made)
+{
+    *made = mkdir(o->partial, 0777) == 0;
+    if (!*made && errno != EEXIST) {
+        return error_from_errno("cannot create", o->partial);
+    }
+    o->directory = file_open(AT_FDCWD, o->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (o->directory < 0 && (errno == ENOTDIR || errno == ELOOP)) {
+        return error_set(GRAIL_ERROR_EXISTS, "'%s' is in the way: it is not a directory; delete it",
+                         o->partial);
+    }
+    return o->directory < 0 ? error_from_errno("cannot open", o->partial) : GRAIL_OK;
+}
+
+/* A name in the partial besides the state's; *name is owned, NULL where there is none. */
+static grail_status find_other(const output_directory *o, char **name)
+{
+    grail_status status = GRAIL_OK;
+    const int again = file_open(o->directory, ".", O_RDONLY | O_DIRECTORY);
+    DIR *list = again < 0 ? NULL : fdopendir(again);
+    const struct dirent *entry = NULL;
+    if (list == NULL) {
+        status = error_from_errno("cannot list", o->partial);
+        if (again >= 0) {
+            close(again);
+        }
+        return status;
+    }
+    while (*name == NULL && status == GRAIL_OK && (entry = readdir(list)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            strcmp(entry->d_name, state_name) != 0) {
+            status = memory_copy_string(name, entry->d_name);
+        }
+    }
+    closedir(list);
+    return status;
+}
+
+/* Where no record was written, nothing else can have been. */
+static grail_status require_nothing_else(const output_directory *o)
+{
+    char *other = NULL;
+    grail_status status = find_other(o, &other);
+    if (status == GRAIL_OK && other != NULL) {
+        status = error_set(GRAIL_ERROR_EXISTS,
+                           "'%s' is not what an interrupted run leaves: it holds '%s', but no "
+                           "state; move it away, or choose another output",
+                           o->partial, other);
+    }
+    memory_free(other);
+    return status;
+}
+
+static grail_status open_log(output_directory *o, const char *path, bool create,
+                             line_log_answer *answer)
+{
+    line_log_fini(&o->log);
+    return line_log_open(o->directory, state_name, path, O_NOFOLLOW | (create ? O_CREAT : 0),
+                         &o->log, answer);
+}
+
+/* Two runs that begin at once both get here; the lock decides. *made becomes true where the state
+ * was not there. */
+static grail_status lock_state(output_directory *o, bool *made)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    line_log_answer answer = LINE_LOG_TAKEN;
+    TRY(path_join(&path, o->partial, state_name));
+    TRY(open_log(o, path, *made, &answer));
+    if (answer == LINE_LOG_MISSING) {
+        TRY(require_nothing_else(o));
+        TRY(open_log(o, path, true, &answer));
+        *made = true;
+    }
+    if (answer == LINE_LOG_TAKEN) {
+        TRY(error_taken(o));
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+static grail_status read_records(output_directory *o)
+{
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    TRY(line_log_read(&o->log, STATE_MAXIMUM, &text));
+    status = records_parse(o->log.path, text.bytes, text.size, &o->records);
+    if (status == GRAIL_ERROR_FORMAT) {
+        error_append("; delete '%s' and start anew", o->partial);
+    }
+out:
+    buffer_fini(&text);
+    return status;
+}
+
+/* -- what an earlier run left -------------------------------------------------------------------
+ */
+
+/* What tells, after a crash, that a directory is this result: its inode, and when its entries last
+ * changed, since inodes are used again. */
+static json_t *describe_directory(const struct stat *info)
+{
+    return json_pack("[I, I, I, I]", (json_int_t)info->st_dev, (json_int_t)info->st_ino,
+                     (json_int_t)info->st_mtim.tv_sec, (json_int_t)info->st_mtim.tv_nsec);
+}
+
+/* The last record's commit, or NULL where it is another record. */
+static const json_t *last_commit(const output_directory *o)
+{
+    const size_t count = json_array_size(o->records);
+    return count == 0 ? NULL : json_object_get(json_array_get(o->records, count - 1), commit_key);
+}
+
+static grail_status is_of_commit(const output_directory *o, const struct stat *there, bool *out)
+{
+    json_t *description = describe_directory(there);
+    if (description == NULL) {
+        return error_set(GRAIL_ERROR_MEMORY, "%s: out of memory", o->partial);
+    }
+    *out = json_equal(description, last_commit(o)) == 1;
+    json_decref(description);
+    return GRAIL_OK;
+}
+
+static bool has_result(const output_directory *o)
+{
+    struct stat info;
+    return fstatat(o->directory, result_name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* A run that ended between the commit and the removal of its state left the state alone. Where its
+ * result has gone since, there is nothing to be continued. */
+static grail_status judge_commit(output_directory *o)
+{
+    grail_status status = GRAIL_OK;
+    struct stat there;
+    if (last_commit(o) == NULL || has_result(o)) {
+        return GRAIL_OK;
+    }
+    if (lstat(o->path, &there) == 0) {
+        TRY(is_of_commit(o, &there, &o->committed));
+    }
+    if (!o->committed) {
+        json_array_clear(o->records);
+        o->log.size = 0;
+    }
+out:
+    return status;
+}
+
+/* Of commits, finished or not, callers need not know. */
+static void drop_commits(output_directory *o)
+{
+    while (last_commit(o) != NULL) {
+        json_array_remove(o->records, json_array_size(o->records) - 1);
+    }
+}
+
+static grail_status open_result(output_directory *o)
+{
+    if (mkdirat(o->directory, result_name, 0777) != 0 && errno != EEXIST) {
+        return error_from_errno("cannot create", o->result);
+    }
+    o->result_directory = file_open(o->directory, result_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    return o->result_directory < 0 ? error_from_errno("cannot open", o->result) : GRAIL_OK;
+}
+
+static grail_status judge_partial(output_directory *o, bool resume)
+{
+    grail_status status = GRAIL_OK;
+    TRY(judge_commit(o));
+    drop_commits(o);
+    const bool begun = json_array_size(o->records) > 0;
+    if (is_there(o->path) && !(o->committed && resume)) {
+        TRY(error_output_exists(o));
+    }
+    if (begun && !resume) {
+        FAIL(GRAIL_ERROR_EXISTS,
+             "an interrupted run lies in '%s'; continue it with --resume or delete it", o->partial);
+    }
+    if (!begun) {
+        TRY(require_nothing_else(o));
+    } else if (!o->committed) {
+        TRY(open_result(o));
+    }
+out:
+    return status;
+}
+
+/* Of a partial in which no record was written: there is only the state file. */
+static void remove_beginning(output_directory *o)
+{
+    unlinkat(o->directory, state_name, 0);
+    rmdir(o->partial);
+}
+
+grail_status output_directory_open(const char *path, bool resume, output_directory **out)
+{
+    grail_status status = GRAIL_OK;
+    output_directory *o = NULL;
+    bool made = false;
+    TRY(memory_new(&o, 1, sizeof *o));
+    o->directory = -1;
+    o->result_directory = -1;
+    TRY(set_paths(o, path));
+    if (is_there(o->path) && !(resume && is_there(o->partial))) {
+        TRY(error_output_exists(o));
+    }
+    TRY(open_partial(o, &made));
+    TRY(lock_state(o, &made));
+    TRY(read_records(o));
+    status = judge_partial(o, resume);
+    if (status != GRAIL_OK && made) {
+        remove_beginning(o);
+    }
+    TRY(status);
+    *out = o;
+    o = NULL;
+out:
+    output_directory_close(o);
+    return status;
+}
+
+const json_t *output_directory_records(const output_directory *o)
+{
+    return o->records;
+}
+
+bool output_directory_is_committed(const output_directory *o)
+{
+    return o->committed;
+}
+
+const char *output_directory_partial(const output_directory *o)
+{
+    return o->partial;
+}
+
+const char *output_directory_result(const output_directory *o)
+{
+    return o->result;
+}
+
+/* -- making the result ------------------------------------------------------------------------- */
+
+grail_status output_directory_declare(output_directory *o, const char *name)
+{
+    grail_status status = GRAIL_OK;
+    if (name[0] == 0 || strchr(name, '/') != NULL || strcmp(name, ".") == 0 ||
+        strcmp(name, "..") == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' is not the name of a file", name);
+    }
+    TRY(memory_resize(&o->names, o->name_count + 1, sizeof o->names[0]));
+    TRY(memory_copy_string(&o->names[o->name_count], name));
+    o->name_count++;
+out:
+    return status;
+}
+
+grail_status output_directory_record(output_directory *o, const json_t *record)
+{
+    grail_status status = GRAIL_OK;
+    buffer line = {0};
+    buffer_init(&line, STATE_MAXIMUM);
+    TRY(record_append_line(record, &line));
+    TRY(line_log_append(&o->log, line.bytes, line.size));
+out:
+    buffer_fini(&line);
+    return status;
+}
+
+grail_status output_directory_begin(output_directory *o, const json_t *record)
+{
+    grail_status status = GRAIL_OK;
+    TRY(output_directory_record(o, record));
+    TRY(open_result(o));
+    TRY(file_flush(o->directory, o->partial));
+    TRY(path_flush_parent(o->partial));
+out:
+    return status;
+}
+
+grail_status output_directory_write(output_directory *o, const char *name, const void *bytes,
+                                    size_t size)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    int descriptor = -1;
+    TRY(path_join(&path, o->result, name));
+    if (unlinkat(o->result_directory, name, 0) != 0 && errno != ENOENT) {
+        TRY(error_from_errno("cannot remove", path));
+    }
+    descriptor = file_open(o->result_directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    if (descriptor < 0) {
+        TRY(error_from_errno("cannot create", path));
+    }
+    TRY(file_write_at(descriptor, path, bytes, size, 0));
+    TRY(file_flush(descriptor, path));
+out:
+    if (descriptor >= 0) {
+        close(descriptor);
+    }
+    memory_free(path);
+    return status;
+}
+
+void output_directory_clear(output_directory *o)
+{
+    for (size_t i = 0; o->result_directory >= 0 && i < o->name_count; i++) {
+        unlinkat(o->result_directory, o->names[i], 0);
+    }
+}
+
+/* -- the end ----------------------------------------------------------------------------------- */
+
+static grail_status record_commit(output_directory *o)
+{
+    grail_status status = GRAIL_OK;
+    struct stat info;
+    json_t *record = json_object();
+    if (fstat(o->result_directory, &info) != 0) {
+        TRY(error_from_errno("cannot inspect", o->result));
+    }
+    TRY(json_put(record, commit_key, describe_directory(&info)));
+    TRY(output_directory_record(o, record));
+out:
+    json_decref(record);
+    return status;
+}
+
+static grail_status rename_result(output_directory *o)
+{
+    grail_status status = GRAIL_OK;
+    TRY(file_flush(o->result_directory, o->result));
+    TRY(record_commit(o));
+    if (rename_to_new(o->directory, result_name, AT_FDCWD, o->path) != 0) {
+        if (errno == EEXIST) {
+            FAIL(GRAIL_ERROR_EXISTS, "'%s' appeared during the run; move it away", o->path);
+        }
+        TRY(error_from_errno("cannot rename to", o->path));
+    }
+    o->committed = true;
+    TRY(path_flush_parent(o->path));
+    TRY(file_flush(o->directory, o->partial));
+out:
+    return status;
+}
+
+/* Somebody else's files in the partial keep it there. That it has gone need not last: a state that
+ * is there again says what it said. */
+static grail_status remove_state(output_directory *o)
+{
+    grail_status status = GRAIL_OK;
+    if (unlinkat(o->directory, state_name, 0) != 0 && errno != ENOENT) {
+        TRY(error_from_errno("cannot remove", o->log.path));
+    }
+    if (rmdir(o->partial) != 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT) {
+        TRY(error_from_errno("cannot remove", o->partial));
+    }
+out:
+    return status;
+}
+
+grail_status output_directory_commit(output_directory *o)
+{
+    grail_status status = o->committed ? GRAIL_OK : rename_result(o);
+    if (status == GRAIL_OK) {
+        status = remove_state(o);
+    }
+    if (status != GRAIL_OK && o->committed) {
+        error_append("; the result is complete in '%s'", o->path);
+    }
+    return status;
+}
+
+void output_directory_abandon(output_directory *o)
+{
+    if (o->committed) {
+        return;
+    }
+    output_directory_clear(o);
+    if (unlinkat(o->directory, result_name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
+        remove_beginning(o);
+    }
+}
+
+void output_directory_close(output_directory *o)
+{
+    if (o == NULL) {
+        return;
+    }
+    if (o->directory >= 0) {
+        close(o->directory);
+    }
+    if (o->result_directory >= 0) {
+        close(o->result_directory);
+    }
+    line_log_fini(&o->log);
+    json_decref(o->records);
+    for (size_t i = 0; i < o->name_count; i++) {
+        memory_free(o->names[i]);
+    }
+    memory_free(o->names);
+    memory_free(o->path);
+    memory_free(o->partial);
+    memory_free(o->result);
+    memory_free(o);
+}

@@ -1,0 +1,84 @@
+#include "pipeline/output/run_records.h"
+
+#include "pipeline/network/site_record.h"
+
+#include <string.h>
+
+static const json_t *find_last(const output_directory *directory, const char *key, const int *block)
+{
+    const json_t *records = output_directory_records(directory);
+    for (size_t i = json_array_size(records); i-- > 1;) {
+        const json_t *record = json_array_get(records, i);
+        const json_t *found = json_object_get(record, key);
+        if (found != NULL && (block == NULL || json_integer_value(found) == *block)) {
+            return record;
+        }
+    }
+    return NULL;
+}
+
+const json_t *record_with(const output_directory *directory, const char *key)
+{
+    return find_last(directory, key, NULL);
+}
+
+const json_t *record_of_block(const output_directory *directory, int block)
+{
+    return find_last(directory, RECORD_BLOCK, &block);
+}
+
+grail_status record_put_sites(const calibration_network *network, int block, bool every,
+                              json_t *record)
+{
+    grail_status status = GRAIL_OK;
+    json_t *list = json_array();
+    json_t *one = NULL;
+    const compression_request *request = network->request;
+    TRY(json_put(record, RECORD_SITES, list));
+    for (int i = 0; i < request->plan.count; i++) {
+        if ((every || site_at(request, i)->block == block) && network->results[i].reducer != NULL) {
+            TRY(site_result_to_json(&network->results[i], &one));
+            TRY(json_push(list, one));
+        }
+    }
+out:
+    return status;
+}
+
+static const json_t *site_of(const json_t *record, const char *name)
+{
+    const json_t *list = json_object_get(record, RECORD_SITES);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *found = json_string_value(json_object_get(one, "site"));
+        if (found != NULL && strcmp(found, name) == 0) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+static grail_status restore_site(const json_t *record, const compression_request *request,
+                                 int index, const char *place, site_result *result)
+{
+    const char *name = request->sites->facts[index].name;
+    const json_t *one = site_of(record, name);
+    if (one == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "'%s' does not record site '%s'; delete it and start anew", place, name);
+    }
+    return site_result_restore(request, index, one, result);
+}
+
+grail_status record_restore_sites(const json_t *record, const compression_request *request,
+                                  int block, bool every, const char *place, site_result *results)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < request->plan.count; i++) {
+        if ((every || site_at(request, i)->block == block) && site_is_cut(&request->plan, i)) {
+            TRY(restore_site(record, request, i, place, &results[i]));
+        }
+    }
+out:
+    return status;
+}

@@ -1,0 +1,253 @@
+#include "pipeline/output/source_files.h"
+
+#include "arch/model_config.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tokenizer with 250 thousand words and their merges has 33 MB. */
+enum { LARGEST_COMPANION = 1 << 28 };
+
+/* -- which files are companions ---------------------------------------------------------------- */
+
+/* Small files beside the weights; weights in other formats stay behind, they are not narrow. */
+static bool is_companion_name(const char *name)
+{
+    static const char *const suffixes[] = {".json", ".model", ".txt", ".jinja", ".tiktoken"};
+    static const char *const others[] = {MODEL_CONFIG_NAME, MODEL_GRAIL_NAME, "plan.json",
+                                         "report.json"};
+    if (name[0] == '.' || strstr(name, ".index.json") != NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(name, others[i]) == 0) {
+            return false;
+        }
+    }
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        if (strcmp(dot, suffixes[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_inside(const char *path, const char *directory)
+{
+    const size_t length = strlen(directory);
+    return strncmp(path, directory, length) == 0 && path[length] == '/';
+}
+
+/* Of .../snapshots/REVISION, whose files are links to .../blobs. */
+static grail_status is_in_blobs(const char *path, const char *directory, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    char *snapshots = NULL;
+    char *repository = NULL;
+    char *blobs = NULL;
+    *out = false;
+    TRY(path_parent(&snapshots, directory));
+    const char *slash = strrchr(snapshots, '/');
+    if (slash == NULL || strcmp(slash, "/snapshots") != 0) {
+        goto out;
+    }
+    TRY(path_parent(&repository, snapshots));
+    TRY(path_join(&blobs, repository, "blobs"));
+    *out = is_inside(path, blobs);
+out:
+    memory_free(snapshots);
+    memory_free(repository);
+    memory_free(blobs);
+    return status;
+}
+
+/* `directory` has no links in it. */
+static grail_status check_place(const char *path, const char *directory)
+{
+    grail_status status = GRAIL_OK;
+    bool in_blobs = false;
+    char *real = realpath(path, NULL);
+    if (real == NULL) {
+        TRY(error_from_errno("cannot follow the link", path));
+    }
+    if (!is_inside(real, directory)) {
+        TRY(is_in_blobs(real, directory, &in_blobs));
+        if (!in_blobs) {
+            FAIL(GRAIL_ERROR_ARGUMENT,
+                 "'%s' is a symbolic link out of the model's directory, to '%s'; put the file in "
+                 "its place, or remove it",
+                 path, real);
+        }
+    }
+out:
+    free(real); /* realpath's own allocator */
+    return status;
+}
+
+static grail_status check_companion(const source_file *file, const char *directory)
+{
+    grail_status status = GRAIL_OK;
+    TRY(check_place(file->path, directory));
+    if (file->identity.size > LARGEST_COMPANION) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "'%s' has %lld bytes, and files that are copied beside the weights at most %d; remove "
+             "it from the model's directory",
+             file->path, (long long)file->identity.size, LARGEST_COMPANION);
+    }
+out:
+    return status;
+}
+
+/* -- finding them ------------------------------------------------------------------------------ */
+
+/* Room for one more, which is empty; its fields are filled by the caller. */
+static grail_status add_file(source_files *files, const char *directory, const char *name,
+                             source_file **out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_resize(&files->items, files->count + 1, sizeof files->items[0]));
+    source_file *file = &files->items[files->count++];
+    *file = (source_file){0};
+    TRY(memory_copy_string(&file->name, name));
+    TRY(path_join(&file->path, directory, name));
+    *out = file;
+out:
+    return status;
+}
+
+static grail_status add_weights(const checkpoint *c, source_files *files)
+{
+    grail_status status = GRAIL_OK;
+    for (int f = 0; f < checkpoint_file_count(c); f++) {
+        source_file *file = NULL;
+        TRY(add_file(files, checkpoint_directory(c), checkpoint_file_name(c, f), &file));
+        file->identity = checkpoint_file_identity(c, f);
+    }
+out:
+    return status;
+}
+
+static grail_status add_companion(source_files *files, const char *directory, const char *real,
+                                  const char *name)
+{
+    grail_status status = GRAIL_OK;
+    source_file *file = NULL;
+    TRY(add_file(files, directory, name, &file));
+    file->is_companion = true;
+    TRY(file_identify(file->path, &file->identity));
+    TRY(check_companion(file, real));
+out:
+    return status;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const source_file *left = a;
+    const source_file *right = b;
+    return strcmp(left->name, right->name);
+}
+
+/* In name order, whatever that of the directory is. */
+static grail_status add_companions(const char *directory, source_files *files)
+{
+    grail_status status = GRAIL_OK;
+    const size_t first = files->count;
+    const struct dirent *entry = NULL;
+    DIR *list = NULL;
+    char *real = realpath(directory, NULL);
+    if (real == NULL) {
+        TRY(error_from_errno("cannot find", directory));
+    }
+    list = opendir(directory);
+    if (list == NULL) {
+        TRY(error_from_errno("cannot list", directory));
+    }
+    while ((entry = readdir(list)) != NULL) {
+        if (is_companion_name(entry->d_name)) {
+            TRY(add_companion(files, directory, real, entry->d_name));
+        }
+    }
+    if (files->count > first) {
+        qsort(files->items + first, files->count - first, sizeof files->items[0], compare_names);
+    }
+out:
+    if (list != NULL) {
+        closedir(list);
+    }
+    free(real); /* realpath's own allocator */
+    return status;
+}
+
+grail_status source_files_find(const grail_model *model, source_files *out)
+{
+    grail_status status = GRAIL_OK;
+    const char *directory = checkpoint_directory(model->checkpoint);
+    source_file *file = NULL;
+    *out = (source_files){0};
+    TRY(add_weights(model->checkpoint, out));
+    if (model->config_name != NULL) {
+        TRY(add_file(out, directory, model->config_name, &file));
+        TRY(file_identify(file->path, &file->identity));
+        if (strcmp(model->config_name, MODEL_CONFIG_NAME) == 0) {
+            TRY(add_companions(directory, out));
+        }
+    }
+out:
+    return status;
+}
+
+void source_files_fini(source_files *files)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        memory_free(files->items[i].name);
+        memory_free(files->items[i].path);
+    }
+    memory_free(files->items);
+    *files = (source_files){0};
+}
+
+/* -- that they are as they were ---------------------------------------------------------------- */
+
+static grail_status require_same(const source_file *file, const file_identity *now)
+{
+    const file_identity *then = &file->identity;
+    if (memcmp(then, now, sizeof *now) == 0) {
+        return GRAIL_OK;
+    }
+    const grail_status status =
+        error_set(GRAIL_ERROR_IO, "'%s' changed while it was used: ", file->path);
+    if (then->size != now->size) {
+        error_append("it had %lld bytes, and has %lld now", (long long)then->size,
+                     (long long)now->size);
+    } else {
+        error_append("it was written or replaced");
+    }
+    error_append("; leave the model alone and start anew");
+    return status;
+}
+
+grail_status source_files_check(const source_files *files)
+{
+    grail_status status = GRAIL_OK;
+    for (size_t i = 0; i < files->count; i++) {
+        file_identity now = {0};
+        TRY(file_identify(files->items[i].path, &now));
+        TRY(require_same(&files->items[i], &now));
+    }
+out:
+    return status;
+}
+
+grail_status source_file_read(const source_file *file, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    file_map map = {0};
+    TRY(file_map_open(&map, file->path));
+    TRY(require_same(file, &map.identity));
+    TRY(buffer_append(out, map.data, map.size));
+out:
+    file_map_close(&map);
+    return status;
+}

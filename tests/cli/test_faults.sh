@@ -1,0 +1,201 @@
+#!/usr/bin/env bash
+# A run in which one system call does not do what it should, for one call after the other: the
+# program is killed there (SIGKILL), the disk is full (ENOSPC), the disk fails (EIO), or the call
+# takes long while a second run wants the same output. What looks finished is right, nothing that
+# was finished is lost, and the continued run has the bytes of an uninterrupted one. Needs strace.
+#
+# usage: test_faults.sh GRAIL SOURCE_DIRECTORY KIND [all]
+# KIND is decoder, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
+# disk, at most 24 of each; with `all` every call that the run makes, which takes hours.
+kind=$3 scope=${4-}
+. "$(dirname "$0")/lib.sh"
+
+# strace knows of no leak checker, nor the leak checker of strace
+export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+command -v strace >/dev/null || skip "strace is not installed"
+strace -qq -o /dev/null true 2>/dev/null || skip "strace may not trace here"
+
+case $kind in
+decoder | open-loop)
+    write_ids ids.npy 16 16 96
+    model=$golden/llama3-sharded
+    command=(compress "$model" --calib ids.npy --sparsity 0.5 --align 1 --quiet --threads 1)
+    if [[ $kind == open-loop ]]; then
+        command+=(--loop open)
+    fi
+    ;;
+resnet)
+    model=$demo/vision/cnn.pth
+    command=(compress "$model" --calib "$demo/vision/calibration" --samples 4 --sparsity 0.5
+        --sites conv,stream --align 1 --repair --quiet --threads 1)
+    ;;
+sweep)
+    cat >recipe.json <<END
+{"checkpoints": [{"name": "cnn", "path": "$demo/vision/cnn.pth"}], "selectors": ["magnitude-l1"],
+ "sparsities": [0.5], "compensate": ["none", "grail"], "samples": [4], "seeds": [0],
+ "sites": ["conv"], "calibration": {"path": "$demo/vision/calibration"},
+ "evaluation": {"path": "$demo/vision/test", "images": 4}}
+END
+    command=(sweep recipe.json --quiet --threads 1)
+    ;;
+*)
+    echo "unknown kind '$kind'" >&2
+    exit 2
+    ;;
+esac
+
+resume=(--resume)
+if [[ $kind == sweep ]]; then
+    resume=()
+fi
+
+# What a sweep's lines say without the times and the memory that it took.
+lines_without_measures() {
+    sed 's/"started":"[^"]*"//; s/"\([a-z_]*seconds\|peak_bytes\)":[-0-9.e+]*//g' "$1" | sort
+}
+
+same_as_whole() {
+    if [[ $kind == sweep ]]; then
+        cmp <(lines_without_measures whole) <(lines_without_measures "$1") ||
+            fail "$1 is not what an uninterrupted sweep writes"
+    else
+        same_result whole "$1"
+    fi
+}
+
+# What is named OUTPUT is finished; a partial opens only where all its weights are there.
+assert_nothing_pretended() {
+    if [[ $kind == sweep ]]; then
+        if [[ -s out ]] && (($(wc -l <out) > 0)); then
+            run "$grail" report out -o page.html
+            ((code == 0)) || [[ $(wc -l <out) == 1 ]] || { show; fail "report refuses out, $where"; }
+        fi
+        return
+    fi
+    if [[ -e out ]]; then
+        same_as_whole out
+        runs "$grail" inspect out
+    fi
+    if [[ -e out.partial ]]; then
+        refuses_anything "$grail" inspect out.partial
+        run "$grail" inspect out.partial/result
+        if ((code == 0)); then
+            same_weights whole out.partial/result
+        fi
+    fi
+}
+
+refuses_anything() {
+    run "$@"
+    ((code == 1)) || { show; fail "exit code $code of: $*, $where"; }
+}
+
+# same_weights A B: the weight files of A are in B
+same_weights() {
+    local file
+    for file in "$1"/*.safetensors "$1"/*.pth; do
+        [[ ! -e $file ]] || cmp "$file" "$2/${file##*/}" || fail "wrong weights in $2, $where"
+    done
+}
+
+continue_run() {
+    if [[ $kind != sweep && -e out && ! -s out.partial/grail-state.jsonl ]]; then
+        same_as_whole out # finished, and at most an empty directory is left beside it
+        rmdir out.partial 2>/dev/null || [[ ! -e out.partial ]] || fail "out.partial holds something"
+        return
+    fi
+    runs "$grail" "${command[@]}" -o out "${resume[@]}"
+    same_as_whole out
+    [[ ! -e out.partial ]] || fail "out.partial is left, $where"
+}
+
+# interrupted CALL N HOW: whether the run's N-th such call met HOW
+interrupted() {
+    rm -rf out out.partial page.html
+    # the shell tells of what is killed
+    {
+        run strace -f -qq -o trace -e trace="$1" -e inject="$1:$3:when=$2" "$grail" \
+            "${command[@]}" -o out
+    } 2>/dev/null
+    grep -q 'killed by SIGKILL\|INJECTED' trace
+}
+
+# A failure is told in one line; what is not told has done no harm.
+assert_told() {
+    if ((code == 0)); then
+        same_as_whole out
+        return
+    fi
+    ((code == 1 || code == 127)) || { show; fail "exit code $code, $where"; }
+    (($(wc -l <stderr) == 1)) || { show; fail "not one line on stderr, $where"; }
+    if [[ $kind != sweep && -e out.partial ]]; then
+        grep -q -e "--resume" -e "complete in" -e "choose another output" -e "cannot" stderr ||
+            { show; fail "out.partial is left without a word, $where"; }
+    fi
+}
+
+# Two runs into one output: one of them, or the second behind the first, makes it.
+second_run_meanwhile() {
+    local first
+    rm -rf out out.partial
+    strace -f -qq -o trace -e trace="$1" -e inject="$1:delay_enter=150000:when=$2" "$grail" \
+        "${command[@]}" -o out >first.out 2>first.err &
+    first=$!
+    run "$grail" "${command[@]}" -o out
+    if ((code != 0)); then
+        grep -q "another \(run\|sweep\) is\|exists already\|interrupted run\|cannot open" stderr ||
+            { show; fail "the second run is not told why, $where"; }
+    fi
+    wait $first || grep -q "another \(run\|sweep\) is\|exists already\|interrupted run\|appeared" \
+        first.err || { cat first.err >&2; fail "the first run is not told why, $where"; }
+    grep -q 'INJECTED\|DELAYED' trace || return 1
+    continue_run
+}
+
+runs "$grail" "${command[@]}" -o whole
+
+most=24
+calls=(mkdir mkdirat rename renameat2 unlink unlinkat rmdir fallocate ftruncate pwrite64 fsync
+    fdatasync)
+strace -f -qq -c -o counts "$grail" "${command[@]}" -o counted >/dev/null 2>&1
+if [[ $scope == all ]]; then
+    most=1000000
+    mapfile -t calls < <(awk '$1 ~ /^[0-9.]+$/ && $NF !~ /^(total|execve|exit_group|exit)$/ {
+        print $NF }' counts)
+fi
+
+# step_of CALL: between the calls that are tried
+step_of() {
+    awk -v name="$1" -v most=$most '$NF == name { n = $4 }
+        END { print n > most ? int((n + most - 1) / most) : 1 }' counts
+}
+
+total=0
+for call in "${calls[@]}"; do
+    step=$(step_of "$call")
+    for how in signal=KILL error=ENOSPC error=EIO; do
+        for ((n = 1;; n += step)); do
+            where="$how at $call $n"
+            checking=$where
+            interrupted "$call" $n $how || break
+            if [[ $how != signal=KILL ]]; then
+                assert_told
+            fi
+            assert_nothing_pretended
+            continue_run
+            total=$((total + 1))
+        done
+        ((n == 1)) || echo "-- $how at $call: up to the $((n - step)). of them"
+    done
+done
+((total > 20)) || fail "only $total faults met the run"
+
+for call in mkdir unlinkat renameat2 fsync; do
+    for ((n = 1; n <= 40; n += 3)); do
+        where="a second run while $call $n takes long"
+        checking=$where
+        second_run_meanwhile $call $n || break
+        total=$((total + 1))
+    done
+done
+echo "$total faults in a $kind"

@@ -1,0 +1,151 @@
+/* Logs of whole lines: locked, continued behind the last whole line, left alone when taken. */
+#include "support/support.h"
+
+#include "base/file.h"
+#include "base/line_log.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct place {
+    char *directory;
+    char *path;
+} place;
+
+static int open_place(void **state)
+{
+    place *p = NULL;
+    assert_ok(memory_new(&p, 1, sizeof *p));
+    p->directory = support_temporary_directory();
+    assert_ok(path_join(&p->path, p->directory, "log"));
+    *state = p;
+    return 0;
+}
+
+static int close_place(void **state)
+{
+    place *p = *state;
+    support_remove_tree(p->directory);
+    memory_free(p->directory);
+    memory_free(p->path);
+    memory_free(p);
+    return 0;
+}
+
+static line_log_answer open_log(const place *p, int flags, line_log *log)
+{
+    line_log_answer answer = LINE_LOG_TAKEN;
+    assert_ok(line_log_open(AT_FDCWD, p->path, p->path, flags, log, &answer));
+    return answer;
+}
+
+static void assert_contents(const char *path, const char *expected)
+{
+    buffer bytes = {0};
+    assert_ok(file_read(path, 1 << 20, &bytes));
+    assert_string_equal((const char *)bytes.bytes, expected);
+    buffer_fini(&bytes);
+}
+
+static void test_lines_are_appended_and_read_back(void **state)
+{
+    const place *p = *state;
+    line_log log;
+    buffer text = {0};
+    assert_int_equal(open_log(p, O_CREAT, &log), LINE_LOG_OPEN);
+    assert_ok(line_log_append(&log, "one\n", 4));
+    assert_ok(line_log_append(&log, "two\n", 4));
+    assert_ok(line_log_read(&log, 100, &text));
+    assert_string_equal((const char *)text.bytes, "one\ntwo\n");
+    assert_int_equal(log.size, 8);
+    line_log_fini(&log);
+    line_log_fini(&log);
+    buffer_fini(&text);
+}
+
+static void test_the_next_line_takes_the_place_of_a_torn_one(void **state)
+{
+    const place *p = *state;
+    line_log log;
+    buffer text = {0};
+    support_write_file(p->directory, "log", "one\nhalf of a line", 18);
+    assert_int_equal(open_log(p, 0, &log), LINE_LOG_OPEN);
+    assert_ok(line_log_read(&log, 100, &text));
+    assert_int_equal(text.size, 18);
+    assert_int_equal(log.size, 4);
+    assert_contents(p->path, "one\nhalf of a line");
+    assert_ok(line_log_append(&log, "2\n", 2));
+    assert_contents(p->path, "one\n2\n");
+    line_log_fini(&log);
+    buffer_fini(&text);
+}
+
+static void test_a_log_that_is_not_there_is_missing(void **state)
+{
+    const place *p = *state;
+    line_log log;
+    assert_int_equal(open_log(p, 0, &log), LINE_LOG_MISSING);
+    line_log_fini(&log);
+    assert_false(file_exists(p->path));
+}
+
+static void test_a_second_writer_is_told_that_it_is_taken(void **state)
+{
+    const place *p = *state;
+    line_log first;
+    line_log second;
+    assert_int_equal(open_log(p, O_CREAT, &first), LINE_LOG_OPEN);
+    assert_int_equal(open_log(p, O_CREAT, &second), LINE_LOG_TAKEN);
+    line_log_fini(&second);
+    line_log_fini(&first);
+    assert_int_equal(open_log(p, 0, &second), LINE_LOG_OPEN);
+    line_log_fini(&second);
+}
+
+static void test_what_is_no_file_is_refused(void **state)
+{
+    const place *p = *state;
+    line_log log;
+    line_log_answer answer = LINE_LOG_TAKEN;
+    assert_int_equal(mkfifo(p->path, 0600), 0);
+    assert_fails(line_log_open(AT_FDCWD, p->path, p->path, 0, &log, &answer), GRAIL_ERROR_IO,
+                 "not a regular file");
+    line_log_fini(&log);
+    assert_int_equal(unlink(p->path), 0);
+    assert_int_equal(symlink("elsewhere", p->path), 0);
+    assert_fails(line_log_open(AT_FDCWD, p->path, p->path, O_CREAT | O_NOFOLLOW, &log, &answer),
+                 GRAIL_ERROR_IO, "cannot open");
+    line_log_fini(&log);
+    assert_fails(line_log_open(AT_FDCWD, "/nonexistent/x", "x", O_CREAT, &log, &answer),
+                 GRAIL_ERROR_IO, "cannot open 'x'");
+    line_log_fini(&log);
+}
+
+static void test_a_log_that_is_too_large_is_refused(void **state)
+{
+    const place *p = *state;
+    line_log log;
+    buffer text = {0};
+    support_write_file(p->directory, "log", "12345\n", 6);
+    assert_int_equal(open_log(p, 0, &log), LINE_LOG_OPEN);
+    assert_fails(line_log_read(&log, 5, &text), GRAIL_ERROR_FORMAT, "more than the allowed 5");
+    line_log_fini(&log);
+    buffer_fini(&text);
+}
+
+#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_place(test_lines_are_appended_and_read_back),
+        in_place(test_the_next_line_takes_the_place_of_a_torn_one),
+        in_place(test_a_log_that_is_not_there_is_missing),
+        in_place(test_a_second_writer_is_told_that_it_is_taken),
+        in_place(test_what_is_no_file_is_refused),
+        in_place(test_a_log_that_is_too_large_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

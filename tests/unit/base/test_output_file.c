@@ -1,0 +1,215 @@
+/* Files that appear only when they are complete. */
+#include "support/support.h"
+
+#include "base/file.h"
+#include "base/output_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct place {
+    char *directory;
+    char *path;
+} place;
+
+static int open_place(void **state)
+{
+    place *p = NULL;
+    assert_ok(memory_new(&p, 1, sizeof *p));
+    p->directory = support_temporary_directory();
+    assert_ok(path_join(&p->path, p->directory, "file"));
+    *state = p;
+    return 0;
+}
+
+static int close_place(void **state)
+{
+    place *p = *state;
+    support_remove_tree(p->directory);
+    memory_free(p->directory);
+    memory_free(p->path);
+    memory_free(p);
+    return 0;
+}
+
+static void assert_contents(const char *path, const char *expected)
+{
+    buffer bytes = {0};
+    assert_ok(file_read(path, 1 << 20, &bytes));
+    assert_string_equal((const char *)bytes.bytes, expected);
+    buffer_fini(&bytes);
+}
+
+static int names_in(const char *directory)
+{
+    int count = 0;
+    DIR *list = opendir(directory);
+    assert_non_null(list);
+    while (readdir(list) != NULL) {
+        count++;
+    }
+    closedir(list);
+    return count - 2;
+}
+
+static void test_a_file_appears_with_its_commit(void **state)
+{
+    const place *p = *state;
+    output_file f;
+    assert_ok(output_file_open(p->path, false, &f));
+    assert_ok(file_write_at(f.descriptor, f.path, "whole", 5, 0));
+    assert_false(file_exists(p->path));
+    assert_int_equal(names_in(p->directory), 1);
+    assert_ok(output_file_commit(&f));
+    output_file_fini(&f);
+    assert_contents(p->path, "whole");
+    assert_int_equal(names_in(p->directory), 1);
+}
+
+static void test_what_is_not_committed_leaves_nothing(void **state)
+{
+    const place *p = *state;
+    output_file f;
+    assert_ok(output_file_open(p->path, false, &f));
+    assert_ok(file_write_at(f.descriptor, f.path, "half", 4, 0));
+    output_file_fini(&f);
+    assert_int_equal(names_in(p->directory), 0);
+}
+
+static void test_only_a_replacing_file_takes_the_place_of_another(void **state)
+{
+    const place *p = *state;
+    output_file f;
+    support_write_file(p->directory, "file", "old", 3);
+    assert_fails(output_file_open(p->path, false, &f), GRAIL_ERROR_EXISTS, "remove it or give");
+    output_file_fini(&f);
+    assert_contents(p->path, "old");
+    assert_ok(output_file_write(p->path, "new one", 7));
+    assert_contents(p->path, "new one");
+    assert_ok(output_file_write(p->path, "", 0));
+    assert_contents(p->path, "");
+    assert_int_equal(names_in(p->directory), 1);
+}
+
+static void test_what_appears_meanwhile_stays(void **state)
+{
+    const place *p = *state;
+    output_file f;
+    assert_ok(output_file_open(p->path, false, &f));
+    support_write_file(p->directory, "file", "theirs", 6);
+    assert_fails(output_file_commit(&f), GRAIL_ERROR_EXISTS, p->path);
+    output_file_fini(&f);
+    assert_contents(p->path, "theirs");
+    assert_int_equal(names_in(p->directory), 1);
+}
+
+static void test_a_link_stays_a_link(void **state)
+{
+    const place *p = *state;
+    struct stat info;
+    char *link = NULL;
+    assert_ok(path_join(&link, p->directory, "link"));
+    support_write_file(p->directory, "file", "old", 3);
+    assert_int_equal(symlink("file", link), 0);
+    assert_ok(output_file_write(link, "new", 3));
+    assert_contents(p->path, "new");
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(unlink(p->path), 0);
+    assert_fails(output_file_write(link, "new", 3), GRAIL_ERROR_IO, "cannot follow the link");
+    memory_free(link);
+}
+
+static void test_what_is_not_a_file_is_not_replaced(void **state)
+{
+    const place *p = *state;
+    struct stat info;
+    assert_fails(output_file_write(p->directory, "x", 1), GRAIL_ERROR_EXISTS, "not a regular file");
+    assert_fails(output_file_write("/dev/null", "x", 1), GRAIL_ERROR_EXISTS, "not a regular file");
+    assert_int_equal(stat("/dev/null", &info), 0);
+    assert_true(S_ISCHR(info.st_mode));
+    assert_fails(output_file_write("/nonexistent/x", "x", 1), GRAIL_ERROR_IO, "/nonexistent/x");
+}
+
+static void test_a_neighbour_of_any_name_is_left_alone(void **state)
+{
+    const place *p = *state;
+    char *neighbour = NULL;
+    assert_ok(path_join(&neighbour, p->directory, "file.tmp"));
+    support_write_file(p->directory, "file.tmp", "mine", 4);
+    assert_ok(output_file_write(p->path, "new", 3));
+    assert_contents(neighbour, "mine");
+    memory_free(neighbour);
+}
+
+static void test_a_full_disk_keeps_the_old_contents(void **state)
+{
+    const place *p = *state;
+    static const char large[1 << 17];
+    struct rlimit before;
+    assert_ok(output_file_write(p->path, "old", 3));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    struct rlimit small = before;
+    small.rlim_cur = 1 << 16;
+    void (*previous)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const grail_status status = output_file_write(p->path, large, sizeof large);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, previous);
+    assert_fails(status, GRAIL_ERROR_SPACE, "cannot write");
+    assert_contents(p->path, "old");
+    assert_int_equal(names_in(p->directory), 1);
+}
+
+static void test_a_directory_is_renamed_to_a_new_name_only(void **state)
+{
+    const place *p = *state;
+    char *from = NULL;
+    assert_ok(path_join(&from, p->directory, "from"));
+    assert_int_equal(mkdir(from, 0777), 0);
+    assert_int_equal(mkdir(p->path, 0777), 0); /* empty: rename(2) would replace it */
+    assert_int_equal(rename_to_new(AT_FDCWD, from, AT_FDCWD, p->path), -1);
+    assert_int_equal(errno, EEXIST);
+    assert_int_equal(rmdir(p->path), 0);
+    assert_int_equal(rename_to_new(AT_FDCWD, from, AT_FDCWD, p->path), 0);
+    assert_false(file_exists(from));
+    memory_free(from);
+}
+
+static grail_status write_file(void *context)
+{
+    const place *p = context;
+    const grail_status status = output_file_write(p->path, "bytes", 5);
+    assert_int_equal(names_in(p->directory), status == GRAIL_OK ? 1 : file_exists(p->path));
+    return status;
+}
+
+static void test_every_failing_allocation_is_reported(void **state)
+{
+    support_fail_each_allocation(write_file, *state);
+}
+
+#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_place(test_a_file_appears_with_its_commit),
+        in_place(test_what_is_not_committed_leaves_nothing),
+        in_place(test_only_a_replacing_file_takes_the_place_of_another),
+        in_place(test_what_appears_meanwhile_stays),
+        in_place(test_a_link_stays_a_link),
+        in_place(test_what_is_not_a_file_is_not_replaced),
+        in_place(test_a_neighbour_of_any_name_is_left_alone),
+        in_place(test_a_full_disk_keeps_the_old_contents),
+        in_place(test_a_directory_is_renamed_to_a_new_name_only),
+        in_place(test_every_failing_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

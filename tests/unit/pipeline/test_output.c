@@ -1,0 +1,251 @@
+/* The output of a run: what is copied from the model and what is refused, a model that changes
+ * meanwhile, and weights that no later failure takes away. */
+#include "lab.h"
+
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What an observer does when the last block is finished. */
+typedef struct last_block {
+    const lab *l;
+    void (*act)(const lab *l);
+    int calls;
+} last_block;
+
+static int observe(void *user, const grail_site_report *site, int block, int blocks,
+                   double seconds_left)
+{
+    (void)seconds_left;
+    last_block *b = user;
+    b->calls++;
+    if (b->act != NULL && site == NULL && block == blocks - 1) {
+        b->act(b->l);
+    }
+    return 0;
+}
+
+static grail_status run_and_act(grail_compress_options options, last_block *b)
+{
+    options.observer = observe;
+    options.observer_user = b;
+    return lab_compress(&options);
+}
+
+/* A copy of a golden model, in the laboratory, that may be changed. */
+static const char *copied_model(const lab *l, char path[LAB_PATH])
+{
+    snprintf(path, LAB_PATH, "%s", lab_f32(l, "llama3", "model"));
+    return path;
+}
+
+static void link_in(const lab *l, const char *target, const char *name)
+{
+    unlink(lab_path(l, name));
+    assert_int_equal(symlink(target, lab_path(l, name)), 0);
+}
+
+/* -- companions -------------------------------------------------------------------------------- */
+
+static void assert_refused_before_the_first_block(const lab *l, const char *model,
+                                                  grail_status code, const char *text)
+{
+    last_block b = {.l = l};
+    assert_fails(run_and_act(lab_options(l, model, lab_path(l, "out")), &b), code, text);
+    assert_int_equal(b.calls, 0);
+    assert_false(file_exists(lab_path(l, "out.partial")));
+}
+
+static void what_cannot_be_copied_is_refused_before_the_first_block(void **state)
+{
+    (void)state;
+    lab l;
+    char model[LAB_PATH];
+    lab_open(&l);
+    copied_model(&l, model);
+    link_in(&l, "nowhere", "model/extra.json");
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_IO, "model/extra.json");
+    support_write_file(l.directory, "secret.txt", "secret", 6);
+    link_in(&l, "../secret.txt", "model/extra.json");
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_ARGUMENT,
+                                          "is a symbolic link out of the model's directory");
+    assert_int_equal(unlink(lab_path(&l, "model/extra.json")), 0);
+    assert_int_equal(mkdir(lab_path(&l, "model/extra.json"), 0777), 0);
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_IO, "not a regular file");
+    assert_int_equal(rmdir(lab_path(&l, "model/extra.json")), 0);
+    support_write_file(model, "extra.json", "{}", 2);
+    assert_int_equal(truncate(lab_path(&l, "model/extra.json"), ((off_t)1 << 28) + 1), 0);
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_FORMAT, "has 268435457 bytes");
+    lab_close(&l);
+}
+
+static void assert_copied(const lab *l, const char *name, const char *expected)
+{
+    buffer bytes = {0};
+    assert_ok(file_read(lab_path(l, name), 1 << 20, &bytes));
+    assert_string_equal((const char *)bytes.bytes, expected);
+    buffer_fini(&bytes);
+}
+
+static void links_inside_the_model_are_copied_as_files(void **state)
+{
+    (void)state;
+    lab l;
+    char model[LAB_PATH];
+    struct stat info;
+    lab_open(&l);
+    copied_model(&l, model);
+    assert_int_equal(mkdir(lab_path(&l, "model/files"), 0777), 0);
+    support_write_file(lab_path(&l, "model/files"), "notes", "notes", 5);
+    link_in(&l, "files/notes", "model/notes.txt");
+    const grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
+    assert_ok(lab_compress(&options));
+    assert_copied(&l, "out/notes.txt", "notes");
+    assert_int_equal(lstat(lab_path(&l, "out/notes.txt"), &info), 0);
+    assert_true(S_ISREG(info.st_mode));
+    assert_false(file_exists(lab_path(&l, "out/files")));
+    lab_close(&l);
+}
+
+/* REPOSITORY/snapshots/REVISION/notes.txt -> ../../blobs/HASH */
+static void links_of_a_hugging_face_cache_are_followed(void **state)
+{
+    (void)state;
+    lab l;
+    char model[LAB_PATH];
+    lab_open(&l);
+    assert_int_equal(mkdir(lab_path(&l, "snapshots"), 0777), 0);
+    assert_int_equal(mkdir(lab_path(&l, "blobs"), 0777), 0);
+    copied_model(&l, model);
+    char revision[LAB_PATH];
+    snprintf(revision, sizeof revision, "%s", lab_path(&l, "snapshots/abc"));
+    assert_int_equal(rename(model, revision), 0);
+    support_write_file(lab_path(&l, "blobs"), "0123", "from the blobs", 14);
+    link_in(&l, "../../blobs/0123", "snapshots/abc/notes.txt");
+    const grail_compress_options options = lab_options(&l, revision, lab_path(&l, "out"));
+    assert_ok(lab_compress(&options));
+    assert_copied(&l, "out/notes.txt", "from the blobs");
+    support_write_file(l.directory, "0123", "beside", 6);
+    link_in(&l, "../../0123", "snapshots/abc/notes.txt");
+    const grail_compress_options again = lab_options(&l, revision, lab_path(&l, "again"));
+    assert_fails(lab_compress(&again), GRAIL_ERROR_ARGUMENT, "out of the model's directory");
+    lab_close(&l);
+}
+
+/* -- a model that changes ---------------------------------------------------------------------- */
+
+static void touch_weights(const lab *l)
+{
+    const struct timespec earlier[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, lab_path(l, "model/model.safetensors"), earlier, 0), 0);
+}
+
+static void replace_config(const lab *l)
+{
+    char from[LAB_PATH];
+    snprintf(from, sizeof from, "%s", lab_path(l, "model/config.json"));
+    assert_int_equal(rename(from, lab_path(l, "model/old")), 0);
+    support_write_file(lab_path(l, "model"), "config.json", "{}", 2);
+}
+
+static void a_model_that_changes_during_the_run_is_noticed(void **state)
+{
+    (void)state;
+    static void (*const changes[])(const lab *) = {touch_weights, replace_config};
+    static const char *const texts[] = {"model.safetensors' changed while it was used: it was "
+                                        "written or replaced",
+                                        "config.json' changed while it was used: it had "};
+    for (int i = 0; i < 2; i++) {
+        lab l;
+        char model[LAB_PATH];
+        lab_open(&l);
+        copied_model(&l, model);
+        last_block b = {.l = &l, .act = changes[i]};
+        assert_fails(run_and_act(lab_options(&l, model, lab_path(&l, "out")), &b), GRAIL_ERROR_IO,
+                     texts[i]);
+        assert_false(file_exists(lab_path(&l, "out")));
+        lab_close(&l);
+    }
+}
+
+/* -- complete weights -------------------------------------------------------------------------- */
+
+static void make_output(const lab *l)
+{
+    assert_int_equal(mkdir(lab_path(l, "out"), 0777), 0);
+}
+
+/* Runs whose blocks finish one by one, and only all together. */
+static void weights_that_are_complete_stay_when_the_output_appears_meanwhile(void **state)
+{
+    (void)state;
+    for (int open_loop = 0; open_loop < 2; open_loop++) {
+        lab l;
+        lab_open(&l);
+        grail_compress_options options =
+            lab_options(&l, lab_golden("llama3-sharded"), lab_path(&l, "whole"));
+        options.open_loop = open_loop;
+        assert_ok(lab_compress(&options));
+        char output[LAB_PATH];
+        snprintf(output, sizeof output, "%s", lab_path(&l, "out"));
+        options.output = output;
+        last_block b = {.l = &l, .act = make_output};
+        assert_fails(run_and_act(options, &b), GRAIL_ERROR_EXISTS,
+                     "' appeared during the run; move it away; all weights are written in '");
+        options.resume = 1;
+        b = (last_block){.l = &l};
+        assert_fails(run_and_act(options, &b), GRAIL_ERROR_EXISTS, "an interrupted run lies in");
+        assert_int_equal(rmdir(output), 0);
+        assert_ok(run_and_act(options, &b));
+        assert_int_equal(b.calls, 0); /* nothing was computed again */
+        assert_same_checkpoint(lab_path(&l, "whole"), output);
+        assert_false(file_exists(lab_path(&l, "out.partial")));
+        json_t *report = read_json(output, "report.json");
+        json_t *before = read_json(lab_path(&l, "whole"), "report.json");
+        const json_t *site = json_array_get(json_object_get(report, "sites"), 0);
+        const json_t *same = json_array_get(json_object_get(before, "sites"), 0);
+        assert_true(
+            json_equal(json_object_get(site, "kept_units"), json_object_get(same, "kept_units")));
+        json_decref(report);
+        json_decref(before);
+        lab_close(&l);
+    }
+}
+
+static void unfinished_weights_do_not_open_as_a_model(void **state)
+{
+    (void)state;
+    lab l;
+    grail_compression *c = NULL;
+    grail_model *m = NULL;
+    lab_open(&l);
+    const grail_compress_options options =
+        lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    assert_ok(grail_compression_open(&options, &c));
+    assert_ok(grail_compression_run(c));
+    assert_fails(grail_model_open(lab_path(&l, "out.partial"), &m), GRAIL_ERROR_FORMAT,
+                 "is what an unfinished run has left");
+    assert_fails(grail_model_open(lab_path(&l, "out.partial/result"), &m), GRAIL_ERROR_FORMAT,
+                 "was not finished");
+    assert_ok(grail_compression_finish(c));
+    grail_compression_close(c);
+    assert_ok(grail_model_open(lab_path(&l, "out"), &m));
+    grail_model_close(m);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_copied_is_refused_before_the_first_block),
+        cmocka_unit_test(links_inside_the_model_are_copied_as_files),
+        cmocka_unit_test(links_of_a_hugging_face_cache_are_followed),
+        cmocka_unit_test(a_model_that_changes_during_the_run_is_noticed),
+        cmocka_unit_test(weights_that_are_complete_stay_when_the_output_appears_meanwhile),
+        cmocka_unit_test(unfinished_weights_do_not_open_as_a_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
