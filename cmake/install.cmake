@@ -8,7 +8,7 @@ set_target_properties(grail PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 
 install(TARGETS grail EXPORT grailTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS grail-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY include/grail DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/grail include/grail-study DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 set(GRAIL_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/grail)
 configure_package_config_file(cmake/grailConfig.cmake.in ${PROJECT_BINARY_DIR}/grailConfig.cmake

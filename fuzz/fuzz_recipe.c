@@ -2,7 +2,7 @@
  * each once, in order, and that read back from the line that would be written for them. */
 #include "fuzz.h"
 
-#include "pipeline/sweep_cells.h"
+#include "study/recipe/cells.h"
 
 enum { MOST_WRITTEN = 64 };
 

@@ -2,7 +2,7 @@
  * page has no markup but its own: one script, and a tag wherever there is a '<'. */
 #include "fuzz.h"
 
-#include "report/page.h"
+#include "study/page/page.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -11,10 +11,13 @@ import sys
 
 import c_source
 
-LAYERS = ("base tensor format graph arch backend exec stats reduce solve pipeline eval report").split()
+LAYERS = ("base tensor format graph arch backend exec stats reduce solve pipeline eval study").split()
 
 # Rooms of a layer: each includes only itself, those before it, and what lies in the layer's folder.
-ROOMS = {"format": ["", "torch", "weights", "text", "images", "onnx"]}
+ROOMS = {
+    "format": ["", "torch", "weights", "text", "images", "onnx"],
+    "study": ["", "results", "recipe", "sweep", "page"],
+}
 
 C_LIBRARY = set(
     """assert.h cpuid.h ctype.h dirent.h errno.h fcntl.h float.h inttypes.h limits.h math.h pthread.h
@@ -47,6 +50,7 @@ FAMILY = re.compile(
 # Published preprocessing pipelines are known by the family that they were made for.
 PRESETS = {"clip", "vit"}
 PRESET_FILES = {"src/format/images/image_preset.c", "cli/input_options.h"}
+PUBLIC = ("grail/", "grail-study/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
 BANNED = re.compile(
     r"(?<![\w.>])(malloc|calloc|realloc|free|strcpy|strcat|sprintf|vsprintf|gets|atoi|exit|_exit|"
@@ -89,7 +93,7 @@ def check_library_include(path, layer, system, own):
         if LAYERS.index(target) > LAYERS.index(layer):
             return f'"{own}": layer {layer} may not include layer {target}'
         return check_room(inside, own) if target == layer else None
-    if system.startswith("grail/") or system in C_LIBRARY:
+    if system.startswith(PUBLIC[: 2 if layer == "study" else 1]) or system in C_LIBRARY:
         return None
     if system in WRAPPED and inside.startswith(WRAPPED[system]):
         return None
@@ -99,9 +103,9 @@ def check_library_include(path, layer, system, own):
 def check_cli_include(path, system, own):
     if own is not None:
         return None if (path.parent / own).is_file() else f'"{own}" is not a file of cli/'
-    if system.startswith("grail/") or system in FOR_PROGRAMS or system == "jansson.h":
+    if system.startswith(PUBLIC) or system in FOR_PROGRAMS or system == "jansson.h":
         return None
-    return f"<{system}>: the command line sees <grail/...>, jansson.h and the C library"
+    return f"<{system}>: the command line sees <grail/...>, <grail-study/...>, jansson.h and the C library"
 
 
 def check_includes(path, text):

@@ -18,11 +18,9 @@
 #include <grail/model.h>
 #include <grail/onnx.h>
 #include <grail/reducer.h>
-#include <grail/report.h>
 #include <grail/ridge.h>
 #include <grail/statistics.h>
 #include <grail/status.h>
-#include <grail/sweep.h>
 #include <grail/text.h>
 
 #endif

@@ -28,8 +28,8 @@ echo "-- installed files"
 for file in bin/grail include/grail/grail.h; do
     [[ -e $prefix/$file ]] || fail "$file is missing"
 done
-for header in "$source"/include/grail/*.h; do
-    cmp "$header" "$prefix/include/grail/${header##*/}" || fail "${header##*/} differs"
+for header in "$source"/include/*/*.h; do
+    cmp "$header" "$prefix/${header#"$source/"}" || fail "${header##*/} differs"
 done
 for name in libgrail.so grail.pc grailConfig.cmake grailConfigVersion.cmake README.md LICENSE; do
     [[ -n $(find "$prefix" -name "$name") ]] || fail "$name is missing"

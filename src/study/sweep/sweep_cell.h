@@ -1,0 +1,60 @@
+/* One cell of a sweep: narrowed in memory, evaluated, and its line of the results. */
+#ifndef GRAIL_STUDY_SWEEP_SWEEP_CELL_H
+#define GRAIL_STUDY_SWEEP_SWEEP_CELL_H
+
+#include "format/images/image_set.h"
+#include "study/recipe/cells.h"
+
+#include <grail/compress.h>
+#include <grail/eval.h>
+
+/** What is opened of a checkpoint before the first cell runs. */
+typedef struct sweep_checkpoint_data {
+    grail_model *model;
+    image_set *evaluation;
+    int64_t calibration_images; /* that there are */
+} sweep_checkpoint_data;
+
+/** How the model is read; borrows from the recipe. */
+grail_model_options sweep_reading(const sweep_checkpoint *c);
+
+/** Opens and checks checkpoint `index` and the images for it; sweep_checkpoint_close frees. */
+grail_status sweep_checkpoint_open(const sweep_recipe *recipe, int index,
+                                   sweep_checkpoint_data *out) GRAIL_MUST_CHECK;
+void sweep_checkpoint_close(sweep_checkpoint_data *data); /* works on a zeroed one */
+
+/** Evaluates the dense checkpoint; its line of the results, owned. */
+grail_status sweep_dense_to_json(const sweep_recipe *recipe, int index,
+                                 const sweep_checkpoint_data *data, grail_eval_observer observer,
+                                 void *user, json_t **out) GRAIL_MUST_CHECK;
+
+/** What a cell came to. */
+typedef struct sweep_outcome {
+    const sweep_cell *cell;
+    grail_status status;
+    char error[1000]; /* "" when the cell was measured */
+    grail_accuracy accuracy;
+    grail_compression_totals totals;
+    json_t *sites; /* owned */
+    double seconds;
+    int64_t peak_bytes;
+} sweep_outcome;
+
+/** What all cells of a sweep have in common. */
+typedef struct sweep_context {
+    const sweep_recipe *recipe;
+    const image_set *evaluation;
+    int64_t memory;                 /* for kept activations */
+    int (*should_stop)(void *user); /* asked often */
+    void *user;
+} sweep_context;
+
+/** Runs outcome->cell on its checkpoint's session and fills the outcome, also when it fails. */
+void sweep_cell_run(sweep_context *context, grail_session *session, sweep_outcome *outcome);
+void sweep_outcome_fini(sweep_outcome *outcome);
+
+/** The line of the results; *out is owned. */
+grail_status sweep_outcome_to_json(const sweep_recipe *recipe, const sweep_outcome *outcome,
+                                   json_t **out) GRAIL_MUST_CHECK;
+
+#endif
