@@ -1,21 +1,18 @@
 /* Accuracy of a network that a compression holds in memory, at its narrow shapes. */
 #include "eval/accuracy.h"
 
-#include "arch/model_images.h"
 #include "pipeline/compression.h"
 
-grail_status grail_compression_accuracy(grail_compression *c, const grail_image_source *source,
-                                        int64_t images, grail_accuracy *out)
+grail_status grail_compression_accuracy(grail_compression *c, const grail_images *images,
+                                        int64_t count, grail_eval_observer observer, void *user,
+                                        grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
-    image_set *set = NULL;
     parameter_store *narrow = NULL;
     TRY(accuracy_check_model(c->model));
-    TRY(model_open_images(c->model, source, &set));
     TRY(narrow_store(c, &narrow));
-    TRY(accuracy_measure(c->model, narrow, c->backend, set, images, 0, NULL, NULL, out));
+    TRY(accuracy_measure(c->model, narrow, c->backend, images, count, 0, observer, user, out));
 out:
     parameter_store_free(narrow);
-    image_set_close(set);
     return status;
 }

@@ -1,9 +1,8 @@
 #include "study/sweep/sweep_cell.h"
 
-#include "arch/model_images.h"
+#include "arch/model.h"
 #include "base/clock.h"
 #include "eval/accuracy.h"
-#include "pipeline/compression.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,15 +36,13 @@ out:
 }
 
 static grail_status open_images(const grail_model *model, const sweep_images *images,
-                                image_set **out)
+                                grail_images **out)
 {
     grail_status status = GRAIL_OK;
-    grail_image_source source = images->source;
-    TRY(model_image_source(model, &source));
-    TRY(image_set_open(&source, out));
-    if (images->images > image_set_count(*out)) {
+    TRY(grail_images_open(model, &images->source, out));
+    if (images->images > grail_images_count(*out)) {
         FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were asked for, '%s' holds %lld",
-             (long long)images->images, images->path, (long long)image_set_count(*out));
+             (long long)images->images, images->path, (long long)grail_images_count(*out));
     }
 out:
     return status;
@@ -58,24 +55,24 @@ grail_status sweep_checkpoint_open(const sweep_recipe *recipe, int index,
     const sweep_checkpoint *named = &recipe->checkpoints[index];
     const grail_model_options reading = sweep_reading(named);
     sweep_checkpoint_data data = {0};
-    image_set *samples = NULL;
+    grail_images *samples = NULL;
     TRY(grail_model_open_with(named->path, &reading, &data.model));
     TRY(accuracy_check_model(data.model));
     TRY(check_kinds(recipe, data.model));
     TRY(open_images(data.model, &recipe->evaluation, &data.evaluation));
     TRY(open_images(data.model, &recipe->calibration, &samples));
-    data.calibration_images = image_set_count(samples);
+    data.calibration_images = grail_images_count(samples);
     *out = data;
     data = (sweep_checkpoint_data){0};
 out:
-    image_set_close(samples);
+    grail_images_close(samples);
     sweep_checkpoint_close(&data);
     return status;
 }
 
 void sweep_checkpoint_close(sweep_checkpoint_data *data)
 {
-    image_set_close(data->evaluation);
+    grail_images_close(data->evaluation);
     grail_model_close(data->model);
     *data = (sweep_checkpoint_data){0};
 }
@@ -161,18 +158,6 @@ out:
     return status;
 }
 
-static grail_status evaluate(sweep_context *context, grail_compression *c, grail_accuracy *out)
-{
-    grail_status status = GRAIL_OK;
-    parameter_store *narrow = NULL;
-    TRY(narrow_store(c, &narrow));
-    TRY(accuracy_measure(c->model, narrow, c->backend, context->evaluation,
-                         context->recipe->evaluation.images, 0, watch_images, context, out));
-out:
-    parameter_store_free(narrow);
-    return status;
-}
-
 static grail_status run(sweep_context *context, grail_session *session, sweep_outcome *outcome)
 {
     grail_status status = GRAIL_OK;
@@ -180,7 +165,8 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     const grail_compress_options options = options_of(context, outcome->cell, session);
     TRY(grail_compression_open(&options, &c));
     TRY(grail_compression_run(c));
-    TRY(evaluate(context, c, &outcome->accuracy));
+    TRY(grail_compression_accuracy(c, context->evaluation, context->recipe->evaluation.images,
+                                   watch_images, context, &outcome->accuracy));
     TRY(sites_to_json(c, &outcome->sites));
     outcome->totals = grail_compression_totals_get(c);
 out:
@@ -225,16 +211,14 @@ grail_status sweep_dense_to_json(const sweep_recipe *recipe, int index,
                                  void *user, json_t **out)
 {
     grail_status status = GRAIL_OK;
-    parameter_store *store = NULL;
     grail_model_facts facts = {0};
     grail_accuracy accuracy = {0};
     json_t *line = json_object();
     json_t *dense = json_object();
     TRY(json_put(line, "dense", dense));
     TRY(grail_model_describe(data->model, &facts));
-    TRY(parameter_store_create(data->model, &backend_cpu, NULL, &store));
-    TRY(accuracy_measure(data->model, store, &backend_cpu, data->evaluation,
-                         recipe->evaluation.images, 0, observer, user, &accuracy));
+    TRY(grail_accuracy_measure(data->model, data->evaluation, recipe->evaluation.images, "cpu",
+                               observer, user, &accuracy));
     TRY(json_put(dense, "checkpoint", json_string(recipe->checkpoints[index].name)));
     TRY(json_put(dense, "path", json_string(recipe->checkpoints[index].path)));
     TRY(json_put(dense, "architecture", json_string(facts.architecture)));
@@ -244,7 +228,6 @@ grail_status sweep_dense_to_json(const sweep_recipe *recipe, int index,
     *out = line;
     line = NULL;
 out:
-    parameter_store_free(store);
     json_decref(line);
     return status;
 }

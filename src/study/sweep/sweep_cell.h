@@ -2,7 +2,6 @@
 #ifndef GRAIL_STUDY_SWEEP_SWEEP_CELL_H
 #define GRAIL_STUDY_SWEEP_SWEEP_CELL_H
 
-#include "format/images/image_set.h"
 #include "study/recipe/cells.h"
 
 #include <grail/compress.h>
@@ -11,7 +10,7 @@
 /** What is opened of a checkpoint before the first cell runs. */
 typedef struct sweep_checkpoint_data {
     grail_model *model;
-    image_set *evaluation;
+    grail_images *evaluation;
     int64_t calibration_images; /* that there are */
 } sweep_checkpoint_data;
 
@@ -43,7 +42,7 @@ typedef struct sweep_outcome {
 /** What all cells of a sweep have in common. */
 typedef struct sweep_context {
     const sweep_recipe *recipe;
-    const image_set *evaluation;
+    const grail_images *evaluation;
     int64_t memory;                 /* for kept activations */
     int (*should_stop)(void *user); /* asked often */
     void *user;
