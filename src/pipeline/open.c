@@ -2,6 +2,7 @@
 #include "pipeline/compression.h"
 
 #include "base/file.h"
+#include "pipeline/options.h"
 #include "reduce/budget.h"
 
 #include <math.h>
@@ -120,36 +121,6 @@ out:
     return status;
 }
 
-static grail_status read_compensation(const grail_compress_options *o, compensation *out)
-{
-    grail_status status = GRAIL_OK;
-    compensation c = {0};
-    TRY(compensation_from_name(o->compensate, &c));
-    if (o->target != NULL) {
-        TRY(target_from_name(o->target, &c.target));
-    }
-    if (o->bias != NULL) {
-        TRY(bias_from_name(o->bias, &c.bias));
-    }
-    if (o->conv_fit != NULL) {
-        TRY(conv_fit_from_name(o->conv_fit, &c.conv));
-    }
-    if (o->ridge != NULL) {
-        TRY(shrink_from_name(o->ridge, &c.shrink));
-    }
-    if (isinf(o->alpha)) {
-        c.alpha = (double)NAN;
-    } else if (!isnan(o->alpha)) {
-        c.alpha = o->alpha;
-    }
-    if (c.alpha < 0.0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "alpha %g is negative", c.alpha);
-    }
-    *out = c;
-out:
-    return status;
-}
-
 static grail_status read_plan_file(const char *path, json_t **out)
 {
     return json_read_file(path, PLAN_MAXIMUM, out);
@@ -165,7 +136,7 @@ static grail_status make_plan(grail_compression *c, const grail_compress_options
     gqa_mode gqa = o->gqa == GRAIL_GQA_KV_GROUPS ? GQA_KV_GROUPS : GQA_QUERY_PER_GROUP;
     compensation how = {0};
     TRY(selector_from_name(o->selector, &selector));
-    TRY(read_compensation(o, &how));
+    TRY(compensation_from_options(o, &how));
     if (o->plan != NULL) {
         TRY(read_plan_file(o->plan, &document));
         TRY(plan_read_gqa(o->plan, document, &gqa));

@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool selector_draws(selector_kind selector)
+/* Names of a recipe's selectors are known ones. */
+static bool selector_draws(int selector)
 {
-    return selector == SELECTOR_RANDOM || selector_folds(selector);
+    grail_selector_facts facts = {0};
+    return grail_selector_describe(grail_selector_at(selector), &facts) == GRAIL_OK &&
+           facts.draws != 0;
 }
 
 bool sweep_cell_draws(const sweep_recipe *recipe, const sweep_cell *cell)
@@ -95,7 +98,7 @@ static sweep_cell combine(const sweep_grid *grid, int64_t index, int64_t places[
         .open_loop = grid->open_loop,
         .samples = (int64_t)values[SWEEP_SAMPLES],
         .seed = (int64_t)values[SWEEP_SEEDS],
-        .selector = (selector_kind)values[SWEEP_SELECTORS],
+        .selector = (int)values[SWEEP_SELECTORS],
         .sparsity = values[SWEEP_SPARSITIES],
         .variant = (sweep_variant)values[SWEEP_COMPENSATE],
     };
@@ -158,7 +161,7 @@ grail_status sweep_cell_to_json(const sweep_recipe *recipe, const sweep_cell *ce
     const char *name = recipe->checkpoints[cell->checkpoint].name;
     json_t *object = json_pack(
         "{s:s, s:s, s:f, s:s, s:b, s:I, s:I, s:s}", "checkpoint", name, "selector",
-        selector_name(cell->selector), "sparsity", cell->sparsity, "compensate",
+        grail_selector_at(cell->selector), "sparsity", cell->sparsity, "compensate",
         sweep_variant_compensation(cell->variant), "repair",
         sweep_variant_repairs(cell->variant) ? 1 : 0, "samples", (json_int_t)cell->samples, "seed",
         (json_int_t)cell->seed, "loop", cell->open_loop ? "open" : "closed");
@@ -199,7 +202,7 @@ grail_status sweep_cell_from_json(const char *where, json_t *object, const sweep
     TRY(sweep_check_keys(where, object, keys));
     TRY(find_checkpoint(where, object, recipe, &cell.checkpoint));
     TRY(json_get_string(where, object, "selector", "", &text));
-    TRY(selector_from_name(text, &cell.selector));
+    TRY(sweep_find_selector(where, text, &cell.selector));
     TRY(json_get_real(where, object, "sparsity", -1.0, &cell.sparsity));
     TRY(json_get_boolean(where, object, "repair", false, &repairs));
     TRY(json_get_string(where, object, "compensate", "", &text));
@@ -219,7 +222,7 @@ const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
                             char text[SWEEP_CELL_TEXT])
 {
     snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s, %lld samples, seed %lld%s",
-             recipe->checkpoints[cell->checkpoint].name, selector_name(cell->selector),
+             recipe->checkpoints[cell->checkpoint].name, grail_selector_at(cell->selector),
              100.0 * cell->sparsity, sweep_variant_name(cell->variant), (long long)cell->samples,
              (long long)cell->seed, cell->open_loop ? ", open loop" : "");
     return text;

@@ -11,7 +11,7 @@ typedef struct sweep_cell {
     bool open_loop;
     int64_t samples;
     int64_t seed;
-    selector_kind selector;
+    int selector; /* index of grail_selector_at */
     double sparsity;
     sweep_variant variant;
 } sweep_cell;

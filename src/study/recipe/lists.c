@@ -55,6 +55,18 @@ double sweep_round_ratio(double value)
     return strtod(text, NULL) + 0.0; /* not -0 */
 }
 
+grail_status sweep_find_selector(const char *where, const char *name, int *out)
+{
+    grail_selector_facts facts = {0};
+    const grail_status status = grail_selector_describe(name, &facts);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", where);
+        return status == GRAIL_ERROR_ARGUMENT ? GRAIL_ERROR_FORMAT : status;
+    }
+    *out = facts.index;
+    return GRAIL_OK;
+}
+
 grail_status sweep_check_keys(const char *where, json_t *object, const char *const known[])
 {
     const char *key = NULL;
@@ -122,18 +134,14 @@ static grail_status read_selector(const char *where, const json_t *value,
                                   const sweep_recipe *recipe, double *out)
 {
     (void)recipe;
-    selector_kind selector = SELECTOR_RANDOM;
+    int selector = 0;
     const char *name = json_string_value(value);
     if (name == NULL) {
         return wrong_entry(where, "the name of a selector");
     }
-    const grail_status status = selector_from_name(name, &selector);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", where);
-        return status == GRAIL_ERROR_ARGUMENT ? GRAIL_ERROR_FORMAT : status;
-    }
-    *out = (double)selector;
-    return GRAIL_OK;
+    const grail_status status = sweep_find_selector(where, name, &selector);
+    *out = selector;
+    return status;
 }
 
 static grail_status read_sparsity(const char *where, const json_t *value,

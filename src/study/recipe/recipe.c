@@ -146,6 +146,14 @@ out:
     return status;
 }
 
+/* Adds all names that `name_at` gives to the error text. */
+static void append_known(const char *(*name_at)(int))
+{
+    for (int i = 0; name_at(i) != NULL; i++) {
+        error_append("%s %s", i == 0 ? "" : ",", name_at(i));
+    }
+}
+
 /* -- images -------------------------------------------------------------------------------------
  */
 
@@ -191,9 +199,7 @@ static grail_status check_preset(const char *where, const char *preset)
     if (preset != NULL) {
         status =
             error_set(GRAIL_ERROR_FORMAT, "%s: unknown preset \"%.40s\"; known are", where, preset);
-        for (int i = 0; grail_image_preset_at(i) != NULL; i++) {
-            error_append("%s %s", i == 0 ? "" : ",", grail_image_preset_at(i));
-        }
+        append_known(grail_image_preset_at);
     }
     return status;
 }
@@ -254,20 +260,28 @@ static void images_fini(sweep_images *images)
 /* -- the rest -----------------------------------------------------------------------------------
  */
 
-static grail_status find_kind(const char *source, size_t index, const char *name, int *out)
+static grail_status find_kind(const char *source, size_t index, const char *name, const char **out)
 {
-    for (int kind = 0; name != NULL && kind < SITE_KINDS; kind++) {
-        if (strcmp(site_kind_name((site_kind)kind), name) == 0) {
-            *out = kind;
+    for (int k = 0; name != NULL && grail_site_kind_at(k) != NULL; k++) {
+        if (strcmp(grail_site_kind_at(k), name) == 0) {
+            *out = grail_site_kind_at(k);
             return GRAIL_OK;
         }
     }
     const grail_status status =
         error_set(GRAIL_ERROR_FORMAT, "%s: sites[%zu]: expected one of", source, index);
-    for (int kind = 0; kind < SITE_KINDS; kind++) {
-        error_append("%s %s", kind == 0 ? "" : ",", site_kind_name((site_kind)kind));
-    }
+    append_known(grail_site_kind_at);
     return status;
+}
+
+bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind)
+{
+    for (int i = 0; i < recipe->kind_count; i++) {
+        if (strcmp(recipe->kinds[i], kind) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static grail_status read_kinds(const char *source, const json_t *document, sweep_recipe *r)
@@ -278,12 +292,12 @@ static grail_status read_kinds(const char *source, const json_t *document, sweep
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array of kinds of sites", source);
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
-        int kind = 0;
+        const char *kind = NULL;
         TRY(find_kind(source, i, json_string_value(json_array_get(list, i)), &kind));
-        if (r->cuts[kind]) {
+        if (sweep_recipe_cuts(r, kind) || r->kind_count == SWEEP_MOST_KINDS) {
             FAIL(GRAIL_ERROR_FORMAT, "%s: sites[%zu]: stands in the list before", source, i);
         }
-        r->cuts[kind] = true;
+        r->kinds[r->kind_count++] = kind;
     }
 out:
     return status;

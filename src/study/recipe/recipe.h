@@ -3,10 +3,8 @@
 #define GRAIL_STUDY_RECIPE_RECIPE_H
 
 #include "base/json.h"
-#include "graph/site.h"
-#include "reduce/select.h"
 
-#include <grail/images.h>
+#include <grail/compress.h>
 #include <grail/model.h>
 
 /** What follows the cut: a compensation, and whether REPAIR follows that. */
@@ -51,7 +49,7 @@ typedef struct sweep_list {
 /** What is combined with what: all entries of one list with all of the others. */
 typedef enum sweep_axis {
     SWEEP_CHECKPOINTS, /* indices */
-    SWEEP_SELECTORS,
+    SWEEP_SELECTORS, /* indices of grail_selector_at */
     SWEEP_SPARSITIES,
     SWEEP_COMPENSATE, /* sweep_variant */
     SWEEP_SAMPLES,
@@ -64,18 +62,24 @@ typedef struct sweep_grid {
     bool open_loop;
 } sweep_grid;
 
+enum { SWEEP_MOST_KINDS = 16 };
+
 typedef struct sweep_recipe {
     json_t *document; /* owned reference */
     sweep_checkpoint *checkpoints;
     int checkpoint_count;
     sweep_grid *grids;
     int grid_count;
-    bool cuts[SITE_KINDS];    /* kinds of sites that a ratio applies to */
+    const char *kinds[SWEEP_MOST_KINDS]; /* of sites that a ratio applies to; static */
+    int kind_count;
     int64_t align;            /* as grail_compress_options has it */
     char *stream_score;       /* NULL: the default */
     bool repeats_calibration; /* further seeds for every cell, not only where the selector draws */
     sweep_images calibration, evaluation;
 } sweep_recipe;
+
+/** Whether a ratio applies to sites of that kind. */
+bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind);
 
 /** Reads a document; `source` names it in messages, relative paths begin at `directory`. *out is
  * filled, with a reference of its own to the document; sweep_recipe_fini. */
@@ -97,6 +101,9 @@ grail_status sweep_check_keys(const char *where, json_t *object,
 /** A string that must be there and not be empty; *out is owned. */
 grail_status sweep_read_text(const char *where, const json_t *object, const char *key,
                              char **out) GRAIL_MUST_CHECK;
+/** By name: its index of grail_selector_at. `where` is used in messages. */
+grail_status sweep_find_selector(const char *where, const char *name, int *out) GRAIL_MUST_CHECK;
+
 /**
  * A grid's lists and loop from an object; what it lacks is copied from `base` (may be NULL), or is
  * the default. With `complete` a list without default that neither has is refused.

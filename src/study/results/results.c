@@ -2,7 +2,8 @@
 #include "study/results/results.h"
 
 #include "base/file.h"
-#include "reduce/select.h"
+
+#include <grail/compress.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +13,9 @@ enum { LARGEST_FILE = 256 << 20, LARGEST_LINE = 4 << 20 };
 static grail_status add_known_selectors(results *r)
 {
     grail_status status = GRAIL_OK;
-    while (selector_name_at(r->selector_count) != NULL) {
+    while (grail_selector_at(r->selector_count) != NULL) {
         TRY(memory_copy_string(&r->selectors[r->selector_count],
-                               selector_name_at(r->selector_count)));
+                               grail_selector_at(r->selector_count)));
         r->selector_count++;
     }
 out:

@@ -3,8 +3,6 @@
 #include "study/sweep/sweep_cell.h"
 
 #include "base/clock.h"
-#include "base/parallel.h"
-#include "study/sweep/memory.h"
 #include "study/sweep/results_file.h"
 
 #include <grail-study/sweep.h>
@@ -197,7 +195,7 @@ static int64_t take_cell(worker *w)
     }
     if (index >= 0) {
         if (s->running == 0) {
-            memory_peak_begin();
+            grail_memory_peak_begin();
         }
         s->state[index] = CELL_STARTED;
         s->used += s->bytes[index];
@@ -283,7 +281,7 @@ static void run_cell(worker *w, int64_t index)
 static void *work(void *context)
 {
     worker *w = context;
-    parallel_set_threads(w->threads);
+    grail_set_threads(w->threads);
     for (int64_t index = take_cell(w); index >= 0; index = take_cell(w)) {
         run_cell(w, index);
     }
@@ -295,7 +293,7 @@ static void *work(void *context)
 static grail_status start_workers(sweep *s)
 {
     const int jobs = s->options->jobs;
-    const int threads = parallel_threads() > jobs ? parallel_threads() / jobs : 1;
+    const int threads = grail_threads() > jobs ? grail_threads() / jobs : 1;
     for (int j = 0; j < jobs; j++) {
         s->workers[j] = (worker){.sweep = s, .threads = threads, .last = -1};
     }
@@ -411,7 +409,7 @@ static grail_status open_results(sweep *s)
     grail_machine machine = {0};
     TRY(grail_machine_examine(0.0, &machine));
     const sweep_origin origin = {
-        .cpu = machine.cpu, .version = GRAIL_VERSION, .threads = parallel_threads()};
+        .cpu = machine.cpu, .version = grail_version(), .threads = grail_threads()};
     if (s->options->dry_run) {
         TRY(sweep_results_look(s->options->results, &s->recipe, s->cells, s->count, s->dense_found,
                                s->found));

@@ -1,8 +1,8 @@
 #include "study/sweep/sweep_cell.h"
 
-#include "arch/model.h"
 #include "base/clock.h"
-#include "eval/accuracy.h"
+
+#include <grail/machine.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -21,17 +21,36 @@ grail_model_options sweep_reading(const sweep_checkpoint *c)
 static grail_status check_kinds(const sweep_recipe *recipe, const grail_model *model)
 {
     grail_status status = GRAIL_OK;
-    site_list sites = {0};
+    grail_site_list *sites = NULL;
     bool found = false;
-    TRY(sites_derive(model->graph, GQA_KV_GROUPS, &sites));
-    for (int i = 0; i < sites.count; i++) {
-        found = found || recipe->cuts[sites.sites[i].kind];
+    TRY(grail_model_sites(model, GRAIL_GQA_KV_GROUPS, &sites));
+    for (int i = 0; i < grail_site_list_count(sites); i++) {
+        found = found || sweep_recipe_cuts(recipe, grail_site_list_at(sites, i).kind);
     }
     if (!found) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the network has no site of the kinds that the recipe cuts");
     }
 out:
-    site_list_fini(&sites);
+    grail_site_list_free(sites);
+    return status;
+}
+
+static grail_status check_outputs(const grail_model *model)
+{
+    grail_status status = GRAIL_OK;
+    grail_model_facts facts = {0};
+    TRY(grail_model_describe(model, &facts));
+    if (facts.reads_images == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' reads tokens, not images; a sweep measures accuracy",
+             facts.directory);
+    }
+    if (facts.classes < 2) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' gives features, not classes; a sweep measures accuracy, which needs a "
+             "checkpoint with a classification head",
+             facts.directory);
+    }
+out:
     return status;
 }
 
@@ -57,7 +76,7 @@ grail_status sweep_checkpoint_open(const sweep_recipe *recipe, int index,
     sweep_checkpoint_data data = {0};
     grail_images *samples = NULL;
     TRY(grail_model_open_with(named->path, &reading, &data.model));
-    TRY(accuracy_check_model(data.model));
+    TRY(check_outputs(data.model));
     TRY(check_kinds(recipe, data.model));
     TRY(open_images(data.model, &recipe->evaluation, &data.evaluation));
     TRY(open_images(data.model, &recipe->calibration, &samples));
@@ -100,31 +119,31 @@ static int watch_images(void *user, int64_t done, int64_t total, double top1)
     return context->should_stop(context->user);
 }
 
-static grail_compress_options options_of(sweep_context *context, const sweep_cell *cell,
-                                         grail_session *session)
+/* What a cell asks for; strings are borrowed from the recipe. */
+static grail_compress_options options_of(const sweep_recipe *recipe, const sweep_cell *cell)
 {
-    const sweep_recipe *recipe = context->recipe;
-    const double ratio = cell->sparsity;
     grail_compress_options o;
     grail_compress_options_init(&o);
-    o.session = session;
     o.images = &recipe->calibration.source;
     o.samples = cell->samples;
     o.seed = (uint64_t)cell->seed;
-    o.selector = selector_name(cell->selector);
-    o.sparsity_ffn = recipe->cuts[SITE_FFN] ? ratio : 0.0;
-    o.sparsity_heads = recipe->cuts[SITE_HEADS] ? ratio : 0.0;
-    o.sparsity_conv = recipe->cuts[SITE_CONV] ? ratio : 0.0;
-    o.sparsity_stream = recipe->cuts[SITE_STREAM] ? ratio : 0.0;
+    o.selector = grail_selector_at(cell->selector);
+    for (int i = 0; i < recipe->kind_count; i++) {
+        *grail_compress_sparsity(&o, recipe->kinds[i]) = cell->sparsity;
+    }
     o.align = recipe->align;
     o.compensate = sweep_variant_compensation(cell->variant);
     o.repair = sweep_variant_repairs(cell->variant) ? 1 : 0;
     o.open_loop = cell->open_loop ? 1 : 0;
     o.stream_score = recipe->stream_score;
-    o.memory = context->memory;
-    o.observer = watch_sites;
-    o.observer_user = context;
     return o;
+}
+
+grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *model,
+                              const sweep_cell *cell, int64_t *out)
+{
+    const grail_compress_options options = options_of(recipe, cell);
+    return grail_compress_estimate(model, &options, out);
 }
 
 /* 6 digits are more than a second's or an error's accuracy. */
@@ -162,7 +181,11 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
 {
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
-    const grail_compress_options options = options_of(context, outcome->cell, session);
+    grail_compress_options options = options_of(context->recipe, outcome->cell);
+    options.session = session;
+    options.memory = context->memory;
+    options.observer = watch_sites;
+    options.observer_user = context;
     TRY(grail_compression_open(&options, &c));
     TRY(grail_compression_run(c));
     TRY(grail_compression_accuracy(c, context->evaluation, context->recipe->evaluation.images,
@@ -183,7 +206,7 @@ void sweep_cell_run(sweep_context *context, grail_session *session, sweep_outcom
         snprintf(outcome->error, sizeof outcome->error, "%s", grail_error_message());
     }
     outcome->seconds = clock_seconds() - begin;
-    outcome->peak_bytes = memory_peak();
+    outcome->peak_bytes = grail_memory_peak();
 }
 
 void sweep_outcome_fini(sweep_outcome *outcome)

@@ -22,6 +22,10 @@ grail_status sweep_checkpoint_open(const sweep_recipe *recipe, int index,
                                    sweep_checkpoint_data *out) GRAIL_MUST_CHECK;
 void sweep_checkpoint_close(sweep_checkpoint_data *data); /* works on a zeroed one */
 
+/** Estimated for running and evaluating the cell; see grail_compress_estimate. */
+grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *model,
+                              const sweep_cell *cell, int64_t *out) GRAIL_MUST_CHECK;
+
 /** Evaluates the dense checkpoint; its line of the results, owned. */
 grail_status sweep_dense_to_json(const sweep_recipe *recipe, int index,
                                  const sweep_checkpoint_data *data, grail_eval_observer observer,

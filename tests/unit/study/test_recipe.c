@@ -57,7 +57,8 @@ static void what_a_recipe_leaves_out_has_defaults(void **state)
     assert_true(r.grids[0].axes[SWEEP_SEEDS].count == 1 &&
                 r.grids[0].axes[SWEEP_SEEDS].values[0] == 0.0);
     assert_false(r.grids[0].open_loop);
-    assert_true(r.cuts[SITE_CONV] && !r.cuts[SITE_STREAM] && !r.cuts[SITE_FFN]);
+    assert_true(sweep_recipe_cuts(&r, "conv") && !sweep_recipe_cuts(&r, "stream"));
+    assert_int_equal(r.kind_count, 1);
     assert_int_equal(r.align, 1);
     assert_string_equal(r.stream_score, "first");
     assert_false(r.repeats_calibration);
@@ -88,13 +89,14 @@ static void everything_that_a_recipe_says_is_read(void **state)
     assert_string_equal(r.checkpoints[0].settings[1], "normalize=true");
     assert_string_equal(r.checkpoints[0].settings[2], "head_dim=64");
     const sweep_grid *g = &r.grids[0];
-    assert_true(g->axes[SWEEP_SELECTORS].values[0] == SELECTOR_FOLD);
+    assert_string_equal(grail_selector_at((int)g->axes[SWEEP_SELECTORS].values[0]), "fold");
     assert_true(g->axes[SWEEP_SPARSITIES].values[1] == 0.25);
     assert_true(g->axes[SWEEP_COMPENSATE].values[1] == SWEEP_GRAIL_REPAIR);
     assert_true(g->axes[SWEEP_SAMPLES].values[1] == 16.0);
     assert_true(g->axes[SWEEP_SEEDS].values[0] == 3.0);
     assert_true(g->open_loop && r.repeats_calibration);
-    assert_true(r.cuts[SITE_STREAM] && r.cuts[SITE_HEADS] && !r.cuts[SITE_CONV]);
+    assert_true(sweep_recipe_cuts(&r, "stream") && sweep_recipe_cuts(&r, "heads"));
+    assert_false(sweep_recipe_cuts(&r, "conv"));
     assert_int_equal(r.align, 8);
     assert_string_equal(r.stream_score, "all");
     assert_string_equal(r.calibration.source.split, "train");
