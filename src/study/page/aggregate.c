@@ -101,7 +101,7 @@ static grail_status make_sections(aggregate *a)
         section *s = &a->sections[index];
         s->is_architecture = by_architecture;
         s->checkpoints++;
-        spread_add(&s->dense, r->checkpoints[i].top1);
+        spread_add(&s->dense, r->checkpoints[i].measures.top1);
         a->section_of[i] = index;
     }
 out:
@@ -168,14 +168,15 @@ static void group_clear(cell_group *g)
 static void group_add(cell_group *g, const result_cell *cell)
 {
     g->count++;
-    spread_add(&g->top1, cell->top1);
-    spread_add(&g->top5, cell->top5);
-    spread_add(&g->interval, cell->interval);
-    spread_add(&g->parameters, cell->parameters);
-    spread_add(&g->macs, cell->macs);
-    spread_add(&g->peak_bytes, cell->peak_bytes);
+    const line_measures *m = &cell->measures;
+    spread_add(&g->top1, m->top1);
+    spread_add(&g->top5, m->top5);
+    spread_add(&g->interval, m->interval);
+    spread_add(&g->parameters, m->parameters);
+    spread_add(&g->macs, m->macs);
+    spread_add(&g->peak_bytes, m->peak_bytes);
     for (int i = 0; i < SECONDS_KINDS; i++) {
-        spread_add(&g->seconds[i], cell->seconds[i]);
+        spread_add(&g->seconds[i], m->seconds[i]);
     }
 }
 
@@ -320,11 +321,11 @@ static double plain_top1(const cell_group *plain, const result_cell *cell)
     const int exact = lower_bound(plain, cell->checkpoint, cell->seed);
     if (exact < plain->count && plain->cells[exact]->checkpoint == cell->checkpoint &&
         plain->cells[exact]->seed == cell->seed) {
-        return plain->cells[exact]->top1;
+        return plain->cells[exact]->measures.top1;
     }
     const int first = lower_bound(plain, cell->checkpoint, 0);
     const bool found = first < plain->count && plain->cells[first]->checkpoint == cell->checkpoint;
-    return found ? plain->cells[first]->top1 : NOT_MEASURED;
+    return found ? plain->cells[first]->measures.top1 : NOT_MEASURED;
 }
 
 static const cell_group *find_plain(const section *s, const group_key *key)
@@ -344,10 +345,10 @@ static void measure_gains(aggregate *a)
                                       : find_plain(&a->sections[g->key.section], &g->key);
         for (int j = 0; plain != NULL && j < g->count; j++) {
             const double before = plain_top1(plain, g->cells[j]);
-            if (!isnan(g->cells[j]->top1)) {
+            if (!isnan(g->cells[j]->measures.top1)) {
                 spread_add(&g->plain, before);
             }
-            spread_add(&g->gain, g->cells[j]->top1 - before);
+            spread_add(&g->gain, g->cells[j]->measures.top1 - before);
         }
     }
 }

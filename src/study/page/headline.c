@@ -148,11 +148,11 @@ static void fact_end(markup *m)
     markup_raw(m, "</dd></div>\n");
 }
 
-static void fact_text(markup *m, const char *name, const json_t *value)
+static void fact_text(markup *m, const char *name, const char *text)
 {
-    if (json_is_string(value) && json_string_length(value) > 0) {
+    if (text != NULL && text[0] != 0) {
         fact_begin(m, name);
-        markup_start_of(m, json_string_value(value), 120);
+        markup_start_of(m, text, 120);
         fact_end(m);
     }
 }
@@ -168,7 +168,7 @@ static void fact_images(const aggregate *a, markup *m)
 {
     spread images = {0};
     for (int i = 0; i < a->cell_count; i++) {
-        spread_add(&images, a->cells[i]->images);
+        spread_add(&images, a->cells[i]->measures.images);
     }
     if (images.count > 0) {
         fact_begin(m, "test images");
@@ -183,19 +183,17 @@ static void fact_images(const aggregate *a, markup *m)
 
 void facts_write(const aggregate *a, markup *page)
 {
-    const json_t *header = a->results->header;
-    const json_t *machine = json_object_get(header, "machine");
-    const json_t *threads = json_object_get(machine, "threads");
+    const line_header *header = &a->results->header;
     markup_raw(page, "<dl>\n");
     fact_count(page, "checkpoints", a->results->checkpoint_count);
     fact_count(page, "cells measured", a->cell_count);
     fact_images(a, page);
-    fact_text(page, "started", json_object_get(header, "started"));
-    fact_text(page, "processor", json_object_get(machine, "cpu"));
-    if (json_is_integer(threads)) {
-        fact_count(page, "threads", (double)json_integer_value(threads));
+    fact_text(page, "started", header->started);
+    fact_text(page, "processor", header->cpu);
+    if (header->threads > 0) {
+        fact_count(page, "threads", (double)header->threads);
     }
-    fact_text(page, "grail", json_object_get(header, "version"));
+    fact_text(page, "grail", header->version);
     markup_raw(page, "</dl>\n");
 }
 

@@ -144,9 +144,9 @@ static grail_status write_recipe(const page_writer *w)
 {
     grail_status status = GRAIL_OK;
     buffer text = {0};
-    const json_t *recipe = json_object_get(w->a->results->header, "recipe");
+    const json_t *recipe = w->a->results->header.recipe;
     buffer_init(&text, MOST_MARKUP);
-    if (json_is_object(recipe)) {
+    if (recipe != NULL) {
         TRY(json_append_indented(recipe, &text));
         markup_raw(w->page, "<details>\n<summary>Recipe</summary>\n<pre>");
         markup_text(w->page, (const char *)text.bytes);

@@ -11,12 +11,12 @@ enum { LEFT = 132, ROW = 14, MOST_FULL_ROWS = 40, NAME_CHARACTERS = 19, LABEL_HE
 static const double largest_error = 2.0;
 
 /* The two errors that are shown: on the held-out part where there is one. */
-static double error_before(const result_site *s)
+static double error_before(const line_site *s)
 {
     return isnan(s->held_before) ? s->fit_before : s->held_before;
 }
 
-static double error_after(const result_site *s)
+static double error_after(const line_site *s)
 {
     return isnan(s->held_after) ? s->fit_after : s->held_after;
 }
@@ -54,7 +54,7 @@ static double highest(const result_cell *cell)
     return fmin(most, largest_error);
 }
 
-static void describe_site(markup *m, const result_site *s)
+static void describe_site(markup *m, const line_site *s)
 {
     markup_start_of(m, s->name, 100);
     markup_raw(m, "\n");
@@ -71,14 +71,14 @@ static void describe_site(markup *m, const result_site *s)
     markup_number(m, s->fit_after, 4);
 }
 
-static void draw_name(const chart *c, const result_site *s, double y)
+static void draw_name(const chart *c, const line_site *s, double y)
 {
     svg_text_begin(c->out, "t e", (point){LEFT - 8.0, y + 3.8});
     markup_end_of(c->out, s->name, NAME_CHARACTERS);
     svg_text_end(c->out);
 }
 
-static void draw_site(const chart *c, const result_site *s, variant v, double row)
+static void draw_site(const chart *c, const line_site *s, variant v, double row)
 {
     const double before = error_before(s);
     const double after = error_after(s);

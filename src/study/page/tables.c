@@ -95,12 +95,12 @@ void table_dense(const aggregate *a, markup *page)
         markup_raw(page, "<tr>");
         row_name(page, c->name);
         text_cell(page, c->architecture == NULL ? "not measured" : c->architecture);
-        scaled_cell(page, c->parameters, "");
-        scaled_cell(page, c->macs, "");
-        percent_cell(page, c->top1);
-        percent_cell(page, c->interval);
-        percent_cell(page, c->top5);
-        number_cell(page, c->images, 0);
+        scaled_cell(page, c->measures.parameters, "");
+        scaled_cell(page, c->measures.macs, "");
+        percent_cell(page, c->measures.top1);
+        percent_cell(page, c->measures.interval);
+        percent_cell(page, c->measures.top5);
+        number_cell(page, c->measures.images, 0);
         markup_raw(page, "</tr>\n");
     }
     table_end(page);
@@ -315,14 +315,14 @@ void table_cells(const aggregate *a, markup *page)
         const result_cell *cell = a->cells[i];
         markup_raw(page, "<tr>");
         setting_cells(a, cell, page);
-        percent_cell(page, cell->top1);
-        percent_cell(page, cell->interval);
-        percent_cell(page, cell->top5);
-        number_cell(page, cell->images, 0);
-        scaled_cell(page, cell->parameters, "");
-        scaled_cell(page, cell->macs, "");
-        number_cell(page, cell->seconds[SECONDS_TOTAL], 2);
-        scaled_cell(page, cell->peak_bytes, "B");
+        percent_cell(page, cell->measures.top1);
+        percent_cell(page, cell->measures.interval);
+        percent_cell(page, cell->measures.top5);
+        number_cell(page, cell->measures.images, 0);
+        scaled_cell(page, cell->measures.parameters, "");
+        scaled_cell(page, cell->measures.macs, "");
+        number_cell(page, cell->measures.seconds[SECONDS_TOTAL], 2);
+        scaled_cell(page, cell->measures.peak_bytes, "B");
         markup_raw(page, "</tr>\n");
     }
     table_end(page);

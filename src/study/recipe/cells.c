@@ -52,15 +52,6 @@ bool sweep_cells_share(const sweep_cell *a, const sweep_cell *b)
            a->samples == b->samples && a->seed == b->seed;
 }
 
-int64_t sweep_cell_find(const sweep_cell *cells, int64_t count, const sweep_cell *cell)
-{
-    if (count == 0) {
-        return -1;
-    }
-    const sweep_cell *found = bsearch(cell, cells, (size_t)count, sizeof cells[0], compare_cells);
-    return found == NULL ? -1 : found - cells;
-}
-
 /* -- enumeration --------------------------------------------------------------------------------
  */
 
@@ -100,7 +91,7 @@ static sweep_cell combine(const sweep_grid *grid, int64_t index, int64_t places[
         .seed = (int64_t)values[SWEEP_SEEDS],
         .selector = (int)values[SWEEP_SELECTORS],
         .sparsity = values[SWEEP_SPARSITIES],
-        .variant = (sweep_variant)values[SWEEP_COMPENSATE],
+        .variant = (variant)values[SWEEP_COMPENSATE],
     };
 }
 
@@ -156,64 +147,44 @@ out:
 /* -- as text ------------------------------------------------------------------------------------
  */
 
-grail_status sweep_cell_to_json(const sweep_recipe *recipe, const sweep_cell *cell, json_t **out)
+line_settings sweep_cell_settings(const sweep_recipe *recipe, const sweep_cell *cell)
 {
-    const char *name = recipe->checkpoints[cell->checkpoint].name;
-    json_t *object = json_pack(
-        "{s:s, s:s, s:f, s:s, s:b, s:I, s:I, s:s}", "checkpoint", name, "selector",
-        grail_selector_at(cell->selector), "sparsity", cell->sparsity, "compensate",
-        sweep_variant_compensation(cell->variant), "repair",
-        sweep_variant_repairs(cell->variant) ? 1 : 0, "samples", (json_int_t)cell->samples, "seed",
-        (json_int_t)cell->seed, "loop", cell->open_loop ? "open" : "closed");
-    if (object == NULL) {
-        return error_set(GRAIL_ERROR_MEMORY, "out of memory while building JSON");
-    }
-    *out = object;
-    return GRAIL_OK;
+    return (line_settings){
+        .checkpoint = recipe->checkpoints[cell->checkpoint].name,
+        .selector = grail_selector_at(cell->selector),
+        .sparsity = cell->sparsity,
+        .variant = cell->variant,
+        .samples = cell->samples,
+        .seed = cell->seed,
+        .open_loop = cell->open_loop,
+    };
 }
 
-static grail_status find_checkpoint(const char *where, const json_t *object,
-                                    const sweep_recipe *recipe, int *out)
+grail_status sweep_cell_of_settings(const char *where, const line_settings *settings,
+                                    const sweep_recipe *recipe, const sweep_cell *cells,
+                                    int64_t count, int64_t *index)
 {
-    const char *name = NULL;
-    const grail_status status = json_get_string(where, object, "checkpoint", "", &name);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    for (int i = 0; i < recipe->checkpoint_count; i++) {
-        if (strcmp(recipe->checkpoints[i].name, name) == 0) {
-            *out = i;
-            return GRAIL_OK;
-        }
-    }
-    return error_set(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%.100s\"", where,
-                     name);
-}
-
-grail_status sweep_cell_from_json(const char *where, json_t *object, const sweep_recipe *recipe,
-                                  sweep_cell *out)
-{
-    static const char *const keys[] = {"checkpoint", "selector", "sparsity", "compensate", "repair",
-                                       "samples",    "seed",     "loop",     NULL};
     grail_status status = GRAIL_OK;
-    const char *text = NULL;
-    bool repairs = false;
-    sweep_cell cell = {0};
-    TRY(sweep_check_keys(where, object, keys));
-    TRY(find_checkpoint(where, object, recipe, &cell.checkpoint));
-    TRY(json_get_string(where, object, "selector", "", &text));
-    TRY(sweep_find_selector(where, text, &cell.selector));
-    TRY(json_get_real(where, object, "sparsity", -1.0, &cell.sparsity));
-    TRY(json_get_boolean(where, object, "repair", false, &repairs));
-    TRY(json_get_string(where, object, "compensate", "", &text));
-    if (!sweep_variant_find(text, repairs, &cell.variant)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%.40s\"", where, text);
+    sweep_cell cell = {
+        .checkpoint = sweep_recipe_find(recipe, settings->checkpoint),
+        .open_loop = settings->open_loop,
+        .samples = settings->samples,
+        .seed = settings->seed,
+        .sparsity = settings->sparsity,
+        .variant = settings->variant,
+    };
+    if (cell.checkpoint < 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%.100s\"", where,
+             settings->checkpoint);
     }
-    TRY(json_require_integer(where, object, "samples", &cell.samples));
-    TRY(json_require_integer(where, object, "seed", &cell.seed));
-    TRY(json_get_string(where, object, "loop", "", &text));
-    cell.open_loop = strcmp(text, "open") == 0;
-    *out = cell;
+    TRY(sweep_find_selector(where, settings->selector, &cell.selector));
+    const sweep_cell *found =
+        count == 0 ? NULL
+                   : bsearch(&cell, cells, (size_t)count, sizeof cells[0], compare_cells);
+    if (found == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: no cell of the recipe", where);
+    }
+    *index = found - cells;
 out:
     return status;
 }
@@ -223,7 +194,7 @@ const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
 {
     snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s, %lld samples, seed %lld%s",
              recipe->checkpoints[cell->checkpoint].name, grail_selector_at(cell->selector),
-             100.0 * cell->sparsity, sweep_variant_name(cell->variant), (long long)cell->samples,
+             100.0 * cell->sparsity, variant_name(cell->variant), (long long)cell->samples,
              (long long)cell->seed, cell->open_loop ? ", open loop" : "");
     return text;
 }

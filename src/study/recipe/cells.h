@@ -3,6 +3,7 @@
 #define GRAIL_STUDY_RECIPE_CELLS_H
 
 #include "study/recipe/recipe.h"
+#include "study/results/line.h"
 
 enum { SWEEP_MOST_CELLS = 100000 };
 
@@ -13,7 +14,7 @@ typedef struct sweep_cell {
     int64_t seed;
     int selector; /* index of grail_selector_at */
     double sparsity;
-    sweep_variant variant;
+    variant variant;
 } sweep_cell;
 
 /** Whether further seeds are run: the selector draws (random, fold, random-fold), or the recipe
@@ -31,15 +32,12 @@ grail_status sweep_cells(const sweep_recipe *recipe, sweep_cell **out,
 /** Whether two cells run on the same checkpoint and calibration images. */
 bool sweep_cells_share(const sweep_cell *a, const sweep_cell *b);
 
-/** Index of the cell in the sorted ones, or -1. */
-int64_t sweep_cell_find(const sweep_cell *cells, int64_t count, const sweep_cell *cell);
-
-/** The object "cell" of a results line; *out is owned. */
-grail_status sweep_cell_to_json(const sweep_recipe *recipe, const sweep_cell *cell,
-                                json_t **out) GRAIL_MUST_CHECK;
-/** Reads one back; `where` is used in messages. */
-grail_status sweep_cell_from_json(const char *where, json_t *object, const sweep_recipe *recipe,
-                                  sweep_cell *out) GRAIL_MUST_CHECK;
+/** As a results line has it; borrows from the recipe. */
+line_settings sweep_cell_settings(const sweep_recipe *recipe, const sweep_cell *cell);
+/** The cell of the sorted ones that has these settings: its index. `where` is used in messages. */
+grail_status sweep_cell_of_settings(const char *where, const line_settings *settings,
+                                    const sweep_recipe *recipe, const sweep_cell *cells,
+                                    int64_t count, int64_t *index) GRAIL_MUST_CHECK;
 
 /** "resnet18, wanda, 30 %, full, 128 samples, seed 0" into text; returns text. */
 enum { SWEEP_CELL_TEXT = 240 };

@@ -1,4 +1,5 @@
 /* The lists of a recipe: what each may hold, and every entry once. */
+#include "study/fields.h"
 #include "study/recipe/recipe.h"
 
 #include <math.h>
@@ -6,47 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_LIST = 1000, LONGEST_TEXT = 1000, MOST_SAMPLES = 1000000 };
+enum { LONGEST_LIST = 1000, MOST_SAMPLES = 1000000 };
 
 static const int64_t largest_seed = (int64_t)1 << 53; /* what a double holds exactly */
-
-static const struct {
-    const char *name, *compensation;
-    bool repairs;
-} variants[SWEEP_VARIANTS] = {
-    [SWEEP_NONE] = {"none", "none", false},
-    [SWEEP_REPAIR] = {"repair", "none", true},
-    [SWEEP_GRAIL] = {"grail", "grail", false},
-    [SWEEP_GRAIL_REPAIR] = {"grail+repair", "grail", true},
-    [SWEEP_FULL] = {"full", "full", false},
-    [SWEEP_FULL_REPAIR] = {"full+repair", "full", true},
-};
-
-const char *sweep_variant_name(sweep_variant variant)
-{
-    return variants[variant].name;
-}
-
-const char *sweep_variant_compensation(sweep_variant variant)
-{
-    return variants[variant].compensation;
-}
-
-bool sweep_variant_repairs(sweep_variant variant)
-{
-    return variants[variant].repairs;
-}
-
-bool sweep_variant_find(const char *compensation, bool repairs, sweep_variant *out)
-{
-    for (int v = 0; v < SWEEP_VARIANTS; v++) {
-        if (strcmp(variants[v].compensation, compensation) == 0 && variants[v].repairs == repairs) {
-            *out = (sweep_variant)v;
-            return true;
-        }
-    }
-    return false;
-}
 
 double sweep_round_ratio(double value)
 {
@@ -67,48 +30,6 @@ grail_status sweep_find_selector(const char *where, const char *name, int *out)
     return GRAIL_OK;
 }
 
-grail_status sweep_check_keys(const char *where, json_t *object, const char *const known[])
-{
-    const char *key = NULL;
-    json_t *value = NULL;
-    if (!json_is_object(object)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: not a JSON object", where);
-    }
-    json_object_foreach ((json_t *)(uintptr_t)object, key, value) /* only read; jansson's macro */
-    {
-        int k = 0;
-        while (known[k] != NULL && strcmp(known[k], key) != 0) {
-            k++;
-        }
-        if (known[k] == NULL) {
-            const grail_status status =
-                error_set(GRAIL_ERROR_FORMAT, "%s: unknown key \"%.80s\"; known are", where, key);
-            for (k = 0; known[k] != NULL; k++) {
-                error_append("%s %s", k == 0 ? "" : ",", known[k]);
-            }
-            return status;
-        }
-    }
-    return GRAIL_OK;
-}
-
-grail_status sweep_read_text(const char *where, const json_t *object, const char *key, char **out)
-{
-    grail_status status = GRAIL_OK;
-    const char *text = NULL;
-    TRY(json_get_string(where, object, key, NULL, &text));
-    if (text == NULL || text[0] == 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", where, key);
-    }
-    if (strlen(text) > LONGEST_TEXT) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" has %zu bytes, at most %d are allowed", where, key,
-             strlen(text), LONGEST_TEXT);
-    }
-    TRY(memory_copy_string(out, text));
-out:
-    return status;
-}
-
 /* -- entries: a JSON value to a number ----------------------------------------------------------
  */
 
@@ -121,13 +42,12 @@ static grail_status read_checkpoint_name(const char *where, const json_t *value,
                                          const sweep_recipe *recipe, double *out)
 {
     const char *name = json_string_value(value);
-    for (int i = 0; name != NULL && i < recipe->checkpoint_count; i++) {
-        if (strcmp(recipe->checkpoints[i].name, name) == 0) {
-            *out = i;
-            return GRAIL_OK;
-        }
+    const int found = name == NULL ? -1 : sweep_recipe_find(recipe, name);
+    if (found < 0) {
+        return wrong_entry(where, "the name of a checkpoint of this recipe");
     }
-    return wrong_entry(where, "the name of a checkpoint of this recipe");
+    *out = found;
+    return GRAIL_OK;
 }
 
 static grail_status read_selector(const char *where, const json_t *value,
@@ -161,12 +81,11 @@ static grail_status read_variant(const char *where, const json_t *value, const s
                                  double *out)
 {
     (void)recipe;
+    variant found = VARIANT_NONE;
     const char *name = json_string_value(value);
-    for (int v = 0; name != NULL && v < SWEEP_VARIANTS; v++) {
-        if (strcmp(variants[v].name, name) == 0) {
-            *out = v;
-            return GRAIL_OK;
-        }
+    if (name != NULL && variant_from_name(name, &found)) {
+        *out = found;
+        return GRAIL_OK;
     }
     return wrong_entry(where, "one of none, repair, grail, grail+repair, full, full+repair");
 }
@@ -311,21 +230,6 @@ static grail_status read_axis(const char *where, const json_t *object, sweep_axi
     return GRAIL_OK;
 }
 
-static grail_status read_loop(const char *where, const json_t *object, bool fallback, bool *out)
-{
-    const char *loop = NULL;
-    const grail_status status = json_get_string(where, object, "loop", NULL, &loop);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    if (loop != NULL && strcmp(loop, "open") != 0 && strcmp(loop, "closed") != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"loop\" is \"%.40s\", expected closed or open",
-                         where, loop);
-    }
-    *out = loop == NULL ? fallback : strcmp(loop, "open") == 0;
-    return GRAIL_OK;
-}
-
 grail_status sweep_grid_read(const char *where, const json_t *object, const sweep_recipe *recipe,
                              const sweep_grid *base, bool complete, sweep_grid *out)
 {
@@ -334,7 +238,8 @@ grail_status sweep_grid_read(const char *where, const json_t *object, const swee
     for (int axis = 0; axis < SWEEP_AXES; axis++) {
         TRY(read_axis(where, object, (sweep_axis)axis, recipe, base, complete, &grid.axes[axis]));
     }
-    TRY(read_loop(where, object, base != NULL && base->open_loop, &grid.open_loop));
+    TRY(field_word(where, object, "loop", "closed", "open", base != NULL && base->open_loop,
+                   &grid.open_loop));
     *out = grid;
     grid = (sweep_grid){0};
 out:

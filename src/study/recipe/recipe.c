@@ -1,6 +1,7 @@
 #include "study/recipe/recipe.h"
 
 #include "base/file.h"
+#include "study/fields.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,13 +27,21 @@ static const char *const checkpoint_keys[] = {"name", "path", "settings", NULL};
 static const char *const images_keys[] = {"path", "preset", "split",  "labels", "size",
                                           "mean", "std",    "images", NULL};
 
+/* *out is owned. */
+static grail_status read_text(const char *where, const json_t *object, const char *key, char **out)
+{
+    const char *text = NULL;
+    const grail_status status = field_text(where, object, key, &text);
+    return status == GRAIL_OK ? memory_copy_string(out, text) : status;
+}
+
 /* *out is owned: the path itself, or joined with the directory when it is relative. */
 static grail_status read_path(const char *where, const json_t *object, const char *key,
                               const char *directory, char **out)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
-    TRY(sweep_read_text(where, object, key, &path));
+    TRY(read_text(where, object, key, &path));
     if (path[0] == '/') {
         *out = path;
         path = NULL;
@@ -109,8 +118,8 @@ static grail_status read_checkpoint(const char *source, json_t *object, const ch
     char *where = NULL;
     sweep_checkpoint *c = &r->checkpoints[r->checkpoint_count++];
     TRY(memory_format(&where, "%s: checkpoints[%d]", source, r->checkpoint_count - 1));
-    TRY(sweep_check_keys(where, object, checkpoint_keys));
-    TRY(sweep_read_text(where, object, "name", &c->name));
+    TRY(json_check_keys(where, object, checkpoint_keys));
+    TRY(read_text(where, object, "name", &c->name));
     if (strlen(c->name) > LONGEST_NAME) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"name\" has %zu bytes, at most %d are allowed", where,
              strlen(c->name), LONGEST_NAME);
@@ -161,7 +170,7 @@ static grail_status read_optional_text(const char *where, const json_t *object, 
                                        char **out)
 {
     return json_object_get(object, key) == NULL ? GRAIL_OK
-                                                : sweep_read_text(where, object, key, out);
+                                                : read_text(where, object, key, out);
 }
 
 static grail_status read_triple(const char *where, const json_t *object, const char *key,
@@ -223,7 +232,7 @@ static grail_status read_images(const char *source, const json_t *document, cons
     if (object == NULL) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", source, key);
     }
-    TRY(sweep_check_keys(where, object, images_keys));
+    TRY(json_check_keys(where, object, images_keys));
     TRY(read_path(where, object, "path", directory, &out->path));
     TRY(read_optional_text(where, object, "preset", &out->preset));
     TRY(check_preset(where, out->preset));
@@ -274,6 +283,16 @@ static grail_status find_kind(const char *source, size_t index, const char *name
     return status;
 }
 
+int sweep_recipe_find(const sweep_recipe *recipe, const char *name)
+{
+    for (int i = 0; i < recipe->checkpoint_count; i++) {
+        if (strcmp(recipe->checkpoints[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind)
 {
     for (int i = 0; i < recipe->kind_count; i++) {
@@ -303,23 +322,6 @@ out:
     return status;
 }
 
-/* One of two words; *out tells whether it is the second. */
-static grail_status read_word(const char *source, const json_t *document, const char *key,
-                              const char *first, const char *second, bool *out)
-{
-    const char *word = NULL;
-    const grail_status status = json_get_string(source, document, key, first, &word);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    if (strcmp(word, first) != 0 && strcmp(word, second) != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is \"%.40s\", expected %s or %s", source,
-                         key, word, first, second);
-    }
-    *out = strcmp(word, second) == 0;
-    return GRAIL_OK;
-}
-
 static grail_status read_choices(const char *source, const json_t *document, sweep_recipe *r)
 {
     grail_status status = GRAIL_OK;
@@ -328,8 +330,9 @@ static grail_status read_choices(const char *source, const json_t *document, swe
     TRY(json_get_string(source, document, "about", NULL, &about));
     TRY(read_kinds(source, document, r));
     TRY(read_range(source, document, "align", 1, 0, MOST_ALIGN, &r->align));
-    TRY(read_word(source, document, "repeat", "selector", "calibration", &r->repeats_calibration));
-    TRY(read_word(source, document, "stream_score", "first", "all", &all));
+    TRY(field_word(source, document, "repeat", "selector", "calibration", false,
+                   &r->repeats_calibration));
+    TRY(field_word(source, document, "stream_score", "first", "all", false, &all));
     TRY(memory_copy_string(&r->stream_score, all ? "all" : "first"));
 out:
     return status;
@@ -357,7 +360,7 @@ static grail_status read_grids(const char *source, const json_t *document, sweep
         memory_free(where);
         where = NULL;
         TRY(memory_format(&where, "%s: grids[%d]", source, r->grid_count));
-        TRY(sweep_check_keys(where, object, grid_keys));
+        TRY(json_check_keys(where, object, grid_keys));
         TRY(sweep_grid_read(where, object, r, &top, true, &r->grids[r->grid_count]));
         r->grid_count++;
     }
@@ -372,7 +375,7 @@ grail_status sweep_recipe_parse(const char *source, json_t *document, const char
 {
     grail_status status = GRAIL_OK;
     sweep_recipe r = {.document = json_incref(document)};
-    TRY(sweep_check_keys(source, document, recipe_keys));
+    TRY(json_check_keys(source, document, recipe_keys));
     TRY(read_checkpoints(source, document, directory, &r));
     TRY(read_choices(source, document, &r));
     TRY(read_grids(source, document, &r));

@@ -3,28 +3,10 @@
 #define GRAIL_STUDY_RECIPE_RECIPE_H
 
 #include "base/json.h"
+#include "study/results/variant.h"
 
 #include <grail/compress.h>
 #include <grail/model.h>
-
-/** What follows the cut: a compensation, and whether REPAIR follows that. */
-typedef enum sweep_variant {
-    SWEEP_NONE,
-    SWEEP_REPAIR,
-    SWEEP_GRAIL,
-    SWEEP_GRAIL_REPAIR,
-    SWEEP_FULL,
-    SWEEP_FULL_REPAIR,
-    SWEEP_VARIANTS
-} sweep_variant;
-
-/** "none", "repair", "grail", "grail+repair", "full", "full+repair". */
-const char *sweep_variant_name(sweep_variant variant);
-/** Its two parts: the compensation's name, static, and whether there is REPAIR. */
-const char *sweep_variant_compensation(sweep_variant variant);
-bool sweep_variant_repairs(sweep_variant variant);
-/** The variant of two such parts; false when there is none. */
-bool sweep_variant_find(const char *compensation, bool repairs, sweep_variant *out);
 
 typedef struct sweep_checkpoint {
     char *name, *path;
@@ -51,7 +33,7 @@ typedef enum sweep_axis {
     SWEEP_CHECKPOINTS, /* indices */
     SWEEP_SELECTORS, /* indices of grail_selector_at */
     SWEEP_SPARSITIES,
-    SWEEP_COMPENSATE, /* sweep_variant */
+    SWEEP_COMPENSATE, /* variant */
     SWEEP_SAMPLES,
     SWEEP_SEEDS,
     SWEEP_AXES
@@ -78,6 +60,8 @@ typedef struct sweep_recipe {
     sweep_images calibration, evaluation;
 } sweep_recipe;
 
+/** Index of a checkpoint by its name, or -1. */
+int sweep_recipe_find(const sweep_recipe *recipe, const char *name);
 /** Whether a ratio applies to sites of that kind. */
 bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind);
 
@@ -92,15 +76,9 @@ void sweep_recipe_fini(sweep_recipe *recipe); /* works on a zeroed one */
 /** A ratio as results are written with it: 12 digits, so that text and number are the same. */
 double sweep_round_ratio(double value);
 
-/* -- sweep_lists.c, the lists of a recipe -------------------------------------------------------
+/* -- lists.c, the lists of a recipe -------------------------------------------------------
  */
 
-/** Refuses keys that are not among `known` (NULL ends them). */
-grail_status sweep_check_keys(const char *where, json_t *object,
-                              const char *const known[]) GRAIL_MUST_CHECK;
-/** A string that must be there and not be empty; *out is owned. */
-grail_status sweep_read_text(const char *where, const json_t *object, const char *key,
-                             char **out) GRAIL_MUST_CHECK;
 /** By name: its index of grail_selector_at. `where` is used in messages. */
 grail_status sweep_find_selector(const char *where, const char *name, int *out) GRAIL_MUST_CHECK;
 

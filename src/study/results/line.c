@@ -1,48 +1,280 @@
-/* One line of a results file: its JSON checked and turned into a checkpoint or a cell. */
-#include "study/results/results.h"
+#include "study/results/line.h"
 
-#include <math.h>
+#include "study/fields.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char *const seconds_keys[SECONDS_KINDS] = {"calibrate", "compensate", "evaluate",
-                                                        "total"};
+enum { VERSION = 1 };
+
+static const char beginning[] = "{\"grail_results\":";
+static const char *const setting_keys[] = {"checkpoint", "selector", "sparsity", "compensate",
+                                           "repair",     "samples",  "seed",     "loop",
+                                           NULL};
+
+/* -- numbers ------------------------------------------------------------------------------------
+ */
+
+typedef enum field_form {
+    FORM_COUNT,  /* an integer */
+    FORM_EXACT,  /* all digits */
+    FORM_ROUNDED /* 6 digits: more than a second's or an error's accuracy */
+} field_form;
+
+/* A number of a structure, a double there, and what it may be in the file. */
+typedef struct field {
+    const char *key;
+    size_t offset;
+    field_form form;
+    double least, most;
+} field;
 
 /* No count, number of bytes or time comes near; sums of all cells stay finite. */
-static const double largest_measure = 1e18;
+#define LARGEST 1e18
 
-static grail_status read_name(const char *where, const json_t *object, const char *key,
-                              const char **out)
+#define MEASURE(member) offsetof(line_measures, member)
+#define SITE(member) offsetof(line_site, member)
+
+static const field accuracy_fields[] = {
+    {"top1", MEASURE(top1), FORM_EXACT, 0.0, 1.0},
+    {"top5", MEASURE(top5), FORM_EXACT, 0.0, 1.0},
+    {"interval", MEASURE(interval), FORM_ROUNDED, 0.0, 1.0},
+    {"images", MEASURE(images), FORM_COUNT, 0.0, LARGEST},
+    {0},
+};
+
+static const field size_fields[] = {
+    {"parameters", MEASURE(parameters), FORM_COUNT, 0.0, LARGEST},
+    {"macs", MEASURE(macs), FORM_COUNT, 0.0, LARGEST},
+    {0},
+};
+
+static const field seconds_fields[] = {
+    {"calibrate", MEASURE(seconds[SECONDS_CALIBRATE]), FORM_ROUNDED, 0.0, LARGEST},
+    {"compensate", MEASURE(seconds[SECONDS_COMPENSATE]), FORM_ROUNDED, 0.0, LARGEST},
+    {"evaluate", MEASURE(seconds[SECONDS_EVALUATE]), FORM_ROUNDED, 0.0, LARGEST},
+    {"total", MEASURE(seconds[SECONDS_TOTAL]), FORM_ROUNDED, 0.0, LARGEST},
+    {0},
+};
+
+static const field memory_fields[] = {
+    {"peak_bytes", MEASURE(peak_bytes), FORM_COUNT, 0.0, LARGEST},
+    {0},
+};
+
+static const field site_fields[] = {
+    {"units", SITE(units), FORM_COUNT, 0.0, LARGEST},
+    {"kept", SITE(kept), FORM_COUNT, 0.0, LARGEST},
+    {"fit_before", SITE(fit_before), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
+    {"fit_after", SITE(fit_after), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
+    {"held_before", SITE(held_before), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
+    {"held_after", SITE(held_after), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
+    {0},
+};
+
+static json_t *number(double value, field_form form)
+{
+    char text[40];
+    if (!isfinite(value)) {
+        return json_null();
+    }
+    if (form == FORM_COUNT) {
+        return json_integer((json_int_t)value);
+    }
+    if (form == FORM_EXACT) {
+        return json_real(value);
+    }
+    snprintf(text, sizeof text, "%.6g", value);
+    return json_real(strtod(text, NULL));
+}
+
+/* Puts the fields of the structure at `from` into the object. */
+static grail_status write_fields(const field *fields, const void *from, json_t *object)
 {
     grail_status status = GRAIL_OK;
-    const char *text = NULL;
-    TRY(json_get_string(where, object, key, NULL, &text));
-    if (text == NULL || text[0] == 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", where, key);
+    for (const field *f = fields; f->key != NULL; f++) {
+        double value = 0.0;
+        memcpy(&value, (const unsigned char *)from + f->offset, sizeof value);
+        TRY(json_put(object, f->key, number(value, f->form)));
     }
-    if (strlen(text) > MOST_NAME_BYTES) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" has %zu bytes, at most %d are allowed", where, key,
-             strlen(text), MOST_NAME_BYTES);
-    }
-    *out = text;
 out:
     return status;
 }
 
-static grail_status read_measure(const char *where, const json_t *object, const char *key,
-                                 double most, double *out)
+/* The reverse; what the object lacks, which may be NULL, was not measured. */
+static grail_status read_fields(const char *where, const json_t *object, const field *fields,
+                                void *to)
 {
-    double value = NOT_MEASURED;
-    const grail_status status = json_get_real(where, object, key, NOT_MEASURED, &value);
-    if (status != GRAIL_OK) {
-        return status;
+    grail_status status = GRAIL_OK;
+    for (const field *f = fields; f->key != NULL; f++) {
+        double value = NOT_MEASURED;
+        TRY(json_get_real(where, object, f->key, NOT_MEASURED, &value));
+        if (value < f->least || value > f->most) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %g, expected %g to %g", where, f->key, value,
+                 f->least, f->most);
+        }
+        memcpy((unsigned char *)to + f->offset, &value, sizeof value);
     }
-    if (value < 0.0 || value > most) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %g, expected 0 to %g", where, key,
-                         value, most);
-    }
-    *out = value;
-    return GRAIL_OK;
+out:
+    return status;
 }
+
+line_measures line_not_measured(void)
+{
+    const double nan = NOT_MEASURED;
+    return (line_measures){.top1 = nan,
+                           .top5 = nan,
+                           .interval = nan,
+                           .images = nan,
+                           .parameters = nan,
+                           .macs = nan,
+                           .seconds = {nan, nan, nan, nan},
+                           .peak_bytes = nan};
+}
+
+/* -- the header ---------------------------------------------------------------------------------
+ */
+
+grail_status line_header_to_json(const line_header *header, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *line = json_object();
+    TRY(json_put(line, "grail_results", json_integer(VERSION)));
+    TRY(json_put(line, "recipe", json_incref(header->recipe)));
+    TRY(json_put(line, "started", json_string(header->started)));
+    TRY(json_put(line, "machine", json_object()));
+    json_t *machine = json_object_get(line, "machine");
+    TRY(json_put(machine, "cpu", json_string(header->cpu)));
+    TRY(json_put(machine, "threads", json_integer(header->threads)));
+    TRY(json_put(line, "version", json_string(header->version)));
+    *out = line;
+    line = NULL;
+out:
+    json_decref(line);
+    return status;
+}
+
+grail_status line_header_read(json_t *document, line_header *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t version = 0;
+    if (!json_is_object(document) || json_object_get(document, "grail_results") == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "expected {\"grail_results\": %d, ...}: these are not the results "
+                                 "of a sweep",
+             VERSION);
+    }
+    TRY(json_require_integer("line 1", document, "grail_results", &version));
+    if (version != VERSION) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "results of version %lld, this grail reads version %d",
+             (long long)version, VERSION);
+    }
+    json_t *recipe = json_object_get(document, "recipe");
+    const json_t *machine = json_object_get(document, "machine");
+    *out = (line_header){
+        .recipe = json_is_object(recipe) ? recipe : NULL,
+        .started = json_string_value(json_object_get(document, "started")),
+        .cpu = json_string_value(json_object_get(machine, "cpu")),
+        .version = json_string_value(json_object_get(document, "version")),
+        .threads = json_integer_value(json_object_get(machine, "threads")),
+    };
+out:
+    return status;
+}
+
+bool line_header_begins(const void *bytes, size_t size)
+{
+    const size_t most = sizeof beginning - 1;
+    return size == 0 || memcmp(bytes, beginning, size < most ? size : most) == 0;
+}
+
+/* -- writing ------------------------------------------------------------------------------------
+ */
+
+static grail_status put_text(json_t *object, const char *key, const char *text)
+{
+    return json_put(object, key, json_string(text));
+}
+
+static grail_status write_settings(const line_settings *s, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    TRY(put_text(object, "checkpoint", s->checkpoint));
+    TRY(put_text(object, "selector", s->selector));
+    TRY(json_put(object, "sparsity", json_real(s->sparsity)));
+    TRY(put_text(object, "compensate", variant_compensation(s->variant)));
+    TRY(json_put(object, "repair", json_boolean(variant_repairs(s->variant))));
+    TRY(json_put(object, "samples", json_integer(s->samples)));
+    TRY(json_put(object, "seed", json_integer(s->seed)));
+    TRY(put_text(object, "loop", s->open_loop ? "open" : "closed"));
+out:
+    return status;
+}
+
+static grail_status write_dense(const result_line *l, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    TRY(put_text(object, "checkpoint", l->settings.checkpoint));
+    TRY(put_text(object, "path", l->path));
+    TRY(put_text(object, "architecture", l->architecture));
+    TRY(write_fields(size_fields, &l->measures, object));
+    TRY(write_fields(accuracy_fields, &l->measures, object));
+out:
+    return status;
+}
+
+static grail_status write_site(const line_site *site, json_t *list)
+{
+    grail_status status = GRAIL_OK;
+    json_t *object = json_object();
+    TRY(put_text(object, "name", site->name));
+    TRY(put_text(object, "kind", site->kind));
+    TRY(write_fields(site_fields, site, object));
+    TRY(json_push(list, json_incref(object)));
+out:
+    json_decref(object);
+    return status;
+}
+
+static grail_status write_measures(const result_line *l, json_t *line)
+{
+    grail_status status = GRAIL_OK;
+    TRY(write_fields(accuracy_fields, &l->measures, line));
+    TRY(write_fields(size_fields, &l->measures, line));
+    TRY(json_put(line, "seconds", json_object()));
+    TRY(write_fields(seconds_fields, &l->measures, json_object_get(line, "seconds")));
+    TRY(write_fields(memory_fields, &l->measures, line));
+    TRY(json_put(line, "sites", json_array()));
+    for (int i = 0; i < l->site_count; i++) {
+        TRY(write_site(&l->sites[i], json_object_get(line, "sites")));
+    }
+out:
+    return status;
+}
+
+grail_status line_to_json(const result_line *l, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    const char *key = l->kind == LINE_DENSE ? "dense" : "cell";
+    json_t *line = json_object();
+    TRY(json_put(line, key, json_object()));
+    json_t *inner = json_object_get(line, key);
+    TRY(l->kind == LINE_DENSE ? write_dense(l, inner) : write_settings(&l->settings, inner));
+    if (l->kind == LINE_FAILURE) {
+        TRY(put_text(line, "error", l->error));
+    } else if (l->kind == LINE_CELL) {
+        TRY(write_measures(l, line));
+    }
+    *out = line;
+    line = NULL;
+out:
+    json_decref(line);
+    return status;
+}
+
+/* -- reading ------------------------------------------------------------------------------------
+ */
 
 static grail_status read_count(const char *where, const json_t *object, const char *key,
                                int64_t *out)
@@ -57,186 +289,80 @@ static grail_status read_count(const char *where, const json_t *object, const ch
     return status;
 }
 
-static grail_status find_checkpoint(results *r, const char *where, const char *name, int *out)
-{
-    grail_status status = GRAIL_OK;
-    char *copy = NULL;
-    for (int i = r->checkpoint_count; i-- > 0;) {
-        if (strcmp(r->checkpoints[i].name, name) == 0) {
-            *out = i;
-            return GRAIL_OK;
-        }
-    }
-    if (r->checkpoint_count == MOST_CHECKPOINTS) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: more than %d checkpoints", where, MOST_CHECKPOINTS);
-    }
-    TRY(memory_copy_string(&copy, name));
-    if (r->checkpoint_count == r->checkpoint_capacity) {
-        const int capacity = 2 * r->checkpoint_capacity + 8;
-        TRY(memory_resize(&r->checkpoints, (size_t)capacity, sizeof r->checkpoints[0]));
-        r->checkpoint_capacity = capacity;
-    }
-    r->checkpoints[r->checkpoint_count] = (result_checkpoint){
-        .name = copy,
-        .parameters = NOT_MEASURED,
-        .macs = NOT_MEASURED,
-        .top1 = NOT_MEASURED,
-        .top5 = NOT_MEASURED,
-        .interval = NOT_MEASURED,
-        .images = NOT_MEASURED,
-    };
-    copy = NULL;
-    *out = r->checkpoint_count++;
-out:
-    memory_free(copy);
-    return status;
-}
-
-static grail_status find_selector(results *r, const char *where, const char *name, int *out)
-{
-    for (int i = 0; i < r->selector_count; i++) {
-        if (strcmp(r->selectors[i], name) == 0) {
-            *out = i;
-            return GRAIL_OK;
-        }
-    }
-    if (r->selector_count == MOST_SELECTORS) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: more than %d selectors", where, MOST_SELECTORS);
-    }
-    const grail_status status = memory_copy_string(&r->selectors[r->selector_count], name);
-    if (status == GRAIL_OK) {
-        *out = r->selector_count++;
-    }
-    return status;
-}
-
-static grail_status add_dense(results *r, const json_t *dense, const char *where)
+static grail_status read_variant(const char *where, const json_t *object, variant *out)
 {
     grail_status status = GRAIL_OK;
     const char *name = NULL;
-    const char *architecture = NULL;
-    int index = 0;
-    result_checkpoint read = {0};
-    TRY(read_name(where, dense, "checkpoint", &name));
-    TRY(json_get_string(where, dense, "architecture", "", &architecture));
-    TRY(read_measure(where, dense, "parameters", largest_measure, &read.parameters));
-    TRY(read_measure(where, dense, "macs", largest_measure, &read.macs));
-    TRY(read_measure(where, dense, "top1", 1.0, &read.top1));
-    TRY(read_measure(where, dense, "top5", 1.0, &read.top5));
-    TRY(read_measure(where, dense, "interval", 1.0, &read.interval));
-    TRY(read_measure(where, dense, "images", largest_measure, &read.images));
-    TRY(find_checkpoint(r, where, name, &index));
-    TRY(memory_copy_string(&read.architecture, architecture));
-    read.name = r->checkpoints[index].name;
-    memory_free(r->checkpoints[index].architecture);
-    r->checkpoints[index] = read;
+    bool repairs = false;
+    TRY(field_text(where, object, "compensate", &name));
+    TRY(json_get_boolean(where, object, "repair", false, &repairs));
+    if (!variant_from_parts(name, repairs, out)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%.40s\", expected none, grail or full",
+             where, name);
+    }
 out:
     return status;
 }
 
-static grail_status read_variant(const char *where, const json_t *settings, variant *out)
-{
-    static const struct {
-        const char *name;
-        variant plain, repaired;
-    } compensations[] = {
-        {"none", VARIANT_NONE, VARIANT_REPAIR},
-        {"grail", VARIANT_GRAIL, VARIANT_GRAIL_REPAIR},
-        {"full", VARIANT_FULL, VARIANT_FULL_REPAIR},
-    };
-    grail_status status = GRAIL_OK;
-    const char *name = NULL;
-    bool repair = false;
-    TRY(read_name(where, settings, "compensate", &name));
-    TRY(json_get_boolean(where, settings, "repair", false, &repair));
-    for (size_t i = 0; i < sizeof compensations / sizeof compensations[0]; i++) {
-        if (strcmp(name, compensations[i].name) == 0) {
-            *out = repair ? compensations[i].repaired : compensations[i].plain;
-            return GRAIL_OK;
-        }
-    }
-    FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%.40s\", expected none, grail or full", where,
-         name);
-out:
-    return status;
-}
-
-static grail_status read_loop(const char *where, const json_t *settings, bool *out)
-{
-    const char *loop = NULL;
-    const grail_status status = json_get_string(where, settings, "loop", "closed", &loop);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    if (strcmp(loop, "closed") != 0 && strcmp(loop, "open") != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"loop\" is \"%.40s\", expected closed or open",
-                         where, loop);
-    }
-    *out = strcmp(loop, "open") == 0;
-    return GRAIL_OK;
-}
-
-static grail_status read_settings(results *r, const json_t *settings, const char *where,
-                                  result_cell *cell)
+static grail_status read_settings(const char *where, const json_t *object, line_settings *out)
 {
     grail_status status = GRAIL_OK;
-    const char *checkpoint = NULL;
-    const char *selector = NULL;
-    TRY(read_name(where, settings, "checkpoint", &checkpoint));
-    TRY(read_name(where, settings, "selector", &selector));
-    TRY(read_measure(where, settings, "sparsity", 1.0, &cell->sparsity));
-    if (!(cell->sparsity < 1.0)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is %s, expected 0 to below 1", where,
-             isnan(cell->sparsity) ? "missing" : "1");
+    TRY(field_text(where, object, "checkpoint", &out->checkpoint));
+    TRY(field_text(where, object, "selector", &out->selector));
+    TRY(json_get_real(where, object, "sparsity", NOT_MEASURED, &out->sparsity));
+    if (isnan(out->sparsity)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is missing, expected 0 to below 1", where);
     }
-    TRY(read_variant(where, settings, &cell->variant));
-    TRY(read_count(where, settings, "samples", &cell->samples));
-    TRY(read_count(where, settings, "seed", &cell->seed));
-    TRY(read_loop(where, settings, &cell->open_loop));
-    TRY(find_checkpoint(r, where, checkpoint, &cell->checkpoint));
-    TRY(find_selector(r, where, selector, &cell->selector));
+    if (!(out->sparsity >= 0.0 && out->sparsity < 1.0)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is %g, expected 0 to below 1", where,
+             out->sparsity);
+    }
+    TRY(read_variant(where, object, &out->variant));
+    TRY(read_count(where, object, "samples", &out->samples));
+    TRY(read_count(where, object, "seed", &out->seed));
+    TRY(field_word(where, object, "loop", "closed", "open", false, &out->open_loop));
 out:
     return status;
 }
 
-static grail_status read_measures(const json_t *document, const char *where, result_cell *cell)
+static grail_status read_dense(const char *where, const json_t *object, result_line *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(field_text(where, object, "checkpoint", &out->settings.checkpoint));
+    TRY(json_get_string(where, object, "architecture", "", &out->architecture));
+    TRY(read_fields(where, object, size_fields, &out->measures));
+    TRY(read_fields(where, object, accuracy_fields, &out->measures));
+out:
+    return status;
+}
+
+static grail_status read_measures(const char *where, const json_t *document, line_measures *out)
 {
     grail_status status = GRAIL_OK;
     const json_t *seconds = json_object_get(document, "seconds");
     if (seconds != NULL && !json_is_object(seconds) && !json_is_null(seconds)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"seconds\" is not an object", where);
     }
-    TRY(read_measure(where, document, "top1", 1.0, &cell->top1));
-    TRY(read_measure(where, document, "top5", 1.0, &cell->top5));
-    TRY(read_measure(where, document, "interval", 1.0, &cell->interval));
-    TRY(read_measure(where, document, "images", largest_measure, &cell->images));
-    TRY(read_measure(where, document, "parameters", largest_measure, &cell->parameters));
-    TRY(read_measure(where, document, "macs", largest_measure, &cell->macs));
-    TRY(read_measure(where, document, "peak_bytes", largest_measure, &cell->peak_bytes));
-    for (int i = 0; i < SECONDS_KINDS; i++) {
-        TRY(read_measure(where, seconds, seconds_keys[i], largest_measure, &cell->seconds[i]));
-    }
+    TRY(read_fields(where, document, accuracy_fields, out));
+    TRY(read_fields(where, document, size_fields, out));
+    TRY(read_fields(where, seconds, seconds_fields, out));
+    TRY(read_fields(where, document, memory_fields, out));
 out:
     return status;
 }
 
-static grail_status read_site(const json_t *object, const char *where, result_site *out)
+static grail_status read_site(const char *where, const json_t *object, line_site *out)
 {
     grail_status status = GRAIL_OK;
     const char *name = NULL;
-    TRY(read_name(where, object, "name", &name));
-    TRY(read_measure(where, object, "units", largest_measure, &out->units));
-    TRY(read_measure(where, object, "kept", largest_measure, &out->kept));
-    TRY(json_get_real(where, object, "fit_before", NOT_MEASURED, &out->fit_before));
-    TRY(json_get_real(where, object, "fit_after", NOT_MEASURED, &out->fit_after));
-    TRY(json_get_real(where, object, "held_before", NOT_MEASURED, &out->held_before));
-    TRY(json_get_real(where, object, "held_after", NOT_MEASURED, &out->held_after));
+    TRY(field_text(where, object, "name", &name));
+    TRY(read_fields(where, object, site_fields, out));
     TRY(memory_copy_string(&out->name, name));
 out:
     return status;
 }
 
-static grail_status read_sites(const json_t *document, const char *where, result_cell *cell)
+static grail_status read_sites(const char *where, const json_t *document, result_line *out)
 {
     grail_status status = GRAIL_OK;
     const json_t *list = json_object_get(document, "sites");
@@ -246,68 +372,65 @@ static grail_status read_sites(const json_t *document, const char *where, result
     if (!json_is_array(list)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array", where);
     }
-    TRY(memory_new(&cell->sites, json_array_size(list), sizeof cell->sites[0]));
+    TRY(memory_new(&out->sites, json_array_size(list), sizeof out->sites[0]));
     for (size_t i = 0; i < json_array_size(list); i++) {
-        TRY(read_site(json_array_get(list, i), where, &cell->sites[i]));
-        cell->site_count++;
+        TRY(read_site(where, json_array_get(list, i), &out->sites[i]));
+        out->site_count++;
     }
 out:
     return status;
 }
 
-static grail_status read_error(const json_t *document, const char *where, result_cell *cell)
-{
-    const char *text = NULL;
-    const grail_status status = json_get_string(where, document, "error", NULL, &text);
-    if (status != GRAIL_OK || text == NULL) {
-        return status;
-    }
-    return memory_copy_string(&cell->error, text);
-}
-
-/* The cell at the end of the list, which it joins first so that results_fini releases it. */
-static grail_status new_cell(results *r, const char *where, size_t line, result_cell **out)
-{
-    if (r->cell_count == MOST_CELLS) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: more than %d cells", where, MOST_CELLS);
-    }
-    if (r->cell_count == r->cell_capacity) {
-        const int capacity = 2 * r->cell_capacity + 64;
-        const grail_status status = memory_resize(&r->cells, (size_t)capacity, sizeof r->cells[0]);
-        if (status != GRAIL_OK) {
-            return status;
-        }
-        r->cell_capacity = capacity;
-    }
-    *out = &r->cells[r->cell_count++];
-    **out = (result_cell){.line = line};
-    return GRAIL_OK;
-}
-
-static grail_status add_cell(results *r, const json_t *document, const char *where, size_t line)
+static grail_status read_cell(const char *where, const json_t *document, result_line *out)
 {
     grail_status status = GRAIL_OK;
-    result_cell *cell = NULL;
-    TRY(new_cell(r, where, line, &cell));
-    TRY(read_settings(r, json_object_get(document, "cell"), where, cell));
-    TRY(read_error(document, where, cell));
-    TRY(read_measures(document, where, cell));
-    if (cell->error == NULL) {
-        TRY(read_sites(document, where, cell));
+    TRY(read_settings(where, json_object_get(document, "cell"), &out->settings));
+    TRY(json_get_string(where, document, "error", NULL, &out->error));
+    TRY(read_measures(where, document, &out->measures));
+    out->kind = out->error == NULL ? LINE_CELL : LINE_FAILURE;
+    if (out->kind == LINE_CELL) {
+        TRY(read_sites(where, document, out));
     }
 out:
     return status;
 }
 
-grail_status results_add_line(results *r, const json_t *document, const char *where, size_t line)
+grail_status line_read(const char *where, const json_t *document, result_line *out)
 {
+    grail_status status = GRAIL_OK;
     const json_t *dense = json_object_get(document, "dense");
+    result_line line = {.kind = LINE_DENSE, .measures = line_not_measured()};
     if (json_is_object(dense)) {
-        return add_dense(r, dense, where);
+        TRY(read_dense(where, dense, &line));
+    } else if (json_is_object(json_object_get(document, "cell"))) {
+        TRY(read_cell(where, document, &line));
+    } else {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: expected an object with \"dense\" or \"cell\", each an object", where);
     }
-    if (json_is_object(json_object_get(document, "cell"))) {
-        return add_cell(r, document, where, line);
+    *out = line;
+    line = (result_line){0};
+out:
+    line_fini(&line);
+    return status;
+}
+
+grail_status line_check_settings(const char *where, const json_t *document)
+{
+    return json_check_keys(where, json_object_get(document, "cell"), setting_keys);
+}
+
+void line_sites_free(line_site *sites, int count)
+{
+    for (int i = 0; i < count; i++) {
+        memory_free(sites[i].name);
+        memory_free(sites[i].kind);
     }
-    return error_set(GRAIL_ERROR_FORMAT,
-                     "%s: expected an object with \"dense\" or \"cell\", each an object", where);
+    memory_free(sites);
+}
+
+void line_fini(result_line *line)
+{
+    line_sites_free(line->sites, line->site_count);
+    *line = (result_line){0};
 }

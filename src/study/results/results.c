@@ -22,24 +22,120 @@ out:
     return status;
 }
 
-/* The reference of `document` is taken. */
-static grail_status add_header(results *r, json_t *document)
+/* Makes room for one more; *capacity elements are there. */
+static grail_status grow(void *array, int count, int *capacity, size_t size)
+{
+    if (count < *capacity) {
+        return GRAIL_OK;
+    }
+    const int larger = 2 * *capacity + 64;
+    const grail_status status = memory_resize(array, (size_t)larger, size);
+    if (status == GRAIL_OK) {
+        *capacity = larger;
+    }
+    return status;
+}
+
+static grail_status find_checkpoint(results *r, const char *where, const char *name, int *out)
 {
     grail_status status = GRAIL_OK;
-    int64_t version = 0;
-    if (!json_is_object(document) || json_object_get(document, "grail_results") == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "expected {\"grail_results\": 1, ...}: these are not the results "
-                                 "of a sweep");
+    char *copy = NULL;
+    for (int i = r->checkpoint_count; i-- > 0;) {
+        if (strcmp(r->checkpoints[i].name, name) == 0) {
+            *out = i;
+            return GRAIL_OK;
+        }
     }
-    TRY(json_require_integer("line 1", document, "grail_results", &version));
-    if (version != 1) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "results of version %lld, this grail reads version 1",
-             (long long)version);
+    if (r->checkpoint_count == MOST_CHECKPOINTS) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: more than %d checkpoints", where, MOST_CHECKPOINTS);
     }
-    r->header = document;
-    document = NULL;
+    TRY(memory_copy_string(&copy, name));
+    TRY(grow(&r->checkpoints, r->checkpoint_count, &r->checkpoint_capacity,
+             sizeof r->checkpoints[0]));
+    r->checkpoints[r->checkpoint_count] =
+        (result_checkpoint){.name = copy, .measures = line_not_measured()};
+    copy = NULL;
+    *out = r->checkpoint_count++;
 out:
-    json_decref(document);
+    memory_free(copy);
+    return status;
+}
+
+static grail_status find_selector(results *r, const char *where, const char *name, int *out)
+{
+    for (int i = 0; i < r->selector_count; i++) {
+        if (strcmp(r->selectors[i], name) == 0) {
+            *out = i;
+            return GRAIL_OK;
+        }
+    }
+    if (r->selector_count == MOST_SELECTORS) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: more than %d selectors", where, MOST_SELECTORS);
+    }
+    const grail_status status = memory_copy_string(&r->selectors[r->selector_count], name);
+    if (status == GRAIL_OK) {
+        *out = r->selector_count++;
+    }
+    return status;
+}
+
+static grail_status add_dense(results *r, const result_line *l, const char *where)
+{
+    grail_status status = GRAIL_OK;
+    char *architecture = NULL;
+    int index = 0;
+    TRY(memory_copy_string(&architecture, l->architecture));
+    TRY(find_checkpoint(r, where, l->settings.checkpoint, &index));
+    result_checkpoint *c = &r->checkpoints[index];
+    memory_free(c->architecture);
+    c->architecture = architecture;
+    c->measures = l->measures;
+    architecture = NULL;
+out:
+    memory_free(architecture);
+    return status;
+}
+
+/* The line's sites are taken. */
+static grail_status add_cell(results *r, result_line *l, const char *where, size_t line)
+{
+    grail_status status = GRAIL_OK;
+    result_cell cell = {
+        .variant = l->settings.variant,
+        .sparsity = l->settings.sparsity,
+        .samples = l->settings.samples,
+        .seed = l->settings.seed,
+        .open_loop = l->settings.open_loop,
+        .line = line,
+        .measures = l->measures,
+    };
+    if (r->cell_count == MOST_CELLS) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: more than %d cells", where, MOST_CELLS);
+    }
+    TRY(find_checkpoint(r, where, l->settings.checkpoint, &cell.checkpoint));
+    TRY(find_selector(r, where, l->settings.selector, &cell.selector));
+    TRY(grow(&r->cells, r->cell_count, &r->cell_capacity, sizeof r->cells[0]));
+    if (l->kind == LINE_FAILURE) {
+        TRY(memory_copy_string(&cell.error, l->error));
+    }
+    cell.sites = l->sites;
+    cell.site_count = l->site_count;
+    l->sites = NULL;
+    l->site_count = 0;
+    r->cells[r->cell_count++] = cell;
+out:
+    return status;
+}
+
+/* A line after the header. */
+static grail_status add_result(results *r, const json_t *document, const char *where, size_t line)
+{
+    grail_status status = GRAIL_OK;
+    result_line l = {0};
+    TRY(line_read(where, document, &l));
+    TRY(l.kind == LINE_DENSE ? add_dense(r, &l, where) : add_cell(r, &l, where, line));
+out:
+    line_fini(&l);
     return status;
 }
 
@@ -58,11 +154,10 @@ static grail_status add_line(results *r, const char *text, size_t size, size_t l
     }
     TRY(status);
     if (line == 1) {
-        json_t *header = document;
-        document = NULL;
-        TRY(add_header(r, header));
+        TRY(line_header_read(document, &r->header));
+        r->document = json_incref(document);
     } else {
-        TRY(results_add_line(r, document, where, line));
+        TRY(add_result(r, document, where, line));
     }
 out:
     json_decref(document);
@@ -93,7 +188,7 @@ static grail_status add_lines(results *r, const char *text, size_t size)
         TRY(add_line(r, text + at, length, line));
         at += length + 1;
     }
-    if (r->header == NULL) {
+    if (r->document == NULL) {
         FAIL(GRAIL_ERROR_FORMAT, "empty: expected the results of a sweep");
     }
 out:
@@ -132,10 +227,7 @@ grail_status results_read(const char *path, results *out)
 
 static void cell_fini(result_cell *cell)
 {
-    for (int i = 0; i < cell->site_count; i++) {
-        memory_free(cell->sites[i].name);
-    }
-    memory_free(cell->sites);
+    line_sites_free(cell->sites, cell->site_count);
     memory_free(cell->error);
 }
 
@@ -153,6 +245,6 @@ void results_fini(results *r)
     }
     memory_free(r->cells);
     memory_free(r->checkpoints);
-    json_decref(r->header);
+    json_decref(r->document);
     *r = (results){0};
 }

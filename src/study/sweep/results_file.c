@@ -10,8 +10,6 @@
 
 enum { RESULTS_MAXIMUM = 1 << 30 };
 
-static const char beginning[] = "{\"grail_results\":";
-
 /* What is read of a file, and what is looked for in it. */
 typedef struct reading {
     const char *path;
@@ -53,19 +51,23 @@ static const char *first_difference(json_t *then, json_t *now)
     return NULL;
 }
 
-static grail_status check_header(const reading *r, const json_t *line)
+static grail_status check_header(const reading *r, json_t *line)
 {
     grail_status status = GRAIL_OK;
     json_t *now = NULL;
-    json_t *then = json_object_get(line, "recipe");
-    if (json_integer_value(json_object_get(line, "grail_results")) != 1 || !json_is_object(then)) {
+    line_header header = {0};
+    const grail_status read = line_header_read(line, &header);
+    if (read == GRAIL_ERROR_MEMORY) {
+        return read;
+    }
+    if (read != GRAIL_OK || header.recipe == NULL) {
         FAIL(GRAIL_ERROR_FORMAT,
              "%s: not results of a sweep that this version can continue; "
              "choose another file",
              r->path);
     }
     TRY(written_form(r->recipe->document, &now));
-    const char *key = first_difference(then, now);
+    const char *key = first_difference(header.recipe, now);
     if (key != NULL) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "%s: holds results of another recipe (\"%.80s\" differs); choose another file",
@@ -76,37 +78,34 @@ out:
     return status;
 }
 
-static grail_status note_dense(const reading *r, const char *where, const json_t *dense)
+static grail_status note_dense(const reading *r, const char *where, const char *checkpoint)
 {
-    const char *name = json_string_value(json_object_get(dense, "checkpoint"));
-    for (int i = 0; name != NULL && i < r->recipe->checkpoint_count; i++) {
-        if (strcmp(r->recipe->checkpoints[i].name, name) == 0) {
-            r->dense_found[i] = true;
-            return GRAIL_OK;
-        }
+    const int index = sweep_recipe_find(r->recipe, checkpoint);
+    if (index < 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"dense\" is of no checkpoint of the recipe",
+                         where);
     }
-    return error_set(GRAIL_ERROR_FORMAT, "%s: \"dense\" is of no checkpoint of the recipe", where);
+    r->dense_found[index] = true;
+    return GRAIL_OK;
 }
 
-static grail_status note_line(const reading *r, const json_t *line)
+static grail_status note_line(const reading *r, const json_t *document)
 {
     grail_status status = GRAIL_OK;
     char *where = NULL;
-    sweep_cell cell = {0};
-    json_t *object = json_object_get(line, "cell");
-    const json_t *dense = json_object_get(line, "dense");
+    result_line line = {0};
+    int64_t index = 0;
     TRY(memory_format(&where, "%s: line %lld", r->path, (long long)r->line));
-    if (dense != NULL) {
-        TRY(note_dense(r, where, dense));
+    TRY(line_read(where, document, &line));
+    if (line.kind == LINE_DENSE) {
+        TRY(note_dense(r, where, line.settings.checkpoint));
     } else {
-        TRY(sweep_cell_from_json(where, object, r->recipe, &cell));
-        const int64_t index = sweep_cell_find(r->cells, r->count, &cell);
-        if (index < 0) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: no cell of the recipe", where);
-        }
-        r->cell_found[index] = json_object_get(line, "error") == NULL;
+        TRY(line_check_settings(where, document));
+        TRY(sweep_cell_of_settings(where, &line.settings, r->recipe, r->cells, r->count, &index));
+        r->cell_found[index] = line.kind == LINE_CELL;
     }
 out:
+    line_fini(&line);
     memory_free(where);
     return status;
 }
@@ -131,8 +130,7 @@ static grail_status read_lines(reading *r, const buffer *text, uint64_t *whole)
 {
     grail_status status = GRAIL_OK;
     size_t offset = 0;
-    const size_t compared = text->size < strlen(beginning) ? text->size : strlen(beginning);
-    if (compared > 0 && memcmp(text->bytes, beginning, compared) != 0) {
+    if (!line_header_begins(text->bytes, text->size)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: not results of a sweep; choose another file", r->path);
     }
     while (offset < text->size) {
@@ -160,22 +158,46 @@ static grail_status utc_text(char text[32])
     return GRAIL_OK;
 }
 
+static grail_status append_document(sweep_results *results, const json_t *document)
+{
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    buffer_init(&text, RESULTS_MAXIMUM);
+    TRY(json_append_line(document, &text));
+    status =
+        file_write_at(results->descriptor, results->path, text.bytes, text.size, results->size);
+    if (status == GRAIL_OK && fdatasync(results->descriptor) != 0) {
+        status = error_from_errno("cannot flush", results->path);
+    }
+    if (status != GRAIL_OK) { /* the error is told either way: a torn line is cut when continued */
+        const int ignored = ftruncate(results->descriptor, (off_t)results->size);
+        (void)ignored;
+        goto out;
+    }
+    results->size += text.size;
+out:
+    buffer_fini(&text);
+    return status;
+}
+
 static grail_status write_header(sweep_results *results, const sweep_recipe *recipe,
                                  const sweep_origin *origin)
 {
     grail_status status = GRAIL_OK;
     char started[32];
-    json_t *line = json_object();
+    json_t *document = NULL;
     TRY(utc_text(started));
-    TRY(json_put(line, "grail_results", json_integer(1)));
-    TRY(json_put(line, "recipe", json_incref(recipe->document)));
-    TRY(json_put(line, "started", json_string(started)));
-    TRY(json_put(line, "machine",
-                 json_pack("{s:s, s:i}", "cpu", origin->cpu, "threads", origin->threads)));
-    TRY(json_put(line, "version", json_string(origin->version)));
-    TRY(sweep_results_append(results, line));
+    const line_header header = {
+        .recipe = recipe->document,
+        .started = started,
+        .cpu = origin->cpu,
+        .version = origin->version,
+        .threads = origin->threads,
+    };
+    TRY(line_header_to_json(&header, &document));
+    TRY(append_document(results, document));
 out:
-    json_decref(line);
+    json_decref(document);
     return status;
 }
 
@@ -238,25 +260,14 @@ grail_status sweep_results_look(const char *path, const sweep_recipe *recipe,
     return file_exists(path) ? read_file(&r, &whole) : GRAIL_OK;
 }
 
-grail_status sweep_results_append(sweep_results *results, const json_t *line)
+grail_status sweep_results_append(sweep_results *results, const result_line *line)
 {
     grail_status status = GRAIL_OK;
-    buffer text = {0};
-    buffer_init(&text, RESULTS_MAXIMUM);
-    TRY(json_append_line(line, &text));
-    status =
-        file_write_at(results->descriptor, results->path, text.bytes, text.size, results->size);
-    if (status == GRAIL_OK && fdatasync(results->descriptor) != 0) {
-        status = error_from_errno("cannot flush", results->path);
-    }
-    if (status != GRAIL_OK) { /* the error is told either way: a torn line is cut when continued */
-        const int ignored = ftruncate(results->descriptor, (off_t)results->size);
-        (void)ignored;
-        goto out;
-    }
-    results->size += text.size;
+    json_t *document = NULL;
+    TRY(line_to_json(line, &document));
+    TRY(append_document(results, document));
 out:
-    buffer_fini(&text);
+    json_decref(document);
     return status;
 }
 

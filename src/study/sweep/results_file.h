@@ -4,6 +4,7 @@
 #define GRAIL_STUDY_SWEEP_RESULTS_FILE_H
 
 #include "study/recipe/cells.h"
+#include "study/results/line.h"
 
 /** What the header tells beside the recipe. */
 typedef struct sweep_origin {
@@ -34,7 +35,8 @@ grail_status sweep_results_look(const char *path, const sweep_recipe *recipe,
                                 bool *cell_found) GRAIL_MUST_CHECK;
 
 /** Appends one line; it is on disk when this returns. After a failure the file is as before. */
-grail_status sweep_results_append(sweep_results *results, const json_t *line) GRAIL_MUST_CHECK;
+grail_status sweep_results_append(sweep_results *results,
+                                  const result_line *line) GRAIL_MUST_CHECK;
 
 void sweep_results_close(sweep_results *results); /* works on a zeroed one */
 

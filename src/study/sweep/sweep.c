@@ -48,8 +48,8 @@ typedef struct sweep {
     int64_t budget, used;   /* bytes */
     int running;
     int64_t done, failed;
-    double variant_seconds[SWEEP_VARIANTS]; /* of the cells done, for the time left */
-    int64_t variant_done[SWEEP_VARIANTS];
+    double variant_seconds[VARIANTS]; /* of the cells done, for the time left */
+    int64_t variant_done[VARIANTS];
     grail_status status; /* why no further cell is started */
     char message[LONGEST_MESSAGE];
 } sweep;
@@ -62,14 +62,14 @@ void grail_sweep_options_init(grail_sweep_options *options)
 /* -- progress -----------------------------------------------------------------------------------
  */
 
-static double mean_seconds(const sweep *s, sweep_variant variant)
+static double mean_seconds(const sweep *s, variant wanted)
 {
     double sum = 0.0;
     int64_t count = 0;
-    if (s->variant_done[variant] > 0) {
-        return s->variant_seconds[variant] / (double)s->variant_done[variant];
+    if (s->variant_done[wanted] > 0) {
+        return s->variant_seconds[wanted] / (double)s->variant_done[wanted];
     }
-    for (int v = 0; v < SWEEP_VARIANTS; v++) {
+    for (int v = 0; v < VARIANTS; v++) {
         sum += s->variant_seconds[v];
         count += s->variant_done[v];
     }
@@ -117,7 +117,7 @@ static void tell(sweep *s, const sweep_outcome *outcome)
         .seconds_left = seconds_left(s),
         .cell = outcome == NULL ? NULL : sweep_cell_text(&s->recipe, outcome->cell, text),
         .error = outcome == NULL || outcome->error[0] == 0 ? NULL : outcome->error,
-        .top1 = outcome == NULL || outcome->error[0] != 0 ? (double)NAN : outcome->accuracy.top1,
+        .top1 = outcome == NULL || outcome->error[0] != 0 ? (double)NAN : outcome->measures.top1,
     };
     if (s->options->observer(s->options->observer_user, &progress) != 0) {
         stop(s, GRAIL_ERROR_CANCELLED, "cancelled; what is finished stays in the results");
@@ -206,17 +206,6 @@ static int64_t take_cell(worker *w)
     return index;
 }
 
-static grail_status write_outcome(sweep *s, const sweep_outcome *outcome)
-{
-    grail_status status = GRAIL_OK;
-    json_t *line = NULL;
-    TRY(sweep_outcome_to_json(&s->recipe, outcome, &line));
-    TRY(sweep_results_append(&s->results, line));
-out:
-    json_decref(line);
-    return status;
-}
-
 static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
 {
     pthread_mutex_lock(&s->mutex);
@@ -224,13 +213,14 @@ static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
     s->running--;
     s->state[index] = CELL_DONE;
     if (outcome->status != GRAIL_ERROR_CANCELLED) {
-        const grail_status status = write_outcome(s, outcome);
+        const result_line line = sweep_outcome_line(&s->recipe, outcome);
+        const grail_status status = sweep_results_append(&s->results, &line);
         if (status != GRAIL_OK) {
             stop(s, status, grail_error_message());
         } else {
             s->done++;
             s->failed += outcome->error[0] == 0 ? 0 : 1;
-            s->variant_seconds[outcome->cell->variant] += outcome->seconds;
+            s->variant_seconds[outcome->cell->variant] += outcome->measures.seconds[SECONDS_TOTAL];
             s->variant_done[outcome->cell->variant]++;
             tell(s, outcome);
         }
@@ -435,22 +425,19 @@ static int watch_dense(void *user, int64_t done, int64_t total, double top1)
 static grail_status evaluate_dense(sweep *s)
 {
     grail_status status = GRAIL_OK;
-    json_t *line = NULL;
+    result_line line = {0};
     for (int i = 0; i < s->recipe.checkpoint_count; i++) {
         if (s->dense_found[i]) {
             continue;
         }
-        json_decref(line);
-        line = NULL;
-        status = sweep_dense_to_json(&s->recipe, i, &s->data[i], watch_dense, s, &line);
+        status = sweep_dense_measure(&s->recipe, i, &s->data[i], watch_dense, s, &line);
         if (status != GRAIL_OK) {
             error_prefix("checkpoint \"%s\"", s->recipe.checkpoints[i].name);
             goto out;
         }
-        TRY(sweep_results_append(&s->results, line));
+        TRY(sweep_results_append(&s->results, &line));
     }
 out:
-    json_decref(line);
     return status;
 }
 

@@ -132,8 +132,8 @@ static grail_compress_options options_of(const sweep_recipe *recipe, const sweep
         *grail_compress_sparsity(&o, recipe->kinds[i]) = cell->sparsity;
     }
     o.align = recipe->align;
-    o.compensate = sweep_variant_compensation(cell->variant);
-    o.repair = sweep_variant_repairs(cell->variant) ? 1 : 0;
+    o.compensate = variant_compensation(cell->variant);
+    o.repair = variant_repairs(cell->variant) ? 1 : 0;
     o.open_loop = cell->open_loop ? 1 : 0;
     o.stream_score = recipe->stream_score;
     return o;
@@ -146,41 +146,49 @@ grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *mod
     return grail_compress_estimate(model, &options, out);
 }
 
-/* 6 digits are more than a second's or an error's accuracy. */
-static json_t *measured(double value)
-{
-    char text[40];
-    if (!isfinite(value)) {
-        return json_null();
-    }
-    snprintf(text, sizeof text, "%.6g", value);
-    return json_real(strtod(text, NULL));
-}
-
-static grail_status sites_to_json(const grail_compression *c, json_t **out)
+static grail_status copy_site(const grail_site_report *s, line_site *out)
 {
     grail_status status = GRAIL_OK;
-    json_t *list = json_array();
-    for (int i = 0; i < grail_compression_site_count(c); i++) {
-        const grail_site_report s = grail_compression_site(c, i);
-        TRY(json_push(list, json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "name", s.name,
-                                      "kind", s.kind, "units", (json_int_t)s.units, "kept",
-                                      (json_int_t)s.kept, "fit_before", measured(s.fit.fit_before),
-                                      "fit_after", measured(s.fit.fit_after), "held_before",
-                                      measured(s.fit.held_before), "held_after",
-                                      measured(s.fit.held_after))));
-    }
-    *out = list;
-    list = NULL;
+    TRY(memory_copy_string(&out->name, s->name));
+    TRY(memory_copy_string(&out->kind, s->kind));
+    out->units = (double)s->units;
+    out->kept = (double)s->kept;
+    out->fit_before = s->fit.fit_before;
+    out->fit_after = s->fit.fit_after;
+    out->held_before = s->fit.held_before;
+    out->held_after = s->fit.held_after;
 out:
-    json_decref(list);
     return status;
+}
+
+static grail_status copy_sites(const grail_compression *c, sweep_outcome *outcome)
+{
+    grail_status status = GRAIL_OK;
+    const int count = grail_compression_site_count(c);
+    TRY(memory_new(&outcome->sites, (size_t)count, sizeof outcome->sites[0]));
+    outcome->site_count = count;
+    for (int i = 0; i < count; i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        TRY(copy_site(&s, &outcome->sites[i]));
+    }
+out:
+    return status;
+}
+
+static void copy_accuracy(const grail_accuracy *a, line_measures *out)
+{
+    out->top1 = a->top1;
+    out->top5 = a->top5;
+    out->interval = a->interval;
+    out->images = (double)a->images;
 }
 
 static grail_status run(sweep_context *context, grail_session *session, sweep_outcome *outcome)
 {
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
+    grail_accuracy accuracy = {0};
+    line_measures *m = &outcome->measures;
     grail_compress_options options = options_of(context->recipe, outcome->cell);
     options.session = session;
     options.memory = context->memory;
@@ -189,9 +197,15 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     TRY(grail_compression_open(&options, &c));
     TRY(grail_compression_run(c));
     TRY(grail_compression_accuracy(c, context->evaluation, context->recipe->evaluation.images,
-                                   watch_images, context, &outcome->accuracy));
-    TRY(sites_to_json(c, &outcome->sites));
-    outcome->totals = grail_compression_totals_get(c);
+                                   watch_images, context, &accuracy));
+    TRY(copy_sites(c, outcome));
+    const grail_compression_totals totals = grail_compression_totals_get(c);
+    copy_accuracy(&accuracy, m);
+    m->parameters = (double)totals.parameters;
+    m->macs = (double)totals.macs_per_token;
+    m->seconds[SECONDS_CALIBRATE] = totals.calibrate_seconds;
+    m->seconds[SECONDS_COMPENSATE] = totals.compensate_seconds;
+    m->seconds[SECONDS_EVALUATE] = accuracy.seconds;
 out:
     grail_compression_close(c);
     return status;
@@ -200,87 +214,56 @@ out:
 void sweep_cell_run(sweep_context *context, grail_session *session, sweep_outcome *outcome)
 {
     const double begin = clock_seconds();
+    outcome->measures = line_not_measured();
     outcome->status = run(context, session, outcome);
     outcome->error[0] = 0;
     if (outcome->status != GRAIL_OK) {
         snprintf(outcome->error, sizeof outcome->error, "%s", grail_error_message());
     }
-    outcome->seconds = clock_seconds() - begin;
-    outcome->peak_bytes = grail_memory_peak();
+    outcome->measures.seconds[SECONDS_TOTAL] = clock_seconds() - begin;
+    outcome->measures.peak_bytes = (double)grail_memory_peak();
 }
 
 void sweep_outcome_fini(sweep_outcome *outcome)
 {
-    json_decref(outcome->sites);
+    line_sites_free(outcome->sites, outcome->site_count);
     outcome->sites = NULL;
+    outcome->site_count = 0;
 }
 
-/* -- lines --------------------------------------------------------------------------------------
- */
-
-static grail_status put_accuracy(json_t *object, const grail_accuracy *a)
+result_line sweep_outcome_line(const sweep_recipe *recipe, const sweep_outcome *outcome)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_put(object, "top1", json_real(a->top1)));
-    TRY(json_put(object, "top5", isnan(a->top5) ? json_null() : json_real(a->top5)));
-    TRY(json_put(object, "interval", measured(a->interval)));
-    TRY(json_put(object, "images", json_integer(a->images)));
-out:
-    return status;
+    const bool failed = outcome->error[0] != 0;
+    return (result_line){
+        .kind = failed ? LINE_FAILURE : LINE_CELL,
+        .settings = sweep_cell_settings(recipe, outcome->cell),
+        .error = failed ? outcome->error : NULL,
+        .measures = outcome->measures,
+        .sites = outcome->sites,
+        .site_count = outcome->site_count,
+    };
 }
 
-grail_status sweep_dense_to_json(const sweep_recipe *recipe, int index,
+grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
                                  const sweep_checkpoint_data *data, grail_eval_observer observer,
-                                 void *user, json_t **out)
+                                 void *user, result_line *out)
 {
     grail_status status = GRAIL_OK;
     grail_model_facts facts = {0};
     grail_accuracy accuracy = {0};
-    json_t *line = json_object();
-    json_t *dense = json_object();
-    TRY(json_put(line, "dense", dense));
+    const sweep_checkpoint *named = &recipe->checkpoints[index];
+    result_line line = {.kind = LINE_DENSE,
+                        .settings = {.checkpoint = named->name},
+                        .path = named->path,
+                        .measures = line_not_measured()};
     TRY(grail_model_describe(data->model, &facts));
     TRY(grail_accuracy_measure(data->model, data->evaluation, recipe->evaluation.images, "cpu",
                                observer, user, &accuracy));
-    TRY(json_put(dense, "checkpoint", json_string(recipe->checkpoints[index].name)));
-    TRY(json_put(dense, "path", json_string(recipe->checkpoints[index].path)));
-    TRY(json_put(dense, "architecture", json_string(facts.architecture)));
-    TRY(json_put(dense, "parameters", json_integer(facts.parameters)));
-    TRY(json_put(dense, "macs", json_integer(facts.macs_per_token)));
-    TRY(put_accuracy(dense, &accuracy));
+    line.architecture = facts.architecture;
+    line.measures.parameters = (double)facts.parameters;
+    line.measures.macs = (double)facts.macs_per_token;
+    copy_accuracy(&accuracy, &line.measures);
     *out = line;
-    line = NULL;
 out:
-    json_decref(line);
-    return status;
-}
-
-grail_status sweep_outcome_to_json(const sweep_recipe *recipe, const sweep_outcome *outcome,
-                                   json_t **out)
-{
-    grail_status status = GRAIL_OK;
-    json_t *cell = NULL;
-    const grail_compression_totals *t = &outcome->totals;
-    json_t *line = json_object();
-    TRY(sweep_cell_to_json(recipe, outcome->cell, &cell));
-    TRY(json_put(line, "cell", cell));
-    if (outcome->error[0] != 0) {
-        TRY(json_put(line, "error", json_string(outcome->error)));
-    } else {
-        TRY(put_accuracy(line, &outcome->accuracy));
-        TRY(json_put(line, "parameters", json_integer(t->parameters)));
-        TRY(json_put(line, "macs", json_integer(t->macs_per_token)));
-        TRY(json_put(line, "seconds",
-                     json_pack("{s:o, s:o, s:o, s:o}", "calibrate", measured(t->calibrate_seconds),
-                               "compensate", measured(t->compensate_seconds), "evaluate",
-                               measured(outcome->accuracy.seconds), "total",
-                               measured(outcome->seconds))));
-        TRY(json_put(line, "peak_bytes", json_integer(outcome->peak_bytes)));
-        TRY(json_put(line, "sites", json_incref(outcome->sites)));
-    }
-    *out = line;
-    line = NULL;
-out:
-    json_decref(line);
     return status;
 }

@@ -26,21 +26,20 @@ void sweep_checkpoint_close(sweep_checkpoint_data *data); /* works on a zeroed o
 grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *model,
                               const sweep_cell *cell, int64_t *out) GRAIL_MUST_CHECK;
 
-/** Evaluates the dense checkpoint; its line of the results, owned. */
-grail_status sweep_dense_to_json(const sweep_recipe *recipe, int index,
+/** Evaluates the dense checkpoint: its line of the results, which borrows from the recipe and the
+ * data. */
+grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
                                  const sweep_checkpoint_data *data, grail_eval_observer observer,
-                                 void *user, json_t **out) GRAIL_MUST_CHECK;
+                                 void *user, result_line *out) GRAIL_MUST_CHECK;
 
 /** What a cell came to. */
 typedef struct sweep_outcome {
     const sweep_cell *cell;
     grail_status status;
     char error[1000]; /* "" when the cell was measured */
-    grail_accuracy accuracy;
-    grail_compression_totals totals;
-    json_t *sites; /* owned */
-    double seconds;
-    int64_t peak_bytes;
+    line_measures measures;
+    line_site *sites; /* [site_count], owned */
+    int site_count;
 } sweep_outcome;
 
 /** What all cells of a sweep have in common. */
@@ -56,8 +55,7 @@ typedef struct sweep_context {
 void sweep_cell_run(sweep_context *context, grail_session *session, sweep_outcome *outcome);
 void sweep_outcome_fini(sweep_outcome *outcome);
 
-/** The line of the results; *out is owned. */
-grail_status sweep_outcome_to_json(const sweep_recipe *recipe, const sweep_outcome *outcome,
-                                   json_t **out) GRAIL_MUST_CHECK;
+/** The line of the results; borrows from both. */
+result_line sweep_outcome_line(const sweep_recipe *recipe, const sweep_outcome *outcome);
 
 #endif

@@ -91,7 +91,7 @@ static void everything_that_a_recipe_says_is_read(void **state)
     const sweep_grid *g = &r.grids[0];
     assert_string_equal(grail_selector_at((int)g->axes[SWEEP_SELECTORS].values[0]), "fold");
     assert_true(g->axes[SWEEP_SPARSITIES].values[1] == 0.25);
-    assert_true(g->axes[SWEEP_COMPENSATE].values[1] == SWEEP_GRAIL_REPAIR);
+    assert_true(g->axes[SWEEP_COMPENSATE].values[1] == VARIANT_GRAIL_REPAIR);
     assert_true(g->axes[SWEEP_SAMPLES].values[1] == 16.0);
     assert_true(g->axes[SWEEP_SEEDS].values[0] == 3.0);
     assert_true(g->open_loop && r.repeats_calibration);
@@ -205,7 +205,10 @@ static int64_t cells_of(const char *text)
     sweep_cell *cells = NULL;
     const int64_t count = enumerate(&r, &cells);
     for (int64_t i = 0; i < count; i++) {
-        assert_int_equal(sweep_cell_find(cells, count, &cells[i]), i);
+        const line_settings settings = sweep_cell_settings(&r, &cells[i]);
+        int64_t index = -1;
+        assert_ok(sweep_cell_of_settings("line", &settings, &r, cells, count, &index));
+        assert_int_equal(index, i);
     }
     memory_free(cells);
     sweep_recipe_fini(&r);
@@ -328,25 +331,32 @@ static void a_cell_reads_back_as_it_was_written(void **state)
                " \"compensate\": [\"grail+repair\", \"full\"], \"seeds\": [9007199254740992]",
                ", \"loop\": \"open\""));
     sweep_cell *cells = NULL;
-    char text[SWEEP_CELL_TEXT];
+    char words[SWEEP_CELL_TEXT];
     const int64_t count = enumerate(&r, &cells);
     assert_int_equal(count, 4);
     for (int64_t i = 0; i < count; i++) {
-        json_t *object = NULL;
+        json_t *document = NULL;
         json_t *again = NULL;
-        buffer line = {.maximum = 1000};
-        sweep_cell cell = {0};
-        assert_ok(sweep_cell_to_json(&r, &cells[i], &object));
-        assert_ok(json_append_line(object, &line));
-        assert_ok(json_parse("line", line.bytes, line.size, &again));
-        assert_ok(sweep_cell_from_json("line", again, &r, &cell));
-        assert_int_equal(sweep_cell_find(cells, count, &cell), i);
-        json_decref(object);
+        buffer text = {.maximum = 1000};
+        int64_t index = -1;
+        result_line read = {0};
+        const result_line line = {.kind = LINE_FAILURE,
+                                  .settings = sweep_cell_settings(&r, &cells[i]),
+                                  .error = "no luck"};
+        assert_ok(line_to_json(&line, &document));
+        assert_ok(json_append_line(document, &text));
+        assert_ok(json_parse("line", text.bytes, text.size, &again));
+        assert_ok(line_check_settings("line", again));
+        assert_ok(line_read("line", again, &read));
+        assert_ok(sweep_cell_of_settings("line", &read.settings, &r, cells, count, &index));
+        assert_int_equal(index, i);
+        line_fini(&read);
+        json_decref(document);
         json_decref(again);
-        buffer_fini(&line);
+        buffer_fini(&text);
     }
     assert_string_equal(
-        sweep_cell_text(&r, &cells[0], text),
+        sweep_cell_text(&r, &cells[0], words),
         "a, fold, 30 %, grail+repair, 128 samples, seed 9007199254740992, open loop");
     memory_free(cells);
     sweep_recipe_fini(&r);
@@ -400,31 +410,29 @@ static grail_status open_results(file *f)
 
 static void append_cell(file *f, int index)
 {
-    json_t *line = json_object();
-    json_t *cell = NULL;
-    assert_ok(sweep_cell_to_json(&f->recipe, &f->cells[index], &cell));
-    assert_ok(json_put(line, "cell", cell));
-    assert_ok(json_put(line, "top1", json_real(0.5)));
-    assert_ok(sweep_results_append(&f->results, line));
-    json_decref(line);
+    result_line line = {.kind = LINE_CELL,
+                        .settings = sweep_cell_settings(&f->recipe, &f->cells[index]),
+                        .measures = line_not_measured()};
+    line.measures.top1 = 0.5;
+    assert_ok(sweep_results_append(&f->results, &line));
 }
 
 static void append_dense(file *f)
 {
-    json_t *line = json_pack("{s:{s:s}}", "dense", "checkpoint", "a");
-    assert_ok(sweep_results_append(&f->results, line));
-    json_decref(line);
+    const result_line line = {.kind = LINE_DENSE,
+                              .settings = {.checkpoint = "a"},
+                              .path = "a.pth",
+                              .architecture = "net",
+                              .measures = line_not_measured()};
+    assert_ok(sweep_results_append(&f->results, &line));
 }
 
 static void append_failure(file *f, int index)
 {
-    json_t *line = json_object();
-    json_t *cell = NULL;
-    assert_ok(sweep_cell_to_json(&f->recipe, &f->cells[index], &cell));
-    assert_ok(json_put(line, "cell", cell));
-    assert_ok(json_put(line, "error", json_string("no luck")));
-    assert_ok(sweep_results_append(&f->results, line));
-    json_decref(line);
+    const result_line line = {.kind = LINE_FAILURE,
+                              .settings = sweep_cell_settings(&f->recipe, &f->cells[index]),
+                              .error = "no luck"};
+    assert_ok(sweep_results_append(&f->results, &line));
 }
 
 static char *text_of(const file *f)

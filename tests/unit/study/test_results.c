@@ -1,6 +1,7 @@
 /* Results files: what a line says, files that end early, and lines that are refused. */
 #include "support/support.h"
 
+#include "study/fields.h"
 #include "study/results/results.h"
 #include "support/json_memory.h"
 #include "sweep.h"
@@ -37,11 +38,14 @@ static void a_cell_is_read_whole(void **state)
     assert_string_equal(r.selectors[c->selector], "wanda");
     assert_int_equal(c->variant, VARIANT_GRAIL_REPAIR);
     assert_true(c->open_loop && c->samples == 128 && c->seed == 3 && c->line == 2);
-    assert_true(c->sparsity == 0.5 && c->top1 == 0.8 && c->top5 == 0.98 && c->interval == 0.0078);
-    assert_true(c->images == 2000.0 && c->parameters == 5.6e6 && c->macs == 2.8e8);
-    assert_true(c->seconds[SECONDS_COMPENSATE] == 3.4 && c->seconds[SECONDS_TOTAL] == 10.2);
-    assert_true(c->peak_bytes == 1234567890.0 && c->error == NULL && c->site_count == 1);
-    const result_site *s = &c->sites[0];
+    assert_true(c->sparsity == 0.5 && c->measures.top1 == 0.8 && c->measures.top5 == 0.98 &&
+                c->measures.interval == 0.0078);
+    assert_true(c->measures.images == 2000.0 && c->measures.parameters == 5.6e6 &&
+                c->measures.macs == 2.8e8);
+    assert_true(c->measures.seconds[SECONDS_COMPENSATE] == 3.4 &&
+                c->measures.seconds[SECONDS_TOTAL] == 10.2);
+    assert_true(c->measures.peak_bytes == 1234567890.0 && c->error == NULL && c->site_count == 1);
+    const line_site *s = &c->sites[0];
     assert_string_equal(s->name, "layer");
     assert_true(s->units == 64.0 && s->kept == 44.0 && s->fit_before == 0.21);
     assert_true(s->fit_after == 0.03 && s->held_before == 0.22 && s->held_after == 0.04);
@@ -60,8 +64,10 @@ static void a_dense_checkpoint_is_read_whole(void **state)
     assert_int_equal(r.checkpoint_count, 1); /* the cell's own, though its line came first */
     const result_checkpoint *c = &r.checkpoints[0];
     assert_string_equal(c->architecture, "net");
-    assert_true(c->parameters == 11173962.0 && c->macs == 556651008.0 && c->top1 == 0.86);
-    assert_true(c->top5 == 0.993 && c->interval == 0.0068 && c->images == 2000.0);
+    assert_true(c->measures.parameters == 11173962.0 && c->measures.macs == 556651008.0 &&
+                c->measures.top1 == 0.86);
+    assert_true(c->measures.top5 == 0.993 && c->measures.interval == 0.0068 &&
+                c->measures.images == 2000.0);
     results_fini(&r);
 }
 
@@ -70,9 +76,10 @@ static void what_is_null_or_absent_is_not_a_number(void **state)
     (void)state;
     results r = parse(HEADER CELL("}, \"top1\": null, \"seconds\": null, \"sites\": null}\n"));
     const result_cell *c = &r.cells[0];
-    assert_true(isnan(c->top1) && isnan(c->top5) && isnan(c->seconds[SECONDS_TOTAL]));
-    assert_true(isnan(c->peak_bytes) && c->site_count == 0);
-    assert_true(isnan(r.checkpoints[0].top1) && r.checkpoints[0].architecture == NULL);
+    assert_true(isnan(c->measures.top1) && isnan(c->measures.top5) &&
+                isnan(c->measures.seconds[SECONDS_TOTAL]));
+    assert_true(isnan(c->measures.peak_bytes) && c->site_count == 0);
+    assert_true(isnan(r.checkpoints[0].measures.top1) && r.checkpoints[0].architecture == NULL);
     assert_true(!c->open_loop && c->variant == VARIANT_GRAIL);
     results_fini(&r);
 }
@@ -199,7 +206,7 @@ static void names_are_limited_in_number_and_length(void **state)
 {
     (void)state;
     buffer text;
-    char name[MOST_NAME_BYTES + 2];
+    char name[FIELD_MOST_BYTES + 2];
     sweep_begin(&text);
     for (int i = 0; i <= MOST_SELECTORS; i++) {
         snprintf(name, sizeof name, "s%d", i);
