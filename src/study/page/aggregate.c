@@ -4,26 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void spread_add(spread *s, double value)
-{
-    if (isnan(value)) {
-        return;
-    }
-    if (s->count == 0) {
-        *s = (spread){.mean = value, .least = value, .most = value, .count = 1};
-        return;
-    }
-    s->count++;
-    s->mean += (value - s->mean) / s->count;
-    s->least = fmin(s->least, value);
-    s->most = fmax(s->most, value);
-}
-
-spread spread_empty(void)
-{
-    return (spread){.mean = NOT_MEASURED, .least = NOT_MEASURED, .most = NOT_MEASURED};
-}
-
 static int compare_integers(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
@@ -265,13 +245,6 @@ out:
     return status;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static grail_status list_ratios(aggregate *a)
 {
     double *next = NULL;
@@ -285,7 +258,7 @@ static grail_status list_ratios(aggregate *a)
                 next[count++] = s->groups[j].key.sparsity;
             }
         }
-        qsort(next, (size_t)count, sizeof next[0], compare_doubles);
+        sort_values(next, count);
         s->ratios = next;
         for (int j = 0; j < count; j++) {
             if (s->ratio_count == 0 || compare_ratios(next[s->ratio_count - 1], next[j]) != 0) {
@@ -451,15 +424,4 @@ variant section_best_variant(const section *s)
         }
     }
     return VARIANT_NONE;
-}
-
-double section_nearest_ratio(const section *s, double wanted)
-{
-    double nearest = NOT_MEASURED;
-    for (int i = 0; i < s->ratio_count; i++) {
-        if (!(fabs(nearest - wanted) <= fabs(s->ratios[i] - wanted))) {
-            nearest = s->ratios[i];
-        }
-    }
-    return nearest;
 }

@@ -3,19 +3,11 @@
 #ifndef GRAIL_STUDY_PAGE_AGGREGATE_H
 #define GRAIL_STUDY_PAGE_AGGREGATE_H
 
+#include "study/page/spread.h"
 #include "study/results/results.h"
 
 /** With more checkpoints than this a section is an architecture, not a checkpoint. */
 enum { MOST_CHECKPOINT_SECTIONS = 8, MOST_GROUPS = 20000, MOST_RATIOS = 1000 };
-
-/** Of the values that are not NaN; all NaN when count is 0. */
-typedef struct spread {
-    double mean, least, most;
-    int count;
-} spread;
-
-spread spread_empty(void);
-void spread_add(spread *s, double value);
 
 /** What the cells of a group have in common within their section. */
 typedef struct group_key {
@@ -83,8 +75,5 @@ bool section_shows(const section *s, const cell_group *group);
 /** The strongest compensation that occurs, full before grail, without REPAIR before with it;
  * VARIANT_NONE where none does. */
 variant section_best_variant(const section *s);
-
-/** The ratio nearest to `wanted`; NaN where there is none. */
-double section_nearest_ratio(const section *s, double wanted);
 
 #endif

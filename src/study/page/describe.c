@@ -14,6 +14,7 @@ const char *describe_members(const section *s)
     return s->is_architecture ? "checkpoints and seeds" : "seeds";
 }
 
+/* " (84.1 to 85.3)", in percent; nothing of one value. */
 static void append_range(markup *m, const spread *s)
 {
     if (s->count > 1) {
@@ -23,12 +24,6 @@ static void append_range(markup *m, const spread *s)
         markup_percent(m, s->most);
         markup_raw(m, ")");
     }
-}
-
-void describe_spread(markup *m, const spread *s)
-{
-    markup_percent(m, s->mean);
-    append_range(m, s);
 }
 
 void describe_setting(markup *m, int64_t samples, bool open_loop)

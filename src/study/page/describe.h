@@ -5,9 +5,6 @@
 #include "study/page/aggregate.h"
 #include "study/page/markup.h"
 
-/** "84.8", and with more than one value " (84.1 to 85.3)", in percent. */
-void describe_spread(markup *m, const spread *s);
-
 /** "128 samples, closed loop" */
 void describe_setting(markup *m, int64_t samples, bool open_loop);
 

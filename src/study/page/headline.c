@@ -4,7 +4,6 @@
 #include "study/page/series.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* Where the section's best variant gains most at its setting; NULL where it gains nowhere. */
 static const cell_group *largest_gain(const section *s)
@@ -64,13 +63,6 @@ static void write_section(const aggregate *a, const section *s, markup *m)
     markup_raw(m, ".</p>\n");
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* By how much `better` is above `worse` wherever both were measured at a section's setting. */
 static int collect_differences(const aggregate *a, variant better, variant worse,
                                double *differences)
@@ -103,7 +95,7 @@ static void write_comparison(const aggregate *a, variant better, variant worse, 
     for (int i = 0; i < count; i++) {
         above += differences[i] > 0.0 ? 1 : 0;
     }
-    qsort(differences, (size_t)count, sizeof differences[0], compare_doubles);
+    sort_values(differences, count);
     const double median = (differences[(count - 1) / 2] + differences[count / 2]) / 2.0;
     markup_raw(m, *is_first ? "<p>Setting by setting, " : "; ");
     markup_format(m, "%s is above %s in %d of %d (median difference ", variant_label(better),

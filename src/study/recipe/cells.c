@@ -12,7 +12,9 @@ static bool selector_draws(int selector)
            facts.draws != 0;
 }
 
-bool sweep_cell_draws(const sweep_recipe *recipe, const sweep_cell *cell)
+/* Whether further seeds are run: the selector draws (random, fold, random-fold), or the recipe
+ * repeats everything with other calibration images. */
+static bool has_seeds(const sweep_recipe *recipe, const sweep_cell *cell)
 {
     return selector_draws(cell->selector) || recipe->repeats_calibration;
 }
@@ -105,7 +107,7 @@ static void add_grid(const sweep_recipe *recipe, const sweep_grid *grid, sweep_c
     for (int64_t i = 0; i < combinations; i++) {
         int64_t places[SWEEP_AXES];
         const sweep_cell cell = combine(grid, i, places);
-        if (places[SWEEP_SEEDS] == 0 || sweep_cell_draws(recipe, &cell)) {
+        if (places[SWEEP_SEEDS] == 0 || has_seeds(recipe, &cell)) {
             cells[(*count)++] = cell;
         }
     }

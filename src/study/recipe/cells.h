@@ -17,10 +17,6 @@ typedef struct sweep_cell {
     variant variant;
 } sweep_cell;
 
-/** Whether further seeds are run: the selector draws (random, fold, random-fold), or the recipe
- * repeats everything with other calibration images. */
-bool sweep_cell_draws(const sweep_recipe *recipe, const sweep_cell *cell);
-
 /**
  * All cells of all grids, each once. They are sorted by checkpoint, loop, sample count and seed, so
  * that what is taken of the dense network serves the selectors, ratios and variants that follow.

@@ -11,7 +11,8 @@ enum { LONGEST_LIST = 1000, MOST_SAMPLES = 1000000 };
 
 static const int64_t largest_seed = (int64_t)1 << 53; /* what a double holds exactly */
 
-double sweep_round_ratio(double value)
+/* A ratio as results are written with it: 12 digits, so that text and number are the same. */
+static double round_ratio(double value)
 {
     char text[40];
     snprintf(text, sizeof text, "%.12g", value);
@@ -69,7 +70,7 @@ static grail_status read_sparsity(const char *where, const json_t *value,
 {
     (void)recipe;
     const double ratio =
-        json_is_number(value) ? sweep_round_ratio(json_number_value(value)) : (double)NAN;
+        json_is_number(value) ? round_ratio(json_number_value(value)) : (double)NAN;
     if (!(ratio >= 0.0 && ratio < 1.0)) {
         return wrong_entry(where, "a number from 0 to below 1");
     }

@@ -73,9 +73,6 @@ grail_status sweep_recipe_parse(const char *source, json_t *document, const char
 grail_status sweep_recipe_read(const char *path, sweep_recipe *out) GRAIL_MUST_CHECK;
 void sweep_recipe_fini(sweep_recipe *recipe); /* works on a zeroed one */
 
-/** A ratio as results are written with it: 12 digits, so that text and number are the same. */
-double sweep_round_ratio(double value);
-
 /* -- lists.c, the lists of a recipe -------------------------------------------------------
  */
 

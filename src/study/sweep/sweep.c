@@ -1,6 +1,6 @@
 /* Running a sweep: everything is checked first, the dense checkpoints are evaluated, then cells run
  * in one or more threads, each cell's line being written as it ends. */
-#include "study/sweep/sweep_cell.h"
+#include "study/sweep/cell_run.h"
 
 #include "base/clock.h"
 #include "study/sweep/results_file.h"

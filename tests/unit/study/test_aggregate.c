@@ -186,7 +186,6 @@ static void ratios_are_listed_once_and_ascending(void **state)
     assert_int_equal(only->ratio_count, 2);
     assert_near(only->ratios[0], 0.25, 1e-12);
     assert_near(only->ratios[1], 0.75, 1e-12);
-    assert_near(section_nearest_ratio(only, 0.6), 0.75, 1e-12);
     release(&s);
 }
 

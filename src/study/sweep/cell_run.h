@@ -1,6 +1,6 @@
 /* One cell of a sweep: narrowed in memory, evaluated, and its line of the results. */
-#ifndef GRAIL_STUDY_SWEEP_SWEEP_CELL_H
-#define GRAIL_STUDY_SWEEP_SWEEP_CELL_H
+#ifndef GRAIL_STUDY_SWEEP_CELL_RUN_H
+#define GRAIL_STUDY_SWEEP_CELL_RUN_H
 
 #include "study/recipe/cells.h"
 

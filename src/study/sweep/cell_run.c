@@ -1,4 +1,4 @@
-#include "study/sweep/sweep_cell.h"
+#include "study/sweep/cell_run.h"
 
 #include "base/clock.h"
 
