@@ -49,8 +49,8 @@ void svg_path_end(markup *m, bool closed)
     markup_raw(m, closed ? "Z\"/>" : "\"/>");
 }
 
-void svg_path(markup *m, const char *class, const char *dash, const point *points, int count,
-              bool closed)
+static void svg_path(markup *m, const char *class, const char *dash, const point *points, int count,
+                     bool closed)
 {
     svg_path_begin(m, class, dash);
     for (int i = 0; i < count; i++) {

@@ -35,8 +35,6 @@ void svg_rectangle(markup *m, const char *class, point corner, double width, dou
 void svg_path_begin(markup *m, const char *class, const char *dash);
 void svg_path_to(markup *m, point p, bool first);
 void svg_path_end(markup *m, bool closed);
-void svg_path(markup *m, const char *class, const char *dash, const point *points, int count,
-              bool closed);
 
 /** Text that follows is placed at the point; the class says where it is anchored. */
 void svg_text_begin(markup *m, const char *class, point at);

@@ -575,11 +575,22 @@ static void files_of_something_else_are_left_alone(void **state)
 static void lines_that_are_no_cells_of_the_recipe_are_refused(void **state)
 {
     (void)state;
-    static const char *const lines[] = {
-        "{\"cell\":{}}\n", "{}\n", "not json\n", "{\"dense\":{\"checkpoint\":\"b\"}}\n",
-        "{\"cell\":{\"checkpoint\":\"a\",\"selector\":\"wanda\",\"sparsity\":0.2,"
-        "\"compensate\":\"none\",\"repair\":false,\"samples\":128,\"seed\":0,"
-        "\"loop\":\"closed\"}}\n"};
+#define LINE(checkpoint, sparsity, more)                                                           \
+    "{\"cell\":{\"checkpoint\":\"" checkpoint "\",\"selector\":\"wanda\",\"sparsity\":" sparsity   \
+    ",\"compensate\":\"none\",\"repair\":false,\"samples\":128,\"seed\":0,\"loop\":"               \
+    "\"closed\"" more "}\n"
+    static const struct {
+        const char *line, *message;
+    } lines[] = {
+        {"{\"cell\":{}}\n", "line 2: \"checkpoint\" is missing"},
+        {"{}\n", "line 2: expected an object with \"dense\" or \"cell\""},
+        {"not json\n", "r.jsonl"},
+        {"{\"dense\":{\"checkpoint\":\"b\"}}\n", "line 2: \"dense\" is of no checkpoint"},
+        {LINE("a", "0.2", "}"), "line 2: no cell of the recipe"},
+        {LINE("b", "0.3", "}"), "line 2: the recipe has no checkpoint \"b\""},
+        {LINE("a", "0.3", ",\"refit\":\"all\"}"), "line 2: unknown key \"refit\""},
+        {LINE("a", "0.3", "},\"top1\":7"), "line 2: \"top1\" is 7, expected 0 to 1"},
+    };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         file f;
         char *joined = NULL;
@@ -587,9 +598,9 @@ static void lines_that_are_no_cells_of_the_recipe_are_refused(void **state)
         assert_ok(open_results(&f));
         sweep_results_close(&f.results);
         char *text = text_of(&f);
-        assert_ok(memory_format(&joined, "%s%s", text, lines[i]));
+        assert_ok(memory_format(&joined, "%s%s", text, lines[i].line));
         write_text(&f, joined);
-        assert_true(open_results(&f) != GRAIL_OK);
+        assert_fails(open_results(&f), GRAIL_ERROR_FORMAT, lines[i].message);
         assert_non_null(strstr(grail_error_message(), "r.jsonl"));
         memory_free(text);
         memory_free(joined);
