@@ -43,7 +43,7 @@ static void check_cells(const sweep_recipe *recipe, const sweep_cell *cells, int
     fuzz_require(count >= 1 && count <= SWEEP_MOST_CELLS);
     for (int64_t i = 0; i < count; i++) {
         const sweep_cell *cell = &cells[i];
-        fuzz_require(cell->checkpoint >= 0 && cell->checkpoint < recipe->checkpoint_count);
+        fuzz_require(cell->checkpoint >= 0 && cell->checkpoint < recipe->checkpoints.count);
         fuzz_require(cell->sparsity >= 0.0 && cell->sparsity < 1.0);
         fuzz_require(cell->samples >= 1 && cell->seed >= 0);
         fuzz_require(place_of(recipe, cells, count, sweep_cell_settings(recipe, cell)) == i);
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t count = 0;
     if (json_parse("recipe.json", data, size, &document) == GRAIL_OK &&
         sweep_recipe_parse("recipe.json", document, "dir", &recipe) == GRAIL_OK) {
-        fuzz_require(recipe.checkpoint_count >= 1 && recipe.grid_count >= 1);
+        fuzz_require(recipe.checkpoints.count >= 1 && recipe.grid_count >= 1);
         fuzz_require(recipe.calibration.path != NULL && recipe.evaluation.path != NULL);
         if (sweep_cells(&recipe, &cells, &count) == GRAIL_OK) {
             check_cells(&recipe, cells, count);

@@ -1,5 +1,7 @@
 #include "study/recipe/cells.h"
 
+#include <grail/compress.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +154,7 @@ out:
 line_settings sweep_cell_settings(const sweep_recipe *recipe, const sweep_cell *cell)
 {
     return (line_settings){
-        .checkpoint = recipe->checkpoints[cell->checkpoint].name,
+        .checkpoint = recipe->checkpoints.list[cell->checkpoint].name,
         .selector = grail_selector_at(cell->selector),
         .sparsity = cell->sparsity,
         .variant = cell->variant,
@@ -168,7 +170,7 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
 {
     grail_status status = GRAIL_OK;
     sweep_cell cell = {
-        .checkpoint = sweep_recipe_find(recipe, settings->checkpoint),
+        .checkpoint = sweep_checkpoints_find(&recipe->checkpoints, settings->checkpoint),
         .open_loop = settings->open_loop,
         .samples = settings->samples,
         .seed = settings->seed,
@@ -181,8 +183,7 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
     }
     TRY(sweep_find_selector(where, settings->selector, &cell.selector));
     const sweep_cell *found =
-        count == 0 ? NULL
-                   : bsearch(&cell, cells, (size_t)count, sizeof cells[0], compare_cells);
+        count == 0 ? NULL : bsearch(&cell, cells, (size_t)count, sizeof cells[0], compare_cells);
     if (found == NULL) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: no cell of the recipe", where);
     }
@@ -195,7 +196,7 @@ const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
                             char text[SWEEP_CELL_TEXT])
 {
     snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s, %lld samples, seed %lld%s",
-             recipe->checkpoints[cell->checkpoint].name, grail_selector_at(cell->selector),
+             recipe->checkpoints.list[cell->checkpoint].name, grail_selector_at(cell->selector),
              100.0 * cell->sparsity, variant_name(cell->variant), (long long)cell->samples,
              (long long)cell->seed, cell->open_loop ? ", open loop" : "");
     return text;

@@ -1,6 +1,10 @@
 /* The lists of a recipe: what each may hold, and every entry once. */
+#include "study/recipe/lists.h"
+
 #include "study/fields.h"
-#include "study/recipe/recipe.h"
+#include "study/results/variant.h"
+
+#include <grail/compress.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -40,10 +44,10 @@ static grail_status wrong_entry(const char *where, const char *expected)
 }
 
 static grail_status read_checkpoint_name(const char *where, const json_t *value,
-                                         const sweep_recipe *recipe, double *out)
+                                         const sweep_checkpoints *checkpoints, double *out)
 {
     const char *name = json_string_value(value);
-    const int found = name == NULL ? -1 : sweep_recipe_find(recipe, name);
+    const int found = name == NULL ? -1 : sweep_checkpoints_find(checkpoints, name);
     if (found < 0) {
         return wrong_entry(where, "the name of a checkpoint of this recipe");
     }
@@ -52,9 +56,9 @@ static grail_status read_checkpoint_name(const char *where, const json_t *value,
 }
 
 static grail_status read_selector(const char *where, const json_t *value,
-                                  const sweep_recipe *recipe, double *out)
+                                  const sweep_checkpoints *checkpoints, double *out)
 {
-    (void)recipe;
+    (void)checkpoints;
     int selector = 0;
     const char *name = json_string_value(value);
     if (name == NULL) {
@@ -66,9 +70,9 @@ static grail_status read_selector(const char *where, const json_t *value,
 }
 
 static grail_status read_sparsity(const char *where, const json_t *value,
-                                  const sweep_recipe *recipe, double *out)
+                                  const sweep_checkpoints *checkpoints, double *out)
 {
-    (void)recipe;
+    (void)checkpoints;
     const double ratio =
         json_is_number(value) ? round_ratio(json_number_value(value)) : (double)NAN;
     if (!(ratio >= 0.0 && ratio < 1.0)) {
@@ -78,10 +82,10 @@ static grail_status read_sparsity(const char *where, const json_t *value,
     return GRAIL_OK;
 }
 
-static grail_status read_variant(const char *where, const json_t *value, const sweep_recipe *recipe,
-                                 double *out)
+static grail_status read_variant(const char *where, const json_t *value,
+                                 const sweep_checkpoints *checkpoints, double *out)
 {
-    (void)recipe;
+    (void)checkpoints;
     variant found = VARIANT_NONE;
     const char *name = json_string_value(value);
     if (name != NULL && variant_from_name(name, &found)) {
@@ -91,10 +95,10 @@ static grail_status read_variant(const char *where, const json_t *value, const s
     return wrong_entry(where, "one of none, repair, grail, grail+repair, full, full+repair");
 }
 
-static grail_status read_samples(const char *where, const json_t *value, const sweep_recipe *recipe,
-                                 double *out)
+static grail_status read_samples(const char *where, const json_t *value,
+                                 const sweep_checkpoints *checkpoints, double *out)
 {
-    (void)recipe;
+    (void)checkpoints;
     const json_int_t samples = json_integer_value(value);
     if (!json_is_integer(value) || samples < 1 || samples > MOST_SAMPLES) {
         return wrong_entry(where, "a whole number from 1 to 1000000");
@@ -103,10 +107,10 @@ static grail_status read_samples(const char *where, const json_t *value, const s
     return GRAIL_OK;
 }
 
-static grail_status read_seed(const char *where, const json_t *value, const sweep_recipe *recipe,
-                              double *out)
+static grail_status read_seed(const char *where, const json_t *value,
+                              const sweep_checkpoints *checkpoints, double *out)
 {
-    (void)recipe;
+    (void)checkpoints;
     const json_int_t seed = json_integer_value(value);
     if (!json_is_integer(value) || seed < 0 || seed > largest_seed) {
         return wrong_entry(where, "a whole number from 0 to 2^53");
@@ -116,7 +120,7 @@ static grail_status read_seed(const char *where, const json_t *value, const swee
 }
 
 typedef grail_status (*entry_reader)(const char *where, const json_t *value,
-                                     const sweep_recipe *recipe, double *out);
+                                     const sweep_checkpoints *checkpoints, double *out);
 
 static const struct {
     const char *key;
@@ -145,13 +149,13 @@ static bool contains(const sweep_list *list, double value)
 }
 
 static grail_status read_entry(const char *where, const json_t *array, sweep_axis axis,
-                               const sweep_recipe *recipe, sweep_list *out)
+                               const sweep_checkpoints *checkpoints, sweep_list *out)
 {
     grail_status status = GRAIL_OK;
     char *place = NULL;
     double value = 0.0;
     TRY(memory_format(&place, "%s: %s[%d]", where, axes[axis].key, out->count));
-    TRY(axes[axis].read(place, json_array_get(array, (size_t)out->count), recipe, &value));
+    TRY(axes[axis].read(place, json_array_get(array, (size_t)out->count), checkpoints, &value));
     if (contains(out, value)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: stands in the list before", place);
     }
@@ -162,7 +166,7 @@ out:
 }
 
 static grail_status read_list(const char *where, const json_t *array, sweep_axis axis,
-                              const sweep_recipe *recipe, sweep_list *out)
+                              const sweep_checkpoints *checkpoints, sweep_list *out)
 {
     grail_status status = GRAIL_OK;
     const size_t count = json_array_size(array);
@@ -172,7 +176,7 @@ static grail_status read_list(const char *where, const json_t *array, sweep_axis
     }
     TRY(memory_new(&out->values, count, sizeof out->values[0]));
     for (size_t i = 0; i < count; i++) {
-        TRY(read_entry(where, array, axis, recipe, out));
+        TRY(read_entry(where, array, axis, checkpoints, out));
     }
 out:
     return status;
@@ -190,9 +194,10 @@ static grail_status copy_list(const sweep_list *from, sweep_list *out)
 }
 
 /* All checkpoints, or the one default value. */
-static grail_status default_list(sweep_axis axis, const sweep_recipe *recipe, sweep_list *out)
+static grail_status default_list(sweep_axis axis, const sweep_checkpoints *checkpoints,
+                                 sweep_list *out)
 {
-    const int count = axis == SWEEP_CHECKPOINTS ? recipe->checkpoint_count : 1;
+    const int count = axis == SWEEP_CHECKPOINTS ? checkpoints->count : 1;
     const grail_status status =
         memory_new_unset(&out->values, (size_t)count, sizeof out->values[0]);
     if (status == GRAIL_OK) {
@@ -210,20 +215,20 @@ static bool has_default(sweep_axis axis)
 }
 
 static grail_status read_axis(const char *where, const json_t *object, sweep_axis axis,
-                              const sweep_recipe *recipe, const sweep_grid *base, bool complete,
-                              sweep_list *out)
+                              const sweep_checkpoints *checkpoints, const sweep_grid *base,
+                              bool complete, sweep_list *out)
 {
     /* at the top, "checkpoints" are the checkpoints themselves */
     const bool is_here = axis != SWEEP_CHECKPOINTS || base != NULL;
     const json_t *array = is_here ? json_object_get(object, axes[axis].key) : NULL;
     if (array != NULL) {
-        return read_list(where, array, axis, recipe, out);
+        return read_list(where, array, axis, checkpoints, out);
     }
     if (base != NULL && base->axes[axis].count > 0) {
         return copy_list(&base->axes[axis], out);
     }
     if (has_default(axis)) {
-        return default_list(axis, recipe, out);
+        return default_list(axis, checkpoints, out);
     }
     if (complete) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", where, axes[axis].key);
@@ -231,13 +236,15 @@ static grail_status read_axis(const char *where, const json_t *object, sweep_axi
     return GRAIL_OK;
 }
 
-grail_status sweep_grid_read(const char *where, const json_t *object, const sweep_recipe *recipe,
-                             const sweep_grid *base, bool complete, sweep_grid *out)
+grail_status sweep_grid_read(const char *where, const json_t *object,
+                             const sweep_checkpoints *checkpoints, const sweep_grid *base,
+                             bool complete, sweep_grid *out)
 {
     grail_status status = GRAIL_OK;
     sweep_grid grid = {0};
     for (int axis = 0; axis < SWEEP_AXES; axis++) {
-        TRY(read_axis(where, object, (sweep_axis)axis, recipe, base, complete, &grid.axes[axis]));
+        TRY(read_axis(where, object, (sweep_axis)axis, checkpoints, base, complete,
+                      &grid.axes[axis]));
     }
     TRY(field_word(where, object, "loop", "closed", "open", base != NULL && base->open_loop,
                    &grid.open_loop));

@@ -10,9 +10,8 @@
 enum { VERSION = 1 };
 
 static const char beginning[] = "{\"grail_results\":";
-static const char *const setting_keys[] = {"checkpoint", "selector", "sparsity", "compensate",
-                                           "repair",     "samples",  "seed",     "loop",
-                                           NULL};
+static const char *const setting_keys[] = {
+    "checkpoint", "selector", "sparsity", "compensate", "repair", "samples", "seed", "loop", NULL};
 
 /* -- numbers ------------------------------------------------------------------------------------
  */
@@ -161,8 +160,9 @@ grail_status line_header_read(json_t *document, line_header *out)
     grail_status status = GRAIL_OK;
     int64_t version = 0;
     if (!json_is_object(document) || json_object_get(document, "grail_results") == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "expected {\"grail_results\": %d, ...}: these are not the results "
-                                 "of a sweep",
+        FAIL(GRAIL_ERROR_FORMAT,
+             "expected {\"grail_results\": %d, ...}: these are not the results "
+             "of a sweep",
              VERSION);
     }
     TRY(json_require_integer("line 1", document, "grail_results", &version));

@@ -32,7 +32,7 @@ typedef struct result_cell {
 } result_cell;
 
 typedef struct results {
-    json_t *document; /* the first line, an object */
+    json_t *document;   /* the first line, an object */
     line_header header; /* what it says */
     result_checkpoint *checkpoints;
     int checkpoint_count, checkpoint_capacity;

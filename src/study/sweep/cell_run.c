@@ -71,7 +71,7 @@ grail_status sweep_checkpoint_open(const sweep_recipe *recipe, int index,
                                    sweep_checkpoint_data *out)
 {
     grail_status status = GRAIL_OK;
-    const sweep_checkpoint *named = &recipe->checkpoints[index];
+    const sweep_checkpoint *named = &recipe->checkpoints.list[index];
     const grail_model_options reading = sweep_reading(named);
     sweep_checkpoint_data data = {0};
     grail_images *samples = NULL;
@@ -251,7 +251,7 @@ grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
     grail_status status = GRAIL_OK;
     grail_model_facts facts = {0};
     grail_accuracy accuracy = {0};
-    const sweep_checkpoint *named = &recipe->checkpoints[index];
+    const sweep_checkpoint *named = &recipe->checkpoints.list[index];
     result_line line = {.kind = LINE_DENSE,
                         .settings = {.checkpoint = named->name},
                         .path = named->path,

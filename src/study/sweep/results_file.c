@@ -80,7 +80,7 @@ out:
 
 static grail_status note_dense(const reading *r, const char *where, const char *checkpoint)
 {
-    const int index = sweep_recipe_find(r->recipe, checkpoint);
+    const int index = sweep_checkpoints_find(&r->recipe->checkpoints, checkpoint);
     if (index < 0) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: \"dense\" is of no checkpoint of the recipe",
                          where);

@@ -35,8 +35,7 @@ grail_status sweep_results_look(const char *path, const sweep_recipe *recipe,
                                 bool *cell_found) GRAIL_MUST_CHECK;
 
 /** Appends one line; it is on disk when this returns. After a failure the file is as before. */
-grail_status sweep_results_append(sweep_results *results,
-                                  const result_line *line) GRAIL_MUST_CHECK;
+grail_status sweep_results_append(sweep_results *results, const result_line *line) GRAIL_MUST_CHECK;
 
 void sweep_results_close(sweep_results *results); /* works on a zeroed one */
 

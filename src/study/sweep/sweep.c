@@ -233,7 +233,7 @@ static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
 static grail_status prepare_session(worker *w, int index)
 {
     grail_status status = GRAIL_OK;
-    const sweep_checkpoint *wanted = &w->sweep->recipe.checkpoints[index];
+    const sweep_checkpoint *wanted = &w->sweep->recipe.checkpoints.list[index];
     if (w->session != NULL && w->checkpoint == index) {
         return GRAIL_OK;
     }
@@ -337,12 +337,12 @@ static grail_status check_options(const grail_sweep_options *o)
 static grail_status open_checkpoints(sweep *s)
 {
     grail_status status = GRAIL_OK;
-    TRY(memory_new(&s->data, (size_t)s->recipe.checkpoint_count, sizeof s->data[0]));
-    TRY(memory_new(&s->dense_found, (size_t)s->recipe.checkpoint_count, sizeof s->dense_found[0]));
-    for (int i = 0; i < s->recipe.checkpoint_count; i++) {
+    TRY(memory_new(&s->data, (size_t)s->recipe.checkpoints.count, sizeof s->data[0]));
+    TRY(memory_new(&s->dense_found, (size_t)s->recipe.checkpoints.count, sizeof s->dense_found[0]));
+    for (int i = 0; i < s->recipe.checkpoints.count; i++) {
         status = sweep_checkpoint_open(&s->recipe, i, &s->data[i]);
         if (status != GRAIL_OK) {
-            error_prefix("checkpoint \"%s\"", s->recipe.checkpoints[i].name);
+            error_prefix("checkpoint \"%s\"", s->recipe.checkpoints.list[i].name);
             goto out;
         }
     }
@@ -426,13 +426,13 @@ static grail_status evaluate_dense(sweep *s)
 {
     grail_status status = GRAIL_OK;
     result_line line = {0};
-    for (int i = 0; i < s->recipe.checkpoint_count; i++) {
+    for (int i = 0; i < s->recipe.checkpoints.count; i++) {
         if (s->dense_found[i]) {
             continue;
         }
         status = sweep_dense_measure(&s->recipe, i, &s->data[i], watch_dense, s, &line);
         if (status != GRAIL_OK) {
-            error_prefix("checkpoint \"%s\"", s->recipe.checkpoints[i].name);
+            error_prefix("checkpoint \"%s\"", s->recipe.checkpoints.list[i].name);
             goto out;
         }
         TRY(sweep_results_append(&s->results, &line));
@@ -457,7 +457,7 @@ static void fill_summary(const sweep *s, grail_sweep_summary *out)
 
 static void sweep_fini(sweep *s)
 {
-    for (int i = 0; s->data != NULL && i < s->recipe.checkpoint_count; i++) {
+    for (int i = 0; s->data != NULL && i < s->recipe.checkpoints.count; i++) {
         sweep_checkpoint_close(&s->data[i]);
     }
     memory_free(s->data);

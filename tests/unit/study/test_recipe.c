@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include "study/sweep/results_file.h"
 
+#include <grail/compress.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -47,10 +49,10 @@ static void what_a_recipe_leaves_out_has_defaults(void **state)
 {
     (void)state;
     sweep_recipe r = parsed(RECIPE(ONE, LISTS, ""));
-    assert_int_equal(r.checkpoint_count, 1);
-    assert_string_equal(r.checkpoints[0].name, "a");
-    assert_string_equal(r.checkpoints[0].path, "dir/a.pth");
-    assert_int_equal(r.checkpoints[0].setting_count, 0);
+    assert_int_equal(r.checkpoints.count, 1);
+    assert_string_equal(r.checkpoints.list[0].name, "a");
+    assert_string_equal(r.checkpoints.list[0].path, "dir/a.pth");
+    assert_int_equal(r.checkpoints.list[0].setting_count, 0);
     assert_int_equal(r.grid_count, 1);
     assert_true(r.grids[0].axes[SWEEP_SAMPLES].count == 1 &&
                 r.grids[0].axes[SWEEP_SAMPLES].values[0] == 128.0);
@@ -83,11 +85,11 @@ static void everything_that_a_recipe_says_is_read(void **state)
         " \"calibration\": {\"path\": \"/c\", \"preset\": \"cifar\", \"split\": \"train\","
         " \"size\": 32, \"mean\": [0.1, 0.2, 0.3], \"std\": [1, 2, 3]},"
         " \"evaluation\": {\"path\": \"e\", \"labels\": \"l.csv\", \"images\": 2000}}");
-    assert_string_equal(r.checkpoints[0].path, "/m/a.pth");
-    assert_int_equal(r.checkpoints[0].setting_count, 3);
-    assert_string_equal(r.checkpoints[0].settings[0], "activation=gelu");
-    assert_string_equal(r.checkpoints[0].settings[1], "normalize=true");
-    assert_string_equal(r.checkpoints[0].settings[2], "head_dim=64");
+    assert_string_equal(r.checkpoints.list[0].path, "/m/a.pth");
+    assert_int_equal(r.checkpoints.list[0].setting_count, 3);
+    assert_string_equal(r.checkpoints.list[0].settings[0], "activation=gelu");
+    assert_string_equal(r.checkpoints.list[0].settings[1], "normalize=true");
+    assert_string_equal(r.checkpoints.list[0].settings[2], "head_dim=64");
     const sweep_grid *g = &r.grids[0];
     assert_string_equal(grail_selector_at((int)g->axes[SWEEP_SELECTORS].values[0]), "fold");
     assert_true(g->axes[SWEEP_SPARSITIES].values[1] == 0.25);
