@@ -102,22 +102,23 @@ typedef struct grail_compress_options {
 
 GRAIL_API void grail_compress_options_init(grail_compress_options *options);
 
-/** Where the options have the removed fraction of a kind of sites, by its name; NULL when there is no
- * such kind. */
+/** Where the options have the removed fraction of a kind of sites, by its name; NULL when there is
+ * no such kind. */
 GRAIL_API double *grail_compress_sparsity(grail_compress_options *options, const char *kind);
 
 /**
- * Bytes that a run on `model` with these options, without output, and measuring the accuracy of what
- * it gives are estimated to take, from above; for deciding how many runs fit beside each other. Of
- * the options count the selector, the ratios of kinds, the repair and the samples (0: 128 are
- * assumed); `model` and `session` in them do not.
+ * Bytes that a run on `model` with these options, without output, and measuring the accuracy of
+ * what it gives are estimated to take, from above; for deciding how many runs fit beside each
+ * other. Of the options count the selector, the ratios of kinds, the repair and the samples (0: 128
+ * are assumed); `model` and `session` in them do not.
  *
  *     4 copies of the parameters (6 to fold), the calibration images and the streams between nodes
  *     in f32; a batch of the evaluation; and for statistics of w features and o outputs in f64
  *     2 (w^2 + w o) (fit and held out) + 2 w^2 (solving) at the largest consumer, in an open loop
  *     2 w^2 of all besides.
  *
- * GRAIL_ERROR_UNSUPPORTED for a network that reads text, for a plan, and for ratios of single sites.
+ * GRAIL_ERROR_UNSUPPORTED for a network that reads text, for a plan, and for ratios of single
+ * sites.
  */
 GRAIL_API grail_status grail_compress_estimate(const grail_model *model,
                                                const grail_compress_options *options,
