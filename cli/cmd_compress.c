@@ -194,23 +194,23 @@ static double asked_of(const grail_site_report *s)
             return o.site_sparsities[i].sparsity;
         }
     }
-    const double *sparsity = sparsity_of_kind(&o, s->kind, strlen(s->kind));
+    const double *sparsity = grail_compress_sparsity(&o, s->kind);
     return sparsity == NULL ? 0.0 : *sparsity;
 }
 
 /* Of several kinds that were named one may be missing, so that one command serves many networks. */
 static void warn_missing(const grail_compression *c)
 {
-    static const char *const kinds[] = {"ffn", "heads", "conv", "stream"};
     const bool named =
         sites_text != NULL || (sparsity_text != NULL && strchr(sparsity_text, '=') != NULL);
-    for (size_t k = 0; named && k < sizeof kinds / sizeof kinds[0]; k++) {
-        bool there = *sparsity_of_kind(&o, kinds[k], strlen(kinds[k])) == 0.0;
+    for (int k = 0; named && grail_site_kind_at(k) != NULL; k++) {
+        const char *kind = grail_site_kind_at(k);
+        bool there = *grail_compress_sparsity(&o, kind) == 0.0;
         for (int i = 0; i < grail_compression_site_count(c); i++) {
-            there = there || strcmp(grail_compression_site(c, i).kind, kinds[k]) == 0;
+            there = there || strcmp(grail_compression_site(c, i).kind, kind) == 0;
         }
         if (!there) {
-            fprintf(stderr, "grail: warning: the model has no sites of the kind %s\n", kinds[k]);
+            fprintf(stderr, "grail: warning: the model has no sites of the kind %s\n", kind);
         }
     }
 }

@@ -176,8 +176,12 @@ static int evaluate_text(const char *path, const grail_model *model)
 static int evaluate_images(const char *path, const grail_model *model)
 {
     grail_accuracy a = {0};
-    const grail_status status = grail_accuracy_measure(model, image_options_source(&images, data),
-                                                       image_count, backend, show_images, NULL, &a);
+    grail_images *opened = NULL;
+    grail_status status = grail_images_open(model, image_options_source(&images, data), &opened);
+    if (status == GRAIL_OK) {
+        status = grail_accuracy_measure(model, opened, image_count, backend, show_images, NULL, &a);
+    }
+    grail_images_close(opened);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }

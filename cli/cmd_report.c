@@ -2,7 +2,7 @@
 #include "commands.h"
 #include "print.h"
 
-#include <grail/grail.h>
+#include <grail-study/report.h>
 
 static const char *output, *svg_directory;
 static bool quiet;

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "print.h"
 
+#include <grail-study/sweep.h>
 #include <grail/grail.h>
 
 #include <math.h>

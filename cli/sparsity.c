@@ -30,28 +30,13 @@ static int bad_value(const char *text)
     return EXIT_USAGE;
 }
 
-double *sparsity_of_kind(grail_compress_options *options, const char *kind, size_t length)
-{
-    const struct {
-        const char *name;
-        double *sparsity;
-    } kinds[] = {{"ffn", &options->sparsity_ffn},
-                 {"heads", &options->sparsity_heads},
-                 {"conv", &options->sparsity_conv},
-                 {"stream", &options->sparsity_stream}};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strlen(kinds[i].name) == length && strncmp(kinds[i].name, kind, length) == 0) {
-            return kinds[i].sparsity;
-        }
-    }
-    return NULL;
-}
-
 static int set_kinds(const char *kinds, double fraction, grail_compress_options *options)
 {
     for (const char *kind = kinds;; kind++) {
+        char name[32]; /* longer than any kind, so a name that is cut is none */
         const size_t length = strcspn(kind, ",");
-        double *sparsity = sparsity_of_kind(options, kind, length);
+        snprintf(name, sizeof name, "%.*s", (int)length, kind);
+        double *sparsity = grail_compress_sparsity(options, name);
         if (sparsity == NULL) {
             fprintf(stderr,
                     "grail compress: unknown kind of site '%.*s'; known are ffn, heads, conv and "
@@ -77,7 +62,7 @@ static int set_pair(char *pair, const char *text, grail_compress_options *option
         return bad_value(text);
     }
     *equals = 0;
-    double *sparsity = sparsity_of_kind(options, pair, strlen(pair));
+    double *sparsity = grail_compress_sparsity(options, pair);
     if (sparsity != NULL && *sparsity != 0.0) {
         fprintf(stderr, "grail compress: --sparsity names '%s' twice\n", pair);
         return EXIT_USAGE;

@@ -4,16 +4,11 @@
 
 #include <grail/compress.h>
 
-#include <stddef.h>
-
 typedef struct sparsity_list {
     char *text; /* owned copy that the names point into */
     grail_site_sparsity *sites;
     int count;
 } sparsity_list;
-
-/** The options' sparsity of a kind of sites, NULL when there is no such kind. */
-double *sparsity_of_kind(grail_compress_options *options, const char *kind, size_t length);
 
 /** Fills the options' sparsities; an exit code, with a message on stderr. `kinds` is the list of
  * kinds that a bare fraction cuts. */

@@ -1,14 +1,15 @@
-# What `cmake --install` puts where: library, headers, program, CMake package, pkg-config file, man
+# What `cmake --install` puts where: libraries, headers, program, CMake package, pkg-config files, man
 # pages, shell completions, documents.
 include(CMakePackageConfigHelpers)
 
 # The library carries the directory of the BLIS it was built with: the system's BLAS alternative may
 # be another one.
 set_target_properties(grail PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+set_target_properties(grail-study PROPERTIES INSTALL_RPATH "$ORIGIN")
 
-install(TARGETS grail EXPORT grailTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS grail grail-study EXPORT grailTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS grail-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY include/grail DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/grail include/grail-study DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 set(GRAIL_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/grail)
 configure_package_config_file(cmake/grailConfig.cmake.in ${PROJECT_BINARY_DIR}/grailConfig.cmake
@@ -23,8 +24,10 @@ install(FILES ${PROJECT_BINARY_DIR}/grailConfig.cmake ${PROJECT_BINARY_DIR}/grai
 # pkg-config finds the prefix from the file's own place, so an installed tree can be moved.
 file(RELATIVE_PATH GRAIL_PC_PREFIX
     ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-configure_file(cmake/grail.pc.in ${PROJECT_BINARY_DIR}/grail.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/grail.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(library grail grail-study)
+    configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 # grail_generated(<output> <install directory> <command>...): the command's standard output becomes
 # an installed file.

@@ -2,26 +2,40 @@
  * each once, in order, and that read back from the line that would be written for them. */
 #include "fuzz.h"
 
-#include "pipeline/sweep_cells.h"
+#include "study/recipe/cells.h"
 
 enum { MOST_WRITTEN = 64 };
+
+static int64_t place_of(const sweep_recipe *recipe, const sweep_cell *cells, int64_t count,
+                        line_settings settings)
+{
+    int64_t index = -1;
+    fuzz_require(sweep_cell_of_settings("line", &settings, recipe, cells, count, &index) ==
+                 GRAIL_OK);
+    return index;
+}
 
 static void check_cell(const sweep_recipe *recipe, const sweep_cell *cells, int64_t count,
                        int64_t index)
 {
-    json_t *object = NULL;
+    json_t *document = NULL;
     json_t *again = NULL;
-    buffer line = {0};
-    sweep_cell cell = {0};
-    buffer_init(&line, 1 << 20);
-    fuzz_require(sweep_cell_to_json(recipe, &cells[index], &object) == GRAIL_OK);
-    fuzz_require(json_append_line(object, &line) == GRAIL_OK);
-    fuzz_require(json_parse("line", line.bytes, line.size, &again) == GRAIL_OK);
-    fuzz_require(sweep_cell_from_json("line", again, recipe, &cell) == GRAIL_OK);
-    fuzz_require(sweep_cell_find(cells, count, &cell) == index);
-    json_decref(object);
+    buffer text = {0};
+    result_line read = {0};
+    const result_line line = {.kind = LINE_CELL,
+                              .settings = sweep_cell_settings(recipe, &cells[index]),
+                              .measures = line_not_measured()};
+    buffer_init(&text, 1 << 20);
+    fuzz_require(line_to_json(&line, &document) == GRAIL_OK);
+    fuzz_require(json_append_line(document, &text) == GRAIL_OK);
+    fuzz_require(json_parse("line", text.bytes, text.size, &again) == GRAIL_OK);
+    fuzz_require(line_check_settings("line", again) == GRAIL_OK);
+    fuzz_require(line_read("line", again, &read) == GRAIL_OK);
+    fuzz_require(place_of(recipe, cells, count, read.settings) == index);
+    line_fini(&read);
+    json_decref(document);
     json_decref(again);
-    buffer_fini(&line);
+    buffer_fini(&text);
 }
 
 static void check_cells(const sweep_recipe *recipe, const sweep_cell *cells, int64_t count)
@@ -29,10 +43,10 @@ static void check_cells(const sweep_recipe *recipe, const sweep_cell *cells, int
     fuzz_require(count >= 1 && count <= SWEEP_MOST_CELLS);
     for (int64_t i = 0; i < count; i++) {
         const sweep_cell *cell = &cells[i];
-        fuzz_require(cell->checkpoint >= 0 && cell->checkpoint < recipe->checkpoint_count);
+        fuzz_require(cell->checkpoint >= 0 && cell->checkpoint < recipe->checkpoints.count);
         fuzz_require(cell->sparsity >= 0.0 && cell->sparsity < 1.0);
         fuzz_require(cell->samples >= 1 && cell->seed >= 0);
-        fuzz_require(sweep_cell_find(cells, count, cell) == i);
+        fuzz_require(place_of(recipe, cells, count, sweep_cell_settings(recipe, cell)) == i);
     }
     for (int64_t i = 0; i < count && i < MOST_WRITTEN; i++) {
         check_cell(recipe, cells, count, i);
@@ -47,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t count = 0;
     if (json_parse("recipe.json", data, size, &document) == GRAIL_OK &&
         sweep_recipe_parse("recipe.json", document, "dir", &recipe) == GRAIL_OK) {
-        fuzz_require(recipe.checkpoint_count >= 1 && recipe.grid_count >= 1);
+        fuzz_require(recipe.checkpoints.count >= 1 && recipe.grid_count >= 1);
         fuzz_require(recipe.calibration.path != NULL && recipe.evaluation.path != NULL);
         if (sweep_cells(&recipe, &cells, &count) == GRAIL_OK) {
             check_cells(&recipe, cells, count);

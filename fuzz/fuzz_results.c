@@ -2,7 +2,7 @@
  * page has no markup but its own: one script, and a tag wherever there is a '<'. */
 #include "fuzz.h"
 
-#include "report/page.h"
+#include "study/page/page.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -16,7 +16,8 @@ static void check_cells(const results *r)
         fuzz_require(cell->selector >= 0 && cell->selector < r->selector_count);
         fuzz_require(cell->sparsity >= 0.0 && cell->sparsity < 1.0);
         fuzz_require(cell->samples >= 0 && cell->seed >= 0);
-        fuzz_require(isnan(cell->top1) || (cell->top1 >= 0.0 && cell->top1 <= 1.0));
+        fuzz_require(isnan(cell->measures.top1) ||
+                     (cell->measures.top1 >= 0.0 && cell->measures.top1 <= 1.0));
     }
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks what the layers of docs/architecture.md promise, by reading the sources.
 
-A layer includes only itself and layers above it; libraries are included where they are wrapped; the
-command line sees the public headers alone; no family of networks is named outside src/arch; and
+A layer includes only itself and layers above it; a library that is built on libgrail includes its own
+files, base and public headers; other libraries are included where they are wrapped; the command line
+sees the public headers alone; no family of networks is named outside src/arch; and
 functions that the library must not call do not occur. The files of some layers are ordered, too.
 """
 
@@ -11,10 +12,16 @@ import sys
 
 import c_source
 
-LAYERS = ("base tensor format graph arch backend exec stats reduce solve pipeline eval report").split()
+LAYERS = ("base tensor format graph arch backend exec stats reduce solve pipeline eval").split()
 
-# Rooms of a layer: each includes only itself, those before it, and what lies in the layer's folder.
-ROOMS = {"format": ["", "torch", "weights", "text", "images", "onnx"]}
+# Libraries that use libgrail as any program does, with what of src is linked into them besides.
+LIBRARIES = {"study": ["base"]}
+
+# Rooms of a layer or library: each includes only itself, those before it, and what lies in the layer's folder.
+ROOMS = {
+    "format": ["", "torch", "weights", "text", "images", "onnx"],
+    "study": ["", "results", "recipe", "sweep", "page"],
+}
 
 # Layers whose files are listed in a table of docs/architecture.md, under the heading named here: each
 # includes only itself and those before it.
@@ -52,6 +59,7 @@ FAMILY = re.compile(
 # Published preprocessing pipelines are known by the family that they were made for.
 PRESETS = {"clip", "vit"}
 PRESET_FILES = {"src/format/images/image_preset.c", "cli/input_options.h"}
+PUBLIC_OF_LIBRARIES = ("grail/", *(f"grail-{library}/" for library in LIBRARIES))
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
 BANNED = re.compile(
     r"(?<![\w.>])(malloc|calloc|realloc|free|strcpy|strcat|sprintf|vsprintf|gets|atoi|exit|_exit|"
@@ -108,8 +116,7 @@ def check_lists():
             yield f"docs/architecture.md lists {layer}/{name}, which does not exist"
 
 
-def check_room(inside, own):
-    layer = own.split("/")[0]
+def check_room(layer, inside, own):
     rooms, here, there = ROOMS.get(layer), room_of(inside), room_of(own)
     if rooms is None:
         return None
@@ -121,18 +128,26 @@ def check_room(inside, own):
     return None
 
 
+def seen_by(layer):
+    if layer in LIBRARIES:
+        return [*LIBRARIES[layer], layer]
+    return LAYERS[: LAYERS.index(layer) + 1]
+
+
 def check_library_include(path, layer, system, own):
     inside = path.relative_to(c_source.ROOT / "src").as_posix()
     if own is not None:
         target = own.split("/")[0]
-        if "/" not in own or target not in LAYERS:
+        if "/" not in own or target not in (*LAYERS, *LIBRARIES):
             return f'"{own}" is not written as "layer/file.h"'
         if layer is None:
             return f'"{own}": files outside the layers see public headers only'
-        if LAYERS.index(target) > LAYERS.index(layer):
-            return f'"{own}": layer {layer} may not include layer {target}'
-        return check_room(inside, own) if target == layer else None
-    if system.startswith("grail/") or system in C_LIBRARY:
+        if target not in seen_by(layer):
+            return f'"{own}": {layer} may not include {target}'
+        return check_room(layer, inside, own) if target == layer else None
+    if system.startswith(PUBLIC_OF_LIBRARIES if layer in LIBRARIES else "grail/"):
+        return None
+    if system in C_LIBRARY:
         return None
     if system in WRAPPED and inside.startswith(WRAPPED[system]):
         return None
@@ -142,9 +157,9 @@ def check_library_include(path, layer, system, own):
 def check_cli_include(path, system, own):
     if own is not None:
         return None if (path.parent / own).is_file() else f'"{own}" is not a file of cli/'
-    if system.startswith("grail/") or system in FOR_PROGRAMS or system == "jansson.h":
+    if system.startswith(PUBLIC_OF_LIBRARIES) or system in FOR_PROGRAMS or system == "jansson.h":
         return None
-    return f"<{system}>: the command line sees <grail/...>, jansson.h and the C library"
+    return f"<{system}>: the command line sees <grail/...>, <grail-study/...>, jansson.h and the C library"
 
 
 def check_includes(path, text):

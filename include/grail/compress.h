@@ -102,6 +102,27 @@ typedef struct grail_compress_options {
 
 GRAIL_API void grail_compress_options_init(grail_compress_options *options);
 
+/** Where the options have the removed fraction of a kind of sites, by its name; NULL when there is no
+ * such kind. */
+GRAIL_API double *grail_compress_sparsity(grail_compress_options *options, const char *kind);
+
+/**
+ * Bytes that a run on `model` with these options, without output, and measuring the accuracy of what
+ * it gives are estimated to take, from above; for deciding how many runs fit beside each other. Of
+ * the options count the selector, the ratios of kinds, the repair and the samples (0: 128 are
+ * assumed); `model` and `session` in them do not.
+ *
+ *     4 copies of the parameters (6 to fold), the calibration images and the streams between nodes
+ *     in f32; a batch of the evaluation; and for statistics of w features and o outputs in f64
+ *     2 (w^2 + w o) (fit and held out) + 2 w^2 (solving) at the largest consumer, in an open loop
+ *     2 w^2 of all besides.
+ *
+ * GRAIL_ERROR_UNSUPPORTED for a network that reads text, for a plan, and for ratios of single sites.
+ */
+GRAIL_API grail_status grail_compress_estimate(const grail_model *model,
+                                               const grail_compress_options *options,
+                                               int64_t *out) GRAIL_MUST_CHECK;
+
 /** *out is owned: grail_compression_close. */
 GRAIL_API grail_status grail_compression_open(const grail_compress_options *options,
                                               grail_compression **out) GRAIL_MUST_CHECK;
@@ -131,6 +152,18 @@ GRAIL_API int grail_compression_loader(const grail_compression *compression, int
 
 /** i-th selector name, NULL beyond the last. */
 GRAIL_API const char *grail_selector_at(int i);
+
+/** What a selector does. */
+typedef struct grail_selector_facts {
+    int index;            /* of grail_selector_at */
+    int folds;            /* 1: units are merged into clusters; 0: some are kept as they are */
+    int draws;            /* 1: the choice depends on the seed */
+    int needs_statistics; /* 1: calibration data is needed even where nothing is fitted */
+} grail_selector_facts;
+
+/** By name; an unknown one is GRAIL_ERROR_ARGUMENT, with the known ones in the message. */
+GRAIL_API grail_status grail_selector_describe(const char *name,
+                                               grail_selector_facts *out) GRAIL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -58,19 +58,20 @@ typedef struct grail_accuracy {
 } grail_accuracy;
 
 /**
- * Top-1 and top-5 accuracy on labelled images. `images` > 0 takes that many, drawn evenly from all
- * and always the same ones. Where the source names no preset, that of the network is used, and
- * where it names no size, the one that the network was made for. backend: "cpu" or "ref".
+ * Top-1 and top-5 accuracy on labelled images that were opened for this model, or for one that
+ * reads the same ones. `count` > 0 takes that many, drawn evenly from all and always the same ones.
+ * The observer may be NULL. backend: "cpu" or "ref".
  */
-GRAIL_API grail_status grail_accuracy_measure(const grail_model *model,
-                                              const grail_image_source *source, int64_t images,
-                                              const char *backend, grail_eval_observer observer,
-                                              void *user, grail_accuracy *out) GRAIL_MUST_CHECK;
+GRAIL_API grail_status grail_accuracy_measure(const grail_model *model, const grail_images *images,
+                                              int64_t count, const char *backend,
+                                              grail_eval_observer observer, void *user,
+                                              grail_accuracy *out) GRAIL_MUST_CHECK;
 
-/** grail_accuracy_measure for the network that a run holds in memory, after
- * grail_compression_run with no output. */
+/** The same of the narrowed network that a run without output holds in memory after
+ * grail_compression_run, on the backend of the run. */
 GRAIL_API grail_status grail_compression_accuracy(grail_compression *compression,
-                                                  const grail_image_source *source, int64_t images,
+                                                  const grail_images *images, int64_t count,
+                                                  grail_eval_observer observer, void *user,
                                                   grail_accuracy *out) GRAIL_MUST_CHECK;
 
 /** How two networks' logits differ on the same tokens or images. */

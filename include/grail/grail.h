@@ -8,7 +8,8 @@
  * statistics.h (Gram matrices), reducer.h (selections and foldings), ridge.h (the fit).
  * Every fallible call returns a grail_status; grail_error_message() says what happened. An object
  * is used by one thread at a time, different objects concurrently. The library never prints, exits
- * or aborts.
+ * or aborts. Sweeps of many narrowings, and the page of their results, are a library on top of this
+ * one: grail-study/sweep.h, grail-study/report.h.
  */
 #include <grail/compress.h>
 #include <grail/dtype.h>
@@ -18,11 +19,9 @@
 #include <grail/model.h>
 #include <grail/onnx.h>
 #include <grail/reducer.h>
-#include <grail/report.h>
 #include <grail/ridge.h>
 #include <grail/statistics.h>
 #include <grail/status.h>
-#include <grail/sweep.h>
 #include <grail/text.h>
 
 #endif

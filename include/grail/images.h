@@ -1,7 +1,7 @@
 #ifndef GRAIL_IMAGES_H
 #define GRAIL_IMAGES_H
 
-#include <grail/status.h>
+#include <grail/model.h>
 
 #include <stdint.h>
 
@@ -31,6 +31,18 @@ typedef struct grail_image_source {
 
 /** Sets every field to its default: all NULL and 0. */
 GRAIL_API void grail_image_source_init(grail_image_source *source);
+
+/** Images that were found and listed, as one network reads them. Never changed: any number of
+ * threads may read from them at once. */
+typedef struct grail_images grail_images;
+
+/** Lists the images of a source. What the source leaves open (preset, size) is taken from the
+ * model, which must read images. CIFAR batches are mapped and hashed; nothing else is read yet, so
+ * an image that is damaged shows when it is used. *out is owned: grail_images_close. */
+GRAIL_API grail_status grail_images_open(const grail_model *model, const grail_image_source *source,
+                                         grail_images **out) GRAIL_MUST_CHECK;
+GRAIL_API void grail_images_close(grail_images *images); /* NULL is allowed */
+GRAIL_API int64_t grail_images_count(const grail_images *images);
 
 /**
  * i-th preset name, NULL beyond the last: "cifar", "cifar-imagenet" and "cifar-plain" differ in the

@@ -12,10 +12,16 @@ extern "C" {
 /** Version of the library, such as "0.1.0". */
 GRAIL_API const char *grail_version(void);
 
-/** Threads of everything that follows; 0 or less means one. Call it before opening anything. The
- * default is OMP_NUM_THREADS, or the number of cores. */
+/** Threads of everything that the calling thread does from now on; 0 or less means one. Call it before
+ * opening anything. The default is OMP_NUM_THREADS, or the number of cores. */
 GRAIL_API void grail_set_threads(int threads);
 GRAIL_API int grail_threads(void);
+
+/** The most bytes that the library's objects took at once since grail_memory_peak_begin, or since the
+ * program began; of all threads together. Mapped weights and what BLAS, oneDNN and other libraries
+ * take are not in it. */
+GRAIL_API int64_t grail_memory_peak(void);
+GRAIL_API void grail_memory_peak_begin(void);
 
 /** What the machine offers and how fast its matrix products are. Texts are static unless arrays. */
 typedef struct grail_machine {

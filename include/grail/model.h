@@ -69,6 +69,9 @@ typedef struct grail_site_facts {
     int64_t parameters_per_unit; /* rows and columns that go with one unit */
 } grail_site_facts;
 
+/** i-th kind of sites, NULL beyond the last. */
+GRAIL_API const char *grail_site_kind_at(int i);
+
 typedef struct grail_site_list grail_site_list;
 
 /** The sites of a model. *out is owned: grail_site_list_free. */

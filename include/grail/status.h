@@ -41,6 +41,13 @@ GRAIL_API const char *grail_status_text(grail_status status);
  */
 GRAIL_API const char *grail_error_message(void);
 
+/** Longest error text, with its terminating zero; longer ones are cut. */
+enum { GRAIL_ERROR_TEXT_SIZE = 2048 };
+
+/** Makes `text`, which is copied, what grail_error_message() says on this thread: for libraries
+ * that are built on this one and report as it does. */
+GRAIL_API void grail_error_record(const char *text);
+
 #ifdef __cplusplus
 }
 #endif

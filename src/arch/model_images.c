@@ -19,8 +19,8 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
     return GRAIL_OK;
 }
 
-grail_status model_open_images(const grail_model *model, const grail_image_source *source,
-                               image_set **out)
+grail_status grail_images_open(const grail_model *model, const grail_image_source *source,
+                               grail_images **out)
 {
     grail_status status = GRAIL_OK;
     grail_image_source filled = *source;
@@ -32,4 +32,14 @@ grail_status model_open_images(const grail_model *model, const grail_image_sourc
     }
 out:
     return status;
+}
+
+void grail_images_close(grail_images *images)
+{
+    image_set_close(images);
+}
+
+int64_t grail_images_count(const grail_images *images)
+{
+    return image_set_count(images);
 }

@@ -10,9 +10,4 @@
 grail_status model_image_source(const grail_model *model,
                                 grail_image_source *source) GRAIL_MUST_CHECK;
 
-/** Opens the images of `source`, filled so. What is no set of images is GRAIL_ERROR_FORMAT saying
- * what the network reads. *out is owned: image_set_close. */
-grail_status model_open_images(const grail_model *model, const grail_image_source *source,
-                               image_set **out) GRAIL_MUST_CHECK;
-
 #endif

@@ -40,6 +40,10 @@ grail_status json_get_boolean(const char *name, const json_t *object, const char
 grail_status json_get_string(const char *name, const json_t *object, const char *key,
                              const char *fallback, const char **out) GRAIL_MUST_CHECK;
 
+/** Refuses what is no object, and keys that are not among `known` (NULL ends them). */
+grail_status json_check_keys(const char *where, const json_t *object,
+                             const char *const known[]) GRAIL_MUST_CHECK;
+
 /** object[key] = value, taking the reference of `value` even on failure. */
 grail_status json_put(json_t *object, const char *key, json_t *value) GRAIL_MUST_CHECK;
 /** Appends, taking the reference of `value` even on failure. */

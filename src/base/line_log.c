@@ -83,6 +83,10 @@ grail_status line_log_append(line_log *log, const void *text, size_t size)
     TRY(file_flush(log->descriptor, log->path));
     log->size += size;
 out:
+    if (status != GRAIL_OK) { /* told either way: what is torn is no line */
+        const int ignored = ftruncate(log->descriptor, (off_t)log->size);
+        (void)ignored;
+    }
     return status;
 }
 

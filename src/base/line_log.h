@@ -31,8 +31,8 @@ grail_status line_log_open(int directory, const char *name, const char *path, in
  * whole lines, and the next one is written behind them. */
 grail_status line_log_read(line_log *log, size_t maximum, buffer *text) GRAIL_MUST_CHECK;
 
-/** Appends text that ends with its only line end, on disk when it returns. After a failure the log
- * ends in a torn line at most. */
+/** Appends text that ends with its only line end, on disk when it returns. After a failure the log is
+ * as it was, or where the disk fails for that too, ends in a torn line. */
 grail_status line_log_append(line_log *log, const void *text, size_t size) GRAIL_MUST_CHECK;
 
 /** Closes the file and gives up the lock. */

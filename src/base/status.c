@@ -2,55 +2,38 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-
-enum { ERROR_TEXT_MAX = 2048 };
-
-static _Thread_local char error_text[ERROR_TEXT_MAX];
-
-const char *grail_status_text(grail_status status)
-{
-    static const char *const texts[] = {
-#define STATUS_TEXT(code, text) [code] = text,
-        GRAIL_STATUS_LIST(STATUS_TEXT)
-#undef STATUS_TEXT
-    };
-    const size_t count = sizeof texts / sizeof texts[0];
-    return (size_t)status < count ? texts[status] : "unknown status";
-}
-
-const char *grail_error_message(void)
-{
-    return error_text;
-}
 
 grail_status error_set(grail_status status, const char *format, ...)
 {
+    char text[GRAIL_ERROR_TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error_text, sizeof error_text, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    grail_error_record(text);
     return status;
 }
 
 void error_prefix(const char *format, ...)
 {
-    char previous[ERROR_TEXT_MAX];
-    memcpy(previous, error_text, sizeof previous);
+    char text[GRAIL_ERROR_TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    const int written = vsnprintf(error_text, sizeof error_text, format, arguments);
+    const int written = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (written >= 0 && (size_t)written < sizeof error_text) {
-        error_append(": %s", previous);
+    if (written >= 0 && (size_t)written < sizeof text) {
+        snprintf(text + written, sizeof text - (size_t)written, ": %s", grail_error_message());
     }
+    grail_error_record(text);
 }
 
 void error_append(const char *format, ...)
 {
-    const size_t used = strlen(error_text);
+    char text[GRAIL_ERROR_TEXT_SIZE];
+    const int used = snprintf(text, sizeof text, "%s", grail_error_message());
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error_text + used, sizeof error_text - used, format, arguments);
+    vsnprintf(text + used, sizeof text - (size_t)used, format, arguments);
     va_end(arguments);
+    grail_error_record(text);
 }

@@ -1,6 +1,5 @@
 #include "eval/accuracy.h"
 
-#include "arch/model_images.h"
 #include "base/clock.h"
 #include "eval/image_pass.h"
 
@@ -212,21 +211,18 @@ out:
     return status;
 }
 
-grail_status grail_accuracy_measure(const grail_model *model, const grail_image_source *source,
-                                    int64_t images, const char *backend_name,
+grail_status grail_accuracy_measure(const grail_model *model, const grail_images *images,
+                                    int64_t count, const char *backend_name,
                                     grail_eval_observer observer, void *user, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
     const backend *b = NULL;
-    image_set *set = NULL;
     parameter_store *store = NULL;
     TRY(backend_find(backend_name, &b));
     TRY(accuracy_check_model(model));
-    TRY(model_open_images(model, source, &set));
     TRY(parameter_store_create(model, b, NULL, &store));
-    TRY(accuracy_measure(model, store, b, set, images, 0, observer, user, out));
+    TRY(accuracy_measure(model, store, b, images, count, 0, observer, user, out));
 out:
     parameter_store_free(store);
-    image_set_close(set);
     return status;
 }

@@ -1,4 +1,5 @@
 #include "backend/cpu/probe.h"
+#include "base/memory.h"
 #include "base/parallel.h"
 
 #include <grail/machine.h>
@@ -13,6 +14,16 @@ void grail_set_threads(int threads)
 int grail_threads(void)
 {
     return parallel_threads();
+}
+
+int64_t grail_memory_peak(void)
+{
+    return memory_peak();
+}
+
+void grail_memory_peak_begin(void)
+{
+    memory_peak_begin();
 }
 
 grail_status grail_machine_examine(double seconds, grail_machine *out)

@@ -184,7 +184,7 @@ static grail_status read_images(const grail_model *model, const grail_image_sour
     if (source == NULL || source->path == NULL) {
         return random_images(model, out);
     }
-    TRY(model_open_images(model, source, &out->set));
+    TRY(grail_images_open(model, source, &out->set));
     const int64_t all = image_set_count(out->set);
     out->side = image_set_side(out->set);
     out->images = most > 0 && most < all ? most : all;

@@ -11,16 +11,17 @@
 typedef struct selector_entry {
     const char *name;
     bool folds;
+    bool draws;
     bool needs_statistics;
 } selector_entry;
 
 static const selector_entry selectors[] = {
-    [SELECTOR_RANDOM] = {"random", false, false},
-    [SELECTOR_MAGNITUDE_L1] = {"magnitude-l1", false, false},
-    [SELECTOR_MAGNITUDE_L2] = {"magnitude-l2", false, false},
-    [SELECTOR_WANDA] = {"wanda", false, true},
-    [SELECTOR_FOLD] = {"fold", true, false},
-    [SELECTOR_RANDOM_FOLD] = {"random-fold", true, false},
+    [SELECTOR_RANDOM] = {.name = "random", .draws = true},
+    [SELECTOR_MAGNITUDE_L1] = {.name = "magnitude-l1"},
+    [SELECTOR_MAGNITUDE_L2] = {.name = "magnitude-l2"},
+    [SELECTOR_WANDA] = {.name = "wanda", .needs_statistics = true},
+    [SELECTOR_FOLD] = {.name = "fold", .folds = true, .draws = true}, /* where clustering starts */
+    [SELECTOR_RANDOM_FOLD] = {.name = "random-fold", .folds = true, .draws = true},
 };
 
 enum { SELECTORS = sizeof selectors / sizeof selectors[0] };
@@ -38,6 +39,11 @@ const char *selector_name(selector_kind kind)
 bool selector_folds(selector_kind kind)
 {
     return selectors[kind].folds;
+}
+
+bool selector_draws(selector_kind kind)
+{
+    return selectors[kind].draws;
 }
 
 bool selector_needs_statistics(selector_kind kind)

@@ -19,6 +19,7 @@ const char *selector_name(selector_kind kind);
 /** i-th name, NULL beyond the last. */
 const char *selector_name_at(int i);
 bool selector_folds(selector_kind kind);
+bool selector_draws(selector_kind kind); /* whether the seed decides */
 bool selector_needs_statistics(selector_kind kind);
 
 /** What a score may look at. */

@@ -124,6 +124,6 @@ refuses 1 "these are not the results of a sweep" "$grail" report "$demo/model/co
     head -n 4 sweep.jsonl
     echo '{"cell": {"checkpoint": "resnet18", "selector": "wanda", "sparsity": 1.5}}'
 } >bad.jsonl
-refuses 1 "bad.jsonl: line 5: \"sparsity\" is 1.5, expected 0 to 1" "$grail" report bad.jsonl -o out
+refuses 1 "bad.jsonl: line 5: \"sparsity\" is 1.5, expected 0 to below 1" "$grail" report bad.jsonl -o out
 refuses 1 "cannot create 'nowhere/out.html'" "$grail" report sweep.jsonl -o nowhere/out.html
 (($(grep -c . sweep.jsonl) == 1323)) || fail "the results were changed"

@@ -13,11 +13,12 @@ if ! command -v "$compiler" >/dev/null; then
 fi
 count=0
 failed=0
-for header in "$include"/grail/*.h; do
+for header in "$include"/*/*.h; do
+    name=${header#"$include/"}
     count=$((count + 1))
     if ! "$compiler" -x "$language" "-std=$standard" -Wall -Wextra -Wpedantic -Werror -I "$include" \
-        -fsyntax-only - <<<"#include <grail/${header##*/}>"$'\nextern int something;'; then
-        echo "FAIL: <grail/${header##*/}> as $standard"
+        -fsyntax-only - <<<"#include <$name>"$'\nextern int something;'; then
+        echo "FAIL: <$name> as $standard"
         failed=$((failed + 1))
     fi
 done

@@ -1,23 +1,36 @@
 #!/usr/bin/env bash
-# Checks what the library exports (grail_* alone) and that its objects call nothing that prints, ends
-# the process or draws from a hidden state. The objects are looked at rather than the library, which
-# also holds what instrumentation brings along.
+# Checks what the libraries export (grail_* alone, each function by one of them) and that their objects
+# call nothing that prints, ends the process or draws from a hidden state. The objects are looked at
+# rather than the libraries, which also hold what instrumentation brings along.
 #
-# usage: check_symbols.sh NM LIBRARY ARCHIVE...
+# usage: check_symbols.sh NM LIBRARY... -- ARCHIVE...
 set -euo pipefail
 
-nm=$1 library=$2
-shift 2
+nm=$1
+shift
+exported=
+while [[ $1 != -- ]]; do
+    names=$("$nm" -D --defined-only "$1" | awk '{print $NF}' | sed 's/@.*//' | sort -u)
+    [[ $names == *grail_* ]] || { echo "FAIL: $1 exports nothing"; exit 1; }
+    exported+=$names$'\n'
+    shift
+done
+shift
 banned='exit|_exit|_Exit|quick_exit|abort|raise|printf|__printf_chk|vprintf|__vprintf_chk|fprintf'
 banned+='|__fprintf_chk|vfprintf|__vfprintf_chk|puts|fputs|putchar|putc|fputc|fwrite|perror|psignal'
 banned+='|system|popen|rand|srand|__assert_fail'
 failed=0
 
-exported=$("$nm" -D --defined-only "$library" | awk '{print $NF}' | sed 's/@.*//' | sort -u)
-foreign=$(grep -Ev '^(grail_|_init$|_fini$|_edata$|_end$|__bss_start$|__odr_asan)' <<<"$exported" || true)
+foreign=$(grep -Ev '^(grail_|_init$|_fini$|_edata$|_end$|__bss_start$|__odr_asan|$)' <<<"$exported" || true)
 if [[ -n $foreign ]]; then
     echo "FAIL: exported besides grail_*:"
     echo "$foreign"
+    failed=1
+fi
+twice=$(grep '^grail_' <<<"$exported" | sort | uniq -d)
+if [[ -n $twice ]]; then
+    echo "FAIL: exported by two libraries:"
+    echo "$twice"
     failed=1
 fi
 count=$(grep -c '^grail_' <<<"$exported")

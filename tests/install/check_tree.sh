@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the build into an empty prefix and uses it as others do: a program of its own through
 # find_package and through pkg-config, and the installed command line.
+# Once with libgrail alone, once with libgrail-study on it.
 #
 # usage: check_tree.sh CMAKE BUILD_DIRECTORY SOURCE_DIRECTORY CC CFLAGS GENERATOR
 set -euo pipefail
@@ -28,10 +29,10 @@ echo "-- installed files"
 for file in bin/grail include/grail/grail.h; do
     [[ -e $prefix/$file ]] || fail "$file is missing"
 done
-for header in "$source"/include/grail/*.h; do
-    cmp "$header" "$prefix/include/grail/${header##*/}" || fail "${header##*/} differs"
+for header in "$source"/include/*/*.h; do
+    cmp "$header" "$prefix/${header#"$source/"}" || fail "${header##*/} differs"
 done
-for name in libgrail.so grail.pc grailConfig.cmake grailConfigVersion.cmake README.md LICENSE; do
+for name in libgrail.so libgrail-study.so grail.pc grail-study.pc grailConfig.cmake grailConfigVersion.cmake README.md LICENSE; do
     [[ -n $(find "$prefix" -name "$name") ]] || fail "$name is missing"
 done
 for shell in completions/grail site-functions/_grail; do
@@ -54,12 +55,33 @@ echo "-- through find_package"
 "$cmake" --build "$work/embed" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "build"; }
 run "$work/embed/embed" || fail "the program built through find_package"
 
+mkdir "$work/study"
+cat >"$work/study/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(study LANGUAGES C)
+find_package(grail REQUIRED)
+add_executable(study "$source/tests/install/study.c")
+target_link_libraries(study PRIVATE grail::study)
+END
+"$cmake" -S "$work/study" -B "$work/study" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" 2>&1 ||
+    { cat "$work/configure.log"; fail "find_package(grail) for grail::study"; }
+"$cmake" --build "$work/study" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "build"; }
+run "$work/study/study" || fail "the program with grail::study"
+
 echo "-- through pkg-config"
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name grail.pc)")
 export PKG_CONFIG_PATH
-[[ "grail $(pkg-config --modversion grail)" == "$version" ]] || fail "grail.pc has another version"
-read -ra compile <<<"$flags $(pkg-config --cflags grail)"
-read -ra link <<<"$(pkg-config --libs grail)"
-"$cc" -std=c17 "${compile[@]}" "$source/examples/embed/main.c" -o "$work/embed-pc" "${link[@]}" \
-    -Wl,-rpath,"$(pkg-config --variable=libdir grail)" || fail "compiling through pkg-config"
-run "$work/embed-pc" || fail "the program built through pkg-config"
+
+# pkg_config_program PACKAGE SOURCE: builds and runs it
+pkg_config_program() {
+    local compile link
+    [[ "grail $(pkg-config --modversion "$1")" == "$version" ]] || fail "$1.pc has another version"
+    read -ra compile <<<"$flags $(pkg-config --cflags "$1")"
+    read -ra link <<<"$(pkg-config --libs "$1")"
+    "$cc" -std=c17 "${compile[@]}" "$2" -o "$work/of-$1" "${link[@]}" \
+        -Wl,-rpath,"$(pkg-config --variable=libdir "$1")" || fail "compiling with $1.pc"
+    run "$work/of-$1" || fail "the program built with $1.pc"
+}
+pkg_config_program grail "$source/examples/embed/main.c"
+pkg_config_program grail-study "$source/tests/install/study.c"

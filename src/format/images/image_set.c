@@ -16,7 +16,7 @@
 enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4, LARGEST_FILE = 1 << 30 };
 
 /* One of `cifar` and `folder` is open, the other zero. */
-struct image_set {
+struct grail_images {
     image_rule rule;
     bool is_cifar;
     cifar_set cifar;

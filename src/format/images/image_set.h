@@ -8,7 +8,7 @@
 
 #include <grail/images.h>
 
-typedef struct image_set image_set;
+typedef grail_images image_set;
 
 /** Lists the images; nothing is decoded yet, except CIFAR batches, which are mapped. Images are in
  * a fixed order: of the batches, or of the sorted paths. *out is owned: image_set_close. */

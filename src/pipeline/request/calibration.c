@@ -258,7 +258,7 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
     grail_image_source source = *o->images;
     TRY(model_image_source(model, &source));
     TRY(choose_split(&source));
-    TRY(model_open_images(model, &source, &set));
+    TRY(grail_images_open(model, &source, &set));
     const int64_t available = image_set_count(set);
     c->count = sample_count(o, available);
     if (c->count < 1 || c->count > available) {

@@ -1,40 +1,9 @@
 #include "pipeline/request/plan_options.h"
 
+#include "pipeline/request/options.h"
 #include "reduce/budget.h"
 
-#include <math.h>
-
 enum { PLAN_MAXIMUM = 64 << 20 };
-
-static grail_status read_compensation(const grail_compress_options *o, compensation *out)
-{
-    grail_status status = GRAIL_OK;
-    compensation c = {0};
-    TRY(compensation_from_name(o->compensate, &c));
-    if (o->target != NULL) {
-        TRY(target_from_name(o->target, &c.target));
-    }
-    if (o->bias != NULL) {
-        TRY(bias_from_name(o->bias, &c.bias));
-    }
-    if (o->conv_fit != NULL) {
-        TRY(conv_fit_from_name(o->conv_fit, &c.conv));
-    }
-    if (o->ridge != NULL) {
-        TRY(shrink_from_name(o->ridge, &c.shrink));
-    }
-    if (isinf(o->alpha)) {
-        c.alpha = (double)NAN;
-    } else if (!isnan(o->alpha)) {
-        c.alpha = o->alpha;
-    }
-    if (c.alpha < 0.0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "alpha %g is negative", c.alpha);
-    }
-    *out = c;
-out:
-    return status;
-}
 
 /* Kept widths from the sparsities of kinds and of single sites. */
 static grail_status apply_sparsities(const grail_compress_options *o, const graph *g,
@@ -74,7 +43,7 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
               .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
               .repair = o->repair != 0};
     TRY(selector_from_name(o->selector, &selector));
-    TRY(read_compensation(o, &p.compensation));
+    TRY(compensation_from_options(o, &p.compensation));
     if (o->plan != NULL) {
         TRY(json_read_file(o->plan, PLAN_MAXIMUM, &document));
         TRY(plan_read_gqa(o->plan, document, &p.gqa));

@@ -65,6 +65,17 @@ static void test_each_thread_has_its_own_text(void **state)
     assert_string_equal(grail_error_message(), "mine");
 }
 
+static void test_what_another_library_records_is_the_text(void **state)
+{
+    (void)state;
+    (void)error_set(GRAIL_ERROR_IO, "old");
+    grail_error_record("new %s");
+    assert_string_equal(grail_error_message(), "new %s");
+    grail_error_record(grail_error_message());
+    error_append(" and more");
+    assert_string_equal(grail_error_message(), "new %s and more");
+}
+
 static grail_status leave_by(bool fail, bool *reached)
 {
     grail_status status = GRAIL_OK;
@@ -92,6 +103,7 @@ int main(void)
         cmocka_unit_test(test_text_is_put_before_and_after),
         cmocka_unit_test(test_long_texts_are_cut_and_stay_strings),
         cmocka_unit_test(test_each_thread_has_its_own_text),
+        cmocka_unit_test(test_what_another_library_records_is_the_text),
         cmocka_unit_test(test_try_and_fail_leave_with_their_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

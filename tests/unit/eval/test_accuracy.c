@@ -279,9 +279,13 @@ static void a_model_of_text_is_told_from_one_of_images(void **state)
     (void)state;
     grail_model *model = NULL;
     grail_accuracy a = {0};
+    grail_images *images = NULL;
     const grail_image_source source = {.path = "images"};
     assert_ok(grail_model_open(lab_golden("llama3"), &model));
-    assert_fails(grail_accuracy_measure(model, &source, 0, "cpu", NULL, NULL, &a),
+    assert_fails(grail_images_open(model, &source, &images), GRAIL_ERROR_ARGUMENT,
+                 "reads text, not images");
+    assert_null(images);
+    assert_fails(grail_accuracy_measure(model, images, 0, "cpu", NULL, NULL, &a),
                  GRAIL_ERROR_ARGUMENT, "reads tokens, not images; give a text");
     grail_model_close(model);
 }

@@ -1,0 +1,65 @@
+#ifndef GRAIL_STUDY_SWEEP_H
+#define GRAIL_STUDY_SWEEP_H
+
+#include <grail/status.h>
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Many narrowings of a few checkpoints, each evaluated: checkpoints x selectors x ratios x repairs
+ * x sample counts x seeds, as a recipe says (grail-recipe(5)). Every finished cell is one JSON line
+ * of the results file, which an interrupted sweep continues.
+ */
+
+/** How far a sweep is. */
+typedef struct grail_sweep_progress {
+    int64_t cells;       /* of the recipe */
+    int64_t found;       /* of these in the results file before */
+    int64_t done;        /* of these finished since, failed ones included */
+    int64_t failed;      /* since */
+    double seconds_left; /* NaN before the first cell is done */
+    const char *cell;    /* that finished just now, in words; NULL otherwise. Borrowed */
+    const char *error;   /* why it failed, or NULL. Borrowed */
+    double top1;         /* of it, in 0 .. 1; NaN when it failed */
+} grail_sweep_progress;
+
+/** Told when a cell is finished, and often while cells run; return non-zero to cancel: finished
+ * cells stay in the results. Called from several threads, by one at a time. */
+typedef int (*grail_sweep_observer)(void *user, const grail_sweep_progress *progress);
+
+/** Options; call grail_sweep_options_init first. Strings are borrowed. */
+typedef struct grail_sweep_options {
+    const char *recipe;  /* file */
+    const char *results; /* file; continued when it holds results of this recipe */
+    int jobs;            /* cells that run at the same time; the threads are shared among them */
+    int64_t memory;      /* bytes that running cells may be estimated to take; 0 = half of free */
+    int dry_run;         /* 1: everything is checked and counted, nothing is run or written */
+    grail_sweep_observer observer; /* may be NULL */
+    void *observer_user;
+} grail_sweep_options;
+
+GRAIL_API void grail_sweep_options_init(grail_sweep_options *options);
+
+/** What a sweep came to. */
+typedef struct grail_sweep_summary {
+    int64_t cells, found, done, failed; /* as above */
+    int64_t bytes;                      /* estimated for the largest cell */
+    double seconds;
+} grail_sweep_summary;
+
+/**
+ * Runs the cells that the results file lacks. A cell that fails is recorded with its message, and
+ * the sweep goes on; summary->failed counts them. `summary` may be NULL, and is also filled when
+ * the sweep is cancelled (GRAIL_ERROR_CANCELLED).
+ */
+GRAIL_API grail_status grail_sweep_run(const grail_sweep_options *options,
+                                       grail_sweep_summary *summary) GRAIL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

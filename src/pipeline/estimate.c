@@ -1,0 +1,169 @@
+/* How much memory a run is expected to take, so that several can run beside each other. */
+#include "arch/model.h"
+#include "pipeline/request/options.h"
+
+enum {
+    PARAMETER_COPIES = 4,
+    FOLDED_COPIES = 6,
+    USUAL_SAMPLES = 128,
+    BATCH_IMAGES = 128, /* of the evaluation, as long as a value is not larger than this: */
+    BATCH_BYTES = 128 << 20,
+    BATCH_VALUES = 4, /* that live at the same time */
+    STREAM_VALUES = 2
+};
+
+/* What of the options decides. */
+typedef struct request {
+    const graph *graph;
+    site_list sites;
+    selector_kind selector;
+    compensation how;
+    double sparsity[SITE_KINDS];
+    double samples;
+    bool repair, open_loop;
+} request;
+
+/* Widths at one consumer. */
+typedef struct fit_size {
+    double features, outputs;
+} fit_size;
+
+static grail_status read_options(const grail_model *model, const grail_compress_options *o,
+                                 request *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_compress_options copy = *o;
+    request r = {.graph = model->graph,
+                 .samples = (double)(o->samples > 0 ? o->samples : USUAL_SAMPLES),
+                 .repair = o->repair != 0,
+                 .open_loop = o->open_loop != 0};
+    if (model->graph->input_kind != INPUT_IMAGES) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: memory is estimated for networks that read images; this one reads text",
+             model->path);
+    }
+    if (o->plan != NULL || o->site_sparsity_count > 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "memory is estimated for ratios of kinds of sites, not for a plan or single sites");
+    }
+    TRY(selector_from_name(o->selector, &r.selector));
+    TRY(compensation_from_options(o, &r.how));
+    for (int k = 0; k < SITE_KINDS; k++) {
+        r.sparsity[k] = *grail_compress_sparsity(&copy, site_kind_name((site_kind)k));
+    }
+    TRY(sites_derive(model->graph, GQA_KV_GROUPS, &r.sites));
+    *out = r;
+out:
+    return status;
+}
+
+static bool cuts_site(const request *r, const site *s)
+{
+    return r->sparsity[s->kind] > 0.0;
+}
+
+static bool fits_each_tap(const request *r)
+{
+    return r->how.enabled && r->how.conv == CONV_FIT_KERNEL;
+}
+
+/* How much wider a cut axis is in the calibration network: the clusters of a folding stand behind
+ * the units that they came from. */
+static double widening(const request *r, const site *s)
+{
+    return selector_folds(r->selector) && cuts_site(r, s) ? 2.0 - r->sparsity[s->kind] : 1.0;
+}
+
+/* A kernel fit has one column for every tap of the convolution. */
+static fit_size size_of_fit(const request *r, const site *s, const site_end *consumer)
+{
+    const graph *g = r->graph;
+    const graph_parameter *weight = &g->parameters[g->nodes[consumer->node].weight];
+    const bool each_tap = fits_each_tap(r);
+    double taps = 1.0;
+    for (int d = 2; d < weight->rank; d++) {
+        taps *= (double)weight->shape[d];
+    }
+    return (fit_size){
+        .features = widening(r, s) * (double)(s->units * consumer->features_per_unit) *
+                    (each_tap ? taps : 1.0),
+        .outputs = widening(r, s) * (double)weight->shape[0] * (each_tap ? 1.0 : taps),
+    };
+}
+
+static double statistics_bytes(const request *r)
+{
+    double largest = 0.0;
+    double all = 0.0;
+    for (int i = 0; i < r->sites.count; i++) {
+        const site *s = &r->sites.sites[i];
+        for (int c = 0; cuts_site(r, s) && c < s->consumer_count; c++) {
+            const fit_size f = size_of_fit(r, s, &s->consumers[c]);
+            const double gram = f.features * f.features;
+            const double one = 4.0 * gram + 2.0 * f.features * f.outputs;
+            largest = one > largest ? one : largest;
+            all += 2.0 * gram;
+        }
+    }
+    return sizeof(double) * (largest + (r->open_loop ? all : 0.0));
+}
+
+static double batch_bytes(double value)
+{
+    const double bytes = BATCH_IMAGES * value * sizeof(float);
+    return BATCH_VALUES * (bytes < (double)BATCH_BYTES ? bytes : (double)BATCH_BYTES);
+}
+
+static double parameter_bytes(const request *r, const grail_model *model)
+{
+    const double copies = selector_folds(r->selector) ? FOLDED_COPIES : PARAMETER_COPIES;
+    double bytes = 0.0;
+    for (int p = 0; p < r->graph->parameter_count; p++) {
+        bytes += copies * (double)sizeof(float) * (double)model_parameter_elements(model, p);
+    }
+    return bytes;
+}
+
+/* `value`: elements of the largest value between nodes, for one image of `pixels` elements. */
+static double calibration_bytes(const request *r, double pixels, double value)
+{
+    const bool measures = r->how.enabled || selector_needs_statistics(r->selector);
+    const bool has_dense_stream =
+        r->how.enabled && r->how.target == TARGET_DENSE && !r->open_loop;
+    const double streams = has_dense_stream ? 2.0 : 1.0;
+    double bytes = 0.0;
+    if (measures || r->repair) {
+        bytes += r->samples * sizeof(float) * (pixels + streams * STREAM_VALUES * value);
+    }
+    if (measures) {
+        bytes += statistics_bytes(r);
+    }
+    return bytes;
+}
+
+grail_status grail_compress_estimate(const grail_model *model,
+                                     const grail_compress_options *options, int64_t *out)
+{
+    grail_status status = GRAIL_OK;
+    request r = {0};
+    int64_t largest = 0;
+    double widest = 1.0;
+    bool cuts = false;
+    TRY(read_options(model, options, &r));
+    const int64_t side = model_image_side(model);
+    TRY(graph_largest_value(r.graph, (extent){.height = side, .width = side}, &largest));
+    for (int i = 0; i < r.sites.count; i++) {
+        const double wide = widening(&r, &r.sites.sites[i]);
+        widest = wide > widest ? wide : widest;
+        cuts = cuts || cuts_site(&r, &r.sites.sites[i]);
+    }
+    const double value = widest * (double)largest;
+    double bytes = parameter_bytes(&r, model) + batch_bytes(value);
+    if (cuts) {
+        bytes += calibration_bytes(&r, (double)side * (double)side * IMAGE_CHANNELS, value);
+    }
+    *out = bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
+out:
+    site_list_fini(&r.sites);
+    return status;
+}

@@ -1,0 +1,73 @@
+#include "pipeline/request/options.h"
+
+#include "graph/site.h"
+#include "reduce/select.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *grail_site_kind_at(int i)
+{
+    return i >= 0 && i < SITE_KINDS ? site_kind_name((site_kind)i) : NULL;
+}
+
+double *grail_compress_sparsity(grail_compress_options *options, const char *kind)
+{
+    double *const sparsities[SITE_KINDS] = {
+        [SITE_FFN] = &options->sparsity_ffn,
+        [SITE_HEADS] = &options->sparsity_heads,
+        [SITE_CONV] = &options->sparsity_conv,
+        [SITE_STREAM] = &options->sparsity_stream,
+    };
+    for (int k = 0; k < SITE_KINDS; k++) {
+        if (strcmp(site_kind_name((site_kind)k), kind) == 0) {
+            return sparsities[k];
+        }
+    }
+    return NULL;
+}
+
+grail_status grail_selector_describe(const char *name, grail_selector_facts *out)
+{
+    selector_kind kind = SELECTOR_RANDOM;
+    const grail_status status = selector_from_name(name, &kind);
+    if (status == GRAIL_OK) {
+        *out = (grail_selector_facts){
+            .index = (int)kind,
+            .folds = selector_folds(kind) ? 1 : 0,
+            .draws = selector_draws(kind) ? 1 : 0,
+            .needs_statistics = selector_needs_statistics(kind) ? 1 : 0,
+        };
+    }
+    return status;
+}
+
+grail_status compensation_from_options(const grail_compress_options *o, compensation *out)
+{
+    grail_status status = GRAIL_OK;
+    compensation c = {0};
+    TRY(compensation_from_name(o->compensate, &c));
+    if (o->target != NULL) {
+        TRY(target_from_name(o->target, &c.target));
+    }
+    if (o->bias != NULL) {
+        TRY(bias_from_name(o->bias, &c.bias));
+    }
+    if (o->conv_fit != NULL) {
+        TRY(conv_fit_from_name(o->conv_fit, &c.conv));
+    }
+    if (o->ridge != NULL) {
+        TRY(shrink_from_name(o->ridge, &c.shrink));
+    }
+    if (isinf(o->alpha)) {
+        c.alpha = (double)NAN;
+    } else if (!isnan(o->alpha)) {
+        c.alpha = o->alpha;
+    }
+    if (c.alpha < 0.0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "alpha %g is negative", c.alpha);
+    }
+    *out = c;
+out:
+    return status;
+}

@@ -1,0 +1,32 @@
+/* Fields that the JSON of recipes and of results have in common. `where` is used in messages. */
+#ifndef GRAIL_STUDY_FIELDS_H
+#define GRAIL_STUDY_FIELDS_H
+
+#include "base/json.h"
+
+enum { FIELD_MOST_BYTES = 1000 };
+
+/** A text that must be there, not empty and of at most FIELD_MOST_BYTES; *out is borrowed. */
+grail_status field_text(const char *where, const json_t *object, const char *key,
+                        const char **out) GRAIL_MUST_CHECK;
+
+/** The same; *out is owned. */
+grail_status field_copy(const char *where, const json_t *object, const char *key,
+                        char **out) GRAIL_MUST_CHECK;
+
+/** The same, a path: joined with the directory when it is relative. */
+grail_status field_path(const char *where, const json_t *object, const char *key,
+                        const char *directory, char **out) GRAIL_MUST_CHECK;
+
+/** A whole number from `least` to `most`, or the fallback. */
+grail_status field_range(const char *where, const json_t *object, const char *key, int64_t fallback,
+                         int64_t least, int64_t most, int64_t *out) GRAIL_MUST_CHECK;
+
+/** One of two words, or the fallback; *out tells whether it is the second. */
+grail_status field_word(const char *where, const json_t *object, const char *key, const char *first,
+                        const char *second, bool fallback, bool *out) GRAIL_MUST_CHECK;
+
+/** Adds all names that `name_at` gives, up to NULL, to the error text. */
+void field_append_known(const char *(*name_at)(int));
+
+#endif

@@ -1,0 +1,427 @@
+#include "study/page/aggregate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_integers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Ratios that differ by less than a millionth are one: 0.3 and 3 * 0.1. */
+static int compare_ratios(double a, double b)
+{
+    return compare_integers(llround(1e6 * a), llround(1e6 * b));
+}
+
+static int compare_keys(const group_key *a, const group_key *b)
+{
+    int order = compare_integers(a->section, b->section);
+    order = order != 0 ? order : compare_integers(a->selector, b->selector);
+    order = order != 0 ? order : compare_integers((int64_t)a->variant, (int64_t)b->variant);
+    order = order != 0 ? order : compare_integers(a->open_loop, b->open_loop);
+    order = order != 0 ? order : compare_integers(a->samples, b->samples);
+    return order != 0 ? order : compare_ratios(a->sparsity, b->sparsity);
+}
+
+/* A cell with its key, for sorting. */
+typedef struct keyed_cell {
+    group_key key;
+    const result_cell *cell;
+} keyed_cell;
+
+static int compare_settings(const keyed_cell *a, const keyed_cell *b)
+{
+    int order = compare_keys(&a->key, &b->key);
+    order = order != 0 ? order : compare_integers(a->cell->checkpoint, b->cell->checkpoint);
+    return order != 0 ? order : compare_integers(a->cell->seed, b->cell->seed);
+}
+
+static int compare_keyed(const void *a, const void *b)
+{
+    const keyed_cell *const left = a;
+    const keyed_cell *const right = b;
+    const int order = compare_settings(left, right);
+    return order != 0
+               ? order
+               : (left->cell->line > right->cell->line) - (left->cell->line < right->cell->line);
+}
+
+static const char *section_name(const results *r, int checkpoint, bool by_architecture)
+{
+    const result_checkpoint *c = &r->checkpoints[checkpoint];
+    if (!by_architecture) {
+        return c->name;
+    }
+    return c->architecture == NULL || c->architecture[0] == 0 ? "unknown architecture"
+                                                              : c->architecture;
+}
+
+static int find_section(aggregate *a, const char *name)
+{
+    for (int i = 0; i < a->section_count; i++) {
+        if (strcmp(a->sections[i].name, name) == 0) {
+            return i;
+        }
+    }
+    a->sections[a->section_count] = (section){.name = name, .dense = spread_empty()};
+    return a->section_count++;
+}
+
+static grail_status make_sections(aggregate *a)
+{
+    grail_status status = GRAIL_OK;
+    const results *r = a->results;
+    const bool by_architecture = r->checkpoint_count > MOST_CHECKPOINT_SECTIONS;
+    TRY(memory_new(&a->sections, (size_t)r->checkpoint_count, sizeof a->sections[0]));
+    TRY(memory_new(&a->section_of, (size_t)r->checkpoint_count, sizeof a->section_of[0]));
+    for (int i = 0; i < r->checkpoint_count; i++) {
+        const int index = find_section(a, section_name(r, i, by_architecture));
+        section *s = &a->sections[index];
+        s->is_architecture = by_architecture;
+        s->checkpoints++;
+        spread_add(&s->dense, r->checkpoints[i].measures.top1);
+        a->section_of[i] = index;
+    }
+out:
+    return status;
+}
+
+static group_key key_of(const aggregate *a, const result_cell *cell)
+{
+    return (group_key){
+        .section = a->section_of[cell->checkpoint],
+        .selector = cell->selector,
+        .variant = cell->variant,
+        .samples = cell->samples,
+        .open_loop = cell->open_loop,
+        .sparsity = cell->sparsity,
+    };
+}
+
+/* Fills cells and failed, in order, from sorted; of equal settings the last line stands. */
+static void take_cells(aggregate *a, const keyed_cell *sorted, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (i + 1 < count && compare_settings(&sorted[i], &sorted[i + 1]) == 0) {
+            a->superseded++;
+        } else if (sorted[i].cell->error != NULL) {
+            a->failed[a->failed_count++] = sorted[i].cell;
+        } else {
+            a->cells[a->cell_count++] = sorted[i].cell;
+        }
+    }
+}
+
+static grail_status sort_cells(aggregate *a)
+{
+    grail_status status = GRAIL_OK;
+    const results *r = a->results;
+    const size_t count = (size_t)r->cell_count;
+    keyed_cell *sorted = NULL;
+    TRY(memory_new(&sorted, count, sizeof sorted[0]));
+    TRY(memory_new(&a->cells, count, sizeof a->cells[0]));
+    TRY(memory_new(&a->failed, count, sizeof a->failed[0]));
+    for (int i = 0; i < r->cell_count; i++) {
+        sorted[i] = (keyed_cell){.key = key_of(a, &r->cells[i]), .cell = &r->cells[i]};
+    }
+    qsort(sorted, count, sizeof sorted[0], compare_keyed);
+    take_cells(a, sorted, r->cell_count);
+out:
+    memory_free(sorted);
+    return status;
+}
+
+static void group_clear(cell_group *g)
+{
+    spread *const all[] = {&g->top1,  &g->top5,       &g->interval, &g->gain,
+                           &g->plain, &g->parameters, &g->macs,     &g->peak_bytes};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        *all[i] = spread_empty();
+    }
+    for (int i = 0; i < SECONDS_KINDS; i++) {
+        g->seconds[i] = spread_empty();
+    }
+}
+
+static void group_add(cell_group *g, const result_cell *cell)
+{
+    g->count++;
+    const line_measures *m = &cell->measures;
+    spread_add(&g->top1, m->top1);
+    spread_add(&g->top5, m->top5);
+    spread_add(&g->interval, m->interval);
+    spread_add(&g->parameters, m->parameters);
+    spread_add(&g->macs, m->macs);
+    spread_add(&g->peak_bytes, m->peak_bytes);
+    for (int i = 0; i < SECONDS_KINDS; i++) {
+        spread_add(&g->seconds[i], m->seconds[i]);
+    }
+}
+
+static grail_status group_cells(aggregate *a)
+{
+    const size_t most = (size_t)(a->cell_count < MOST_GROUPS ? a->cell_count : MOST_GROUPS);
+    grail_status status = memory_new(&a->groups, most, sizeof a->groups[0]);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    cell_group *g = NULL;
+    for (int i = 0; i < a->cell_count; i++) {
+        const group_key key = key_of(a, a->cells[i]);
+        section *s = &a->sections[key.section];
+        if (g == NULL || compare_keys(&g->key, &key) != 0) {
+            if (a->group_count == MOST_GROUPS) {
+                return error_set(GRAIL_ERROR_FORMAT, "more than %d different settings",
+                                 MOST_GROUPS);
+            }
+            g = &a->groups[a->group_count++];
+            *g = (cell_group){.key = key, .cells = &a->cells[i]};
+            group_clear(g);
+            if (s->group_count++ == 0) {
+                s->groups = g;
+            }
+        }
+        s->selectors[key.selector] = true;
+        s->variants[key.variant] = true;
+        group_add(g, a->cells[i]);
+    }
+    return GRAIL_OK;
+}
+
+/* Setting of a section's groups and how many cells have it. */
+typedef struct setting {
+    int64_t samples;
+    bool open_loop;
+    int cells;
+} setting;
+
+static int compare_setting(const void *a, const void *b)
+{
+    const setting *const left = a;
+    const setting *const right = b;
+    const int order = compare_integers(left->open_loop, right->open_loop);
+    return order != 0 ? order : compare_integers(left->samples, right->samples);
+}
+
+/* The setting of most cells; of equally many the closed loop, and more samples. */
+static void choose_setting(section *s, setting *all, int count)
+{
+    int most = 0;
+    qsort(all, (size_t)count, sizeof all[0], compare_setting);
+    for (int i = 0; i < count;) {
+        setting sum = all[i++];
+        while (i < count && compare_setting(&all[i], &sum) == 0) {
+            sum.cells += all[i++].cells;
+        }
+        if (sum.cells > most || (sum.cells == most && sum.open_loop == s->open_loop)) {
+            most = sum.cells;
+            s->samples = sum.samples;
+            s->open_loop = sum.open_loop;
+        }
+    }
+}
+
+static grail_status choose_settings(aggregate *a)
+{
+    grail_status status = GRAIL_OK;
+    setting *all = NULL;
+    TRY(memory_new(&all, (size_t)a->group_count, sizeof all[0]));
+    for (int i = 0; i < a->section_count; i++) {
+        section *s = &a->sections[i];
+        const bool repaired_only = section_best_variant(s) != VARIANT_NONE;
+        int count = 0;
+        for (int j = 0; j < s->group_count; j++) {
+            const cell_group *g = &s->groups[j];
+            if (!repaired_only || g->key.variant != VARIANT_NONE) {
+                all[count++] = (setting){g->key.samples, g->key.open_loop, g->count};
+            }
+        }
+        choose_setting(s, all, count);
+    }
+out:
+    memory_free(all);
+    return status;
+}
+
+static grail_status list_ratios(aggregate *a)
+{
+    double *next = NULL;
+    grail_status status = memory_new(&next, (size_t)a->group_count, sizeof next[0]);
+    a->ratios = next;
+    for (int i = 0; status == GRAIL_OK && i < a->section_count; i++) {
+        section *s = &a->sections[i];
+        int count = 0;
+        for (int j = 0; j < s->group_count; j++) {
+            if (section_shows(s, &s->groups[j])) {
+                next[count++] = s->groups[j].key.sparsity;
+            }
+        }
+        sort_values(next, count);
+        s->ratios = next;
+        for (int j = 0; j < count; j++) {
+            if (s->ratio_count == 0 || compare_ratios(next[s->ratio_count - 1], next[j]) != 0) {
+                next[s->ratio_count++] = next[j];
+            }
+        }
+        if (s->ratio_count > MOST_RATIOS) {
+            status = error_set(GRAIL_ERROR_FORMAT, "more than %d ratios", MOST_RATIOS);
+        }
+        next += s->ratio_count;
+    }
+    return status;
+}
+
+/* First of the cells from which on checkpoint and seed are not below the given ones. */
+static int lower_bound(const cell_group *g, int checkpoint, int64_t seed)
+{
+    int low = 0;
+    int high = g->count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        const result_cell *cell = g->cells[middle];
+        const bool below =
+            cell->checkpoint < checkpoint || (cell->checkpoint == checkpoint && cell->seed < seed);
+        low = below ? middle + 1 : low;
+        high = below ? high : middle;
+    }
+    return low;
+}
+
+static double plain_top1(const cell_group *plain, const result_cell *cell)
+{
+    const int exact = lower_bound(plain, cell->checkpoint, cell->seed);
+    if (exact < plain->count && plain->cells[exact]->checkpoint == cell->checkpoint &&
+        plain->cells[exact]->seed == cell->seed) {
+        return plain->cells[exact]->measures.top1;
+    }
+    const int first = lower_bound(plain, cell->checkpoint, 0);
+    const bool found = first < plain->count && plain->cells[first]->checkpoint == cell->checkpoint;
+    return found ? plain->cells[first]->measures.top1 : NOT_MEASURED;
+}
+
+static const cell_group *find_plain(const section *s, const group_key *key)
+{
+    group_key wanted = *key;
+    wanted.variant = VARIANT_NONE;
+    const cell_group *exact = section_find(s, &wanted);
+    return exact != NULL ? exact : section_at(s, key->selector, VARIANT_NONE, key->sparsity);
+}
+
+static void measure_gains(aggregate *a)
+{
+    for (int i = 0; i < a->group_count; i++) {
+        cell_group *g = &a->groups[i];
+        const cell_group *plain = g->key.variant == VARIANT_NONE
+                                      ? NULL
+                                      : find_plain(&a->sections[g->key.section], &g->key);
+        for (int j = 0; plain != NULL && j < g->count; j++) {
+            const double before = plain_top1(plain, g->cells[j]);
+            if (!isnan(g->cells[j]->measures.top1)) {
+                spread_add(&g->plain, before);
+            }
+            spread_add(&g->gain, g->cells[j]->measures.top1 - before);
+        }
+    }
+}
+
+grail_status aggregate_results(const results *r, aggregate *out)
+{
+    grail_status status = GRAIL_OK;
+    aggregate a = {.results = r};
+    TRY(make_sections(&a));
+    TRY(sort_cells(&a));
+    TRY(group_cells(&a));
+    TRY(choose_settings(&a));
+    TRY(list_ratios(&a));
+    measure_gains(&a);
+    *out = a;
+    a = (aggregate){0};
+out:
+    aggregate_fini(&a);
+    return status;
+}
+
+void aggregate_fini(aggregate *a)
+{
+    memory_free(a->cells);
+    memory_free(a->failed);
+    memory_free(a->groups);
+    memory_free(a->sections);
+    memory_free(a->section_of);
+    memory_free(a->ratios);
+    *a = (aggregate){0};
+}
+
+static int compare_group(const void *key, const void *group)
+{
+    return compare_keys(key, &((const cell_group *)group)->key);
+}
+
+const cell_group *section_find(const section *s, const group_key *key)
+{
+    if (s->group_count == 0) {
+        return NULL;
+    }
+    return bsearch(key, s->groups, (size_t)s->group_count, sizeof s->groups[0], compare_group);
+}
+
+/* A plain cut at any setting. Groups are ordered by selector, then variant: the run is found by
+ * bisection, and is as long as the settings are many. */
+static const cell_group *any_plain(const section *s, int selector, double sparsity)
+{
+    const cell_group *found = NULL;
+    int low = 0;
+    int high = s->group_count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        const bool below = s->groups[middle].key.selector < selector;
+        low = below ? middle + 1 : low;
+        high = below ? high : middle;
+    }
+    for (int i = low; i < s->group_count && s->groups[i].key.selector == selector &&
+                      s->groups[i].key.variant == VARIANT_NONE;
+         i++) {
+        const cell_group *g = &s->groups[i];
+        if (compare_ratios(g->key.sparsity, sparsity) == 0 &&
+            (found == NULL || g->key.open_loop == s->open_loop)) {
+            found = g;
+        }
+    }
+    return found;
+}
+
+const cell_group *section_at(const section *s, int selector, variant v, double sparsity)
+{
+    if (s->group_count == 0) {
+        return NULL;
+    }
+    const group_key key = {
+        .section = s->groups[0].key.section,
+        .selector = selector,
+        .variant = v,
+        .samples = s->samples,
+        .open_loop = s->open_loop,
+        .sparsity = sparsity,
+    };
+    const cell_group *exact = section_find(s, &key);
+    return exact != NULL || v != VARIANT_NONE ? exact : any_plain(s, selector, sparsity);
+}
+
+bool section_shows(const section *s, const cell_group *group)
+{
+    return section_at(s, group->key.selector, group->key.variant, group->key.sparsity) == group;
+}
+
+variant section_best_variant(const section *s)
+{
+    static const variant order[] = {VARIANT_FULL, VARIANT_GRAIL, VARIANT_FULL_REPAIR,
+                                    VARIANT_GRAIL_REPAIR, VARIANT_REPAIR};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        if (s->variants[order[i]]) {
+            return order[i];
+        }
+    }
+    return VARIANT_NONE;
+}

@@ -1,0 +1,79 @@
+/* Cells put together: sections of the report, and in each the cells that differ in their seed (or
+ * checkpoint) only, as mean and range. */
+#ifndef GRAIL_STUDY_PAGE_AGGREGATE_H
+#define GRAIL_STUDY_PAGE_AGGREGATE_H
+
+#include "study/page/spread.h"
+#include "study/results/results.h"
+
+/** With more checkpoints than this a section is an architecture, not a checkpoint. */
+enum { MOST_CHECKPOINT_SECTIONS = 8, MOST_GROUPS = 20000, MOST_RATIOS = 1000 };
+
+/** What the cells of a group have in common within their section. */
+typedef struct group_key {
+    int section, selector;
+    variant variant;
+    int64_t samples;
+    bool open_loop;
+    double sparsity;
+} group_key;
+
+typedef struct cell_group {
+    group_key key;
+    const result_cell *const *cells; /* by checkpoint, then seed */
+    int count;
+    spread top1, top5, interval;
+    /* top-1 less that of the plain cut of the same checkpoint, selector, ratio and seed; where that
+     * is random for neither, of its lowest seed. NaN for the plain cut itself. */
+    spread gain, plain;
+    spread parameters, macs, seconds[SECONDS_KINDS], peak_bytes;
+} cell_group;
+
+typedef struct section {
+    const char *name;
+    bool is_architecture; /* of many checkpoints */
+    int checkpoints;
+    spread dense; /* top-1 */
+    cell_group *groups;
+    int group_count;
+    /* The setting that most repaired cells share: plots and tables against the ratio show it. */
+    int64_t samples;
+    bool open_loop;
+    const double *ratios; /* the sparsities that they show, ascending */
+    int ratio_count;
+    bool selectors[MOST_SELECTORS]; /* which occur */
+    bool variants[VARIANTS];
+} section;
+
+typedef struct aggregate {
+    const results *results;
+    const result_cell **cells; /* measured ones, grouped */
+    int cell_count;
+    const result_cell **failed;
+    int failed_count;
+    int superseded; /* cells of which the file has a later line */
+    cell_group *groups;
+    int group_count;
+    section *sections;
+    int section_count;
+    int *section_of; /* by checkpoint */
+    double *ratios;  /* of all sections */
+} aggregate;
+
+/** `r` must outlive *out, which aggregate_fini releases. */
+grail_status aggregate_results(const results *r, aggregate *out) GRAIL_MUST_CHECK;
+void aggregate_fini(aggregate *a);
+
+/** NULL where there is none. */
+const cell_group *section_find(const section *s, const group_key *key);
+/** At the section's own setting; a plain cut that was measured at another setting only stands in,
+ * since it depends on neither samples nor loop but through its selector. */
+const cell_group *section_at(const section *s, int selector, variant v, double sparsity);
+/** Whether the group is what section_at shows. */
+bool section_shows(const section *s, const cell_group *group);
+
+/** The strongest compensation that occurs, full before grail, without REPAIR before with it;
+ * VARIANT_NONE where none does. */
+variant section_best_variant(const section *s);
+
+#endif

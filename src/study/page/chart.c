@@ -1,0 +1,98 @@
+#include "study/page/chart.h"
+
+static double top(const chart *c)
+{
+    return c->y.start < c->y.end ? c->y.start : c->y.end;
+}
+
+static double bottom(const chart *c)
+{
+    return c->y.start < c->y.end ? c->y.end : c->y.start;
+}
+
+static void draw_x_axis(const chart *c)
+{
+    const double y = bottom(c);
+    const bool rows = c->y.tick_count == 0;
+    for (int i = 0; i < c->x.tick_count; i++) {
+        const double x = scale_at(&c->x, c->x.ticks[i]);
+        if (rows) {
+            svg_line(c->out, "g", (point){x, top(c)}, (point){x, y});
+        }
+        svg_line(c->out, "a", (point){x, y}, (point){x, y + 4.0});
+        svg_text_begin(c->out, "t c", (point){x, y + 17.0});
+        markup_number(c->out, c->x.ticks[i], c->x.decimals);
+        svg_text_end(c->out);
+    }
+    /* with values below zero the line at zero is the axis */
+    svg_line(c->out, c->y.from < 0.0 ? "g" : "a", (point){c->x.start, y}, (point){c->x.end, y});
+    svg_text(c->out, "u c", (point){(c->x.start + c->x.end) / 2.0, y + 34.0}, c->x_label);
+}
+
+static void draw_y_axis(const chart *c)
+{
+    for (int i = 0; i < c->y.tick_count; i++) {
+        const double y = scale_at(&c->y, c->y.ticks[i]);
+        const bool is_zero = c->y.ticks[i] == 0.0 && c->y.from < 0.0;
+        svg_line(c->out, is_zero ? "a" : "g", (point){c->x.start, y}, (point){c->x.end, y});
+        svg_text_begin(c->out, "t e", (point){c->x.start - 6.0, y + 3.8});
+        markup_number(c->out, c->y.ticks[i], c->y.decimals);
+        svg_text_end(c->out);
+    }
+    svg_text(c->out, "u", (point){0.0, top(c) - 14.0}, c->y_label);
+}
+
+void chart_frame(const chart *c)
+{
+    draw_y_axis(c);
+    draw_x_axis(c);
+}
+
+point chart_at(const chart *c, double x, double y)
+{
+    return (point){scale_at(&c->x, x), scale_at(&c->y, y)};
+}
+
+void chart_band(const chart *c, const double *x, const double *lower, const double *upper,
+                int count)
+{
+    svg_path_begin(c->out, "b", NULL);
+    for (int i = 0; i < count; i++) {
+        svg_path_to(c->out, chart_at(c, x[i], upper[i]), i == 0);
+    }
+    for (int i = count; i-- > 0;) {
+        svg_path_to(c->out, chart_at(c, x[i], lower[i]), false);
+    }
+    svg_path_end(c->out, true);
+}
+
+void chart_curve(const chart *c, const series_style *style, const double *x, const double *y,
+                 int count)
+{
+    svg_path_begin(c->out, "l", style->dash);
+    for (int i = 0; i < count; i++) {
+        svg_path_to(c->out, chart_at(c, x[i], y[i]), i == 0);
+    }
+    svg_path_end(c->out, false);
+}
+
+void chart_reference(const chart *c, double y, const char *label)
+{
+    const double at = scale_at(&c->y, y);
+    svg_line(c->out, "r", (point){c->x.start, at}, (point){c->x.end, at});
+    svg_text_begin(c->out, "t e y", (point){c->x.end, at - 5.0});
+    markup_text(c->out, label);
+    markup_raw(c->out, " ");
+    markup_number(c->out, y, 1);
+    svg_text_end(c->out);
+}
+
+void chart_marker(const chart *c, const series_style *style, double x, double y)
+{
+    const point at = chart_at(c, x, y);
+    markup_raw(c->out, "<circle class=\"p\" r=\"8\"");
+    svg_attribute(c->out, "cx", at.x);
+    svg_attribute(c->out, "cy", at.y);
+    markup_raw(c->out, "/>");
+    svg_marker(c->out, style, at, 3.2);
+}

@@ -1,0 +1,227 @@
+#include "study/page/figure.h"
+
+#include "study/page/style.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { COLUMNS = 3, GAP = 28, MARGIN = 20, LEGEND_LINE = 20, TITLE_HEIGHT = 34 };
+
+void figure_init(figure *f, const char *kind)
+{
+    *f = (figure){.kind = kind};
+    markup_init(&f->title, MOST_MARKUP);
+    markup_init(&f->caption, MOST_MARKUP);
+}
+
+void figure_fini(figure *f)
+{
+    for (int i = 0; i < f->panel_count; i++) {
+        markup_fini(&f->panels[i].content);
+        markup_fini(&f->panels[i].title);
+    }
+    memory_free(f->panels);
+    markup_fini(&f->title);
+    markup_fini(&f->caption);
+    *f = (figure){.kind = f->kind};
+}
+
+grail_status figure_add_panel(figure *f, double width, double height, panel **out)
+{
+    if (f->panel_count == f->panel_capacity) {
+        const int capacity = 2 * f->panel_capacity + 4;
+        const grail_status status =
+            memory_resize(&f->panels, (size_t)capacity, sizeof f->panels[0]);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        f->panel_capacity = capacity;
+    }
+    panel *p = &f->panels[f->panel_count++];
+    *p = (panel){.width = width, .height = height};
+    markup_init(&p->content, MOST_MARKUP);
+    markup_init(&p->title, MOST_MARKUP);
+    *out = p;
+    return GRAIL_OK;
+}
+
+void figure_add_legend(figure *f, const series_style *style, const char *label)
+{
+    if (f->legend_count < MOST_LEGEND) {
+        f->legend[f->legend_count++] = (legend_entry){style, label};
+    }
+}
+
+grail_status figure_status(const figure *f)
+{
+    grail_status status = GRAIL_OK;
+    TRY(markup_status(&f->title));
+    TRY(markup_status(&f->caption));
+    for (int i = 0; i < f->panel_count; i++) {
+        TRY(markup_status(&f->panels[i].content));
+        TRY(markup_status(&f->panels[i].title));
+    }
+out:
+    return status;
+}
+
+static void write_panel_title(const panel *p, markup *out)
+{
+    svg_text_begin(out, "n", (point){0.0, 14.0});
+    markup_append(out, &p->title);
+    svg_text_end(out);
+}
+
+static void write_legend_html(const figure *f, markup *page)
+{
+    if (f->legend_count == 0) {
+        return;
+    }
+    markup_raw(page, "<ul class=\"legend\">");
+    for (int i = 0; i < f->legend_count; i++) {
+        markup_raw(page, "<li><svg viewBox=\"0 0 30 12\" width=\"30\" height=\"12\" "
+                         "aria-hidden=\"true\">");
+        svg_key(page, f->legend[i].style, (point){0.0, 6.0});
+        markup_raw(page, "</svg> ");
+        markup_start_of(page, f->legend[i].label, 40);
+        markup_raw(page, "</li>");
+    }
+    markup_raw(page, "</ul>\n");
+}
+
+static void write_panel_html(const figure *f, const panel *p, markup *page)
+{
+    markup_raw(page, "<svg viewBox=\"0 0 ");
+    markup_number(page, p->width, 0);
+    markup_raw(page, " ");
+    markup_number(page, p->height, 0);
+    markup_raw(page, "\" role=\"img\" aria-label=\"");
+    markup_append(page, &f->title);
+    markup_raw(page, ": ");
+    markup_append(page, &p->title);
+    markup_raw(page, "\">");
+    write_panel_title(p, page);
+    markup_append(page, &p->content);
+    markup_raw(page, "</svg>\n");
+}
+
+void figure_write_html(const figure *f, int number, markup *page)
+{
+    markup_format(page, "<figure id=\"figure-%d\" class=\"%s\">\n<h3>", number, f->kind);
+    markup_append(page, &f->title);
+    markup_raw(page, "</h3>\n");
+    write_legend_html(f, page);
+    markup_raw(page, f->panel_count == 4 ? "<div class=\"panels four\">\n" /* two and two */
+                                         : "<div class=\"panels\">\n");
+    for (int i = 0; i < f->panel_count; i++) {
+        write_panel_html(f, &f->panels[i], page);
+    }
+    markup_format(page, "</div>\n<figcaption><b>Figure %d.</b> ", number);
+    markup_append(page, &f->caption);
+    markup_raw(page, "</figcaption>\n</figure>\n");
+}
+
+/* Where things are in a file of its own. */
+typedef struct sheet {
+    int columns;
+    double column, width, height, legend_height;
+} sheet;
+
+static double row_height(const figure *f, const sheet *s, int first)
+{
+    double height = 0.0;
+    for (int i = first; i < first + s->columns && i < f->panel_count; i++) {
+        height = fmax(height, f->panels[i].height);
+    }
+    return height + GAP;
+}
+
+/* About what a label takes, as no font is at hand to measure it. */
+static double legend_width(const legend_entry *entry)
+{
+    return 56.0 + 6.4 * fmin((double)strlen(entry->label), 40.0);
+}
+
+/* Draws the legend into `out`, unless it is NULL, and returns its height. */
+static double write_legend(const figure *f, const sheet *s, markup *out)
+{
+    point at = {MARGIN, MARGIN + TITLE_HEIGHT};
+    for (int i = 0; i < f->legend_count; i++) {
+        const double width = legend_width(&f->legend[i]);
+        if (at.x > MARGIN && at.x + width > s->width - MARGIN) {
+            at = (point){MARGIN, at.y + LEGEND_LINE};
+        }
+        if (out != NULL) {
+            svg_key(out, f->legend[i].style, at);
+            svg_text_begin(out, "k", (point){at.x + 36.0, at.y + 4.0});
+            markup_start_of(out, f->legend[i].label, 40);
+            svg_text_end(out);
+        }
+        at.x += width;
+    }
+    return f->legend_count == 0 ? 0.0 : at.y + LEGEND_LINE - MARGIN - TITLE_HEIGHT;
+}
+
+static sheet lay_out(const figure *f)
+{
+    sheet s = {.columns = f->panel_count < COLUMNS ? f->panel_count : COLUMNS};
+    if (f->panel_count == 4) {
+        s.columns = 2;
+    }
+    for (int i = 0; i < f->panel_count; i++) {
+        s.column = fmax(s.column, f->panels[i].width);
+    }
+    s.width = fmax(2.0 * MARGIN + s.columns * (s.column + GAP) - GAP, 420.0);
+    s.legend_height = write_legend(f, &s, NULL);
+    s.height = 2.0 * MARGIN + TITLE_HEIGHT + s.legend_height - GAP;
+    for (int i = 0; i < f->panel_count; i += s.columns) {
+        s.height += row_height(f, &s, i);
+    }
+    return s;
+}
+
+static void write_sheet_head(const figure *f, const sheet *s, markup *out)
+{
+    markup_raw(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\"");
+    svg_attribute(out, "width", s->width);
+    svg_attribute(out, "height", s->height);
+    markup_raw(out, " viewBox=\"0 0 ");
+    markup_number(out, s->width, 1);
+    markup_raw(out, " ");
+    markup_number(out, s->height, 1);
+    markup_raw(out, "\">\n<title>");
+    markup_append(out, &f->title);
+    markup_raw(out, "</title>\n<desc>");
+    markup_append(out, &f->caption);
+    markup_raw(out, "</desc>\n<style>");
+    style_write_svg(out);
+    markup_raw(out, "</style>\n");
+    svg_rectangle(out, "bg", (point){0.0, 0.0}, s->width, s->height);
+    svg_text_begin(out, "f", (point){MARGIN, MARGIN + 8.0});
+    markup_append(out, &f->title);
+    svg_text_end(out);
+}
+
+void figure_write_svg(const figure *f, markup *out)
+{
+    const sheet s = lay_out(f);
+    write_sheet_head(f, &s, out);
+    write_legend(f, &s, out);
+    point at = {MARGIN, MARGIN + TITLE_HEIGHT + s.legend_height};
+    for (int i = 0; i < f->panel_count; i++) {
+        if (i > 0 && i % s.columns == 0) {
+            at = (point){MARGIN, at.y + row_height(f, &s, i - s.columns)};
+        }
+        markup_raw(out, "<g transform=\"translate(");
+        markup_number(out, at.x, 1);
+        markup_raw(out, " ");
+        markup_number(out, at.y, 1);
+        markup_raw(out, ")\">");
+        write_panel_title(&f->panels[i], out);
+        markup_append(out, &f->panels[i].content);
+        markup_raw(out, "</g>\n");
+        at.x += s.column + GAP;
+    }
+    markup_raw(out, "</svg>\n");
+}

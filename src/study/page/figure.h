@@ -1,0 +1,47 @@
+/* A figure: panels of one kind with a title, a caption and a legend, written into the page or as an
+ * SVG file of its own. */
+#ifndef GRAIL_STUDY_PAGE_FIGURE_H
+#define GRAIL_STUDY_PAGE_FIGURE_H
+
+#include "study/page/svg.h"
+#include "study/results/results.h"
+
+enum { MOST_MARKUP = 256 << 20, MOST_LEGEND = MOST_SELECTORS };
+
+typedef struct panel {
+    markup content; /* SVG below the title, whose place is the top left corner */
+    markup title;   /* text */
+    double width, height;
+} panel;
+
+typedef struct legend_entry {
+    const series_style *style;
+    const char *label; /* borrowed */
+} legend_entry;
+
+typedef struct figure {
+    const char *kind; /* part of the file's name */
+    markup title;     /* text */
+    markup caption;   /* text */
+    panel *panels;
+    int panel_count, panel_capacity;
+    legend_entry legend[MOST_LEGEND];
+    int legend_count;
+} figure;
+
+void figure_init(figure *f, const char *kind);
+void figure_fini(figure *f);
+
+/** A new last panel, empty; *out is valid until the next call. */
+grail_status figure_add_panel(figure *f, double width, double height, panel **out) GRAIL_MUST_CHECK;
+void figure_add_legend(figure *f, const series_style *style, const char *label);
+
+/** The first append that failed in any part. */
+grail_status figure_status(const figure *f) GRAIL_MUST_CHECK;
+
+/** As an HTML `figure` element. */
+void figure_write_html(const figure *f, int number, markup *page);
+/** As an SVG document. */
+void figure_write_svg(const figure *f, markup *out);
+
+#endif

@@ -1,0 +1,214 @@
+#include "study/page/headline.h"
+
+#include "study/page/describe.h"
+#include "study/page/series.h"
+
+#include <math.h>
+
+/* Where the section's best variant gains most at its setting; NULL where it gains nowhere. */
+static const cell_group *largest_gain(const section *s)
+{
+    const cell_group *largest = NULL;
+    const variant best = section_best_variant(s);
+    for (int i = 0; i < s->group_count; i++) {
+        const cell_group *g = &s->groups[i];
+        if (g->key.variant == best && g->gain.mean > (largest == NULL ? 0.0 : largest->gain.mean) &&
+            section_shows(s, g)) {
+            largest = g;
+        }
+    }
+    return largest;
+}
+
+static void write_percent(markup *m, double fraction)
+{
+    markup_raw(m, "<b>");
+    markup_percent(m, fraction);
+    markup_raw(m, "\xC2\xA0%</b>");
+}
+
+/* ", grail 84.8 %, full 85.5 %": what every repair has at the same place. */
+static void write_repaired(const section *s, const cell_group *at, markup *m)
+{
+    for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
+        const cell_group *g = section_at(s, at->key.selector, (variant)v, at->key.sparsity);
+        if (g != NULL && g->top1.count > 0) {
+            markup_format(m, ", %s ", variant_label((variant)v));
+            write_percent(m, g->top1.mean);
+        }
+    }
+}
+
+static void write_section(const aggregate *a, const section *s, markup *m)
+{
+    const cell_group *at = largest_gain(s);
+    if (at == NULL) {
+        return;
+    }
+    markup_raw(m, "<p class=\"lead\"><i>");
+    markup_start_of(m, s->name, 60);
+    markup_raw(m, "</i>");
+    if (!isnan(s->dense.mean)) {
+        markup_raw(m, ", ");
+        markup_percent(m, s->dense.mean);
+        markup_raw(m, "\xC2\xA0% top-1 when dense");
+    }
+    markup_raw(m, ": with ");
+    markup_ratio(m, at->key.sparsity);
+    markup_raw(m, "\xC2\xA0% of the units removed by ");
+    markup_start_of(m, a->results->selectors[at->key.selector], 60);
+    markup_raw(m, ", the plain cut keeps ");
+    write_percent(m, at->plain.mean);
+    write_repaired(s, at, m);
+    markup_raw(m, ".</p>\n");
+}
+
+/* By how much `better` is above `worse` wherever both were measured at a section's setting. */
+static int collect_differences(const aggregate *a, variant better, variant worse,
+                               double *differences)
+{
+    int count = 0;
+    for (int i = 0; i < a->group_count; i++) {
+        const cell_group *g = &a->groups[i];
+        const section *s = &a->sections[g->key.section];
+        if (g->key.variant != better || !section_shows(s, g)) {
+            continue;
+        }
+        const cell_group *other = section_at(s, g->key.selector, worse, g->key.sparsity);
+        double base = other == NULL ? NOT_MEASURED : other->top1.mean;
+        base = worse == VARIANT_NONE ? g->plain.mean : base;
+        if (!isnan(g->top1.mean - base)) {
+            differences[count++] = g->top1.mean - base;
+        }
+    }
+    return count;
+}
+
+static void write_comparison(const aggregate *a, variant better, variant worse, double *differences,
+                             bool *is_first, markup *m)
+{
+    const int count = collect_differences(a, better, worse, differences);
+    int above = 0;
+    if (count == 0) {
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        above += differences[i] > 0.0 ? 1 : 0;
+    }
+    sort_values(differences, count);
+    const double median = (differences[(count - 1) / 2] + differences[count / 2]) / 2.0;
+    markup_raw(m, *is_first ? "<p>Setting by setting, " : "; ");
+    markup_format(m, "%s is above %s in %d of %d (median difference ", variant_label(better),
+                  variant_label(worse), above, count);
+    markup_percent(m, median);
+    markup_raw(m, "\xC2\xA0points)");
+    *is_first = false;
+}
+
+grail_status headline_write(const aggregate *a, markup *page)
+{
+    static const variant pairs[][2] = {
+        {VARIANT_REPAIR, VARIANT_NONE},        {VARIANT_GRAIL, VARIANT_NONE},
+        {VARIANT_GRAIL_REPAIR, VARIANT_GRAIL}, {VARIANT_FULL, VARIANT_GRAIL},
+        {VARIANT_FULL_REPAIR, VARIANT_FULL},
+    };
+    double *differences = NULL;
+    bool is_first = true;
+    const grail_status status =
+        memory_new(&differences, (size_t)a->group_count, sizeof differences[0]);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    for (int i = 0; i < a->section_count; i++) {
+        write_section(a, &a->sections[i], page);
+    }
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        write_comparison(a, pairs[i][0], pairs[i][1], differences, &is_first, page);
+    }
+    markup_raw(page, is_first ? "" : ".</p>\n");
+    memory_free(differences);
+    return markup_status(page);
+}
+
+static void fact_begin(markup *m, const char *name)
+{
+    markup_format(m, "<div><dt>%s</dt><dd>", name);
+}
+
+static void fact_end(markup *m)
+{
+    markup_raw(m, "</dd></div>\n");
+}
+
+static void fact_text(markup *m, const char *name, const char *text)
+{
+    if (text != NULL && text[0] != 0) {
+        fact_begin(m, name);
+        markup_start_of(m, text, 120);
+        fact_end(m);
+    }
+}
+
+static void fact_count(markup *m, const char *name, double value)
+{
+    fact_begin(m, name);
+    markup_number(m, value, 0);
+    fact_end(m);
+}
+
+static void fact_images(const aggregate *a, markup *m)
+{
+    spread images = {0};
+    for (int i = 0; i < a->cell_count; i++) {
+        spread_add(&images, a->cells[i]->measures.images);
+    }
+    if (images.count > 0) {
+        fact_begin(m, "test images");
+        markup_number(m, images.least, 0);
+        if (images.least < images.most) {
+            markup_raw(m, " to ");
+            markup_number(m, images.most, 0);
+        }
+        fact_end(m);
+    }
+}
+
+void facts_write(const aggregate *a, markup *page)
+{
+    const line_header *header = &a->results->header;
+    markup_raw(page, "<dl>\n");
+    fact_count(page, "checkpoints", a->results->checkpoint_count);
+    fact_count(page, "cells measured", a->cell_count);
+    fact_images(a, page);
+    fact_text(page, "started", header->started);
+    fact_text(page, "processor", header->cpu);
+    if (header->threads > 0) {
+        fact_count(page, "threads", (double)header->threads);
+    }
+    fact_text(page, "grail", header->version);
+    markup_raw(page, "</dl>\n");
+}
+
+void remarks_write(const aggregate *a, markup *page)
+{
+    if (a->failed_count > 0) {
+        markup_raw(page, "<p class=\"remark\">");
+        describe_count(page, a->failed_count, "cell");
+        markup_raw(page, " failed; they are listed <a href=\"#failures\">below</a>.</p>\n");
+    }
+    if (a->superseded > 0) {
+        markup_raw(page, "<p class=\"remark\">");
+        describe_count(page, a->superseded, "line");
+        markup_raw(page, " of the file repeated by a later one of the same setting: the last "
+                         "one counts.</p>\n");
+    }
+    if (a->results->cut_line > 0) {
+        markup_format(page,
+                      "<p class=\"remark\">The file ends within line %zu, which is left out: the "
+                      "sweep was interrupted or is still running.</p>\n",
+                      a->results->cut_line);
+    }
+    if (a->cell_count == 0) {
+        markup_raw(page, "<p class=\"remark\">No cell has been measured yet.</p>\n");
+    }
+}

@@ -1,0 +1,39 @@
+/* Growing HTML or SVG text. A failed append is remembered and later ones do nothing, so that code
+ * which draws need not stop after every element; markup_status tells at the end. */
+#ifndef GRAIL_STUDY_PAGE_MARKUP_H
+#define GRAIL_STUDY_PAGE_MARKUP_H
+
+#include "base/buffer.h"
+
+typedef struct markup {
+    buffer bytes;
+    grail_status status;
+} markup;
+
+void markup_init(markup *m, size_t maximum);
+void markup_fini(markup *m);
+grail_status markup_status(const markup *m) GRAIL_MUST_CHECK;
+
+/** Appends markup as it is: never text that somebody else wrote. */
+void markup_raw(markup *m, const char *text);
+void markup_format(markup *m, const char *format, ...) GRAIL_PRINTF(2, 3);
+void markup_append(markup *m, const markup *other);
+
+/** Appends text for an element or a quoted attribute. `text` is UTF-8; what may not occur in XML
+ * (control characters, U+FFFE, U+FFFF) or would turn the direction of other text becomes U+FFFD. */
+void markup_text(markup *m, const char *text);
+/** At most `most` characters: the first ones, or the last ones, with an ellipsis. */
+void markup_start_of(markup *m, const char *text, size_t most);
+void markup_end_of(markup *m, const char *text, size_t most);
+
+/** A number with that many decimals (0 to 6) in every locale; a dash for NaN and infinity. Beyond
+ * 1e12 it is written with an exponent. */
+void markup_number(markup *m, double value, int decimals);
+/** 0 to 1 as percent without the sign, one decimal. */
+void markup_percent(markup *m, double fraction);
+/** The same with a decimal only where it has one: "30", "12.5". */
+void markup_ratio(markup *m, double fraction);
+/** "5.60 M", "1.24 G" followed by `unit`. */
+void markup_scaled(markup *m, double value, const char *unit);
+
+#endif

@@ -1,0 +1,207 @@
+#include "study/page/page.h"
+
+#include "base/file.h"
+#include "base/output_file.h"
+#include "study/page/describe.h"
+#include "study/page/figure.h"
+#include "study/page/headline.h"
+#include "study/page/plots.h"
+#include "study/page/style.h"
+#include "study/page/tables.h"
+
+#include <stdio.h>
+
+enum { MOST_SLUG = 40 };
+
+typedef struct page_writer {
+    const aggregate *a;
+    const char *svg_directory; /* may be NULL */
+    markup *page;
+    int figures;
+} page_writer;
+
+/* A section's name as part of a file name: letters, digits, dots and dashes. */
+static void slug(const char *name, char *out)
+{
+    size_t length = 0;
+    for (; *name != 0 && length < MOST_SLUG; name++) {
+        const char c = *name;
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                           (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+        out[length++] = plain ? c : '-';
+    }
+    out[length] = 0;
+}
+
+static grail_status write_svg_file(const page_writer *w, const figure *f, const char *name)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    char file[MOST_SLUG + 64];
+    char part[MOST_SLUG + 1];
+    markup svg;
+    markup_init(&svg, MOST_MARKUP);
+    slug(name, part);
+    snprintf(file, sizeof file, "%02d-%s%s%s.svg", w->figures, f->kind, part[0] == 0 ? "" : "-",
+             part);
+    figure_write_svg(f, &svg);
+    TRY(markup_status(&svg));
+    TRY(path_join(&path, w->svg_directory, file));
+    TRY(output_file_write(path, svg.bytes.bytes, svg.bytes.size));
+out:
+    markup_fini(&svg);
+    memory_free(path);
+    return status;
+}
+
+/* `name` tells the figures of one kind apart. */
+static grail_status add_figure(page_writer *w, const figure *f, const char *name)
+{
+    grail_status status = GRAIL_OK;
+    TRY(figure_status(f));
+    if (f->panel_count > 0) {
+        w->figures++;
+        figure_write_html(f, w->figures, w->page);
+        if (w->svg_directory != NULL) {
+            TRY(write_svg_file(w, f, name));
+        }
+    }
+    TRY(markup_status(w->page));
+out:
+    return status;
+}
+
+static grail_status add_plots(page_writer *w, const section *s)
+{
+    static const struct {
+        const char *kind;
+        grail_status (*plot)(const aggregate *a, const section *s, figure *out);
+    } plots[] = {
+        {"accuracy", plot_accuracy}, {"gain", plot_gain}, {"samples", plot_samples},
+        {"sites", plot_sites},       {"cost", plot_cost},
+    };
+    grail_status status = GRAIL_OK;
+    figure f = {0};
+    for (size_t i = 0; i < sizeof plots / sizeof plots[0]; i++) {
+        figure_init(&f, plots[i].kind);
+        TRY(plots[i].plot(w->a, s, &f));
+        TRY(add_figure(w, &f, s->name));
+        figure_fini(&f);
+    }
+out:
+    figure_fini(&f);
+    return status;
+}
+
+static grail_status add_section(page_writer *w, int index)
+{
+    const section *s = &w->a->sections[index];
+    grail_status status = GRAIL_OK;
+    if (s->group_count == 0) {
+        return GRAIL_OK;
+    }
+    markup_format(w->page, "<section>\n<h2 id=\"section-%d\">", index + 1);
+    markup_text(w->page, s->name);
+    markup_raw(w->page, "</h2>\n");
+    if (s->is_architecture) {
+        markup_raw(w->page, "<p>Means over ");
+        describe_count(w->page, s->checkpoints, "checkpoint");
+        markup_raw(w->page, " of this architecture.</p>\n");
+    }
+    TRY(add_plots(w, s));
+    table_accuracy(w->a, s, w->page);
+    table_cost(s, w->page);
+    markup_raw(w->page, "</section>\n");
+out:
+    return status;
+}
+
+static void write_contents(const page_writer *w)
+{
+    markup_raw(w->page, "<nav aria-label=\"Contents\">");
+    for (int i = 0; i < w->a->section_count; i++) {
+        if (w->a->sections[i].group_count > 0) {
+            markup_format(w->page, "<a href=\"#section-%d\">", i + 1);
+            markup_start_of(w->page, w->a->sections[i].name, 40);
+            markup_raw(w->page, "</a> ");
+        }
+    }
+    markup_raw(w->page, "<a href=\"#numbers\">numbers</a></nav>\n");
+}
+
+static void write_head(const page_writer *w)
+{
+    markup_raw(w->page, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                        "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                        "<meta name=\"color-scheme\" content=\"light dark\">\n"
+                        "<title>grail: results of a sweep</title>\n<style>\n");
+    style_write_page(w->page);
+    markup_raw(w->page, "\n</style>\n</head>\n<body>\n<main>\n<h1>Width cut and repaired</h1>\n"
+                        "<p class=\"by\">Results of a grail sweep: accuracy of narrowed networks, "
+                        "before and after closed-form repair.</p>\n");
+}
+
+static grail_status write_recipe(const page_writer *w)
+{
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    const json_t *recipe = w->a->results->header.recipe;
+    buffer_init(&text, MOST_MARKUP);
+    if (recipe != NULL) {
+        TRY(json_append_indented(recipe, &text));
+        markup_raw(w->page, "<details>\n<summary>Recipe</summary>\n<pre>");
+        markup_text(w->page, (const char *)text.bytes);
+        markup_raw(w->page, "</pre>\n</details>\n");
+    }
+out:
+    buffer_fini(&text);
+    return status;
+}
+
+static grail_status write_numbers(const page_writer *w)
+{
+    markup_raw(w->page, "<section>\n<h2 id=\"numbers\">Numbers</h2>\n");
+    table_dense(w->a, w->page);
+    markup_raw(w->page, "<div id=\"failures\">");
+    table_failures(w->a, w->page);
+    markup_raw(w->page, "</div>\n");
+    table_cells(w->a, w->page);
+    const grail_status status = write_recipe(w);
+    markup_raw(w->page, "</section>\n");
+    return status;
+}
+
+static grail_status write_overview(page_writer *w)
+{
+    grail_status status = GRAIL_OK;
+    figure f = {0};
+    TRY(headline_write(w->a, w->page));
+    remarks_write(w->a, w->page);
+    facts_write(w->a, w->page);
+    write_contents(w);
+    figure_init(&f, "scatter");
+    TRY(plot_scatter(w->a, &f));
+    TRY(add_figure(w, &f, ""));
+out:
+    figure_fini(&f);
+    return status;
+}
+
+grail_status page_write(const aggregate *a, const char *svg_directory, markup *page, int *figures)
+{
+    grail_status status = GRAIL_OK;
+    page_writer w = {.a = a, .svg_directory = svg_directory, .page = page};
+    write_head(&w);
+    TRY(write_overview(&w));
+    for (int i = 0; i < a->section_count; i++) {
+        TRY(add_section(&w, i));
+    }
+    TRY(write_numbers(&w));
+    markup_raw(page, "</main>\n<script>");
+    style_write_script(page);
+    markup_raw(page, "</script>\n</body>\n</html>\n");
+    TRY(markup_status(page));
+    *figures = w.figures;
+out:
+    return status;
+}

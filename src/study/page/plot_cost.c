@@ -1,0 +1,139 @@
+#include "study/page/chart.h"
+#include "study/page/cost.h"
+#include "study/page/describe.h"
+#include "study/page/plots.h"
+#include "study/page/series.h"
+
+#include <math.h>
+
+enum { LEFT = 108, ROW = 24, BAR = 14, TOP = 28, BELOW = 40, VALUE_WIDTH = 58 };
+
+static double stage_seconds(const cost *c, int stage)
+{
+    return c->seconds[stage].count > 0 ? c->seconds[stage].mean : 0.0;
+}
+
+static double all_seconds(const cost *c)
+{
+    return stage_seconds(c, SECONDS_CALIBRATE) + stage_seconds(c, SECONDS_COMPENSATE) +
+           stage_seconds(c, SECONDS_EVALUATE);
+}
+
+static bool has_cost(const cost *c)
+{
+    return all_seconds(c) > 0.0 || c->peak.count > 0;
+}
+
+static void draw_row_name(const chart *c, variant v, double row)
+{
+    const double y = chart_at(c, 0.0, row).y;
+    svg_text(c->out, "t e", (point){LEFT - 8.0, y + 3.8}, variant_label(v));
+}
+
+static void draw_bar(const chart *c, const char *class, double row, double from, double to)
+{
+    const point start = chart_at(c, from, row);
+    const point end = chart_at(c, to, row);
+    svg_group_begin(c->out, class);
+    svg_rectangle(c->out, "q", (point){start.x, start.y - BAR / 2.0}, end.x - start.x, BAR);
+    svg_group_end(c->out);
+}
+
+static void draw_seconds(const chart *c, const cost *costs, variant v, double row)
+{
+    static const char *const classes[] = {"q0", "q1", "q2"};
+    static const char *const names[] = {"calibrate", "compensate", "evaluate"};
+    double from = 0.0;
+    for (int i = SECONDS_CALIBRATE; i <= SECONDS_EVALUATE; i++) {
+        const double seconds = stage_seconds(&costs[v], i);
+        svg_hover_begin(c->out);
+        markup_format(c->out, "%s\n%s: ", variant_label(v), names[i]);
+        markup_number(c->out, seconds, 2);
+        markup_raw(c->out, " s on average");
+        svg_hover_body(c->out);
+        draw_bar(c, classes[i], row, from, from + seconds);
+        svg_group_end(c->out);
+        from += seconds;
+    }
+    const point end = chart_at(c, from, row);
+    svg_text_begin(c->out, "t y", (point){end.x + 6.0, end.y + 3.8});
+    markup_number(c->out, from, from < 99.95 ? 1 : 0);
+    markup_raw(c->out, " s");
+    svg_text_end(c->out);
+}
+
+static void draw_peak(const chart *c, const cost *costs, variant v, double row)
+{
+    const double bytes = costs[v].peak.count > 0 ? costs[v].peak.most : 0.0;
+    const point end = chart_at(c, bytes / 1e9, row);
+    draw_bar(c, variant_style(v)->class, row, 0.0, bytes / 1e9);
+    svg_text_begin(c->out, "t y", (point){end.x + 6.0, end.y + 3.8});
+    markup_scaled(c->out, bytes, "B");
+    svg_text_end(c->out);
+}
+
+typedef void (*draw_row)(const chart *c, const cost *costs, variant v, double row);
+
+static grail_status draw_panel(const cost *costs, const char *title, const char *unit, double most,
+                               draw_row draw, figure *f)
+{
+    grail_status status = GRAIL_OK;
+    panel *p = NULL;
+    int rows = 0;
+    for (int v = 0; v < VARIANTS; v++) {
+        rows += has_cost(&costs[v]) ? 1 : 0;
+    }
+    const double bottom = TOP + (double)ROW * rows;
+    TRY(figure_add_panel(f, CHART_WIDTH, bottom + BELOW, &p));
+    markup_raw(&p->title, title);
+    const chart on = {
+        .out = &p->content,
+        .x = scale_linear(0.0, most, 4, LEFT, CHART_WIDTH - VALUE_WIDTH),
+        .y = {.from = 0.0, .to = rows, .start = TOP, .end = bottom},
+        .x_label = unit,
+        .y_label = "",
+    };
+    chart_frame(&on);
+    double row = 0.5;
+    for (int v = 0; v < VARIANTS; v++) {
+        if (has_cost(&costs[v])) {
+            draw_row_name(&on, (variant)v, row);
+            draw(&on, costs, (variant)v, row);
+            row += 1.0;
+        }
+    }
+out:
+    return status;
+}
+
+grail_status plot_cost(const aggregate *a, const section *s, figure *out)
+{
+    static const series_style stages[] = {{"q0", NULL, MARKER_SQUARE, false},
+                                          {"q1", NULL, MARKER_SQUARE, false},
+                                          {"q2", NULL, MARKER_SQUARE, false}};
+    grail_status status = GRAIL_OK;
+    cost costs[VARIANTS];
+    double most_seconds = 0.0;
+    double most_bytes = 0.0;
+    (void)a;
+    cost_measure(s, costs);
+    for (int v = 0; v < VARIANTS; v++) {
+        most_seconds = fmax(most_seconds, all_seconds(&costs[v]));
+        most_bytes = fmax(most_bytes, costs[v].peak.count > 0 ? costs[v].peak.most : 0.0);
+    }
+    markup_raw(&out->title, "Time and memory, ");
+    markup_start_of(&out->title, s->name, 60);
+    markup_raw(&out->caption, "Seconds of a cell by stage, mean over selectors, ratios and seeds, "
+                              "and the highest peak of memory, by what was done after the cut.");
+    if (most_seconds > 0.0) {
+        TRY(draw_panel(costs, "Time", "seconds", most_seconds, draw_seconds, out));
+        figure_add_legend(out, &stages[0], "calibrate");
+        figure_add_legend(out, &stages[1], "compensate");
+        figure_add_legend(out, &stages[2], "evaluate");
+    }
+    if (most_bytes > 0.0) {
+        TRY(draw_panel(costs, "Peak memory", "GB", most_bytes / 1e9, draw_peak, out));
+    }
+out:
+    return status;
+}

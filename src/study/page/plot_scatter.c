@@ -1,0 +1,83 @@
+#include "study/page/chart.h"
+#include "study/page/describe.h"
+#include "study/page/plots.h"
+#include "study/page/series.h"
+
+#include <math.h>
+
+static bool has_point(const cell_group *g, variant v)
+{
+    return g->key.variant == v && g->plain.count > 0 && g->top1.count > 0;
+}
+
+static double highest(const aggregate *a)
+{
+    double most = 0.0;
+    for (int i = 0; i < a->group_count; i++) {
+        most = fmax(most, a->groups[i].top1.mean);
+    }
+    return 100.0 * most;
+}
+
+static grail_status draw_panel(const aggregate *a, variant v, figure *f)
+{
+    grail_status status = GRAIL_OK;
+    panel *p = NULL;
+    const double top = highest(a);
+    TRY(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
+    markup_raw(&p->title, variant_label(v));
+    const chart on = {
+        .out = &p->content,
+        .x = scale_linear(0.0, top, 5, CHART_LEFT, CHART_RIGHT),
+        .y = scale_linear(0.0, top, 5, CHART_BOTTOM, CHART_TOP),
+        .x_label = "top-1 of the plain cut, %",
+        .y_label = "top-1 with this repair, %",
+    };
+    chart_frame(&on);
+    svg_line(on.out, "r", chart_at(&on, 0.0, 0.0), chart_at(&on, on.x.to, on.y.to));
+    for (int i = 0; i < a->group_count; i++) {
+        const cell_group *g = &a->groups[i];
+        if (has_point(g, v)) {
+            const series_style *style = selector_style(g->key.selector);
+            svg_group_begin(on.out, style->class);
+            svg_hover_begin(on.out);
+            describe_group(on.out, a, g);
+            svg_hover_body(on.out);
+            chart_marker(&on, style, 100.0 * g->plain.mean, 100.0 * g->top1.mean);
+            svg_group_end(on.out);
+            svg_group_end(on.out);
+        }
+    }
+out:
+    return status;
+}
+
+grail_status plot_scatter(const aggregate *a, figure *out)
+{
+    grail_status status = GRAIL_OK;
+    bool selectors[MOST_SELECTORS] = {false};
+    bool variants[VARIANTS] = {false};
+    for (int i = 0; i < a->group_count; i++) {
+        const cell_group *g = &a->groups[i];
+        if (has_point(g, g->key.variant)) {
+            selectors[g->key.selector] = true;
+            variants[g->key.variant] = true;
+        }
+    }
+    markup_raw(&out->title, "Before and after");
+    markup_raw(&out->caption,
+               "Every setting of the sweep, accuracy without and with repair; points above the "
+               "diagonal gained. One panel per repair, one marker per selector.");
+    for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
+        if (variants[v]) {
+            TRY(draw_panel(a, (variant)v, out));
+        }
+    }
+    for (int i = 0; i < MOST_SELECTORS; i++) {
+        if (selectors[i]) {
+            figure_add_legend(out, selector_style(i), a->results->selectors[i]);
+        }
+    }
+out:
+    return status;
+}

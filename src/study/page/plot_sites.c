@@ -1,0 +1,171 @@
+#include "study/page/chart.h"
+#include "study/page/describe.h"
+#include "study/page/plots.h"
+#include "study/page/series.h"
+
+#include <math.h>
+
+enum { LEFT = 132, ROW = 14, MOST_FULL_ROWS = 40, NAME_CHARACTERS = 19, LABEL_HEIGHT = 12 };
+
+/* An error of 1 is an output of zeros; what is worse than 2 stands at the end of the axis. */
+static const double largest_error = 2.0;
+
+/* The two errors that are shown: on the held-out part where there is one. */
+static double error_before(const line_site *s)
+{
+    return isnan(s->held_before) ? s->fit_before : s->held_before;
+}
+
+static double error_after(const line_site *s)
+{
+    return isnan(s->held_after) ? s->fit_after : s->held_after;
+}
+
+static const result_cell *cell_with_sites(const cell_group *g)
+{
+    for (int i = 0; g != NULL && i < g->count; i++) {
+        if (g->cells[i]->site_count > 0) {
+            return g->cells[i];
+        }
+    }
+    return NULL;
+}
+
+/* The cell of the ratio nearest to a half that has sites; NULL where none has. */
+static const result_cell *choose_cell(const section *s, int selector, variant v)
+{
+    const result_cell *chosen = NULL;
+    for (int i = 0; i < s->ratio_count; i++) {
+        const double ratio = s->ratios[i];
+        const result_cell *cell = cell_with_sites(section_at(s, selector, v, ratio));
+        if (cell != NULL && (chosen == NULL || fabs(ratio - 0.5) < fabs(chosen->sparsity - 0.5))) {
+            chosen = cell;
+        }
+    }
+    return chosen;
+}
+
+static double highest(const result_cell *cell)
+{
+    double most = 0.01;
+    for (int i = 0; i < cell->site_count; i++) {
+        most = fmax(most, fmax(error_before(&cell->sites[i]), error_after(&cell->sites[i])));
+    }
+    return fmin(most, largest_error);
+}
+
+static void describe_site(markup *m, const line_site *s)
+{
+    markup_start_of(m, s->name, 100);
+    markup_raw(m, "\n");
+    markup_number(m, s->kept, 0);
+    markup_raw(m, " of ");
+    markup_number(m, s->units, 0);
+    markup_raw(m, " units kept\nheld out: ");
+    markup_number(m, s->held_before, 4);
+    markup_raw(m, " to ");
+    markup_number(m, s->held_after, 4);
+    markup_raw(m, "\nfit: ");
+    markup_number(m, s->fit_before, 4);
+    markup_raw(m, " to ");
+    markup_number(m, s->fit_after, 4);
+}
+
+static void draw_name(const chart *c, const line_site *s, double y)
+{
+    svg_text_begin(c->out, "t e", (point){LEFT - 8.0, y + 3.8});
+    markup_end_of(c->out, s->name, NAME_CHARACTERS);
+    svg_text_end(c->out);
+}
+
+static void draw_site(const chart *c, const line_site *s, variant v, double row)
+{
+    const double before = error_before(s);
+    const double after = error_after(s);
+    svg_hover_begin(c->out);
+    describe_site(c->out, s);
+    svg_hover_body(c->out);
+    if (!isnan(before) && !isnan(after)) {
+        svg_line(c->out, "w", chart_at(c, before, row), chart_at(c, after, row));
+    }
+    const struct {
+        variant style;
+        double value;
+    } marks[] = {{VARIANT_NONE, before}, {v, after}};
+    for (int i = 0; i < 2; i++) {
+        if (!isnan(marks[i].value)) {
+            svg_group_begin(c->out, variant_style(marks[i].style)->class);
+            chart_marker(c, variant_style(marks[i].style), marks[i].value, row);
+            svg_group_end(c->out);
+        }
+    }
+    svg_group_end(c->out);
+}
+
+static grail_status draw_panel(const aggregate *a, const result_cell *cell, double most, figure *f)
+{
+    grail_status status = GRAIL_OK;
+    panel *p = NULL;
+    const int rows = cell->site_count;
+    const double pitch = rows <= MOST_FULL_ROWS ? ROW : (double)ROW * MOST_FULL_ROWS / rows;
+    const int label_every = (int)ceil(LABEL_HEIGHT / pitch);
+    const double height = pitch * rows;
+    const double top = 28.0;
+    TRY(figure_add_panel(f, CHART_WIDTH, top + height + 40.0, &p));
+    markup_start_of(&p->title, a->results->selectors[cell->selector], 30);
+    markup_raw(&p->title, ", ");
+    markup_ratio(&p->title, cell->sparsity);
+    markup_raw(&p->title, " %");
+    const chart on = {
+        .out = &p->content,
+        .x = scale_linear(0.0, most, 4, LEFT, CHART_RIGHT),
+        .y = {.from = 0.0, .to = rows, .start = top, .end = top + height},
+        .x_label = "relative error of the output",
+        .y_label = "",
+    };
+    chart_frame(&on);
+    for (int i = 0; i < rows; i++) {
+        if (i % label_every == 0) {
+            draw_name(&on, &cell->sites[i], chart_at(&on, 0.0, i + 0.5).y);
+        }
+        draw_site(&on, &cell->sites[i], cell->variant, i + 0.5);
+    }
+out:
+    return status;
+}
+
+static void describe(const section *s, variant best, figure *f)
+{
+    markup_raw(&f->title, "Error of every site before and after, ");
+    markup_start_of(&f->title, s->name, 60);
+    markup_format(&f->caption,
+                  "Relative error of the output that reads each site, before and after the fit "
+                  "(%s), at the ratio nearest to 50 %%; on the held-out part of the calibration "
+                  "data where it was measured. Sites in the order of the network; ",
+                  variant_label(best));
+    markup_raw(&f->caption, s->is_architecture ? "of the first checkpoint and seed; " : "");
+    markup_raw(&f->caption,
+               "1 is what an output of zeros would give, and more than 2 stands at 2.");
+    figure_add_legend(f, variant_style(VARIANT_NONE), "before");
+    figure_add_legend(f, variant_style(best), "after");
+}
+
+grail_status plot_sites(const aggregate *a, const section *s, figure *out)
+{
+    grail_status status = GRAIL_OK;
+    const result_cell *cells[MOST_SELECTORS] = {NULL};
+    const variant best = section_best_variant(s);
+    double most = 0.0;
+    describe(s, best, out);
+    for (int i = 0; i < MOST_SELECTORS; i++) {
+        cells[i] = s->selectors[i] ? choose_cell(s, i, best) : NULL;
+        most = cells[i] == NULL ? most : fmax(most, highest(cells[i]));
+    }
+    for (int i = 0; i < MOST_SELECTORS; i++) {
+        if (cells[i] != NULL) {
+            TRY(draw_panel(a, cells[i], most, out));
+        }
+    }
+out:
+    return status;
+}

@@ -1,0 +1,330 @@
+#include "study/page/tables.h"
+
+#include "study/page/cost.h"
+#include "study/page/describe.h"
+#include "study/page/series.h"
+
+/* The heading follows; table_head ends it. */
+static void table_begin(markup *m)
+{
+    markup_raw(m, "<h3>");
+}
+
+/* A box that scrolls sideways by itself, also by keyboard. */
+static void table_head(markup *m, const char *name)
+{
+    markup_format(m,
+                  "</h3>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n"
+                  "<table>\n<thead><tr>",
+                  name);
+}
+
+static void table_body(markup *m)
+{
+    markup_raw(m, "</tr></thead>\n<tbody>\n");
+}
+
+static void table_end(markup *m)
+{
+    markup_raw(m, "</tbody>\n</table>\n</div>\n");
+}
+
+static void column(markup *m, const char *name, bool is_text)
+{
+    markup_format(m, "<th scope=\"col\"%s>%s</th>", is_text ? " class=\"text\"" : "", name);
+}
+
+static void text_cell(markup *m, const char *text)
+{
+    markup_raw(m, "<td class=\"text long\">");
+    markup_text(m, text);
+    markup_raw(m, "</td>");
+}
+
+static void row_name(markup *m, const char *text)
+{
+    markup_raw(m, "<th scope=\"row\" class=\"text long\">");
+    markup_text(m, text);
+    markup_raw(m, "</th>");
+}
+
+static void percent_cell(markup *m, double fraction)
+{
+    markup_raw(m, "<td>");
+    markup_percent(m, fraction);
+    markup_raw(m, "</td>");
+}
+
+static void ratio_cell(markup *m, double fraction)
+{
+    markup_raw(m, "<td>");
+    markup_ratio(m, fraction);
+    markup_raw(m, "</td>");
+}
+
+static void number_cell(markup *m, double value, int decimals)
+{
+    markup_raw(m, "<td>");
+    markup_number(m, value, decimals);
+    markup_raw(m, "</td>");
+}
+
+static void scaled_cell(markup *m, double value, const char *unit)
+{
+    markup_raw(m, "<td>");
+    markup_scaled(m, value, unit);
+    markup_raw(m, "</td>");
+}
+
+void table_dense(const aggregate *a, markup *page)
+{
+    table_begin(page);
+    markup_raw(page, "Dense checkpoints");
+    table_head(page, "Dense checkpoints");
+    column(page, "checkpoint", true);
+    column(page, "architecture", true);
+    column(page, "parameters", false);
+    column(page, "MACs", false);
+    column(page, "top-1, %", false);
+    column(page, "\xC2\xB1", false);
+    column(page, "top-5, %", false);
+    column(page, "images", false);
+    table_body(page);
+    for (int i = 0; i < a->results->checkpoint_count; i++) {
+        const result_checkpoint *c = &a->results->checkpoints[i];
+        markup_raw(page, "<tr>");
+        row_name(page, c->name);
+        text_cell(page, c->architecture == NULL ? "not measured" : c->architecture);
+        scaled_cell(page, c->measures.parameters, "");
+        scaled_cell(page, c->measures.macs, "");
+        percent_cell(page, c->measures.top1);
+        percent_cell(page, c->measures.interval);
+        percent_cell(page, c->measures.top5);
+        number_cell(page, c->measures.images, 0);
+        markup_raw(page, "</tr>\n");
+    }
+    table_end(page);
+}
+
+/* Of a selector and ratio the variant with the highest mean; VARIANTS where none was measured. */
+static int best_of(const section *s, int selector, double ratio)
+{
+    int best = VARIANTS;
+    double most = -1.0;
+    for (int v = 0; v < VARIANTS; v++) {
+        const cell_group *g = section_at(s, selector, (variant)v, ratio);
+        if (g != NULL && g->top1.mean > most) {
+            most = g->top1.mean;
+            best = v;
+        }
+    }
+    return best;
+}
+
+static void accuracy_cell(markup *m, const cell_group *g, bool is_best)
+{
+    if (g == NULL) {
+        markup_raw(m, "<td></td>");
+        return;
+    }
+    markup_raw(m, is_best ? "<td><b>" : "<td>");
+    markup_percent(m, g->top1.mean);
+    markup_raw(m, is_best ? "</b>" : "");
+    if (g->top1.count > 1) {
+        markup_raw(m, "<small>");
+        markup_percent(m, g->top1.least);
+        markup_raw(m, "\xE2\x80\x93");
+        markup_percent(m, g->top1.most);
+        markup_raw(m, "</small>");
+    }
+    markup_raw(m, "</td>");
+}
+
+/* Of any variant: the size is the same for all of a cut. NULL where none was measured. */
+static const cell_group *any_group(const section *s, int selector, double ratio)
+{
+    for (int v = 0; v < VARIANTS; v++) {
+        const cell_group *g = section_at(s, selector, (variant)v, ratio);
+        if (g != NULL) {
+            return g;
+        }
+    }
+    return NULL;
+}
+
+static void accuracy_row(const section *s, const cell_group *any, markup *m)
+{
+    const int selector = any->key.selector;
+    const double ratio = any->key.sparsity;
+    const int best = best_of(s, selector, ratio);
+    ratio_cell(m, ratio);
+    for (int v = 0; v < VARIANTS; v++) {
+        if (s->variants[v]) {
+            accuracy_cell(m, section_at(s, selector, (variant)v, ratio), v == best);
+        }
+    }
+    scaled_cell(m, any->parameters.mean, "");
+    scaled_cell(m, any->macs.mean, "");
+    markup_raw(m, "</tr>\n");
+}
+
+/* The selector's name once, for all its ratios. */
+static void accuracy_rows(const aggregate *a, const section *s, int selector, markup *m)
+{
+    int rows = 0;
+    for (int i = 0; i < s->ratio_count; i++) {
+        rows += any_group(s, selector, s->ratios[i]) != NULL ? 1 : 0;
+    }
+    bool is_first = true;
+    for (int i = 0; i < s->ratio_count; i++) {
+        const cell_group *any = any_group(s, selector, s->ratios[i]);
+        if (any != NULL && is_first) {
+            markup_format(m,
+                          "<tr class=\"first\"><th scope=\"rowgroup\" rowspan=\"%d\" "
+                          "class=\"text long\">",
+                          rows);
+            markup_text(m, a->results->selectors[selector]);
+            markup_raw(m, "</th>");
+        } else if (any != NULL) {
+            markup_raw(m, "<tr>");
+        }
+        if (any != NULL) {
+            accuracy_row(s, any, m);
+            is_first = false;
+        }
+    }
+}
+
+void table_accuracy(const aggregate *a, const section *s, markup *page)
+{
+    table_begin(page);
+    markup_raw(page, "Top-1 accuracy in %, ");
+    markup_start_of(page, s->name, 60);
+    markup_raw(page, ", ");
+    describe_setting(page, s->samples, s->open_loop);
+    table_head(page, "Accuracy by selector and ratio");
+    column(page, "selector", true);
+    column(page, "removed, %", false);
+    for (int v = 0; v < VARIANTS; v++) {
+        if (s->variants[v]) {
+            column(page, variant_label((variant)v), false);
+        }
+    }
+    column(page, "parameters", false);
+    column(page, "MACs", false);
+    table_body(page);
+    for (int i = 0; i < MOST_SELECTORS; i++) {
+        if (s->selectors[i]) {
+            accuracy_rows(a, s, i, page);
+        }
+    }
+    table_end(page);
+}
+
+void table_cost(const section *s, markup *page)
+{
+    cost costs[VARIANTS];
+    cost_measure(s, costs);
+    table_begin(page);
+    markup_raw(page, "Seconds per cell and peak memory, ");
+    markup_start_of(page, s->name, 60);
+    table_head(page, "Time and memory");
+    column(page, "repair", true);
+    column(page, "calibrate", false);
+    column(page, "compensate", false);
+    column(page, "evaluate", false);
+    column(page, "total", false);
+    column(page, "peak memory", false);
+    table_body(page);
+    for (int v = 0; v < VARIANTS; v++) {
+        if (s->variants[v]) {
+            markup_raw(page, "<tr>");
+            row_name(page, variant_label((variant)v));
+            for (int i = 0; i < SECONDS_KINDS; i++) {
+                number_cell(page, costs[v].seconds[i].mean, 2);
+            }
+            scaled_cell(page, costs[v].peak.most, "B");
+            markup_raw(page, "</tr>\n");
+        }
+    }
+    table_end(page);
+}
+
+/* Checkpoint, selector, ratio, variant, samples, loop and seed. */
+static void setting_columns(markup *m)
+{
+    column(m, "checkpoint", true);
+    column(m, "selector", true);
+    column(m, "removed, %", false);
+    column(m, "repair", true);
+    column(m, "samples", false);
+    column(m, "loop", true);
+    column(m, "seed", false);
+}
+
+static void setting_cells(const aggregate *a, const result_cell *cell, markup *m)
+{
+    row_name(m, a->results->checkpoints[cell->checkpoint].name);
+    text_cell(m, a->results->selectors[cell->selector]);
+    ratio_cell(m, cell->sparsity);
+    markup_format(m, "<td class=\"text\">%s</td>", variant_label(cell->variant));
+    markup_format(m, "<td>%lld</td><td class=\"text\">%s</td><td>%lld</td>",
+                  (long long)cell->samples, cell->open_loop ? "open" : "closed",
+                  (long long)cell->seed);
+}
+
+void table_failures(const aggregate *a, markup *page)
+{
+    if (a->failed_count == 0) {
+        return;
+    }
+    table_begin(page);
+    markup_raw(page, "Cells that failed");
+    table_head(page, "Cells that failed");
+    setting_columns(page);
+    column(page, "error", true);
+    table_body(page);
+    for (int i = 0; i < a->failed_count; i++) {
+        markup_raw(page, "<tr>");
+        setting_cells(a, a->failed[i], page);
+        text_cell(page, a->failed[i]->error);
+        markup_raw(page, "</tr>\n");
+    }
+    table_end(page);
+}
+
+void table_cells(const aggregate *a, markup *page)
+{
+    markup_raw(page, "<details>\n<summary>All ");
+    describe_count(page, a->cell_count, "measured cell");
+    markup_raw(page, "</summary>\n");
+    table_begin(page);
+    markup_raw(page, "All measured cells");
+    table_head(page, "All measured cells");
+    setting_columns(page);
+    column(page, "top-1, %", false);
+    column(page, "\xC2\xB1", false);
+    column(page, "top-5, %", false);
+    column(page, "images", false);
+    column(page, "parameters", false);
+    column(page, "MACs", false);
+    column(page, "seconds", false);
+    column(page, "peak memory", false);
+    table_body(page);
+    for (int i = 0; i < a->cell_count; i++) {
+        const result_cell *cell = a->cells[i];
+        markup_raw(page, "<tr>");
+        setting_cells(a, cell, page);
+        percent_cell(page, cell->measures.top1);
+        percent_cell(page, cell->measures.interval);
+        percent_cell(page, cell->measures.top5);
+        number_cell(page, cell->measures.images, 0);
+        scaled_cell(page, cell->measures.parameters, "");
+        scaled_cell(page, cell->measures.macs, "");
+        number_cell(page, cell->measures.seconds[SECONDS_TOTAL], 2);
+        scaled_cell(page, cell->measures.peak_bytes, "B");
+        markup_raw(page, "</tr>\n");
+    }
+    table_end(page);
+    markup_raw(page, "</details>\n");
+}

@@ -1,0 +1,23 @@
+/* The numbers behind the plots, as HTML tables. */
+#ifndef GRAIL_STUDY_PAGE_TABLES_H
+#define GRAIL_STUDY_PAGE_TABLES_H
+
+#include "study/page/aggregate.h"
+#include "study/page/markup.h"
+
+/** The dense checkpoints. */
+void table_dense(const aggregate *a, markup *page);
+
+/** Accuracy by selector and ratio, a column per variant. */
+void table_accuracy(const aggregate *a, const section *s, markup *page);
+
+/** Time by stage and peak memory of each variant, at the section's setting. */
+void table_cost(const section *s, markup *page);
+
+/** Cells that failed, with what they said. Nothing where none did. */
+void table_failures(const aggregate *a, markup *page);
+
+/** Every measured cell. */
+void table_cells(const aggregate *a, markup *page);
+
+#endif

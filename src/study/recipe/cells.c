@@ -1,0 +1,203 @@
+#include "study/recipe/cells.h"
+
+#include <grail/compress.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names of a recipe's selectors are known ones. */
+static bool selector_draws(int selector)
+{
+    grail_selector_facts facts = {0};
+    return grail_selector_describe(grail_selector_at(selector), &facts) == GRAIL_OK &&
+           facts.draws != 0;
+}
+
+/* Whether further seeds are run: the selector draws (random, fold, random-fold), or the recipe
+ * repeats everything with other calibration images. */
+static bool has_seeds(const sweep_recipe *recipe, const sweep_cell *cell)
+{
+    return selector_draws(cell->selector) || recipe->repeats_calibration;
+}
+
+/* -- order --------------------------------------------------------------------------------------
+ */
+
+static int order(double a, double b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_cells(const void *left, const void *right)
+{
+    const sweep_cell *a = left;
+    const sweep_cell *b = right;
+    const int orders[] = {
+        order(a->checkpoint, b->checkpoint),
+        order(a->open_loop, b->open_loop),
+        order((double)a->samples, (double)b->samples),
+        order((double)a->seed, (double)b->seed),
+        order(a->selector, b->selector),
+        order(a->sparsity, b->sparsity),
+        order(a->variant, b->variant),
+    };
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        if (orders[i] != 0) {
+            return orders[i];
+        }
+    }
+    return 0;
+}
+
+bool sweep_cells_share(const sweep_cell *a, const sweep_cell *b)
+{
+    return a->checkpoint == b->checkpoint && a->open_loop == b->open_loop &&
+           a->samples == b->samples && a->seed == b->seed;
+}
+
+/* -- enumeration --------------------------------------------------------------------------------
+ */
+
+/* Combinations of a grid, those that only repeat another included. */
+static grail_status count_grid(const sweep_grid *grid, int64_t *total)
+{
+    int64_t product = 1;
+    for (int axis = 0; axis < SWEEP_AXES; axis++) {
+        product *= grid->axes[axis].count; /* at most 100000 times 1000 */
+        if (product > SWEEP_MOST_CELLS) {
+            break;
+        }
+    }
+    *total += product;
+    if (*total > SWEEP_MOST_CELLS) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the lists of the recipe make more than %d combinations; shorten them",
+                         SWEEP_MOST_CELLS);
+    }
+    return GRAIL_OK;
+}
+
+/* The index-th combination of a grid, its entries in places[]. */
+static sweep_cell combine(const sweep_grid *grid, int64_t index, int64_t places[SWEEP_AXES])
+{
+    double values[SWEEP_AXES];
+    for (int axis = 0; axis < SWEEP_AXES; axis++) {
+        const int64_t count = grid->axes[axis].count;
+        places[axis] = index % count;
+        values[axis] = grid->axes[axis].values[places[axis]];
+        index /= count;
+    }
+    return (sweep_cell){
+        .checkpoint = (int)values[SWEEP_CHECKPOINTS],
+        .open_loop = grid->open_loop,
+        .samples = (int64_t)values[SWEEP_SAMPLES],
+        .seed = (int64_t)values[SWEEP_SEEDS],
+        .selector = (int)values[SWEEP_SELECTORS],
+        .sparsity = values[SWEEP_SPARSITIES],
+        .variant = (variant)values[SWEEP_COMPENSATE],
+    };
+}
+
+static void add_grid(const sweep_recipe *recipe, const sweep_grid *grid, sweep_cell *cells,
+                     int64_t *count)
+{
+    int64_t combinations = 1;
+    for (int axis = 0; axis < SWEEP_AXES; axis++) {
+        combinations *= grid->axes[axis].count;
+    }
+    for (int64_t i = 0; i < combinations; i++) {
+        int64_t places[SWEEP_AXES];
+        const sweep_cell cell = combine(grid, i, places);
+        if (places[SWEEP_SEEDS] == 0 || has_seeds(recipe, &cell)) {
+            cells[(*count)++] = cell;
+        }
+    }
+}
+
+static int64_t drop_repeated(sweep_cell *cells, int64_t count)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (kept == 0 || compare_cells(&cells[kept - 1], &cells[i]) != 0) {
+            cells[kept++] = cells[i];
+        }
+    }
+    return kept;
+}
+
+grail_status sweep_cells(const sweep_recipe *recipe, sweep_cell **out, int64_t *count)
+{
+    grail_status status = GRAIL_OK;
+    sweep_cell *cells = NULL;
+    int64_t total = 0;
+    int64_t filled = 0;
+    for (int g = 0; g < recipe->grid_count; g++) {
+        TRY(count_grid(&recipe->grids[g], &total));
+    }
+    TRY(memory_new(&cells, (size_t)total, sizeof cells[0]));
+    for (int g = 0; g < recipe->grid_count; g++) {
+        add_grid(recipe, &recipe->grids[g], cells, &filled);
+    }
+    qsort(cells, (size_t)filled, sizeof cells[0], compare_cells);
+    *count = drop_repeated(cells, filled);
+    *out = cells;
+    cells = NULL;
+out:
+    memory_free(cells);
+    return status;
+}
+
+/* -- as text ------------------------------------------------------------------------------------
+ */
+
+line_settings sweep_cell_settings(const sweep_recipe *recipe, const sweep_cell *cell)
+{
+    return (line_settings){
+        .checkpoint = recipe->checkpoints.list[cell->checkpoint].name,
+        .selector = grail_selector_at(cell->selector),
+        .sparsity = cell->sparsity,
+        .variant = cell->variant,
+        .samples = cell->samples,
+        .seed = cell->seed,
+        .open_loop = cell->open_loop,
+    };
+}
+
+grail_status sweep_cell_of_settings(const char *where, const line_settings *settings,
+                                    const sweep_recipe *recipe, const sweep_cell *cells,
+                                    int64_t count, int64_t *index)
+{
+    grail_status status = GRAIL_OK;
+    sweep_cell cell = {
+        .checkpoint = sweep_checkpoints_find(&recipe->checkpoints, settings->checkpoint),
+        .open_loop = settings->open_loop,
+        .samples = settings->samples,
+        .seed = settings->seed,
+        .sparsity = settings->sparsity,
+        .variant = settings->variant,
+    };
+    if (cell.checkpoint < 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%.100s\"", where,
+             settings->checkpoint);
+    }
+    TRY(sweep_find_selector(where, settings->selector, &cell.selector));
+    const sweep_cell *found =
+        count == 0 ? NULL : bsearch(&cell, cells, (size_t)count, sizeof cells[0], compare_cells);
+    if (found == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: no cell of the recipe", where);
+    }
+    *index = found - cells;
+out:
+    return status;
+}
+
+const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
+                            char text[SWEEP_CELL_TEXT])
+{
+    snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s, %lld samples, seed %lld%s",
+             recipe->checkpoints.list[cell->checkpoint].name, grail_selector_at(cell->selector),
+             100.0 * cell->sparsity, variant_name(cell->variant), (long long)cell->samples,
+             (long long)cell->seed, cell->open_loop ? ", open loop" : "");
+    return text;
+}

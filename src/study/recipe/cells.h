@@ -1,0 +1,43 @@
+/* The cells of a sweep: one narrowing each, in an order in which neighbours share work. */
+#ifndef GRAIL_STUDY_RECIPE_CELLS_H
+#define GRAIL_STUDY_RECIPE_CELLS_H
+
+#include "study/recipe/recipe.h"
+#include "study/results/line.h"
+
+enum { SWEEP_MOST_CELLS = 100000 };
+
+typedef struct sweep_cell {
+    int checkpoint;
+    bool open_loop;
+    int64_t samples;
+    int64_t seed;
+    int selector; /* index of grail_selector_at */
+    double sparsity;
+    variant variant;
+} sweep_cell;
+
+/**
+ * All cells of all grids, each once. They are sorted by checkpoint, loop, sample count and seed, so
+ * that what is taken of the dense network serves the selectors, ratios and variants that follow.
+ * *out is owned; *count is at most SWEEP_MOST_CELLS.
+ */
+grail_status sweep_cells(const sweep_recipe *recipe, sweep_cell **out,
+                         int64_t *count) GRAIL_MUST_CHECK;
+
+/** Whether two cells run on the same checkpoint and calibration images. */
+bool sweep_cells_share(const sweep_cell *a, const sweep_cell *b);
+
+/** As a results line has it; borrows from the recipe. */
+line_settings sweep_cell_settings(const sweep_recipe *recipe, const sweep_cell *cell);
+/** The cell of the sorted ones that has these settings: its index. `where` is used in messages. */
+grail_status sweep_cell_of_settings(const char *where, const line_settings *settings,
+                                    const sweep_recipe *recipe, const sweep_cell *cells,
+                                    int64_t count, int64_t *index) GRAIL_MUST_CHECK;
+
+/** "resnet18, wanda, 30 %, full, 128 samples, seed 0" into text; returns text. */
+enum { SWEEP_CELL_TEXT = 240 };
+const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
+                            char text[SWEEP_CELL_TEXT]);
+
+#endif

@@ -1,0 +1,41 @@
+/* The lists of a recipe, of which all combinations are run, and grids of such lists. */
+#ifndef GRAIL_STUDY_RECIPE_LISTS_H
+#define GRAIL_STUDY_RECIPE_LISTS_H
+
+#include "study/recipe/checkpoints.h"
+
+/** Indices, enum values or numbers, each once, in the order of the document. */
+typedef struct sweep_list {
+    double *values;
+    int count;
+} sweep_list;
+
+/** What is combined with what: all entries of one list with all of the others. */
+typedef enum sweep_axis {
+    SWEEP_CHECKPOINTS, /* indices */
+    SWEEP_SELECTORS,   /* indices of grail_selector_at */
+    SWEEP_SPARSITIES,
+    SWEEP_COMPENSATE, /* variant */
+    SWEEP_SAMPLES,
+    SWEEP_SEEDS,
+    SWEEP_AXES
+} sweep_axis;
+
+typedef struct sweep_grid {
+    sweep_list axes[SWEEP_AXES];
+    bool open_loop;
+} sweep_grid;
+
+/** By name: its index of grail_selector_at. `where` is used in messages. */
+grail_status sweep_find_selector(const char *where, const char *name, int *out) GRAIL_MUST_CHECK;
+
+/**
+ * A grid's lists and loop from an object; what it lacks is copied from `base` (may be NULL), or is
+ * the default. With `complete` a list without default that neither has is refused.
+ */
+grail_status sweep_grid_read(const char *where, const json_t *object,
+                             const sweep_checkpoints *checkpoints, const sweep_grid *base,
+                             bool complete, sweep_grid *out) GRAIL_MUST_CHECK;
+void sweep_grid_fini(sweep_grid *grid); /* works on a zeroed one */
+
+#endif

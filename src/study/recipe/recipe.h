@@ -1,0 +1,34 @@
+/* The recipe of a sweep: a JSON document (grail-recipe(5)) with every value checked. */
+#ifndef GRAIL_STUDY_RECIPE_RECIPE_H
+#define GRAIL_STUDY_RECIPE_RECIPE_H
+
+#include "study/recipe/images.h"
+#include "study/recipe/lists.h"
+
+enum { SWEEP_MOST_KINDS = 16 };
+
+typedef struct sweep_recipe {
+    json_t *document; /* owned reference */
+    sweep_checkpoints checkpoints;
+    sweep_grid *grids;
+    int grid_count;
+    const char *kinds[SWEEP_MOST_KINDS]; /* of sites that a ratio applies to; static */
+    int kind_count;
+    int64_t align;            /* as grail_compress_options has it */
+    char *stream_score;       /* NULL: the default */
+    bool repeats_calibration; /* further seeds for every cell, not only where the selector draws */
+    sweep_images calibration, evaluation;
+} sweep_recipe;
+
+/** Whether a ratio applies to sites of that kind. */
+bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind);
+
+/** Reads a document; `source` names it in messages, relative paths begin at `directory`. *out is
+ * filled, with a reference of its own to the document; sweep_recipe_fini. */
+grail_status sweep_recipe_parse(const char *source, json_t *document, const char *directory,
+                                sweep_recipe *out) GRAIL_MUST_CHECK;
+/** Reads a file; relative paths begin at its directory. */
+grail_status sweep_recipe_read(const char *path, sweep_recipe *out) GRAIL_MUST_CHECK;
+void sweep_recipe_fini(sweep_recipe *recipe); /* works on a zeroed one */
+
+#endif

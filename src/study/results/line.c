@@ -1,0 +1,436 @@
+#include "study/results/line.h"
+
+#include "study/fields.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION = 1 };
+
+static const char beginning[] = "{\"grail_results\":";
+static const char *const setting_keys[] = {
+    "checkpoint", "selector", "sparsity", "compensate", "repair", "samples", "seed", "loop", NULL};
+
+/* -- numbers ------------------------------------------------------------------------------------
+ */
+
+typedef enum field_form {
+    FORM_COUNT,  /* an integer */
+    FORM_EXACT,  /* all digits */
+    FORM_ROUNDED /* 6 digits: more than a second's or an error's accuracy */
+} field_form;
+
+/* A number of a structure, a double there, and what it may be in the file. */
+typedef struct field {
+    const char *key;
+    size_t offset;
+    field_form form;
+    double least, most;
+} field;
+
+/* No count, number of bytes or time comes near; sums of all cells stay finite. */
+#define LARGEST 1e18
+
+#define MEASURE(member) offsetof(line_measures, member)
+#define SITE(member) offsetof(line_site, member)
+
+static const field accuracy_fields[] = {
+    {"top1", MEASURE(top1), FORM_EXACT, 0.0, 1.0},
+    {"top5", MEASURE(top5), FORM_EXACT, 0.0, 1.0},
+    {"interval", MEASURE(interval), FORM_ROUNDED, 0.0, 1.0},
+    {"images", MEASURE(images), FORM_COUNT, 0.0, LARGEST},
+    {0},
+};
+
+static const field size_fields[] = {
+    {"parameters", MEASURE(parameters), FORM_COUNT, 0.0, LARGEST},
+    {"macs", MEASURE(macs), FORM_COUNT, 0.0, LARGEST},
+    {0},
+};
+
+static const field seconds_fields[] = {
+    {"calibrate", MEASURE(seconds[SECONDS_CALIBRATE]), FORM_ROUNDED, 0.0, LARGEST},
+    {"compensate", MEASURE(seconds[SECONDS_COMPENSATE]), FORM_ROUNDED, 0.0, LARGEST},
+    {"evaluate", MEASURE(seconds[SECONDS_EVALUATE]), FORM_ROUNDED, 0.0, LARGEST},
+    {"total", MEASURE(seconds[SECONDS_TOTAL]), FORM_ROUNDED, 0.0, LARGEST},
+    {0},
+};
+
+static const field memory_fields[] = {
+    {"peak_bytes", MEASURE(peak_bytes), FORM_COUNT, 0.0, LARGEST},
+    {0},
+};
+
+static const field site_fields[] = {
+    {"units", SITE(units), FORM_COUNT, 0.0, LARGEST},
+    {"kept", SITE(kept), FORM_COUNT, 0.0, LARGEST},
+    {"fit_before", SITE(fit_before), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
+    {"fit_after", SITE(fit_after), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
+    {"held_before", SITE(held_before), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
+    {"held_after", SITE(held_after), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
+    {0},
+};
+
+static json_t *number(double value, field_form form)
+{
+    char text[40];
+    if (!isfinite(value)) {
+        return json_null();
+    }
+    if (form == FORM_COUNT) {
+        return json_integer((json_int_t)value);
+    }
+    if (form == FORM_EXACT) {
+        return json_real(value);
+    }
+    snprintf(text, sizeof text, "%.6g", value);
+    return json_real(strtod(text, NULL));
+}
+
+/* Puts the fields of the structure at `from` into the object. */
+static grail_status write_fields(const field *fields, const void *from, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    for (const field *f = fields; f->key != NULL; f++) {
+        double value = 0.0;
+        memcpy(&value, (const unsigned char *)from + f->offset, sizeof value);
+        TRY(json_put(object, f->key, number(value, f->form)));
+    }
+out:
+    return status;
+}
+
+/* The reverse; what the object lacks, which may be NULL, was not measured. */
+static grail_status read_fields(const char *where, const json_t *object, const field *fields,
+                                void *to)
+{
+    grail_status status = GRAIL_OK;
+    for (const field *f = fields; f->key != NULL; f++) {
+        double value = NOT_MEASURED;
+        TRY(json_get_real(where, object, f->key, NOT_MEASURED, &value));
+        if (value < f->least || value > f->most) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %g, expected %g to %g", where, f->key, value,
+                 f->least, f->most);
+        }
+        memcpy((unsigned char *)to + f->offset, &value, sizeof value);
+    }
+out:
+    return status;
+}
+
+line_measures line_not_measured(void)
+{
+    const double nan = NOT_MEASURED;
+    return (line_measures){.top1 = nan,
+                           .top5 = nan,
+                           .interval = nan,
+                           .images = nan,
+                           .parameters = nan,
+                           .macs = nan,
+                           .seconds = {nan, nan, nan, nan},
+                           .peak_bytes = nan};
+}
+
+/* -- the header ---------------------------------------------------------------------------------
+ */
+
+grail_status line_header_to_json(const line_header *header, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *line = json_object();
+    TRY(json_put(line, "grail_results", json_integer(VERSION)));
+    TRY(json_put(line, "recipe", json_incref(header->recipe)));
+    TRY(json_put(line, "started", json_string(header->started)));
+    TRY(json_put(line, "machine", json_object()));
+    json_t *machine = json_object_get(line, "machine");
+    TRY(json_put(machine, "cpu", json_string(header->cpu)));
+    TRY(json_put(machine, "threads", json_integer(header->threads)));
+    TRY(json_put(line, "version", json_string(header->version)));
+    *out = line;
+    line = NULL;
+out:
+    json_decref(line);
+    return status;
+}
+
+grail_status line_header_read(json_t *document, line_header *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t version = 0;
+    if (!json_is_object(document) || json_object_get(document, "grail_results") == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "expected {\"grail_results\": %d, ...}: these are not the results "
+             "of a sweep",
+             VERSION);
+    }
+    TRY(json_require_integer("line 1", document, "grail_results", &version));
+    if (version != VERSION) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "results of version %lld, this grail reads version %d",
+             (long long)version, VERSION);
+    }
+    json_t *recipe = json_object_get(document, "recipe");
+    const json_t *machine = json_object_get(document, "machine");
+    *out = (line_header){
+        .recipe = json_is_object(recipe) ? recipe : NULL,
+        .started = json_string_value(json_object_get(document, "started")),
+        .cpu = json_string_value(json_object_get(machine, "cpu")),
+        .version = json_string_value(json_object_get(document, "version")),
+        .threads = json_integer_value(json_object_get(machine, "threads")),
+    };
+out:
+    return status;
+}
+
+bool line_header_begins(const void *bytes, size_t size)
+{
+    const size_t most = sizeof beginning - 1;
+    return size == 0 || memcmp(bytes, beginning, size < most ? size : most) == 0;
+}
+
+/* -- writing ------------------------------------------------------------------------------------
+ */
+
+static grail_status put_text(json_t *object, const char *key, const char *text)
+{
+    return json_put(object, key, json_string(text));
+}
+
+static grail_status write_settings(const line_settings *s, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    TRY(put_text(object, "checkpoint", s->checkpoint));
+    TRY(put_text(object, "selector", s->selector));
+    TRY(json_put(object, "sparsity", json_real(s->sparsity)));
+    TRY(put_text(object, "compensate", variant_compensation(s->variant)));
+    TRY(json_put(object, "repair", json_boolean(variant_repairs(s->variant))));
+    TRY(json_put(object, "samples", json_integer(s->samples)));
+    TRY(json_put(object, "seed", json_integer(s->seed)));
+    TRY(put_text(object, "loop", s->open_loop ? "open" : "closed"));
+out:
+    return status;
+}
+
+static grail_status write_dense(const result_line *l, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    TRY(put_text(object, "checkpoint", l->settings.checkpoint));
+    TRY(put_text(object, "path", l->path));
+    TRY(put_text(object, "architecture", l->architecture));
+    TRY(write_fields(size_fields, &l->measures, object));
+    TRY(write_fields(accuracy_fields, &l->measures, object));
+out:
+    return status;
+}
+
+static grail_status write_site(const line_site *site, json_t *list)
+{
+    grail_status status = GRAIL_OK;
+    json_t *object = json_object();
+    TRY(put_text(object, "name", site->name));
+    TRY(put_text(object, "kind", site->kind));
+    TRY(write_fields(site_fields, site, object));
+    TRY(json_push(list, json_incref(object)));
+out:
+    json_decref(object);
+    return status;
+}
+
+static grail_status write_measures(const result_line *l, json_t *line)
+{
+    grail_status status = GRAIL_OK;
+    TRY(write_fields(accuracy_fields, &l->measures, line));
+    TRY(write_fields(size_fields, &l->measures, line));
+    TRY(json_put(line, "seconds", json_object()));
+    TRY(write_fields(seconds_fields, &l->measures, json_object_get(line, "seconds")));
+    TRY(write_fields(memory_fields, &l->measures, line));
+    TRY(json_put(line, "sites", json_array()));
+    for (int i = 0; i < l->site_count; i++) {
+        TRY(write_site(&l->sites[i], json_object_get(line, "sites")));
+    }
+out:
+    return status;
+}
+
+grail_status line_to_json(const result_line *l, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    const char *key = l->kind == LINE_DENSE ? "dense" : "cell";
+    json_t *line = json_object();
+    TRY(json_put(line, key, json_object()));
+    json_t *inner = json_object_get(line, key);
+    TRY(l->kind == LINE_DENSE ? write_dense(l, inner) : write_settings(&l->settings, inner));
+    if (l->kind == LINE_FAILURE) {
+        TRY(put_text(line, "error", l->error));
+    } else if (l->kind == LINE_CELL) {
+        TRY(write_measures(l, line));
+    }
+    *out = line;
+    line = NULL;
+out:
+    json_decref(line);
+    return status;
+}
+
+/* -- reading ------------------------------------------------------------------------------------
+ */
+
+static grail_status read_count(const char *where, const json_t *object, const char *key,
+                               int64_t *out)
+{
+    int64_t value = 0;
+    const grail_status status = json_get_integer(where, object, key, 0, &value);
+    if (status == GRAIL_OK && value < 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, expected 0 or more", where, key,
+                         (long long)value);
+    }
+    *out = value;
+    return status;
+}
+
+static grail_status read_variant(const char *where, const json_t *object, variant *out)
+{
+    grail_status status = GRAIL_OK;
+    const char *name = NULL;
+    bool repairs = false;
+    TRY(field_text(where, object, "compensate", &name));
+    TRY(json_get_boolean(where, object, "repair", false, &repairs));
+    if (!variant_from_parts(name, repairs, out)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%.40s\", expected none, grail or full",
+             where, name);
+    }
+out:
+    return status;
+}
+
+static grail_status read_settings(const char *where, const json_t *object, line_settings *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(field_text(where, object, "checkpoint", &out->checkpoint));
+    TRY(field_text(where, object, "selector", &out->selector));
+    TRY(json_get_real(where, object, "sparsity", NOT_MEASURED, &out->sparsity));
+    if (isnan(out->sparsity)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is missing, expected 0 to below 1", where);
+    }
+    if (!(out->sparsity >= 0.0 && out->sparsity < 1.0)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is %g, expected 0 to below 1", where,
+             out->sparsity);
+    }
+    TRY(read_variant(where, object, &out->variant));
+    TRY(read_count(where, object, "samples", &out->samples));
+    TRY(read_count(where, object, "seed", &out->seed));
+    TRY(field_word(where, object, "loop", "closed", "open", false, &out->open_loop));
+out:
+    return status;
+}
+
+static grail_status read_dense(const char *where, const json_t *object, result_line *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(field_text(where, object, "checkpoint", &out->settings.checkpoint));
+    TRY(json_get_string(where, object, "architecture", "", &out->architecture));
+    TRY(read_fields(where, object, size_fields, &out->measures));
+    TRY(read_fields(where, object, accuracy_fields, &out->measures));
+out:
+    return status;
+}
+
+static grail_status read_measures(const char *where, const json_t *document, line_measures *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *seconds = json_object_get(document, "seconds");
+    if (seconds != NULL && !json_is_object(seconds) && !json_is_null(seconds)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"seconds\" is not an object", where);
+    }
+    TRY(read_fields(where, document, accuracy_fields, out));
+    TRY(read_fields(where, document, size_fields, out));
+    TRY(read_fields(where, seconds, seconds_fields, out));
+    TRY(read_fields(where, document, memory_fields, out));
+out:
+    return status;
+}
+
+static grail_status read_site(const char *where, const json_t *object, line_site *out)
+{
+    grail_status status = GRAIL_OK;
+    const char *name = NULL;
+    TRY(field_text(where, object, "name", &name));
+    TRY(read_fields(where, object, site_fields, out));
+    TRY(memory_copy_string(&out->name, name));
+out:
+    return status;
+}
+
+static grail_status read_sites(const char *where, const json_t *document, result_line *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *list = json_object_get(document, "sites");
+    if (list == NULL || json_is_null(list)) {
+        return GRAIL_OK;
+    }
+    if (!json_is_array(list)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array", where);
+    }
+    TRY(memory_new(&out->sites, json_array_size(list), sizeof out->sites[0]));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        TRY(read_site(where, json_array_get(list, i), &out->sites[i]));
+        out->site_count++;
+    }
+out:
+    return status;
+}
+
+static grail_status read_cell(const char *where, const json_t *document, result_line *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(read_settings(where, json_object_get(document, "cell"), &out->settings));
+    TRY(json_get_string(where, document, "error", NULL, &out->error));
+    TRY(read_measures(where, document, &out->measures));
+    out->kind = out->error == NULL ? LINE_CELL : LINE_FAILURE;
+    if (out->kind == LINE_CELL) {
+        TRY(read_sites(where, document, out));
+    }
+out:
+    return status;
+}
+
+grail_status line_read(const char *where, const json_t *document, result_line *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *dense = json_object_get(document, "dense");
+    result_line line = {.kind = LINE_DENSE, .measures = line_not_measured()};
+    if (json_is_object(dense)) {
+        TRY(read_dense(where, dense, &line));
+    } else if (json_is_object(json_object_get(document, "cell"))) {
+        TRY(read_cell(where, document, &line));
+    } else {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: expected an object with \"dense\" or \"cell\", each an object", where);
+    }
+    *out = line;
+    line = (result_line){0};
+out:
+    line_fini(&line);
+    return status;
+}
+
+grail_status line_check_settings(const char *where, const json_t *document)
+{
+    return json_check_keys(where, json_object_get(document, "cell"), setting_keys);
+}
+
+void line_sites_free(line_site *sites, int count)
+{
+    for (int i = 0; i < count; i++) {
+        memory_free(sites[i].name);
+        memory_free(sites[i].kind);
+    }
+    memory_free(sites);
+}
+
+void line_fini(result_line *line)
+{
+    line_sites_free(line->sites, line->site_count);
+    *line = (result_line){0};
+}

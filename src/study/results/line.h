@@ -1,0 +1,86 @@
+/* A line of the results of a sweep: the header, a dense checkpoint, a cell, or a cell that failed.
+ * What keys a line has and how their values are written stands in line.c alone; grail-recipe(5)
+ * describes them. */
+#ifndef GRAIL_STUDY_RESULTS_LINE_H
+#define GRAIL_STUDY_RESULTS_LINE_H
+
+#include "base/json.h"
+#include "study/results/variant.h"
+
+#include <math.h>
+
+/* In all structures where the file has null or nothing. */
+#define NOT_MEASURED ((double)NAN)
+
+enum { SECONDS_CALIBRATE, SECONDS_COMPENSATE, SECONDS_EVALUATE, SECONDS_TOTAL, SECONDS_KINDS };
+
+/** The first line. Texts and the recipe are borrowed. */
+typedef struct line_header {
+    json_t *recipe;                      /* NULL: none */
+    const char *started, *cpu, *version; /* NULL: not said */
+    int64_t threads;                     /* 0: not said */
+} line_header;
+
+/** What makes a cell; its texts are borrowed. */
+typedef struct line_settings {
+    const char *checkpoint, *selector;
+    double sparsity; /* [0, 1) */
+    variant variant;
+    int64_t samples, seed;
+    bool open_loop;
+} line_settings;
+
+/** What is measured of a network. A dense one has neither times nor memory. */
+typedef struct line_measures {
+    double top1, top5, interval; /* fractions */
+    double images;
+    double parameters, macs;
+    double seconds[SECONDS_KINDS];
+    double peak_bytes;
+} line_measures;
+
+/** What was done at one site. `kind` is written, not read. */
+typedef struct line_site {
+    char *name, *kind; /* owned; kind may be NULL */
+    double units, kept;
+    double fit_before, fit_after, held_before, held_after; /* relative error of the output */
+} line_site;
+
+typedef enum line_kind { LINE_DENSE, LINE_CELL, LINE_FAILURE } line_kind;
+
+/** A line after the first. All texts are borrowed, of a line that was read from its document. */
+typedef struct result_line {
+    line_kind kind;
+    line_settings settings;   /* of a dense network the checkpoint alone */
+    const char *path;         /* of a dense one; written, not read */
+    const char *architecture; /* of a dense one */
+    const char *error;        /* of a failure */
+    line_measures measures;   /* of a dense network and a cell */
+    line_site *sites;         /* [site_count] of a cell; owned */
+    int site_count;
+} result_line;
+
+/** All NOT_MEASURED. */
+line_measures line_not_measured(void);
+
+/** The document of the first line; *out is owned. */
+grail_status line_header_to_json(const line_header *header, json_t **out) GRAIL_MUST_CHECK;
+/** What is no header is GRAIL_ERROR_FORMAT, one of another version GRAIL_ERROR_UNSUPPORTED. */
+grail_status line_header_read(json_t *document, line_header *out) GRAIL_MUST_CHECK;
+/** Whether these bytes are what a results file begins with, or a part of that. */
+bool line_header_begins(const void *bytes, size_t size);
+
+/** The document of another line; *out is owned. */
+grail_status line_to_json(const result_line *line, json_t **out) GRAIL_MUST_CHECK;
+/** Every value is checked; `where` is used in messages. Keys that are not known are passed over.
+ * *out is released with line_fini. */
+grail_status line_read(const char *where, const json_t *document,
+                       result_line *out) GRAIL_MUST_CHECK;
+/** Refuses a cell that has settings besides those known. */
+grail_status line_check_settings(const char *where, const json_t *document) GRAIL_MUST_CHECK;
+
+/** Both work on zeroed ones. */
+void line_fini(result_line *line);
+void line_sites_free(line_site *sites, int count);
+
+#endif

@@ -1,0 +1,269 @@
+#include "study/sweep/cell_run.h"
+
+#include "base/clock.h"
+
+#include <grail/machine.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+grail_model_options sweep_reading(const sweep_checkpoint *c)
+{
+    return (grail_model_options){.settings = (const char *const *)c->settings,
+                                 .setting_count = c->setting_count};
+}
+
+/* -- checkpoints --------------------------------------------------------------------------------
+ */
+
+/* A ratio that cuts nothing would make every cell the dense network. */
+static grail_status check_kinds(const sweep_recipe *recipe, const grail_model *model)
+{
+    grail_status status = GRAIL_OK;
+    grail_site_list *sites = NULL;
+    bool found = false;
+    TRY(grail_model_sites(model, GRAIL_GQA_KV_GROUPS, &sites));
+    for (int i = 0; i < grail_site_list_count(sites); i++) {
+        found = found || sweep_recipe_cuts(recipe, grail_site_list_at(sites, i).kind);
+    }
+    if (!found) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the network has no site of the kinds that the recipe cuts");
+    }
+out:
+    grail_site_list_free(sites);
+    return status;
+}
+
+static grail_status check_outputs(const grail_model *model)
+{
+    grail_status status = GRAIL_OK;
+    grail_model_facts facts = {0};
+    TRY(grail_model_describe(model, &facts));
+    if (facts.reads_images == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' reads tokens, not images; a sweep measures accuracy",
+             facts.directory);
+    }
+    if (facts.classes < 2) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' gives features, not classes; a sweep measures accuracy, which needs a "
+             "checkpoint with a classification head",
+             facts.directory);
+    }
+out:
+    return status;
+}
+
+static grail_status open_images(const grail_model *model, const sweep_images *images,
+                                grail_images **out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(grail_images_open(model, &images->source, out));
+    if (images->images > grail_images_count(*out)) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were asked for, '%s' holds %lld",
+             (long long)images->images, images->path, (long long)grail_images_count(*out));
+    }
+out:
+    return status;
+}
+
+grail_status sweep_checkpoint_open(const sweep_recipe *recipe, int index,
+                                   sweep_checkpoint_data *out)
+{
+    grail_status status = GRAIL_OK;
+    const sweep_checkpoint *named = &recipe->checkpoints.list[index];
+    const grail_model_options reading = sweep_reading(named);
+    sweep_checkpoint_data data = {0};
+    grail_images *samples = NULL;
+    TRY(grail_model_open_with(named->path, &reading, &data.model));
+    TRY(check_outputs(data.model));
+    TRY(check_kinds(recipe, data.model));
+    TRY(open_images(data.model, &recipe->evaluation, &data.evaluation));
+    TRY(open_images(data.model, &recipe->calibration, &samples));
+    data.calibration_images = grail_images_count(samples);
+    *out = data;
+    data = (sweep_checkpoint_data){0};
+out:
+    grail_images_close(samples);
+    sweep_checkpoint_close(&data);
+    return status;
+}
+
+void sweep_checkpoint_close(sweep_checkpoint_data *data)
+{
+    grail_images_close(data->evaluation);
+    grail_model_close(data->model);
+    *data = (sweep_checkpoint_data){0};
+}
+
+/* -- running ------------------------------------------------------------------------------------
+ */
+
+static int watch_sites(void *user, const grail_site_report *report, int block, int blocks,
+                       double seconds)
+{
+    (void)report;
+    (void)block;
+    (void)blocks;
+    (void)seconds;
+    const sweep_context *context = user;
+    return context->should_stop(context->user);
+}
+
+static int watch_images(void *user, int64_t done, int64_t total, double top1)
+{
+    (void)done;
+    (void)total;
+    (void)top1;
+    const sweep_context *context = user;
+    return context->should_stop(context->user);
+}
+
+/* What a cell asks for; strings are borrowed from the recipe. */
+static grail_compress_options options_of(const sweep_recipe *recipe, const sweep_cell *cell)
+{
+    grail_compress_options o;
+    grail_compress_options_init(&o);
+    o.images = &recipe->calibration.source;
+    o.samples = cell->samples;
+    o.seed = (uint64_t)cell->seed;
+    o.selector = grail_selector_at(cell->selector);
+    for (int i = 0; i < recipe->kind_count; i++) {
+        *grail_compress_sparsity(&o, recipe->kinds[i]) = cell->sparsity;
+    }
+    o.align = recipe->align;
+    o.compensate = variant_compensation(cell->variant);
+    o.repair = variant_repairs(cell->variant) ? 1 : 0;
+    o.open_loop = cell->open_loop ? 1 : 0;
+    o.stream_score = recipe->stream_score;
+    return o;
+}
+
+grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *model,
+                              const sweep_cell *cell, int64_t *out)
+{
+    const grail_compress_options options = options_of(recipe, cell);
+    return grail_compress_estimate(model, &options, out);
+}
+
+static grail_status copy_site(const grail_site_report *s, line_site *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_copy_string(&out->name, s->name));
+    TRY(memory_copy_string(&out->kind, s->kind));
+    out->units = (double)s->units;
+    out->kept = (double)s->kept;
+    out->fit_before = s->fit.fit_before;
+    out->fit_after = s->fit.fit_after;
+    out->held_before = s->fit.held_before;
+    out->held_after = s->fit.held_after;
+out:
+    return status;
+}
+
+static grail_status copy_sites(const grail_compression *c, sweep_outcome *outcome)
+{
+    grail_status status = GRAIL_OK;
+    const int count = grail_compression_site_count(c);
+    TRY(memory_new(&outcome->sites, (size_t)count, sizeof outcome->sites[0]));
+    outcome->site_count = count;
+    for (int i = 0; i < count; i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        TRY(copy_site(&s, &outcome->sites[i]));
+    }
+out:
+    return status;
+}
+
+static void copy_accuracy(const grail_accuracy *a, line_measures *out)
+{
+    out->top1 = a->top1;
+    out->top5 = a->top5;
+    out->interval = a->interval;
+    out->images = (double)a->images;
+}
+
+static grail_status run(sweep_context *context, grail_session *session, sweep_outcome *outcome)
+{
+    grail_status status = GRAIL_OK;
+    grail_compression *c = NULL;
+    grail_accuracy accuracy = {0};
+    line_measures *m = &outcome->measures;
+    grail_compress_options options = options_of(context->recipe, outcome->cell);
+    options.session = session;
+    options.memory = context->memory;
+    options.observer = watch_sites;
+    options.observer_user = context;
+    TRY(grail_compression_open(&options, &c));
+    TRY(grail_compression_run(c));
+    TRY(grail_compression_accuracy(c, context->evaluation, context->recipe->evaluation.images,
+                                   watch_images, context, &accuracy));
+    TRY(copy_sites(c, outcome));
+    const grail_compression_totals totals = grail_compression_totals_get(c);
+    copy_accuracy(&accuracy, m);
+    m->parameters = (double)totals.parameters;
+    m->macs = (double)totals.macs_per_token;
+    m->seconds[SECONDS_CALIBRATE] = totals.calibrate_seconds;
+    m->seconds[SECONDS_COMPENSATE] = totals.compensate_seconds;
+    m->seconds[SECONDS_EVALUATE] = accuracy.seconds;
+out:
+    grail_compression_close(c);
+    return status;
+}
+
+void sweep_cell_run(sweep_context *context, grail_session *session, sweep_outcome *outcome)
+{
+    const double begin = clock_seconds();
+    outcome->measures = line_not_measured();
+    outcome->status = run(context, session, outcome);
+    outcome->error[0] = 0;
+    if (outcome->status != GRAIL_OK) {
+        snprintf(outcome->error, sizeof outcome->error, "%s", grail_error_message());
+    }
+    outcome->measures.seconds[SECONDS_TOTAL] = clock_seconds() - begin;
+    outcome->measures.peak_bytes = (double)grail_memory_peak();
+}
+
+void sweep_outcome_fini(sweep_outcome *outcome)
+{
+    line_sites_free(outcome->sites, outcome->site_count);
+    outcome->sites = NULL;
+    outcome->site_count = 0;
+}
+
+result_line sweep_outcome_line(const sweep_recipe *recipe, const sweep_outcome *outcome)
+{
+    const bool failed = outcome->error[0] != 0;
+    return (result_line){
+        .kind = failed ? LINE_FAILURE : LINE_CELL,
+        .settings = sweep_cell_settings(recipe, outcome->cell),
+        .error = failed ? outcome->error : NULL,
+        .measures = outcome->measures,
+        .sites = outcome->sites,
+        .site_count = outcome->site_count,
+    };
+}
+
+grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
+                                 const sweep_checkpoint_data *data, grail_eval_observer observer,
+                                 void *user, result_line *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_model_facts facts = {0};
+    grail_accuracy accuracy = {0};
+    const sweep_checkpoint *named = &recipe->checkpoints.list[index];
+    result_line line = {.kind = LINE_DENSE,
+                        .settings = {.checkpoint = named->name},
+                        .path = named->path,
+                        .measures = line_not_measured()};
+    TRY(grail_model_describe(data->model, &facts));
+    TRY(grail_accuracy_measure(data->model, data->evaluation, recipe->evaluation.images, "cpu",
+                               observer, user, &accuracy));
+    line.architecture = facts.architecture;
+    line.measures.parameters = (double)facts.parameters;
+    line.measures.macs = (double)facts.macs_per_token;
+    copy_accuracy(&accuracy, &line.measures);
+    *out = line;
+out:
+    return status;
+}

@@ -1,0 +1,498 @@
+/* Running a sweep: everything is checked first, the dense checkpoints are evaluated, then cells run
+ * in one or more threads, each cell's line being written as it ends. */
+#include "study/sweep/cell_run.h"
+
+#include "base/clock.h"
+#include "study/sweep/results_file.h"
+
+#include <grail-study/sweep.h>
+#include <grail/machine.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_JOBS = 256, LONGEST_MESSAGE = 1000 };
+
+typedef enum cell_state { CELL_PENDING, CELL_STARTED, CELL_DONE } cell_state;
+
+/* A thread that runs cells, with what it shares between those of one checkpoint. */
+typedef struct worker {
+    struct sweep *sweep;
+    int threads; /* for its loops */
+    grail_session *session;
+    int checkpoint; /* of the session */
+    int64_t last;   /* cell that it runs or ran last, or -1 */
+    pthread_t thread;
+    bool started;
+} worker;
+
+typedef struct sweep {
+    const grail_sweep_options *options;
+    sweep_recipe recipe;
+    sweep_checkpoint_data *data; /* [checkpoints] */
+    bool *dense_found;           /* [checkpoints] */
+    sweep_cell *cells;
+    bool *found;       /* [count] in the results file before */
+    int64_t *bytes;    /* [count] estimated */
+    cell_state *state; /* [count] */
+    int64_t count;
+    sweep_results results;
+    worker *workers; /* [jobs] */
+    double begun;
+
+    pthread_mutex_t mutex;  /* of what follows, of state and of results */
+    pthread_cond_t changed; /* a cell ended */
+    int64_t budget, used;   /* bytes */
+    int running;
+    int64_t done, failed;
+    double variant_seconds[VARIANTS]; /* of the cells done, for the time left */
+    int64_t variant_done[VARIANTS];
+    grail_status status; /* why no further cell is started */
+    char message[LONGEST_MESSAGE];
+} sweep;
+
+void grail_sweep_options_init(grail_sweep_options *options)
+{
+    *options = (grail_sweep_options){.jobs = 1};
+}
+
+/* -- progress -----------------------------------------------------------------------------------
+ */
+
+static double mean_seconds(const sweep *s, variant wanted)
+{
+    double sum = 0.0;
+    int64_t count = 0;
+    if (s->variant_done[wanted] > 0) {
+        return s->variant_seconds[wanted] / (double)s->variant_done[wanted];
+    }
+    for (int v = 0; v < VARIANTS; v++) {
+        sum += s->variant_seconds[v];
+        count += s->variant_done[v];
+    }
+    return sum / (double)count; /* NaN before the first */
+}
+
+static double seconds_left(const sweep *s)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < s->count; i++) {
+        sum += s->state[i] == CELL_DONE ? 0.0 : mean_seconds(s, s->cells[i].variant);
+    }
+    return sum / (double)s->options->jobs;
+}
+
+static void stop(sweep *s, grail_status status, const char *message)
+{
+    if (s->status == GRAIL_OK) {
+        s->status = status;
+        snprintf(s->message, sizeof s->message, "%s", message);
+    }
+}
+
+static int64_t count_found(const sweep *s)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        found += s->found[i] ? 1 : 0;
+    }
+    return found;
+}
+
+/* With the mutex held. `outcome` NULL: no cell has ended. */
+static void tell(sweep *s, const sweep_outcome *outcome)
+{
+    char text[SWEEP_CELL_TEXT];
+    if (s->options->observer == NULL) {
+        return;
+    }
+    const grail_sweep_progress progress = {
+        .cells = s->count,
+        .found = count_found(s),
+        .done = s->done,
+        .failed = s->failed,
+        .seconds_left = seconds_left(s),
+        .cell = outcome == NULL ? NULL : sweep_cell_text(&s->recipe, outcome->cell, text),
+        .error = outcome == NULL || outcome->error[0] == 0 ? NULL : outcome->error,
+        .top1 = outcome == NULL || outcome->error[0] != 0 ? (double)NAN : outcome->measures.top1,
+    };
+    if (s->options->observer(s->options->observer_user, &progress) != 0) {
+        stop(s, GRAIL_ERROR_CANCELLED, "cancelled; what is finished stays in the results");
+    }
+}
+
+/* Asked for often while a cell runs: whether it should end. */
+static int should_stop(void *user)
+{
+    sweep *s = user;
+    pthread_mutex_lock(&s->mutex);
+    tell(s, NULL);
+    const int stopped = s->status != GRAIL_OK;
+    pthread_mutex_unlock(&s->mutex);
+    return stopped;
+}
+
+/* -- workers ------------------------------------------------------------------------------------
+ */
+
+/* How much a worker gains by cell i: 2 where it has what the cell shares with others, 1 where no
+ * other worker has, 0 where another has. */
+static int preference(const worker *w, int64_t i)
+{
+    const sweep *s = w->sweep;
+    if (w->last >= 0 && sweep_cells_share(&s->cells[w->last], &s->cells[i])) {
+        return 2;
+    }
+    for (int j = 0; j < s->options->jobs; j++) {
+        const int64_t last = s->workers[j].last;
+        if (last >= 0 && sweep_cells_share(&s->cells[last], &s->cells[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The best pending cell that fits into the budget, or -1; *waiting tells whether any is pending. */
+static int64_t choose_cell(const worker *w, bool *waiting)
+{
+    const sweep *s = w->sweep;
+    int64_t best = -1;
+    int best_preference = -1;
+    *waiting = false;
+    for (int64_t i = 0; i < s->count && best_preference < 2; i++) {
+        if (s->state[i] != CELL_PENDING) {
+            continue;
+        }
+        *waiting = true;
+        const bool fits = s->running == 0 || s->used + s->bytes[i] <= s->budget;
+        const int here = preference(w, i);
+        if (fits && here > best_preference) {
+            best = i;
+            best_preference = here;
+        }
+    }
+    return best;
+}
+
+/* Waits for a cell that may run; -1 when there is none. */
+static int64_t take_cell(worker *w)
+{
+    sweep *s = w->sweep;
+    bool waiting = true;
+    int64_t index = -1;
+    pthread_mutex_lock(&s->mutex);
+    while (s->status == GRAIL_OK && waiting && index < 0) {
+        index = choose_cell(w, &waiting);
+        if (index < 0 && waiting) {
+            pthread_cond_wait(&s->changed, &s->mutex);
+        }
+    }
+    if (s->status != GRAIL_OK) {
+        index = -1;
+    }
+    if (index >= 0) {
+        if (s->running == 0) {
+            grail_memory_peak_begin();
+        }
+        s->state[index] = CELL_STARTED;
+        s->used += s->bytes[index];
+        s->running++;
+        w->last = index;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return index;
+}
+
+static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->used -= s->bytes[index];
+    s->running--;
+    s->state[index] = CELL_DONE;
+    if (outcome->status != GRAIL_ERROR_CANCELLED) {
+        const result_line line = sweep_outcome_line(&s->recipe, outcome);
+        const grail_status status = sweep_results_append(&s->results, &line);
+        if (status != GRAIL_OK) {
+            stop(s, status, grail_error_message());
+        } else {
+            s->done++;
+            s->failed += outcome->error[0] == 0 ? 0 : 1;
+            s->variant_seconds[outcome->cell->variant] += outcome->measures.seconds[SECONDS_TOTAL];
+            s->variant_done[outcome->cell->variant]++;
+            tell(s, outcome);
+        }
+    }
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+/* A session serves one checkpoint. */
+static grail_status prepare_session(worker *w, int index)
+{
+    grail_status status = GRAIL_OK;
+    const sweep_checkpoint *wanted = &w->sweep->recipe.checkpoints.list[index];
+    if (w->session != NULL && w->checkpoint == index) {
+        return GRAIL_OK;
+    }
+    const grail_model_options reading = sweep_reading(wanted);
+    grail_session_close(w->session);
+    w->session = NULL;
+    TRY(grail_session_open(wanted->path, &reading, &w->session));
+    w->checkpoint = index;
+out:
+    return status;
+}
+
+static void run_cell(worker *w, int64_t index)
+{
+    sweep *s = w->sweep;
+    const sweep_cell *cell = &s->cells[index];
+    sweep_outcome outcome = {.cell = cell};
+    sweep_context context = {
+        .recipe = &s->recipe,
+        .evaluation = s->data[cell->checkpoint].evaluation,
+        .memory = s->budget / s->options->jobs,
+        .should_stop = should_stop,
+        .user = s,
+    };
+    outcome.status = prepare_session(w, cell->checkpoint);
+    if (outcome.status == GRAIL_OK) {
+        sweep_cell_run(&context, w->session, &outcome);
+    } else {
+        snprintf(outcome.error, sizeof outcome.error, "%s", grail_error_message());
+    }
+    end_cell(s, index, &outcome);
+    sweep_outcome_fini(&outcome);
+}
+
+static void *work(void *context)
+{
+    worker *w = context;
+    grail_set_threads(w->threads);
+    for (int64_t index = take_cell(w); index >= 0; index = take_cell(w)) {
+        run_cell(w, index);
+    }
+    grail_session_close(w->session);
+    w->session = NULL;
+    return NULL;
+}
+
+static grail_status start_workers(sweep *s)
+{
+    const int jobs = s->options->jobs;
+    const int threads = grail_threads() > jobs ? grail_threads() / jobs : 1;
+    for (int j = 0; j < jobs; j++) {
+        s->workers[j] = (worker){.sweep = s, .threads = threads, .last = -1};
+    }
+    for (int j = 0; j < jobs; j++) {
+        worker *w = &s->workers[j];
+        w->started = pthread_create(&w->thread, NULL, work, w) == 0;
+        if (!w->started) {
+            return error_set(GRAIL_ERROR_MEMORY, "cannot start %d threads that run cells", jobs);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status run_workers(sweep *s)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_new(&s->workers, (size_t)s->options->jobs, sizeof s->workers[0]));
+    status = start_workers(s);
+    if (status != GRAIL_OK) {
+        pthread_mutex_lock(&s->mutex);
+        stop(s, status, grail_error_message());
+        pthread_mutex_unlock(&s->mutex);
+    }
+    for (int j = 0; j < s->options->jobs; j++) {
+        if (s->workers[j].started) {
+            pthread_join(s->workers[j].thread, NULL);
+        }
+    }
+    status = s->status == GRAIL_OK ? GRAIL_OK : error_set(s->status, "%s", s->message);
+out:
+    return status;
+}
+
+/* -- before the first cell ----------------------------------------------------------------------
+ */
+
+static grail_status check_options(const grail_sweep_options *o)
+{
+    if (o->recipe == NULL) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "no recipe was given");
+    }
+    if (o->results == NULL || o->results[0] == 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "no file for the results was given");
+    }
+    if (o->jobs < 1 || o->jobs > MOST_JOBS) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "%d jobs; expected 1 to %d", o->jobs, MOST_JOBS);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status open_checkpoints(sweep *s)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_new(&s->data, (size_t)s->recipe.checkpoints.count, sizeof s->data[0]));
+    TRY(memory_new(&s->dense_found, (size_t)s->recipe.checkpoints.count, sizeof s->dense_found[0]));
+    for (int i = 0; i < s->recipe.checkpoints.count; i++) {
+        status = sweep_checkpoint_open(&s->recipe, i, &s->data[i]);
+        if (status != GRAIL_OK) {
+            error_prefix("checkpoint \"%s\"", s->recipe.checkpoints.list[i].name);
+            goto out;
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status list_cells(sweep *s)
+{
+    grail_status status = GRAIL_OK;
+    TRY(sweep_cells(&s->recipe, &s->cells, &s->count));
+    TRY(memory_new(&s->found, (size_t)s->count, sizeof s->found[0]));
+    TRY(memory_new(&s->bytes, (size_t)s->count, sizeof s->bytes[0]));
+    TRY(memory_new(&s->state, (size_t)s->count, sizeof s->state[0]));
+    for (int64_t i = 0; i < s->count; i++) {
+        const sweep_cell *cell = &s->cells[i];
+        const sweep_checkpoint_data *data = &s->data[cell->checkpoint];
+        if (cell->samples > data->calibration_images) {
+            FAIL(GRAIL_ERROR_ARGUMENT, "%s: %lld samples were asked for, '%s' holds %lld images",
+                 s->options->recipe, (long long)cell->samples, s->recipe.calibration.path,
+                 (long long)data->calibration_images);
+        }
+        TRY(sweep_cell_bytes(&s->recipe, data->model, cell, &s->bytes[i]));
+    }
+out:
+    return status;
+}
+
+/* A budget that was given holds; half of what is free, which is only a guess, gives way to a cell
+ * that runs alone. */
+static grail_status set_budget(sweep *s)
+{
+    int64_t largest = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        largest = s->bytes[i] > largest ? s->bytes[i] : largest;
+    }
+    s->budget = s->options->memory;
+    if (s->budget <= 0) {
+        s->budget = (int64_t)sysconf(_SC_AVPHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE) / 2;
+        return GRAIL_OK;
+    }
+    if (largest > s->budget) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the largest cell is estimated at %lld bytes, more than the %lld allowed; "
+                         "allow more or shorten the recipe",
+                         (long long)largest, (long long)s->budget);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status open_results(sweep *s)
+{
+    grail_status status = GRAIL_OK;
+    grail_machine machine = {0};
+    TRY(grail_machine_examine(0.0, &machine));
+    const sweep_origin origin = {
+        .cpu = machine.cpu, .version = grail_version(), .threads = grail_threads()};
+    if (s->options->dry_run) {
+        TRY(sweep_results_look(s->options->results, &s->recipe, s->cells, s->count, s->dense_found,
+                               s->found));
+    } else {
+        TRY(sweep_results_open(s->options->results, &s->recipe, &origin, s->cells, s->count,
+                               s->dense_found, s->found, &s->results));
+    }
+    for (int64_t i = 0; i < s->count; i++) {
+        s->state[i] = s->found[i] ? CELL_DONE : CELL_PENDING;
+    }
+out:
+    return status;
+}
+
+static int watch_dense(void *user, int64_t done, int64_t total, double top1)
+{
+    (void)done;
+    (void)total;
+    (void)top1;
+    return should_stop(user);
+}
+
+static grail_status evaluate_dense(sweep *s)
+{
+    grail_status status = GRAIL_OK;
+    result_line line = {0};
+    for (int i = 0; i < s->recipe.checkpoints.count; i++) {
+        if (s->dense_found[i]) {
+            continue;
+        }
+        status = sweep_dense_measure(&s->recipe, i, &s->data[i], watch_dense, s, &line);
+        if (status != GRAIL_OK) {
+            error_prefix("checkpoint \"%s\"", s->recipe.checkpoints.list[i].name);
+            goto out;
+        }
+        TRY(sweep_results_append(&s->results, &line));
+    }
+out:
+    return status;
+}
+
+static void fill_summary(const sweep *s, grail_sweep_summary *out)
+{
+    *out = (grail_sweep_summary){
+        .cells = s->count,
+        .found = count_found(s),
+        .done = s->done,
+        .failed = s->failed,
+        .seconds = clock_seconds() - s->begun,
+    };
+    for (int64_t i = 0; i < s->count; i++) {
+        out->bytes = s->bytes[i] > out->bytes ? s->bytes[i] : out->bytes;
+    }
+}
+
+static void sweep_fini(sweep *s)
+{
+    for (int i = 0; s->data != NULL && i < s->recipe.checkpoints.count; i++) {
+        sweep_checkpoint_close(&s->data[i]);
+    }
+    memory_free(s->data);
+    memory_free(s->dense_found);
+    memory_free(s->cells);
+    memory_free(s->found);
+    memory_free(s->bytes);
+    memory_free(s->state);
+    memory_free(s->workers);
+    sweep_results_close(&s->results);
+    sweep_recipe_fini(&s->recipe);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->mutex);
+}
+
+grail_status grail_sweep_run(const grail_sweep_options *options, grail_sweep_summary *summary)
+{
+    grail_status status = GRAIL_OK;
+    sweep s = {.options = options, .begun = clock_seconds()};
+    pthread_mutex_init(&s.mutex, NULL);
+    pthread_cond_init(&s.changed, NULL);
+    TRY(check_options(options));
+    TRY(sweep_recipe_read(options->recipe, &s.recipe));
+    TRY(open_checkpoints(&s));
+    TRY(list_cells(&s));
+    TRY(set_budget(&s));
+    TRY(open_results(&s));
+    if (!options->dry_run) {
+        TRY(evaluate_dense(&s));
+        TRY(run_workers(&s));
+    }
+out:
+    if (summary != NULL) {
+        fill_summary(&s, summary);
+    }
+    sweep_fini(&s);
+    return status;
+}

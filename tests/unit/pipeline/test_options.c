@@ -1,0 +1,189 @@
+/* What options may say, and how much memory they are estimated to take. */
+#include "vision_lab.h"
+
+#include <grail/machine.h>
+
+#include <string.h>
+
+static void kinds_of_sites_have_their_ratio_in_the_options(void **state)
+{
+    (void)state;
+    grail_compress_options o;
+    int kinds = 0;
+    grail_compress_options_init(&o);
+    assert_ptr_equal(grail_compress_sparsity(&o, "ffn"), &o.sparsity_ffn);
+    assert_ptr_equal(grail_compress_sparsity(&o, "heads"), &o.sparsity_heads);
+    assert_ptr_equal(grail_compress_sparsity(&o, "conv"), &o.sparsity_conv);
+    assert_ptr_equal(grail_compress_sparsity(&o, "stream"), &o.sparsity_stream);
+    assert_null(grail_compress_sparsity(&o, "con"));
+    for (; grail_site_kind_at(kinds) != NULL; kinds++) {
+        *grail_compress_sparsity(&o, grail_site_kind_at(kinds)) += 0.5;
+    }
+    assert_int_equal(kinds, 4);
+    assert_true(o.sparsity_ffn == 0.5 && o.sparsity_heads == 0.5 && o.sparsity_conv == 0.5 &&
+                o.sparsity_stream == 0.5);
+    assert_null(grail_site_kind_at(-1));
+}
+
+static void a_selector_says_what_it_does(void **state)
+{
+    (void)state;
+    grail_selector_facts f = {0};
+    assert_ok(grail_selector_describe("wanda", &f));
+    assert_true(f.folds == 0 && f.draws == 0 && f.needs_statistics == 1);
+    assert_string_equal(grail_selector_at(f.index), "wanda");
+    assert_ok(grail_selector_describe("magnitude-l2", &f));
+    assert_true(f.folds == 0 && f.draws == 0 && f.needs_statistics == 0);
+    assert_ok(grail_selector_describe("random", &f));
+    assert_true(f.folds == 0 && f.draws == 1 && f.needs_statistics == 0);
+    assert_ok(grail_selector_describe("fold", &f));
+    assert_true(f.folds == 1 && f.draws == 1 && f.needs_statistics == 0);
+    f.index = -3;
+    assert_fails(grail_selector_describe("best", &f), GRAIL_ERROR_ARGUMENT,
+                 "unknown selector 'best', expected one of random,");
+    assert_int_equal(f.index, -3);
+}
+
+/* -- memory ------------------------------------------------------------------------------------
+ */
+
+static grail_compress_options cut_options(const vision_lab *v, const char *path)
+{
+    grail_compress_options o = vision_options(v, path, NULL);
+    vision_cut(&o, 0.3);
+    return o;
+}
+
+static int64_t estimate(const grail_model *model, const grail_compress_options *o)
+{
+    int64_t bytes = -1;
+    assert_ok(grail_compress_estimate(model, o, &bytes));
+    return bytes;
+}
+
+static void the_estimate_grows_with_what_takes_memory(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_open(&v);
+    const char *path = vision_network(&v, VISION_BASIC, "dense");
+    grail_model *model = vision_model_open(path);
+    grail_compress_options o = cut_options(&v, path);
+    o.compensate = "grail";
+    const int64_t grail = estimate(model, &o);
+    o.samples = 256; /* 128 when it is not said */
+    assert_true(estimate(model, &o) > grail);
+    o = cut_options(&v, path);
+    assert_true(estimate(model, &o) > grail); /* full: every tap, and a second stream */
+    o.conv_fit = "channel";
+    o.target = "local";
+    assert_true(estimate(model, &o) == grail);
+    o.open_loop = 1;
+    assert_true(estimate(model, &o) > grail);
+    o = cut_options(&v, path);
+    o.compensate = "none";
+    o.selector = "magnitude-l1";
+    const int64_t plain = estimate(model, &o);
+    assert_true(plain < grail);
+    o.repair = 1;
+    assert_in_range(estimate(model, &o), plain + 1, grail - 1);
+    o.repair = 0;
+    o.selector = "fold";
+    assert_true(estimate(model, &o) > plain);
+    grail_model_close(model);
+    vision_close(&v);
+}
+
+static void nothing_cut_takes_no_calibration(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_open(&v);
+    const char *path = vision_network(&v, VISION_BASIC, "dense");
+    grail_model *model = vision_model_open(path);
+    grail_compress_options o = vision_options(&v, path, NULL);
+    o.samples = 1000000;
+    const int64_t whole = estimate(model, &o);
+    o.sparsity_heads = 0.5; /* of which this network has none */
+    assert_true(estimate(model, &o) == whole);
+    o.sparsity_conv = 0.5;
+    assert_true(estimate(model, &o) > whole);
+    grail_model_close(model);
+    vision_close(&v);
+}
+
+static void a_run_and_its_accuracy_stay_below_the_estimate(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "fold"};
+    vision_lab v;
+    vision_open(&v);
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        const char *path = vision_network(&v, (vision_family)f, vision_family_name(f));
+        grail_model *model = vision_model_open(path);
+        grail_images *images = NULL;
+        assert_ok(grail_images_open(model, &v.images, &images));
+        for (size_t s = 0; s < sizeof selectors / sizeof selectors[0]; s++) {
+            grail_compression *c = NULL;
+            grail_accuracy a = {0};
+            grail_compress_options o = cut_options(&v, path);
+            o.selector = selectors[s];
+            const int64_t before = memory_in_use();
+            grail_memory_peak_begin();
+            assert_true(grail_memory_peak() == before);
+            assert_ok(grail_compression_open(&o, &c));
+            assert_ok(grail_compression_run(c));
+            assert_ok(grail_compression_accuracy(c, images, 0, NULL, NULL, &a));
+            grail_compression_close(c);
+            assert_in_range(grail_memory_peak() - before, 1, estimate(model, &o));
+        }
+        grail_images_close(images);
+        grail_model_close(model);
+    }
+    vision_close(&v);
+}
+
+static void what_cannot_be_estimated_is_refused(void **state)
+{
+    (void)state;
+    vision_lab v;
+    int64_t bytes = -1;
+    grail_model *text = NULL;
+    const grail_site_sparsity single = {.site = "conv1", .sparsity = 0.5};
+    vision_open(&v);
+    const char *path = vision_network(&v, VISION_BASIC, "dense");
+    grail_model *model = vision_model_open(path);
+    assert_ok(grail_model_open(lab_golden("llama3"), &text));
+    grail_compress_options o = cut_options(&v, path);
+    assert_fails(grail_compress_estimate(text, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
+                 "this one reads text");
+    o.plan = "plan.json";
+    assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
+                 "not for a plan or single sites");
+    o = cut_options(&v, path);
+    o.site_sparsities = &single;
+    o.site_sparsity_count = 1;
+    assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
+                 "not for a plan or single sites");
+    o = cut_options(&v, path);
+    o.selector = "best";
+    assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
+                 "unknown selector");
+    assert_true(bytes == -1);
+    grail_model_close(text);
+    grail_model_close(model);
+    vision_close(&v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kinds_of_sites_have_their_ratio_in_the_options),
+        cmocka_unit_test(a_selector_says_what_it_does),
+        cmocka_unit_test(the_estimate_grows_with_what_takes_memory),
+        cmocka_unit_test(nothing_cut_takes_no_calibration),
+        cmocka_unit_test(a_run_and_its_accuracy_stay_below_the_estimate),
+        cmocka_unit_test(what_cannot_be_estimated_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

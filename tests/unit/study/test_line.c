@@ -1,0 +1,225 @@
+/* The lines of a results file: their bytes, and that what is written is read back. */
+#include "support/json_memory.h"
+#include "support/support.h"
+
+#include "base/file.h"
+#include "study/results/line.h"
+
+#include <string.h>
+
+static char *text_of(const json_t *document)
+{
+    buffer text = {0};
+    char *copy = NULL;
+    buffer_init(&text, 1 << 20);
+    assert_ok(json_append_line(document, &text));
+    assert_ok(memory_copy_string(&copy, (const char *)text.bytes));
+    buffer_fini(&text);
+    return copy;
+}
+
+static void assert_written(const result_line *line, const char *expected)
+{
+    json_t *document = NULL;
+    assert_ok(line_to_json(line, &document));
+    char *text = text_of(document);
+    assert_string_equal(text, expected);
+    memory_free(text);
+    json_decref(document);
+}
+
+static const line_settings settings = {.checkpoint = "a",
+                                       .selector = "wanda",
+                                       .sparsity = 0.3,
+                                       .variant = VARIANT_GRAIL_REPAIR,
+                                       .samples = 128,
+                                       .seed = 7,
+                                       .open_loop = true};
+#define SETTINGS                                                                                   \
+    "\"cell\":{\"checkpoint\":\"a\",\"selector\":\"wanda\",\"sparsity\":0.3,\"compensate\":"       \
+    "\"grail\",\"repair\":true,\"samples\":128,\"seed\":7,\"loop\":\"open\"}"
+
+static void a_cell_has_these_bytes(void **state)
+{
+    (void)state;
+    char name[] = "layer1.conv";
+    char kind[] = "conv";
+    line_site site = {.name = name,
+                      .kind = kind,
+                      .units = 64.0,
+                      .kept = 45.0,
+                      .fit_before = 0.123456789,
+                      .fit_after = 1e-9,
+                      .held_before = NOT_MEASURED,
+                      .held_after = NOT_MEASURED};
+    const result_line line = {.kind = LINE_CELL,
+                              .settings = settings,
+                              .measures = {.top1 = 0.123456789012345,
+                                           .top5 = NOT_MEASURED,
+                                           .interval = 0.123456789012345,
+                                           .images = 2000.0,
+                                           .parameters = 5.6e6,
+                                           .macs = 1e15,
+                                           .seconds = {1.23456789, 0.0, 25.0, 1e-7},
+                                           .peak_bytes = 9007199254740991.0},
+                              .sites = &site,
+                              .site_count = 1};
+    assert_written(&line,
+                   "{" SETTINGS ",\"top1\":0.123456789012345,\"top5\":null,\"interval\":0.123457,"
+                   "\"images\":2000,\"parameters\":5600000,\"macs\":1000000000000000,"
+                   "\"seconds\":{\"calibrate\":1.23457,\"compensate\":0.0,\"evaluate\":25.0,"
+                   "\"total\":1e-7},\"peak_bytes\":9007199254740991,\"sites\":[{\"name\":"
+                   "\"layer1.conv\",\"kind\":\"conv\",\"units\":64,\"kept\":45,\"fit_before\":"
+                   "0.123457,\"fit_after\":1e-9,\"held_before\":null,\"held_after\":null}]}\n");
+}
+
+static void a_failure_and_a_dense_checkpoint_have_these_bytes(void **state)
+{
+    (void)state;
+    const result_line failure = {
+        .kind = LINE_FAILURE, .settings = settings, .error = "site 'x': \"NaN\""};
+    assert_written(&failure, "{" SETTINGS ",\"error\":\"site 'x': \\\"NaN\\\"\"}\n");
+    const result_line dense = {.kind = LINE_DENSE,
+                               .settings = {.checkpoint = "a"},
+                               .path = "dir/a.pth",
+                               .architecture = "resnet",
+                               .measures = {.top1 = 0.81,
+                                            .top5 = 0.99,
+                                            .interval = 0.0076,
+                                            .images = 10000.0,
+                                            .parameters = 11173962.0,
+                                            .macs = 556651008.0}};
+    assert_written(&dense,
+                   "{\"dense\":{\"checkpoint\":\"a\",\"path\":\"dir/a.pth\",\"architecture\":"
+                   "\"resnet\",\"parameters\":11173962,\"macs\":556651008,\"top1\":0.81,"
+                   "\"top5\":0.99,\"interval\":0.0076,\"images\":10000}}\n");
+}
+
+static void a_header_has_these_bytes_and_reads_back(void **state)
+{
+    (void)state;
+    json_t *recipe = json_pack("{s:[i,f]}", "sparsities", 0, 0.3);
+    json_t *document = NULL;
+    line_header read = {0};
+    const line_header header = {.recipe = recipe,
+                                .started = "2026-01-02T03:04:05Z",
+                                .cpu = "a cpu",
+                                .version = "0.1.0",
+                                .threads = 2};
+    assert_ok(line_header_to_json(&header, &document));
+    char *text = text_of(document);
+    assert_string_equal(text,
+                        "{\"grail_results\":1,\"recipe\":{\"sparsities\":[0,0.3]},\"started\":"
+                        "\"2026-01-02T03:04:05Z\",\"machine\":{\"cpu\":\"a cpu\",\"threads\":"
+                        "2},\"version\":\"0.1.0\"}\n");
+    for (size_t size = 0; size <= strlen(text); size++) {
+        assert_true(line_header_begins(text, size));
+    }
+    assert_false(line_header_begins("{\"grail_report\":", 16));
+    assert_ok(line_header_read(document, &read));
+    assert_true(json_equal(read.recipe, recipe));
+    assert_string_equal(read.started, header.started);
+    assert_string_equal(read.cpu, header.cpu);
+    assert_string_equal(read.version, header.version);
+    assert_int_equal(read.threads, 2);
+    memory_free(text);
+    json_decref(document);
+    json_decref(recipe);
+}
+
+/* Reads a line and writes it again; what is not read is taken from the document. */
+static void assert_reads_back(const char *bytes, size_t size)
+{
+    json_t *document = NULL;
+    result_line line = {0};
+    char *expected = NULL;
+    assert_ok(json_parse("line", bytes, size, &document));
+    assert_ok(line_read("line", document, &line));
+    if (line.kind == LINE_DENSE) {
+        line.path = json_string_value(json_object_get(json_object_get(document, "dense"), "path"));
+    } else {
+        assert_ok(line_check_settings("line", document));
+    }
+    const json_t *sites = json_object_get(document, "sites");
+    assert_int_equal(line.site_count, json_array_size(sites));
+    for (int i = 0; i < line.site_count; i++) {
+        const json_t *site = json_array_get(sites, (size_t)i);
+        const char *kind = json_string_value(json_object_get(site, "kind"));
+        assert_ok(memory_copy_string(&line.sites[i].kind, kind));
+    }
+    assert_ok(memory_format(&expected, "%.*s\n", (int)size, bytes));
+    assert_written(&line, expected);
+    memory_free(expected);
+    line_fini(&line);
+    json_decref(document);
+}
+
+static void the_results_that_are_kept_are_written_as_they_were(void **state)
+{
+    (void)state;
+    file_map map = {0};
+    int lines = 0;
+    assert_ok(file_map_open(&map, GRAIL_SOURCE_DIR "/docs/results/resnet18.jsonl"));
+    const char *text = (const char *)map.data;
+    const char *const end = text + map.size;
+    for (const char *next = NULL; text < end; text = next + 1) {
+        next = memchr(text, '\n', (size_t)(end - text));
+        assert_non_null(next);
+        if (lines++ > 0) {
+            assert_reads_back(text, (size_t)(next - text));
+        }
+    }
+    assert_in_range(lines, 100, 1000000);
+    file_map_close(&map);
+}
+
+static void settings_that_are_not_known_are_told(void **state)
+{
+    (void)state;
+    json_t *document = json_pack("{s:{s:s,s:s,s:f,s:s,s:i}}", "cell", "checkpoint", "a", "selector",
+                                 "b", "sparsity", 0.5, "compensate", "none", "refit", 1);
+    result_line line = {0};
+    assert_ok(line_read("line 2", document, &line)); /* a page may be drawn of it */
+    line_fini(&line);
+    assert_fails(line_check_settings("line 2", document), GRAIL_ERROR_FORMAT,
+                 "line 2: unknown key \"refit\"; known are checkpoint, selector,");
+    json_decref(document);
+}
+
+static grail_status write_and_read(void *context)
+{
+    grail_status status = GRAIL_OK;
+    json_t *document = NULL;
+    result_line read = {0};
+    char name[] = "s";
+    char kind[] = "conv";
+    line_site sites[2] = {{.name = name, .kind = kind}, {.name = name, .kind = kind}};
+    const result_line line = {
+        .kind = LINE_CELL, .settings = settings, .sites = sites, .site_count = 2};
+    (void)context;
+    TRY(line_to_json(&line, &document));
+    TRY(line_read("line", document, &read));
+out:
+    line_fini(&read);
+    json_decref(document);
+    return status;
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    support_fail_each_allocation(write_and_read, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cell_has_these_bytes),
+        cmocka_unit_test(a_failure_and_a_dense_checkpoint_have_these_bytes),
+        cmocka_unit_test(a_header_has_these_bytes_and_reads_back),
+        cmocka_unit_test(the_results_that_are_kept_are_written_as_they_were),
+        cmocka_unit_test(settings_that_are_not_known_are_told),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}

@@ -1,0 +1,166 @@
+/* Text and numbers in markup: escaped, shortened, in every locale, and what happens when it fails.
+ */
+#include "support/support.h"
+
+#include "study/page/markup.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef void (*append)(markup *m);
+
+static void assert_appends(append body, const char *expected)
+{
+    markup m;
+    markup_init(&m, 1 << 20);
+    body(&m);
+    assert_ok(markup_status(&m));
+    assert_string_equal((const char *)m.bytes.bytes, expected);
+    markup_fini(&m);
+}
+
+static void append_special(markup *m)
+{
+    markup_text(m, "a<b>&\"c'\td\n");
+}
+
+static void special_characters_become_entities(void **state)
+{
+    (void)state;
+    assert_appends(append_special, "a&lt;b&gt;&amp;&quot;c&#39;\td\n");
+}
+
+static void append_controls(markup *m)
+{
+    markup_text(m, "a\x01\x7F\xEF\xBF\xBE\xE2\x80\xAE\xE2\x81\xA6z\xE2\x80\xA6");
+}
+
+static void characters_that_do_harm_are_replaced(void **state)
+{
+    (void)state;
+    assert_appends(append_controls, "a\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDz"
+                                    "\xE2\x80\xA6");
+}
+
+static void append_shortened(markup *m)
+{
+    markup_start_of(m, "<\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9", 3);
+    markup_raw(m, "|");
+    markup_end_of(m, "<\xC3\xA9\xC3\xA9\xC3\xA9>", 3);
+    markup_raw(m, "|");
+    markup_start_of(m, "abc", 3);
+    markup_end_of(m, "abc", 3);
+}
+
+static void long_texts_are_cut_between_characters(void **state)
+{
+    (void)state;
+    assert_appends(append_shortened, "&lt;\xC3\xA9\xE2\x80\xA6|\xE2\x80\xA6\xC3\xA9&gt;|abcabc");
+}
+
+static void append_numbers(markup *m)
+{
+    const double numbers[] = {0.0, -0.04, 12.345, -12.35, 999.96, 1e11, 2.5e15, NAN, INFINITY};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        markup_number(m, numbers[i], 1);
+        markup_raw(m, " ");
+    }
+    markup_number(m, 7.6, 0);
+    markup_raw(m, " ");
+    markup_number(m, 0.00012, 4);
+}
+
+static const char expected_numbers[] = "0.0 0.0 12.3 -12.4 1000.0 100000000000.0 2.5e15 "
+                                       "\xE2\x80\x93 \xE2\x80\x93 8 0.0001";
+
+static void numbers_have_the_decimals_asked_for(void **state)
+{
+    (void)state;
+    assert_appends(append_numbers, expected_numbers);
+}
+
+/* A German locale of our own making, as machines that build software rarely have one installed. */
+static bool use_decimal_comma(const char *directory)
+{
+    char *command = NULL;
+    assert_ok(memory_format(&command, "localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >'%s/log' 2>&1",
+                            directory, directory));
+    const bool made = system(command) == 0 && setenv("LOCPATH", directory, 1) == 0;
+    memory_free(command);
+    return made && setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
+}
+
+static void the_decimal_mark_is_a_point_in_every_locale(void **state)
+{
+    (void)state;
+    char *directory = support_temporary_directory();
+    const bool comma = use_decimal_comma(directory);
+    if (comma) {
+        char text[16];
+        snprintf(text, sizeof text, "%.1f", 0.5);
+        assert_string_equal(text, "0,5");
+        assert_appends(append_numbers, expected_numbers);
+        setlocale(LC_ALL, "C");
+    }
+    support_remove_tree(directory);
+    memory_free(directory);
+    if (!comma) {
+        print_message("no locale with a decimal comma can be made\n");
+        skip();
+    }
+}
+
+static void append_measures(markup *m)
+{
+    markup_percent(m, 0.8604);
+    markup_raw(m, " ");
+    markup_ratio(m, 0.3);
+    markup_raw(m, " ");
+    markup_ratio(m, 0.125);
+    markup_raw(m, " ");
+    markup_scaled(m, 11173962.0, "");
+    markup_raw(m, " ");
+    markup_scaled(m, 999.6, "B");
+    markup_raw(m, " ");
+    markup_scaled(m, 12.0, "");
+}
+
+static void measures_are_scaled(void **state)
+{
+    (void)state;
+    assert_appends(append_measures, "86.0 30 12.5 11.2\xC2\xA0M 1.00\xC2\xA0kB 12");
+}
+
+static void the_first_failure_is_kept(void **state)
+{
+    (void)state;
+    markup m;
+    markup_init(&m, 8);
+    markup_raw(&m, "12345");
+    markup_raw(&m, "67890");
+    markup_raw(&m, "6");
+    assert_fails(markup_status(&m), GRAIL_ERROR_FORMAT, "more than the allowed 8 bytes");
+    assert_string_equal((const char *)m.bytes.bytes, "12345");
+    markup whole;
+    markup_init(&whole, 100);
+    markup_append(&whole, &m);
+    assert_int_equal(whole.status, GRAIL_ERROR_FORMAT);
+    markup_fini(&m);
+    markup_fini(&whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(special_characters_become_entities),
+        cmocka_unit_test(characters_that_do_harm_are_replaced),
+        cmocka_unit_test(long_texts_are_cut_between_characters),
+        cmocka_unit_test(numbers_have_the_decimals_asked_for),
+        cmocka_unit_test(the_decimal_mark_is_a_point_in_every_locale),
+        cmocka_unit_test(measures_are_scaled),
+        cmocka_unit_test(the_first_failure_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

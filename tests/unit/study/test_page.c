@@ -1,0 +1,285 @@
+/* The report as a whole: what it shows, hostile names, half a sweep, files, and failures. */
+#include "support/support.h"
+
+#include <grail-study/report.h>
+
+#include "base/file.h"
+#include "study/page/page.h"
+#include "support/json_memory.h"
+#include "sweep.h"
+#include "well_formed.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* Takes the text; the page is released with markup_fini. */
+static markup render(buffer *text, int *figures)
+{
+    results r = {0};
+    aggregate a = {0};
+    markup page;
+    markup_init(&page, 1 << 24);
+    assert_ok(results_parse("r.jsonl", text->bytes, text->size, &r));
+    assert_ok(aggregate_results(&r, &a));
+    assert_ok(page_write(&a, NULL, &page, figures));
+    aggregate_fini(&a);
+    results_fini(&r);
+    buffer_fini(text);
+    return page;
+}
+
+static const char *text_of(const markup *page)
+{
+    return (const char *)page->bytes.bytes;
+}
+
+static void a_sweep_gives_every_plot_and_table(void **state)
+{
+    (void)state;
+    buffer text;
+    int figures = 0;
+    sweep_fill(&text);
+    markup page = render(&text, &figures);
+    const char *html = text_of(&page);
+    assert_well_formed(html);
+    assert_int_equal(figures, 1 + 2 * 5);
+    static const char *const parts[] = {"<h3>Before and after</h3>",
+                                        "<h3>Accuracy against ratio, first</h3>",
+                                        "<h3>Gain against ratio, second</h3>",
+                                        "<h3>Gain against calibration samples, first</h3>",
+                                        "<h3>Error of every site before and after, first</h3>",
+                                        "<h3>Time and memory, second</h3>",
+                                        "Top-1 accuracy in %, first, 64 samples, closed loop",
+                                        "Dense checkpoints",
+                                        "Cells that failed",
+                                        "site &#39;a.conv&#39; holds a NaN",
+                                        "All 164 measured cells",
+                                        "&quot;note&quot;: &quot;&lt;b&gt;&quot;",
+                                        "a &amp; b",
+                                        "prefers-color-scheme:dark",
+                                        "@media print"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (strstr(html, parts[i]) == NULL) {
+            fail_msg("the page lacks: %s", parts[i]);
+        }
+    }
+    assert_int_equal(count_of(html, "<script>"), 1);
+    assert_int_equal(count_of(html, "http"), 0); /* nothing from the network */
+    markup_fini(&page);
+}
+
+/* first: dense 85; at 75 % none 42.5, grail 50, full 57.5 (+ 0.5 for the mean of two seeds) */
+static void the_first_sentence_tells_the_largest_gain(void **state)
+{
+    (void)state;
+    buffer text;
+    int figures = 0;
+    sweep_fill(&text);
+    markup page = render(&text, &figures);
+    assert_non_null(strstr(text_of(&page),
+                           "<i>first</i>, 85.0\xC2\xA0% top-1 when dense: with 75\xC2\xA0% of the "
+                           "units removed by random, the plain cut keeps <b>43.0\xC2\xA0%</b>"));
+    assert_non_null(strstr(text_of(&page), "grail is above none in 12 of 12 (median difference "
+                                           "5.0\xC2\xA0points)"));
+    markup_fini(&page);
+}
+
+static void hostile_names_stay_text(void **state)
+{
+    (void)state;
+    static const char name[] = "</title></script><script>alert(1)</script>\\\"'&\\u0001\\u202e";
+    buffer text;
+    int figures = 0;
+    sweep_begin(&text);
+    sweep_add_dense(&text, name, name, 0.9);
+    for (int i = 0; i < 4; i++) {
+        const sweep_cell cell = {.checkpoint = name,
+                                 .selector = name,
+                                 .compensate = i % 2 == 0 ? "none" : "full",
+                                 .sparsity = 0.3 + 0.3 * (i / 2),
+                                 .samples = 8,
+                                 .top1 = 0.1 * (i + 1)};
+        sweep_add_cell(&text, &cell);
+        if (i == 3) {
+            sweep_add_failure(&text, &cell, name);
+        }
+    }
+    markup page = render(&text, &figures);
+    assert_well_formed(text_of(&page));
+    assert_int_equal(count_of(text_of(&page), "<script"), 1);
+    assert_int_equal(count_of(text_of(&page), "\xE2\x80\xAE"), 0);
+    assert_int_equal(count_of(text_of(&page), "alert(1)"),
+                     count_of(text_of(&page), "&lt;script&gt;alert(1)"));
+    markup_fini(&page);
+}
+
+static void a_sweep_that_has_only_begun_gives_a_page(void **state)
+{
+    (void)state;
+    buffer text;
+    int figures = -1;
+    sweep_begin(&text);
+    markup empty = render(&text, &figures);
+    assert_well_formed(text_of(&empty));
+    assert_int_equal(figures, 0);
+    assert_non_null(strstr(text_of(&empty), "No cell has been measured yet"));
+    markup_fini(&empty);
+    sweep_begin(&text);
+    sweep_add_dense(&text, "a", "net", 0.9);
+    assert_ok(buffer_append_string(&text, "{\"cell\": {\"chec"));
+    markup page = render(&text, &figures);
+    assert_well_formed(text_of(&page));
+    assert_non_null(strstr(text_of(&page), "The file ends within line 3, which is left out"));
+    markup_fini(&page);
+}
+
+static void cells_without_any_number_give_a_page(void **state)
+{
+    (void)state;
+    buffer text;
+    int figures = 0;
+    sweep_begin(&text);
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"none", "grail", "full"};
+        assert_ok(buffer_format(&text,
+                                "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"b\", "
+                                "\"sparsity\": 0, \"compensate\": \"%s\"}, \"sites\": "
+                                "[{\"name\": \"s\"}]}\n",
+                                names[i]));
+    }
+    markup page = render(&text, &figures);
+    assert_well_formed(text_of(&page));
+    assert_int_equal(count_of(text_of(&page), "nan"), 0);
+    assert_int_equal(count_of(text_of(&page), "inf"), 0);
+    markup_fini(&page);
+}
+
+typedef struct paths {
+    char *directory, *results, *html, *svg;
+} paths;
+
+static paths make_paths(void)
+{
+    paths p = {.directory = support_temporary_directory()};
+    assert_ok(path_join(&p.results, p.directory, "r.jsonl"));
+    assert_ok(path_join(&p.html, p.directory, "report.html"));
+    assert_ok(path_join(&p.svg, p.directory, "svg"));
+    return p;
+}
+
+static void free_paths(paths *p)
+{
+    support_remove_tree(p->directory);
+    memory_free(p->results);
+    memory_free(p->html);
+    memory_free(p->svg);
+    memory_free(p->directory);
+}
+
+static void write_sweep(const paths *p)
+{
+    buffer text;
+    sweep_fill(&text);
+    support_write_file(p->directory, "r.jsonl", text.bytes, text.size);
+    buffer_fini(&text);
+}
+
+static void page_and_figures_are_written(void **state)
+{
+    (void)state;
+    paths p = make_paths();
+    grail_report report = {0};
+    char *name = NULL;
+    buffer svg = {0};
+    write_sweep(&p);
+    for (int i = 0; i < 2; i++) { /* the second replaces the first */
+        assert_ok(grail_report_write(p.results, p.html, p.svg, &report));
+    }
+    assert_int_equal(report.checkpoints, 2);
+    assert_int_equal(report.cells, 164);
+    assert_int_equal(report.failed_cells, 1);
+    assert_int_equal(report.figures, 11);
+    assert_int_equal(report.cut_line, 0);
+    assert_true(file_exists(p.html));
+    assert_ok(path_join(&name, p.svg, "02-accuracy-first.svg"));
+    assert_ok(file_read(name, 1 << 24, &svg));
+    assert_well_formed((const char *)svg.bytes);
+    buffer_fini(&svg);
+    memory_free(name);
+    free_paths(&p);
+}
+
+static void the_results_are_never_replaced(void **state)
+{
+    (void)state;
+    paths p = make_paths();
+    char *other = NULL;
+    write_sweep(&p);
+    assert_fails(grail_report_write(p.results, p.results, NULL, NULL), GRAIL_ERROR_ARGUMENT,
+                 "is the results file: give the report another name");
+    assert_ok(path_join(&other, p.directory, "link"));
+    assert_int_equal(link(p.results, other), 0);
+    assert_fails(grail_report_write(p.results, other, NULL, NULL), GRAIL_ERROR_ARGUMENT,
+                 "is the results file");
+    memory_free(other);
+    free_paths(&p);
+}
+
+static void what_cannot_be_read_or_written_is_named(void **state)
+{
+    (void)state;
+    paths p = make_paths();
+    assert_fails(grail_report_write(p.results, p.html, NULL, NULL), GRAIL_ERROR_IO, "r.jsonl");
+    write_sweep(&p);
+    assert_fails(grail_report_write(p.results, "/nowhere/x.html", NULL, NULL), GRAIL_ERROR_IO,
+                 "/nowhere/x.html");
+    assert_fails(grail_report_write(p.results, p.html, p.results, NULL), GRAIL_ERROR_EXISTS,
+                 "cannot create directory");
+    assert_false(file_exists(p.html));
+    free_paths(&p);
+}
+
+static grail_status write_report(void *context)
+{
+    const paths *p = context;
+    return grail_report_write(p->results, p->html, p->svg, NULL);
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    paths p = make_paths();
+    buffer text;
+    sweep_begin(&text);
+    sweep_add_dense(&text, "a", "net", 0.9);
+    for (int i = 0; i < 4; i++) {
+        const sweep_cell cell = {.checkpoint = "a",
+                                 .selector = "random",
+                                 .compensate = i == 0 ? "none" : "full",
+                                 .sparsity = 0.5,
+                                 .samples = i == 3 ? 4 : 8,
+                                 .seed = i == 2,
+                                 .top1 = 0.1 * (i + 1)};
+        sweep_add_cell(&text, &cell);
+    }
+    support_write_file(p.directory, "r.jsonl", text.bytes, text.size);
+    buffer_fini(&text);
+    support_fail_each_allocation(write_report, &p);
+    free_paths(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sweep_gives_every_plot_and_table),
+        cmocka_unit_test(the_first_sentence_tells_the_largest_gain),
+        cmocka_unit_test(hostile_names_stay_text),
+        cmocka_unit_test(a_sweep_that_has_only_begun_gives_a_page),
+        cmocka_unit_test(cells_without_any_number_give_a_page),
+        cmocka_unit_test(page_and_figures_are_written),
+        cmocka_unit_test(the_results_are_never_replaced),
+        cmocka_unit_test(what_cannot_be_read_or_written_is_named),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}

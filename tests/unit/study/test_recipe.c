@@ -1,0 +1,704 @@
+/* Recipes of sweeps: what they may say, the cells they make, and the file of results. */
+#include "support/json_memory.h"
+#include "support/support.h"
+
+#include "base/file.h"
+#include "study/sweep/results_file.h"
+
+#include <grail/compress.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* A recipe in the shortest form, with `more` put in. */
+#define RECIPE(checkpoints, lists, more)                                                           \
+    "{\"checkpoints\": " checkpoints ", " lists ", \"sites\": [\"conv\"],"                         \
+    " \"calibration\": {\"path\": \"c\"}, \"evaluation\": {\"path\": \"e\"}" more "}"
+#define ONE "[{\"name\": \"a\", \"path\": \"a.pth\"}]"
+#define LISTS "\"selectors\": [\"wanda\"], \"sparsities\": [0.5], \"compensate\": [\"none\"]"
+
+static grail_status parse(const char *text, sweep_recipe *out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *document = NULL;
+    TRY(json_parse("r.json", text, strlen(text), &document));
+    TRY(sweep_recipe_parse("r.json", document, "dir", out));
+out:
+    json_decref(document);
+    return status;
+}
+
+static void assert_refused(const char *text, const char *message)
+{
+    sweep_recipe r = {0};
+    assert_fails(parse(text, &r), GRAIL_ERROR_FORMAT, message);
+    assert_null(r.document);
+}
+
+static sweep_recipe parsed(const char *text)
+{
+    sweep_recipe r = {0};
+    assert_ok(parse(text, &r));
+    return r;
+}
+
+/* -- what a recipe says -------------------------------------------------------------------------
+ */
+
+static void what_a_recipe_leaves_out_has_defaults(void **state)
+{
+    (void)state;
+    sweep_recipe r = parsed(RECIPE(ONE, LISTS, ""));
+    assert_int_equal(r.checkpoints.count, 1);
+    assert_string_equal(r.checkpoints.list[0].name, "a");
+    assert_string_equal(r.checkpoints.list[0].path, "dir/a.pth");
+    assert_int_equal(r.checkpoints.list[0].setting_count, 0);
+    assert_int_equal(r.grid_count, 1);
+    assert_true(r.grids[0].axes[SWEEP_SAMPLES].count == 1 &&
+                r.grids[0].axes[SWEEP_SAMPLES].values[0] == 128.0);
+    assert_true(r.grids[0].axes[SWEEP_SEEDS].count == 1 &&
+                r.grids[0].axes[SWEEP_SEEDS].values[0] == 0.0);
+    assert_false(r.grids[0].open_loop);
+    assert_true(sweep_recipe_cuts(&r, "conv") && !sweep_recipe_cuts(&r, "stream"));
+    assert_int_equal(r.kind_count, 1);
+    assert_int_equal(r.align, 1);
+    assert_string_equal(r.stream_score, "first");
+    assert_false(r.repeats_calibration);
+    assert_string_equal(r.calibration.source.path, "dir/c");
+    assert_null(r.calibration.source.preset);
+    assert_null(r.calibration.source.mean);
+    assert_int_equal(r.evaluation.images, 0);
+    sweep_recipe_fini(&r);
+    sweep_recipe_fini(&r);
+}
+
+static void everything_that_a_recipe_says_is_read(void **state)
+{
+    (void)state;
+    sweep_recipe r = parsed(
+        "{\"about\": \"x\", \"checkpoints\": [{\"name\": \"a\", \"path\": \"/m/a.pth\","
+        " \"settings\": {\"activation\": \"gelu\", \"normalize\": true, \"head_dim\": 64}}],"
+        " \"selectors\": [\"fold\", \"random\"], \"sparsities\": [0, 0.25],"
+        " \"compensate\": [\"full\", \"grail+repair\"], \"samples\": [8, 16], \"seeds\": [3, 1],"
+        " \"repeat\": \"calibration\", \"sites\": [\"stream\", \"heads\"], \"loop\": \"open\","
+        " \"align\": 8, \"stream_score\": \"all\","
+        " \"calibration\": {\"path\": \"/c\", \"preset\": \"cifar\", \"split\": \"train\","
+        " \"size\": 32, \"mean\": [0.1, 0.2, 0.3], \"std\": [1, 2, 3]},"
+        " \"evaluation\": {\"path\": \"e\", \"labels\": \"l.csv\", \"images\": 2000}}");
+    assert_string_equal(r.checkpoints.list[0].path, "/m/a.pth");
+    assert_int_equal(r.checkpoints.list[0].setting_count, 3);
+    assert_string_equal(r.checkpoints.list[0].settings[0], "activation=gelu");
+    assert_string_equal(r.checkpoints.list[0].settings[1], "normalize=true");
+    assert_string_equal(r.checkpoints.list[0].settings[2], "head_dim=64");
+    const sweep_grid *g = &r.grids[0];
+    assert_string_equal(grail_selector_at((int)g->axes[SWEEP_SELECTORS].values[0]), "fold");
+    assert_true(g->axes[SWEEP_SPARSITIES].values[1] == 0.25);
+    assert_true(g->axes[SWEEP_COMPENSATE].values[1] == VARIANT_GRAIL_REPAIR);
+    assert_true(g->axes[SWEEP_SAMPLES].values[1] == 16.0);
+    assert_true(g->axes[SWEEP_SEEDS].values[0] == 3.0);
+    assert_true(g->open_loop && r.repeats_calibration);
+    assert_true(sweep_recipe_cuts(&r, "stream") && sweep_recipe_cuts(&r, "heads"));
+    assert_false(sweep_recipe_cuts(&r, "conv"));
+    assert_int_equal(r.align, 8);
+    assert_string_equal(r.stream_score, "all");
+    assert_string_equal(r.calibration.source.split, "train");
+    assert_int_equal(r.calibration.source.size, 32);
+    assert_true(r.calibration.source.mean == r.calibration.mean);
+    assert_near(r.calibration.source.mean[1], 0.2, 0.0);
+    assert_near(r.calibration.source.deviation[2], 3.0, 0.0);
+    assert_string_equal(r.evaluation.source.labels, "dir/l.csv");
+    assert_int_equal(r.evaluation.images, 2000);
+    sweep_recipe_fini(&r);
+}
+
+static void what_is_not_known_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    assert_refused("[]", "r.json: not a JSON object");
+    assert_refused(RECIPE(ONE, LISTS, ", \"sparsity\": 1"), "r.json: unknown key \"sparsity\"");
+    assert_refused(RECIPE("[{\"name\": \"a\", \"path\": \"p\", \"x\": 1}]", LISTS, ""),
+                   "r.json: checkpoints[0]: unknown key \"x\"; known are name, path, settings");
+    assert_refused(RECIPE("[{\"path\": \"p\"}]", LISTS, ""), "checkpoints[0]: \"name\" is missing");
+    assert_refused(RECIPE("[{\"name\": \"a\", \"path\": 7}]", LISTS, ""),
+                   "checkpoints[0]: \"path\" is not a string");
+    assert_refused(
+        RECIPE("[{\"name\": \"a\", \"path\": \"p\"}, {\"name\": \"a\", \"path\": \"q\"}]", LISTS,
+               ""),
+        "checkpoints[1]: the name \"a\" is taken by checkpoints[0]");
+    assert_refused(
+        RECIPE("[{\"name\": \"a\", \"path\": \"p\", \"settings\": {\"k\": [1]}}]", LISTS, ""),
+        "checkpoints[0]: settings.k: expected text");
+    assert_refused(RECIPE("[]", LISTS, ""), "\"checkpoints\" is not an array of 1 to 100");
+    assert_refused(RECIPE(ONE, LISTS, ", \"loop\": \"half\""),
+                   "\"loop\" is \"half\", expected closed or open");
+    assert_refused(RECIPE(ONE, LISTS, ", \"repeat\": \"x\""), "expected selector or calibration");
+    assert_refused(RECIPE(ONE, LISTS, ", \"stream_score\": \"x\""), "expected first or all");
+    assert_refused(RECIPE(ONE, LISTS, ", \"align\": -1"), "\"align\" is -1, expected 0 to");
+    assert_refused("{\"checkpoints\": " ONE ", " LISTS "}", "\"sites\" is not an array");
+    assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\", \"x\"]}",
+                   "sites[1]: expected one of ffn, heads, conv, stream");
+    assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\", \"conv\"]}",
+                   "sites[1]: stands in the list before");
+    assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\"]}",
+                   "\"calibration\" is missing");
+}
+
+#define LIST(key, value)                                                                           \
+    RECIPE(ONE, "\"selectors\": [\"wanda\"], \"compensate\": [\"none\"]", ", \"" key "\": " value)
+
+static void entries_of_lists_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    assert_refused(RECIPE(ONE, "\"selectors\": [\"wanda\"], \"compensate\": [\"none\"]", ""),
+                   "r.json: \"sparsities\" is missing");
+    assert_refused(LIST("sparsities", "0.5"), "\"sparsities\" is not an array of 1 to 1000");
+    assert_refused(LIST("sparsities", "[]"), "\"sparsities\" is not an array of 1 to 1000");
+    assert_refused(LIST("sparsities", "[0.5, 1.0]"),
+                   "r.json: sparsities[1]: expected a number from 0 to below 1");
+    assert_refused(LIST("sparsities", "[-0.1]"), "sparsities[0]: expected a number from 0");
+    assert_refused(LIST("sparsities", "[\"0.1\"]"), "sparsities[0]: expected a number from 0");
+    assert_refused(LIST("sparsities", "[0.1, 0.2, 0.1]"),
+                   "sparsities[2]: stands in the list before");
+    assert_refused(LIST("sparsities", "[0.5], \"samples\": [0]"), "samples[0]: expected a whole");
+    assert_refused(LIST("sparsities", "[0.5], \"samples\": [8.5]"), "samples[0]: expected a whole");
+    assert_refused(LIST("sparsities", "[0.5], \"seeds\": [0, -1]"), "seeds[1]: expected a whole");
+    assert_refused(RECIPE(ONE, "\"selectors\": [\"best\"], \"sparsities\": [0.5]", ""),
+                   "r.json: selectors[0]: unknown selector 'best'");
+    assert_refused(RECIPE(ONE, "\"selectors\": [1], \"sparsities\": [0.5]", ""),
+                   "selectors[0]: expected the name of a selector");
+    assert_refused(RECIPE(ONE,
+                          "\"selectors\": [\"wanda\"], \"sparsities\": [0.5], \"compensate\":"
+                          " [\"none\", \"paper\"]",
+                          ""),
+                   "compensate[1]: expected one of none, repair, grail, grail+repair, full");
+}
+
+static void images_are_refused_with_their_place(void **state)
+{
+    (void)state;
+#define IMAGES(calibration)                                                                        \
+    "{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\"], \"evaluation\": {\"path\":"      \
+    " \"e\"}, \"calibration\": " calibration "}"
+    assert_refused(IMAGES("7"), "r.json: calibration: not a JSON object");
+    assert_refused(IMAGES("{}"), "calibration: \"path\" is missing");
+    assert_refused(IMAGES("{\"path\": \"c\", \"preset\": \"x\"}"),
+                   "calibration: unknown preset \"x\"; known are cifar");
+    assert_refused(IMAGES("{\"path\": \"c\", \"split\": \"all\"}"),
+                   "calibration: \"split\" is \"all\", expected train or test");
+    assert_refused(IMAGES("{\"path\": \"c\", \"mean\": [1, 2]}"),
+                   "calibration: \"mean\" is not an array of three numbers");
+    assert_refused(IMAGES("{\"path\": \"c\", \"images\": 8}"), "say \"samples\" instead");
+}
+
+/* -- cells --------------------------------------------------------------------------------------
+ */
+
+static int64_t enumerate(const sweep_recipe *r, sweep_cell **cells)
+{
+    int64_t count = 0;
+    *cells = NULL;
+    assert_ok(sweep_cells(r, cells, &count));
+    return count;
+}
+
+static int64_t cells_of(const char *text)
+{
+    sweep_recipe r = parsed(text);
+    sweep_cell *cells = NULL;
+    const int64_t count = enumerate(&r, &cells);
+    for (int64_t i = 0; i < count; i++) {
+        const line_settings settings = sweep_cell_settings(&r, &cells[i]);
+        int64_t index = -1;
+        assert_ok(sweep_cell_of_settings("line", &settings, &r, cells, count, &index));
+        assert_int_equal(index, i);
+    }
+    memory_free(cells);
+    sweep_recipe_fini(&r);
+    return count;
+}
+
+static void lists_are_combined(void **state)
+{
+    (void)state;
+    assert_int_equal(cells_of(RECIPE(ONE, LISTS, "")), 1);
+    assert_int_equal(
+        cells_of(RECIPE("[{\"name\": \"a\", \"path\": \"p\"}, {\"name\": \"b\", \"path\": \"q\"}]",
+                        "\"selectors\": [\"wanda\", \"magnitude-l1\"], \"sparsities\": [0.1, 0.2,"
+                        " 0.3], \"compensate\": [\"none\", \"full\"], \"samples\": [8, 16]",
+                        "")),
+        2 * 2 * 3 * 2 * 2);
+}
+
+static void further_seeds_run_where_chance_plays(void **state)
+{
+    (void)state;
+#define SEEDED(selector, variant, more)                                                            \
+    RECIPE(ONE,                                                                                    \
+           "\"selectors\": [\"" selector "\"], \"sparsities\": [0.5], \"compensate\": [\"" variant \
+           "\"], \"seeds\": [4, 5, 6]",                                                            \
+           more)
+#define REPEATED ", \"repeat\": \"calibration\""
+    assert_int_equal(cells_of(SEEDED("magnitude-l1", "full", "")), 1);
+    assert_int_equal(cells_of(SEEDED("wanda", "none", "")), 1);
+    assert_int_equal(cells_of(SEEDED("random", "none", "")), 3);
+    assert_int_equal(cells_of(SEEDED("fold", "none", "")), 3);
+    assert_int_equal(cells_of(SEEDED("random-fold", "grail", "")), 3);
+    assert_int_equal(cells_of(SEEDED("magnitude-l1", "full", REPEATED)), 3);
+    assert_int_equal(cells_of(SEEDED("magnitude-l1", "repair", REPEATED)), 3);
+    assert_int_equal(cells_of(SEEDED("magnitude-l1", "none", REPEATED)), 3);
+}
+
+static void the_first_seed_is_the_one_of_the_list(void **state)
+{
+    (void)state;
+    sweep_recipe r = parsed(SEEDED("magnitude-l2", "none", ""));
+    sweep_cell *cells = NULL;
+    assert_int_equal(enumerate(&r, &cells), 1);
+    assert_int_equal(cells[0].seed, 4);
+    memory_free(cells);
+    sweep_recipe_fini(&r);
+}
+
+static void grids_take_what_they_lack_from_the_top_and_cells_count_once(void **state)
+{
+    (void)state;
+    /* two at the top; one of them again with other sample counts, of which 128 is there already */
+    assert_int_equal(
+        cells_of(RECIPE(ONE,
+                        "\"selectors\": [\"wanda\"], \"sparsities\": [0.5, 0.25],"
+                        " \"compensate\": [\"none\"]",
+                        ", \"grids\": [{}, {\"sparsities\": [0.5], \"samples\": [8, 128]}]")),
+        3);
+    /* lists that stand in the grids alone */
+    assert_int_equal(cells_of(RECIPE(ONE, "\"selectors\": [\"wanda\"]",
+                                     ", \"grids\": [{\"sparsities\": [0.5],"
+                                     " \"compensate\": [\"none\", \"full\"], \"loop\": \"open\"},"
+                                     " {\"sparsities\": [0.5], \"compensate\": [\"none\"]}]")),
+                     3);
+    assert_refused(
+        RECIPE(ONE, "\"selectors\": [\"wanda\"]", ", \"grids\": [{\"sparsities\": [0.5]}]"),
+        "r.json: grids[0]: \"compensate\" is missing");
+    assert_refused(RECIPE(ONE, LISTS, ", \"grids\": [{\"align\": 8}]"),
+                   "grids[0]: unknown key \"align\"");
+    assert_refused(RECIPE(ONE, LISTS, ", \"grids\": [{}, {\"checkpoints\": [\"b\"]}]"),
+                   "grids[1]: checkpoints[0]: expected the name of a checkpoint of this recipe");
+    assert_refused(RECIPE(ONE, LISTS, ", \"grids\": []"), "\"grids\" is not an array of 1 to 100");
+}
+
+static void too_many_cells_are_refused(void **state)
+{
+    (void)state;
+    char text[16384];
+    char numbers[4096] = "";
+    size_t used = 0;
+    for (int i = 1; i <= 400; i++) {
+        used +=
+            (size_t)snprintf(numbers + used, sizeof numbers - used, "%s%d", i == 1 ? "" : ", ", i);
+    }
+    snprintf(text, sizeof text, RECIPE(ONE, LISTS, ", \"samples\": [%s], \"seeds\": [%s]"), numbers,
+             numbers);
+    sweep_recipe r = parsed(text);
+    sweep_cell *cells = NULL;
+    int64_t count = 0;
+    assert_fails(sweep_cells(&r, &cells, &count), GRAIL_ERROR_FORMAT,
+                 "more than 100000 combinations");
+    sweep_recipe_fini(&r);
+}
+
+static void cells_that_share_a_dense_pass_follow_each_other(void **state)
+{
+    (void)state;
+    sweep_recipe r = parsed(
+        RECIPE("[{\"name\": \"a\", \"path\": \"p\"}, {\"name\": \"b\", \"path\": \"q\"}]",
+               "\"selectors\": [\"random\", \"wanda\"], \"sparsities\": [0.3, 0.1],"
+               " \"compensate\": [\"full\", \"none\"], \"samples\": [16, 8], \"seeds\": [1, 0]",
+               ""));
+    sweep_cell *cells = NULL;
+    const int64_t count = enumerate(&r, &cells);
+    int changes = 0;
+    for (int64_t i = 1; i < count; i++) {
+        changes += sweep_cells_share(&cells[i - 1], &cells[i]) ? 0 : 1;
+    }
+    assert_int_equal(changes, 2 * 2 * 2 - 1); /* one for each checkpoint, sample count and seed */
+    memory_free(cells);
+    sweep_recipe_fini(&r);
+}
+
+static void a_cell_reads_back_as_it_was_written(void **state)
+{
+    (void)state;
+    sweep_recipe r = parsed(
+        RECIPE(ONE,
+               "\"selectors\": [\"fold\"], \"sparsities\": [0.30000000000000004, 0.7],"
+               " \"compensate\": [\"grail+repair\", \"full\"], \"seeds\": [9007199254740992]",
+               ", \"loop\": \"open\""));
+    sweep_cell *cells = NULL;
+    char words[SWEEP_CELL_TEXT];
+    const int64_t count = enumerate(&r, &cells);
+    assert_int_equal(count, 4);
+    for (int64_t i = 0; i < count; i++) {
+        json_t *document = NULL;
+        json_t *again = NULL;
+        buffer text = {.maximum = 1000};
+        int64_t index = -1;
+        result_line read = {0};
+        const result_line line = {.kind = LINE_FAILURE,
+                                  .settings = sweep_cell_settings(&r, &cells[i]),
+                                  .error = "no luck"};
+        assert_ok(line_to_json(&line, &document));
+        assert_ok(json_append_line(document, &text));
+        assert_ok(json_parse("line", text.bytes, text.size, &again));
+        assert_ok(line_check_settings("line", again));
+        assert_ok(line_read("line", again, &read));
+        assert_ok(sweep_cell_of_settings("line", &read.settings, &r, cells, count, &index));
+        assert_int_equal(index, i);
+        line_fini(&read);
+        json_decref(document);
+        json_decref(again);
+        buffer_fini(&text);
+    }
+    assert_string_equal(
+        sweep_cell_text(&r, &cells[0], words),
+        "a, fold, 30 %, grail+repair, 128 samples, seed 9007199254740992, open loop");
+    memory_free(cells);
+    sweep_recipe_fini(&r);
+}
+
+/* -- results ------------------------------------------------------------------------------------
+ */
+
+enum { CELLS = 4 };
+
+/* A recipe with four cells, a file of its results, and what was found in it. */
+typedef struct file {
+    char *directory, *path;
+    sweep_recipe recipe;
+    sweep_cell *cells;
+    bool dense[1], found[CELLS];
+    sweep_results results;
+} file;
+
+static const char four[] =
+    RECIPE(ONE,
+           "\"selectors\": [\"wanda\"], \"sparsities\": [0.1, 0.3, 0.55, 0.7], \"compensate\":"
+           " [\"none\"]",
+           "");
+static const sweep_origin origin = {.cpu = "a cpu", .version = "0", .threads = 2};
+
+static void setup(file *f)
+{
+    *f = (file){.directory = support_temporary_directory(), .recipe = parsed(four)};
+    assert_ok(path_join(&f->path, f->directory, "r.jsonl"));
+    assert_int_equal(enumerate(&f->recipe, &f->cells), CELLS);
+}
+
+static void teardown(file *f)
+{
+    sweep_results_close(&f->results);
+    memory_free(f->cells);
+    sweep_recipe_fini(&f->recipe);
+    support_remove_tree(f->directory);
+    memory_free(f->directory);
+    memory_free(f->path);
+}
+
+static grail_status open_results(file *f)
+{
+    memset(f->found, 0, sizeof f->found);
+    memset(f->dense, 0, sizeof f->dense);
+    return sweep_results_open(f->path, &f->recipe, &origin, f->cells, CELLS, f->dense, f->found,
+                              &f->results);
+}
+
+static void append_cell(file *f, int index)
+{
+    result_line line = {.kind = LINE_CELL,
+                        .settings = sweep_cell_settings(&f->recipe, &f->cells[index]),
+                        .measures = line_not_measured()};
+    line.measures.top1 = 0.5;
+    assert_ok(sweep_results_append(&f->results, &line));
+}
+
+static void append_dense(file *f)
+{
+    const result_line line = {.kind = LINE_DENSE,
+                              .settings = {.checkpoint = "a"},
+                              .path = "a.pth",
+                              .architecture = "net",
+                              .measures = line_not_measured()};
+    assert_ok(sweep_results_append(&f->results, &line));
+}
+
+static void append_failure(file *f, int index)
+{
+    const result_line line = {.kind = LINE_FAILURE,
+                              .settings = sweep_cell_settings(&f->recipe, &f->cells[index]),
+                              .error = "no luck"};
+    assert_ok(sweep_results_append(&f->results, &line));
+}
+
+static char *text_of(const file *f)
+{
+    buffer text = {0};
+    char *copy = NULL;
+    assert_ok(file_read(f->path, 1 << 20, &text));
+    assert_ok(memory_copy_string(&copy, text.size == 0 ? "" : (const char *)text.bytes));
+    buffer_fini(&text);
+    return copy;
+}
+
+static void write_text(const file *f, const char *text)
+{
+    support_write_file(f->directory, "r.jsonl", text, strlen(text));
+}
+
+static void a_new_file_begins_with_the_recipe(void **state)
+{
+    (void)state;
+    file f;
+    setup(&f);
+    assert_ok(open_results(&f));
+    char *text = text_of(&f);
+    json_t *line = NULL;
+    assert_int_equal(strncmp(text, "{\"grail_results\":1,\"recipe\":{", 28), 0);
+    assert_int_equal(text[strlen(text) - 1], '\n');
+    assert_non_null(strstr(text, "\"sparsities\":[0.1,0.3,0.55,0.7]"));
+    assert_ok(json_parse("header", text, strlen(text), &line));
+    assert_true(json_equal(json_object_get(line, "recipe"), f.recipe.document));
+    assert_int_equal(strlen(json_string_value(json_object_get(line, "started"))), 20);
+    json_decref(line);
+    memory_free(text);
+    teardown(&f);
+}
+
+static void a_file_of_the_same_recipe_is_continued(void **state)
+{
+    (void)state;
+    file f;
+    setup(&f);
+    assert_ok(open_results(&f));
+    assert_false(f.dense[0]);
+    append_dense(&f);
+    append_cell(&f, 2);
+    append_cell(&f, 0);
+    sweep_results_close(&f.results);
+    assert_ok(open_results(&f));
+    assert_true(f.dense[0]);
+    assert_true(f.found[0] && !f.found[1] && f.found[2] && !f.found[3]);
+    append_cell(&f, 1);
+    sweep_results_close(&f.results);
+    assert_ok(open_results(&f));
+    assert_true(f.found[0] && f.found[1] && f.found[2] && !f.found[3]);
+    teardown(&f);
+}
+
+static void a_cell_that_failed_is_not_there(void **state)
+{
+    (void)state;
+    file f;
+    setup(&f);
+    assert_ok(open_results(&f));
+    append_failure(&f, 1);
+    append_failure(&f, 2);
+    append_cell(&f, 2);
+    sweep_results_close(&f.results);
+    assert_ok(open_results(&f));
+    assert_true(!f.found[1] && f.found[2]);
+    teardown(&f);
+}
+
+static void the_next_line_takes_the_place_of_an_unfinished_one(void **state)
+{
+    (void)state;
+    file f;
+    setup(&f);
+    assert_ok(open_results(&f));
+    append_cell(&f, 0);
+    char *before = text_of(&f);
+    append_cell(&f, 3);
+    sweep_results_close(&f.results);
+    char *text = text_of(&f);
+    char *whole = text_of(&f);
+    for (size_t size = strlen(text) - 1; size > strlen(before); size -= 7) {
+        text[size] = 0;
+        write_text(&f, text);
+        assert_ok(open_results(&f));
+        assert_true(f.found[0] && !f.found[3]);
+        append_cell(&f, 3);
+        char *again = text_of(&f);
+        assert_string_equal(again, whole);
+        memory_free(again);
+        sweep_results_close(&f.results);
+    }
+    memory_free(before);
+    memory_free(whole);
+    memory_free(text);
+    teardown(&f);
+}
+
+static void an_unfinished_header_is_begun_anew(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "{", "{\"grail_results\":1,\"rec"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        file f;
+        setup(&f);
+        write_text(&f, texts[i]);
+        assert_ok(open_results(&f));
+        append_cell(&f, 1);
+        sweep_results_close(&f.results);
+        assert_ok(open_results(&f));
+        assert_true(f.found[1]);
+        teardown(&f);
+    }
+}
+
+static void assert_left_alone(const char *text, grail_status code, const char *message)
+{
+    file f;
+    setup(&f);
+    write_text(&f, text);
+    assert_fails(open_results(&f), code, message);
+    char *after = text_of(&f);
+    assert_string_equal(after, text);
+    memory_free(after);
+    teardown(&f);
+}
+
+static void files_of_something_else_are_left_alone(void **state)
+{
+    (void)state;
+    assert_left_alone("precious", GRAIL_ERROR_FORMAT, "not results of a sweep");
+    assert_left_alone("{\"a\": 1}\n", GRAIL_ERROR_FORMAT, "not results of a sweep");
+    assert_left_alone("{\"grail_results\":2,\"recipe\":{}}\n", GRAIL_ERROR_FORMAT,
+                      "not results of a sweep that this version can continue");
+    assert_left_alone("{\"grail_results\":1,\"recipe\":{\"checkpoints\":[]}}\n",
+                      GRAIL_ERROR_ARGUMENT,
+                      "holds results of another recipe (\"checkpoints\" differs)");
+}
+
+static void lines_that_are_no_cells_of_the_recipe_are_refused(void **state)
+{
+    (void)state;
+#define LINE(checkpoint, sparsity, more)                                                           \
+    "{\"cell\":{\"checkpoint\":\"" checkpoint "\",\"selector\":\"wanda\",\"sparsity\":" sparsity   \
+    ",\"compensate\":\"none\",\"repair\":false,\"samples\":128,\"seed\":0,\"loop\":"               \
+    "\"closed\"" more "}\n"
+    static const struct {
+        const char *line, *message;
+    } lines[] = {
+        {"{\"cell\":{}}\n", "line 2: \"checkpoint\" is missing"},
+        {"{}\n", "line 2: expected an object with \"dense\" or \"cell\""},
+        {"not json\n", "r.jsonl"},
+        {"{\"dense\":{\"checkpoint\":\"b\"}}\n", "line 2: \"dense\" is of no checkpoint"},
+        {LINE("a", "0.2", "}"), "line 2: no cell of the recipe"},
+        {LINE("b", "0.3", "}"), "line 2: the recipe has no checkpoint \"b\""},
+        {LINE("a", "0.3", ",\"refit\":\"all\"}"), "line 2: unknown key \"refit\""},
+        {LINE("a", "0.3", "},\"top1\":7"), "line 2: \"top1\" is 7, expected 0 to 1"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        file f;
+        char *joined = NULL;
+        setup(&f);
+        assert_ok(open_results(&f));
+        sweep_results_close(&f.results);
+        char *text = text_of(&f);
+        assert_ok(memory_format(&joined, "%s%s", text, lines[i].line));
+        write_text(&f, joined);
+        assert_fails(open_results(&f), GRAIL_ERROR_FORMAT, lines[i].message);
+        assert_non_null(strstr(grail_error_message(), "r.jsonl"));
+        memory_free(text);
+        memory_free(joined);
+        teardown(&f);
+    }
+}
+
+static void two_sweeps_do_not_write_to_one_file(void **state)
+{
+    (void)state;
+    file f;
+    sweep_results second = {0};
+    setup(&f);
+    assert_ok(open_results(&f));
+    assert_fails(
+        sweep_results_open(f.path, &f.recipe, &origin, f.cells, CELLS, f.dense, f.found, &second),
+        GRAIL_ERROR_EXISTS, "another sweep is writing to it");
+    append_cell(&f, 0);
+    teardown(&f);
+}
+
+static void looking_writes_nothing(void **state)
+{
+    (void)state;
+    file f;
+    setup(&f);
+    assert_ok(sweep_results_look(f.path, &f.recipe, f.cells, CELLS, f.dense, f.found));
+    assert_false(file_exists(f.path));
+    assert_ok(open_results(&f));
+    append_cell(&f, 1);
+    assert_ok(sweep_results_look(f.path, &f.recipe, f.cells, CELLS, f.dense, f.found));
+    assert_true(f.found[1] && !f.found[0]);
+    teardown(&f);
+}
+
+static grail_status parse_enumerate_and_open(void *context)
+{
+    const file *f = context;
+    grail_status status = GRAIL_OK;
+    sweep_recipe r = {0};
+    sweep_cell *cells = NULL;
+    sweep_results results = {.log = {.descriptor = -1}};
+    int64_t count = 0;
+    bool dense[1] = {false};
+    bool found[CELLS] = {false};
+    TRY(parse(four, &r));
+    TRY(sweep_cells(&r, &cells, &count));
+    TRY(sweep_results_open(f->path, &r, &origin, cells, count, dense, found, &results));
+out:
+    sweep_results_close(&results);
+    memory_free(cells);
+    sweep_recipe_fini(&r);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    file f;
+    setup(&f);
+    assert_ok(open_results(&f));
+    append_dense(&f);
+    append_cell(&f, 1);
+    sweep_results_close(&f.results);
+    support_fail_each_allocation(parse_enumerate_and_open, &f);
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_recipe_leaves_out_has_defaults),
+        cmocka_unit_test(everything_that_a_recipe_says_is_read),
+        cmocka_unit_test(what_is_not_known_is_refused_with_its_place),
+        cmocka_unit_test(entries_of_lists_are_refused_with_their_place),
+        cmocka_unit_test(images_are_refused_with_their_place),
+        cmocka_unit_test(lists_are_combined),
+        cmocka_unit_test(further_seeds_run_where_chance_plays),
+        cmocka_unit_test(the_first_seed_is_the_one_of_the_list),
+        cmocka_unit_test(grids_take_what_they_lack_from_the_top_and_cells_count_once),
+        cmocka_unit_test(too_many_cells_are_refused),
+        cmocka_unit_test(cells_that_share_a_dense_pass_follow_each_other),
+        cmocka_unit_test(a_cell_reads_back_as_it_was_written),
+        cmocka_unit_test(a_new_file_begins_with_the_recipe),
+        cmocka_unit_test(a_file_of_the_same_recipe_is_continued),
+        cmocka_unit_test(a_cell_that_failed_is_not_there),
+        cmocka_unit_test(the_next_line_takes_the_place_of_an_unfinished_one),
+        cmocka_unit_test(an_unfinished_header_is_begun_anew),
+        cmocka_unit_test(files_of_something_else_are_left_alone),
+        cmocka_unit_test(lines_that_are_no_cells_of_the_recipe_are_refused),
+        cmocka_unit_test(two_sweeps_do_not_write_to_one_file),
+        cmocka_unit_test(looking_writes_nothing),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
