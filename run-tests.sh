@@ -6,36 +6,27 @@
 #   format     clang-format 14 agrees with the sources
 # Logs lie in build/logs. The last line sums up; the exit status is 0 when nothing failed.
 #
-# usage: ./run-tests.sh
+# usage: ./run-tests.sh [--fresh RELEASE]
+#   --fresh   first build on a minimal Debian of that release, tests/fresh/run.sh
 set -euo pipefail
 export LC_ALL=C
 # Threads that spin while they wait steal time on a busy machine.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 
+if (($# != 0)) && [[ $# != 2 || $1 != --fresh ]]; then
+    sed -n '9,10s/^# //p' "$0" >&2
+    exit 2
+fi
 cd "$(dirname "$0")"
+. tools/step.sh
 mkdir -p build/logs
 jobs=$(nproc)
-passed=0 failed=0 skipped=0
+passed=0 skipped=0
 # Warnings are errors with the compilers they were looked at with, those of Debian 12.
 werror=OFF
 if grep -q '^VERSION_ID="12"' /etc/os-release 2>/dev/null; then
     werror=ON
 fi
-
-# step NAME COMMAND...: runs it with its output in build/logs/NAME.log; a failure is shown and counted
-step() {
-    local name=$1 log=build/logs/$1.log started=$SECONDS
-    shift
-    printf '%-22s' "$name"
-    if "$@" >"$log" 2>&1; then
-        echo "ok      $((SECONDS - started)) s"
-    else
-        echo "FAILED  $((SECONDS - started)) s, see $log"
-        { grep -E 'error|FAILED' "$log" || tail -n 20 "$log"; } | head -n 20 | cut -c 1-200
-        failed=$((failed + 1))
-        return 1
-    fi
-}
 
 build() {
     step "$1-configure" cmake --preset "$1" -DGRAIL_BUILD_TESTS=ON \
@@ -90,6 +81,20 @@ check_format() {
     git ls-files '*.c' '*.h' ':!tests/golden/*.h' | xargs clang-format --dry-run -Werror
 }
 
+# build_fresh RELEASE: counted as one test
+build_fresh() {
+    local code=0
+    tests/fresh/run.sh "$1" || code=$?
+    case $code in
+    0) passed=$((passed + 1)) ;;
+    77) skipped=$((skipped + 1)) ;;
+    *) failed=$((failed + 1)) ;;
+    esac
+}
+
+if (($# == 2)); then
+    build_fresh "$2"
+fi
 tools/setup.sh tests
 if build release; then
     run_tests release

@@ -10,6 +10,8 @@ source_dir=$(realpath -- "$2")
 demo=$source_dir/demo
 golden=$source_dir/tests/golden/models
 shared=${GRAIL_SHARED_DATA:-$source_dir/../shared/data}
+# Tokens of a window of the demonstration's text; fewer where sanitizers make all of it slow.
+context=${GRAIL_TEST_CONTEXT:-256}
 work=$(mktemp -d)
 cd "$work"
 
@@ -183,15 +185,15 @@ perplexity() {
     field perplexity stdout
 }
 
-# cut_perplexity REPAIR MODEL CALIBRATION EVALUATION OPTIONS...: of the
-# model cut and repaired so; the array windows says how texts are read
+# cut_perplexity REPAIR MODEL CALIBRATION EVALUATION OPTIONS...: of the model cut and repaired so;
+# the array windows says how texts are read, the array measured how much of the evaluation's
 cut_perplexity() {
     local repair=$1 model=$2 calibration=$3 evaluation=$4
     shift 4
     rm -rf out
     runs "$grail" compress "$model" -o out --calib "$calibration" --compensate "$repair" --quiet \
         --align 1 --selector wanda "${windows[@]}" "$@"
-    perplexity out "$evaluation" "${windows[@]}"
+    perplexity out "$evaluation" "${windows[@]}" "${measured[@]}"
 }
 
 # share DENSE PLAIN REPAIRED: of the lost log-perplexity that the repair wins back

@@ -5,8 +5,8 @@
 # usage: test_recovery.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
 
-windows=(--context 256)
-dense=$(perplexity "$demo/model" "$demo/held-out.txt" "${windows[@]}")
+windows=(--context "$context") measured=(--windows 97) # of 256 tokens: all
+dense=$(perplexity "$demo/model" "$demo/held-out.txt" "${windows[@]}" "${measured[@]}")
 for sparsity in 0.2 0.3 0.5; do
     check "demonstration model, $sparsity of FFN and heads: dense < full < grail < plain cut"
     demo_cut=("$demo/model" "$demo/calibration.txt" "$demo/held-out.txt" --sparsity "$sparsity")

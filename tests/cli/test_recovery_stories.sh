@@ -9,7 +9,7 @@ stories=$shared/stories260k text=$shared/text/tinystories.txt
 [[ -d $stories && -f $text ]] || skip "stories260k and tinystories.txt are not in $shared"
 
 check "stories260k: the published perplexity 4.43 on the first 60 windows"
-windows=(--protocol lines --window-bos --context 256)
+windows=(--protocol lines --window-bos --context 256) measured=()
 published=$(perplexity "$stories" "$text" "${windows[@]}" --windows 60)
 echo "   $published"
 holds "$published > 4.425 && $published < 4.435"

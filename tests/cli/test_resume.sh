@@ -67,7 +67,7 @@ uninterrupted() {
 ids=$work/ids.npy
 write_ids ids.npy 48 32 96
 
-command=("$demo/model" --calib "$demo/calibration.txt" --samples 32 --context 256 --sparsity 0.3
+command=("$demo/model" --calib "$demo/calibration.txt" --samples 32 --context "$context" --sparsity 0.3
     --threads 2)
 uninterrupted
 check "pruning, single file: killed when the output begins"
@@ -130,7 +130,7 @@ other "files.model.safetensors differs"
 rm -rf out.partial
 
 check "folding, single file: killed behind a block"
-command=("$demo/model" --calib "$demo/calibration.txt" --samples 24 --context 256 --sparsity 0.3
+command=("$demo/model" --calib "$demo/calibration.txt" --samples 24 --context "$context" --sparsity 0.3
     --selector fold --compensate full)
 uninterrupted
 killed_when has_said '^block 2/4 .*written'

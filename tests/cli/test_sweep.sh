@@ -8,13 +8,13 @@
 vision=$demo/vision
 export OMP_NUM_THREADS=2
 
-# recipe FILE LISTS [CALIBRATION]: on the demonstration network and 100 test images
+# recipe FILE LISTS [CALIBRATION [IMAGES]]: on the demonstration network and 100 test images
 recipe() {
     cat >"$1" <<END
 {"checkpoints": [{"name": "cnn", "path": "$vision/cnn.pth"}], $2,
  "sites": ["conv", "stream"],
  "calibration": {"path": "${3:-$vision/calibration}"},
- "evaluation": {"path": "$vision/test", "images": 100}}
+ "evaluation": {"path": "$vision/test", "images": ${4:-100}}}
 END
 }
 
@@ -94,6 +94,13 @@ estimated=$(field estimated_bytes stdout)
 for bytes in $(sed -n 's/.*"peak_bytes":\([0-9]*\).*/\1/p' r.jsonl); do
     ((bytes > 0 && bytes <= estimated)) || fail "$bytes bytes, estimated $estimated"
 done
+
+# What follows asks how sweeps end and go on: the same cells, each on a few images.
+recipe r.json "${lists/\[64\]/[8]}" "$vision/calibration" 20
+rm r.jsonl
+runs "$grail" sweep r.json -o r.jsonl --json
+estimated=$(field estimated_bytes stdout)
+cp r.jsonl before
 
 check "cells that are missing, and one that was cut short"
 without_times r.jsonl >expected
@@ -208,7 +215,7 @@ sed 's|"conv", "stream"|"heads"|' r.json >bad.json
 refuses 1 "no site of the kinds that the recipe cuts" "$grail" sweep bad.json -o out
 sed "s|$vision/cnn.pth|$golden/llama3|" r.json >bad.json
 refuses 1 "reads tokens, not images" "$grail" sweep bad.json -o out
-sed 's|"images": 100|"images": 100000|' r.json >bad.json
+sed 's|"images": 20|"images": 100000|' r.json >bad.json
 refuses 1 "100000 images were asked for" "$grail" sweep bad.json -o out
 
 check "relative paths begin at the recipe"

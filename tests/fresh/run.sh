@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Builds grail where nothing is installed: makes a minimal Debian in a chroot (debootstrap, variant
+# minbase, with git), clones HEAD into it and runs ./run-demo.sh there. Changes that are not
+# committed are not seen. Logs lie in build/logs, the chroot and the packages that were fetched in
+# build/fresh. Afterwards the chroot is removed; mounts and processes end with the namespace that
+# they live in. Skipped (exit 77) without root, and where debootstrap cannot be installed.
+#
+# usage: tests/fresh/run.sh [--tests] [--keep] [bookworm|trixie]
+#   --tests   run ./run-tests.sh there instead of the demo
+#   --keep    leave the chroot for a look around
+set -euo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/../.."
+. tools/step.sh
+
+release=bookworm program=demo keep=
+for argument; do
+    case $argument in
+    --tests) program=tests ;;
+    --keep) keep=yes ;;
+    bookworm | trixie) release=$argument ;;
+    *)
+        sed -n '8,10s/^# //p' "$0" >&2
+        exit 2
+        ;;
+    esac
+done
+
+skip() {
+    echo "SKIPPED fresh-$release: $*"
+    exit 77
+}
+
+fail() {
+    echo "FAILED fresh-$release: $*"
+    exit 1
+}
+
+need_debootstrap() {
+    command -v debootstrap >/dev/null && return
+    command -v apt-get >/dev/null || skip "debootstrap is not installed, and apt-get is not there to install it"
+    apt-get update -qq || fail "debootstrap is not installed, and apt-get cannot fetch the lists of packages"
+    apt-cache show debootstrap >/dev/null 2>&1 || skip "debootstrap is not installed, and apt-get does not know it"
+    apt-get install -qq --no-install-recommends debootstrap debian-archive-keyring >/dev/null ||
+        fail "apt-get cannot install debootstrap"
+}
+
+((EUID == 0)) || skip "a chroot needs root"
+need_debootstrap
+root=$PWD/build/fresh/$release packages=$PWD/build/fresh/packages
+mkdir -p build/logs "$packages"
+exec {lock}>"build/fresh/$release.lock"
+flock -n "$lock" || fail "another run is at work in $root"
+
+# The mirror and the proxy of this machine's apt.
+mirror=$(apt-get indextargets --no-release-info --format '$(REPO_URI)' 'Created-By: Packages' \
+    2>/dev/null | grep -m 1 '^https\{0,1\}://.*/debian/$') || mirror=http://deb.debian.org/debian
+eval "$(apt-config shell http_proxy Acquire::http::Proxy 2>/dev/null || true)"
+export http_proxy
+
+child=
+clean_up() {
+    local try
+    # With this process all others of its namespace end.
+    [[ -z $child ]] || kill -KILL "$child" 2>/dev/null || true
+    wait
+    if [[ -n $keep ]]; then
+        echo "kept: unshare --mount --pid --fork --mount-proc --root=$root --wd=/grail bash"
+        return
+    fi
+    for try in 1 2 3 4 5; do
+        rm -rf --one-file-system "$root" && return
+        sleep 1
+    done
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# confined COMMAND...: unshare's options come first. In the background, where a signal to this script
+# need not wait for the command's end.
+confined() {
+    local code=0
+    unshare --mount --pid --fork --kill-child --mount-proc "$@" </dev/null &
+    child=$!
+    wait "$child" || code=$?
+    child=
+    return "$code"
+}
+
+# All that the chroot has of this machine is the way to the mirror. The keys of trixie are in the
+# debian-archive-keyring of bookworm's point releases.
+make_system() {
+    confined debootstrap --variant=minbase --include=git,ca-certificates --force-check-gpg \
+        --cache-dir="$packages" "$release" "$root" "$mirror" || return
+    cp -L /etc/resolv.conf /etc/hosts "$root/etc/" || return
+    apt-config dump 2>/dev/null | grep -E '^Acquire::(https?::|Check-)' \
+        >"$root/etc/apt/apt.conf.d/90mirror" || true
+    git clone --depth 1 "file://$PWD" "$root/grail"
+}
+
+# run_inside PROGRAM: packages that it fetches are there for the next run
+run_inside() {
+    local code=0 archives=$root/var/cache/apt/archives
+    cp -lf "$packages"/*.deb "$archives/" || return
+    confined --root="$root" --wd=/grail env -i HOME=/root TERM=dumb \
+        PATH=/usr/sbin:/usr/bin:/sbin:/bin ${http_proxy:+"http_proxy=$http_proxy"} "$@" || code=$?
+    cp -lf "$archives"/*.deb "$packages/"
+    return "$code"
+}
+
+# tell_failure STEP
+tell_failure() {
+    if grep -qE 'Failed getting release|Failed to fetch|Temporary failure resolving|not be downloaded' \
+        "build/logs/$1.log"; then
+        fail "packages cannot be fetched from $mirror"
+    fi
+    fail "see build/logs/$1.log"
+}
+
+echo "fresh-$release: $(git log -1 --format='%h "%s"') on a minimal system from $mirror"
+rm -rf --one-file-system "$root"
+step "fresh-$release-system" make_system || tell_failure "fresh-$release-system"
+step "fresh-$release-$program" run_inside "./run-$program.sh" || tell_failure "fresh-$release-$program"
+tail -n 1 "build/logs/fresh-$release-$program.log"
