@@ -67,6 +67,13 @@ static grail_status read_object(torch_file *file, const zip_member *object)
         FAIL(GRAIL_ERROR_FORMAT, "member '%s' has %zu bytes, more than the allowed %d",
              object->name, object->size, TORCH_LARGEST_PICKLE);
     }
+    if (object->deflated &&
+        object->size > TORCH_FREE_PICKLE + TORCH_MOST_PICKLE_RATIO * object->stored_size) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "member '%s' claims %zu bytes in %zu, more than the allowed %d times as "
+             "many" ZIP_REMEDY,
+             object->name, object->size, object->stored_size, TORCH_MOST_PICKLE_RATIO);
+    }
     TRY(zip_reader_bytes(file->zip, object, &bytes, &inflated));
     if (inflated != NULL) {
         TRY(torch_own(file, inflated));

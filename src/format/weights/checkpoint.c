@@ -365,6 +365,19 @@ out:
     return status;
 }
 
+grail_status checkpoint_load(checkpoint *c)
+{
+    for (int f = 0; f < c->file_count; f++) {
+        const checkpoint_file *file = &c->files[f];
+        const grail_status status = file->torch == NULL ? GRAIL_OK : torch_file_load(file->torch);
+        if (status != GRAIL_OK) {
+            error_prefix("%s/%s", c->directory, file->name);
+            return status;
+        }
+    }
+    return GRAIL_OK;
+}
+
 void checkpoint_close(checkpoint *c)
 {
     if (c == NULL) {
