@@ -7,10 +7,8 @@
 #ifndef GRAIL_FORMAT_WEIGHTS_SAFETENSORS_H
 #define GRAIL_FORMAT_WEIGHTS_SAFETENSORS_H
 
+#include "format/weights/weights_limits.h"
 #include "tensor/tensor.h"
-
-/* A limit of the reference reader, which this reader enforces and the writer keeps. */
-enum { SAFETENSORS_LARGEST_HEADER = 100000000 };
 
 typedef struct safetensors safetensors;
 
