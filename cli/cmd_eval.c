@@ -93,9 +93,14 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
            backend[0] == 'r' ? "f64" : "f32");
     printf("  text       %s, protocol %s%s\n", data, p->protocol,
            window_bos ? ", every window begins with BOS" : "");
-    printf("  windows    %lld of context %lld, stride %lld; %lld tokens scored of %lld\n",
+    printf("  windows    %lld of context %lld, stride %lld; %lld tokens scored",
            (long long)p->windows, (long long)p->context, (long long)p->stride,
-           (long long)p->scored_tokens, (long long)p->stream_tokens);
+           (long long)p->scored_tokens);
+    if (p->stream_tokens < 0) {
+        printf(", the text holds more\n");
+    } else {
+        printf(" of %lld\n", (long long)p->stream_tokens);
+    }
     printf("  sha256     text %.16s..., tokenizer %.16s%s\n", p->text_sha256,
            p->tokenizer_sha256[0] == 0 ? "none" : p->tokenizer_sha256,
            p->tokenizer_sha256[0] == 0 ? "" : "...");
@@ -104,14 +109,14 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
 static int print_perplexity_json(const char *model, const grail_perplexity *p)
 {
     return print_json(json_pack(
-        "{s:s, s:f, s:f, s:f, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I}",
+        "{s:s, s:f, s:f, s:f, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:I, s:I}",
         "model", model, "perplexity", p->perplexity, "error", p->error, "mean_nll", p->mean_nll,
         "dtype", p->dtype, "backend", backend, "protocol", p->protocol, "window_bos",
         window_bos ? 1 : 0, "windows", (json_int_t)p->windows, "context", (json_int_t)p->context,
         "stride", (json_int_t)p->stride, "scored_tokens", (json_int_t)p->scored_tokens,
-        "stream_tokens", (json_int_t)p->stream_tokens, "text_sha256", p->text_sha256,
-        "tokenizer_sha256", p->tokenizer_sha256, "overlap_runs", (json_int_t)p->overlap_runs,
-        "calibration_runs", (json_int_t)p->calibration_runs));
+        "stream_tokens", p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens),
+        "text_sha256", p->text_sha256, "tokenizer_sha256", p->tokenizer_sha256, "overlap_runs",
+        (json_int_t)p->overlap_runs, "calibration_runs", (json_int_t)p->calibration_runs));
 }
 
 /* Folder number i is taken for output i, whatever its name is. */

@@ -1,11 +1,29 @@
 /* A tokenizer of any bytes, encoding any text. An input starts with 'j', then a tokenizer.json, a
  * NUL byte and the text; or with 'm', the length of the text as a byte, the text, and a
- * tokenizer.model. Accepted files give the same ids twice, all of them in the vocabulary. */
+ * tokenizer.model. Accepted files give the same ids twice, all of them in the vocabulary, and for
+ * the beginning of the text those that the whole begins with. */
 #include "fuzz.h"
 
 #include "format/text/tokenizer.h"
 
 #include <string.h>
+
+/* What is certain of the first half of a text is what the whole begins with. */
+static void check_start(const tokenizer *t, const char *text, size_t size, const token_list *whole)
+{
+    token_list start = {0};
+    size_t half = size / 2;
+    while (half < size && ((unsigned char)text[half] & 0xC0) == 0x80) {
+        half++;
+    }
+    if (tokenizer_encode_start(t, text, half, false, &start) == GRAIL_OK) {
+        fuzz_require(start.count <= whole->count);
+    }
+    for (int64_t i = 0; i < start.count; i++) {
+        fuzz_require(start.ids[i] == whole->ids[i]);
+    }
+    token_list_fini(&start);
+}
 
 /* Text that is invalid, or that a pattern gives up on, adds no id. */
 static void check_encoding(const tokenizer *t, const char *text, size_t size)
@@ -17,6 +35,7 @@ static void check_encoding(const tokenizer *t, const char *text, size_t size)
     } else {
         fuzz_require(tokenizer_encode(t, text, size, false, &again) == GRAIL_OK);
         fuzz_require(again.count == ids.count);
+        check_start(t, text, size, &ids);
     }
     for (int64_t i = 0; i < ids.count; i++) {
         fuzz_require(ids.ids[i] == again.ids[i]);

@@ -14,6 +14,10 @@ static inline void fuzz_torch(const uint8_t *data, size_t size)
     if (torch_file_open_bytes("input", data, size, &file) != GRAIL_OK) {
         return;
     }
+    if (torch_file_load(file) != GRAIL_OK) {
+        torch_file_close(file);
+        return;
+    }
     for (int64_t i = 0; i < torch_file_count(file); i++) {
         const tensor_view *view = torch_file_at(file, i);
         int64_t elements = 0;

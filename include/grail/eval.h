@@ -17,7 +17,8 @@ typedef struct grail_perplexity {
     double error;      /* standard error of the perplexity */
     int64_t windows, context, stride;
     int64_t scored_tokens; /* windows * (context - 1): the first token of a window is not scored */
-    int64_t stream_tokens; /* of the whole text */
+    int64_t
+        stream_tokens; /* of the whole text; -1 where only the first windows of it were encoded */
     char text_sha256[65];
     char tokenizer_sha256[65]; /* "" for token ids */
     char dtype[16];            /* weights as stored; they are computed in f32 (cpu) or f64 (ref) */

@@ -268,6 +268,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
         m->context = m->architecture->context(m->architecture, m->config);
     }
     TRY(bind_parameters(o));
+    TRY(checkpoint_load(m->checkpoint));
 out:
     return status;
 }

@@ -39,19 +39,20 @@ static grail_status check_context(const grail_model *model, int64_t length)
     return GRAIL_OK;
 }
 
-grail_status model_read_windows(const grail_model *model, const grail_text_source *source,
-                                token_windows *out, char hash[65])
+grail_status model_read_first_windows(const grail_model *model, const grail_text_source *source,
+                                      int64_t windows, token_windows *out, char hash[65])
 {
     enum { DEFAULT_CONTEXT = 2048 };
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
-    token_windows windows = {0};
+    token_windows read = {0};
     window_options options = {
         .path = source->path,
         .field = source->field,
         .length = source->context,
         .default_length = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT,
         .window_bos = source->window_bos != 0,
+        .windows = windows,
     };
     TRY(check_kind(model, source->path));
     TRY(text_protocol_from_name(source->protocol == NULL ? "plain" : source->protocol,
@@ -61,12 +62,18 @@ grail_status model_read_windows(const grail_model *model, const grail_text_sourc
         TRY(tokenizer_open(checkpoint_directory(model->checkpoint), &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }
-    TRY(windows_read(&options, t, model->graph->vocabulary, &windows));
-    TRY(check_context(model, windows.length));
-    *out = windows;
-    windows = (token_windows){0};
+    TRY(windows_read(&options, t, model->graph->vocabulary, &read));
+    TRY(check_context(model, read.length));
+    *out = read;
+    read = (token_windows){0};
 out:
-    token_windows_fini(&windows);
+    token_windows_fini(&read);
     tokenizer_close(t);
     return status;
+}
+
+grail_status model_read_windows(const grail_model *model, const grail_text_source *source,
+                                token_windows *out, char hash[65])
+{
+    return model_read_first_windows(model, source, 0, out, hash);
 }

@@ -15,4 +15,11 @@
 grail_status model_read_windows(const grail_model *model, const grail_text_source *source,
                                 token_windows *out, char hash[65]) GRAIL_MUST_CHECK;
 
+/** The same where only the first `windows` are needed; 0: all. There may be more in *out, and
+ * fewer.
+ */
+grail_status model_read_first_windows(const grail_model *model, const grail_text_source *source,
+                                      int64_t windows, token_windows *out,
+                                      char hash[65]) GRAIL_MUST_CHECK;
+
 #endif

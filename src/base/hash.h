@@ -5,8 +5,18 @@
 #include "base/status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { HASH_TEXT_SIZE = 65 };
+
+/** A hash of bytes that come in pieces: begin, add each, end once. */
+typedef struct hash_state {
+    uint64_t context[32]; /* libmd's */
+} hash_state;
+
+void hash_begin(hash_state *state);
+void hash_add(hash_state *state, const void *bytes, size_t size);
+void hash_end(hash_state *state, char out[HASH_TEXT_SIZE]);
 
 void hash_bytes(const void *bytes, size_t size, char out[HASH_TEXT_SIZE]);
 grail_status hash_file(const char *path, char out[HASH_TEXT_SIZE]) GRAIL_MUST_CHECK;

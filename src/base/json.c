@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include "base/file.h"
+#include "base/json_extent.h"
 #include "base/output_file.h"
 
 #include <string.h>
@@ -27,6 +28,10 @@ static bool is_out_of_memory(const json_error_t *error, const char *text, size_t
 grail_status json_parse(const char *name, const void *text, size_t size, json_t **out)
 {
     json_error_t error = {0};
+    const grail_status extent = json_check_extent(name, text, size);
+    if (extent != GRAIL_OK) {
+        return extent;
+    }
     json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (value == NULL) {
         if (is_out_of_memory(&error, text, size)) {

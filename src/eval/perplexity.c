@@ -133,7 +133,7 @@ grail_status grail_perplexity_measure(const grail_model *model, const grail_text
     nll_sums sums = {0};
     grail_perplexity result = {0};
     TRY(backend_find(backend_name, &b));
-    TRY(model_read_windows(model, source, &text, result.tokenizer_sha256));
+    TRY(model_read_first_windows(model, source, windows, &text, result.tokenizer_sha256));
     TRY(limit_windows(&text, windows));
     TRY(parameter_store_create(model, b, NULL, &store));
     const int64_t chunk = forward_chunk(model, b, text.length, 0);

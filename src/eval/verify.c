@@ -101,7 +101,7 @@ static grail_status read_text(const grail_model *model, const grail_text_source 
     if (source == NULL || source->path == NULL) {
         return random_windows(model->graph->vocabulary, out);
     }
-    const grail_status status = model_read_windows(model, source, out, hash);
+    const grail_status status = model_read_first_windows(model, source, most, out, hash);
     if (status == GRAIL_OK && most > 0 && most < out->count) {
         out->count = most;
     }

@@ -16,6 +16,42 @@ grail_status image_check_size(int64_t width, int64_t height, int64_t most_pixels
     return GRAIL_OK;
 }
 
+static grail_status check_side(int64_t width, int64_t height)
+{
+    if (width > IMAGE_LONGEST_SIDE || height > IMAGE_LONGEST_SIDE) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "is %lld x %lld pixels, with a side longer than the allowed %d; shrink it",
+                         (long long)width, (long long)height, IMAGE_LONGEST_SIDE);
+    }
+    return GRAIL_OK;
+}
+
+/* A side is below 2^16, so the products fit. */
+static grail_status check_ratio(const image_header *h)
+{
+    const int64_t bytes = h->width * h->height * (int64_t)image_pixel_bytes(h->mode);
+    const int64_t file_size = (int64_t)h->file_size;
+    if (bytes > IMAGE_FREE_BYTES && (bytes - IMAGE_FREE_BYTES) / IMAGE_MOST_RATIO > file_size) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "is %lld x %lld pixels in a file of %lld bytes, more than %d times as "
+                         "many bytes once decoded; shrink it",
+                         (long long)h->width, (long long)h->height, (long long)file_size,
+                         IMAGE_MOST_RATIO);
+    }
+    return GRAIL_OK;
+}
+
+grail_status image_new_checked(const image_header *header, int64_t most_pixels, image *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(image_check_size(header->width, header->height, most_pixels));
+    TRY(check_side(header->width, header->height));
+    TRY(check_ratio(header));
+    TRY(image_new(header->mode, header->width, header->height, out));
+out:
+    return status;
+}
+
 grail_status image_decode(const void *bytes, size_t size, int64_t most_pixels, image *out)
 {
     static const unsigned char jpeg[] = {0xFF, 0xD8, 0xFF};

@@ -9,14 +9,12 @@
 #define GRAIL_FORMAT_IMAGES_IMAGE_DECODE_H
 
 #include "format/images/image.h"
-
-/** The most pixels that Pillow opens: twice its MAX_IMAGE_PIXELS. */
-#define IMAGE_MOST_PIXELS ((int64_t)178956970)
+#include "format/images/image_limits.h"
 
 /**
- * Decodes a file in memory. What is truncated, malformed, of no pixels or of more than
- * `most_pixels`: GRAIL_ERROR_FORMAT; another kind of file: GRAIL_ERROR_UNSUPPORTED. Messages do not
- * name the file. *out is owned: image_fini.
+ * Decodes a file in memory. What is truncated, malformed, of no pixels, of more than `most_pixels`
+ * or otherwise beyond the ceilings of image_limits.h: GRAIL_ERROR_FORMAT; another kind of file:
+ * GRAIL_ERROR_UNSUPPORTED. Messages do not name the file. *out is owned: image_fini.
  */
 grail_status image_decode(const void *bytes, size_t size, int64_t most_pixels,
                           image *out) GRAIL_MUST_CHECK;
@@ -29,5 +27,17 @@ grail_status image_decode_png(const unsigned char *bytes, size_t size, int64_t m
 
 /** Refuses no pixels and more than the most. */
 grail_status image_check_size(int64_t width, int64_t height, int64_t most_pixels) GRAIL_MUST_CHECK;
+
+/** What the header of a file of `file_size` bytes says, before anything is decoded. */
+typedef struct image_header {
+    image_mode mode;
+    int64_t width;
+    int64_t height;
+    size_t file_size;
+} image_header;
+
+/** Refuses what is beyond the ceilings, and makes room for the pixels. */
+grail_status image_new_checked(const image_header *header, int64_t most_pixels,
+                               image *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -10,10 +10,6 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-/* A scan may be a few bytes and still costs a walk over the whole image; encoders write about 10.
- */
-enum { MOST_SCANS = 500 };
-
 typedef struct jpeg_reader {
     struct jpeg_decompress_struct info;
     struct jpeg_error_mgr errors;
@@ -21,7 +17,9 @@ typedef struct jpeg_reader {
     struct jpeg_progress_mgr progress;
     jmp_buf escape;
     char text[JMSG_LENGTH_MAX];
+    size_t size; /* of the file */
     int64_t most_pixels;
+    int64_t most_scans;
     image image;
 } jpeg_reader;
 
@@ -41,8 +39,10 @@ static void ignore_message(j_common_ptr info)
 static void count_scans(j_common_ptr info)
 {
     jpeg_reader *reader = info->client_data;
-    if (reader->info.input_scan_number > MOST_SCANS) {
-        snprintf(reader->text, sizeof reader->text, "more than %d scans", MOST_SCANS);
+    if (reader->info.input_scan_number > reader->most_scans) {
+        snprintf(reader->text, sizeof reader->text, "more than %lld scans of %u x %u pixels",
+                 (long long)reader->most_scans, reader->info.image_width,
+                 reader->info.image_height);
         longjmp(reader->escape, 1);
     }
 }
@@ -120,14 +120,18 @@ static grail_status choose_mode(jpeg_reader *reader, image_mode *mode)
 static grail_status read_header(jpeg_reader *reader)
 {
     grail_status status = GRAIL_OK;
-    image_mode mode = IMAGE_GREY;
+    image_header header = {.file_size = reader->size};
     const struct jpeg_decompress_struct *info = &reader->info;
     if (jpeg_read_header(&reader->info, TRUE) != JPEG_HEADER_OK) {
         return truncated();
     }
-    TRY(image_check_size(info->image_width, info->image_height, reader->most_pixels));
-    TRY(choose_mode(reader, &mode));
-    TRY(image_new(mode, info->image_width, info->image_height, &reader->image));
+    header.width = info->image_width;
+    header.height = info->image_height;
+    TRY(image_check_size(header.width, header.height, reader->most_pixels));
+    TRY(choose_mode(reader, &header.mode));
+    TRY(image_new_checked(&header, reader->most_pixels, &reader->image));
+    const int64_t scans = IMAGE_MOST_SCANNED / (header.width * header.height);
+    reader->most_scans = scans < IMAGE_MOST_SCANS ? scans : IMAGE_MOST_SCANS;
 out:
     return status;
 }
@@ -167,7 +171,7 @@ static grail_status run_reader(jpeg_reader *reader, const unsigned char *bytes, 
 grail_status image_decode_jpeg(const unsigned char *bytes, size_t size, int64_t most_pixels,
                                image *out)
 {
-    jpeg_reader reader = {.most_pixels = most_pixels};
+    jpeg_reader reader = {.size = size, .most_pixels = most_pixels, .most_scans = IMAGE_MOST_SCANS};
     const grail_status status = run_reader(&reader, bytes, size);
     jpeg_destroy_decompress(&reader.info);
     if (status == GRAIL_OK) {

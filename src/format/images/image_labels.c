@@ -1,11 +1,12 @@
 /* The class of each file of a folder, from a CSV. */
 #include "base/file.h"
 #include "format/images/image_folder.h"
+#include "format/images/image_limits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST_FILE = 1 << 30, LARGEST_CLASS = 999999 };
+enum { LARGEST_CLASS = 999999 };
 
 /* A line cut at its last comma, since names may hold commas; spaces and quotes around are gone. */
 typedef struct label_line {
@@ -131,7 +132,7 @@ grail_status image_labels_read(const char *path, image_folder *folder)
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     grail_status status = GRAIL_OK;
     buffer text = {0};
-    TRY(file_read(path, LARGEST_FILE, &text));
+    TRY(file_read(path, IMAGE_LARGEST_LABELS, &text));
     TRY(buffer_append(&text, "", 1));
     char *start = (char *)text.bytes;
     if (strlen(start) + 1 != text.size) {

@@ -15,6 +15,7 @@ typedef struct png_reader {
     png_infop info;
     const unsigned char *next;
     size_t left;
+    size_t size; /* of the file */
     jmp_buf escape;
     char text[LONGEST_TEXT];
     grail_status memory; /* of the last allocation that failed */
@@ -103,13 +104,15 @@ static grail_status read_header(png_reader *reader)
     /* Else texts and profiles of a few bytes could unpack to gigabytes. */
     png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_read_info(reader->png, reader->info);
-    const int64_t width = png_get_image_width(reader->png, reader->info);
-    const int64_t height = png_get_image_height(reader->png, reader->info);
-    const image_mode mode = choose_mode(png_get_bit_depth(reader->png, reader->info),
-                                        png_get_color_type(reader->png, reader->info));
-    TRY(image_check_size(width, height, reader->most_pixels));
-    TRY(image_new(mode, width, height, &reader->image));
-    if (mode == IMAGE_PALETTE) {
+    const image_header header = {
+        .mode = choose_mode(png_get_bit_depth(reader->png, reader->info),
+                            png_get_color_type(reader->png, reader->info)),
+        .width = png_get_image_width(reader->png, reader->info),
+        .height = png_get_image_height(reader->png, reader->info),
+        .file_size = reader->size,
+    };
+    TRY(image_new_checked(&header, reader->most_pixels, &reader->image));
+    if (header.mode == IMAGE_PALETTE) {
         read_palette(reader);
     }
 out:
@@ -190,7 +193,7 @@ static grail_status run_reader(png_reader *reader)
 grail_status image_decode_png(const unsigned char *bytes, size_t size, int64_t most_pixels,
                               image *out)
 {
-    png_reader reader = {.next = bytes, .left = size, .most_pixels = most_pixels};
+    png_reader reader = {.next = bytes, .left = size, .size = size, .most_pixels = most_pixels};
     const grail_status status = run_reader(&reader);
     png_destroy_read_struct(&reader.png, &reader.info, NULL);
     if (status == GRAIL_OK) {

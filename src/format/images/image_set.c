@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4, LARGEST_FILE = 1 << 30 };
+enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4 };
 
 /* One of `cifar` and `folder` is open, the other zero. */
 struct grail_images {
@@ -175,7 +175,7 @@ static grail_status decode_file(const image_set *set, int64_t i, image *out)
     char *path = NULL;
     buffer bytes = {0};
     TRY(path_join(&path, set->folder.path, set->folder.files[i].name));
-    TRY(file_read(path, LARGEST_FILE, &bytes));
+    TRY(file_read(path, IMAGE_LARGEST_FILE, &bytes));
     TRY(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, out));
 out:
     buffer_fini(&bytes);

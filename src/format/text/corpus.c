@@ -2,17 +2,39 @@
  * wrong byte is named by its place in the file whatever the kind. */
 #include "format/text/corpus.h"
 
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "format/text/npy.h"
+#include "format/text/text_source.h"
 
-#include <errno.h>
 #include <string.h>
-#include <zlib.h>
 
-_Static_assert(sizeof((corpus){0}.hash) == HASH_TEXT_SIZE, "the hash is hexadecimal SHA-256");
+_Static_assert(HASH_TEXT_SIZE == 65, "the hash is hexadecimal SHA-256");
+
+enum { IDS_AT_ONCE = 1 << 16, LONGEST_CHARACTER = 4 };
+
+struct corpus {
+    char *path;
+    char *field; /* of JSON lines; NULL for plain text */
+    text_source source;
+    hash_state hash;
+    bool has_text; /* other than spaces */
+    bool ended;
+    /* The bytes at hand: what is left of a piece of the source, at its place in the file. */
+    const unsigned char *at;
+    size_t left;
+    size_t offset;
+    /* Of JSON lines. */
+    buffer line; /* the beginning of one that goes on in the next piece */
+    json_t *document;
+    int64_t line_number;
+    size_t line_begin; /* in the file */
+    /* Of ids. */
+    npy_ids ids; /* data is NULL of text */
+    int32_t *converted;
+    int64_t next_id;
+};
 
 static bool ends_with(const char *name, const char *ending)
 {
@@ -36,223 +58,333 @@ static bool is_blank(const unsigned char *text, size_t size)
     return true;
 }
 
-/* starts[documents] = the size of the text so far: the end of the last document. */
-static grail_status mark_boundary(corpus *c, size_t *capacity)
+/* Counts text that is handed out. */
+static void take_text(corpus *c, const char *text, size_t size)
 {
-    const size_t needed = (size_t)c->documents + 1;
-    if (needed > *capacity) {
-        const size_t larger = needed + needed / 2 + 1;
-        const grail_status status = memory_resize(&c->starts, larger, sizeof *c->starts);
-        if (status != GRAIL_OK) {
-            return status;
-        }
-        *capacity = larger;
-    }
-    c->starts[c->documents] = c->text.size;
-    return GRAIL_OK;
+    hash_add(&c->hash, text, size);
+    c->has_text = c->has_text || !is_blank((const unsigned char *)text, size);
 }
 
-static grail_status read_plain(corpus *c, const unsigned char *bytes, size_t size)
+static grail_status not_utf8(size_t offset, unsigned char byte)
 {
-    grail_status status = GRAIL_OK;
-    size_t capacity = 0;
-    TRY(mark_boundary(c, &capacity));
-    TRY(buffer_append(&c->text, bytes, size));
-    c->documents = 1;
-    TRY(mark_boundary(c, &capacity));
-out:
-    return status;
+    return error_set(GRAIL_ERROR_FORMAT, "is not UTF-8 at byte %zu (0x%02x); convert it first",
+                     offset, byte);
 }
 
-static grail_status append_line(corpus *c, const char *field, const unsigned char *line,
-                                size_t size)
-{
-    grail_status status = GRAIL_OK;
-    json_t *document = NULL;
-    const char *text = NULL;
-    TRY(json_parse("document", line, size, &document));
-    TRY(json_get_string("document", document, field, NULL, &text));
-    if (text == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "has no string field \"%s\"", field);
-    }
-    TRY(buffer_append_string(&c->text, text));
-    c->documents++;
-out:
-    json_decref(document);
-    return status;
-}
+/* --- pieces of the source --- */
 
-static grail_status read_lines(corpus *c, const char *field, const unsigned char *bytes,
-                               size_t size)
-{
-    grail_status status = GRAIL_OK;
-    size_t capacity = 0;
-    int64_t number = 1;
-    TRY(mark_boundary(c, &capacity));
-    for (size_t begin = 0; begin < size; number++) {
-        const unsigned char *end = memchr(bytes + begin, '\n', size - begin);
-        const size_t length = end == NULL ? size - begin : (size_t)(end - (bytes + begin));
-        if (!is_blank(bytes + begin, length)) {
-            status = append_line(c, field, bytes + begin, length);
-            if (status != GRAIL_OK) {
-                error_prefix("line %lld", (long long)number);
-                goto out;
-            }
-            TRY(mark_boundary(c, &capacity));
-        }
-        begin += length + 1;
-    }
-out:
-    return status;
-}
-
-static grail_status read_text(corpus *c, const char *field, const unsigned char *bytes, size_t size)
+/* Fetches bytes when there are none at hand; c->left stays 0 at the end. */
+static grail_status fill(corpus *c)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     grail_status status = GRAIL_OK;
-    if (size == 0) {
+    if (c->left > 0) {
+        return GRAIL_OK;
+    }
+    TRY(text_source_next(&c->source, &c->at, &c->left));
+    if (c->offset == 0 && c->left == 0) {
         FAIL(GRAIL_ERROR_FORMAT, "is empty");
     }
-    const size_t valid = utf8_valid_prefix(bytes, size);
-    if (valid != size) {
-        FAIL(GRAIL_ERROR_FORMAT, "is not UTF-8 at byte %zu (0x%02x); convert it first", valid,
-             bytes[valid]);
+    if (c->offset == 0 && c->left >= 3 && memcmp(c->at, byte_order_mark, 3) == 0) {
+        c->at += 3;
+        c->left -= 3;
+        c->offset += 3;
     }
-    const size_t skip = size >= 3 && memcmp(bytes, byte_order_mark, 3) == 0 ? 3 : 0;
-    buffer_init(&c->text, CORPUS_LARGEST_TEXT);
-    if (field == NULL) {
-        TRY(read_plain(c, bytes + skip, size - skip));
-    } else {
-        TRY(read_lines(c, field, bytes + skip, size - skip));
-    }
-    if (is_blank(c->text.bytes, c->text.size)) {
-        FAIL(GRAIL_ERROR_FORMAT, "holds no text");
-    }
-    hash_bytes(c->text.bytes, c->text.size, c->hash);
 out:
     return status;
 }
 
-static grail_status read_ids(corpus *c, const void *bytes, size_t size)
+static void advance(corpus *c, size_t size)
 {
-    npy_ids read = {0};
-    const grail_status status = npy_read_ids(bytes, size, &read);
-    if (status == GRAIL_OK) {
-        c->ids = read.ids;
-        c->id_count = read.count;
-        c->id_row = read.row;
-        c->documents = read.row > 0 ? read.count / read.row : 1;
-        hash_bytes(c->ids, (size_t)c->id_count * sizeof *c->ids, c->hash);
+    c->at += size;
+    c->left -= size;
+    c->offset += size;
+}
+
+/* --- plain text --- */
+
+/* A character that goes on in the next piece waits in `line`. */
+static grail_status join_character(corpus *c, corpus_piece *out)
+{
+    grail_status status = GRAIL_OK;
+    const size_t begin = c->offset - c->line.size;
+    while (c->line.size < LONGEST_CHARACTER &&
+           utf8_valid_prefix(c->line.bytes, c->line.size) == 0) {
+        TRY(fill(c));
+        if (c->left == 0) {
+            TRY(not_utf8(begin, c->line.bytes[0]));
+        }
+        TRY(buffer_append(&c->line, c->at, 1));
+        advance(c, 1);
+    }
+    if (utf8_valid_prefix(c->line.bytes, c->line.size) != c->line.size) {
+        TRY(not_utf8(begin, c->line.bytes[0]));
+    }
+    *out = (corpus_piece){.text = (const char *)c->line.bytes, .size = c->line.size};
+out:
+    return status;
+}
+
+static grail_status next_plain(corpus *c, corpus_piece *out)
+{
+    grail_status status = GRAIL_OK;
+    c->line.size = 0;
+    TRY(fill(c));
+    const size_t valid = utf8_valid_prefix(c->at, c->left);
+    if (valid == 0 && c->left >= LONGEST_CHARACTER) {
+        TRY(not_utf8(c->offset, c->at[0]));
+    }
+    if (valid > 0) {
+        *out = (corpus_piece){.text = (const char *)c->at, .size = valid};
+        advance(c, valid);
+    } else if (c->left > 0) {
+        TRY(buffer_append(&c->line, c->at, c->left));
+        advance(c, c->left);
+        TRY(join_character(c, out));
+    } else {
+        *out = (corpus_piece){.text = "", .ends_document = true};
+        c->ended = true;
+    }
+out:
+    return status;
+}
+
+/* --- JSON lines --- */
+
+static grail_status read_document(corpus *c, const unsigned char *line, size_t size,
+                                  corpus_piece *out)
+{
+    grail_status status = GRAIL_OK;
+    const char *text = NULL;
+    TRY(json_parse("document", line, size, &c->document));
+    TRY(json_get_string("document", c->document, c->field, NULL, &text));
+    if (text == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "has no string field \"%s\"", c->field);
+    }
+    *out = (corpus_piece){.text = text, .size = strlen(text), .ends_document = true};
+out:
+    if (status != GRAIL_OK) {
+        error_prefix("line %lld", (long long)c->line_number);
     }
     return status;
 }
 
-static grail_status read_kind(corpus *c, const char *name, const char *field, const void *bytes,
-                              size_t size)
+static grail_status too_long(const corpus *c)
 {
-    if (ends_with(name, ".npy")) {
-        return read_ids(c, bytes, size);
+    return error_set(GRAIL_ERROR_FORMAT, "line %lld: has more than the allowed %d bytes",
+                     (long long)c->line_number, TEXT_LONGEST_LINE);
+}
+
+/* The next line: in the bytes at hand, or put together in c->line. *found is false at the end. */
+static grail_status next_line(corpus *c, const unsigned char **line, size_t *size, bool *found)
+{
+    grail_status status = GRAIL_OK;
+    bool whole = false;
+    c->line.size = 0;
+    c->line_number++;
+    TRY(fill(c));
+    c->line_begin = c->offset;
+    *found = c->left > 0;
+    while (c->left > 0 && !whole) {
+        const unsigned char *end = memchr(c->at, '\n', c->left);
+        const size_t length = end == NULL ? c->left : (size_t)(end - c->at);
+        whole = end != NULL;
+        *line = c->at;
+        *size = length;
+        if (c->line.size + length > TEXT_LONGEST_LINE) {
+            TRY(too_long(c));
+        }
+        if (!whole || c->line.size > 0) {
+            TRY(buffer_append(&c->line, c->at, length));
+            *line = c->line.bytes;
+            *size = c->line.size;
+        }
+        advance(c, length + (whole ? 1 : 0));
+        TRY(whole ? GRAIL_OK : fill(c));
     }
-    if (ends_with(name, ".txt")) {
-        return read_text(c, NULL, bytes, size);
+out:
+    return status;
+}
+
+static grail_status next_document(corpus *c, corpus_piece *out, bool *found)
+{
+    grail_status status = GRAIL_OK;
+    const unsigned char *line = NULL;
+    size_t size = 0;
+    json_decref(c->document);
+    c->document = NULL;
+    do {
+        TRY(next_line(c, &line, &size, found));
+        const size_t valid = utf8_valid_prefix(line, size);
+        if (valid != size) {
+            TRY(not_utf8(c->line_begin + valid, line[valid]));
+        }
+    } while (*found && is_blank(line, size));
+    if (*found) {
+        TRY(read_document(c, line, size, out));
     }
-    if (ends_with(name, ".jsonl") || ends_with(name, ".jsonl.gz")) {
-        return read_text(c, field == NULL ? "text" : field, bytes, size);
+out:
+    return status;
+}
+
+/* --- ids --- */
+
+static grail_status next_ids(corpus *c, corpus_piece *out)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t left = c->ids.count - c->next_id;
+    const int64_t count = left < IDS_AT_ONCE ? left : IDS_AT_ONCE;
+    TRY(npy_read_ids(&c->ids, c->next_id, count, c->converted));
+    hash_add(&c->hash, c->converted, (size_t)count * sizeof c->converted[0]);
+    c->next_id += count;
+    c->ended = c->next_id == c->ids.count;
+    *out = (corpus_piece){.ids = c->converted, .count = count, .ends_document = c->ended};
+out:
+    return status;
+}
+
+grail_status corpus_next(corpus *c, corpus_piece *out, bool *found)
+{
+    grail_status status = GRAIL_OK;
+    corpus_piece piece = {0};
+    *found = !c->ended;
+    if (c->ended) {
+        return GRAIL_OK;
     }
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy");
+    if (c->ids.data != NULL) {
+        TRY(next_ids(c, &piece));
+    } else if (c->field == NULL) {
+        TRY(next_plain(c, &piece));
+    } else {
+        TRY(next_document(c, &piece, found));
+        c->ended = !*found;
+    }
+    if (piece.text != NULL) {
+        take_text(c, piece.text, piece.size);
+    }
+    *out = piece;
+out:
+    if (status != GRAIL_OK) {
+        error_prefix("%s", c->path);
+    }
+    return status;
+}
+
+grail_status corpus_finish(corpus *c, char hash[65])
+{
+    grail_status status = GRAIL_OK;
+    corpus_piece piece = {0};
+    bool found = true;
+    while (found) {
+        TRY(corpus_next(c, &piece, &found));
+    }
+    if (c->ids.data == NULL && !c->has_text) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: holds no text", c->path);
+    }
+    hash_end(&c->hash, hash);
+out:
+    return status;
+}
+
+int64_t corpus_ids(const corpus *c)
+{
+    return c->ids.data == NULL ? -1 : c->ids.count;
+}
+
+int64_t corpus_row(const corpus *c)
+{
+    return c->ids.row;
+}
+
+/* --- opening --- */
+
+static grail_status begin_ids(corpus *c)
+{
+    grail_status status = GRAIL_OK;
+    status = npy_read_header(c->source.bytes, c->source.size, &c->ids);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", c->path);
+        goto out;
+    }
+    TRY(memory_new_unset(&c->converted, IDS_AT_ONCE, sizeof c->converted[0]));
+out:
+    return status;
+}
+
+/* What the ending of the name tells; the source is open. */
+static grail_status begin(corpus *c, const char *field)
+{
+    grail_status status = GRAIL_OK;
+    hash_begin(&c->hash);
+    buffer_init(&c->line, TEXT_LONGEST_LINE);
+    if (ends_with(c->path, ".npy")) {
+        TRY(begin_ids(c));
+    } else if (ends_with(c->path, ".jsonl") || ends_with(c->path, ".jsonl.gz")) {
+        TRY(memory_copy_string(&c->field, field == NULL ? "text" : field));
+    } else if (!ends_with(c->path, ".txt")) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy", c->path);
+    }
+out:
+    return status;
+}
+
+static grail_status corpus_new(const char *name, corpus **out)
+{
+    grail_status status = GRAIL_OK;
+    corpus *c = NULL;
+    TRY(memory_new(&c, 1, sizeof *c));
+    TRY(memory_copy_string(&c->path, name));
+    *out = c;
+    c = NULL;
+out:
+    corpus_close(c);
+    return status;
 }
 
 grail_status corpus_open_bytes(const char *name, const char *field, const void *bytes, size_t size,
-                               corpus *out)
+                               corpus **out)
 {
     grail_status status = GRAIL_OK;
-    corpus c = {0};
-    TRY(memory_copy_string(&c.path, name));
-    TRY(read_kind(&c, name, field, bytes, size));
+    corpus *c = NULL;
+    TRY(corpus_new(name, &c));
+    text_source_of_bytes(&c->source, bytes, size);
+    TRY(begin(c, field));
     *out = c;
-    c = (corpus){0};
+    c = NULL;
 out:
-    if (status != GRAIL_OK) {
-        error_prefix("%s", name);
-    }
-    corpus_close(&c);
+    corpus_close(c);
     return status;
 }
 
-static grail_status inflate_into(gzFile stream, const char *path, buffer *out)
-{
-    enum { PIECE = 1 << 18 };
-    for (;;) {
-        grail_status status = buffer_reserve(out, PIECE);
-        if (status != GRAIL_OK) {
-            error_prefix("%s: decompressed", path);
-            return status;
-        }
-        const int got = gzread(stream, out->bytes + out->size, PIECE);
-        if (got == 0) {
-            break;
-        }
-        if (got < 0) {
-            int code = Z_OK;
-            const char *reason = gzerror(stream, &code);
-            return error_set(code == Z_MEM_ERROR ? GRAIL_ERROR_MEMORY : GRAIL_ERROR_FORMAT,
-                             "%s: cannot decompress: %s", path, reason);
-        }
-        out->size += (size_t)got;
-    }
-    return GRAIL_OK;
-}
-
-/* A stream that stops inside a member reads as ended; only closing it tells. */
-static grail_status read_compressed(const char *path, buffer *out)
-{
-    const gzFile stream = gzopen(path, "rbe");
-    if (stream == NULL) {
-        return error_from_errno("cannot open", path);
-    }
-    const grail_status status = inflate_into(stream, path, out);
-    const int closed = gzclose(stream);
-    if (status == GRAIL_OK && closed != Z_OK) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: compressed data end early: truncated?", path);
-    }
-    return status;
-}
-
-static grail_status open_compressed(const char *path, const char *field, corpus *out)
+grail_status corpus_open(const char *path, const char *field, corpus **out)
 {
     grail_status status = GRAIL_OK;
-    buffer bytes = {.maximum = CORPUS_LARGEST_TEXT};
-    TRY(read_compressed(path, &bytes));
-    TRY(corpus_open_bytes(path, field, bytes.bytes, bytes.size, out));
-out:
-    buffer_fini(&bytes);
-    return status;
-}
-
-grail_status corpus_open(const char *path, const char *field, corpus *out)
-{
+    corpus *c = NULL;
+    TRY(corpus_new(path, &c));
     if (ends_with(path, ".gz")) {
-        return open_compressed(path, field, out);
+        TRY(text_source_open_compressed(&c->source, path));
+    } else {
+        TRY(text_source_open(&c->source, path));
     }
-    grail_status status = GRAIL_OK;
-    file_map map = {0};
-    TRY(file_map_open(&map, path));
-    if (map.size > CORPUS_LARGEST_TEXT) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: has %zu bytes, more than the allowed %zu", path, map.size,
-             CORPUS_LARGEST_TEXT);
-    }
-    TRY(corpus_open_bytes(path, field, map.data, map.size, out));
+    TRY(begin(c, field));
+    *out = c;
+    c = NULL;
 out:
-    file_map_close(&map);
+    corpus_close(c);
     return status;
 }
 
 void corpus_close(corpus *c)
 {
+    if (c == NULL) {
+        return;
+    }
+    text_source_close(&c->source);
+    json_decref(c->document);
+    buffer_fini(&c->line);
+    memory_free(c->converted);
+    memory_free(c->field);
     memory_free(c->path);
-    buffer_fini(&c->text);
-    memory_free(c->starts);
-    memory_free(c->ids);
-    *c = (corpus){0};
+    memory_free(c);
 }

@@ -1,34 +1,45 @@
 /* Calibration and evaluation text: .txt, .jsonl, .jsonl.gz (a string field per line), or token ids
- * as .npy (integers, one or two dimensions). */
+ * as .npy (integers, one or two dimensions). Read from the beginning to the end, piece by piece, so
+ * that a file of any size takes the memory of one document's line. */
 #ifndef GRAIL_FORMAT_TEXT_CORPUS_H
 #define GRAIL_FORMAT_TEXT_CORPUS_H
 
-#include "base/buffer.h"
+#include "base/memory.h"
 
-typedef struct corpus {
-    char *path;
-    /* documents[i] is text[starts[i] .. starts[i+1]); a .txt file is one document. All UTF-8. */
-    buffer text;
-    size_t *starts; /* count + 1 */
-    int64_t documents;
-    /* Instead of text, ids of an .npy file; NULL otherwise. Rows of a 2-D array are documents. */
-    int32_t *ids;
-    int64_t id_count;
-    int64_t id_row; /* ids per row of a 2-D array, 0 for 1-D */
-    char hash[65];  /* SHA-256 of the text or ids as used */
-} corpus;
+typedef struct corpus corpus;
 
-/* Largest text, after decompression: beyond it the file is refused. */
-#define CORPUS_LARGEST_TEXT ((size_t)4 << 30)
+/** Of a .txt file, which is one document, a part; of JSON lines a whole document; of .npy some ids.
+ */
+typedef struct corpus_piece {
+    const char *text; /* UTF-8, cut between characters, not terminated; NULL of ids */
+    size_t size;
+    const int32_t *ids; /* NULL of text */
+    int64_t count;
+    bool ends_document;
+} corpus_piece;
 
-/** Reads a file. `field` names the JSON field ("text" when NULL). Empty or non-UTF-8 text, a line
- * without the field (named by line number), ids below 0: GRAIL_ERROR_FORMAT. */
-grail_status corpus_open(const char *path, const char *field, corpus *out) GRAIL_MUST_CHECK;
+/** Opens a file. `field` names the JSON field ("text" when NULL). An unknown ending is
+ * GRAIL_ERROR_UNSUPPORTED. *out is owned: corpus_close. */
+grail_status corpus_open(const char *path, const char *field, corpus **out) GRAIL_MUST_CHECK;
 
-/** As corpus_open for bytes in memory; `name` is for messages and its ending tells the kind (.txt,
- * .jsonl, .npy). */
+/** As corpus_open for bytes in memory, which must outlive *out; `name` is for messages and its
+ * ending tells the kind (.txt, .jsonl, .npy). */
 grail_status corpus_open_bytes(const char *name, const char *field, const void *bytes, size_t size,
-                               corpus *out) GRAIL_MUST_CHECK;
-void corpus_close(corpus *c); /* works on a zeroed one */
+                               corpus **out) GRAIL_MUST_CHECK;
+void corpus_close(corpus *c); /* NULL is allowed */
+
+/** Number of ids that it holds instead of text; -1 of text. */
+int64_t corpus_ids(const corpus *c);
+/** Ids per row of a two-dimensional array of them; else 0. */
+int64_t corpus_row(const corpus *c);
+
+/** The next piece, valid until the next call; *found is false at the end. Text that is not UTF-8, a
+ * line without the field (named by its number), an id below 0: GRAIL_ERROR_FORMAT. Messages name
+ * the file. */
+grail_status corpus_next(corpus *c, corpus_piece *out, bool *found) GRAIL_MUST_CHECK;
+
+/** Reads what is left, and so checks all of it; once. `hash` gets the SHA-256 of all the text or
+ * ids as used. A file without text: GRAIL_ERROR_FORMAT. */
+grail_status corpus_finish(corpus *c, char hash[65]) GRAIL_MUST_CHECK;
 
 #endif

@@ -235,27 +235,10 @@ static grail_status count_ids(const npy_header *header, size_t element, size_t a
     return GRAIL_OK;
 }
 
-static grail_status convert_ids(const unsigned char *data, size_t width, bool is_signed,
-                                int64_t count, int32_t *out)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const uint64_t value = load_integer(data + (size_t)i * width, width, is_signed);
-        if (value > INT32_MAX) {
-            return is_signed ? error_set(GRAIL_ERROR_FORMAT, "id %lld at index %lld is not a token",
-                                         (long long)(int64_t)value, (long long)i)
-                             : error_set(GRAIL_ERROR_FORMAT, "id %llu at index %lld is not a token",
-                                         (unsigned long long)value, (long long)i);
-        }
-        out[i] = (int32_t)value;
-    }
-    return GRAIL_OK;
-}
-
-grail_status npy_read_ids(const void *bytes, size_t size, npy_ids *out)
+grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out)
 {
     grail_status status = GRAIL_OK;
     npy_header header = {0};
-    int32_t *ids = NULL;
     size_t data = 0;
     int64_t count = 0;
     TRY(read_header(bytes, size, &header, &data));
@@ -263,12 +246,30 @@ grail_status npy_read_ids(const void *bytes, size_t size, npy_ids *out)
     TRY(check_shape(&header));
     const size_t width = (size_t)(header.dtype[2] - '0');
     TRY(count_ids(&header, width, size - data, &count));
-    TRY(memory_new_unset(&ids, (size_t)count, sizeof *ids));
-    TRY(convert_ids((const unsigned char *)bytes + data, width, header.dtype[1] == 'i', count,
-                    ids));
-    *out = (npy_ids){.ids = ids, .count = count, .row = header.rank == 2 ? header.shape[1] : 0};
-    ids = NULL;
+    *out = (npy_ids){
+        .data = (const unsigned char *)bytes + data,
+        .width = width,
+        .is_signed = header.dtype[1] == 'i',
+        .count = count,
+        .row = header.rank == 2 ? header.shape[1] : 0,
+    };
 out:
-    memory_free(ids);
     return status;
+}
+
+grail_status npy_read_ids(const npy_ids *ids, int64_t first, int64_t count, int32_t *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t value =
+            load_integer(ids->data + (size_t)(first + i) * ids->width, ids->width, ids->is_signed);
+        if (value > INT32_MAX) {
+            return ids->is_signed
+                       ? error_set(GRAIL_ERROR_FORMAT, "id %lld at index %lld is not a token",
+                                   (long long)(int64_t)value, (long long)(first + i))
+                       : error_set(GRAIL_ERROR_FORMAT, "id %llu at index %lld is not a token",
+                                   (unsigned long long)value, (long long)(first + i));
+        }
+        out[i] = (int32_t)value;
+    }
+    return GRAIL_OK;
 }

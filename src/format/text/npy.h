@@ -9,16 +9,24 @@
 #include "base/memory.h"
 
 typedef struct npy_ids {
-    int32_t *ids; /* owned: memory_free */
+    const unsigned char *data; /* borrowed from the file's bytes */
+    size_t width;              /* bytes of an id */
+    bool is_signed;
     int64_t count;
     int64_t row; /* ids per row of a two-dimensional array, 0 for one dimension */
 } npy_ids;
 
 /**
- * Reads a whole file of little-endian or one-byte integers in C order, one- or two-dimensional.
- * GRAIL_ERROR_FORMAT: a malformed header, too few or too many bytes, no ids, an id that is negative
- * or beyond int32. GRAIL_ERROR_UNSUPPORTED: other dtypes, orders and dimensions.
+ * Reads the header of a whole file of little-endian or one-byte integers in C order, one- or
+ * two-dimensional. GRAIL_ERROR_FORMAT: a malformed header, too few or too many bytes, no ids.
+ * GRAIL_ERROR_UNSUPPORTED: other dtypes, orders and dimensions.
  */
-grail_status npy_read_ids(const void *bytes, size_t size, npy_ids *out) GRAIL_MUST_CHECK;
+grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out) GRAIL_MUST_CHECK;
+
+/** ids[first .. first + count) into out. One that is negative or beyond int32 is
+ * GRAIL_ERROR_FORMAT.
+ */
+grail_status npy_read_ids(const npy_ids *ids, int64_t first, int64_t count,
+                          int32_t *out) GRAIL_MUST_CHECK;
 
 #endif

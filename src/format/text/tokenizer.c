@@ -10,10 +10,11 @@
 
 #include <string.h>
 
-enum { FILE_MAX = 1 << 29 };
-
 grail_status token_list_push(token_list *list, int32_t id)
 {
+    if (list->most > 0 && list->count == list->most) {
+        return GRAIL_ERROR_CANCELLED;
+    }
     if (list->count == list->capacity) {
         const int64_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
         const grail_status status = memory_resize(&list->ids, (size_t)capacity, sizeof *list->ids);
@@ -82,7 +83,7 @@ static grail_status open_file(const char *path, open_function open, tokenizer **
 {
     grail_status status = GRAIL_OK;
     buffer bytes = {0};
-    TRY(file_read(path, FILE_MAX, &bytes));
+    TRY(file_read(path, TOKENIZER_LARGEST_FILE, &bytes));
     TRY(open(path, bytes.bytes, bytes.size, out));
 out:
     buffer_fini(&bytes);
@@ -100,7 +101,7 @@ static grail_status apply_configuration(const char *path, tokenizer *t)
     if (!file_exists(path)) {
         return GRAIL_OK;
     }
-    TRY(json_read_file(path, FILE_MAX, &configuration));
+    TRY(json_read_file(path, TOKENIZER_LARGEST_FILE, &configuration));
     TRY(json_get_boolean(path, configuration, "add_bos_token", true, &add_bos));
     TRY(json_get_boolean(path, configuration, "add_eos_token", false, &add_eos));
     t->before.count = add_bos ? t->before.count : 0;
@@ -176,8 +177,8 @@ static grail_status enter_normalized(tokenizer *t, text_span content, int32_t in
     buffer buffers[2] = {{0}};
     pattern_workspace patterns = {0};
     text_span text = {0};
-    TRY(pattern_workspace_init(&patterns));
-    TRY(normalizer_run(&t->normalizer, &t->model.whole, &patterns, content, buffers, &text));
+    TRY(pattern_workspace_init(&patterns, content.size));
+    TRY(normalizer_run(&t->normalizer, &t->model.whole, &patterns, content, false, buffers, &text));
     if (text.size > 0) {
         TRY(piece_trie_add(&t->added_normalized, text, index));
     }
@@ -245,16 +246,31 @@ static bool is_single_word(text_span text, size_t begin, size_t end)
 }
 
 /* What is done with the text between added tokens. */
-typedef grail_status (*section_function)(encoder *e, text_span section, bool at_start);
+typedef grail_status (*section_function)(encoder *e, text_span section, section_edges edges);
+
+/* What lies behind the last match, up to `end`. A token that follows an open text may take the
+ * spaces before it. */
+static grail_status cut_rest(encoder *e, text_span text, size_t done, size_t end,
+                             section_edges edges, section_function between)
+{
+    const size_t last = edges.open ? strip_spaces_left(text, end) : text.size;
+    if (done >= last) {
+        return GRAIL_OK;
+    }
+    edges.start = edges.start && done == 0;
+    return between(e, span_from(text, done, last), edges);
+}
 
 /* Appends the ids of the automaton's matches, leftmost and longest, and hands on what lies between.
  * A match that is not a whole word where it has to be is passed over as a whole. */
 static grail_status cut_added(encoder *e, const piece_trie *automaton, text_span text,
-                              bool at_start, section_function between)
+                              section_edges edges, section_function between)
 {
     grail_status status = GRAIL_OK;
     size_t done = 0;
-    for (size_t i = 0; i < text.size;) {
+    size_t i = 0;
+    const size_t certain = piece_trie_certain(automaton, text, edges.open);
+    while (i < certain) {
         int32_t index = -1;
         const size_t length = piece_trie_match(automaton, span_from(text, i, text.size), &index);
         if (length == 0) {
@@ -269,31 +285,30 @@ static grail_status cut_added(encoder *e, const piece_trie *automaton, text_span
             continue;
         }
         if (begin > done) {
-            TRY(between(e, span_from(text, done, begin), at_start && done == 0));
+            TRY(between(e, span_from(text, done, begin),
+                        (section_edges){.start = edges.start && done == 0}));
         }
         TRY(token_list_push(e->out, token.id));
         done = token.strip_right ? strip_spaces_right(text, end) : end;
     }
-    if (done < text.size) {
-        TRY(between(e, span_from(text, done, text.size), at_start && done == 0));
-    }
+    TRY(cut_rest(e, text, done, i, edges, between));
 out:
     return status;
 }
 
-static grail_status encode_section(encoder *e, text_span section, bool at_start)
+static grail_status encode_section(encoder *e, text_span section, section_edges edges)
 {
-    return pretokenize(e, 0, section, at_start);
+    return pretokenize(e, 0, section, edges);
 }
 
-static grail_status normalize_section(encoder *e, text_span section, bool at_start)
+static grail_status normalize_section(encoder *e, text_span section, section_edges edges)
 {
     grail_status status = GRAIL_OK;
     const tokenizer *t = e->tokenizer;
     text_span text = {0};
-    TRY(normalizer_run(&t->normalizer, &t->model.whole, &e->patterns, section, e->normalized,
-                       &text));
-    TRY(cut_added(e, &t->added_normalized, text, at_start, encode_section));
+    TRY(normalizer_run(&t->normalizer, &t->model.whole, &e->patterns, section, edges.open,
+                       e->normalized, &text));
+    TRY(cut_added(e, &t->added_normalized, text, edges, encode_section));
 out:
     return status;
 }
@@ -309,27 +324,70 @@ static void encoder_fini(encoder *e)
     bpe_workspace_fini(&e->words);
 }
 
+static grail_status encode_text(encoder *e, text_span text, bool special, bool open)
+{
+    grail_status status = GRAIL_OK;
+    const tokenizer *t = e->tokenizer;
+    TRY(pattern_workspace_init(&e->patterns, text.size));
+    if (special) {
+        TRY(token_list_append(e->out, &t->before));
+    }
+    TRY(cut_added(e, &t->added_raw, text, (section_edges){.start = true, .open = open},
+                  normalize_section));
+    if (special && !open) {
+        TRY(token_list_append(e->out, &t->after));
+    }
+out:
+    return status;
+}
+
+/* Ids that a list may have once those of a text are appended, by the size of the text alone. */
+static int64_t most_ids(const tokenizer *t, const token_list *out, size_t size)
+{
+    const int64_t bytes = size < INT64_MAX / 32 ? (int64_t)size : INT64_MAX / 32;
+    return out->count + t->before.count + t->after.count + TOKENIZER_FREE_IDS +
+           TOKENIZER_MOST_IDS * bytes;
+}
+
+static grail_status encode(const tokenizer *t, text_span text, bool special, bool open,
+                           token_list *out)
+{
+    encoder e = {.tokenizer = t, .out = out};
+    const int64_t count = out->count;
+    const int64_t asked = out->most;
+    const int64_t natural = most_ids(t, out, text.size);
+    const bool is_asked = asked > 0 && asked <= natural;
+    const size_t valid = utf8_valid_prefix(text.bytes, text.size);
+    if (valid < text.size) {
+        return error_set(GRAIL_ERROR_FORMAT, "the text is not valid UTF-8 at byte %zu", valid);
+    }
+    out->most = is_asked ? asked : natural;
+    grail_status status = encode_text(&e, text, special, open);
+    if (status == GRAIL_ERROR_CANCELLED) {
+        status = is_asked ? GRAIL_OK
+                          : error_set(GRAIL_ERROR_FORMAT,
+                                      "the tokenizer makes more than %d ids for each of %zu bytes",
+                                      TOKENIZER_MOST_IDS, text.size);
+    }
+    out->most = asked;
+    if (status != GRAIL_OK) {
+        out->count = count;
+    }
+    if (status != GRAIL_OK && status != GRAIL_ERROR_MEMORY) {
+        error_prefix("%s", t->name);
+    }
+    encoder_fini(&e);
+    return status;
+}
+
 grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size, bool special,
                               token_list *out)
 {
-    grail_status status = GRAIL_OK;
-    const int64_t count = out->count;
-    encoder e = {.tokenizer = t, .out = out};
-    const text_span all = {text, size};
-    const size_t valid = utf8_valid_prefix(text, size);
-    if (valid < size) {
-        FAIL(GRAIL_ERROR_FORMAT, "the text is not valid UTF-8 at byte %zu", valid);
-    }
-    TRY(pattern_workspace_init(&e.patterns));
-    if (special) {
-        TRY(token_list_append(out, &t->before));
-    }
-    TRY(cut_added(&e, &t->added_raw, all, true, normalize_section));
-    if (special) {
-        TRY(token_list_append(out, &t->after));
-    }
-out:
-    out->count = status == GRAIL_OK ? out->count : count;
-    encoder_fini(&e);
-    return status;
+    return encode(t, (text_span){text, size}, special, false, out);
+}
+
+grail_status tokenizer_encode_start(const tokenizer *t, const char *text, size_t size, bool special,
+                                    token_list *out)
+{
+    return encode(t, (text_span){text, size}, special, true, out);
 }

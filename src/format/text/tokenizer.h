@@ -11,8 +11,10 @@ typedef struct token_list {
     int32_t *ids; /* owned */
     int64_t count;
     int64_t capacity;
+    int64_t most; /* ids that it takes; 0: any number */
 } token_list;
 
+/** GRAIL_ERROR_CANCELLED, without a text, when the list holds the most. */
 grail_status token_list_push(token_list *list, int32_t id) GRAIL_MUST_CHECK;
 void token_list_fini(token_list *list);
 
@@ -35,10 +37,19 @@ const char *tokenizer_piece(const tokenizer *t, int32_t id);
 const char *tokenizer_hash(const tokenizer *t);
 
 /**
- * Appends the ids of UTF-8 text, which may hold NUL bytes. `special` applies the post-processor
- * (BOS and the like). Invalid UTF-8 is GRAIL_ERROR_FORMAT with the byte offset.
+ * Appends the ids of UTF-8 text, which may hold NUL bytes, or the first of them until out->most is
+ * reached. `special` applies the post-processor (BOS and the like). Invalid UTF-8 is
+ * GRAIL_ERROR_FORMAT with the byte offset.
  */
 grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size, bool special,
                               token_list *out) GRAIL_MUST_CHECK;
+
+/**
+ * The same for the beginning of a text: appends those first ids that the whole text has, whatever
+ * follows. For most tokenizers only those of the last word are missing, for some all of them.
+ * `text` ends between two characters.
+ */
+grail_status tokenizer_encode_start(const tokenizer *t, const char *text, size_t size, bool special,
+                                    token_list *out) GRAIL_MUST_CHECK;
 
 #endif

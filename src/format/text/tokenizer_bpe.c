@@ -289,18 +289,25 @@ out:
     return status;
 }
 
-grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, token_list *out)
+/* Whether the word is a piece as it is. An open word is longer than all of them, or nothing is
+ * certain about it. */
+static int32_t find_whole(const bpe_model *m, text_span word, bool open)
+{
+    return m->ignore_merges && !open ? vocabulary_find(&m->pieces, word) : -1;
+}
+
+grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, bool open,
+                        token_list *out)
 {
     grail_status status = GRAIL_OK;
     bool pending = false;
     w->symbol_count = 0;
-    if (m->ignore_merges) {
-        const int32_t id = vocabulary_find(&m->pieces, word);
-        if (id >= 0) {
-            return token_list_push(out, id);
-        }
+    const int32_t found = find_whole(m, word, open);
+    if (found >= 0 || (open && m->ignore_merges && word.size <= m->pieces.longest)) {
+        return found >= 0 ? token_list_push(out, found) : GRAIL_OK;
     }
-    for (size_t position = 0; position < word.size;) {
+    const size_t certain = piece_trie_certain(&m->whole, word, open);
+    for (size_t position = 0; position < certain;) {
         text_span rest = span_from(word, position, word.size);
         int32_t id = -1;
         rest.size = piece_trie_match(&m->whole, rest, &id);
@@ -315,10 +322,10 @@ grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, to
         }
         position += rest.size;
     }
-    if (pending) {
+    if (pending && !open) {
         TRY(push_symbol(m, w, m->unknown, out));
     }
-    TRY(flush(m, w, out));
+    TRY(open ? GRAIL_OK : flush(m, w, out));
 out:
     return status;
 }

@@ -6,19 +6,24 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "format/protobuf.h"
+#include "format/text/text_limits.h"
 #include "format/text/tokenizer.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-
-/* Ids index arrays, so a file may not make them arbitrarily large. */
-enum { TOKEN_ID_MAX = (1 << 24) - 1, TOKENIZER_STEPS_MAX = 32 };
 
 /** Borrowed bytes, valid UTF-8 unless said otherwise. */
 typedef struct text_span {
     const char *bytes;
     size_t size;
 } text_span;
+
+/** Of which part of a text a section is. Of an open one only what is certain is made: what any
+ * continuation, and none, would leave as it is. */
+typedef struct section_edges {
+    bool start; /* it begins where the text begins */
+    bool open;  /* more of it may follow */
+} section_edges;
 
 static inline text_span span_from(text_span text, size_t begin, size_t end)
 {
@@ -63,6 +68,7 @@ typedef struct vocabulary {
     int32_t *slots; /* open addressing by the piece's hash; id or -1; owned */
     size_t slot_count;
     size_t slots_used;
+    size_t longest; /* bytes of a piece that can be found */
 } vocabulary;
 
 void vocabulary_init(vocabulary *v);
@@ -110,6 +116,7 @@ typedef struct piece_trie {
     trie_node *nodes; /* owned */
     int32_t count;
     int32_t capacity;
+    size_t longest;     /* bytes of a piece */
     int32_t roots[256]; /* node + 1, so that zero means none */
 } piece_trie;
 
@@ -117,6 +124,9 @@ typedef struct piece_trie {
 grail_status piece_trie_add(piece_trie *t, text_span piece, int32_t value) GRAIL_MUST_CHECK;
 /** Bytes of the longest piece that the text starts with, 0 for none. */
 size_t piece_trie_match(const piece_trie *t, text_span text, int32_t *value);
+/** At places before this one matches are the same whatever follows the text: text.size unless it is
+ * open. */
+size_t piece_trie_certain(const piece_trie *t, text_span text, bool open);
 void piece_trie_fini(piece_trie *t);
 
 /* --- BPE --- */
@@ -161,8 +171,8 @@ void bpe_init(bpe_model *m);
 void bpe_fini(bpe_model *m);
 /** Fills bytes[] from the vocabulary and derives `joins`, once pieces and merges are complete. */
 grail_status bpe_prepare(bpe_model *m) GRAIL_MUST_CHECK;
-/** Appends the ids of one word. */
-grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word,
+/** Appends the ids of one word; of an open one those that are certain. */
+grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, bool open,
                         token_list *out) GRAIL_MUST_CHECK;
 void bpe_workspace_fini(bpe_workspace *w);
 
@@ -181,25 +191,31 @@ typedef struct text_pattern {
 typedef struct pattern_workspace {
     pcre2_match_data *match;
     pcre2_match_context *context;
+    int64_t work_left; /* see PATTERN_MOST_WORK */
 } pattern_workspace;
 
 typedef struct pattern_scan {
     const text_pattern *pattern;
     pattern_workspace *workspace;
     text_span text;
+    bool open; /* more may follow the text */
     size_t position;
     size_t last_end; /* SIZE_MAX before the first match */
+    size_t decided; /* once no match was found: none begins before this; the end of a closed text */
 } pattern_scan;
 
 /** Compiles a pattern in the syntax that tokenizer files use (Oniguruma's Ruby syntax). */
 grail_status pattern_from_regex(text_pattern *p, text_span regex) GRAIL_MUST_CHECK;
 grail_status pattern_from_string(text_pattern *p, text_span string) GRAIL_MUST_CHECK;
 void pattern_fini(text_pattern *p);
-grail_status pattern_workspace_init(pattern_workspace *w) GRAIL_MUST_CHECK;
+/** For matches in a text of `size` bytes, and in what is made of it. */
+grail_status pattern_workspace_init(pattern_workspace *w, size_t size) GRAIL_MUST_CHECK;
 void pattern_workspace_fini(pattern_workspace *w);
 
-pattern_scan pattern_scan_start(const text_pattern *p, pattern_workspace *w, text_span text);
-/** The next match at or after the end of the last one; *found is false when there is none. */
+pattern_scan pattern_scan_start(const text_pattern *p, pattern_workspace *w, text_span text,
+                                bool open);
+/** The next match at or after the end of the last one; *found is false when there is none, or in an
+ * open text none that is certain. */
 grail_status pattern_scan_next(pattern_scan *s, bool *found, size_t *begin,
                                size_t *end) GRAIL_MUST_CHECK;
 
@@ -237,9 +253,13 @@ typedef struct normalizer {
     int count;
 } normalizer;
 
-/** Runs every step. *out is the input itself or lies in one of the two buffers. */
+/** Bytes that a step may make of a text. */
+size_t tokenizer_growth_limit(size_t size);
+/** Runs every step; of an open text *out is what is certain. It is the input itself or lies in one
+ * of the two buffers. */
 grail_status normalizer_run(const normalizer *n, const piece_trie *whole, pattern_workspace *w,
-                            text_span text, buffer buffers[2], text_span *out) GRAIL_MUST_CHECK;
+                            text_span text, bool open, buffer buffers[2],
+                            text_span *out) GRAIL_MUST_CHECK;
 void normalizer_fini(normalizer *n);
 
 /* --- pre-tokenizer --- */
@@ -311,9 +331,9 @@ typedef struct encoder {
     token_list *out;
 } encoder;
 
-/** Splits a section into words from step `step` on and appends the ids of each. `at_start` tells
- * that the section begins where the whole text begins. */
-grail_status pretokenize(encoder *e, int step, text_span section, bool at_start) GRAIL_MUST_CHECK;
+/** Splits a section into words from step `step` on and appends the ids of each. */
+grail_status pretokenize(encoder *e, int step, text_span section,
+                         section_edges edges) GRAIL_MUST_CHECK;
 
 /** An empty tokenizer that tokenizer_close can take at any time. */
 grail_status tokenizer_new(const char *name, const void *bytes, size_t size,

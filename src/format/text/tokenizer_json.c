@@ -87,7 +87,10 @@ static grail_status read_merge(const char *name, size_t rank, const json_t *merg
     TRY(find_merged(name, rank, &m->pieces, left, &entry.left));
     TRY(find_merged(name, rank, &m->pieces, right, &entry.right));
     TRY(find_merged(name, rank, &m->pieces, span_of_buffer(&joined), &entry.result));
-    TRY(pair_table_put(&m->merges, entry));
+    status = pair_table_put(&m->merges, entry);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", name);
+    }
 out:
     buffer_fini(&joined);
     return status;
@@ -165,7 +168,10 @@ static grail_status read_model(const char *name, const json_t *model, bpe_model 
         m->unknown = vocabulary_find(&m->pieces, span_of_string(unknown));
         m->unknown_missing = m->unknown < 0;
     }
-    TRY(bpe_prepare(m));
+    status = bpe_prepare(m);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", name);
+    }
 out:
     return status;
 }
@@ -211,7 +217,10 @@ static grail_status read_added_token(const char *name, const json_t *object, tok
     TRY(json_get_boolean(name, object, "rstrip", false, &token.strip_right));
     TRY(json_get_boolean(name, object, "normalized", false, &normalized));
     TRY(place_added(name, t, content, token.id));
-    TRY(tokenizer_add_token(t, span_of_string(content), normalized, token));
+    status = tokenizer_add_token(t, span_of_string(content), normalized, token);
+    if (status != GRAIL_OK) {
+        error_prefix("%s", name);
+    }
 out:
     return status;
 }

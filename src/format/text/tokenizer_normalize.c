@@ -5,10 +5,6 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Growth that real tokenizers stay far below (NFKC at most 11-fold); it stops a file whose
- * replacements multiply the text. */
-enum { GROWTH_MAX = 64, GROWTH_BASE = 1 << 16 };
-
 static grail_status prepend(const normalizer_step *step, text_span in, buffer *out)
 {
     grail_status status = GRAIL_OK;
@@ -21,18 +17,19 @@ out:
 }
 
 static grail_status replace(const normalizer_step *step, pattern_workspace *w, text_span in,
-                            buffer *out)
+                            bool open, buffer *out)
 {
     grail_status status = GRAIL_OK;
     size_t copied = 0;
     if (in.size == 0) {
         return GRAIL_OK;
     }
-    pattern_scan scan = pattern_scan_start(&step->pattern, w, in);
+    pattern_scan scan = pattern_scan_start(&step->pattern, w, in, open);
     for (bool found = true; found;) {
-        size_t begin = in.size;
-        size_t end = in.size;
+        size_t begin = 0;
+        size_t end = 0;
         TRY(pattern_scan_next(&scan, &found, &begin, &end));
+        begin = found ? begin : scan.decided;
         TRY(buffer_append(out, in.bytes + copied, begin - copied));
         if (found) {
             TRY(buffer_append_string(out, step->content));
@@ -174,16 +171,18 @@ static size_t run_end(text_span text, size_t begin, bool ascii)
 }
 
 /* No form changes ASCII, and no ASCII character composes with what stands before it, so only the
- * stretches between ASCII runs are converted, each with the one ASCII character before it. */
-static grail_status unicode_form(const normalizer_step *step, text_span in, buffer *out)
+ * stretches between ASCII runs are converted, each with the one ASCII character before it. Of an
+ * open text the last stretch, or the last ASCII character, may go on. */
+static grail_status unicode_form(const normalizer_step *step, text_span in, bool open, buffer *out)
 {
     grail_status status = GRAIL_OK;
     for (size_t begin = 0; begin < in.size;) {
         size_t plain = run_end(in, begin, true);
         const size_t end = run_end(in, plain, false);
-        plain -= plain > begin && plain < in.size ? 1 : 0;
+        const bool goes_on = open && end == in.size;
+        plain -= plain > begin && (plain < in.size || open) ? 1 : 0;
         TRY(buffer_append(out, in.bytes + begin, plain - begin));
-        if (plain < end) {
+        if (plain < end && !goes_on) {
             TRY(convert_form(span_from(in, plain, end), (utf8proc_option_t)step->form, out));
         }
         begin = end;
@@ -230,11 +229,11 @@ static text_span skip_leading_spaces(const piece_trie *whole, text_span text)
 }
 
 static grail_status append_units(const sentencepiece_rules *rules, const piece_trie *whole,
-                                 const char *space, text_span in, buffer *out)
+                                 const char *space, text_span in, size_t certain, buffer *out)
 {
     grail_status status = GRAIL_OK;
     bool after_space = rules->remove_extra_whitespaces;
-    for (size_t i = 0; i < in.size;) {
+    for (size_t i = 0; i < certain;) {
         text_span unit = next_unit(whole, span_from(in, i, in.size));
         i += unit.size;
         while (after_space && unit.size > 0 && unit.bytes[0] == ' ') {
@@ -259,24 +258,25 @@ static void remove_trailing(text_span space, buffer *out)
 
 /* The identity normalizer of SentencePiece with its whitespace rules. */
 static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_trie *whole,
-                                  text_span in, buffer *out)
+                                  text_span in, bool open, buffer *out)
 {
     grail_status status = GRAIL_OK;
     const char *space = rules->escape_whitespaces ? "\u2581" : " ";
     if (rules->remove_extra_whitespaces) {
         in = skip_leading_spaces(whole, in);
     }
-    if (in.size == 0) {
+    const size_t certain = piece_trie_certain(whole, in, open);
+    if (certain == 0) {
         return GRAIL_OK;
     }
     if (rules->add_dummy_prefix && !rules->whitespace_as_suffix) {
         TRY(buffer_append_string(out, space));
     }
-    TRY(append_units(rules, whole, space, in, out));
+    TRY(append_units(rules, whole, space, in, certain, out));
     if (rules->remove_extra_whitespaces) {
         remove_trailing(span_of_string(space), out);
     }
-    if (rules->add_dummy_prefix && rules->whitespace_as_suffix) {
+    if (rules->add_dummy_prefix && rules->whitespace_as_suffix && !open) {
         TRY(buffer_append_string(out, space));
     }
 out:
@@ -284,40 +284,50 @@ out:
 }
 
 static grail_status run_step(const normalizer_step *step, const piece_trie *whole,
-                             pattern_workspace *w, text_span in, buffer *out)
+                             pattern_workspace *w, text_span in, bool open, buffer *out)
 {
     switch (step->kind) {
     case NORMALIZE_PREPEND:
         return prepend(step, in, out);
     case NORMALIZE_REPLACE:
-        return replace(step, w, in, out);
+        return replace(step, w, in, open, out);
     case NORMALIZE_UNICODE:
-        return unicode_form(step, in, out);
+        return unicode_form(step, in, open, out);
     case NORMALIZE_LOWERCASE:
         return lowercase(in, out);
     case NORMALIZE_STRIP:
         return strip(step, in, out);
     case NORMALIZE_SENTENCEPIECE:
-        return sentencepiece(&step->rules, whole, in, out);
+        return sentencepiece(&step->rules, whole, in, open, out);
     }
     return error_set(GRAIL_ERROR_INTERNAL, "unknown normalizer step");
 }
 
+static size_t multiple(size_t size, size_t factor, size_t more)
+{
+    size_t product = 0;
+    return size_multiply(size, factor, &product) && size_add(product, more, &product) ? product
+                                                                                      : SIZE_MAX;
+}
+
+size_t tokenizer_growth_limit(size_t size)
+{
+    const size_t small = multiple(size, TOKENIZER_MOST_GROWTH, TOKENIZER_FREE_GROWTH);
+    const size_t large = multiple(size, TOKENIZER_LARGE_GROWTH, TOKENIZER_FREE_LARGE_GROWTH);
+    return small < large ? small : large;
+}
+
 grail_status normalizer_run(const normalizer *n, const piece_trie *whole, pattern_workspace *w,
-                            text_span text, buffer buffers[2], text_span *out)
+                            text_span text, bool open, buffer buffers[2], text_span *out)
 {
     grail_status status = GRAIL_OK;
     text_span current = text;
-    size_t maximum = 0;
-    if (!size_multiply(text.size, GROWTH_MAX, &maximum) ||
-        !size_add(maximum, GROWTH_BASE, &maximum)) {
-        maximum = SIZE_MAX;
-    }
+    const size_t maximum = tokenizer_growth_limit(text.size);
     for (int i = 0; i < n->count; i++) {
         buffer *target = &buffers[i % 2];
         target->size = 0;
         target->maximum = maximum;
-        TRY(run_step(&n->steps[i], whole, w, current, target));
+        TRY(run_step(&n->steps[i], whole, w, current, open, target));
         current = span_of_buffer(target);
     }
     *out = current;

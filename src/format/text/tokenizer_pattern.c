@@ -8,15 +8,6 @@
 #include <ctype.h>
 #include <string.h>
 
-enum {
-    PATTERN_TEXT_MAX = 1 << 20,
-    /* A match of an ordinary pattern takes a few steps per byte; a pattern that backtracks
-     * exponentially is stopped here. */
-    STEPS_BASE = 100000,
-    STEPS_PER_BYTE = 32,
-    HEAP_KIB = 1 << 18
-};
-
 static void *allocate(size_t size, void *unused)
 {
     (void)unused;
@@ -262,7 +253,7 @@ grail_status pattern_from_regex(text_pattern *p, text_span regex)
 {
     grail_status status = GRAIL_OK;
     translation t = {.source = regex};
-    buffer_init(&t.out, PATTERN_TEXT_MAX);
+    buffer_init(&t.out, PATTERN_LONGEST);
     TRY(translate(&t));
     TRY(compile(regex, span_of_buffer(&t.out), &p->regex));
 out:
@@ -292,7 +283,7 @@ void pattern_fini(text_pattern *p)
 
 /* --- matching --- */
 
-grail_status pattern_workspace_init(pattern_workspace *w)
+grail_status pattern_workspace_init(pattern_workspace *w, size_t size)
 {
     grail_status status = GRAIL_OK;
     pcre2_general_context *general = NULL;
@@ -303,7 +294,9 @@ grail_status pattern_workspace_init(pattern_workspace *w)
         status = GRAIL_ERROR_MEMORY;
         goto out;
     }
-    pcre2_set_heap_limit(w->context, HEAP_KIB);
+    pcre2_set_heap_limit(w->context, PATTERN_MOST_HEAP_KIB);
+    const int64_t bytes = size < INT64_MAX / 512 ? (int64_t)size : INT64_MAX / 512;
+    w->work_left = PATTERN_FREE_WORK + PATTERN_MOST_WORK * bytes;
 out:
     pcre2_general_context_free(general);
     return status;
@@ -316,15 +309,11 @@ void pattern_workspace_fini(pattern_workspace *w)
     *w = (pattern_workspace){0};
 }
 
-static uint32_t steps_allowed(size_t size)
+pattern_scan pattern_scan_start(const text_pattern *p, pattern_workspace *w, text_span text,
+                                bool open)
 {
-    const size_t most = (UINT32_MAX - STEPS_BASE) / STEPS_PER_BYTE;
-    return STEPS_BASE + STEPS_PER_BYTE * (uint32_t)(size < most ? size : most);
-}
-
-pattern_scan pattern_scan_start(const text_pattern *p, pattern_workspace *w, text_span text)
-{
-    return (pattern_scan){.pattern = p, .workspace = w, .text = text, .last_end = SIZE_MAX};
+    return (pattern_scan){
+        .pattern = p, .workspace = w, .text = text, .open = open, .last_end = SIZE_MAX};
 }
 
 static grail_status match_failure(const pattern_scan *s, int code)
@@ -339,22 +328,89 @@ static grail_status match_failure(const pattern_scan *s, int code)
                      s->position, s->text.size, (const char *)message);
 }
 
+/* A match is tried with few steps and in the bytes next to it alone, which is all that the words of
+ * ordinary patterns need, and with more of both as long as it wants them. What it then has at most
+ * used is taken from what is allowed for the whole text, so that no pattern takes time that grows
+ * faster than the text. */
+typedef struct attempt {
+    uint32_t steps;
+    size_t window;
+} attempt;
+
+enum { FIRST_STEPS = 512, FIRST_WINDOW = 1024, MORE = 8 };
+
+static uint32_t most_steps(size_t size)
+{
+    const size_t most = (UINT32_MAX - PATTERN_FREE_STEPS) / PATTERN_MOST_STEPS;
+    return PATTERN_FREE_STEPS + PATTERN_MOST_STEPS * (uint32_t)(size < most ? size : most);
+}
+
+/* Where the window ends: between two characters, at most at the end of the text. */
+static size_t window_end(const pattern_scan *s, size_t window)
+{
+    if (s->text.size - s->position <= window) {
+        return s->text.size;
+    }
+    size_t end = s->position + window;
+    while (((unsigned char)s->text.bytes[end] & 0xC0) == 0x80) {
+        end -= 1;
+    }
+    return end;
+}
+
+static bool spend(pattern_workspace *w, int64_t work)
+{
+    w->work_left -= work;
+    return w->work_left >= 0;
+}
+
+/* The result of pcre2_match on the text up to where it can be told. *all is false when more text
+ * could change it. */
+static int match_window(const pattern_scan *s, const attempt *a, bool *all)
+{
+    const size_t end = window_end(s, a->window);
+    const uint32_t cut = end < s->text.size || s->open ? PCRE2_PARTIAL_HARD : 0;
+    pcre2_set_match_limit(s->workspace->context, a->steps);
+    *all = end == s->text.size;
+    return pcre2_match(s->pattern->regex, (PCRE2_SPTR)s->text.bytes, end, s->position,
+                       PCRE2_NO_UTF_CHECK | cut, s->workspace->match, s->workspace->context);
+}
+
+/* The first match from the position on: its code, or that of a failure. */
+static int match_here(const pattern_scan *s)
+{
+    attempt a = {.steps = FIRST_STEPS, .window = FIRST_WINDOW};
+    const uint32_t most = most_steps(s->text.size);
+    for (;;) {
+        bool all = false;
+        const int code = match_window(s, &a, &all);
+        if (code == PCRE2_ERROR_MATCHLIMIT && a.steps < most && spend(s->workspace, a.steps)) {
+            a.steps = a.steps < most / MORE ? a.steps * MORE : most;
+        } else if ((code == PCRE2_ERROR_PARTIAL || code == PCRE2_ERROR_NOMATCH) && !all) {
+            if (!spend(s->workspace, (int64_t)a.window)) {
+                return PCRE2_ERROR_MATCHLIMIT;
+            }
+            a.window *= MORE;
+        } else {
+            return code;
+        }
+    }
+}
+
 /* An empty match right behind the last match does not count; the search goes on a character later.
  */
 static grail_status next_regex(pattern_scan *s, bool *found, size_t *begin, size_t *end)
 {
-    pcre2_set_match_limit(s->workspace->context, steps_allowed(s->text.size));
     while (s->position <= s->text.size) {
-        const int code =
-            pcre2_match(s->pattern->regex, (PCRE2_SPTR)s->text.bytes, s->text.size, s->position,
-                        PCRE2_NO_UTF_CHECK, s->workspace->match, s->workspace->context);
-        if (code == PCRE2_ERROR_NOMATCH) {
+        const int code = match_here(s);
+        const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(s->workspace->match);
+        if (code == PCRE2_ERROR_NOMATCH || code == PCRE2_ERROR_PARTIAL) {
+            s->decided = code == PCRE2_ERROR_PARTIAL ? offsets[0] : s->text.size;
             return GRAIL_OK;
         }
         if (code < 0) {
             return match_failure(s, code);
         }
-        const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(s->workspace->match);
         if (offsets[0] < s->position || offsets[1] < offsets[0]) {
             return error_set(GRAIL_ERROR_UNSUPPORTED, "a pattern moves the start of its match");
         }
@@ -367,10 +423,11 @@ static grail_status next_regex(pattern_scan *s, bool *found, size_t *begin, size
         s->position +=
             s->position < s->text.size ? character_length(s->text.bytes[s->position]) : 1;
     }
+    s->decided = s->text.size;
     return GRAIL_OK;
 }
 
-static void next_string(const pattern_scan *s, bool *found, size_t *begin, size_t *end)
+static void next_string(pattern_scan *s, bool *found, size_t *begin, size_t *end)
 {
     const char *start = s->text.bytes + s->position;
     const char *match =
@@ -379,11 +436,17 @@ static void next_string(const pattern_scan *s, bool *found, size_t *begin, size_
         *found = true;
         *begin = (size_t)(match - s->text.bytes);
         *end = *begin + s->pattern->size;
+    } else if (s->open) {
+        const size_t last = s->pattern->size - 1; /* bytes of one that may begin at the end */
+        s->decided = s->text.size - s->position > last ? s->text.size - last : s->position;
+    } else {
+        s->decided = s->text.size;
     }
 }
 
-static void next_member(const pattern_scan *s, bool *found, size_t *begin, size_t *end)
+static void next_member(pattern_scan *s, bool *found, size_t *begin, size_t *end)
 {
+    s->decided = s->text.size;
     for (size_t i = s->position; i < s->text.size && !*found;) {
         const size_t length = character_length(s->text.bytes[i]);
         if (s->pattern->members(character_at(span_from(s->text, i, s->text.size)))) {

@@ -64,7 +64,7 @@ out:
 }
 
 /* Rewrites the section into the step's buffer and goes on with the whole of it. */
-static grail_status rewrite(encoder *e, int index, text_span section, bool at_start)
+static grail_status rewrite(encoder *e, int index, text_span section, section_edges edges)
 {
     grail_status status = GRAIL_OK;
     const pretokenizer_step *step = &e->tokenizer->pretokenizer.steps[index];
@@ -76,9 +76,9 @@ static grail_status rewrite(encoder *e, int index, text_span section, bool at_st
     } else if (step->kind == PRETOKENIZE_SPACE_PREFIX) {
         TRY(prefix_space(section, out));
     } else {
-        TRY(metaspace(step, section, at_start, out));
+        TRY(metaspace(step, section, edges.start, out));
     }
-    TRY(pretokenize(e, index + 1, span_of_buffer(out), at_start));
+    TRY(pretokenize(e, index + 1, span_of_buffer(out), edges));
 out:
     return status;
 }
@@ -95,7 +95,7 @@ typedef struct splitter {
     encoder *encoder;
     int index;
     text_span section;
-    bool at_start;
+    section_edges edges;
     bool waiting;
     stretch last;
 } splitter;
@@ -124,7 +124,7 @@ static grail_status emit_last(splitter *s)
         return GRAIL_OK;
     }
     return pretokenize(s->encoder, s->index + 1, span_from(s->section, s->last.begin, s->last.end),
-                       s->at_start && s->last.begin == 0);
+                       (section_edges){.start = s->edges.start && s->last.begin == 0});
 }
 
 static grail_status accept(splitter *s, stretch next)
@@ -144,17 +144,21 @@ out:
     return status;
 }
 
-static grail_status split(encoder *e, int index, text_span section, bool at_start)
+/* Of an open section the last stretch is not known to end, and is left. */
+static grail_status split(encoder *e, int index, text_span section, section_edges edges)
 {
     grail_status status = GRAIL_OK;
-    splitter s = {.encoder = e, .index = index, .section = section, .at_start = at_start};
+    splitter s = {.encoder = e, .index = index, .section = section, .edges = edges};
     const text_pattern *pattern = &e->tokenizer->pretokenizer.steps[index].pattern;
-    pattern_scan scan = pattern_scan_start(pattern, &e->patterns, section);
+    pattern_scan scan = pattern_scan_start(pattern, &e->patterns, section, edges.open);
     size_t seen = 0;
     for (bool found = true; found;) {
         size_t begin = section.size;
         size_t end = section.size;
         TRY(pattern_scan_next(&scan, &found, &begin, &end));
+        if (!found && edges.open) {
+            goto out;
+        }
         if (begin != seen) {
             TRY(accept(&s, (stretch){seen, begin, false}));
         }
@@ -168,18 +172,18 @@ out:
     return status;
 }
 
-grail_status pretokenize(encoder *e, int step, text_span section, bool at_start)
+grail_status pretokenize(encoder *e, int step, text_span section, section_edges edges)
 {
     if (section.size == 0) {
         return GRAIL_OK;
     }
     if (step == e->tokenizer->pretokenizer.count) {
-        return bpe_encode(&e->tokenizer->model, &e->words, section, e->out);
+        return bpe_encode(&e->tokenizer->model, &e->words, section, edges.open, e->out);
     }
     if (e->tokenizer->pretokenizer.steps[step].kind == PRETOKENIZE_SPLIT) {
-        return split(e, step, section, at_start);
+        return split(e, step, section, edges);
     }
-    return rewrite(e, step, section, at_start);
+    return rewrite(e, step, section, edges);
 }
 
 void pretokenizer_fini(pretokenizer *p)

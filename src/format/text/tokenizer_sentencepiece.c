@@ -20,9 +20,6 @@ enum {
     PIECE_BYTE = 6
 };
 
-/* Cutting a piece of n bytes costs n look-ups of up to n bytes; real pieces have a few dozen. */
-enum { MERGED_PIECE_MAX = 4096 };
-
 typedef struct sentence_piece {
     text_span text; /* in the file's bytes */
     float score;
@@ -271,9 +268,11 @@ static grail_status add_merges_of(const sentence_model *m, bpe_model *model, int
 {
     grail_status status = GRAIL_OK;
     const text_span text = m->pieces[id].text;
-    if (text.size > MERGED_PIECE_MAX) {
+    /* Cutting a piece of n bytes costs n look-ups of up to n bytes; real pieces have a few dozen.
+     */
+    if (text.size > TOKENIZER_LONGEST_MERGED) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "piece %lld has %zu bytes, more than %d", (long long)id,
-             text.size, (int)MERGED_PIECE_MAX);
+             text.size, TOKENIZER_LONGEST_MERGED);
     }
     if (character_length(text.bytes[0]) < text.size) {
         TRY(check_characters(model, text));

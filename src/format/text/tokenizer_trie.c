@@ -50,6 +50,12 @@ grail_status piece_trie_add(piece_trie *t, text_span piece, int32_t value)
     grail_status status = GRAIL_OK;
     const unsigned char first = (unsigned char)piece.bytes[0];
     int32_t node = t->roots[first] - 1;
+    if (piece.size > TOKENIZER_LONGEST_ADDED) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "an added token or user-defined piece has %zu bytes, more than the "
+             "allowed %d",
+             piece.size, TOKENIZER_LONGEST_ADDED);
+    }
     if (node < 0) {
         TRY(add_node(t, first, &node));
         t->roots[first] = node + 1;
@@ -60,6 +66,7 @@ grail_status piece_trie_add(piece_trie *t, text_span piece, int32_t value)
     if (t->nodes[node].value < 0) {
         t->nodes[node].value = value;
     }
+    t->longest = piece.size > t->longest ? piece.size : t->longest;
 out:
     return status;
 }
@@ -79,6 +86,13 @@ size_t piece_trie_match(const piece_trie *t, text_span text, int32_t *value)
         node = i < text.size ? find_child(t, node, (unsigned char)text.bytes[i]) : -1;
     }
     return longest;
+}
+
+size_t piece_trie_certain(const piece_trie *t, text_span text, bool open)
+{
+    enum { LONGEST_CHARACTER = 4 }; /* which may be looked at behind a match */
+    const size_t margin = t->longest + LONGEST_CHARACTER;
+    return !open ? text.size : text.size > margin ? text.size - margin : 0;
 }
 
 void piece_trie_fini(piece_trie *t)

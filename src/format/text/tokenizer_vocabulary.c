@@ -123,6 +123,12 @@ grail_status vocabulary_add(vocabulary *v, text_span piece, int32_t id)
     grail_status status = GRAIL_OK;
     TRY(grow_slots(v));
     const size_t slot = find_slot(v, piece);
+    if (((slot - hash_piece(piece)) & (v->slot_count - 1)) > TOKENIZER_MOST_PROBES) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "more than %d pieces collide in a hash table, which real ones do "
+             "not",
+             TOKENIZER_MOST_PROBES);
+    }
     if (v->slots[slot] >= 0) {
         FAIL(GRAIL_ERROR_FORMAT, "piece '%.*s' has two ids, %d and %d", (int)piece.size,
              piece.bytes, v->slots[slot], id);
@@ -130,6 +136,7 @@ grail_status vocabulary_add(vocabulary *v, text_span piece, int32_t id)
     TRY(vocabulary_name(v, piece, id));
     v->slots[slot] = id;
     v->slots_used += 1;
+    v->longest = piece.size > v->longest ? piece.size : v->longest;
 out:
     return status;
 }

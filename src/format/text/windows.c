@@ -1,6 +1,8 @@
 #include "format/text/windows.h"
 
 #include "base/random.h"
+#include "format/text/corpus.h"
+#include "format/text/text_encode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,164 +27,6 @@ const char *text_protocol_name(text_protocol protocol)
     return protocol_names[protocol];
 }
 
-typedef struct line_span {
-    const char *start;
-    size_t size; /* with the newline, if there is one */
-} line_span;
-
-/* Next line of text[*offset ..size); false at the end. */
-static bool next_line(const char *text, size_t size, size_t *offset, line_span *out)
-{
-    if (*offset >= size) {
-        return false;
-    }
-    const char *start = text + *offset;
-    const char *newline = memchr(start, '\n', size - *offset);
-    const size_t length = newline == NULL ? size - *offset : (size_t)(newline - start) + 1;
-    *out = (line_span){.start = start, .size = length};
-    *offset += length;
-    return true;
-}
-
-static bool is_blank_byte(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
-}
-
-static line_span strip(line_span line)
-{
-    while (line.size > 0 && is_blank_byte(line.start[0])) {
-        line.start++;
-        line.size--;
-    }
-    while (line.size > 0 && is_blank_byte(line.start[line.size - 1])) {
-        line.size--;
-    }
-    return line;
-}
-
-/* The rows of the dataset keep their newline and blank rows are empty: "\n\n".join(rows). */
-static grail_status join_wikitext2(const corpus *c, buffer *out)
-{
-    grail_status status = GRAIL_OK;
-    size_t offset = 0;
-    line_span line = {0};
-    bool first = true;
-    while (next_line((const char *)c->text.bytes, c->text.size, &offset, &line)) {
-        if (!first) {
-            TRY(buffer_append_string(out, "\n\n"));
-        }
-        if (strip(line).size > 0) {
-            TRY(buffer_append(out, line.start, line.size));
-        }
-        first = false;
-    }
-out:
-    return status;
-}
-
-static grail_status join_ptb(const corpus *c, buffer *out)
-{
-    grail_status status = GRAIL_OK;
-    size_t offset = 0;
-    line_span line = {0};
-    bool first = true;
-    while (next_line((const char *)c->text.bytes, c->text.size, &offset, &line)) {
-        const line_span row = strip(line);
-        if (!first) {
-            TRY(buffer_append_string(out, " "));
-        }
-        TRY(buffer_append(out, row.start, row.size));
-        first = false;
-    }
-out:
-    return status;
-}
-
-static grail_status join_c4(const corpus *c, buffer *out)
-{
-    enum { C4_DOCUMENTS = 1100 };
-    grail_status status = GRAIL_OK;
-    for (int64_t d = 0; d < c->documents && d < C4_DOCUMENTS; d++) {
-        if (d > 0) {
-            TRY(buffer_append_string(out, " "));
-        }
-        TRY(buffer_append(out, c->text.bytes + c->starts[d], c->starts[d + 1] - c->starts[d]));
-    }
-out:
-    return status;
-}
-
-static grail_status encode_documents(const corpus *c, const tokenizer *t, token_list *out)
-{
-    grail_status status = GRAIL_OK;
-    for (int64_t d = 0; d < c->documents; d++) {
-        TRY(tokenizer_encode(t, (const char *)c->text.bytes + c->starts[d],
-                             c->starts[d + 1] - c->starts[d], true, out));
-    }
-out:
-    return status;
-}
-
-static grail_status encode_lines(const corpus *c, const tokenizer *t, token_list *out)
-{
-    grail_status status = GRAIL_OK;
-    size_t offset = 0;
-    line_span line = {0};
-    while (next_line((const char *)c->text.bytes, c->text.size, &offset, &line)) {
-        const line_span row = strip(line);
-        if (row.size > 0) {
-            TRY(tokenizer_encode(t, row.start, row.size, false, out));
-        }
-    }
-out:
-    return status;
-}
-
-static grail_status encode_joined(const corpus *c, const tokenizer *t, text_protocol protocol,
-                                  token_list *out)
-{
-    grail_status status = GRAIL_OK;
-    buffer joined = {0};
-    buffer_init(&joined, SIZE_MAX / 2);
-    if (protocol == TEXT_WIKITEXT2) {
-        TRY(join_wikitext2(c, &joined));
-    } else if (protocol == TEXT_PTB) {
-        TRY(join_ptb(c, &joined));
-    } else {
-        TRY(join_c4(c, &joined));
-    }
-    TRY(tokenizer_encode(t, (const char *)joined.bytes, joined.size, true, out));
-out:
-    buffer_fini(&joined);
-    return status;
-}
-
-static grail_status encode_corpus(const corpus *c, const window_options *options,
-                                  const tokenizer *t, token_list *out)
-{
-    grail_status status = GRAIL_OK;
-    if (c->ids != NULL) {
-        for (int64_t i = 0; i < c->id_count; i++) {
-            TRY(token_list_push(out, c->ids[i]));
-        }
-        return GRAIL_OK;
-    }
-    if (t == NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: text needs the model's tokenizer; give token ids as .npy instead", c->path);
-    }
-    if (options->protocol == TEXT_PLAIN) {
-        TRY(encode_documents(c, t, out));
-    } else if (options->protocol == TEXT_LINES) {
-        TRY(encode_lines(c, t, out));
-    } else {
-        TRY(encode_joined(c, t, options->protocol, out));
-    }
-out:
-    return status;
-}
-
 static grail_status check_ids(const char *path, const token_list *list, int64_t vocabulary)
 {
     for (int64_t i = 0; i < list->count; i++) {
@@ -201,18 +45,44 @@ static int64_t window_length(const window_options *options, const corpus *c)
     if (options->length != 0) {
         return options->length;
     }
-    return c->id_row > 0 ? c->id_row : options->default_length;
+    return corpus_row(c) > 0 ? corpus_row(c) : options->default_length;
 }
 
-static grail_status cut_windows(const window_options *options, const token_list *list, int32_t bos,
+/* Ids of the text in a window: all but a BOS of its own. */
+static int64_t window_step(const window_options *options, const token_windows *w)
+{
+    return w->length - (options->window_bos ? 1 : 0);
+}
+
+/* Windows without a lead lie in the list one after another, and take it over. */
+static grail_status fill_windows(const window_options *options, int32_t bos, token_list *list,
+                                 token_windows *w)
+{
+    grail_status status = GRAIL_OK;
+    const size_t size = (size_t)(w->count * w->length);
+    const int64_t step = window_step(options, w);
+    if (step == w->length) {
+        TRY(memory_resize(&list->ids, size, sizeof list->ids[0]));
+        w->ids = list->ids;
+        *list = (token_list){0};
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(&w->ids, size, sizeof w->ids[0]));
+    for (int64_t i = 0; i < w->count; i++) {
+        int32_t *row = w->ids + i * w->length;
+        row[0] = bos;
+        memcpy(row + 1, list->ids + i * step, (size_t)step * sizeof row[0]);
+    }
+out:
+    return status;
+}
+
+static grail_status cut_windows(const window_options *options, token_list *list, int32_t bos,
                                 token_windows *w)
 {
     enum { C4_WINDOWS = 256 };
     grail_status status = GRAIL_OK;
-    const int64_t lead = options->window_bos ? 1 : 0;
-    const int64_t step = w->length - lead;
-    w->count = list->count / step;
-    w->stream_tokens = list->count;
+    w->count = list->count / window_step(options, w);
     if (options->protocol == TEXT_C4 && w->count > C4_WINDOWS) {
         w->count = C4_WINDOWS;
     }
@@ -222,12 +92,7 @@ static grail_status cut_windows(const window_options *options, const token_list 
              "smaller --context",
              options->path, (long long)list->count, (long long)w->length);
     }
-    TRY(memory_new(&w->ids, (size_t)(w->count * w->length), sizeof w->ids[0]));
-    for (int64_t i = 0; i < w->count; i++) {
-        int32_t *row = w->ids + i * w->length;
-        row[0] = bos;
-        memcpy(row + lead, list->ids + i * step, (size_t)step * sizeof row[0]);
-    }
+    TRY(fill_windows(options, bos, list, w));
 out:
     return status;
 }
@@ -245,27 +110,44 @@ static grail_status check_length(const window_options *options, int64_t length, 
     return GRAIL_OK;
 }
 
+/* 0 for all. */
+static int64_t wanted_ids(const window_options *options, const token_windows *w)
+{
+    int64_t wanted = 0;
+    const int64_t step = window_step(options, w);
+    return options->windows > 0 && !__builtin_mul_overflow(options->windows, step, &wanted) ? wanted
+                                                                                            : 0;
+}
+
+/* Of a text of which not all was encoded, the number of tokens is known for ids alone. */
+static int64_t count_stream(const corpus *c, const token_list *list, bool whole)
+{
+    return whole ? list->count : corpus_ids(c);
+}
+
 grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
                           token_windows *out)
 {
     grail_status status = GRAIL_OK;
-    corpus c = {0};
+    corpus *c = NULL;
     token_list list = {0};
     token_windows w = {0};
+    bool whole = true;
     const int32_t bos = t == NULL ? -1 : tokenizer_bos(t);
     TRY(corpus_open(options->path, options->field, &c));
-    w.length = window_length(options, &c);
+    w.length = window_length(options, c);
     TRY(check_length(options, w.length, bos));
-    TRY(encode_corpus(&c, options, t, &list));
+    TRY(text_encode(c, options, t, wanted_ids(options, &w), &list, &whole));
+    TRY(corpus_finish(c, w.text_hash));
+    w.stream_tokens = count_stream(c, &list, whole);
     TRY(check_ids(options->path, &list, vocabulary));
     TRY(cut_windows(options, &list, bos, &w));
-    memcpy(w.text_hash, c.hash, sizeof w.text_hash);
     *out = w;
     w = (token_windows){0};
 out:
     token_windows_fini(&w);
     token_list_fini(&list);
-    corpus_close(&c);
+    corpus_close(c);
     return status;
 }
 
@@ -302,6 +184,7 @@ grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed)
                 (size_t)w->length * sizeof w->ids[0]);
     }
     w->count = samples;
+    TRY(memory_resize(&w->ids, (size_t)(samples * w->length), sizeof w->ids[0]));
 out:
     memory_free(order);
     return status;

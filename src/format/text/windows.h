@@ -3,7 +3,6 @@
 #ifndef GRAIL_FORMAT_TEXT_WINDOWS_H
 #define GRAIL_FORMAT_TEXT_WINDOWS_H
 
-#include "format/text/corpus.h"
 #include "format/text/tokenizer.h"
 
 typedef enum text_protocol {
@@ -25,20 +24,22 @@ typedef struct window_options {
     int64_t length; /* tokens per window; 0: a row of two-dimensional ids, else the next */
     int64_t default_length;
     bool window_bos; /* every window begins with the tokenizer's BOS, then length - 1 tokens */
+    int64_t windows; /* so many of the first ones are needed; 0: all */
 } window_options;
 
 typedef struct token_windows {
     int32_t *ids; /* [count, length], owned */
     int64_t count;
     int64_t length;
-    int64_t stream_tokens; /* of the whole text, before it was cut */
+    int64_t stream_tokens; /* of the whole text, before it was cut; -1: not all was encoded */
     char text_hash[65];    /* SHA-256 of the text (or ids) that was read */
 } token_windows;
 
 /**
  * Reads, encodes and cuts; the incomplete last window is dropped. `t` may be NULL for .npy
- * ids. A text shorter than one window, an id outside `vocabulary`: GRAIL_ERROR_ARGUMENT with the
- * remedy. *out is filled; token_windows_fini.
+ * ids. Of a text of more than TEXT_ENCODED_WHOLE bytes no more is encoded than options->windows
+ * need, though all of it is read and checked. A text shorter than one window, an id outside
+ * `vocabulary`: GRAIL_ERROR_ARGUMENT with the remedy. *out is filled; token_windows_fini.
  */
 grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
                           token_windows *out) GRAIL_MUST_CHECK;

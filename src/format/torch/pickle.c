@@ -78,6 +78,9 @@ static grail_status grow(void *array, size_t needed, size_t size, size_t *capaci
 
 static grail_status push(machine *m, pickle_value *value)
 {
+    if (m->stack_count == PICKLE_MOST_VALUES) {
+        return error_set(GRAIL_ERROR_FORMAT, "piles up more than %d values", PICKLE_MOST_VALUES);
+    }
     const grail_status status =
         grow(&m->stack, m->stack_count + 1, sizeof m->stack[0], &m->stack_capacity);
     if (status == GRAIL_OK) {
@@ -155,6 +158,9 @@ static grail_status read_stop(machine *m)
 
 static grail_status read_mark(machine *m)
 {
+    if (m->mark_count == PICKLE_MOST_MARKS) {
+        return error_set(GRAIL_ERROR_FORMAT, "nests more than %d marks", PICKLE_MOST_MARKS);
+    }
     const grail_status status =
         grow(&m->marks, m->mark_count + 1, sizeof m->marks[0], &m->mark_capacity);
     if (status == GRAIL_OK) {
@@ -425,8 +431,8 @@ out:
     return status;
 }
 
-/* Writers number what they remember, so a number far above the count of what was put is made to
- * take memory. */
+/* Writers number what they remember and remember a value once, so a number far above the count of
+ * what was put, and more puts than values, are made to take memory. */
 static grail_status memo_put(machine *m, uint64_t index)
 {
     grail_status status = GRAIL_OK;
@@ -435,6 +441,10 @@ static grail_status memo_put(machine *m, uint64_t index)
     if (index > 2 * m->memo_puts + MEMO_SLACK) {
         FAIL(GRAIL_ERROR_FORMAT, "puts at %llu of the memo, into which %zu values were put so far",
              (unsigned long long)index, m->memo_puts);
+    }
+    if (m->memo_puts > (size_t)m->p->value_count + MEMO_SLACK) {
+        FAIL(GRAIL_ERROR_FORMAT, "puts into the memo for the %zuth time, with %lld values so far",
+             m->memo_puts + 1, (long long)m->p->value_count);
     }
     const size_t before = m->memo_capacity;
     TRY(grow(&m->memo, (size_t)index + 1, sizeof m->memo[0], &m->memo_capacity));
@@ -562,7 +572,8 @@ static grail_status step(machine *m)
                          o->name, byte);
     }
     m->current = o;
-    m->p->most_allocated = FREE_MEMORY + PICKLE_MOST_GROWTH * m->at;
+    const size_t most = FREE_MEMORY + PICKLE_MOST_GROWTH * m->at;
+    m->p->most_allocated = most < PICKLE_MOST_MEMORY ? most : PICKLE_MOST_MEMORY;
     const grail_status status = o->read(m);
     if (status != GRAIL_OK) {
         error_prefix("byte %zu of the pickle: %s", at, o->name);

@@ -3,13 +3,7 @@
 #define GRAIL_FORMAT_TORCH_PICKLE_INTERNAL_H
 
 #include "format/torch/pickle.h"
-
-enum {
-    PICKLE_DEEPEST = 200,            /* levels of values: bounds the recursion of all walks */
-    PICKLE_MOST_VALUES = 1 << 24,    /* 16 million of 32 bytes */
-    PICKLE_LONGEST_GLOBAL = 1 << 10, /* bytes of a module or name */
-    PICKLE_MOST_GROWTH = 128         /* bytes of memory per byte of pickle */
-};
+#include "format/torch/torch_limits.h"
 
 typedef struct pickle_chunk pickle_chunk;
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_VISITS = 1 << 22, MOST_KEYS_SHOWN = 6 };
+enum { MOST_KEYS_SHOWN = 6 };
 
 /* In this order, as timm's loader does (timm/models/_helpers.py), with more that others use: the
  * tutorials of PyTorch, and the CIFAR-10 collection of kuangliu. */
@@ -133,8 +133,9 @@ static grail_status collect_module(torch_file *file, const pickle_value *module,
     for (int64_t i = 0; i < pickle_count(attributes); i++) {
         pickle_span key = {0};
         const pickle_value *value = pickle_item(attributes, i);
-        if (++*visits > MOST_VISITS) {
-            FAIL(GRAIL_ERROR_FORMAT, "holds modules with more than %d attributes", MOST_VISITS);
+        if (++*visits > TORCH_MOST_VISITS) {
+            FAIL(GRAIL_ERROR_FORMAT, "holds modules with more than %d attributes",
+                 TORCH_MOST_VISITS);
         }
         if (!pickle_text(pickle_key(attributes, i), &key) ||
             (!torch_is_tensor(value) && !is_script_module(value))) {

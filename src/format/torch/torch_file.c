@@ -96,6 +96,7 @@ void torch_file_close(torch_file *file)
         memory_free(file->owned[i]);
     }
     memory_free(file->owned);
+    memory_free(file->pending);
     name_index_fini(&file->storage_index);
     name_index_fini(&file->index);
     memory_free(file->storages);

@@ -2,7 +2,8 @@
  * TorchScript archives, read without executing anything; and the zip format written.
  *
  * Tensors come out as contiguous little-endian views: mapped at their offset in the file where the
- * stored tensor is contiguous, copied where it is strided. What is not a tensor is passed over.
+ * stored tensor is contiguous, copied where it is strided or its member deflated, and that not
+ * before torch_file_load: names and shapes are known first. What is not a tensor is passed over.
  * Names are the keys of the dictionary that holds the tensors, or the attribute paths of a
  * TorchScript module. */
 #ifndef GRAIL_FORMAT_TORCH_TORCH_FILE_H
@@ -26,6 +27,10 @@ void torch_file_close(torch_file *file); /* NULL is allowed */
 
 /** Of the file as it was opened; zero of bytes in memory. */
 file_identity torch_file_identity(const torch_file *file);
+
+/** Makes the data of the tensors that the file does not hold as they are, which are NULL until
+ * then. Messages name the tensor, not the file. */
+grail_status torch_file_load(torch_file *file) GRAIL_MUST_CHECK;
 
 /** Tensors in the order of the dictionary; borrowed until close. Names are as stored, inside the
  * wrapper ("module.conv1.weight"). */

@@ -9,14 +9,39 @@
 #include "format/torch/torch_file.h"
 #include "format/torch/zip_reader.h"
 
-enum { TORCH_LARGEST_PICKLE = 1 << 27 };
-
 /* Bytes that tensors are views of. */
 typedef struct torch_storage {
     const unsigned char *data; /* NULL: `member` was not inflated yet */
     size_t bytes;
     const zip_member *member; /* NULL in a legacy stream */
 } torch_storage;
+
+/* A storage as a persistent value refers to it. Counts are in elements of its type. */
+typedef struct torch_reference {
+    pickle_span key;
+    const torch_dtype *type;
+    int64_t elements;
+    int64_t view_offset; /* of the part that is meant; old streams have views of storages */
+    int64_t view_elements;
+} torch_reference;
+
+/* A tensor as the pickle describes it: element [i0, i1, ...] is number offset + sum i_d stride_d of
+ * the storage, in elements. */
+typedef struct torch_layout {
+    torch_reference storage;
+    grail_dtype dtype;
+    int rank;
+    int64_t shape[TENSOR_MAX_RANK];
+    int64_t stride[TENSOR_MAX_RANK];
+    int64_t offset;
+} torch_layout;
+
+/* A tensor whose data have to be made: inflated, or gathered by its strides. */
+typedef struct torch_pending {
+    int64_t tensor;
+    torch_storage *storage;
+    torch_layout layout;
+} torch_pending;
 
 struct torch_file {
     file_map map; /* empty when the bytes are the caller's */
@@ -35,6 +60,9 @@ struct torch_file {
     int64_t capacity;
     name_index index;
     const char *wrapper;
+    torch_pending *pending;
+    int64_t pending_count;
+    int64_t pending_capacity;
     void **owned; /* copies of strided tensors, and what was inflated */
     int64_t owned_count;
     int64_t owned_capacity;
@@ -56,35 +84,17 @@ torch_storage *torch_find_storage(const torch_file *file, pickle_span key);
 /** Finds the tensors of the object and names them: fills tensors, names, wrapper. */
 grail_status torch_collect(torch_file *file) GRAIL_MUST_CHECK;
 
-/* A storage as a persistent value refers to it. Counts are in elements of its type. */
-typedef struct torch_reference {
-    pickle_span key;
-    const torch_dtype *type;
-    int64_t elements;
-    int64_t view_offset; /* of the part that is meant; old streams have views of storages */
-    int64_t view_elements;
-} torch_reference;
-
 /** Of a PICKLE_PERSISTENT; *is_storage is false for what is something else (a module's source). */
 grail_status torch_read_reference(const pickle_value *value, bool *is_storage,
                                   torch_reference *out) GRAIL_MUST_CHECK;
-
-/* A tensor as the pickle describes it: element [i0, i1, ...] is number offset + sum i_d stride_d of
- * the storage, in elements. */
-typedef struct torch_layout {
-    torch_reference storage;
-    grail_dtype dtype;
-    int rank;
-    int64_t shape[TENSOR_MAX_RANK];
-    int64_t stride[TENSOR_MAX_RANK];
-    int64_t offset;
-} torch_layout;
 
 /** Whether the value says that it is a tensor, even one that cannot be read. */
 bool torch_is_tensor(const pickle_value *value);
 grail_status torch_read_layout(const pickle_value *value, torch_layout *out) GRAIL_MUST_CHECK;
 
-/** Fills dtype, shape, data and bytes of `view`: in place where contiguous, else a copy. */
+/** Fills dtype, shape, bytes and data of `view`, which is file->tensors[file->count]; where the
+ * file does not hold the data as they are, they stay NULL and what torch_file_load needs is kept.
+ */
 grail_status torch_view(torch_file *file, const torch_layout *layout,
                         tensor_view *view) GRAIL_MUST_CHECK;
 

@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-/* Copies may take this many times the file's bytes, and some; a file of shared storages could ask
- * for any amount. */
-enum { MOST_COPIES = 8, FREE_COPIES = 1 << 26, LONGEST_KEY = 256 };
+enum { LONGEST_KEY = 256 };
 
 grail_status torch_own(torch_file *file, void *block)
 {
@@ -35,8 +33,8 @@ torch_storage *torch_find_storage(const torch_file *file, pickle_span key)
     return i < 0 ? NULL : &file->storages[i];
 }
 
-static grail_status fetch_storage(torch_file *file, const torch_reference *reference,
-                                  const torch_storage **out)
+static grail_status check_storage(const torch_file *file, const torch_reference *reference,
+                                  torch_storage **out)
 {
     grail_status status = GRAIL_OK;
     size_t bytes = 0;
@@ -51,13 +49,6 @@ static grail_status fetch_storage(torch_file *file, const torch_reference *refer
              "its storage '%.*s' has %zu bytes instead of those of %lld elements of %zu", key_size,
              reference->key.data, storage->bytes, (long long)reference->elements,
              reference->type->element_size);
-    }
-    if (storage->data == NULL) {
-        const void *data = NULL;
-        void *inflated = NULL;
-        TRY(zip_reader_bytes(file->zip, storage->member, &data, &inflated));
-        TRY(torch_own(file, inflated));
-        storage->data = data;
     }
     *out = storage;
 out:
@@ -110,26 +101,34 @@ static void gather(const torch_layout *layout, const unsigned char *in, size_t s
     }
 }
 
-static grail_status copy_strided(torch_file *file, const torch_layout *layout,
-                                 const unsigned char *in, int64_t count, tensor_view *view)
+/* Counts a copy that torch_file_load will make. */
+static grail_status count_copy(torch_file *file, size_t bytes)
 {
-    grail_status status = GRAIL_OK;
-    unsigned char *copy = NULL;
     size_t most = 0;
-    if (!size_multiply(file->size, MOST_COPIES, &most) || !size_add(most, FREE_COPIES, &most)) {
+    if (!size_multiply(file->size, TORCH_MOST_COPIES, &most) ||
+        !size_add(most, TORCH_FREE_COPIES, &most)) {
         most = SIZE_MAX;
     }
-    if (view->bytes > most - file->copied) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "is strided, and with it the contiguous copies of such tensors would take more than "
-             "%zu bytes; save it with .contiguous()",
-             most);
+    if (bytes > most - file->copied) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "is strided, and with it the contiguous copies of such tensors would take "
+                         "more than %zu bytes; save it with .contiguous()",
+                         most);
     }
-    TRY(memory_new_unset(&copy, view->bytes, 1));
-    TRY(torch_own(file, copy));
-    file->copied += view->bytes;
-    gather(layout, in, view->bytes / (size_t)count, count, copy);
-    view->data = copy;
+    file->copied += bytes;
+    return GRAIL_OK;
+}
+
+static grail_status postpone(torch_file *file, const torch_layout *layout, torch_storage *storage)
+{
+    grail_status status = GRAIL_OK;
+    if (file->pending_count == file->pending_capacity) {
+        const int64_t capacity = file->pending_capacity == 0 ? 16 : 2 * file->pending_capacity;
+        TRY(memory_resize(&file->pending, (size_t)capacity, sizeof file->pending[0]));
+        file->pending_capacity = capacity;
+    }
+    file->pending[file->pending_count++] =
+        (torch_pending){.tensor = file->count, .storage = storage, .layout = *layout};
 out:
     return status;
 }
@@ -155,10 +154,16 @@ static grail_status check_bounds(const torch_layout *layout, size_t storage_byte
     return GRAIL_OK;
 }
 
+static const unsigned char *first_byte(const torch_layout *layout, const torch_storage *storage)
+{
+    const size_t skipped = (size_t)layout->storage.view_offset * layout->storage.type->element_size;
+    return storage->data + skipped + (size_t)layout->offset * (dtype_bits(layout->dtype) / 8);
+}
+
 grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_view *view)
 {
     grail_status status = GRAIL_OK;
-    const torch_storage *storage = NULL;
+    torch_storage *storage = NULL;
     int64_t elements = 0;
     const torch_reference *reference = &layout->storage;
     const size_t element_size = dtype_bits(layout->dtype) / 8;
@@ -166,22 +171,79 @@ grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_vie
         !dtype_bytes(layout->dtype, elements, &view->bytes)) {
         FAIL(GRAIL_ERROR_FORMAT, "has more elements than any storage");
     }
-    TRY(fetch_storage(file, reference, &storage));
-    const size_t skipped = (size_t)reference->view_offset * reference->type->element_size;
+    TRY(check_storage(file, reference, &storage));
     const size_t bytes = (size_t)reference->view_elements * reference->type->element_size;
     TRY(check_bounds(layout, bytes, element_size, elements));
     view->dtype = layout->dtype;
     view->rank = layout->rank;
     memcpy(view->shape, layout->shape, sizeof view->shape);
-    view->data = storage->data;
+    view->data = file->bytes; /* of no elements */
     if (elements > 0) {
-        const unsigned char *first =
-            storage->data + skipped + (size_t)layout->offset * element_size;
-        view->data = first;
-        if (!is_contiguous(layout)) {
-            TRY(copy_strided(file, layout, first, elements, view));
+        const bool in_place = is_contiguous(layout);
+        TRY(in_place ? GRAIL_OK : count_copy(file, view->bytes));
+        if (in_place && storage->data != NULL) {
+            view->data = first_byte(layout, storage);
+        } else {
+            view->data = NULL;
+            TRY(postpone(file, layout, storage));
         }
     }
+out:
+    return status;
+}
+
+static grail_status inflate_storage(torch_file *file, torch_storage *storage)
+{
+    grail_status status = GRAIL_OK;
+    const void *data = NULL;
+    void *inflated = NULL;
+    TRY(zip_reader_bytes(file->zip, storage->member, &data, &inflated));
+    TRY(torch_own(file, inflated));
+    storage->data = data;
+out:
+    return status;
+}
+
+static grail_status copy_strided(torch_file *file, const torch_pending *pending, tensor_view *view)
+{
+    grail_status status = GRAIL_OK;
+    unsigned char *copy = NULL;
+    const size_t element_size = dtype_bits(view->dtype) / 8;
+    TRY(memory_new_unset(&copy, view->bytes, 1));
+    TRY(torch_own(file, copy));
+    gather(&pending->layout, first_byte(&pending->layout, pending->storage), element_size,
+           (int64_t)(view->bytes / element_size), copy);
+    view->data = copy;
+out:
+    return status;
+}
+
+static grail_status load_pending(torch_file *file, const torch_pending *pending)
+{
+    grail_status status = GRAIL_OK;
+    tensor_view *view = &file->tensors[pending->tensor];
+    if (pending->storage->data == NULL) {
+        TRY(inflate_storage(file, pending->storage));
+    }
+    if (is_contiguous(&pending->layout)) {
+        view->data = first_byte(&pending->layout, pending->storage);
+    } else {
+        TRY(copy_strided(file, pending, view));
+    }
+out:
+    if (status != GRAIL_OK) {
+        error_prefix("tensor '%s'", view->name);
+    }
+    return status;
+}
+
+grail_status torch_file_load(torch_file *file)
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t i = 0; i < file->pending_count; i++) {
+        TRY(load_pending(file, &file->pending[i]));
+    }
+    file->pending_count = 0;
 out:
     return status;
 }

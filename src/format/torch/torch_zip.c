@@ -41,6 +41,7 @@ static const zip_member *find_beside(const zip_reader *zip, size_t root, const z
 
 static grail_status check_byte_order(const torch_file *file, const zip_member *order)
 {
+    enum { LONGEST = 64 };
     static const char little[] = "little";
     grail_status status = GRAIL_OK;
     const void *text = NULL;
@@ -48,8 +49,11 @@ static grail_status check_byte_order(const torch_file *file, const zip_member *o
     if (order == NULL) {
         return GRAIL_OK;
     }
-    TRY(zip_reader_bytes(file->zip, order, &text, &owned));
-    if (order->size < sizeof little - 1 || memcmp(text, little, sizeof little - 1) != 0) {
+    if (order->size <= LONGEST) {
+        TRY(zip_reader_bytes(file->zip, order, &text, &owned));
+    }
+    if (text == NULL || order->size < sizeof little - 1 ||
+        memcmp(text, little, sizeof little - 1) != 0) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "is not little-endian; load and save it with torch on this machine");
     }
@@ -66,6 +70,13 @@ static grail_status read_object(torch_file *file, const zip_member *object)
     if (object->size > TORCH_LARGEST_PICKLE) {
         FAIL(GRAIL_ERROR_FORMAT, "member '%s' has %zu bytes, more than the allowed %d",
              object->name, object->size, TORCH_LARGEST_PICKLE);
+    }
+    if (object->deflated &&
+        object->size > TORCH_FREE_PICKLE + TORCH_MOST_PICKLE_RATIO * object->stored_size) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "member '%s' claims %zu bytes in %zu, more than the allowed %d times as "
+             "many" ZIP_REMEDY,
+             object->name, object->size, object->stored_size, TORCH_MOST_PICKLE_RATIO);
     }
     TRY(zip_reader_bytes(file->zip, object, &bytes, &inflated));
     if (inflated != NULL) {

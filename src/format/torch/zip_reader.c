@@ -336,6 +336,33 @@ out:
     return status;
 }
 
+/* By what the directory claims: inflating makes that many bytes or fails. */
+static grail_status check_inflated(const zip_reader *zip)
+{
+    int64_t deflated = 0;
+    size_t total = 0;
+    size_t most = 0;
+    if (!size_multiply(zip->size, ZIP_MOST_RATIO, &most) ||
+        !size_add(most, ZIP_FREE_INFLATED, &most)) {
+        most = SIZE_MAX;
+    }
+    for (int64_t i = 0; i < zip->count; i++) {
+        const zip_member *member = &zip->members[i];
+        deflated += member->deflated ? 1 : 0;
+        if (member->deflated && !size_add(total, member->size, &total)) {
+            total = SIZE_MAX;
+        }
+    }
+    if (total > most) {
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "its %lld compressed members claim %zu bytes, more than the allowed %zu for "
+            "an archive of %zu bytes" ZIP_REMEDY,
+            (long long)deflated, total, most, zip->size);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status index_names(zip_reader *zip)
 {
     grail_status status = GRAIL_OK;
@@ -363,6 +390,7 @@ grail_status zip_reader_open(const void *bytes, size_t size, zip_reader **out)
     TRY(read_members(zip));
     TRY(index_names(zip));
     TRY(check_overlap(zip));
+    TRY(check_inflated(zip));
     *out = zip;
     zip = NULL;
 out:

@@ -2,13 +2,19 @@
  *
  * Only the central directory is believed, and only after it was checked: every member has its own
  * name and its own bytes before the directory, is neither encrypted nor compressed other than by
- * deflate, and claims no more than its compressed bytes can hold. */
+ * deflate, and claims no more than its compressed bytes can hold; and what all deflated ones hold
+ * together is bounded, before any is inflated. */
 #ifndef GRAIL_FORMAT_TORCH_ZIP_READER_H
 #define GRAIL_FORMAT_TORCH_ZIP_READER_H
 
+#include "format/torch/torch_limits.h"
+
 #include "base/memory.h"
 
-enum { ZIP_MOST_MEMBERS = 1 << 20, ZIP_LONGEST_NAME = 4096 };
+/* What messages about too much compression end in. */
+#define ZIP_REMEDY                                                                                 \
+    "; load it with torch.load and save it again with torch.save, which stores without "           \
+    "compression"
 
 typedef struct zip_member {
     char *name; /* owned by the archive */

@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-enum { LARGEST_INDEX = 100000000 };
-
 /* Either pointer is NULL. */
 typedef struct checkpoint_file {
     char *name; /* base name, owned */
@@ -129,7 +127,7 @@ static grail_status read_weight_map(const char *path, json_t **out_document, jso
 {
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
-    TRY(json_read_file(path, LARGEST_INDEX, &document));
+    TRY(json_read_file(path, CHECKPOINT_LARGEST_INDEX, &document));
     json_t *map = json_object_get(document, "weight_map");
     if (!json_is_object(map) || json_object_size(map) == 0) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"weight_map\" is missing, empty or not an object", path);
@@ -363,6 +361,19 @@ grail_status checkpoint_open(const char *path, checkpoint **out)
 out:
     checkpoint_close(c);
     return status;
+}
+
+grail_status checkpoint_load(checkpoint *c)
+{
+    for (int f = 0; f < c->file_count; f++) {
+        const checkpoint_file *file = &c->files[f];
+        const grail_status status = file->torch == NULL ? GRAIL_OK : torch_file_load(file->torch);
+        if (status != GRAIL_OK) {
+            error_prefix("%s/%s", c->directory, file->name);
+            return status;
+        }
+    }
+    return GRAIL_OK;
 }
 
 void checkpoint_close(checkpoint *c)

@@ -30,6 +30,12 @@ typedef struct checkpoint checkpoint;
 grail_status checkpoint_open(const char *path, checkpoint **out) GRAIL_MUST_CHECK;
 void checkpoint_close(checkpoint *c); /* NULL is allowed */
 
+/**
+ * Makes the data of tensors that a torch checkpoint does not hold as they are (deflated, or
+ * strided), which are NULL until then: names and shapes can be judged before that costs anything.
+ */
+grail_status checkpoint_load(checkpoint *c) GRAIL_MUST_CHECK;
+
 /** What was opened, for messages. */
 const char *checkpoint_path(const checkpoint *c);
 /** Where its files are: of a file, the folder it is in. */

@@ -9,17 +9,14 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_extent.h"
 #include "format/name_index.h"
 #include "format/tensor_limits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LENGTH_SIZE = 8,
-    MOST_VALUES = 16 * TENSOR_MOST_IN_FILE, /* a tensor of rank 8 takes 12 */
-    DEEPEST = 3                             /* header, entry, shape */
-};
+enum { LENGTH_SIZE = 8 };
 
 static const char metadata_key[] = "__metadata__";
 
@@ -59,38 +56,17 @@ static grail_status header_length(const unsigned char *bytes, size_t size, size_
     return GRAIL_OK;
 }
 
-/* Walks the header outside of strings and bounds what a parser may be given: the nesting, the
- * members of the outermost object and all values, both by their commas. Malformed JSON passes; the
- * parser names it. */
+/* Bounds what a parser may be given. Malformed JSON passes; the parser names it. */
 static grail_status check_extent(const unsigned char *text, size_t size)
 {
-    int depth = 0;
-    int64_t members = 0;
-    int64_t values = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < size; i++) {
-        const unsigned char c = text[i];
-        if (in_string) {
-            i += c == '\\' ? 1 : 0;
-            in_string = c != '"';
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            depth++;
-        } else if (c == '}' || c == ']') {
-            depth--;
-        } else if (c == ',') {
-            members += depth == 1 ? 1 : 0;
-            values++;
-        }
-        if (depth > DEEPEST) {
-            return error_set(GRAIL_ERROR_FORMAT, "header nests deeper than %d levels at byte %zu",
-                             DEEPEST, i + LENGTH_SIZE);
-        }
-        if (members > TENSOR_MOST_IN_FILE || values > MOST_VALUES) {
-            return error_set(GRAIL_ERROR_FORMAT, "header lists more than %d tensors or %d values",
-                             TENSOR_MOST_IN_FILE, MOST_VALUES);
-        }
+    const json_extent extent = json_measure(text, size);
+    if (extent.depth > SAFETENSORS_DEEPEST) {
+        return error_set(GRAIL_ERROR_FORMAT, "header nests deeper than %d levels",
+                         SAFETENSORS_DEEPEST);
+    }
+    if (extent.members > TENSOR_MOST_IN_FILE) {
+        return error_set(GRAIL_ERROR_FORMAT, "header lists more than %d tensors",
+                         TENSOR_MOST_IN_FILE);
     }
     return GRAIL_OK;
 }

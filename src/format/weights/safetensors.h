@@ -9,10 +9,8 @@
 
 #include "base/file.h"
 #include "format/file_layout.h"
+#include "format/weights/weights_limits.h"
 #include "tensor/tensor.h"
-
-/* A limit of the reference reader, which this reader enforces and the writer keeps. */
-enum { SAFETENSORS_LARGEST_HEADER = 100000000 };
 
 typedef struct safetensors safetensors;
 

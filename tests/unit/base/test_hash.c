@@ -14,6 +14,19 @@ static void test_the_published_examples_are_met(void **state)
     assert_string_equal(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
+static void test_pieces_have_the_hash_of_their_whole(void **state)
+{
+    (void)state;
+    hash_state hash;
+    char text[HASH_TEXT_SIZE];
+    hash_begin(&hash);
+    hash_add(&hash, "a", 1);
+    hash_add(&hash, "", 0);
+    hash_add(&hash, "bc", 2);
+    hash_end(&hash, text);
+    assert_string_equal(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
 static void test_a_file_has_the_hash_of_its_bytes(void **state)
 {
     (void)state;
@@ -40,6 +53,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_published_examples_are_met),
+        cmocka_unit_test(test_pieces_have_the_hash_of_their_whole),
         cmocka_unit_test(test_a_file_has_the_hash_of_its_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,42 +5,109 @@
 #include "base/hash.h"
 #include "base/utf8.h"
 #include "format/text/corpus.h"
+#include "format/text/text_limits.h"
 #include "support/json_memory.h"
 
 #include <string.h>
 #include <zlib.h>
 
-static grail_status open_text(const char *name, const char *field, const char *text)
+/* What was read of a file. */
+typedef struct contents {
+    buffer text;
+    size_t starts[8]; /* of documents, and the end of the last */
+    int64_t documents;
+    int32_t ids[8];
+    int64_t id_count;
+    char hash[HASH_TEXT_SIZE];
+} contents;
+
+static void add_piece(contents *out, const corpus_piece *piece)
 {
-    corpus c = {0};
-    const grail_status status = corpus_open_bytes(name, field, text, strlen(text), &c);
-    assert_true((status == GRAIL_OK) == (c.path != NULL));
-    corpus_close(&c);
+    if (piece->ids != NULL) {
+        assert_true(out->id_count + piece->count <= 8);
+        memcpy(out->ids + out->id_count, piece->ids, (size_t)piece->count * sizeof piece->ids[0]);
+        out->id_count += piece->count;
+    } else {
+        assert_int_equal(utf8_valid_prefix(piece->text, piece->size), piece->size);
+        assert_ok(buffer_append(&out->text, piece->text, piece->size));
+    }
+    if (piece->ends_document && out->documents < 7) {
+        out->documents++;
+        out->starts[out->documents] = out->text.size;
+    }
+}
+
+/* Closes it. */
+static grail_status read_pieces(corpus *c, contents *out)
+{
+    grail_status status = GRAIL_OK;
+    bool found = true;
+    *out = (contents){.text = {.maximum = 1 << 26}};
+    while (found) {
+        corpus_piece piece = {0};
+        TRY(corpus_next(c, &piece, &found));
+        if (found) {
+            add_piece(out, &piece);
+        }
+    }
+    TRY(corpus_finish(c, out->hash));
+out:
+    corpus_close(c);
     return status;
 }
 
-static void assert_document(const corpus *c, int64_t i, const char *expected)
+static void contents_fini(contents *read)
 {
-    const size_t size = c->starts[i + 1] - c->starts[i];
+    buffer_fini(&read->text);
+}
+
+static grail_status read_bytes(const char *name, const char *field, const void *bytes, size_t size,
+                               contents *out)
+{
+    corpus *c = NULL;
+    *out = (contents){0};
+    const grail_status status = corpus_open_bytes(name, field, bytes, size, &c);
+    assert_true((status == GRAIL_OK) == (c != NULL));
+    return status == GRAIL_OK ? read_pieces(c, out) : status;
+}
+
+static grail_status read_path(const char *path, contents *out)
+{
+    corpus *c = NULL;
+    *out = (contents){0};
+    const grail_status status = corpus_open(path, NULL, &c);
+    return status == GRAIL_OK ? read_pieces(c, out) : status;
+}
+
+static grail_status open_text(const char *name, const char *field, const char *text)
+{
+    contents read;
+    const grail_status status = read_bytes(name, field, text, strlen(text), &read);
+    contents_fini(&read);
+    return status;
+}
+
+static void assert_document(const contents *read, int64_t i, const char *expected)
+{
+    const size_t size = read->starts[i + 1] - read->starts[i];
     assert_int_equal(size, strlen(expected));
-    assert_memory_equal(c->text.bytes + c->starts[i], expected, size);
+    assert_memory_equal(read->text.bytes + read->starts[i], expected, size);
 }
 
 static void test_a_text_file_is_one_document(void **state)
 {
     (void)state;
     static const char text[] = "one\n\ntw\u00f6\n";
-    corpus c = {0};
+    contents read;
     char hash[HASH_TEXT_SIZE];
-    assert_ok(corpus_open_bytes("a.txt", NULL, text, sizeof text - 1, &c));
-    assert_int_equal(c.documents, 1);
-    assert_document(&c, 0, text);
-    assert_null(c.ids);
-    assert_string_equal(c.path, "a.txt");
+    assert_ok(read_bytes("a.txt", NULL, text, sizeof text - 1, &read));
+    assert_int_equal(read.documents, 1);
+    assert_int_equal(read.id_count, 0);
+    assert_document(&read, 0, text);
     hash_bytes(text, sizeof text - 1, hash);
-    assert_string_equal(c.hash, hash);
-    corpus_close(&c);
-    corpus_close(&c);
+    assert_string_equal(read.hash, hash);
+    contents_fini(&read);
+    corpus_close(NULL);
 }
 
 static void test_each_line_of_json_is_a_document(void **state)
@@ -50,24 +117,23 @@ static void test_each_line_of_json_is_a_document(void **state)
                                "\n \t\r\n"
                                "{\"text\":\"\"}\r\n"
                                "{\"text\":\"\\u00e9\\ud83d\\ude00\"}";
-    corpus c = {0};
-    assert_ok(corpus_open_bytes("a.jsonl", NULL, text, sizeof text - 1, &c));
-    assert_int_equal(c.documents, 3);
-    assert_int_equal(c.starts[0], 0);
-    assert_document(&c, 0, "one\ntwo");
-    assert_document(&c, 1, "");
-    assert_document(&c, 2, "\u00e9\U0001f600");
-    corpus_close(&c);
+    contents read;
+    assert_ok(read_bytes("a.jsonl", NULL, text, sizeof text - 1, &read));
+    assert_int_equal(read.documents, 3);
+    assert_document(&read, 0, "one\ntwo");
+    assert_document(&read, 1, "");
+    assert_document(&read, 2, "\u00e9\U0001f600");
+    contents_fini(&read);
 }
 
 static void test_another_field_can_be_named(void **state)
 {
     (void)state;
     static const char text[] = "{\"content\":\"x\",\"text\":\"y\"}\n";
-    corpus c = {0};
-    assert_ok(corpus_open_bytes("a.jsonl", "content", text, sizeof text - 1, &c));
-    assert_document(&c, 0, "x");
-    corpus_close(&c);
+    contents read;
+    assert_ok(read_bytes("a.jsonl", "content", text, sizeof text - 1, &read));
+    assert_document(&read, 0, "x");
+    contents_fini(&read);
 }
 
 static void test_a_line_that_does_not_fit_is_named(void **state)
@@ -96,10 +162,10 @@ static void test_text_that_is_not_utf8_is_refused_with_the_offset(void **state)
 static void test_a_byte_order_mark_is_dropped(void **state)
 {
     (void)state;
-    corpus c = {0};
-    assert_ok(corpus_open_bytes("a.txt", NULL, "\xef\xbb\xbfx", 4, &c));
-    assert_document(&c, 0, "x");
-    corpus_close(&c);
+    contents read;
+    assert_ok(read_bytes("a.txt", NULL, "\xef\xbb\xbfx", 4, &read));
+    assert_document(&read, 0, "x");
+    contents_fini(&read);
     assert_ok(open_text("a.jsonl", NULL, "\xef\xbb\xbf{\"text\":\"x\"}"));
     assert_fails(open_text("a.txt", NULL, "\xef\xbb\xbf"), GRAIL_ERROR_FORMAT, "holds no text");
 }
@@ -107,8 +173,7 @@ static void test_a_byte_order_mark_is_dropped(void **state)
 static void test_files_without_text_are_refused(void **state)
 {
     (void)state;
-    assert_fails(corpus_open_bytes("a.txt", NULL, NULL, 0, &(corpus){0}), GRAIL_ERROR_FORMAT,
-                 "a.txt: is empty");
+    assert_fails(open_text("a.txt", NULL, ""), GRAIL_ERROR_FORMAT, "a.txt: is empty");
     assert_fails(open_text("a.txt", NULL, " \n\t\r\v\f"), GRAIL_ERROR_FORMAT, "holds no text");
     assert_fails(open_text("a.jsonl", NULL, "\n\n"), GRAIL_ERROR_FORMAT, "holds no text");
     assert_fails(open_text("a.jsonl", NULL, "{\"text\":\" \"}\n{\"text\":\"\"}"),
@@ -128,20 +193,22 @@ static const char ids_file[] = "\x93NUMPY\x01\x00\x3e\x00"
                                "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }  \n"
                                "\x01\x02\x03\x04\x05\x06";
 
-static void test_rows_of_ids_are_documents(void **state)
+static void test_ids_are_read_with_their_rows(void **state)
 {
     (void)state;
     const int32_t expected[] = {1, 2, 3, 4, 5, 6};
     char hash[HASH_TEXT_SIZE];
-    corpus c = {0};
+    contents read;
+    corpus *c = NULL;
     assert_ok(corpus_open_bytes("a.npy", NULL, ids_file, sizeof ids_file - 1, &c));
-    assert_int_equal(c.documents, 2);
-    assert_int_equal(c.id_count, 6);
-    assert_int_equal(c.id_row, 3);
-    assert_memory_equal(c.ids, expected, sizeof expected);
+    assert_int_equal(corpus_ids(c), 6);
+    assert_int_equal(corpus_row(c), 3);
+    assert_ok(read_pieces(c, &read));
+    assert_int_equal(read.id_count, 6);
+    assert_memory_equal(read.ids, expected, sizeof expected);
     hash_bytes(expected, sizeof expected, hash);
-    assert_string_equal(c.hash, hash);
-    corpus_close(&c);
+    assert_string_equal(read.hash, hash);
+    contents_fini(&read);
 }
 
 typedef struct place {
@@ -175,13 +242,13 @@ static void test_compressed_lines_are_read_through_all_members(void **state)
 {
     (void)state;
     place p = open_place("a.jsonl.gz");
-    corpus c = {0};
+    contents read;
     write_compressed(p.path, "wb", "{\"text\":\"one\"}\n");
     write_compressed(p.path, "ab", "{\"text\":\"two\"}\n");
-    assert_ok(corpus_open(p.path, NULL, &c));
-    assert_int_equal(c.documents, 2);
-    assert_document(&c, 1, "two");
-    corpus_close(&c);
+    assert_ok(read_path(p.path, &read));
+    assert_int_equal(read.documents, 2);
+    assert_document(&read, 1, "two");
+    contents_fini(&read);
     close_place(&p);
 }
 
@@ -190,15 +257,17 @@ static void test_torn_compressed_files_are_refused(void **state)
     (void)state;
     place p = open_place("a.jsonl.gz");
     buffer whole = {0};
-    corpus c = {0};
+    contents read;
     write_compressed(p.path, "wb", "{\"text\":\"one\"}\n");
     assert_ok(file_read(p.path, 4096, &whole));
     support_write_file(p.directory, "a.jsonl.gz", whole.bytes, whole.size - 9);
-    assert_fails(corpus_open(p.path, NULL, &c), GRAIL_ERROR_FORMAT, "a.jsonl.gz: ");
+    assert_fails(read_path(p.path, &read), GRAIL_ERROR_FORMAT,
+                 "a.jsonl.gz: compressed data end early");
+    contents_fini(&read);
     whole.bytes[whole.size - 5] ^= 1; /* the checksum */
     support_write_file(p.directory, "a.jsonl.gz", whole.bytes, whole.size);
-    assert_fails(corpus_open(p.path, NULL, &c), GRAIL_ERROR_FORMAT, "cannot decompress");
-    assert_null(c.path);
+    assert_fails(read_path(p.path, &read), GRAIL_ERROR_FORMAT, "a.jsonl.gz: cannot decompress");
+    contents_fini(&read);
     buffer_fini(&whole);
     close_place(&p);
 }
@@ -207,16 +276,116 @@ static void test_files_are_read_by_path(void **state)
 {
     (void)state;
     place p = open_place("a.txt");
-    corpus c = {0};
-    assert_fails(corpus_open(p.path, NULL, &c), GRAIL_ERROR_IO, "a.txt");
+    contents read;
+    assert_fails(read_path(p.path, &read), GRAIL_ERROR_IO, "a.txt");
     support_write_file(p.directory, "a.txt", "", 0);
-    assert_fails(corpus_open(p.path, NULL, &c), GRAIL_ERROR_FORMAT, "a.txt: is empty");
+    assert_fails(read_path(p.path, &read), GRAIL_ERROR_FORMAT, "a.txt: is empty");
+    contents_fini(&read);
     support_write_file(p.directory, "a.txt", "text", 4);
-    assert_ok(corpus_open(p.path, NULL, &c));
-    assert_document(&c, 0, "text");
-    corpus_close(&c);
-    assert_fails(corpus_open("/nonexistent/a.jsonl.gz", NULL, &c), GRAIL_ERROR_IO,
+    assert_ok(read_path(p.path, &read));
+    assert_document(&read, 0, "text");
+    contents_fini(&read);
+    assert_fails(read_path("/nonexistent/a.jsonl.gz", &read), GRAIL_ERROR_IO,
                  "/nonexistent/a.jsonl.gz");
+    close_place(&p);
+}
+
+/* A text of `size` bytes: characters of two bytes, so that pieces of an even number of bytes end
+ * within one behind an odd start. */
+static buffer long_text(size_t size)
+{
+    buffer text = {.maximum = 1 << 24};
+    assert_ok(buffer_append(&text, "a", 1));
+    while (text.size < size) {
+        assert_ok(buffer_append(&text, "\u00e9", 2));
+    }
+    return text;
+}
+
+enum { LONG = 3 << 20 };
+
+static void test_characters_are_kept_whole_across_pieces(void **state)
+{
+    (void)state;
+    contents read;
+    buffer text = long_text(LONG);
+    char hash[HASH_TEXT_SIZE];
+    assert_ok(read_bytes("a.txt", NULL, text.bytes, text.size, &read));
+    assert_int_equal(read.text.size, text.size);
+    assert_memory_equal(read.text.bytes, text.bytes, text.size);
+    hash_bytes(text.bytes, text.size, hash);
+    assert_string_equal(read.hash, hash);
+    contents_fini(&read);
+    text.bytes[1 << 20] = 'x'; /* the second byte of a character, behind the end of a piece */
+    assert_fails(read_bytes("a.txt", NULL, text.bytes, text.size, &read), GRAIL_ERROR_FORMAT,
+                 "a.txt: is not UTF-8 at byte 1048575 (0xc3)");
+    contents_fini(&read);
+    text.bytes[1 << 20] = 0xa9;
+    assert_fails(read_bytes("a.txt", NULL, text.bytes, text.size - 1, &read), GRAIL_ERROR_FORMAT,
+                 "is not UTF-8 at byte 3145727 (0xc3)");
+    contents_fini(&read);
+    buffer_fini(&text);
+}
+
+static void test_a_line_may_be_longer_than_a_piece(void **state)
+{
+    (void)state;
+    contents read;
+    buffer text = long_text(LONG);
+    buffer lines = {.maximum = 1 << 24};
+    for (int i = 0; i < 2; i++) {
+        assert_ok(buffer_append_string(&lines, "{\"text\":\""));
+        assert_ok(buffer_append(&lines, text.bytes, text.size));
+        assert_ok(buffer_append_string(&lines, "\"}\n{\"text\":\"b\"}\n"));
+    }
+    assert_ok(read_bytes("a.jsonl", NULL, lines.bytes, lines.size, &read));
+    assert_int_equal(read.documents, 4);
+    assert_int_equal(read.starts[1], text.size);
+    assert_document(&read, 1, "b");
+    assert_int_equal(read.starts[3] - read.starts[2], text.size);
+    contents_fini(&read);
+    lines.bytes[2 * LONG] = 0xff;
+    assert_fails(read_bytes("a.jsonl", NULL, lines.bytes, lines.size, &read), GRAIL_ERROR_FORMAT,
+                 "is not UTF-8 at byte 6291456 (0xff)");
+    contents_fini(&read);
+    buffer_fini(&lines);
+    buffer_fini(&text);
+}
+
+static void test_a_line_beyond_the_ceiling_is_refused(void **state)
+{
+    (void)state;
+    contents read;
+    buffer line = {.maximum = 1 << 26};
+    assert_ok(buffer_append_string(&line, "{\"text\":\"a\"}\n{\"text\":\""));
+    assert_ok(buffer_reserve(&line, TEXT_LONGEST_LINE));
+    memset(line.bytes + line.size, 'a', TEXT_LONGEST_LINE);
+    line.size += TEXT_LONGEST_LINE;
+    assert_fails(read_bytes("a.jsonl", NULL, line.bytes, line.size, &read), GRAIL_ERROR_FORMAT,
+                 "a.jsonl: line 2: has more than the allowed 33554432 bytes");
+    contents_fini(&read);
+    buffer_fini(&line);
+}
+
+/* 80 MiB of the same line, of which less than the half is read. */
+static void test_lines_that_inflate_without_end_are_refused(void **state)
+{
+    (void)state;
+    place p = open_place("a.jsonl.gz");
+    contents read;
+    const gzFile file = gzopen(p.path, "wb9");
+    char line[1024];
+    memset(line, 'a', sizeof line);
+    memcpy(line, "{\"text\":\"", 9);
+    memcpy(line + sizeof line - 3, "\"}\n", 3);
+    for (int i = 0; i < 80 << 10; i++) {
+        assert_int_equal(gzwrite(file, line, sizeof line), sizeof line);
+    }
+    assert_int_equal(gzclose(file), Z_OK);
+    assert_fails(read_path(p.path, &read), GRAIL_ERROR_FORMAT,
+                 "more than the allowed 200 times as many");
+    assert_true(read.text.size < (40 << 20));
+    contents_fini(&read);
     close_place(&p);
 }
 
@@ -228,10 +397,10 @@ static void test_real_text_is_read(void **state)
         print_message("test_real_text_is_read needs text/wikitext2-test.txt\n");
         skip();
     }
-    corpus c = {0};
-    assert_ok(corpus_open(path, NULL, &c));
-    assert_int_equal(c.text.size, 1256449);
-    corpus_close(&c);
+    contents read;
+    assert_ok(read_path(path, &read));
+    assert_int_equal(read.text.size, 1256449);
+    contents_fini(&read);
 }
 
 static void test_utf8_is_checked_byte_by_byte(void **state)
@@ -282,21 +451,27 @@ typedef struct source {
     size_t size;
 } source;
 
+static grail_status drain(corpus *c)
+{
+    char hash[HASH_TEXT_SIZE];
+    const grail_status status = corpus_finish(c, hash);
+    corpus_close(c);
+    return status;
+}
+
 static grail_status open_source(void *context)
 {
     const source *s = context;
-    corpus c = {0};
+    corpus *c = NULL;
     const grail_status status = corpus_open_bytes(s->name, NULL, s->bytes, s->size, &c);
-    corpus_close(&c);
-    return status;
+    return status == GRAIL_OK ? drain(c) : status;
 }
 
 static grail_status open_path(void *context)
 {
-    corpus c = {0};
+    corpus *c = NULL;
     const grail_status status = corpus_open(context, NULL, &c);
-    corpus_close(&c);
-    return status;
+    return status == GRAIL_OK ? drain(c) : status;
 }
 
 static void test_every_failing_allocation_is_reported(void **state)
@@ -327,10 +502,14 @@ int main(void)
         cmocka_unit_test(test_a_byte_order_mark_is_dropped),
         cmocka_unit_test(test_files_without_text_are_refused),
         cmocka_unit_test(test_the_ending_tells_the_kind),
-        cmocka_unit_test(test_rows_of_ids_are_documents),
+        cmocka_unit_test(test_ids_are_read_with_their_rows),
         cmocka_unit_test(test_compressed_lines_are_read_through_all_members),
         cmocka_unit_test(test_torn_compressed_files_are_refused),
         cmocka_unit_test(test_files_are_read_by_path),
+        cmocka_unit_test(test_characters_are_kept_whole_across_pieces),
+        cmocka_unit_test(test_a_line_may_be_longer_than_a_piece),
+        cmocka_unit_test(test_a_line_beyond_the_ceiling_is_refused),
+        cmocka_unit_test(test_lines_that_inflate_without_end_are_refused),
         cmocka_unit_test(test_real_text_is_read),
         cmocka_unit_test(test_utf8_is_checked_byte_by_byte),
         cmocka_unit_test(test_every_failing_allocation_is_reported),

@@ -164,6 +164,15 @@ static unsigned char *find_frame(const buffer *bytes, unsigned char marker)
     return frame;
 }
 
+/* A PNG whose header says width x height, with its checksum right. */
+static void set_size(buffer *bytes, uint32_t width, uint32_t height)
+{
+    const uint32_t fields[] = {__builtin_bswap32(width), __builtin_bswap32(height)};
+    memcpy(bytes->bytes + 16, fields, sizeof fields);
+    const uint32_t sum = __builtin_bswap32((uint32_t)crc32(0, bytes->bytes + 12, 17));
+    memcpy(bytes->bytes + 29, &sum, sizeof sum);
+}
+
 static void test_a_huge_jpeg_is_refused_by_its_size(void **state)
 {
     (void)state;
@@ -175,6 +184,29 @@ static void test_a_huge_jpeg_is_refused_by_its_size(void **state)
     memcpy(frame + 5, "\x00\x00\x00\x00", 4);
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "JPEG cannot be decoded");
     buffer_fini(&bytes);
+}
+
+/* Before anything is decoded: the golden files have no pixels for these sizes. */
+static void test_long_sides_and_far_too_many_pixels_for_a_file_are_refused(void **state)
+{
+    (void)state;
+    buffer drawing = read_golden("rgb-8.png");
+    buffer photo = read_golden("rgb-420.jpg");
+    unsigned char *frame = find_frame(&photo, 0xC0);
+    set_size(&drawing, 1, 178956970);
+    refuse(drawing.bytes, drawing.size, GRAIL_ERROR_FORMAT,
+           "is 1 x 178956970 pixels, with a side longer than the allowed 65535; shrink it");
+    set_size(&drawing, 65536, 1);
+    refuse(drawing.bytes, drawing.size, GRAIL_ERROR_FORMAT, "with a side longer than");
+    set_size(&drawing, 5000, 4600); /* 69 MB, and the file has one and a half thousand bytes */
+    refuse(drawing.bytes, drawing.size, GRAIL_ERROR_FORMAT,
+           "bytes, more than 200 times as many bytes once decoded; shrink it");
+    memcpy(frame + 5, "\x13\x88\x13\x88", 4);
+    refuse(photo.bytes, photo.size, GRAIL_ERROR_FORMAT, "is 5000 x 5000 pixels in a file of");
+    set_size(&drawing, 5000, 4400); /* 66 MB: as decoded as far as the file goes */
+    refuse(drawing.bytes, drawing.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
+    buffer_fini(&drawing);
+    buffer_fini(&photo);
 }
 
 static void test_a_jpeg_of_two_components_is_refused(void **state)
@@ -219,19 +251,12 @@ static void test_scans_without_end_are_refused(void **state)
     image picture = {0};
     assert_ok(image_decode(some.bytes, some.size, IMAGE_MOST_PIXELS, &picture));
     image_fini(&picture);
-    refuse(many.bytes, many.size, GRAIL_ERROR_FORMAT, "more than 500 scans");
+    refuse(many.bytes, many.size, GRAIL_ERROR_FORMAT, "more than 500 scans of");
+    memcpy(find_frame(&some, 0xC2) + 5, "\x1f\x40\x1f\x40", 4);
+    refuse(some.bytes, some.size, GRAIL_ERROR_FORMAT, "more than 67 scans of 8000 x 8000 pixels");
     buffer_fini(&some);
     buffer_fini(&many);
     buffer_fini(&bytes);
-}
-
-/* A PNG whose header says width x height, with its checksum right. */
-static void set_size(buffer *bytes, uint32_t width, uint32_t height)
-{
-    const uint32_t fields[] = {__builtin_bswap32(width), __builtin_bswap32(height)};
-    memcpy(bytes->bytes + 16, fields, sizeof fields);
-    const uint32_t sum = __builtin_bswap32((uint32_t)crc32(0, bytes->bytes + 12, 17));
-    memcpy(bytes->bytes + 29, &sum, sizeof sum);
 }
 
 static void test_pngs_of_absurd_size_are_refused(void **state)
@@ -338,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_other_files_are_refused),
         cmocka_unit_test(test_the_most_pixels_hold_for_both_kinds),
         cmocka_unit_test(test_a_huge_jpeg_is_refused_by_its_size),
+        cmocka_unit_test(test_long_sides_and_far_too_many_pixels_for_a_file_are_refused),
         cmocka_unit_test(test_a_jpeg_of_two_components_is_refused),
         cmocka_unit_test(test_scans_without_end_are_refused),
         cmocka_unit_test(test_pngs_of_absurd_size_are_refused),

@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "format/torch/pickle.h"
+#include "format/torch/torch_limits.h"
 
 #include <string.h>
 
@@ -389,15 +390,27 @@ static void test_copies_cannot_multiply_memory(void **state)
     buffer_fini(&text);
 }
 
-static void test_the_number_of_values_is_bounded(void **state)
+/* Reads `count` times `piece` behind `start`. */
+static void refuse_repeated(const char *start, const char *piece, int64_t count, const char *text)
+{
+    char *bytes = NULL;
+    const size_t length = strlen(piece);
+    assert_ok(memory_new_unset(&bytes, strlen(start) + (size_t)count * length + 1, 1));
+    char *end = stpcpy(bytes, start);
+    for (int64_t i = 0; i < count; i++) {
+        end = stpcpy(end, piece);
+    }
+    assert_fails(read_only(bytes, (size_t)(end - bytes)), GRAIL_ERROR_FORMAT, text);
+    memory_free(bytes);
+}
+
+static void test_what_piles_up_is_bounded(void **state)
 {
     (void)state;
-    enum { MOST = 1 << 24 };
-    char *bytes = NULL;
-    assert_ok(memory_new_unset(&bytes, MOST, 1));
-    memset(bytes, 'N', MOST);
-    assert_fails(read_only(bytes, MOST), GRAIL_ERROR_FORMAT, "has more than 16777216 values");
-    memory_free(bytes);
+    refuse_repeated("", "N", PICKLE_MOST_VALUES, "has more than 4194304 values");
+    refuse_repeated("Nq\x01", "h\x01", PICKLE_MOST_VALUES, "piles up more than 4194304 values");
+    refuse_repeated("", "(", PICKLE_MOST_MARKS + 1, "nests more than 65536 marks");
+    refuse_repeated("N", "\x94", 1 << 17, "puts into the memo for the 65540th time, with 2 values");
 }
 
 /* numpy.arange(6, dtype='u1').reshape(2, 3) by Python 2's cPickle. */
@@ -514,7 +527,7 @@ int main(void)
         cmocka_unit_test(test_nesting_is_bounded),
         cmocka_unit_test(test_nesting_counts_values_that_were_seen_before),
         cmocka_unit_test(test_copies_cannot_multiply_memory),
-        cmocka_unit_test(test_the_number_of_values_is_bounded),
+        cmocka_unit_test(test_what_piles_up_is_bounded),
         cmocka_unit_test(test_numpy_arrays_of_all_protocols_are_read),
         cmocka_unit_test(test_arrays_that_are_not_plain_are_refused),
         cmocka_unit_test(test_every_failing_allocation_is_reported),

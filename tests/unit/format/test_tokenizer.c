@@ -181,6 +181,83 @@ static void a_pattern_that_backtracks_without_end_gives_up(void **state)
     tokenizer_close(t);
 }
 
+/* `count` times "a". */
+static buffer many(int64_t count)
+{
+    buffer text = {.maximum = 1 << 24};
+    for (int64_t i = 0; i < count; i++) {
+        assert_ok(buffer_append(&text, "a", 1));
+    }
+    return text;
+}
+
+/* Each match looks at the rest of the text: step by step, or in one go. */
+static void a_pattern_that_looks_through_the_text_at_every_place_gives_up(void **state)
+{
+    (void)state;
+    static const char *const splits[] = {SPLIT("(?=[^b]*b)|a"), SPLIT("(?=[^b]*+b)|a")};
+    enum { SHORT = 1000, LONG = 1000000 };
+    for (int i = 0; i < 2; i++) {
+        tokenizer *t = must_open_tokenizer(PLAIN, splits[i]);
+        token_list ids = {0};
+        buffer text = many(LONG);
+        assert_ok(buffer_append_string(&text, "b"));
+        assert_ok(tokenizer_encode(t, (const char *)text.bytes, SHORT, false, &ids));
+        assert_int_equal(ids.count, SHORT);
+        assert_fails(tokenizer_encode(t, (const char *)text.bytes, LONG, false, &ids),
+                     GRAIL_ERROR_UNSUPPORTED, "t.json: a pattern of the tokenizer gave up at byte");
+        assert_int_equal(ids.count, SHORT);
+        token_list_fini(&ids);
+        buffer_fini(&text);
+        tokenizer_close(t);
+    }
+}
+
+/* A word, or a gap, of any length is ordinary. */
+static void long_words_and_gaps_are_split_like_short_ones(void **state)
+{
+    (void)state;
+    enum { LONG = 1000000 };
+    tokenizer *t = must_open_tokenizer(PLAIN, SPLIT("[a-z]*b|[a-z]+|\\\\s+(?!\\\\S)"));
+    token_list ids = {0};
+    buffer text = many(LONG);
+    for (int i = 0; i < LONG; i++) {
+        assert_ok(buffer_append(&text, i % 2 == 0 ? " " : "\n", 1));
+    }
+    assert_ok(buffer_append_string(&text, "c"));
+    assert_ok(tokenizer_encode(t, (const char *)text.bytes, text.size, false, &ids));
+    assert_int_equal(ids.ids[0], 4);
+    assert_int_equal(ids.ids[ids.count - 1], 3);
+    token_list_fini(&ids);
+    buffer_fini(&text);
+    tokenizer_close(t);
+}
+
+/* Every pair of steps puts another mark before every piece and cuts it off again. */
+static void a_tokenizer_that_makes_more_and_more_of_a_word_is_stopped(void **state)
+{
+    (void)state;
+    buffer text = {.maximum = 1 << 20};
+    token_list ids = {0};
+    assert_ok(buffer_append_string(
+        &text, ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["));
+    for (int i = 0; i < 16; i++) {
+        assert_ok(buffer_format(&text,
+                                "%s{\"type\":\"Metaspace\",\"replacement\":\"%c\",\"split\":false},"
+                                "{\"type\":\"Split\",\"pattern\":{\"String\":\"%c\"},"
+                                "\"behavior\":\"Isolated\"}",
+                                i > 0 ? "," : "", i % 2 == 0 ? 'b' : 'c', i % 2 == 0 ? 'b' : 'c'));
+    }
+    assert_ok(buffer_append_string(&text, "]}"));
+    tokenizer *t = must_open_tokenizer(PLAIN, (const char *)text.bytes);
+    assert_fails(tokenizer_encode(t, "a", 1, false, &ids), GRAIL_ERROR_FORMAT,
+                 "t.json: the tokenizer makes more than 8 ids for each of 1 bytes");
+    assert_int_equal(ids.count, 0);
+    token_list_fini(&ids);
+    tokenizer_close(t);
+    buffer_fini(&text);
+}
+
 static void a_normalizer_that_multiplies_the_text_is_stopped(void **state)
 {
     (void)state;
@@ -314,6 +391,9 @@ int main(void)
         cmocka_unit_test(encoding_appends),
         cmocka_unit_test(patterns_have_the_meaning_of_oniguruma),
         cmocka_unit_test(a_pattern_that_backtracks_without_end_gives_up),
+        cmocka_unit_test(a_pattern_that_looks_through_the_text_at_every_place_gives_up),
+        cmocka_unit_test(long_words_and_gaps_are_split_like_short_ones),
+        cmocka_unit_test(a_tokenizer_that_makes_more_and_more_of_a_word_is_stopped),
         cmocka_unit_test(a_normalizer_that_multiplies_the_text_is_stopped),
         cmocka_unit_test(added_tokens_are_matched_before_the_model),
         cmocka_unit_test(the_post_processor_frames_the_text),

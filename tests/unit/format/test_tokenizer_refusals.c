@@ -2,8 +2,12 @@
 #include "support/support.h"
 
 #include "base/buffer.h"
+#include "format/text/tokenizer_internal.h"
 #include "support/json_memory.h"
 #include "tokenizer_fixtures.h"
+
+#include <stdio.h>
+#include <string.h>
 
 static void refuses(const char *model, const char *beside, grail_status code, const char *message)
 {
@@ -178,6 +182,83 @@ static void too_many_steps_are_refused(void **state)
     buffer_fini(&text);
 }
 
+#define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"use_regex\":false}"
+
+static void two_byte_levels_are_refused(void **state)
+{
+    (void)state;
+    refuses_beside(",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" BYTE_LEVEL
+                   "," BYTE_LEVEL "]}",
+                   GRAIL_ERROR_UNSUPPORTED,
+                   "t.json: the pre-tokenizer has more than one ByteLevel");
+}
+
+static void an_overlong_added_token_is_refused(void **state)
+{
+    (void)state;
+    char content[TOKENIZER_LONGEST_ADDED + 2];
+    char beside[TOKENIZER_LONGEST_ADDED + 200];
+    memset(content, 'a', sizeof content);
+    content[sizeof content - 1] = 0;
+    snprintf(beside, sizeof beside, ",\"added_tokens\":[{\"id\":90,\"content\":\"%s\"}]", content);
+    refuses_beside(beside, GRAIL_ERROR_FORMAT,
+                   "t.json: an added token or user-defined piece has 1025 bytes, more than the "
+                   "allowed 1024");
+}
+
+/* The table has 4096 slots by then; half a million pieces that are not chosen reach no such number.
+ */
+static void pieces_that_are_made_to_collide_are_refused(void **state)
+{
+    (void)state;
+    vocabulary v;
+    int32_t id = 0;
+    grail_status status = GRAIL_OK;
+    vocabulary_init(&v);
+    for (uint32_t i = 0; status == GRAIL_OK; i++) {
+        char piece[16];
+        const int length = snprintf(piece, sizeof piece, "%x", i);
+        uint64_t hash = 0xCBF29CE484222325u;
+        for (int c = 0; c < length; c++) {
+            hash = (hash ^ (unsigned char)piece[c]) * 0x100000001B3u;
+        }
+        if (((hash ^ hash >> 29) & 4095) == 7) {
+            status = vocabulary_add(&v, span_of_string(piece), id++);
+        }
+    }
+    assert_fails(status, GRAIL_ERROR_FORMAT, "more than 1024 pieces collide in a hash table");
+    vocabulary_fini(&v);
+    vocabulary_init(&v);
+    for (int32_t i = 0; i < 500000; i++) {
+        char piece[16];
+        snprintf(piece, sizeof piece, "piece%d", i);
+        assert_ok(vocabulary_add(&v, span_of_string(piece), i));
+    }
+    vocabulary_fini(&v);
+}
+
+static void merges_that_are_made_to_collide_are_refused(void **state)
+{
+    (void)state;
+    pair_table t = {0};
+    grail_status status = GRAIL_OK;
+    for (int32_t left = 0; left < 4096 && status == GRAIL_OK; left++) {
+        for (int32_t right = 0; right < 4096 && status == GRAIL_OK; right++) {
+            uint64_t key = ((uint64_t)(uint32_t)left << 32) | (uint32_t)right;
+            key *= 0x9E3779B97F4A7C15u;
+            if (((key ^ key >> 32) & 4095) == 7) {
+                status = pair_table_put(&t, (pair_entry){.left = left, .right = right});
+            }
+        }
+    }
+    assert_fails(status, GRAIL_ERROR_FORMAT, "more than 1024 merges collide in a hash table");
+    pair_table_fini(&t);
+    for (int32_t i = 0; i < 500000; i++) {
+        assert_ok(pair_table_put(&t, (pair_entry){.left = i % 701, .right = i}));
+    }
+    pair_table_fini(&t);
+}
+
 static void templates_without_ids_or_text_are_refused(void **state)
 {
     (void)state;
@@ -208,6 +289,10 @@ int main(void)
         cmocka_unit_test(malformed_components_are_refused),
         cmocka_unit_test(patterns_that_would_mean_something_else_are_refused),
         cmocka_unit_test(too_many_steps_are_refused),
+        cmocka_unit_test(two_byte_levels_are_refused),
+        cmocka_unit_test(an_overlong_added_token_is_refused),
+        cmocka_unit_test(pieces_that_are_made_to_collide_are_refused),
+        cmocka_unit_test(merges_that_are_made_to_collide_are_refused),
         cmocka_unit_test(templates_without_ids_or_text_are_refused),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);

@@ -283,6 +283,35 @@ static void test_lying_sizes_of_deflated_members_are_refused(void **state)
     close_archive(&a);
 }
 
+/* Two members of 1 MiB, each of which claims what deflate can make of it at most. */
+static void test_members_that_would_inflate_far_are_refused_before_that(void **state)
+{
+    (void)state;
+    enum { STORED = 1 << 20, CLAIMED = 1000 << 20, ENTRY_SIZE = 24 };
+    zip_layout layout;
+    zip_layout_init(&layout);
+    assert_ok(zip_layout_add(&layout, "r/first", NULL, STORED));
+    assert_ok(zip_layout_add(&layout, "r/other", NULL, STORED));
+    assert_ok(zip_layout_finish(&layout));
+    archive a = place_layout(&layout);
+    zip_layout_fini(&layout);
+    for (int i = 0; i < 2; i++) {
+        local_header(&a, i)[8] = DEFLATED;
+        record(&a, ENTRY, i)[10] = DEFLATED;
+        put32(local_header(&a, i) + 22, 130 << 20);
+        put32(record(&a, ENTRY, i) + ENTRY_SIZE, 130 << 20);
+    }
+    assert_ok(open_only(&a));
+    for (int i = 0; i < 2; i++) {
+        put32(local_header(&a, i) + 22, CLAIMED);
+        put32(record(&a, ENTRY, i) + ENTRY_SIZE, CLAIMED);
+    }
+    assert_fails(
+        open_only(&a), GRAIL_ERROR_FORMAT,
+        "its 2 compressed members claim 2097152000 bytes, more than the allowed 301993984");
+    close_archive(&a);
+}
+
 static void test_a_wrong_checksum_is_refused(void **state)
 {
     (void)state;
@@ -462,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_a_directory_that_contradicts_a_header_is_refused),
         cmocka_unit_test(test_lying_sizes_of_stored_members_are_refused),
         cmocka_unit_test(test_lying_sizes_of_deflated_members_are_refused),
+        cmocka_unit_test(test_members_that_would_inflate_far_are_refused_before_that),
         cmocka_unit_test(test_a_wrong_checksum_is_refused),
         cmocka_unit_test(test_two_members_on_the_same_bytes_are_refused),
         cmocka_unit_test(test_a_header_may_leave_out_the_sizes),

@@ -1,0 +1,36 @@
+/* How much a JSON text holds, told before a tree is built of it: the tree of "[{},{},{}]" takes
+ * seventy times the bytes of the text. */
+#ifndef GRAIL_BASE_JSON_EXTENT_H
+#define GRAIL_BASE_JSON_EXTENT_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Ceilings of every JSON text, so that its tree takes at most about twenty times its bytes, and
+ * some. The densest that grail reads are tokenizers of pairs such as ["a","b"], and the shapes in
+ * headers of weights. docs/formats.md has them in its table. */
+enum {
+    JSON_DEEPEST = 200,
+    JSON_FREE_PARTS = 1 << 16, /* of each sort: then as many bytes for one as stand here */
+    JSON_BYTES_OF_VALUE = 4,
+    JSON_BYTES_OF_ARRAY = 8,
+    JSON_BYTES_OF_OBJECT = 24
+};
+
+/** Counts outside of strings; of malformed text they mean little. */
+typedef struct json_extent {
+    int64_t depth;   /* of the deepest object or array; 0 for a plain value */
+    int64_t members; /* of the outermost one, at most: the commas in it */
+    int64_t values;  /* at most: all commas */
+    int64_t arrays;
+    int64_t objects;
+} json_extent;
+
+json_extent json_measure(const void *text, size_t size);
+
+/** Refuses what is beyond the ceilings; `name` is used in messages. */
+grail_status json_check_extent(const char *name, const void *text, size_t size) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,26 @@
+/* Ceilings of images, judged by the header before pixels are decoded. docs/formats.md has them in
+ * its table. */
+#ifndef GRAIL_FORMAT_IMAGES_IMAGE_LIMITS_H
+#define GRAIL_FORMAT_IMAGES_IMAGE_LIMITS_H
+
+/** The most pixels that Pillow opens: twice its MAX_IMAGE_PIXELS. */
+#define IMAGE_MOST_PIXELS ((int64_t)178956970)
+
+/** Pixels of all scans of a progressive JPEG together: a scan may be a few bytes and still costs a
+ * walk over the whole image. */
+#define IMAGE_MOST_SCANNED ((int64_t)1 << 32)
+
+enum {
+    IMAGE_LONGEST_SIDE = 65535, /* JPEG has no longer ones */
+
+    /* Bytes that an image may take once decoded: that many times those of its file, and some.
+     * Photographs take up to fifty times. */
+    IMAGE_MOST_RATIO = 200,
+    IMAGE_FREE_BYTES = 1 << 26,
+
+    IMAGE_MOST_SCANS = 500, /* encoders write about ten */
+    IMAGE_LARGEST_FILE = 1 << 30,
+    IMAGE_LARGEST_LABELS = 1 << 28 /* bytes of a CSV */
+};
+
+#endif

@@ -1,0 +1,327 @@
+/* Documents, or lines, are encoded one by one as they are read, and no more of them is read than is
+ * asked for. Of a document that is large by itself, as protocols that join a whole text make it,
+ * the beginning is encoded, and twice as much of it as long as that is not enough. */
+#include "format/text/text_encode.h"
+
+#include "base/buffer.h"
+#include "format/text/text_limits.h"
+
+#include <string.h>
+
+typedef struct encoding encoding;
+
+/* What a protocol makes of a piece of the text. */
+typedef grail_status (*piece_function)(encoding *e, const corpus_piece *piece);
+
+struct encoding {
+    const window_options *options;
+    const tokenizer *tokenizer;
+    token_list *ids;
+    int64_t wanted;  /* ids; INT64_MAX for all */
+    size_t read;     /* bytes */
+    buffer document; /* what was read of the document that is not encoded yet */
+    size_t next_try; /* bytes of it at which its beginning is encoded */
+    int64_t documents;
+    bool in_document;
+    buffer line; /* the beginning of one that goes on in the next piece */
+    int64_t lines;
+    bool complete; /* what is to be read was read */
+    bool enough;   /* and what is wanted was encoded, which is not the whole */
+};
+
+static bool is_limited(const encoding *e)
+{
+    return e->wanted < INT64_MAX && e->read >= TEXT_ENCODED_WHOLE;
+}
+
+static int64_t most_ids(const encoding *e)
+{
+    return is_limited(e) ? e->wanted : TEXT_MOST_TOKENS + (int64_t)1;
+}
+
+static grail_status too_many(const encoding *e)
+{
+    return error_set(GRAIL_ERROR_ARGUMENT,
+                     "%s: has more than %d tokens, which are too many to draw from or to measure; "
+                     "take a part of it",
+                     e->options->path, TEXT_MOST_TOKENS);
+}
+
+static grail_status check_count(encoding *e)
+{
+    if (is_limited(e) && e->ids->count >= e->wanted) {
+        e->enough = true;
+        return GRAIL_OK;
+    }
+    return e->ids->count <= TEXT_MOST_TOKENS ? GRAIL_OK : too_many(e);
+}
+
+static grail_status encode(encoding *e, const char *text, size_t size, bool special)
+{
+    grail_status status = GRAIL_OK;
+    e->ids->most = most_ids(e);
+    TRY(tokenizer_encode(e->tokenizer, text, size, special, e->ids));
+    TRY(check_count(e));
+out:
+    return status;
+}
+
+/* Of the document as far as it was read. */
+static grail_status encode_beginning(encoding *e)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t before = e->ids->count;
+    e->ids->most = e->wanted;
+    TRY(tokenizer_encode_start(e->tokenizer, (const char *)e->document.bytes, e->document.size,
+                               true, e->ids));
+    e->enough = e->ids->count >= e->wanted;
+    e->ids->count = e->enough ? e->ids->count : before;
+    e->next_try = 2 * e->document.size;
+out:
+    return status;
+}
+
+static grail_status extend_document(encoding *e, const char *text, size_t size)
+{
+    grail_status status = GRAIL_OK;
+    if (size > TEXT_LARGEST_DOCUMENT - e->document.size) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "%s: has a document of more than %zu bytes, which is too large to encode; take a part "
+             "of it",
+             e->options->path, TEXT_LARGEST_DOCUMENT);
+    }
+    TRY(buffer_append(&e->document, text, size));
+    if (is_limited(e) && e->document.size >= e->next_try) {
+        TRY(encode_beginning(e));
+    }
+out:
+    return status;
+}
+
+static grail_status end_document(encoding *e)
+{
+    grail_status status = GRAIL_OK;
+    if (!e->enough) {
+        TRY(encode(e, (const char *)e->document.bytes, e->document.size, true));
+    }
+    e->document.size = 0;
+    e->next_try = 0;
+out:
+    return status;
+}
+
+/* --- documents --- */
+
+static grail_status take_plain(encoding *e, const corpus_piece *piece)
+{
+    grail_status status = GRAIL_OK;
+    if (piece->ends_document && e->document.size == 0) {
+        return encode(e, piece->text, piece->size, true);
+    }
+    TRY(extend_document(e, piece->text, piece->size));
+    if (piece->ends_document) {
+        TRY(end_document(e));
+    }
+out:
+    return status;
+}
+
+/* The first documents, joined by a space. */
+static grail_status take_c4(encoding *e, const corpus_piece *piece)
+{
+    enum { C4_DOCUMENTS = 1100 };
+    grail_status status = GRAIL_OK;
+    if (!e->in_document && e->documents > 0) {
+        TRY(extend_document(e, " ", 1));
+    }
+    TRY(extend_document(e, piece->text, piece->size));
+    e->in_document = !piece->ends_document;
+    e->documents += piece->ends_document ? 1 : 0;
+    e->complete = e->documents == C4_DOCUMENTS;
+out:
+    return status;
+}
+
+/* --- lines, whatever document they are of --- */
+
+typedef struct line_span {
+    const char *start;
+    size_t size; /* with the newline, if there is one */
+} line_span;
+
+static bool is_blank_byte(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
+}
+
+static line_span strip(line_span line)
+{
+    while (line.size > 0 && is_blank_byte(line.start[0])) {
+        line.start++;
+        line.size--;
+    }
+    while (line.size > 0 && is_blank_byte(line.start[line.size - 1])) {
+        line.size--;
+    }
+    return line;
+}
+
+/* The rows of the dataset keep their newline and blank rows are empty: "\n\n".join(rows). */
+static grail_status add_wikitext2_row(encoding *e, line_span line)
+{
+    grail_status status = GRAIL_OK;
+    if (e->lines > 0) {
+        TRY(extend_document(e, "\n\n", 2));
+    }
+    if (strip(line).size > 0) {
+        TRY(extend_document(e, line.start, line.size));
+    }
+out:
+    return status;
+}
+
+static grail_status add_ptb_row(encoding *e, line_span line)
+{
+    grail_status status = GRAIL_OK;
+    const line_span row = strip(line);
+    if (e->lines > 0) {
+        TRY(extend_document(e, " ", 1));
+    }
+    TRY(extend_document(e, row.start, row.size));
+out:
+    return status;
+}
+
+static grail_status add_line(encoding *e, line_span line)
+{
+    grail_status status = GRAIL_OK;
+    const line_span row = strip(line);
+    if (e->options->protocol == TEXT_WIKITEXT2) {
+        TRY(add_wikitext2_row(e, line));
+    } else if (e->options->protocol == TEXT_PTB) {
+        TRY(add_ptb_row(e, line));
+    } else if (row.size > 0) {
+        TRY(encode(e, row.start, row.size, false));
+    }
+    e->lines++;
+out:
+    return status;
+}
+
+/* A line that began in an earlier piece is put together first. */
+static grail_status end_line(encoding *e, line_span last)
+{
+    grail_status status = GRAIL_OK;
+    if (e->line.size == 0) {
+        return add_line(e, last);
+    }
+    TRY(buffer_append(&e->line, last.start, last.size));
+    TRY(add_line(e, (line_span){(const char *)e->line.bytes, e->line.size}));
+    e->line.size = 0;
+out:
+    return status;
+}
+
+static grail_status take_lines(encoding *e, const corpus_piece *piece)
+{
+    grail_status status = GRAIL_OK;
+    size_t begin = 0;
+    while (begin < piece->size && !e->enough) {
+        const char *start = piece->text + begin;
+        const char *newline = memchr(start, '\n', piece->size - begin);
+        const size_t size = newline == NULL ? piece->size - begin : (size_t)(newline - start) + 1;
+        if (newline == NULL) {
+            TRY(buffer_append(&e->line, start, size));
+        } else {
+            TRY(end_line(e, (line_span){start, size}));
+        }
+        begin += size;
+    }
+out:
+    return status;
+}
+
+/* --- ids --- */
+
+static grail_status take_ids(encoding *e, const corpus_piece *piece)
+{
+    e->ids->most = most_ids(e);
+    for (int64_t i = 0; i < piece->count; i++) {
+        const grail_status status = token_list_push(e->ids, piece->ids[i]);
+        if (status != GRAIL_OK) {
+            return status == GRAIL_ERROR_CANCELLED ? check_count(e) : status;
+        }
+    }
+    return check_count(e);
+}
+
+/* --- all --- */
+
+static piece_function taker(const encoding *e, const corpus *c)
+{
+    static const piece_function takers[] = {
+        [TEXT_PLAIN] = take_plain, [TEXT_LINES] = take_lines, [TEXT_WIKITEXT2] = take_lines,
+        [TEXT_PTB] = take_lines,   [TEXT_C4] = take_c4,
+    };
+    return corpus_ids(c) >= 0 ? take_ids : takers[e->options->protocol];
+}
+
+static grail_status take_pieces(encoding *e, corpus *c)
+{
+    grail_status status = GRAIL_OK;
+    const piece_function take = taker(e, c);
+    bool found = true;
+    while (!e->enough && !e->complete) {
+        corpus_piece piece = {0};
+        TRY(corpus_next(c, &piece, &found));
+        if (!found) {
+            break;
+        }
+        e->read += piece.size + (size_t)piece.count * sizeof piece.ids[0];
+        TRY(take(e, &piece));
+    }
+out:
+    return status;
+}
+
+/* The last line need not end in a newline; what was joined is one document. */
+static grail_status end_text(encoding *e)
+{
+    grail_status status = GRAIL_OK;
+    const text_protocol protocol = e->options->protocol;
+    if (e->line.size > 0 && !e->enough) {
+        TRY(end_line(e, (line_span){"", 0}));
+    }
+    if (protocol == TEXT_WIKITEXT2 || protocol == TEXT_PTB || protocol == TEXT_C4) {
+        TRY(end_document(e));
+    }
+out:
+    return status;
+}
+
+grail_status text_encode(corpus *c, const window_options *options, const tokenizer *t,
+                         int64_t wanted, token_list *out, bool *whole)
+{
+    grail_status status = GRAIL_OK;
+    encoding e = {
+        .options = options, .tokenizer = t, .ids = out, .wanted = wanted > 0 ? wanted : INT64_MAX};
+    buffer_init(&e.document, TEXT_LARGEST_DOCUMENT);
+    buffer_init(&e.line, TEXT_LARGEST_DOCUMENT);
+    if (corpus_ids(c) < 0 && t == NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "%s: text needs the model's tokenizer; give token ids as .npy instead", options->path);
+    }
+    if (e.wanted == INT64_MAX && corpus_ids(c) > TEXT_MOST_TOKENS) {
+        TRY(too_many(&e));
+    }
+    TRY(take_pieces(&e, c));
+    if (corpus_ids(c) < 0) {
+        TRY(end_text(&e));
+    }
+    out->most = 0;
+    *whole = !e.enough;
+out:
+    buffer_fini(&e.document);
+    buffer_fini(&e.line);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* Ceilings of torch checkpoints and other pickles: what is read may take a small multiple of the
+ * file's size in memory and time, whatever the file claims. docs/formats.md has them in its table.
+ */
+#ifndef GRAIL_FORMAT_TORCH_TORCH_LIMITS_H
+#define GRAIL_FORMAT_TORCH_TORCH_LIMITS_H
+
+enum {
+    ZIP_MOST_MEMBERS = 1 << 20,
+    ZIP_LONGEST_NAME = 4096,
+
+    /* Bytes that all deflated members of an archive may hold together: that many times the
+     * archive's size, and some. Trained weights deflate to nine tenths, sparse ones to a fifth. */
+    ZIP_MOST_RATIO = 16,
+    ZIP_FREE_INFLATED = 1 << 28,
+
+    /* Of data.pkl. A deflated one may hold that many times its stored size, and some: names and
+     * storages of a hundred thousand tensors deflate to a thirtieth. */
+    TORCH_LARGEST_PICKLE = 1 << 27,
+    TORCH_MOST_PICKLE_RATIO = 100,
+    TORCH_FREE_PICKLE = 1 << 20,
+
+    /* A tensor takes some 25 values of 32 bytes. */
+    PICKLE_MOST_VALUES = 1 << 22,
+    PICKLE_MOST_MEMORY = 1 << 29, /* of values and lists of them */
+    PICKLE_MOST_GROWTH = 128,     /* bytes of memory per byte of pickle */
+    PICKLE_MOST_MARKS = 1 << 16,  /* open at once */
+    PICKLE_DEEPEST = 200,         /* levels of values: bounds the recursion of all walks */
+    PICKLE_LONGEST_GLOBAL = 1024, /* bytes of a module or name */
+
+    /* Bytes that contiguous copies of strided tensors may take: that many times the file's size,
+     * and some. A file of shared storages could ask for any amount. */
+    TORCH_MOST_COPIES = 8,
+    TORCH_FREE_COPIES = 1 << 26,
+
+    TORCH_MOST_VISITS = 1 << 22 /* attributes of a TorchScript module, which may share parts */
+};
+
+#endif

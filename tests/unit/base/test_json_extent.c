@@ -1,0 +1,102 @@
+/* What a JSON text holds is told before it is parsed, and too much of it refused. */
+#include "support/support.h"
+
+#include "base/json.h"
+#include "base/json_extent.h"
+
+#include <string.h>
+
+static void test_parts_are_counted_outside_of_strings(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a,[{\\\"\": [1, {\"b\": [[], {}]}], \"c\\\\\": \"]}\"}";
+    const json_extent extent = json_measure(text, sizeof text - 1);
+    assert_int_equal(extent.depth, 5);
+    assert_int_equal(extent.members, 1);
+    assert_int_equal(extent.values, 3);
+    assert_int_equal(extent.arrays, 3);
+    assert_int_equal(extent.objects, 3);
+    assert_int_equal(json_measure("1", 1).depth, 0);
+}
+
+/* "[", `count` times `piece`, "1]" is parsed, or refused before anything is allocated. */
+static void check_repeated(int64_t count, const char *piece, const char *refusal)
+{
+    buffer text = {.maximum = 1 << 26};
+    json_t *value = NULL;
+    assert_ok(buffer_append_string(&text, "["));
+    for (int64_t i = 0; i < count; i++) {
+        assert_ok(buffer_append_string(&text, piece));
+    }
+    assert_ok(buffer_append_string(&text, "1]"));
+    if (refusal == NULL) {
+        assert_ok(json_parse("doc", text.bytes, text.size, &value));
+        json_decref(value);
+    } else {
+        memory_fail_after(-1);
+        assert_fails(json_parse("doc", text.bytes, text.size, &value), GRAIL_ERROR_FORMAT, refusal);
+        assert_int_equal(memory_allocation_count(), 0);
+    }
+    buffer_fini(&text);
+}
+
+static void test_what_takes_far_more_than_its_bytes_is_refused(void **state)
+{
+    (void)state;
+    enum { FEW = JSON_FREE_PARTS - 2, MANY = 4 * JSON_FREE_PARTS };
+    check_repeated(FEW, "{},", NULL);
+    check_repeated(FEW, "[],", NULL);
+    check_repeated(FEW, "0,", NULL);
+    check_repeated(MANY, "{},",
+                   "doc: 786435 bytes of JSON hold 262144 values, 1 arrays and 262144 objects, "
+                   "more than are read from so few");
+    check_repeated(MANY, "[],", "262145 arrays");
+    check_repeated(MANY, "0,", "262144 values");
+}
+
+static void test_dense_documents_of_real_kinds_are_read(void **state)
+{
+    (void)state;
+    enum { MANY = 8 * JSON_FREE_PARTS };
+    check_repeated(MANY, "[\"a\",\"b\"],", NULL);
+    check_repeated(MANY, "{\"shape\":[1,1,1,1],\"data_offsets\":[0,4]},", NULL);
+    check_repeated(MANY, "480,", NULL);
+}
+
+/* `depth` arrays in each other. */
+static void check_nested(int64_t depth, const char *refusal)
+{
+    buffer text = {.maximum = 1 << 20};
+    json_t *value = NULL;
+    for (int64_t i = 0; i < depth; i++) {
+        assert_ok(buffer_append_string(&text, "["));
+    }
+    for (int64_t i = 0; i < depth; i++) {
+        assert_ok(buffer_append_string(&text, "]"));
+    }
+    if (refusal == NULL) {
+        assert_ok(json_parse("doc", text.bytes, text.size, &value));
+        json_decref(value);
+    } else {
+        assert_fails(json_parse("doc", text.bytes, text.size, &value), GRAIL_ERROR_FORMAT, refusal);
+    }
+    buffer_fini(&text);
+}
+
+static void test_nesting_is_bounded(void **state)
+{
+    (void)state;
+    check_nested(JSON_DEEPEST, NULL);
+    check_nested(JSON_DEEPEST + 1, "doc: the JSON nests deeper than 200 levels");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_are_counted_outside_of_strings),
+        cmocka_unit_test(test_what_takes_far_more_than_its_bytes_is_refused),
+        cmocka_unit_test(test_dense_documents_of_real_kinds_are_read),
+        cmocka_unit_test(test_nesting_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
