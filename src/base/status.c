@@ -1,7 +1,8 @@
 #include "base/status.h"
 
+#include "base/message.h"
+
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { ERROR_TEXT_MAX = 2048 };
@@ -24,11 +25,17 @@ const char *grail_error_message(void)
     return error_text;
 }
 
+/* A text that is a message already, such as one that a thread left, is taken as a whole. */
 grail_status error_set(grail_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error_text, sizeof error_text, format, arguments);
+    if (strcmp(format, "%s") == 0) {
+        error_text[0] = 0;
+        message_append(error_text, sizeof error_text, va_arg(arguments, const char *));
+    } else {
+        message_format(error_text, sizeof error_text, format, arguments);
+    }
     va_end(arguments);
     return status;
 }
@@ -39,18 +46,24 @@ void error_prefix(const char *format, ...)
     memcpy(previous, error_text, sizeof previous);
     va_list arguments;
     va_start(arguments, format);
-    const int written = vsnprintf(error_text, sizeof error_text, format, arguments);
+    message_format(error_text, sizeof error_text, format, arguments);
     va_end(arguments);
-    if (written >= 0 && (size_t)written < sizeof error_text) {
-        error_append(": %s", previous);
-    }
+    message_append(error_text, sizeof error_text, ": ");
+    message_append(error_text, sizeof error_text, previous);
 }
 
 void error_append(const char *format, ...)
 {
-    const size_t used = strlen(error_text);
+    char more[ERROR_TEXT_MAX];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error_text + used, sizeof error_text - used, format, arguments);
+    message_format(more, sizeof more, format, arguments);
     va_end(arguments);
+    message_append(error_text, sizeof error_text, more);
+}
+
+void error_copy(char *text, size_t size)
+{
+    text[0] = 0;
+    message_append(text, size, error_text);
 }

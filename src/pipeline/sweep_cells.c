@@ -183,8 +183,7 @@ static grail_status find_checkpoint(const char *where, const json_t *object,
             return GRAIL_OK;
         }
     }
-    return error_set(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%.100s\"", where,
-                     name);
+    return error_set(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%s\"", where, name);
 }
 
 grail_status sweep_cell_from_json(const char *where, json_t *object, const sweep_recipe *recipe,
@@ -204,7 +203,7 @@ grail_status sweep_cell_from_json(const char *where, json_t *object, const sweep
     TRY(json_get_boolean(where, object, "repair", false, &repairs));
     TRY(json_get_string(where, object, "compensate", "", &text));
     if (!sweep_variant_find(text, repairs, &cell.variant)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%.40s\"", where, text);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%s\"", where, text);
     }
     TRY(json_require_integer(where, object, "samples", &cell.samples));
     TRY(json_require_integer(where, object, "seed", &cell.seed));

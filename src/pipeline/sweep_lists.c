@@ -70,7 +70,7 @@ grail_status sweep_check_keys(const char *where, json_t *object, const char *con
         }
         if (known[k] == NULL) {
             const grail_status status =
-                error_set(GRAIL_ERROR_FORMAT, "%s: unknown key \"%.80s\"; known are", where, key);
+                error_set(GRAIL_ERROR_FORMAT, "%s: unknown key \"%s\"; known are", where, key);
             for (k = 0; known[k] != NULL; k++) {
                 error_append("%s %s", k == 0 ? "" : ",", known[k]);
             }
@@ -311,7 +311,7 @@ static grail_status read_loop(const char *where, const json_t *object, bool fall
         return status;
     }
     if (loop != NULL && strcmp(loop, "open") != 0 && strcmp(loop, "closed") != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"loop\" is \"%.40s\", expected closed or open",
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"loop\" is \"%s\", expected closed or open",
                          where, loop);
     }
     *out = loop == NULL ? fallback : strcmp(loop, "open") == 0;

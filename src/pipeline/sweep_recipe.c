@@ -76,8 +76,7 @@ static grail_status read_setting(const char *where, const char *key, const json_
         return memory_format(out, "%s=%s", key, json_is_true(value) ? "true" : "false");
     }
     return error_set(GRAIL_ERROR_FORMAT,
-                     "%s: settings.%.80s: expected text, a whole number, true or false", where,
-                     key);
+                     "%s: settings.%s: expected text, a whole number, true or false", where, key);
 }
 
 static grail_status read_settings(const char *where, const json_t *object, sweep_checkpoint *c)
@@ -190,7 +189,7 @@ static grail_status check_preset(const char *where, const char *preset)
     }
     if (preset != NULL) {
         status =
-            error_set(GRAIL_ERROR_FORMAT, "%s: unknown preset \"%.40s\"; known are", where, preset);
+            error_set(GRAIL_ERROR_FORMAT, "%s: unknown preset \"%s\"; known are", where, preset);
         for (int i = 0; grail_image_preset_at(i) != NULL; i++) {
             error_append("%s %s", i == 0 ? "" : ",", grail_image_preset_at(i));
         }
@@ -201,7 +200,7 @@ static grail_status check_preset(const char *where, const char *preset)
 static grail_status check_split(const char *where, const char *split)
 {
     if (split != NULL && strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"split\" is \"%.40s\", expected train or test",
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"split\" is \"%s\", expected train or test",
                          where, split);
     }
     return GRAIL_OK;
@@ -299,8 +298,8 @@ static grail_status read_word(const char *source, const json_t *document, const 
         return status;
     }
     if (strcmp(word, first) != 0 && strcmp(word, second) != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is \"%.40s\", expected %s or %s", source,
-                         key, word, first, second);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is \"%s\", expected %s or %s", source, key,
+                         word, first, second);
     }
     *out = strcmp(word, second) == 0;
     return GRAIL_OK;

@@ -68,8 +68,8 @@ static grail_status check_header(const reading *r, const json_t *line)
     const char *key = first_difference(then, now);
     if (key != NULL) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: holds results of another recipe (\"%.80s\" differs); choose another file",
-             r->path, key);
+             "%s: holds results of another recipe (\"%s\" differs); choose another file", r->path,
+             key);
     }
 out:
     json_decref(now);

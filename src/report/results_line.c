@@ -155,7 +155,7 @@ static grail_status read_variant(const char *where, const json_t *settings, vari
             return GRAIL_OK;
         }
     }
-    FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%.40s\", expected none, grail or full", where,
+    FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%s\", expected none, grail or full", where,
          name);
 out:
     return status;
@@ -169,7 +169,7 @@ static grail_status read_loop(const char *where, const json_t *settings, bool *o
         return status;
     }
     if (strcmp(loop, "closed") != 0 && strcmp(loop, "open") != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"loop\" is \"%.40s\", expected closed or open",
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"loop\" is \"%s\", expected closed or open",
                          where, loop);
     }
     *out = strcmp(loop, "open") == 0;
