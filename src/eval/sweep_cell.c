@@ -147,12 +147,13 @@ static grail_status sites_to_json(const grail_compression *c, json_t **out)
     json_t *list = json_array();
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
-        TRY(json_push(list, json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "name", s.name,
-                                      "kind", s.kind, "units", (json_int_t)s.units, "kept",
-                                      (json_int_t)s.kept, "fit_before", measured(s.fit.fit_before),
-                                      "fit_after", measured(s.fit.fit_after), "held_before",
-                                      measured(s.fit.held_before), "held_after",
-                                      measured(s.fit.held_after))));
+        TRY(json_push(list,
+                      json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "name",
+                                json_text(s.name), "kind", json_text(s.kind), "units",
+                                (json_int_t)s.units, "kept", (json_int_t)s.kept, "fit_before",
+                                measured(s.fit.fit_before), "fit_after", measured(s.fit.fit_after),
+                                "held_before", measured(s.fit.held_before), "held_after",
+                                measured(s.fit.held_after))));
     }
     *out = list;
     list = NULL;
@@ -235,9 +236,9 @@ grail_status sweep_dense_to_json(const sweep_recipe *recipe, int index,
     TRY(parameter_store_create(data->model, &backend_cpu, NULL, &store));
     TRY(accuracy_measure(data->model, store, &backend_cpu, data->evaluation,
                          recipe->evaluation.images, 0, observer, user, &accuracy));
-    TRY(json_put(dense, "checkpoint", json_string(recipe->checkpoints[index].name)));
-    TRY(json_put(dense, "path", json_string(recipe->checkpoints[index].path)));
-    TRY(json_put(dense, "architecture", json_string(facts.architecture)));
+    TRY(json_put(dense, "checkpoint", json_text(recipe->checkpoints[index].name)));
+    TRY(json_put(dense, "path", json_text(recipe->checkpoints[index].path)));
+    TRY(json_put(dense, "architecture", json_text(facts.architecture)));
     TRY(json_put(dense, "parameters", json_integer(facts.parameters)));
     TRY(json_put(dense, "macs", json_integer(facts.macs_per_token)));
     TRY(put_accuracy(dense, &accuracy));
@@ -259,7 +260,7 @@ grail_status sweep_outcome_to_json(const sweep_recipe *recipe, const sweep_outco
     TRY(sweep_cell_to_json(recipe, outcome->cell, &cell));
     TRY(json_put(line, "cell", cell));
     if (outcome->error[0] != 0) {
-        TRY(json_put(line, "error", json_string(outcome->error)));
+        TRY(json_put(line, "error", json_text(outcome->error)));
     } else {
         TRY(put_accuracy(line, &outcome->accuracy));
         TRY(json_put(line, "parameters", json_integer(t->parameters)));

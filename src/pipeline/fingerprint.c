@@ -24,9 +24,10 @@ static grail_status fingerprint_files(const grail_compression *c, json_t *object
         if (stat(path, &info) != 0) {
             TRY(error_from_errno("cannot inspect", path));
         }
-        TRY(json_put(files, checkpoint_file_name(k, f),
-                     json_pack("[I,I,I]", (json_int_t)info.st_size, (json_int_t)info.st_mtim.tv_sec,
-                               (json_int_t)info.st_mtim.tv_nsec)));
+        TRY(json_put_name(files, checkpoint_file_name(k, f),
+                          json_pack("[I,I,I]", (json_int_t)info.st_size,
+                                    (json_int_t)info.st_mtim.tv_sec,
+                                    (json_int_t)info.st_mtim.tv_nsec)));
     }
 out:
     memory_free(path);
@@ -44,7 +45,7 @@ grail_status fingerprint_of_run(const grail_compression *c, json_t **out)
     TRY(plan_to_json(&c->plan, &c->sites->list, &plan_json));
     TRY(json_put(object, "plan", plan_json));
     TRY(json_put(object, "calibration", json_deep_copy(c->calibration->description)));
-    TRY(json_put(object, "backend", json_string(c->backend->name)));
+    TRY(json_put(object, "backend", json_text(c->backend->name)));
     TRY(json_put(object, "threads", json_integer(parallel_threads())));
     *out = object;
     object = NULL;

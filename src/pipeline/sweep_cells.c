@@ -157,11 +157,11 @@ grail_status sweep_cell_to_json(const sweep_recipe *recipe, const sweep_cell *ce
 {
     const char *name = recipe->checkpoints[cell->checkpoint].name;
     json_t *object = json_pack(
-        "{s:s, s:s, s:f, s:s, s:b, s:I, s:I, s:s}", "checkpoint", name, "selector",
-        selector_name(cell->selector), "sparsity", cell->sparsity, "compensate",
-        sweep_variant_compensation(cell->variant), "repair",
+        "{s:o, s:o, s:f, s:o, s:b, s:I, s:I, s:o}", "checkpoint", json_text(name), "selector",
+        json_text(selector_name(cell->selector)), "sparsity", cell->sparsity, "compensate",
+        json_text(sweep_variant_compensation(cell->variant)), "repair",
         sweep_variant_repairs(cell->variant) ? 1 : 0, "samples", (json_int_t)cell->samples, "seed",
-        (json_int_t)cell->seed, "loop", cell->open_loop ? "open" : "closed");
+        (json_int_t)cell->seed, "loop", json_text(cell->open_loop ? "open" : "closed"));
     if (object == NULL) {
         return error_set(GRAIL_ERROR_MEMORY, "out of memory while building JSON");
     }

@@ -169,10 +169,11 @@ static grail_status write_header(sweep_results *results, const sweep_recipe *rec
     TRY(utc_text(started));
     TRY(json_put(line, "grail_results", json_integer(1)));
     TRY(json_put(line, "recipe", json_incref(recipe->document)));
-    TRY(json_put(line, "started", json_string(started)));
-    TRY(json_put(line, "machine",
-                 json_pack("{s:s, s:i}", "cpu", origin->cpu, "threads", origin->threads)));
-    TRY(json_put(line, "version", json_string(origin->version)));
+    TRY(json_put(line, "started", json_text(started)));
+    TRY(json_put(
+        line, "machine",
+        json_pack("{s:o, s:i}", "cpu", json_text(origin->cpu), "threads", origin->threads)));
+    TRY(json_put(line, "version", json_text(origin->version)));
     TRY(sweep_results_append(results, line));
 out:
     json_decref(line);

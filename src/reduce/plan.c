@@ -269,12 +269,12 @@ static grail_status compensation_to_json(const compensation *c, json_t *object)
 {
     grail_status status = GRAIL_OK;
     TRY(json_put(object, "enabled", json_boolean(c->enabled)));
-    TRY(json_put(object, "target", json_string(target_names[c->target])));
-    TRY(json_put(object, "bias", json_string(bias_names[c->bias])));
-    TRY(json_put(object, "conv_fit", json_string(conv_fit_names[c->conv])));
-    TRY(json_put(object, "ridge", json_string(shrink_names[c->shrink])));
+    TRY(json_put(object, "target", json_text(target_names[c->target])));
+    TRY(json_put(object, "bias", json_text(bias_names[c->bias])));
+    TRY(json_put(object, "conv_fit", json_text(conv_fit_names[c->conv])));
+    TRY(json_put(object, "ridge", json_text(shrink_names[c->shrink])));
     TRY(json_put(object, "alpha",
-                 isnan(c->alpha) ? json_string("cross-validation") : json_real(c->alpha)));
+                 isnan(c->alpha) ? json_text("cross-validation") : json_real(c->alpha)));
 out:
     return status;
 }
@@ -284,9 +284,9 @@ static grail_status site_to_json(const plan_site *own, const site *s, json_t *ar
     grail_status status = GRAIL_OK;
     json_t *entry = json_object();
     TRY(json_push(array, entry));
-    TRY(json_put(entry, "site", json_string(own->name)));
-    TRY(json_put(entry, "kind", json_string(site_kind_name(s->kind))));
-    TRY(json_put(entry, "selector", json_string(selector_name(own->selector))));
+    TRY(json_put(entry, "site", json_text(own->name)));
+    TRY(json_put(entry, "kind", json_text(site_kind_name(s->kind))));
+    TRY(json_put(entry, "selector", json_text(selector_name(own->selector))));
     TRY(json_put(entry, "units", json_integer(own->units)));
     TRY(json_put(entry, "kept", json_integer(own->kept)));
 out:
@@ -298,10 +298,10 @@ grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out)
     grail_status status = GRAIL_OK;
     json_t *document = json_object();
     TRY(json_put(document, "grail_plan", json_integer(PLAN_VERSION)));
-    TRY(json_put(document, "gqa", json_string(gqa_names[p->gqa])));
+    TRY(json_put(document, "gqa", json_text(gqa_names[p->gqa])));
     TRY(json_put(document, "seed", json_integer((json_int_t)p->seed)));
-    TRY(json_put(document, "loop", json_string(loop_names[p->loop])));
-    TRY(json_put(document, "stream_score", json_string(stream_score_names[p->stream_score])));
+    TRY(json_put(document, "loop", json_text(loop_names[p->loop])));
+    TRY(json_put(document, "stream_score", json_text(stream_score_names[p->stream_score])));
     TRY(json_put(document, "repair", json_boolean(p->repair)));
     TRY(json_put(document, "compensation", json_object()));
     TRY(compensation_to_json(&p->compensation, json_object_get(document, "compensation")));

@@ -178,7 +178,7 @@ static grail_status write_index(const checkpoint_writer *writer, const char *dir
     TRY(json_put(document, "weight_map", json_incref(map)));
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         const char *file = writer->files[checkpoint_file_of(like, i)].path;
-        TRY(json_put(map, checkpoint_at(like, i)->name, json_string(strrchr(file, '/') + 1)));
+        TRY(json_put(map, checkpoint_at(like, i)->name, json_text(strrchr(file, '/') + 1)));
     }
     TRY(path_join(&path, directory, checkpoint_index_name(like)));
     TRY(json_write_file(path, document));
