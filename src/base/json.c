@@ -172,6 +172,30 @@ grail_status json_get_string(const char *name, const json_t *object, const char 
     return GRAIL_OK;
 }
 
+grail_status json_check_keys(const char *where, const json_t *object, const char *const known[])
+{
+    if (!json_is_object(object)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: not a JSON object", where);
+    }
+    const char *key = NULL;
+    const json_t *value = NULL;
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value) { /* which it only reads */
+        int k = 0;
+        while (known[k] != NULL && strcmp(known[k], key) != 0) {
+            k++;
+        }
+        if (known[k] == NULL) {
+            const grail_status status =
+                error_set(GRAIL_ERROR_FORMAT, "%s: unknown key \"%s\"; known are", where, key);
+            for (k = 0; known[k] != NULL; k++) {
+                error_append("%s %s", k == 0 ? "" : ",", known[k]);
+            }
+            return status;
+        }
+    }
+    return GRAIL_OK;
+}
+
 json_t *json_text(const char *bytes)
 {
     json_t *value = NULL;

@@ -41,6 +41,10 @@ grail_status json_get_boolean(const char *name, const json_t *object, const char
 grail_status json_get_string(const char *name, const json_t *object, const char *key,
                              const char *fallback, const char **out) GRAIL_MUST_CHECK;
 
+/** Refuses what is no object, and keys that are not among `known` (NULL ends them). */
+grail_status json_check_keys(const char *where, const json_t *object,
+                             const char *const known[]) GRAIL_MUST_CHECK;
+
 /**
  * A string of any bytes, such as a path: GRAIL_ESCAPE_NAME of them. NULL says that memory ran out,
  * which json_put and json_push report. Strings are made by this alone, since jansson's own

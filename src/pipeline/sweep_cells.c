@@ -195,7 +195,7 @@ grail_status sweep_cell_from_json(const char *where, json_t *object, const sweep
     const char *text = NULL;
     bool repairs = false;
     sweep_cell cell = {0};
-    TRY(sweep_check_keys(where, object, keys));
+    TRY(json_check_keys(where, object, keys));
     TRY(find_checkpoint(where, object, recipe, &cell.checkpoint));
     TRY(json_get_string(where, object, "selector", "", &text));
     TRY(selector_from_name(text, &cell.selector));

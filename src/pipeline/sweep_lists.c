@@ -55,31 +55,6 @@ double sweep_round_ratio(double value)
     return strtod(text, NULL) + 0.0; /* not -0 */
 }
 
-grail_status sweep_check_keys(const char *where, json_t *object, const char *const known[])
-{
-    const char *key = NULL;
-    json_t *value = NULL;
-    if (!json_is_object(object)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: not a JSON object", where);
-    }
-    json_object_foreach ((json_t *)(uintptr_t)object, key, value) /* only read; jansson's macro */
-    {
-        int k = 0;
-        while (known[k] != NULL && strcmp(known[k], key) != 0) {
-            k++;
-        }
-        if (known[k] == NULL) {
-            const grail_status status =
-                error_set(GRAIL_ERROR_FORMAT, "%s: unknown key \"%s\"; known are", where, key);
-            for (k = 0; known[k] != NULL; k++) {
-                error_append("%s %s", k == 0 ? "" : ",", known[k]);
-            }
-            return status;
-        }
-    }
-    return GRAIL_OK;
-}
-
 grail_status sweep_read_text(const char *where, const json_t *object, const char *key, char **out)
 {
     grail_status status = GRAIL_OK;

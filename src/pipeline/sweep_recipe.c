@@ -108,7 +108,7 @@ static grail_status read_checkpoint(const char *source, json_t *object, const ch
     char *where = NULL;
     sweep_checkpoint *c = &r->checkpoints[r->checkpoint_count++];
     TRY(memory_format(&where, "%s: checkpoints[%d]", source, r->checkpoint_count - 1));
-    TRY(sweep_check_keys(where, object, checkpoint_keys));
+    TRY(json_check_keys(where, object, checkpoint_keys));
     TRY(sweep_read_text(where, object, "name", &c->name));
     if (strlen(c->name) > LONGEST_NAME) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"name\" has %zu bytes, at most %d are allowed", where,
@@ -216,7 +216,7 @@ static grail_status read_images(const char *source, const json_t *document, cons
     if (object == NULL) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", source, key);
     }
-    TRY(sweep_check_keys(where, object, images_keys));
+    TRY(json_check_keys(where, object, images_keys));
     TRY(read_path(where, object, "path", directory, &out->path));
     TRY(read_optional_text(where, object, "preset", &out->preset));
     TRY(check_preset(where, out->preset));
@@ -342,7 +342,7 @@ static grail_status read_grids(const char *source, const json_t *document, sweep
         memory_free(where);
         where = NULL;
         TRY(memory_format(&where, "%s: grids[%d]", source, r->grid_count));
-        TRY(sweep_check_keys(where, object, grid_keys));
+        TRY(json_check_keys(where, object, grid_keys));
         TRY(sweep_grid_read(where, object, r, &top, true, &r->grids[r->grid_count]));
         r->grid_count++;
     }
@@ -357,7 +357,7 @@ grail_status sweep_recipe_parse(const char *source, json_t *document, const char
 {
     grail_status status = GRAIL_OK;
     sweep_recipe r = {.document = json_incref(document)};
-    TRY(sweep_check_keys(source, document, recipe_keys));
+    TRY(json_check_keys(source, document, recipe_keys));
     TRY(read_checkpoints(source, document, directory, &r));
     TRY(read_choices(source, document, &r));
     TRY(read_grids(source, document, &r));

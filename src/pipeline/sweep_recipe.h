@@ -91,9 +91,6 @@ double sweep_round_ratio(double value);
 /* -- sweep_lists.c, the lists of a recipe -------------------------------------------------------
  */
 
-/** Refuses keys that are not among `known` (NULL ends them). */
-grail_status sweep_check_keys(const char *where, json_t *object,
-                              const char *const known[]) GRAIL_MUST_CHECK;
 /** A string that must be there and not be empty; *out is owned. */
 grail_status sweep_read_text(const char *where, const json_t *object, const char *key,
                              char **out) GRAIL_MUST_CHECK;

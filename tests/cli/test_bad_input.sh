@@ -158,7 +158,13 @@ plan "plan.json: site '$site' keeps 0 units, expected 1 to 80" \
 plan "plan.json: site '$site' has 80 units in this model, the plan says 90" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"units\": 90}]}"
 plan "plan.json: site '$site' does not say how many units are \"kept\"" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\"}]}"
+plan "plan.json: sites[0]: unknown key \"keep\"; known are site, kind, selector, units, kept" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"keep\": 40}]}"
+plan "plan.json: unknown key \"repare\"; known are grail_plan, gqa, seed, loop, stream_score, repair," \
+    '{"grail_plan": 1, "repare": true, "sites": []}'
+plan "plan.json: compensation: unknown key \"lambda\"; known are enabled, target, bias, conv_fit," \
+    '{"grail_plan": 1, "compensation": {"lambda": 1}, "sites": []}'
 plan "plan.json: unknown selector 'best'" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"selector\": \"best\"}]}"
 plan "plan.json: site '$site' stands in \"sites\" twice" \

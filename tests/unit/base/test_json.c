@@ -215,6 +215,20 @@ static void test_a_key_that_is_not_utf8_is_not_lack_of_memory(void **state)
     json_decref(o);
 }
 
+static void test_unknown_keys_are_refused_with_the_known_ones(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"a", "b", NULL};
+    json_t *o = parse("{\"a\":1,\"b\":2}");
+    assert_ok(json_check_keys("doc", o, known));
+    assert_ok(json_put(o, "\x1b", json_null()));
+    assert_fails(json_check_keys("doc: x", o, known), GRAIL_ERROR_FORMAT,
+                 "doc: x: unknown key \"\\x1b\"; known are a, b");
+    assert_fails(json_check_keys("doc", json_object_get(o, "a"), known), GRAIL_ERROR_FORMAT,
+                 "doc: not a JSON object");
+    json_decref(o);
+}
+
 static void test_what_is_written_is_read_back(void **state)
 {
     (void)state;
@@ -275,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_text_holds_nothing_that_acts),
         cmocka_unit_test(test_any_bytes_become_a_string),
         cmocka_unit_test(test_a_key_that_is_not_utf8_is_not_lack_of_memory),
+        cmocka_unit_test(test_unknown_keys_are_refused_with_the_known_ones),
         cmocka_unit_test(test_what_is_written_is_read_back),
         cmocka_unit_test(test_every_failing_allocation_is_reported),
     };
