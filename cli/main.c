@@ -1,5 +1,6 @@
 /* grail: the command line over <grail/grail.h>. */
 #include "commands.h"
+#include "descriptors.h"
 #include "print.h"
 
 #include <grail/grail.h>
@@ -91,6 +92,11 @@ static int flush_output(int code)
 
 int main(int argc, char **argv)
 {
+    if (!descriptors_open_missing()) {
+        print_error("grail: cannot open '/dev/null' in place of a closed descriptor: %s\n",
+                    strerror(errno));
+        return EXIT_FAILED;
+    }
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the write, with the file's name */
     return flush_output(run_command(argc, argv));
 }
