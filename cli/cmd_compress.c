@@ -1,6 +1,7 @@
 /* grail compress: narrow a model and repair it. */
 #include "commands.h"
 #include "input_options.h"
+#include "interrupt.h"
 #include "print.h"
 #include "sparsity.h"
 
@@ -89,6 +90,7 @@ static const char *scientific(double value, char *text)
 /* Progress is one line per block: begun at its first site, ended when it is written, or by a
  * failure. */
 static bool line_is_open;
+static int block_now, block_count; /* the last that was heard of */
 
 static void begin_line(int block, int blocks)
 {
@@ -121,25 +123,31 @@ static void print_site(const grail_site_report *s)
     print_error(";");
 }
 
-static int show_progress(void *user, const grail_site_report *site, int block, int blocks,
-                         double seconds_left)
+static void show_progress(const grail_site_report *site, int block, int blocks, double seconds_left)
 {
     char left[HUMAN_SIZE];
-    (void)user;
-    if (quiet) {
-        return 0;
-    }
     begin_line(block, blocks);
     if (site != NULL) {
         print_site(site);
-        return 0;
+        return;
     }
     print_error("  written");
     if (block + 1 < blocks) {
         print_error(", about %s left", human_seconds(seconds_left, left));
     }
     end_line();
-    return 0;
+}
+
+static int watch(void *user, const grail_site_report *site, int block, int blocks,
+                 double seconds_left)
+{
+    (void)user;
+    block_now = block + 1;
+    block_count = blocks;
+    if (!quiet) {
+        show_progress(site, block, blocks, seconds_left);
+    }
+    return interrupt_came();
 }
 
 /* One line per width that occurs, so that uniform cuts read as one line. */
@@ -419,6 +427,26 @@ static void name_calibration(void)
     o.images = calib == NULL ? NULL : image_options_source(&images, calib);
 }
 
+/* main ends the program by the signal. */
+static int print_interrupted(void)
+{
+    char *partial = NULL;
+    int length = (int)strlen(o.output);
+    while (length > 1 && o.output[length - 1] == '/') {
+        length--;
+    }
+    print_error("grail: interrupted in block %d of %d", block_now, block_count);
+    if (asprintf(&partial, "%.*s.partial", length, o.output) < 0) {
+        partial = NULL;
+    }
+    if (partial != NULL && access(partial, F_OK) == 0) {
+        print_error("; what is finished lies in '%s', --resume continues it", partial);
+    }
+    print_error("\n");
+    free(partial);
+    return EXIT_FAILED;
+}
+
 static int compress(void)
 {
     int code = EXIT_OK;
@@ -441,13 +469,16 @@ static int compress(void)
         warn_whole(c);
     }
     if (status == GRAIL_OK && !dry_run) {
+        interrupt_catch();
         status = grail_compression_run(c);
     }
     if (status == GRAIL_OK && !dry_run) {
         status = grail_compression_finish(c);
     }
     end_line();
-    if (status != GRAIL_OK) {
+    if (status == GRAIL_ERROR_CANCELLED) {
+        code = print_interrupted();
+    } else if (status != GRAIL_OK) {
         code = print_failure(status);
     } else if (as_json) {
         code = print_json_summary(c);
@@ -476,7 +507,7 @@ static int run(int argc, char **argv)
         o.seed = (uint64_t)seed;
         o.resume = resume ? 1 : 0;
         o.dry_run = dry_run ? 1 : 0;
-        o.observer = show_progress;
+        o.observer = watch;
         if (threads > 0) {
             grail_set_threads((int)threads);
         }

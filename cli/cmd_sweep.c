@@ -1,11 +1,11 @@
 /* grail sweep: many narrowings of a few checkpoints, as a recipe says. */
 #include "commands.h"
+#include "interrupt.h"
 #include "print.h"
 
 #include <grail/grail.h>
 
 #include <math.h>
-#include <signal.h>
 #include <unistd.h>
 
 static grail_sweep_options o;
@@ -26,23 +26,6 @@ static const option table[] = {
     {0},
 };
 const option *const sweep_options = table;
-
-/* A second signal ends the program at once: the handler is gone after the first. */
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
-
-static void catch_interrupts(void)
-{
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 static void print_cell(const grail_sweep_progress *p)
 {
@@ -65,7 +48,7 @@ static int show_progress(void *user, const grail_sweep_progress *p)
     if (!quiet && p->cell != NULL) {
         print_cell(p);
     }
-    return interrupted != 0;
+    return interrupt_came();
 }
 
 static int print_summary_json(const grail_sweep_summary *s)
@@ -96,7 +79,18 @@ static int print_summary(const grail_sweep_summary *s)
 static int sweep(void)
 {
     grail_sweep_summary summary = {0};
+    if (!dry_run) {
+        interrupt_catch();
+    }
     const grail_status status = grail_sweep_run(&o, &summary);
+    if (status == GRAIL_ERROR_CANCELLED) { /* main ends the program by the signal */
+        print_error(
+            "grail: interrupted; %lld of %lld cells are in '%s', the same command continues "
+            "the sweep\n",
+            (long long)(summary.found + summary.done - summary.failed), (long long)summary.cells,
+            o.results);
+        return EXIT_FAILED;
+    }
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
@@ -127,7 +121,6 @@ static int run(int argc, char **argv)
     o.jobs = (int)jobs;
     o.dry_run = dry_run ? 1 : 0;
     o.observer = show_progress;
-    catch_interrupts();
     return sweep();
 }
 

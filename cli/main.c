@@ -1,6 +1,7 @@
 /* grail: the command line over <grail/grail.h>. */
 #include "commands.h"
 #include "descriptors.h"
+#include "interrupt.h"
 #include "print.h"
 
 #include <grail/grail.h>
@@ -98,5 +99,7 @@ int main(int argc, char **argv)
         return EXIT_FAILED;
     }
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the write, with the file's name */
-    return flush_output(run_command(argc, argv));
+    const int code = flush_output(run_command(argc, argv));
+    interrupt_end();
+    return code;
 }
