@@ -51,7 +51,7 @@ has_lines() {
     [[ -s $2 ]] && (($(wc -l <"$2") >= $1))
 }
 
-compress=(compress "$demo/model" --calib "$demo/calibration.txt" --context 128 --samples 32
+compress=(compress "$demo/model" --calib "$demo/calibration.txt" --context 128 --samples 16
     --sparsity 0.3)
 line="what is finished lies in 'out.partial', --resume continues it"
 
@@ -169,7 +169,7 @@ for command in "eval $demo/model ${data[*]}" "eval $vision/cnn.pth --data $visio
     "export $vision/vit -o new.onnx" "report results.jsonl -o new.html" "inspect $demo/model" \
     "doctor --seconds 5"; do
     ended=0
-    for delay in 0 0.002 0.005 0.01 0.02 0.05; do
+    for delay in 0 0.005 0.02; do
         for signal in INT TERM; do
             rm -f new.* out
             start $command
@@ -177,12 +177,12 @@ for command in "eval $demo/model ${data[*]}" "eval $vision/cnn.pth --data $visio
             kill -$signal $pid 2>/dev/null || true
             ends
             ((code == 0 || code == $(status_of $signal))) || { show; fail "exit code $code of $command"; }
-            ((ended += code == 0 ? 0 : 1))
+            ended=$((ended + (code != 0)))
             [[ ! -s stderr ]] || { show; fail "says something: $command"; }
             [[ ! -e new.onnx ]] || cmp new.onnx whole.onnx || fail "half an export"
             [[ ! -e new.html ]] || cmp new.html whole.html || fail "half a report"
         done
     done
     ((ended > 0)) || [[ $command == inspect* ]] || fail "never ended early: $command"
-    echo "   $ended of 12 times: ${command%% *}"
+    echo "   $ended of 6 times: ${command%% *}"
 done
