@@ -1,7 +1,7 @@
 /* grail completion: shell completion made from the option tables. */
 #include "commands.h"
+#include "print.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const option table[] = {{0}};
@@ -9,87 +9,88 @@ const option *const completion_options = table;
 
 static void print_bash_command(const command *c)
 {
-    printf("    %s)\n        case \"$previous\" in\n", c->name);
+    print_out("    %s)\n        case \"$previous\" in\n", c->name);
     for (const option *o = command_options(c->name); o->name != NULL; o++) {
         if (o->choices != NULL) {
-            printf("        --%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n",
-                   o->name, o->choices);
+            print_out("        --%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n",
+                      o->name, o->choices);
         } else if (o->kind == OPTION_TEXT) {
-            printf("        --%s) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", o->name);
+            print_out("        --%s) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", o->name);
         }
     }
-    printf("        esac\n        options='");
+    print_out("        esac\n        options='");
     for (const option *o = command_options(c->name); o->name != NULL; o++) {
-        printf("--%s ", o->name);
+        print_out("--%s ", o->name);
     }
-    printf("--help'\n        ;;\n");
+    print_out("--help'\n        ;;\n");
 }
 
 static void print_bash(void)
 {
-    printf("# bash completion for grail; made by: grail completion bash\n_grail() {\n"
-           "    local word=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\" "
-           "options=''\n"
-           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
+    print_out(
+        "# bash completion for grail; made by: grail completion bash\n_grail() {\n"
+        "    local word=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\" "
+        "options=''\n"
+        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
     for (int i = 0; command_at(i) != NULL; i++) {
-        printf("%s%s", i == 0 ? "" : " ", command_at(i)->hidden ? "" : command_at(i)->name);
+        print_out("%s%s", i == 0 ? "" : " ", command_at(i)->hidden ? "" : command_at(i)->name);
     }
-    printf("' -- \"$word\"))\n        return\n    fi\n    case \"${COMP_WORDS[1]}\" in\n");
+    print_out("' -- \"$word\"))\n        return\n    fi\n    case \"${COMP_WORDS[1]}\" in\n");
     for (int i = 0; command_at(i) != NULL; i++) {
         if (!command_at(i)->hidden) {
             print_bash_command(command_at(i));
         }
     }
-    printf("    esac\n    case \"$word\" in\n"
-           "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
-           "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\n"
-           "complete -o filenames -F _grail grail\n");
+    print_out("    esac\n    case \"$word\" in\n"
+              "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
+              "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\n"
+              "complete -o filenames -F _grail grail\n");
 }
 
 /* Text inside double quotes and, for _arguments and _describe, before a colon or bracket. */
 static void print_zsh_text(const char *text)
 {
     for (; *text != 0; text++) {
-        printf("%s%c", strchr(":[]\"$`\\", *text) == NULL ? "" : "\\", *text);
+        print_out("%s%c", strchr(":[]\"$`\\", *text) == NULL ? "" : "\\", *text);
     }
 }
 
 static void print_zsh_command(const command *c)
 {
-    printf("    %s)\n        _arguments \\\n", c->name);
+    print_out("    %s)\n        _arguments \\\n", c->name);
     for (const option *o = command_options(c->name); o->name != NULL; o++) {
-        printf("            \"--%s[", o->name);
+        print_out("            \"--%s[", o->name);
         print_zsh_text(o->help == NULL ? "" : o->help);
-        printf("]");
+        print_out("]");
         if (o->choices != NULL) {
-            printf(":%s:(%s)", o->argument, o->choices);
+            print_out(":%s:(%s)", o->argument, o->choices);
         } else if (o->kind != OPTION_FLAG) {
-            printf(":%s:%s", o->argument, o->kind == OPTION_TEXT ? "_files" : "");
+            print_out(":%s:%s", o->argument, o->kind == OPTION_TEXT ? "_files" : "");
         }
-        printf("\" \\\n");
+        print_out("\" \\\n");
     }
-    printf("            '--help[help]' '*:file:_files'\n        ;;\n");
+    print_out("            '--help[help]' '*:file:_files'\n        ;;\n");
 }
 
 static void print_zsh(void)
 {
-    printf("#compdef grail\n# zsh completion for grail; made by: grail completion zsh\n"
-           "if (( CURRENT == 2 )); then\n    local -a commands=(\n");
+    print_out("#compdef grail\n# zsh completion for grail; made by: grail completion zsh\n"
+              "if (( CURRENT == 2 )); then\n    local -a commands=(\n");
     for (int i = 0; command_at(i) != NULL; i++) {
         if (!command_at(i)->hidden) {
-            printf("        \"%s:", command_at(i)->name);
+            print_out("        \"%s:", command_at(i)->name);
             print_zsh_text(command_at(i)->summary);
-            printf("\"\n");
+            print_out("\"\n");
         }
     }
-    printf("    )\n    _describe command commands\nelse\n    local chosen=\"${words[2]}\"\n"
-           "    shift words\n    (( CURRENT-- ))\n    case \"$chosen\" in\n");
+    print_out("    )\n    _describe command commands\nelse\n    local chosen=\"${words[2]}\"\n"
+              "    shift words\n    (( CURRENT-- ))\n    case \"$chosen\" in\n");
     for (int i = 0; command_at(i) != NULL; i++) {
         if (!command_at(i)->hidden) {
             print_zsh_command(command_at(i));
         }
     }
-    printf("    esac\nfi\n");
+    print_out("    esac\nfi\n");
 }
 
 static int run(int argc, char **argv)
@@ -105,7 +106,7 @@ static int run(int argc, char **argv)
     } else if (strcmp(shell, "zsh") == 0) {
         print_zsh();
     } else {
-        fprintf(stderr, "grail completion: unknown shell '%s'; known are bash and zsh\n", shell);
+        print_error("grail completion: unknown shell '%s'; known are bash and zsh\n", shell);
         return EXIT_USAGE;
     }
     return EXIT_OK;

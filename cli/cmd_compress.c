@@ -1,6 +1,7 @@
 /* grail compress: narrow a model and repair it. */
 #include "commands.h"
 #include "input_options.h"
+#include "interrupt.h"
 #include "print.h"
 #include "sparsity.h"
 
@@ -89,12 +90,13 @@ static const char *scientific(double value, char *text)
 /* Progress is one line per block: begun at its first site, ended when it is written, or by a
  * failure. */
 static bool line_is_open;
+static int block_now, block_count; /* the last that was heard of */
 
 static void begin_line(int block, int blocks)
 {
     if (!line_is_open) {
         line_is_open = true;
-        fprintf(stderr, "block %d/%d", block + 1, blocks);
+        print_error("block %d/%d", block + 1, blocks);
     }
 }
 
@@ -102,51 +104,56 @@ static void end_line(void)
 {
     if (line_is_open) {
         line_is_open = false;
-        fprintf(stderr, "\n");
+        print_error("\n");
     }
 }
 
 static void print_site(const grail_site_report *s)
 {
     char lambda[HUMAN_SIZE];
-    fprintf(stderr, "  %s %lld -> %lld", s->kind, (long long)s->width, (long long)s->narrow);
+    print_error("  %s %lld -> %lld", s->kind, (long long)s->width, (long long)s->narrow);
     if (!isnan(s->fit.fit_after)) {
         const bool held = !isnan(s->fit.held_after);
-        fprintf(stderr, " error %.4f -> %.4f lambda %s",
-                held ? s->fit.held_before : s->fit.fit_before,
-                held ? s->fit.held_after : s->fit.fit_after, scientific(s->fit.lambda, lambda));
+        print_error(" error %.4f -> %.4f lambda %s", held ? s->fit.held_before : s->fit.fit_before,
+                    held ? s->fit.held_after : s->fit.fit_after, scientific(s->fit.lambda, lambda));
     }
     if (strcmp(s->fit.fallback, "none") != 0) {
-        fprintf(stderr, " [%s]", s->fit.fallback);
+        print_error(" [%s]", s->fit.fallback);
     }
-    fprintf(stderr, ";");
+    print_error(";");
 }
 
-static int show_progress(void *user, const grail_site_report *site, int block, int blocks,
-                         double seconds_left)
+static void show_progress(const grail_site_report *site, int block, int blocks, double seconds_left)
 {
     char left[HUMAN_SIZE];
-    (void)user;
-    if (quiet) {
-        return 0;
-    }
     begin_line(block, blocks);
     if (site != NULL) {
         print_site(site);
-        return 0;
+        return;
     }
-    fprintf(stderr, "  written");
+    print_error("  written");
     if (block + 1 < blocks) {
-        fprintf(stderr, ", about %s left", human_seconds(seconds_left, left));
+        print_error(", about %s left", human_seconds(seconds_left, left));
     }
     end_line();
-    return 0;
+}
+
+static int watch(void *user, const grail_site_report *site, int block, int blocks,
+                 double seconds_left)
+{
+    (void)user;
+    block_now = block + 1;
+    block_count = blocks;
+    if (!quiet) {
+        show_progress(site, block, blocks, seconds_left);
+    }
+    return interrupt_came();
 }
 
 /* One line per width that occurs, so that uniform cuts read as one line. */
 static void print_widths(const grail_compression *c)
 {
-    printf("widths:\n");
+    print_out("widths:\n");
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
         int same = 0;
@@ -159,9 +166,9 @@ static void print_widths(const grail_compression *c)
             }
         }
         if (first) {
-            printf("  %-5s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
-                   (long long)s.kept, (long long)s.units, (long long)s.width, (long long)s.narrow,
-                   same, same == 1 ? "site" : "sites");
+            print_out("  %-5s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
+                      (long long)s.kept, (long long)s.units, (long long)s.width,
+                      (long long)s.narrow, same, same == 1 ? "site" : "sites");
         }
     }
 }
@@ -171,8 +178,8 @@ static void print_total(const char *what, double before, double after,
 {
     char a[HUMAN_SIZE];
     char b[HUMAN_SIZE];
-    printf("  %-18s %10s -> %10s  (%.1f %%)\n", what, human(before, a), human(after, b),
-           before > 0.0 ? 100.0 * after / before : 100.0);
+    print_out("  %-18s %10s -> %10s  (%.1f %%)\n", what, human(before, a), human(after, b),
+              before > 0.0 ? 100.0 * after / before : 100.0);
 }
 
 static void print_loaders(const grail_compression *c)
@@ -180,9 +187,9 @@ static void print_loaders(const grail_compression *c)
     const char *loader = NULL;
     const char *reason = NULL;
     int loads = 0;
-    printf("who loads this:\n");
+    print_out("who loads this:\n");
     for (int i = 0; grail_compression_loader(c, i, &loader, &loads, &reason) != 0; i++) {
-        printf("  %-13s %-4s %s\n", loader, loads ? "yes" : "no", reason);
+        print_out("  %-13s %-4s %s\n", loader, loads ? "yes" : "no", reason);
     }
 }
 
@@ -210,7 +217,7 @@ static void warn_missing(const grail_compression *c)
             there = there || strcmp(grail_compression_site(c, i).kind, kind) == 0;
         }
         if (!there) {
-            fprintf(stderr, "grail: warning: the model has no sites of the kind %s\n", kind);
+            print_error("grail: warning: the model has no sites of the kind %s\n", kind);
         }
     }
 }
@@ -230,11 +237,10 @@ static void warn_whole(const grail_compression *c)
         whole += is_whole ? 1 : 0;
     }
     if (whole > 0) {
-        fprintf(stderr,
-                "grail: warning: %d of %d sites keep all of their units, such as %s with %lld: "
-                "rounded %s there is nothing to remove\n",
-                whole, asked, first.name, (long long)first.units,
-                o.align > 1 ? "to multiples of --align" : "to whole units and --align");
+        print_error("grail: warning: %d of %d sites keep all of their units, such as %s with %lld: "
+                    "rounded %s there is nothing to remove\n",
+                    whole, asked, first.name, (long long)first.units,
+                    o.align > 1 ? "to multiples of --align" : "to whole units and --align");
     }
 }
 
@@ -242,7 +248,7 @@ static void print_summary(const grail_compression *c)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
     print_widths(c);
-    printf("totals:\n");
+    print_out("totals:\n");
     print_total("parameters", (double)t.dense.parameters, (double)t.parameters, human_count);
     print_total("file size", (double)t.dense.bytes, (double)t.bytes, human_bytes);
     const bool of_images = t.dense.reads_images != 0;
@@ -254,25 +260,26 @@ static void print_summary(const grail_compression *c)
     }
     print_loaders(c);
     if (of_images && t.samples > 0) {
-        printf("calibration: %lld images\n", (long long)t.samples);
+        print_out("calibration: %lld images\n", (long long)t.samples);
     } else if (t.samples > 0) {
-        printf("calibration: %lld windows of %lld tokens\n", (long long)t.samples,
-               (long long)t.context);
+        print_out("calibration: %lld windows of %lld tokens\n", (long long)t.samples,
+                  (long long)t.context);
     }
     if (!dry_run) {
-        printf("written: %s\n", o.output);
+        print_out("written: %s\n", o.output);
     }
 }
 
 static json_t *site_json(const grail_site_report *s)
 {
-    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s}", "site", s->name, "kind",
-                     s->kind, "units", (json_int_t)s->units, "kept", (json_int_t)s->kept, "lambda",
-                     json_number_or_null(s->fit.lambda), "fit_error_before",
-                     json_number_or_null(s->fit.fit_before), "fit_error_after",
+    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "site",
+                     json_text(s->name), "kind", json_text(s->kind), "units", (json_int_t)s->units,
+                     "kept", (json_int_t)s->kept, "lambda", json_number_or_null(s->fit.lambda),
+                     "fit_error_before", json_number_or_null(s->fit.fit_before), "fit_error_after",
                      json_number_or_null(s->fit.fit_after), "held_error_before",
                      json_number_or_null(s->fit.held_before), "held_error_after",
-                     json_number_or_null(s->fit.held_after), "fallback", s->fit.fallback);
+                     json_number_or_null(s->fit.held_after), "fallback",
+                     json_text(s->fit.fallback));
 }
 
 static int print_json_summary(const grail_compression *c)
@@ -288,24 +295,24 @@ static int print_json_summary(const grail_compression *c)
         json_array_append_new(sites, site_json(&s));
     }
     for (int i = 0; grail_compression_loader(c, i, &loader, &loads, &reason) != 0; i++) {
-        json_array_append_new(loaders, json_pack("{s:s, s:b, s:s}", "loader", loader, "loads",
-                                                 loads, "reason", reason));
+        json_array_append_new(loaders, json_pack("{s:o, s:b, s:o}", "loader", json_text(loader),
+                                                 "loads", loads, "reason", json_text(reason)));
     }
-    return print_json(
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "output",
-                  o.output, "dense_parameters", (json_int_t)t.dense.parameters, "parameters",
-                  (json_int_t)t.parameters, "dense_bytes", (json_int_t)t.dense.bytes, "bytes",
-                  (json_int_t)t.bytes, "dense_macs_per_token", (json_int_t)t.dense.macs_per_token,
-                  "macs_per_token", (json_int_t)t.macs_per_token, "dense_kv_bytes_per_token",
-                  (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
-                  (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
-                  (json_int_t)t.context, "loaders", loaders, "sites", sites));
+    return print_json(json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "output",
+        json_text(o.output), "dense_parameters", (json_int_t)t.dense.parameters, "parameters",
+        (json_int_t)t.parameters, "dense_bytes", (json_int_t)t.dense.bytes, "bytes",
+        (json_int_t)t.bytes, "dense_macs_per_token", (json_int_t)t.dense.macs_per_token,
+        "macs_per_token", (json_int_t)t.macs_per_token, "dense_kv_bytes_per_token",
+        (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
+        (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
+        (json_int_t)t.context, "loaders", loaders, "sites", sites));
 }
 
 static int bad_value(const char *name, const char *expected, const char *value)
 {
-    fprintf(stderr, "grail compress: --%s takes %s, not '%s'; see grail compress --help\n", name,
-            expected, value);
+    print_error("grail compress: --%s takes %s, not '%s'; see grail compress --help\n", name,
+                expected, value);
     return EXIT_USAGE;
 }
 
@@ -363,18 +370,18 @@ static int read_choices(void)
     code = code == EXIT_OK ? read_alpha() : code;
     code = code == EXIT_OK ? read_gqa() : code;
     if (code == EXIT_OK && (sparsity_text == NULL) == (o.plan == NULL)) {
-        fprintf(stderr, "grail compress: give either --sparsity or --plan\n");
+        print_error("grail compress: give either --sparsity or --plan\n");
         return EXIT_USAGE;
     }
     if (code == EXIT_OK && sites_text != NULL && o.plan == NULL &&
         strchr(sparsity_text, '=') != NULL) {
-        fprintf(stderr,
-                "grail compress: --sites is for one --sparsity number; '%s' names what it cuts\n",
-                sparsity_text);
+        print_error(
+            "grail compress: --sites is for one --sparsity number; '%s' names what it cuts\n",
+            sparsity_text);
         return EXIT_USAGE;
     }
     if (code == EXIT_OK && o.output == NULL) {
-        fprintf(stderr, "grail compress: give the output directory with -o DIR\n");
+        print_error("grail compress: give the output directory with -o DIR\n");
         return EXIT_USAGE;
     }
     return code;
@@ -420,6 +427,26 @@ static void name_calibration(void)
     o.images = calib == NULL ? NULL : image_options_source(&images, calib);
 }
 
+/* main ends the program by the signal. */
+static int print_interrupted(void)
+{
+    char *partial = NULL;
+    int length = (int)strlen(o.output);
+    while (length > 1 && o.output[length - 1] == '/') {
+        length--;
+    }
+    print_error("grail: interrupted in block %d of %d", block_now, block_count);
+    if (asprintf(&partial, "%.*s.partial", length, o.output) < 0) {
+        partial = NULL;
+    }
+    if (partial != NULL && access(partial, F_OK) == 0) {
+        print_error("; what is finished lies in '%s', --resume continues it", partial);
+    }
+    print_error("\n");
+    free(partial);
+    return EXIT_FAILED;
+}
+
 static int compress(void)
 {
     int code = EXIT_OK;
@@ -442,13 +469,16 @@ static int compress(void)
         warn_whole(c);
     }
     if (status == GRAIL_OK && !dry_run) {
+        interrupt_catch();
         status = grail_compression_run(c);
     }
     if (status == GRAIL_OK && !dry_run) {
         status = grail_compression_finish(c);
     }
     end_line();
-    if (status != GRAIL_OK) {
+    if (status == GRAIL_ERROR_CANCELLED) {
+        code = print_interrupted();
+    } else if (status != GRAIL_OK) {
         code = print_failure(status);
     } else if (as_json) {
         code = print_json_summary(c);
@@ -477,7 +507,7 @@ static int run(int argc, char **argv)
         o.seed = (uint64_t)seed;
         o.resume = resume ? 1 : 0;
         o.dry_run = dry_run ? 1 : 0;
-        o.observer = show_progress;
+        o.observer = watch;
         if (threads > 0) {
             grail_set_threads((int)threads);
         }

@@ -18,34 +18,37 @@ static void print_machine(const grail_machine *m)
 {
     char total[HUMAN_SIZE];
     char available[HUMAN_SIZE];
-    printf("grail      %s\n", grail_version());
-    printf("processor  %s\n", m->cpu);
-    printf("features   %s\n", m->features);
-    printf("threads    %d of %d cores\n", m->threads, m->cores);
-    printf("memory     %s, %s available\n", human_bytes((double)m->memory_total, total),
-           human_bytes((double)m->memory_available, available));
-    printf("products   %s %s, kernel %s (%s)\n", m->blas_name, m->blas_version, m->kernel,
-           m->kernel_choice);
-    printf("images     oneDNN %s\n", m->onednn_version);
+    print_out("grail      %s\n", grail_version());
+    print_out("processor  %s\n", m->cpu);
+    print_out("features   %s\n", m->features);
+    print_out("threads    %d of %d cores\n", m->threads, m->cores);
+    print_out("memory     %s, %s available\n", human_bytes((double)m->memory_total, total),
+              human_bytes((double)m->memory_available, available));
+    print_out("products   %s %s, kernel %s (%s)\n", m->blas_name, m->blas_version, m->kernel,
+              m->kernel_choice);
+    print_out("images     oneDNN %s\n", m->onednn_version);
     if (m->sgemm_gflops > 0.0) {
-        printf("speed      %.0f GFLOP/s in f32, %.0f in f64\n", m->sgemm_gflops, m->dgemm_gflops);
+        print_out("speed      %.0f GFLOP/s in f32, %.0f in f64\n", m->sgemm_gflops,
+                  m->dgemm_gflops);
     }
     if (m->remedy != NULL) {
-        printf("warning: the kernel is the wrong one for this processor: %s\n", m->remedy);
+        print_out("warning: the kernel is the wrong one for this processor: %s\n", m->remedy);
     } else {
-        printf("all good\n");
+        print_out("all good\n");
     }
 }
 
 static int print_machine_json(const grail_machine *m)
 {
-    return print_json(json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:s?}", "version",
-        grail_version(), "cpu", m->cpu, "features", m->features, "cores", m->cores, "threads",
-        m->threads, "memory_total", (json_int_t)m->memory_total, "memory_available",
-        (json_int_t)m->memory_available, "blas", m->blas_name, "blas_version", m->blas_version,
-        "onednn_version", m->onednn_version, "kernel", m->kernel, "kernel_choice", m->kernel_choice,
-        "sgemm_gflops", m->sgemm_gflops, "dgemm_gflops", m->dgemm_gflops, "remedy", m->remedy));
+    return print_json(
+        json_pack("{s:o, s:o, s:o, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o}",
+                  "version", json_text(grail_version()), "cpu", json_text(m->cpu), "features",
+                  json_text(m->features), "cores", m->cores, "threads", m->threads, "memory_total",
+                  (json_int_t)m->memory_total, "memory_available", (json_int_t)m->memory_available,
+                  "blas", json_text(m->blas_name), "blas_version", json_text(m->blas_version),
+                  "onednn_version", json_text(m->onednn_version), "kernel", json_text(m->kernel),
+                  "kernel_choice", json_text(m->kernel_choice), "sgemm_gflops", m->sgemm_gflops,
+                  "dgemm_gflops", m->dgemm_gflops, "remedy", json_text_or_null(m->remedy)));
 }
 
 static int run(int argc, char **argv)

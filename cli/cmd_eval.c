@@ -50,7 +50,7 @@ const option *const eval_options = table;
 static void end_progress(int64_t done, int64_t total)
 {
     if (done == total) {
-        fprintf(stderr, "\r\033[K");
+        print_progress_end();
     }
 }
 
@@ -58,8 +58,8 @@ static int show_windows(void *user, int64_t done, int64_t total, double nll)
 {
     (void)user;
     if (!quiet && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r%lld/%lld windows, perplexity so far %.4f ", (long long)done,
-                (long long)total, exp(nll));
+        print_progress("%lld/%lld windows, perplexity so far %.4f ", (long long)done,
+                       (long long)total, exp(nll));
         end_progress(done, total);
     }
     return 0;
@@ -69,8 +69,8 @@ static int show_images(void *user, int64_t done, int64_t total, double top1)
 {
     (void)user;
     if (!quiet && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r%lld/%lld images, top-1 so far %.2f %% ", (long long)done,
-                (long long)total, 100.0 * top1);
+        print_progress("%lld/%lld images, top-1 so far %.2f %% ", (long long)done, (long long)total,
+                       100.0 * top1);
         end_progress(done, total);
     }
     return 0;
@@ -79,52 +79,53 @@ static int show_images(void *user, int64_t done, int64_t total, double top1)
 static void warn_overlap(const grail_perplexity *p)
 {
     if (p->overlap_runs > 0) {
-        fprintf(stderr,
-                "grail: warning: this text holds %lld runs of 24 tokens that the model was "
-                "calibrated on (of %lld recorded); its perplexity says little about other text\n",
-                (long long)p->overlap_runs, (long long)p->calibration_runs);
+        print_error(
+            "grail: warning: this text holds %lld runs of 24 tokens that the model was "
+            "calibrated on (of %lld recorded); its perplexity says little about other text\n",
+            (long long)p->overlap_runs, (long long)p->calibration_runs);
     }
 }
 
 static void print_perplexity(const char *model, const grail_perplexity *p)
 {
-    printf("perplexity %.4f +- %.4f (mean NLL %.6f)\n", p->perplexity, p->error, p->mean_nll);
-    printf("  model      %s (%s weights, computed in %s)\n", model, p->dtype,
-           backend[0] == 'r' ? "f64" : "f32");
-    printf("  text       %s, protocol %s%s\n", data, p->protocol,
-           window_bos ? ", every window begins with BOS" : "");
-    printf("  windows    %lld of context %lld, stride %lld; %lld tokens scored",
-           (long long)p->windows, (long long)p->context, (long long)p->stride,
-           (long long)p->scored_tokens);
+    print_out("perplexity %.4f +- %.4f (mean NLL %.6f)\n", p->perplexity, p->error, p->mean_nll);
+    print_out("  model      %s (%s weights, computed in %s)\n", model, p->dtype,
+              backend[0] == 'r' ? "f64" : "f32");
+    print_out("  text       %s, protocol %s%s\n", data, p->protocol,
+              window_bos ? ", every window begins with BOS" : "");
+    print_out("  windows    %lld of context %lld, stride %lld; %lld tokens scored",
+              (long long)p->windows, (long long)p->context, (long long)p->stride,
+              (long long)p->scored_tokens);
     if (p->stream_tokens < 0) {
-        printf(", the text holds more\n");
+        print_out(", the text holds more\n");
     } else {
-        printf(" of %lld\n", (long long)p->stream_tokens);
+        print_out(" of %lld\n", (long long)p->stream_tokens);
     }
-    printf("  sha256     text %.16s..., tokenizer %.16s%s\n", p->text_sha256,
-           p->tokenizer_sha256[0] == 0 ? "none" : p->tokenizer_sha256,
-           p->tokenizer_sha256[0] == 0 ? "" : "...");
+    print_out("  sha256     text %.16s..., tokenizer %.16s%s\n", p->text_sha256,
+              p->tokenizer_sha256[0] == 0 ? "none" : p->tokenizer_sha256,
+              p->tokenizer_sha256[0] == 0 ? "" : "...");
 }
 
 static int print_perplexity_json(const char *model, const grail_perplexity *p)
 {
     return print_json(json_pack(
-        "{s:s, s:f, s:f, s:f, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:I, s:I}",
-        "model", model, "perplexity", p->perplexity, "error", p->error, "mean_nll", p->mean_nll,
-        "dtype", p->dtype, "backend", backend, "protocol", p->protocol, "window_bos",
-        window_bos ? 1 : 0, "windows", (json_int_t)p->windows, "context", (json_int_t)p->context,
-        "stride", (json_int_t)p->stride, "scored_tokens", (json_int_t)p->scored_tokens,
-        "stream_tokens", p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens),
-        "text_sha256", p->text_sha256, "tokenizer_sha256", p->tokenizer_sha256, "overlap_runs",
-        (json_int_t)p->overlap_runs, "calibration_runs", (json_int_t)p->calibration_runs));
+        "{s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I}",
+        "model", json_text(model), "perplexity", p->perplexity, "error", p->error, "mean_nll",
+        p->mean_nll, "dtype", json_text(p->dtype), "backend", json_text(backend), "protocol",
+        json_text(p->protocol), "window_bos", window_bos ? 1 : 0, "windows", (json_int_t)p->windows,
+        "context", (json_int_t)p->context, "stride", (json_int_t)p->stride, "scored_tokens",
+        (json_int_t)p->scored_tokens, "stream_tokens",
+        p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens), "text_sha256",
+        json_text(p->text_sha256), "tokenizer_sha256", json_text(p->tokenizer_sha256),
+        "overlap_runs", (json_int_t)p->overlap_runs, "calibration_runs",
+        (json_int_t)p->calibration_runs));
 }
 
 /* Folder number i is taken for output i, whatever its name is. */
 static void warn_classes(const grail_accuracy *a, bool by_csv)
 {
     if (!by_csv && a->data_classes < a->classes) {
-        fprintf(
-            stderr,
+        print_error(
             "grail: warning: %s has %lld classes, the network tells %lld apart: its outputs are "
             "taken in the order of the folders, which is wrong for a choice of classes (put "
             "such images into one folder, and their indices into a file for --labels)\n",
@@ -134,29 +135,30 @@ static void warn_classes(const grail_accuracy *a, bool by_csv)
 
 static void print_accuracy(const char *model, const grail_accuracy *a)
 {
-    printf("top-1 %.2f %% +- %.2f", 100.0 * a->top1, 100.0 * a->interval);
+    print_out("top-1 %.2f %% +- %.2f", 100.0 * a->top1, 100.0 * a->interval);
     if (!isnan(a->top5)) {
-        printf(", top-5 %.2f %%", 100.0 * a->top5);
+        print_out(", top-5 %.2f %%", 100.0 * a->top5);
     }
-    printf(", %lld images, preset %s\n", (long long)a->images, a->preset);
-    printf("  95 %%       top-1 between %.2f and %.2f %% (Wilson)\n", 100.0 * a->low,
-           100.0 * a->high);
-    printf("  model      %s (%s weights, computed in %s, %lld classes)\n", model, a->dtype,
-           backend[0] == 'r' ? "f64" : "f32", (long long)a->classes);
-    printf("  data       %s, %lld x %lld pixels, mean NLL %.6f\n", data, (long long)a->side,
-           (long long)a->side, a->mean_nll);
-    printf("  sha256     data %.16s...\n", a->data_sha256);
-    printf("  speed      %.1f images per second\n", a->images_per_second);
+    print_out(", %lld images, preset %s\n", (long long)a->images, a->preset);
+    print_out("  95 %%       top-1 between %.2f and %.2f %% (Wilson)\n", 100.0 * a->low,
+              100.0 * a->high);
+    print_out("  model      %s (%s weights, computed in %s, %lld classes)\n", model, a->dtype,
+              backend[0] == 'r' ? "f64" : "f32", (long long)a->classes);
+    print_out("  data       %s, %lld x %lld pixels, mean NLL %.6f\n", data, (long long)a->side,
+              (long long)a->side, a->mean_nll);
+    print_out("  sha256     data %.16s...\n", a->data_sha256);
+    print_out("  speed      %.1f images per second\n", a->images_per_second);
 }
 
 static int print_accuracy_json(const char *model, const grail_accuracy *a)
 {
     return print_json(json_pack(
-        "{s:s, s:f, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:f, s:f}", "model",
-        model, "top1", a->top1, "top5", json_number_or_null(a->top5), "interval", a->interval,
-        "low", a->low, "high", a->high, "mean_nll", a->mean_nll, "images", (json_int_t)a->images,
-        "classes", (json_int_t)a->classes, "side", (json_int_t)a->side, "preset", a->preset,
-        "data_sha256", a->data_sha256, "dtype", a->dtype, "backend", backend, "seconds", a->seconds,
+        "{s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f}", "model",
+        json_text(model), "top1", a->top1, "top5", json_number_or_null(a->top5), "interval",
+        a->interval, "low", a->low, "high", a->high, "mean_nll", a->mean_nll, "images",
+        (json_int_t)a->images, "classes", (json_int_t)a->classes, "side", (json_int_t)a->side,
+        "preset", json_text(a->preset), "data_sha256", json_text(a->data_sha256), "dtype",
+        json_text(a->dtype), "backend", json_text(backend), "seconds", a->seconds,
         "images_per_second", a->images_per_second));
 }
 
@@ -242,7 +244,7 @@ static int run(int argc, char **argv)
         return code;
     }
     if (data == NULL) {
-        fprintf(stderr, "grail eval: give the text or the images with --data PATH\n");
+        print_error("grail eval: give the text or the images with --data PATH\n");
         return EXIT_USAGE;
     }
     if (threads > 0) {

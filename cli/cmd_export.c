@@ -26,17 +26,17 @@ static int print_facts(const grail_onnx_facts *facts)
 {
     char bytes[HUMAN_SIZE];
     if (as_json) {
-        return print_json(json_pack("{s:s, s:I, s:I, s:I, s:b, s:b}", "file", output, "side",
-                                    (json_int_t)facts->side, "outputs", (json_int_t)facts->outputs,
-                                    "bytes", (json_int_t)facts->bytes, "split", facts->split,
-                                    "converted", facts->converted));
+        return print_json(json_pack("{s:o, s:I, s:I, s:I, s:b, s:b}", "file", json_text(output),
+                                    "side", (json_int_t)facts->side, "outputs",
+                                    (json_int_t)facts->outputs, "bytes", (json_int_t)facts->bytes,
+                                    "split", facts->split, "converted", facts->converted));
     }
-    printf("%s: %s%s%s, opset 17\n", output, human_bytes((double)facts->bytes, bytes),
-           facts->split ? " with its weights in " : "", facts->split ? "the .data file" : "");
-    printf("  pixels  F32 [N, 3, %lld, %lld]\n  logits  F32 [N, %lld]\n", (long long)facts->side,
-           (long long)facts->side, (long long)facts->outputs);
+    print_out("%s: %s%s%s, opset 17\n", output, human_bytes((double)facts->bytes, bytes),
+              facts->split ? " with its weights in " : "", facts->split ? "the .data file" : "");
+    print_out("  pixels  F32 [N, 3, %lld, %lld]\n  logits  F32 [N, %lld]\n", (long long)facts->side,
+              (long long)facts->side, (long long)facts->outputs);
     if (facts->converted) {
-        printf("  weights of 16 bits were stored as F32\n");
+        print_out("  weights of 16 bits were stored as F32\n");
     }
     return EXIT_OK;
 }
@@ -52,7 +52,7 @@ static int run(int argc, char **argv)
         return code;
     }
     if (output == NULL) {
-        fprintf(stderr, "grail export: give -o FILE.onnx\n");
+        print_error("grail export: give -o FILE.onnx\n");
         return EXIT_USAGE;
     }
     const grail_model_options options = {.settings = settings.values,

@@ -25,47 +25,49 @@ static void print_costs(const grail_model_facts *f)
     char a[HUMAN_SIZE];
     char b[HUMAN_SIZE];
     if (f->reads_images == 0) {
-        printf("per token: %s multiply-accumulates in linear layers, %s of KV cache\n\n",
-               human_count((double)f->macs_per_token, a),
-               human_bytes((double)f->kv_bytes_per_token, b));
+        print_out("per token: %s multiply-accumulates in linear layers, %s of KV cache\n\n",
+                  human_count((double)f->macs_per_token, a),
+                  human_bytes((double)f->kv_bytes_per_token, b));
         return;
     }
-    printf("per image: %s multiply-accumulates; preset %s",
-           human_count((double)f->macs_per_token, a), f->preset == NULL ? "not known" : f->preset);
+    print_out("per image: %s multiply-accumulates; preset %s",
+              human_count((double)f->macs_per_token, a),
+              f->preset == NULL ? "not known" : f->preset);
     if (f->image_side > 0) {
-        printf(", %lld x %lld pixels", (long long)f->image_side, (long long)f->image_side);
+        print_out(", %lld x %lld pixels", (long long)f->image_side, (long long)f->image_side);
     }
     if (f->classes > 0) {
-        printf(", %lld classes", (long long)f->classes);
+        print_out(", %lld classes", (long long)f->classes);
     }
-    printf("\n\n");
+    print_out("\n\n");
 }
 
 static void print_table(const grail_model_facts *f, const grail_site_list *sites)
 {
     char a[HUMAN_SIZE];
     char b[HUMAN_SIZE];
-    printf("%s: %s, %s, %lld blocks, %s parameters (%s)\n", f->directory, f->architecture, f->dtype,
-           (long long)f->blocks, human_count((double)f->parameters, a),
-           human_bytes((double)f->bytes, b));
+    print_out("%s: %s, %s, %lld blocks, %s parameters (%s)\n", f->directory, f->architecture,
+              f->dtype, (long long)f->blocks, human_count((double)f->parameters, a),
+              human_bytes((double)f->bytes, b));
     print_costs(f);
-    printf("%5s  %-6s  %-44s %7s %9s %7s %12s\n", "block", "kind", "site", "units", "features",
-           "width", "parameters");
+    print_out("%5s  %-6s  %-44s %7s %9s %7s %12s\n", "block", "kind", "site", "units", "features",
+              "width", "parameters");
     for (int i = 0; i < grail_site_list_count(sites); i++) {
         const grail_site_facts s = grail_site_list_at(sites, i);
-        printf("%5d  %-6s  %-44s %7lld %9lld %7lld %12s\n", s.block, s.kind, s.name,
-               (long long)s.units, (long long)s.features_per_unit, (long long)s.width,
-               human_count((double)(s.units * s.parameters_per_unit), a));
+        print_out("%5d  %-6s  %-44s %7lld %9lld %7lld %12s\n", s.block, s.kind, s.name,
+                  (long long)s.units, (long long)s.features_per_unit, (long long)s.width,
+                  human_count((double)(s.units * s.parameters_per_unit), a));
     }
 }
 
 static json_t *site_json(const grail_site_facts *s)
 {
-    return json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "site", s->name, "kind",
-                     s->kind, "block", s->block, "units", (json_int_t)s->units, "features_per_unit",
-                     (json_int_t)s->features_per_unit, "width", (json_int_t)s->width, "groups",
-                     (json_int_t)s->groups, "outputs", (json_int_t)s->outputs,
-                     "parameters_per_unit", (json_int_t)s->parameters_per_unit);
+    return json_pack("{s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "site", json_text(s->name),
+                     "kind", json_text(s->kind), "block", s->block, "units", (json_int_t)s->units,
+                     "features_per_unit", (json_int_t)s->features_per_unit, "width",
+                     (json_int_t)s->width, "groups", (json_int_t)s->groups, "outputs",
+                     (json_int_t)s->outputs, "parameters_per_unit",
+                     (json_int_t)s->parameters_per_unit);
 }
 
 static int print_as_json(const grail_model_facts *f, const grail_site_list *sites)
@@ -75,15 +77,15 @@ static int print_as_json(const grail_model_facts *f, const grail_site_list *site
         const grail_site_facts s = grail_site_list_at(sites, i);
         json_array_append_new(list, site_json(&s));
     }
-    return print_json(
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:s?, s:I, s:o}",
-                  "model", f->directory, "architecture", f->architecture, "dtype", f->dtype,
-                  "blocks", (json_int_t)f->blocks, "vocabulary", (json_int_t)f->vocabulary,
-                  "context", (json_int_t)f->context, "parameters", (json_int_t)f->parameters,
-                  "bytes", (json_int_t)f->bytes, "macs_per_token", (json_int_t)f->macs_per_token,
-                  "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token, "reads_images",
-                  f->reads_images, "image_side", (json_int_t)f->image_side, "preset", f->preset,
-                  "classes", (json_int_t)f->classes, "sites", list));
+    return print_json(json_pack(
+        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:I, s:o}", "model",
+        json_text(f->directory), "architecture", json_text(f->architecture), "dtype",
+        json_text(f->dtype), "blocks", (json_int_t)f->blocks, "vocabulary",
+        (json_int_t)f->vocabulary, "context", (json_int_t)f->context, "parameters",
+        (json_int_t)f->parameters, "bytes", (json_int_t)f->bytes, "macs_per_token",
+        (json_int_t)f->macs_per_token, "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token,
+        "reads_images", f->reads_images, "image_side", (json_int_t)f->image_side, "preset",
+        json_text_or_null(f->preset), "classes", (json_int_t)f->classes, "sites", list));
 }
 
 static int inspect(const char *directory, grail_gqa_mode mode)
@@ -125,10 +127,9 @@ static int run(int argc, char **argv)
     if (strcmp(gqa, "query-per-group") == 0) {
         mode = GRAIL_GQA_QUERY_PER_GROUP;
     } else if (strcmp(gqa, "kv-groups") != 0) {
-        fprintf(stderr,
-                "grail inspect: unknown gqa mode '%s'; known are kv-groups and "
-                "query-per-group\n",
-                gqa);
+        print_error("grail inspect: unknown gqa mode '%s'; known are kv-groups and "
+                    "query-per-group\n",
+                    gqa);
         return EXIT_USAGE;
     }
     return inspect(directory, mode);

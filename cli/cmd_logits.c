@@ -30,11 +30,11 @@ static int run(int argc, char **argv)
         return code;
     }
     if ((source.path == NULL) == (pixels == NULL) || output == NULL) {
-        fprintf(stderr, "grail logits: give --ids FILE or --pixels FILE, and -o FILE\n");
+        print_error("grail logits: give --ids FILE or --pixels FILE, and -o FILE\n");
         return EXIT_USAGE;
     }
     if (pixels != NULL && source.context > 0) {
-        fprintf(stderr, "grail logits: --context is for --ids\n");
+        print_error("grail logits: --context is for --ids\n");
         return EXIT_USAGE;
     }
     const grail_model_options options = {.settings = settings.values,

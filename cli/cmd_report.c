@@ -17,12 +17,12 @@ const option *const report_options = table;
 
 static void print_summary(const grail_report *r)
 {
-    printf("%s: %lld figures of %lld cells and %lld checkpoint%s", output, (long long)r->figures,
-           (long long)r->cells, (long long)r->checkpoints, r->checkpoints == 1 ? "" : "s");
+    print_out("%s: %lld figures of %lld cells and %lld checkpoint%s", output, (long long)r->figures,
+              (long long)r->cells, (long long)r->checkpoints, r->checkpoints == 1 ? "" : "s");
     if (r->failed_cells > 0) {
-        printf("; %lld cells failed", (long long)r->failed_cells);
+        print_out("; %lld cells failed", (long long)r->failed_cells);
     }
-    printf("\n");
+    print_out("\n");
 }
 
 static int report(const char *results)
@@ -33,8 +33,8 @@ static int report(const char *results)
         return print_failure(status);
     }
     if (r.cut_line > 0 && !quiet) {
-        fprintf(stderr, "grail: warning: '%s' ends within line %zu, which is left out\n", results,
-                r.cut_line);
+        print_error("grail: warning: '%s' ends within line %zu, which is left out\n", results,
+                    r.cut_line);
     }
     if (!quiet) {
         print_summary(&r);
@@ -51,7 +51,7 @@ static int run(int argc, char **argv)
         return code;
     }
     if (output == NULL) {
-        fprintf(stderr, "grail report: give the page's file with -o FILE\n");
+        print_error("grail report: give the page's file with -o FILE\n");
         return EXIT_USAGE;
     }
     return report(results);

@@ -1,12 +1,12 @@
 /* grail sweep: many narrowings of a few checkpoints, as a recipe says. */
 #include "commands.h"
+#include "interrupt.h"
 #include "print.h"
 
 #include <grail-study/sweep.h>
 #include <grail/grail.h>
 
 #include <math.h>
-#include <signal.h>
 #include <unistd.h>
 
 static grail_sweep_options o;
@@ -28,37 +28,19 @@ static const option table[] = {
 };
 const option *const sweep_options = table;
 
-/* A second signal ends the program at once: the handler is gone after the first. */
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
-
-static void catch_interrupts(void)
-{
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 static void print_cell(const grail_sweep_progress *p)
 {
     char left[HUMAN_SIZE];
-    fprintf(stderr, "%lld/%lld %s: ", (long long)(p->found + p->done), (long long)p->cells,
-            p->cell);
+    print_error("%lld/%lld %s: ", (long long)(p->found + p->done), (long long)p->cells, p->cell);
     if (p->error != NULL) {
-        fprintf(stderr, "failed: %s", p->error);
+        print_error("failed: %s", p->error);
     } else {
-        fprintf(stderr, "top-1 %.2f %%", 100.0 * p->top1);
+        print_error("top-1 %.2f %%", 100.0 * p->top1);
     }
     if (p->found + p->done < p->cells) {
-        fprintf(stderr, "; about %s left", human_seconds(p->seconds_left, left));
+        print_error("; about %s left", human_seconds(p->seconds_left, left));
     }
-    fprintf(stderr, "\n");
+    print_error("\n");
 }
 
 static int show_progress(void *user, const grail_sweep_progress *p)
@@ -67,38 +49,49 @@ static int show_progress(void *user, const grail_sweep_progress *p)
     if (!quiet && p->cell != NULL) {
         print_cell(p);
     }
-    return interrupted != 0;
+    return interrupt_came();
 }
 
 static int print_summary_json(const grail_sweep_summary *s)
 {
-    return print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f}", "results", o.results,
-                                "cells", (json_int_t)s->cells, "found", (json_int_t)s->found,
-                                "done", (json_int_t)s->done, "failed", (json_int_t)s->failed,
-                                "estimated_bytes", (json_int_t)s->bytes, "seconds", s->seconds));
+    return print_json(json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:I, s:f}", "results", json_text(o.results), "cells",
+        (json_int_t)s->cells, "found", (json_int_t)s->found, "done", (json_int_t)s->done, "failed",
+        (json_int_t)s->failed, "estimated_bytes", (json_int_t)s->bytes, "seconds", s->seconds));
 }
 
 static int print_summary(const grail_sweep_summary *s)
 {
     char text[HUMAN_SIZE];
-    printf("%lld cells: %lld were there, ", (long long)s->cells, (long long)s->found);
+    print_out("%lld cells: %lld were there, ", (long long)s->cells, (long long)s->found);
     if (dry_run) {
-        printf("%lld are to run; the largest is estimated at %s\n",
-               (long long)(s->cells - s->found), human_bytes((double)s->bytes, text));
+        print_out("%lld are to run; the largest is estimated at %s\n",
+                  (long long)(s->cells - s->found), human_bytes((double)s->bytes, text));
         return EXIT_OK;
     }
-    printf("%lld were run in %s", (long long)s->done, human_seconds(s->seconds, text));
+    print_out("%lld were run in %s", (long long)s->done, human_seconds(s->seconds, text));
     if (s->failed > 0) {
-        printf(", %lld of them failed", (long long)s->failed);
+        print_out(", %lld of them failed", (long long)s->failed);
     }
-    printf("\nresults: %s\n", o.results);
+    print_out("\nresults: %s\n", o.results);
     return EXIT_OK;
 }
 
 static int sweep(void)
 {
     grail_sweep_summary summary = {0};
+    if (!dry_run) {
+        interrupt_catch();
+    }
     const grail_status status = grail_sweep_run(&o, &summary);
+    if (status == GRAIL_ERROR_CANCELLED) { /* main ends the program by the signal */
+        print_error(
+            "grail: interrupted; %lld of %lld cells are in '%s', the same command continues "
+            "the sweep\n",
+            (long long)(summary.found + summary.done - summary.failed), (long long)summary.cells,
+            o.results);
+        return EXIT_FAILED;
+    }
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
@@ -115,12 +108,12 @@ static int run(int argc, char **argv)
         return code;
     }
     if (o.results == NULL) {
-        fprintf(stderr, "grail sweep: give the file of results with -o FILE\n");
+        print_error("grail sweep: give the file of results with -o FILE\n");
         return EXIT_USAGE;
     }
     if (jobs < 1 || jobs > MOST_THREADS) {
-        fprintf(stderr, "grail sweep: --jobs takes a whole number from 1, not '%lld'\n",
-                (long long)jobs);
+        print_error("grail sweep: --jobs takes a whole number from 1, not '%lld'\n",
+                    (long long)jobs);
         return EXIT_USAGE;
     }
     if (threads > 0) {
@@ -129,7 +122,6 @@ static int run(int argc, char **argv)
     o.jobs = (int)jobs;
     o.dry_run = dry_run ? 1 : 0;
     o.observer = show_progress;
-    catch_interrupts();
     return sweep();
 }
 

@@ -51,25 +51,25 @@ static bool identity_holds(const grail_comparison *c)
 static void print_difference(const grail_comparison *c, bool of_images)
 {
     if (isnan(c->mean_kl)) {
-        printf("features of %lld images: max abs difference %.3g\n", (long long)c->compared,
-               c->max_abs);
+        print_out("features of %lld images: max abs difference %.3g\n", (long long)c->compared,
+                  c->max_abs);
         return;
     }
-    printf("logits on %lld %s: max abs difference %.3g, KL per %s %.4g (max %.3g), same top %s "
-           "%.1f %%\n",
-           (long long)c->compared, of_images ? "images" : "tokens", c->max_abs,
-           of_images ? "image" : "token", c->mean_kl, c->max_kl, of_images ? "class" : "token",
-           100.0 * c->top1_agreement);
+    print_out("logits on %lld %s: max abs difference %.3g, KL per %s %.4g (max %.3g), same top %s "
+              "%.1f %%\n",
+              (long long)c->compared, of_images ? "images" : "tokens", c->max_abs,
+              of_images ? "image" : "token", c->mean_kl, c->max_kl, of_images ? "class" : "token",
+              100.0 * c->top1_agreement);
 }
 
 static void print_identity(const grail_comparison *c)
 {
     if (c->identity_checked != 0) {
-        printf("zero-column identity: max abs difference %.3g, %s (tolerance %g)\n",
-               c->identity_max_abs, identity_holds(c) ? "holds" : "DOES NOT HOLD", tolerance);
+        print_out("zero-column identity: max abs difference %.3g, %s (tolerance %g)\n",
+                  c->identity_max_abs, identity_holds(c) ? "holds" : "DOES NOT HOLD", tolerance);
     } else {
-        printf("zero-column identity: does not apply (it needs a model pruned with --compensate "
-               "none, without --repair, and its report.json)\n");
+        print_out("zero-column identity: does not apply (it needs a model pruned with --compensate "
+                  "none, without --repair, and its report.json)\n");
     }
 }
 
@@ -105,8 +105,8 @@ static int check_options(const char *path, bool reads_images)
         .given = image_options_given(&images) || image_count != NOT_GIVEN,
         .names = "--preset, --split, --images, --size, --mean and --std"};
     if (data == NULL && of_images.given) {
-        fprintf(stderr, "grail verify: %s are for images; give them with --data PATH\n",
-                of_images.names);
+        print_error("grail verify: %s are for images; give them with --data PATH\n",
+                    of_images.names);
         return EXIT_USAGE;
     }
     return check_kind_options(&command_verify, path, reads_images, of_text, of_images);

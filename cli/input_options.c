@@ -1,6 +1,6 @@
 #include "input_options.h"
 
-#include <stdio.h>
+#include "print.h"
 
 bool image_options_given(const image_options *o)
 {
@@ -23,7 +23,7 @@ int check_kind_options(const command *c, const char *path, bool reads_images, ki
     if (!other->given) {
         return EXIT_OK;
     }
-    fprintf(stderr, "grail %s: %s reads %s; %s are for %s\n", c->name, path,
-            reads_images ? "images" : "text", other->names, reads_images ? "text" : "images");
+    print_error("grail %s: %s reads %s; %s are for %s\n", c->name, path,
+                reads_images ? "images" : "text", other->names, reads_images ? "text" : "images");
     return EXIT_USAGE;
 }

@@ -1,5 +1,8 @@
 /* grail: the command line over <grail/grail.h>. */
 #include "commands.h"
+#include "descriptors.h"
+#include "interrupt.h"
+#include "print.h"
 
 #include <grail/grail.h>
 
@@ -36,34 +39,35 @@ const option *command_options(const char *name)
     return NULL;
 }
 
-static void print_usage(FILE *file)
+typedef void (*printer)(const char *format, ...) GRAIL_PRINTF(1, 2);
+
+static void print_usage(printer print)
 {
-    fprintf(file,
-            "grail %s - narrow trained networks and repair them in closed form\n\n"
-            "usage: grail COMMAND ...\n\n",
-            grail_version());
+    print("grail %s - narrow trained networks and repair them in closed form\n\n"
+          "usage: grail COMMAND ...\n\n",
+          grail_version());
     for (int i = 0; i < COMMAND_COUNT; i++) {
         if (!commands[i].command->hidden) {
-            fprintf(file, "  %-12s%s\n", commands[i].command->name, commands[i].command->summary);
+            print("  %-12s%s\n", commands[i].command->name, commands[i].command->summary);
         }
     }
-    fprintf(file, "\ngrail COMMAND --help tells more. Exit codes: 0 done, 1 failed, 2 wrong usage, "
-                  "3 numerical\nfailure or a check that did not hold.\n");
+    print("\ngrail COMMAND --help tells more. Exit codes: 0 done, 1 failed, 2 wrong usage, "
+          "3 numerical\nfailure or a check that did not hold.\n");
 }
 
 static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
-        print_usage(stderr);
+        print_usage(print_error);
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
-        print_usage(stdout);
+        print_usage(print_out);
         return EXIT_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("grail %s\n", grail_version());
+        print_out("grail %s\n", grail_version());
         return EXIT_OK;
     }
     for (int i = 0; i < COMMAND_COUNT; i++) {
@@ -71,19 +75,31 @@ static int run_command(int argc, char **argv)
             return commands[i].command->run(argc - 1, argv + 1);
         }
     }
-    fprintf(stderr, "grail: unknown command '%s'; see grail --help\n", argv[1]);
+    print_error("grail: unknown command '%s'; see grail --help\n", argv[1]);
     return EXIT_USAGE;
+}
+
+/* What was printed may still fail to arrive. */
+static int flush_output(int code)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) {
+        return code;
+    }
+    print_error("grail: cannot write to standard output%s%s\n", errno == 0 ? "" : ": ",
+                errno == 0 ? "" : strerror(errno));
+    return code == EXIT_OK ? EXIT_FAILED : code;
 }
 
 int main(int argc, char **argv)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the write, with the file's name */
-    const int code = run_command(argc, argv);
-    errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
-        fprintf(stderr, "grail: cannot write to standard output%s%s\n", errno == 0 ? "" : ": ",
-                errno == 0 ? "" : strerror(errno));
-        return code == EXIT_OK ? EXIT_FAILED : code;
+    if (!descriptors_open_missing()) {
+        print_error("grail: cannot open '/dev/null' in place of a closed descriptor: %s\n",
+                    strerror(errno));
+        return EXIT_FAILED;
     }
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the write, with the file's name */
+    const int code = flush_output(run_command(argc, argv));
+    interrupt_end();
     return code;
 }

@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include "print.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,28 +16,28 @@ static void print_wrapped(const char *text, int at, int indent)
     for (const char *word = text; *word != 0;) {
         const int length = (int)strcspn(word, " \n");
         if (*gap != 0 && at + 1 + length > HELP_WIDTH) {
-            printf("\n%*s", indent, "");
+            print_out("\n%*s", indent, "");
             at = indent;
             gap = "";
         }
-        printf("%s%.*s", gap, length, word);
+        print_out("%s%.*s", gap, length, word);
         at += (int)strlen(gap) + length;
         gap = " ";
         word += length;
         word += strspn(word, " \n");
     }
-    printf("\n");
+    print_out("\n");
 }
 
 static void print_help(const command *c, const option *options)
 {
-    printf("usage: grail %s%s%s [options]\n\n%s\n", c->name, c->arguments[0] == 0 ? "" : " ",
-           c->arguments, c->summary);
+    print_out("usage: grail %s%s%s [options]\n\n%s\n", c->name, c->arguments[0] == 0 ? "" : " ",
+              c->arguments, c->summary);
     if (c->details != NULL) {
-        printf("\n");
+        print_out("\n");
         print_wrapped(c->details, 0, 0);
     }
-    printf("\noptions:\n");
+    print_out("\noptions:\n");
     for (const option *o = options; o->name != NULL; o++) {
         if (o->help == NULL) {
             continue;
@@ -44,13 +46,13 @@ static void print_help(const command *c, const option *options)
         snprintf(left, sizeof left, "  --%s%s%s", o->name, o->argument == NULL ? "" : " ",
                  o->argument == NULL ? "" : o->argument);
         if (strlen(left) >= HELP_COLUMN) {
-            printf("%s\n%*s", left, HELP_COLUMN, "");
+            print_out("%s\n%*s", left, HELP_COLUMN, "");
         } else {
-            printf("%-*s", HELP_COLUMN, left);
+            print_out("%-*s", HELP_COLUMN, left);
         }
         print_wrapped(o->help, HELP_COLUMN, HELP_COLUMN);
     }
-    printf("%-*s%s\n", HELP_COLUMN, "  --help", "this text");
+    print_out("%-*s%s\n", HELP_COLUMN, "  --help", "this text");
 }
 
 static bool parse_real(const char *text, double *out)
@@ -139,7 +141,7 @@ static const option *find_option(const option *options, const char *name, size_t
 
 static int usage_error(const command *c, const char *what, const char *subject)
 {
-    fprintf(stderr, "grail %s: %s '%s'; see grail %s --help\n", c->name, what, subject, c->name);
+    print_error("grail %s: %s '%s'; see grail %s --help\n", c->name, what, subject, c->name);
     return EXIT_USAGE;
 }
 
@@ -163,8 +165,8 @@ static const char *expected_value(option_kind kind)
 
 static int bad_value(const command *c, const option *o, const char *value)
 {
-    fprintf(stderr, "grail %s: --%s takes %s, not '%s'; see grail %s --help\n", c->name, o->name,
-            expected_value(o->kind), value, c->name);
+    print_error("grail %s: --%s takes %s, not '%s'; see grail %s --help\n", c->name, o->name,
+                expected_value(o->kind), value, c->name);
     return EXIT_USAGE;
 }
 
@@ -220,8 +222,7 @@ int options_parse(const command *c, const option *options, int argc, char **argv
         }
     }
     if (found < c->positional_count) {
-        fprintf(stderr, "grail %s: expected %s; see grail %s --help\n", c->name, c->arguments,
-                c->name);
+        print_error("grail %s: expected %s; see grail %s --help\n", c->name, c->arguments, c->name);
         return EXIT_USAGE;
     }
     return EXIT_OK;

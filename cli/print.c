@@ -2,11 +2,125 @@
 
 #include "options.h"
 
+#include <grail/escape.h>
+
 #include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The escaped text, which the caller frees; NULL when memory runs out. */
+static char *escaped(grail_escape_use use, const char *text)
+{
+    const size_t size = grail_escape(use, text, NULL, 0) + 1;
+    char *out = malloc(size);
+    if (out != NULL) {
+        grail_escape(use, text, out, size);
+    }
+    return out;
+}
+
+static void report_memory(void)
+{
+    fputs("grail: out of memory while printing\n", stderr);
+}
+
+static void print_part(FILE *stream, const char *text)
+{
+    char *safe = escaped(GRAIL_ESCAPE_LINE, text);
+    if (safe == NULL) {
+        report_memory();
+        return;
+    }
+    fputs(safe, stream);
+    free(safe);
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t count = 0;
+    for (; *text != 0; text++) {
+        count += *text == '\n' ? 1 : 0;
+    }
+    return count;
+}
+
+static size_t count_last_lines(const char *text)
+{
+    size_t count = 0;
+    for (size_t length = strlen(text); count < length && text[length - 1 - count] == '\n';) {
+        count++;
+    }
+    return count;
+}
+
+/* Where something inserted holds ends of lines too, only those that the format begins and ends with
+ * are known to be its own. */
+static void print_lines(FILE *stream, const char *format, char *text)
+{
+    const bool all_own = count_lines(text) == count_lines(format);
+    char *end = text + strlen(text) - count_last_lines(format);
+    char *rest = text + strspn(format, "\n");
+    if (rest > end) {
+        rest = end; /* ends of lines alone */
+    }
+    fwrite(text, 1, (size_t)(rest - text), stream);
+    const char last = *end;
+    *end = 0;
+    for (char *line = all_own ? strsep(&rest, "\n") : rest; line != NULL;) {
+        print_part(stream, line);
+        line = all_own ? strsep(&rest, "\n") : NULL;
+        fputs(line == NULL ? "" : "\n", stream);
+    }
+    *end = last;
+    fputs(end, stream);
+}
+
+static void GRAIL_PRINTF(2, 0) print_to(FILE *stream, const char *format, va_list arguments)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0) {
+        report_memory();
+        return;
+    }
+    print_lines(stream, format, text);
+    free(text);
+}
+
+void print_out(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_to(stdout, format, arguments);
+    va_end(arguments);
+}
+
+void print_error(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_to(stderr, format, arguments);
+    va_end(arguments);
+}
+
+void print_progress(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("\r", stderr);
+    print_to(stderr, format, arguments);
+    va_end(arguments);
+}
+
+void print_progress_end(void)
+{
+    fputs("\r\033[K", stderr);
+}
 
 int print_failure(grail_status status)
 {
-    fprintf(stderr, "grail: %s\n", grail_error_message());
+    print_error("grail: %s\n", grail_error_message());
     return status == GRAIL_ERROR_NUMERIC ? EXIT_NUMERIC : EXIT_FAILED;
 }
 
@@ -48,18 +162,34 @@ const char *human_seconds(double seconds, char *text)
     return text;
 }
 
+json_t *json_text(const char *bytes)
+{
+    char *name = escaped(GRAIL_ESCAPE_NAME, bytes);
+    json_t *value = name == NULL ? NULL : json_string(name);
+    free(name);
+    return value;
+}
+
+json_t *json_text_or_null(const char *bytes)
+{
+    return bytes == NULL ? json_null() : json_text(bytes);
+}
+
 int print_json(json_t *value)
 {
-    if (value == NULL || json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) != 0) {
-        if (ferror(stdout) == 0) { /* else main tells */
-            fprintf(stderr, "grail: out of memory while writing JSON\n");
-        }
-        json_decref(value);
-        return EXIT_FAILED;
+    char *text = value == NULL ? NULL : json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    char *safe = text == NULL ? NULL : escaped(GRAIL_ESCAPE_JSON, text);
+    if (safe == NULL) {
+        print_error("grail: out of memory while writing JSON\n");
+    } else {
+        fputs(safe, stdout);
+        fputs("\n", stdout);
     }
-    printf("\n");
+    const int code = safe == NULL ? EXIT_FAILED : EXIT_OK;
+    free(safe);
+    free(text);
     json_decref(value);
-    return EXIT_OK;
+    return code;
 }
 
 json_t *json_number_or_null(double value)

@@ -1,9 +1,9 @@
 #include "sparsity.h"
 
 #include "options.h"
+#include "print.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +23,9 @@ static bool parse_fraction(const char *text, double *out)
 
 static int bad_value(const char *text)
 {
-    fprintf(stderr,
-            "grail compress: '%s' is not a sparsity; give 0.3, or ffn=0.3,heads=0.2, or "
-            "SITE=0.5\n",
-            text);
+    print_error("grail compress: '%s' is not a sparsity; give 0.3, or ffn=0.3,heads=0.2, or "
+                "SITE=0.5\n",
+                text);
     return EXIT_USAGE;
 }
 
@@ -38,10 +37,10 @@ static int set_kinds(const char *kinds, double fraction, grail_compress_options 
         snprintf(name, sizeof name, "%.*s", (int)length, kind);
         double *sparsity = grail_compress_sparsity(options, name);
         if (sparsity == NULL) {
-            fprintf(stderr,
-                    "grail compress: unknown kind of site '%.*s'; known are ffn, heads, conv and "
-                    "stream\n",
-                    (int)length, kind);
+            print_error(
+                "grail compress: unknown kind of site '%.*s'; known are ffn, heads, conv and "
+                "stream\n",
+                (int)length, kind);
             return EXIT_USAGE;
         }
         *sparsity = fraction;
@@ -64,7 +63,7 @@ static int set_pair(char *pair, const char *text, grail_compress_options *option
     *equals = 0;
     double *sparsity = grail_compress_sparsity(options, pair);
     if (sparsity != NULL && *sparsity != 0.0) {
-        fprintf(stderr, "grail compress: --sparsity names '%s' twice\n", pair);
+        print_error("grail compress: --sparsity names '%s' twice\n", pair);
         return EXIT_USAGE;
     }
     if (sparsity != NULL) {
@@ -94,7 +93,7 @@ int sparsity_parse(const char *text, const char *kinds, grail_compress_options *
     list->text = strdup(text);
     list->sites = calloc(count_pairs(text), sizeof list->sites[0]);
     if (list->text == NULL || list->sites == NULL) {
-        fprintf(stderr, "grail compress: out of memory\n");
+        print_error("grail compress: out of memory\n");
         return EXIT_FAILED;
     }
     int code = EXIT_OK;

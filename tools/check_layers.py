@@ -4,7 +4,8 @@
 A layer includes only itself and layers above it; a library that is built on libgrail includes its own
 files, base and public headers; other libraries are included where they are wrapped; the command line
 sees the public headers alone; no family of networks is named outside src/arch; and
-functions that the library must not call do not occur. The files of some layers are ordered, too.
+functions that the library must not call do not occur. The files of some layers are ordered, too. JSON
+strings are made of any bytes, and the command line prints through one file, which escapes.
 """
 
 import re
@@ -66,6 +67,12 @@ BANNED = re.compile(
     r"abort|printf|vprintf|puts|putchar|perror|system|rand|srand|assert)\s*\("
 )
 UNSAFE = {"strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "rand", "srand", "system"}
+# jansson's own strings: from other bytes than UTF-8 they are NULL, as for lack of memory. json_text
+# takes any bytes.
+JSON_STRING = re.compile(r'\b(json_string|json_stringn)\s*\(|\bjson_pack\s*\(\s*"([^"]*:\s*s[^"]*)"')
+JSON_TEXT_FILES = {"src/base/json.c", "cli/print.c"}
+# What others wrote is escaped before it reaches a terminal.
+PRINTING = re.compile(r"(?<![\w.>])(v?f?printf|f?puts|f?putc|putchar|fwrite|perror)\s*\(")
 FOREIGN_FREE = re.compile(r"free\([^;]*\);\s*/\*.*(jansson|realpath|PCRE|pcre2)", re.IGNORECASE)
 
 
@@ -202,12 +209,29 @@ def check_banned(path, original, code):
         yield number, f"calls {function}()"
 
 
+def check_printing(path, code):
+    if not c_source.name(path).startswith("cli/") or c_source.name(path) == "cli/print.c":
+        return
+    for match in PRINTING.finditer(code):
+        yield line_of(code, match.start()), f"calls {match[1]}(): what is printed goes through print.c"
+
+
+def check_json(path, code):
+    if c_source.name(path) in JSON_TEXT_FILES:
+        return
+    for match in JSON_STRING.finditer(code):
+        yield line_of(code, match.start()), f"{match[1] or match[2]}: strings are made by json_text()"
+
+
 def check_file(path):
     original = path.read_text()
     code = c_source.without_comments(original)
     yield from check_includes(path, code)
     yield from check_families(path, code)
-    yield from check_banned(path, original, c_source.without_comments_and_strings(original))
+    yield from check_json(path, code)
+    plain = c_source.without_comments_and_strings(original)
+    yield from check_printing(path, plain)
+    yield from check_banned(path, original, plain)
 
 
 def main():

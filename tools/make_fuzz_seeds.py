@@ -168,6 +168,9 @@ def plan_seeds():
     yield "bad-group", plan_text({"site": heads, "kept": 4}, gqa="query-per-group")
     yield "bad-alpha", plan_text(compensation={"alpha": -1})
     yield "bad-name", plan_text(compensation={"target": "none"})
+    yield "bad-key", plan_text(repare=True)
+    yield "bad-key-compensation", plan_text(compensation={"lambda": 1})
+    yield "bad-key-site", plan_text({"site": ffn, "keep": 2})
 
 
 def recipe_text(**changes):

@@ -18,9 +18,10 @@ typedef struct grail_report {
 } grail_report;
 
 /**
- * Draws the results of a sweep, JSON lines, as one self-contained HTML page at html_path, which is
- * replaced. With svg_directory, which is made where it does not exist, every figure is also written
- * there as an SVG file. A last line without a line end that is cut short is left out; any other bad
+ * Draws the results of a sweep, JSON lines, as one self-contained HTML page at html_path. With
+ * svg_directory, which is made where it does not exist, every figure is also written there as an
+ * SVG file. Older pages and figures are replaced, and empty files; anything else that lies there is
+ * GRAIL_ERROR_EXISTS. A last line without a line end that is cut short is left out; any other bad
  * line is GRAIL_ERROR_FORMAT naming it. `out` may be NULL.
  */
 GRAIL_API grail_status grail_report_write(const char *results_path, const char *html_path,

@@ -69,7 +69,7 @@ GRAIL_API grail_status grail_accuracy_measure(const grail_model *model, const gr
                                               grail_accuracy *out) GRAIL_MUST_CHECK;
 
 /** The same of the narrowed network that a run without output holds in memory after
- * grail_compression_run, on the backend of the run. */
+ * grail_compression_run, on the backend of the run. One with an output is GRAIL_ERROR_ARGUMENT. */
 GRAIL_API grail_status grail_compression_accuracy(grail_compression *compression,
                                                   const grail_images *images, int64_t count,
                                                   grail_eval_observer observer, void *user,

@@ -13,6 +13,7 @@
  */
 #include <grail/compress.h>
 #include <grail/dtype.h>
+#include <grail/escape.h>
 #include <grail/eval.h>
 #include <grail/images.h>
 #include <grail/machine.h>

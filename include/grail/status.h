@@ -36,8 +36,9 @@ typedef enum grail_status {
 GRAIL_API const char *grail_status_text(grail_status status);
 
 /**
- * What the last failing call on this thread said; "" before any failure. Borrowed: valid until the
- * next failing call on the same thread.
+ * What the last failing call on this thread said; "" before any failure. One line of UTF-8 that is
+ * safe to show: names in it are escaped and, where they are very long, shortened (grail/escape.h).
+ * Borrowed: valid until the next failing call on the same thread.
  */
 GRAIL_API const char *grail_error_message(void);
 

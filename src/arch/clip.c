@@ -118,7 +118,7 @@ static grail_status recognise(const architecture *self, const checkpoint *weight
         const bool soup = is_model_soup(weights, match.prefix);
         TRY(is_openai(weights, match.prefix, &openai));
         if (openai || soup) {
-            TRY(json_put(made, "activation", json_string("quick_gelu")));
+            TRY(json_put(made, "activation", json_text("quick_gelu")));
         }
         TRY(json_put(made, "normalize", json_boolean(soup)));
     }

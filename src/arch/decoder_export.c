@@ -116,11 +116,11 @@ static grail_status relabel_for_odd_heads(json_t *config)
     json_incref(names);
     status = json_put(config, "architectures", names);
     if (status == GRAIL_OK) {
-        status = json_push(names, json_string("MistralForCausalLM"));
+        status = json_push(names, json_text("MistralForCausalLM"));
     }
     json_decref(names);
     TRY(status);
-    TRY(json_put(config, "model_type", json_string("mistral")));
+    TRY(json_put(config, "model_type", json_text("mistral")));
     /* MistralConfig promises more positions when the key is absent */
     TRY(json_put(config, "max_position_embeddings",
                  json_integer(architecture_llama.context(&architecture_llama, config))));

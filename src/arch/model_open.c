@@ -91,7 +91,7 @@ static grail_status parse_value(const char *setting, const char *text, json_t **
         return error_set(GRAIL_ERROR_ARGUMENT, "setting '%s' is not UTF-8 text", setting);
     }
     if (value == NULL) {
-        value = json_string(text);
+        value = json_text(text);
     }
     *out = value; /* NULL, out of memory, is for json_put to tell */
     return GRAIL_OK;

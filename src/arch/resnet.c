@@ -394,8 +394,8 @@ static grail_status recognise(const architecture *self, const checkpoint *weight
         return GRAIL_OK;
     }
     object = json_object();
-    TRY(json_put(object, "model_type", json_string(self->name)));
-    TRY(json_put(object, "preset", json_string(usual_preset(weights, &layout))));
+    TRY(json_put(object, "model_type", json_text(self->name)));
+    TRY(json_put(object, "preset", json_text(usual_preset(weights, &layout))));
     *config = object;
     object = NULL;
 out:

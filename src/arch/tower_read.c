@@ -321,9 +321,9 @@ grail_status tower_recognise(const tower_family *family, const checkpoint *weigh
         TRY(read_learned_positions(&t));
     }
     made = json_object();
-    TRY(json_put(made, "model_type", json_string(family->name)));
-    TRY(json_put(made, "names", json_string(t.match.names->key)));
-    TRY(json_put(made, "activation", json_string(activation_name(t.match.names->activation))));
+    TRY(json_put(made, "model_type", json_text(family->name)));
+    TRY(json_put(made, "names", json_text(t.match.names->key)));
+    TRY(json_put(made, "activation", json_text(activation_name(t.match.names->activation))));
     TRY(json_put(made, "image_size", json_integer(t.side)));
     *config = made;
     made = NULL;

@@ -244,6 +244,15 @@ grail_status path_join(char **out, const char *directory, const char *name)
     return memory_format(out, "%s%s%s", directory, slash, name);
 }
 
+grail_status path_trim(char **out, const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    return memory_format(out, "%.*s", (int)length, path);
+}
+
 grail_status path_parent(char **out, const char *path)
 {
     size_t length = strlen(path);

@@ -63,6 +63,9 @@ bool file_is_directory(const char *path);
 /** "directory/name"; the caller frees it. */
 grail_status path_join(char **out, const char *directory, const char *name) GRAIL_MUST_CHECK;
 
+/** A path without slashes at its end, which say nothing of a directory; the caller frees it. */
+grail_status path_trim(char **out, const char *path) GRAIL_MUST_CHECK;
+
 /** The directory that a path lies in, "." where it names none; the caller frees it. */
 grail_status path_parent(char **out, const char *path) GRAIL_MUST_CHECK;
 

@@ -1,8 +1,10 @@
 #include "base/json.h"
 
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/json_extent.h"
 #include "base/output_file.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -60,10 +62,12 @@ typedef struct text_sink {
     grail_status status;
 } text_sink;
 
+/* What jansson leaves in strings and acts on a terminal becomes \\u009b and the like. A piece holds
+ * whole characters: jansson hands out what stands between two of its own escapes. */
 static int append_piece(const char *bytes, size_t size, void *context)
 {
     text_sink *sink = context;
-    sink->status = buffer_append(sink->out, bytes, size);
+    sink->status = escape_append(GRAIL_ESCAPE_JSON, bytes, size, sink->out);
     return sink->status == GRAIL_OK ? 0 : -1;
 }
 
@@ -176,20 +180,19 @@ grail_status json_get_string(const char *name, const json_t *object, const char 
 
 grail_status json_check_keys(const char *where, const json_t *object, const char *const known[])
 {
-    const char *key = NULL;
-    json_t *value = NULL;
     if (!json_is_object(object)) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: not a JSON object", where);
     }
-    json_object_foreach ((json_t *)(uintptr_t)object, key, value) /* only read; jansson's macro */
-    {
+    const char *key = NULL;
+    const json_t *value = NULL;
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value) { /* which it only reads */
         int k = 0;
         while (known[k] != NULL && strcmp(known[k], key) != 0) {
             k++;
         }
         if (known[k] == NULL) {
             const grail_status status =
-                error_set(GRAIL_ERROR_FORMAT, "%s: unknown key \"%.80s\"; known are", where, key);
+                error_set(GRAIL_ERROR_FORMAT, "%s: unknown key \"%s\"; known are", where, key);
             for (k = 0; known[k] != NULL; k++) {
                 error_append("%s %s", k == 0 ? "" : ",", known[k]);
             }
@@ -199,12 +202,40 @@ grail_status json_check_keys(const char *where, const json_t *object, const char
     return GRAIL_OK;
 }
 
+json_t *json_text(const char *bytes)
+{
+    json_t *value = NULL;
+    buffer name = {0};
+    buffer_init(&name, SIZE_MAX / 4);
+    if (escape_append(GRAIL_ESCAPE_NAME, bytes, strlen(bytes), &name) == GRAIL_OK) {
+        value = json_stringn((const char *)name.bytes, name.size);
+    }
+    buffer_fini(&name);
+    return value;
+}
+
 grail_status json_put(json_t *object, const char *key, json_t *value)
 {
+    if (value != NULL && utf8_valid_prefix(key, strlen(key)) < strlen(key)) {
+        json_decref(value);
+        return error_set(GRAIL_ERROR_FORMAT, "the name '%s' is not UTF-8, as JSON asks for", key);
+    }
     if (value == NULL || json_object_set_new(object, key, value) != 0) {
         return error_set(GRAIL_ERROR_MEMORY, "out of memory while building JSON (\"%s\")", key);
     }
     return GRAIL_OK;
+}
+
+grail_status json_put_name(json_t *object, const char *name, json_t *value)
+{
+    json_t *key = json_text(name);
+    if (key == NULL) {
+        json_decref(value);
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory while building JSON (\"%s\")", name);
+    }
+    const grail_status status = json_put(object, json_string_value(key), value);
+    json_decref(key);
+    return status;
 }
 
 grail_status json_push(json_t *array, json_t *value)

@@ -13,7 +13,8 @@ grail_status json_parse(const char *name, const void *text, size_t size,
 /** Reads a file of at most `maximum` bytes. *out is owned: json_decref. */
 grail_status json_read_file(const char *path, size_t maximum, json_t **out) GRAIL_MUST_CHECK;
 
-/** Appends compact JSON, keys in insertion order. */
+/** Appends compact JSON, keys in insertion order. Like the other two it holds no control characters
+ * and no marks of direction (GRAIL_ESCAPE_JSON): it may be shown on a terminal. */
 grail_status json_append_text(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
 /** The same as one line, with numbers in 15 digits: those that people write stay as they are, and
@@ -44,8 +45,17 @@ grail_status json_get_string(const char *name, const json_t *object, const char 
 grail_status json_check_keys(const char *where, const json_t *object,
                              const char *const known[]) GRAIL_MUST_CHECK;
 
+/**
+ * A string of any bytes, such as a path: GRAIL_ESCAPE_NAME of them. NULL says that memory ran out,
+ * which json_put and json_push report. Strings are made by this alone, since jansson's own
+ * functions take no other bytes than UTF-8 and report them as they report lack of memory.
+ */
+json_t *json_text(const char *bytes);
+
 /** object[key] = value, taking the reference of `value` even on failure. */
 grail_status json_put(json_t *object, const char *key, json_t *value) GRAIL_MUST_CHECK;
+/** The same with a key of any bytes, such as the name of a file: GRAIL_ESCAPE_NAME of them. */
+grail_status json_put_name(json_t *object, const char *name, json_t *value) GRAIL_MUST_CHECK;
 /** Appends, taking the reference of `value` even on failure. */
 grail_status json_push(json_t *array, json_t *value) GRAIL_MUST_CHECK;
 

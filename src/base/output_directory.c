@@ -52,18 +52,13 @@ static grail_status error_taken(const output_directory *o)
                      o->partial);
 }
 
-/* "OUT/" and "OUT" are the same directory. */
 static grail_status set_paths(output_directory *o, const char *path)
 {
     grail_status status = GRAIL_OK;
     if (path[0] == 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "no output directory was given");
     }
-    TRY(memory_copy_string(&o->path, path));
-    size_t length = strlen(o->path);
-    while (length > 1 && o->path[length - 1] == '/') {
-        o->path[--length] = 0;
-    }
+    TRY(path_trim(&o->path, path));
     TRY(memory_format(&o->partial, "%s.partial", o->path));
     TRY(path_join(&o->result, o->partial, result_name));
 out:

@@ -1,14 +1,21 @@
 #include "base/status.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include "base/message.h"
 
+#include <stdarg.h>
+#include <string.h>
+
+/* A text that is a message already, such as one that a thread left, is taken as a whole. */
 grail_status error_set(grail_status status, const char *format, ...)
 {
-    char text[GRAIL_ERROR_TEXT_SIZE];
+    char text[GRAIL_ERROR_TEXT_SIZE] = "";
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    if (strcmp(format, "%s") == 0) {
+        message_append(text, sizeof text, va_arg(arguments, const char *));
+    } else {
+        message_format(text, sizeof text, format, arguments);
+    }
     va_end(arguments);
     grail_error_record(text);
     return status;
@@ -19,21 +26,28 @@ void error_prefix(const char *format, ...)
     char text[GRAIL_ERROR_TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    const int written = vsnprintf(text, sizeof text, format, arguments);
+    message_format(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (written >= 0 && (size_t)written < sizeof text) {
-        snprintf(text + written, sizeof text - (size_t)written, ": %s", grail_error_message());
-    }
+    message_append(text, sizeof text, ": ");
+    message_append(text, sizeof text, grail_error_message());
     grail_error_record(text);
 }
 
 void error_append(const char *format, ...)
 {
+    char more[GRAIL_ERROR_TEXT_SIZE];
     char text[GRAIL_ERROR_TEXT_SIZE];
-    const int used = snprintf(text, sizeof text, "%s", grail_error_message());
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text + used, sizeof text - (size_t)used, format, arguments);
+    message_format(more, sizeof more, format, arguments);
     va_end(arguments);
+    error_copy(text, sizeof text);
+    message_append(text, sizeof text, more);
     grail_error_record(text);
+}
+
+void error_copy(char *text, size_t size)
+{
+    text[0] = 0;
+    message_append(text, size, grail_error_message());
 }

@@ -8,6 +8,8 @@
 
 #include <grail/status.h>
 
+#include <stddef.h>
+
 /** Records the error text and returns `status`. */
 grail_status error_set(grail_status status, const char *format, ...) GRAIL_PRINTF(2, 3);
 
@@ -16,6 +18,9 @@ void error_prefix(const char *format, ...) GRAIL_PRINTF(1, 2);
 
 /** Adds text after the recorded error, e.g. the remedy. */
 void error_append(const char *format, ...) GRAIL_PRINTF(1, 2);
+
+/** Copies the recorded error, cut between characters where it is longer; size > 8. */
+void error_copy(char *text, size_t size);
 
 #define TRY(expression)                                                                            \
     do {                                                                                           \

@@ -9,11 +9,11 @@ static bool is_continuation(unsigned char byte)
     return (byte & 0xc0) == 0x80;
 }
 
-/* Bytes of the sequence that starts at `s`, of which `left` bytes may be read; 0 when malformed.
- * The second byte alone decides about overlong forms (E0, F0), surrogates (ED) and the end of
+/* The second byte alone decides about overlong forms (E0, F0), surrogates (ED) and the end of
  * Unicode (F4). */
-static size_t sequence_length(const unsigned char *s, size_t left)
+size_t utf8_sequence_length(const void *bytes, size_t left)
 {
+    const unsigned char *s = bytes;
     const unsigned char lead = s[0];
     if (lead < 0x80) {
         return 1;
@@ -59,7 +59,7 @@ size_t utf8_valid_prefix(const void *bytes, size_t size)
             i += 8;
             continue;
         }
-        const size_t length = sequence_length(s + i, size - i);
+        const size_t length = utf8_sequence_length(s + i, size - i);
         if (length == 0) {
             break;
         }

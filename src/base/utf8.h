@@ -10,4 +10,8 @@
  */
 size_t utf8_valid_prefix(const void *bytes, size_t size);
 
+/** Bytes of the well-formed sequence that `bytes` begins with, of which `left` >= 1 may be read; 0
+ * when there is none. */
+size_t utf8_sequence_length(const void *bytes, size_t left);
+
 #endif

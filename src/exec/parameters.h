@@ -12,8 +12,8 @@ typedef struct parameter_entry {
     int64_t shape[PARAMETER_MAX_RANK];
 } parameter_entry;
 
-/** *out <- `count` elements of f32 values, owned. Where elements are f32 the array is taken over, and
- * *values is NULL then. */
+/** *out <- `count` elements of f32 values, owned. Where elements are f32 the array is taken over,
+ * and *values is NULL then. */
 grail_status elements_from_f32(const backend *b, int64_t count, float **values,
                                void **out) GRAIL_MUST_CHECK;
 

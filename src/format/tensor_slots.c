@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LONGEST_SHOWN = 1000 }; /* of a name in a message, which still has room for the reason */
-
 static grail_status check_tensor(const tensor_view *tensor)
 {
     const size_t length = strlen(tensor->name);
@@ -62,7 +60,7 @@ grail_status tensor_slots_declare(tensor_slots *slots, const char *path, int64_t
         slots->count = i + 1; /* before it is filled: what that began is freed with the rest */
         status = fill_slot(&tensors[i], &slots->items[i]);
         if (status != GRAIL_OK) {
-            error_prefix("tensor '%.*s'", LONGEST_SHOWN, tensors[i].name);
+            error_prefix("tensor '%s'", tensors[i].name);
             goto out;
         }
     }

@@ -14,8 +14,8 @@ static grail_status totals_to_json(const grail_compression_totals *t, json_t *re
         return status;
     }
     TRY(json_put(report, "narrow", narrow));
-    TRY(json_put(dense, "architecture", json_string(t->dense.architecture)));
-    TRY(json_put(dense, "dtype", json_string(t->dense.dtype)));
+    TRY(json_put(dense, "architecture", json_text(t->dense.architecture)));
+    TRY(json_put(dense, "dtype", json_text(t->dense.dtype)));
     TRY(json_put(dense, "parameters", json_integer(t->dense.parameters)));
     TRY(json_put(dense, "bytes", json_integer(t->dense.bytes)));
     TRY(json_put(dense, "macs_per_token", json_integer(t->dense.macs_per_token)));
@@ -35,8 +35,8 @@ static grail_status loaders_to_json(const loader_verdict *verdicts, json_t *repo
     TRY(json_put(report, "loaders", list));
     for (int i = 0; i < LOADER_COUNT; i++) {
         const loader_verdict *v = &verdicts[i];
-        TRY(json_push(list, json_pack("{s:s, s:b, s:s}", "loader", v->loader, "loads",
-                                      v->loads ? 1 : 0, "reason", v->reason)));
+        TRY(json_push(list, json_pack("{s:o, s:b, s:o}", "loader", json_text(v->loader), "loads",
+                                      v->loads ? 1 : 0, "reason", json_text(v->reason))));
     }
 out:
     return status;
@@ -64,12 +64,12 @@ static grail_status build_report(const compression_request *request,
     json_t *plan_json = NULL;
     json_t *report = json_object();
     TRY(json_put(report, "grail_report", json_integer(1)));
-    TRY(json_put(report, "model", json_string(request->model->path)));
+    TRY(json_put(report, "model", json_text(request->model->path)));
     TRY(totals_to_json(totals, report));
     TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
     TRY(json_put(report, "plan", plan_json));
     TRY(json_put(report, "calibration", json_deep_copy(request->samples->description)));
-    TRY(json_put(report, "backend", json_string(request->backend->name)));
+    TRY(json_put(report, "backend", json_text(request->backend->name)));
     TRY(json_put(report, "threads", json_integer(parallel_threads())));
     TRY(json_put(report, "kept_activations", json_boolean(network->keep_activations)));
     TRY(loaders_to_json(request->narrowed.verdicts, report));

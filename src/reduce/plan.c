@@ -13,6 +13,13 @@ static const char *const loop_names[] = {"closed", "open"};
 static const char *const stream_score_names[] = {"first", "all"};
 static const char *const gqa_names[] = {"kv-groups", "query-per-group"};
 
+/* What plan_to_json writes; any other key is a mistake that would be without effect. */
+static const char *const plan_keys[] = {
+    "grail_plan", "gqa", "seed", "loop", "stream_score", "repair", "compensation", "sites", NULL};
+static const char *const compensation_keys[] = {"enabled", "target", "bias", "conv_fit",
+                                                "ridge",   "alpha",  NULL};
+static const char *const site_keys[] = {"site", "kind", "selector", "units", "kept", NULL};
+
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 static grail_status name_index(const char *what, const char *name, const char *const names[],
@@ -113,13 +120,16 @@ static grail_status in_document(const char *source, grail_status status)
 static grail_status read_compensation(const char *source, const json_t *object, compensation *c)
 {
     grail_status status = GRAIL_OK;
+    char *where = NULL;
     const char *target = NULL;
     const char *bias = NULL;
     const char *shrink = NULL;
     const char *conv = NULL;
-    if (!json_is_object(object)) {
+    if (object == NULL || json_is_null(object)) {
         return GRAIL_OK;
     }
+    TRY(memory_format(&where, "%s: compensation", source));
+    TRY(json_check_keys(where, object, compensation_keys));
     TRY(json_get_boolean(source, object, "enabled", c->enabled, &c->enabled));
     TRY(json_get_string(source, object, "target", target_names[c->target], &target));
     TRY(json_get_string(source, object, "bias", bias_names[c->bias], &bias));
@@ -139,6 +149,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
         }
     }
 out:
+    memory_free(where);
     return status;
 }
 
@@ -177,9 +188,6 @@ static grail_status read_site(const char *source, const json_t *entry, const sit
     grail_status status = GRAIL_OK;
     const char *name = NULL;
     const char *selector = NULL;
-    if (!json_is_object(entry)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: an entry of \"sites\" is not an object", source);
-    }
     TRY(json_get_string(source, entry, "site", NULL, &name));
     if (name == NULL) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: an entry of \"sites\" has no \"site\"", source);
@@ -242,26 +250,42 @@ out:
     return status;
 }
 
-grail_status plan_read(const char *source, const json_t *document, const site_list *sites, plan *p)
+static grail_status read_sites(const char *source, const json_t *entries, const site_list *sites,
+                               plan *p)
 {
     grail_status status = GRAIL_OK;
-    int64_t seed = 0;
     bool *seen = NULL;
-    TRY(plan_read_gqa(source, document, &p->gqa));
-    TRY(json_get_integer(source, document, "seed", (int64_t)p->seed, &seed));
-    p->seed = (uint64_t)seed;
-    TRY(read_compensation(source, json_object_get(document, "compensation"), &p->compensation));
-    TRY(read_network_options(source, document, p));
-    const json_t *entries = json_object_get(document, "sites");
+    char *where = NULL;
     if (!json_is_array(entries)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array", source);
     }
     TRY(memory_new(&seen, (size_t)sites->count, sizeof seen[0]));
     for (size_t i = 0; i < json_array_size(entries); i++) {
-        TRY(read_site(source, json_array_get(entries, i), sites, seen, p));
+        const json_t *entry = json_array_get(entries, i);
+        memory_free(where);
+        where = NULL;
+        TRY(memory_format(&where, "%s: sites[%zu]", source, i));
+        TRY(json_check_keys(where, entry, site_keys));
+        TRY(read_site(source, entry, sites, seen, p));
     }
 out:
+    memory_free(where);
     memory_free(seen);
+    return status;
+}
+
+grail_status plan_read(const char *source, const json_t *document, const site_list *sites, plan *p)
+{
+    grail_status status = GRAIL_OK;
+    int64_t seed = 0;
+    TRY(plan_read_gqa(source, document, &p->gqa));
+    TRY(json_check_keys(source, document, plan_keys));
+    TRY(json_get_integer(source, document, "seed", (int64_t)p->seed, &seed));
+    p->seed = (uint64_t)seed;
+    TRY(read_compensation(source, json_object_get(document, "compensation"), &p->compensation));
+    TRY(read_network_options(source, document, p));
+    TRY(read_sites(source, json_object_get(document, "sites"), sites, p));
+out:
     return status;
 }
 
@@ -269,12 +293,12 @@ static grail_status compensation_to_json(const compensation *c, json_t *object)
 {
     grail_status status = GRAIL_OK;
     TRY(json_put(object, "enabled", json_boolean(c->enabled)));
-    TRY(json_put(object, "target", json_string(target_names[c->target])));
-    TRY(json_put(object, "bias", json_string(bias_names[c->bias])));
-    TRY(json_put(object, "conv_fit", json_string(conv_fit_names[c->conv])));
-    TRY(json_put(object, "ridge", json_string(shrink_names[c->shrink])));
+    TRY(json_put(object, "target", json_text(target_names[c->target])));
+    TRY(json_put(object, "bias", json_text(bias_names[c->bias])));
+    TRY(json_put(object, "conv_fit", json_text(conv_fit_names[c->conv])));
+    TRY(json_put(object, "ridge", json_text(shrink_names[c->shrink])));
     TRY(json_put(object, "alpha",
-                 isnan(c->alpha) ? json_string("cross-validation") : json_real(c->alpha)));
+                 isnan(c->alpha) ? json_text("cross-validation") : json_real(c->alpha)));
 out:
     return status;
 }
@@ -284,9 +308,9 @@ static grail_status site_to_json(const plan_site *own, const site *s, json_t *ar
     grail_status status = GRAIL_OK;
     json_t *entry = json_object();
     TRY(json_push(array, entry));
-    TRY(json_put(entry, "site", json_string(own->name)));
-    TRY(json_put(entry, "kind", json_string(site_kind_name(s->kind))));
-    TRY(json_put(entry, "selector", json_string(selector_name(own->selector))));
+    TRY(json_put(entry, "site", json_text(own->name)));
+    TRY(json_put(entry, "kind", json_text(site_kind_name(s->kind))));
+    TRY(json_put(entry, "selector", json_text(selector_name(own->selector))));
     TRY(json_put(entry, "units", json_integer(own->units)));
     TRY(json_put(entry, "kept", json_integer(own->kept)));
 out:
@@ -298,10 +322,10 @@ grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out)
     grail_status status = GRAIL_OK;
     json_t *document = json_object();
     TRY(json_put(document, "grail_plan", json_integer(PLAN_VERSION)));
-    TRY(json_put(document, "gqa", json_string(gqa_names[p->gqa])));
+    TRY(json_put(document, "gqa", json_text(gqa_names[p->gqa])));
     TRY(json_put(document, "seed", json_integer((json_int_t)p->seed)));
-    TRY(json_put(document, "loop", json_string(loop_names[p->loop])));
-    TRY(json_put(document, "stream_score", json_string(stream_score_names[p->stream_score])));
+    TRY(json_put(document, "loop", json_text(loop_names[p->loop])));
+    TRY(json_put(document, "stream_score", json_text(stream_score_names[p->stream_score])));
     TRY(json_put(document, "repair", json_boolean(p->repair)));
     TRY(json_put(document, "compensation", json_object()));
     TRY(compensation_to_json(&p->compensation, json_object_get(document, "compensation")));

@@ -31,8 +31,8 @@ grail_status field_word(const char *where, const json_t *object, const char *key
         return status;
     }
     if (strcmp(word, first) != 0 && strcmp(word, second) != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is \"%.40s\", expected %s or %s", where,
-                         key, word, first, second);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is \"%s\", expected %s or %s", where, key,
+                         word, first, second);
     }
     *out = strcmp(word, second) == 0;
     return GRAIL_OK;

@@ -39,7 +39,8 @@ text "broken.jsonl: line 2: document: not valid JSON" --calib broken.jsonl
 printf '{"text": "a b c"}\n\n{"body": "a"}\n' >other.jsonl
 text "other.jsonl: line 3: has no string field \"text\"" --calib other.jsonl
 text "other.jsonl: line 1: has no string field \"body\"" --calib other.jsonl --field body
-gzip <"$demo/held-out.txt" | head -c 3000 >short.jsonl.gz
+tr -d '"' <"$demo/held-out.txt" | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip |
+    head -c 3000 >short.jsonl.gz
 text "short.jsonl.gz: compressed data end early" --calib short.jsonl.gz
 check "token ids"
 write_ids large.npy 8 64 2000
@@ -158,7 +159,13 @@ plan "plan.json: site '$site' keeps 0 units, expected 1 to 80" \
 plan "plan.json: site '$site' has 80 units in this model, the plan says 90" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"units\": 90}]}"
 plan "plan.json: site '$site' does not say how many units are \"kept\"" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\"}]}"
+plan "plan.json: sites[0]: unknown key \"keep\"; known are site, kind, selector, units, kept" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"keep\": 40}]}"
+plan "plan.json: unknown key \"repare\"; known are grail_plan, gqa, seed, loop, stream_score, repair," \
+    '{"grail_plan": 1, "repare": true, "sites": []}'
+plan "plan.json: compensation: unknown key \"lambda\"; known are enabled, target, bias, conv_fit," \
+    '{"grail_plan": 1, "compensation": {"lambda": 1}, "sites": []}'
 plan "plan.json: unknown selector 'best'" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"selector\": \"best\"}]}"
 plan "plan.json: site '$site' stands in \"sites\" twice" \
@@ -194,7 +201,7 @@ refuses 1 "'out.partial' is in the way: it is not a directory" "$grail" compress
 rm out.partial
 mkdir out.partial
 echo mine >out.partial/notes
-refuses 1 "holds no state to resume from, but other files" "$grail" compress "$tiny" -o out \
+refuses 1 "is not what an interrupted run leaves: it holds" "$grail" compress "$tiny" -o out \
     --calib ids.npy --sparsity 0.3 --resume
 [[ $(cat out.partial/notes) == mine ]] || fail "out.partial/notes was touched"
 rm -r out.partial

@@ -84,10 +84,44 @@ done
 
 check "the same results give the same bytes, and replace a page"
 cp report.html first.html
-echo old >report.html
+sed -i 's/resnet18/resnet19/g' report.html
 runs "$grail" report sweep.jsonl --output report.html --quiet
 [[ ! -s stdout && ! -s stderr ]] || { show; fail "--quiet speaks"; }
 cmp first.html report.html
+: >report.html
+runs "$grail" report sweep.jsonl -o report.html --quiet --svg figures
+cmp first.html report.html
+
+check "what is no report is not replaced"
+# keeps FILE TEXT OPTIONS...: refused with TEXT, and FILE keeps its bytes
+keeps() {
+    local file=$1 said=$2
+    shift 2
+    cp -P "$file" kept
+    refuses 1 "$said" "$grail" report sweep.jsonl "$@"
+    cmp "$file" kept || fail "$file was changed"
+    rm kept
+}
+keeps sweep.jsonl "'sweep.jsonl' is the results file" -o sweep.jsonl
+echo '<html><title>mine</title>' >mine.html
+keeps mine.html "'mine.html' exists and was not made by grail report; give another name or delete it" \
+    -o mine.html
+cp figures/01-scatter.svg mine.svg
+keeps mine.svg "'mine.svg' exists and was not made by grail report" -o mine.svg
+ln -s report.html link.html
+keeps link.html "'link.html' is a symbolic link, not a file that a report may replace" -o link.html
+[[ -L link.html ]] || fail "link.html is no link any more"
+refuses 1 "'figures' is a directory, not a file that a report may replace" "$grail" report sweep.jsonl \
+    -o figures
+refuses 1 "'/dev/null' is a device or a pipe, not a file" "$grail" report sweep.jsonl -o /dev/null
+[[ -c /dev/null ]] || fail "/dev/null is no device any more"
+refuses 1 "'/dev/stdout' is a symbolic link" "$grail" report sweep.jsonl -o /dev/stdout
+mkfifo pipe.html
+refuses 1 "'pipe.html' is a device or a pipe" "$grail" report sweep.jsonl -o pipe.html
+mkdir mine
+echo '<svg xmlns="http://www.w3.org/2000/svg"/>' >mine/01-scatter.svg
+keeps mine/01-scatter.svg "'mine/01-scatter.svg' exists and was not made by grail report" -o out \
+    --svg mine
 
 check "names that are markup stay names"
 make_results hostile.jsonl --hostile

@@ -3,7 +3,6 @@
 #include "format/images/image_set.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { LONGEST_TEXT = 2048 };
@@ -40,7 +39,7 @@ static void decode_batch(image_loader *loader)
     loader->status = image_set_load(loader->set, loader->loaded, loader->indices + loader->next,
                                     loader->pixels[loader->ahead]);
     if (loader->status != GRAIL_OK) {
-        snprintf(loader->text, sizeof loader->text, "%s", grail_error_message());
+        error_copy(loader->text, sizeof loader->text);
     }
     loader->next += loader->loaded;
 }

@@ -216,7 +216,7 @@ static void record_failure(load_job *job, int64_t i, grail_status status)
     if (job->status == GRAIL_OK || i < job->failed) {
         job->status = status;
         job->failed = i;
-        snprintf(job->text, sizeof job->text, "%s", grail_error_message());
+        error_copy(job->text, sizeof job->text);
     }
     pthread_mutex_unlock(&job->mutex);
 }

@@ -176,7 +176,7 @@ grail_status checkpoint_written_index(const checkpoint *like, const tensor_view 
         memory_free(name);
         name = NULL;
         TRY(written_name(like, CHECKPOINT_LIKE, checkpoint_file_of(like, i), &name));
-        TRY(json_put(map, checkpoint_at(like, i)->name, json_string(name)));
+        TRY(json_put(map, checkpoint_at(like, i)->name, json_text(name)));
     }
     *out = document;
     document = NULL;

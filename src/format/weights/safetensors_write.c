@@ -72,7 +72,7 @@ static grail_status put_entry(json_t *header, const tensor_slot *tensor, size_t 
     json_t *shape = json_array(); /* owned by `entry` once put there */
     json_t *offsets = json_array();
     TRY(json_put(header, tensor->name, json_incref(entry)));
-    TRY(json_put(entry, "dtype", json_string(grail_dtype_name(tensor->dtype))));
+    TRY(json_put(entry, "dtype", json_text(grail_dtype_name(tensor->dtype))));
     TRY(json_put(entry, "shape", json_incref(shape)));
     for (int d = 0; d < tensor->rank; d++) {
         TRY(json_push(shape, json_integer(tensor->shape[d])));
@@ -92,7 +92,7 @@ static grail_status put_metadata(json_t *header)
 {
     json_t *metadata = json_object();
     const grail_status status = json_put(header, metadata_key, metadata);
-    return status == GRAIL_OK ? json_put(metadata, "format", json_string("pt")) : status;
+    return status == GRAIL_OK ? json_put(metadata, "format", json_text("pt")) : status;
 }
 
 static grail_status append_header(buffer *out, const json_t *header)

@@ -2,8 +2,6 @@
 
 #include "pipeline/network/carry.h"
 
-#include <math.h>
-
 typedef struct channel_sums {
     int value;
     int64_t width, count;

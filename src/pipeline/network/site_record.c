@@ -42,7 +42,7 @@ static grail_status fit_to_json(const grail_fit *f, json_t *object)
     TRY(json_put(object, "alpha", real_or_null(f->alpha)));
     TRY(json_put(object, "lambda", real_or_null(f->lambda)));
     TRY(json_put(object, "condition", real_or_null(f->condition)));
-    TRY(json_put(object, "fallback", json_string(f->fallback)));
+    TRY(json_put(object, "fallback", json_text(f->fallback)));
     TRY(json_put(object, "bias_fitted", json_boolean(f->bias)));
     TRY(json_put(object, "fit_error_before", real_or_null(f->fit_before)));
     TRY(json_put(object, "fit_error_after", real_or_null(f->fit_after)));
@@ -60,7 +60,7 @@ static grail_status fits_to_json(const grail_site_report *r, json_t *object)
     for (int k = 0; k < r->fit_count; k++) {
         json_t *one = json_object();
         TRY(json_push(list, one));
-        TRY(json_put(one, "consumer", json_string(r->fits[k].consumer)));
+        TRY(json_put(one, "consumer", json_text(r->fits[k].consumer)));
         TRY(fit_to_json(&r->fits[k], one));
     }
 out:
@@ -72,10 +72,10 @@ grail_status site_result_to_json(const site_result *result, json_t **out)
     grail_status status = GRAIL_OK;
     const grail_site_report *r = &result->report;
     json_t *object = json_object();
-    TRY(json_put(object, "site", json_string(r->name)));
-    TRY(json_put(object, "kind", json_string(r->kind)));
+    TRY(json_put(object, "site", json_text(r->name)));
+    TRY(json_put(object, "kind", json_text(r->kind)));
     TRY(json_put(object, "block", json_integer(r->block)));
-    TRY(json_put(object, "selector", json_string(r->selector)));
+    TRY(json_put(object, "selector", json_text(r->selector)));
     TRY(json_put(object, "units", json_integer(r->units)));
     TRY(json_put(object, "kept", json_integer(r->kept)));
     TRY(json_put(object, "width", json_integer(r->width)));

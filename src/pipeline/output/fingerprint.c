@@ -12,9 +12,9 @@ static grail_status put_files(const source_files *sources, json_t *object)
     TRY(json_put(object, "files", files));
     for (size_t i = 0; i < sources->count; i++) {
         const file_identity *f = &sources->items[i].identity;
-        TRY(json_put(files, sources->items[i].name,
-                     json_pack("[I,I,I]", (json_int_t)f->size, (json_int_t)f->seconds,
-                               (json_int_t)f->nanoseconds)));
+        TRY(json_put_name(files, sources->items[i].name,
+                          json_pack("[I,I,I]", (json_int_t)f->size, (json_int_t)f->seconds,
+                                    (json_int_t)f->nanoseconds)));
     }
 out:
     return status;
@@ -32,7 +32,7 @@ grail_status fingerprint_of_run(const compression_request *request, const source
     TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
     TRY(json_put(object, "plan", plan_json));
     TRY(json_put(object, "calibration", json_deep_copy(request->samples->description)));
-    TRY(json_put(object, "backend", json_string(request->backend->name)));
+    TRY(json_put(object, "backend", json_text(request->backend->name)));
     TRY(json_put(object, "threads", json_integer(parallel_threads())));
     *out = object;
     object = NULL;

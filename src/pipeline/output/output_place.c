@@ -15,17 +15,18 @@ static bool is_inside(const char *path, const char *directory)
 grail_status output_check_place(const grail_compress_options *options)
 {
     grail_status status = GRAIL_OK;
+    char *path = NULL;
     char *parent = NULL;
     char *real = NULL;
     char *model = NULL;
     if (options->output == NULL) {
         return GRAIL_OK;
     }
-    if (file_exists(options->output) && !options->resume) {
-        FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it",
-             options->output);
+    TRY(path_trim(&path, options->output));
+    if (file_exists(path) && !options->resume) {
+        FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it", path);
     }
-    TRY(path_parent(&parent, options->output));
+    TRY(path_parent(&parent, path));
     real = realpath(parent, NULL);
     if (real == NULL) {
         TRY(error_from_errno("cannot find the directory of the output,", parent));
@@ -36,11 +37,12 @@ grail_status output_check_place(const grail_compress_options *options)
     model = options->model == NULL ? NULL : realpath(options->model, NULL);
     if (model != NULL && is_inside(real, model)) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the output '%s' lies inside the model '%s'; choose another",
-             options->output, options->model);
+             path, options->model);
     }
 out:
     free(model); /* realpath's own allocator */
     free(real);  /* realpath's own allocator */
     memory_free(parent);
+    memory_free(path);
     return status;
 }

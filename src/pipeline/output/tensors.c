@@ -21,7 +21,7 @@ static grail_status put_tensor(checkpoint_writer *writer, const char *name, cons
     grail_status status = GRAIL_OK;
     char text[CHECKSUM_TEXT];
     TRY(checkpoint_writer_put(writer, name, data, bytes));
-    TRY(json_put(checksums, name, json_string(checksum_text(data, bytes, text))));
+    TRY(json_put(checksums, name, json_text(checksum_text(data, bytes, text))));
 out:
     return status;
 }

@@ -58,7 +58,7 @@ out:
 
 static json_t *text_or_null(const char *text)
 {
-    return text == NULL ? json_null() : json_string(text);
+    return text == NULL ? json_null() : json_text(text);
 }
 
 static grail_status push_numbers(json_t *list, const double *numbers)
@@ -149,11 +149,11 @@ static grail_status describe_windows(calibration *c, const grail_text_source *so
     json_t *shingles = NULL;
     const int64_t tokens = c->windows.count * c->windows.length;
     c->description = json_object();
-    TRY(json_put(c->description, "file", json_string(source->path)));
-    TRY(json_put(c->description, "text_sha256", json_string(c->windows.text_hash)));
-    TRY(json_put(c->description, "tokenizer_sha256", json_string(c->tokenizer_hash)));
+    TRY(json_put(c->description, "file", json_text(source->path)));
+    TRY(json_put(c->description, "text_sha256", json_text(c->windows.text_hash)));
+    TRY(json_put(c->description, "tokenizer_sha256", json_text(c->tokenizer_hash)));
     TRY(json_put(c->description, "protocol",
-                 json_string(source->protocol == NULL ? "plain" : source->protocol)));
+                 json_text(source->protocol == NULL ? "plain" : source->protocol)));
     TRY(json_put(c->description, "context", json_integer(c->windows.length)));
     TRY(json_put(c->description, "window_bos", json_boolean(source->window_bos)));
     TRY(json_put(c->description, "samples", json_integer(c->windows.count)));
@@ -184,9 +184,9 @@ static grail_status describe_images(calibration *c, const grail_image_source *so
 {
     grail_status status = GRAIL_OK;
     c->description = json_object();
-    TRY(json_put(c->description, "images", json_string(source->path)));
-    TRY(json_put(c->description, "images_sha256", json_string(image_set_hash(set))));
-    TRY(json_put(c->description, "preset", json_string(image_set_preset(set))));
+    TRY(json_put(c->description, "images", json_text(source->path)));
+    TRY(json_put(c->description, "images_sha256", json_text(image_set_hash(set))));
+    TRY(json_put(c->description, "preset", json_text(image_set_preset(set))));
     TRY(json_put(c->description, "side", json_integer(image_set_side(set))));
     TRY(json_put(c->description, "samples", json_integer(c->count)));
 out:

@@ -23,7 +23,7 @@ struct grail_session {
     json_t *samples_key;  /* what they were asked for with, owned */
     calibration *counted; /* what the statistics are of; held, NULL = none yet */
     const backend *counted_by;
-    dense_statistics *of_nodes; /* [node_count] */
+    dense_statistics *of_nodes; /* [node_count], taken by open_loop.c of the run that needs them */
 };
 
 /** The samples that the options name: those at hand, or read anew. *out is held for the caller:

@@ -184,7 +184,7 @@ static void write_sheet_head(const figure *f, const sheet *s, markup *out)
 {
     markup_raw(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                     "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\"");
-    svg_attribute(out, "width", s->width);
+    svg_attribute(out, "width", s->width); /* page.h knows a figure by all this */
     svg_attribute(out, "height", s->height);
     markup_raw(out, " viewBox=\"0 0 ");
     markup_number(out, s->width, 1);

@@ -40,6 +40,7 @@ grail_status grail_report_write(const char *results_path, const char *html_path,
     markup page;
     markup_init(&page, MOST_MARKUP);
     TRY(refuse_same_file(results_path, html_path));
+    TRY(page_check_place(html_path, PAGE_MARK));
     TRY(results_read(results_path, &r));
     status = aggregate_results(&r, &a);
     if (status != GRAIL_OK) {

@@ -81,22 +81,27 @@ static const char *entity(char c)
     }
 }
 
-/* Of three bytes: U+FFFE and U+FFFF, EF BF BE and BF; the marks that turn the direction of all the
- * text that follows, U+202A to U+202E, E2 80 AA to AE, and U+2066 to U+2069, E2 81 A6 to A9. */
-static bool is_wide_control(const char *text)
+/* Bytes of a control character at the beginning of a text, or of U+FFFE and U+FFFF, EF BF BE and
+ * BF; 0 where there is none. Those of several bytes: U+0080 to U+009F, C2 80 to 9F; the separators
+ * of lines and paragraphs and the marks that turn the direction of all the text that follows,
+ * U+2028 to U+202E, E2 80 A8 to AE, and U+2066 to U+2069, E2 81 A6 to A9. */
+static size_t control_length(const char *text)
 {
     const unsigned char *bytes = (const unsigned char *)text;
-    if (bytes[0] == 0xEF) {
-        return bytes[1] == 0xBF && bytes[2] >= 0xBE;
+    const unsigned char code = bytes[0];
+    if (code < 0x80) {
+        return (code < 0x20 && code != '\t' && code != '\n') || code == 0x7F ? 1 : 0;
     }
-    return bytes[0] == 0xE2 && ((bytes[1] == 0x80 && bytes[2] >= 0xAA && bytes[2] <= 0xAE) ||
-                                (bytes[1] == 0x81 && bytes[2] >= 0xA6 && bytes[2] <= 0xA9));
-}
-
-static bool is_control(char c)
-{
-    const unsigned char code = (unsigned char)c;
-    return (code < 0x20 && c != '\t' && c != '\n') || code == 0x7F;
+    if (code == 0xC2) {
+        return bytes[1] >= 0x80 && bytes[1] <= 0x9F ? 2 : 0;
+    }
+    if (code == 0xEF) {
+        return bytes[1] == 0xBF && bytes[2] >= 0xBE ? 3 : 0;
+    }
+    return code == 0xE2 && ((bytes[1] == 0x80 && bytes[2] >= 0xA8 && bytes[2] <= 0xAE) ||
+                            (bytes[1] == 0x81 && bytes[2] >= 0xA6 && bytes[2] <= 0xA9))
+               ? 3
+               : 0;
 }
 
 /* Bytes up to `end`. */
@@ -104,14 +109,15 @@ static void append_text(markup *m, const char *text, const char *end)
 {
     const char *plain = text;
     while (text < end) {
-        const size_t wide = is_wide_control(text) ? 3 : 1;
-        const char *instead = wide == 3 || is_control(*text) ? REPLACEMENT : entity(*text);
+        const size_t control = control_length(text);
+        const size_t taken = control > 0 ? control : 1;
+        const char *instead = control > 0 ? REPLACEMENT : entity(*text);
         if (instead != NULL) {
             append_bytes(m, plain, (size_t)(text - plain));
             markup_raw(m, instead);
-            plain = text + wide;
+            plain = text + taken;
         }
-        text += wide;
+        text += taken;
     }
     append_bytes(m, plain, (size_t)(end - plain));
 }

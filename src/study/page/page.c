@@ -10,6 +10,8 @@
 #include "study/page/tables.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_SLUG = 40 };
 
@@ -19,6 +21,32 @@ typedef struct page_writer {
     markup *page;
     int figures;
 } page_writer;
+
+grail_status page_check_place(const char *path, const char *mark)
+{
+    grail_status status = GRAIL_OK;
+    file_map map = {0};
+    struct stat info;
+    if (lstat(path, &info) != 0) {
+        return GRAIL_OK; /* what is wrong besides shows when it is written */
+    }
+    if (!S_ISREG(info.st_mode)) {
+        FAIL(GRAIL_ERROR_EXISTS,
+             "'%s' is %s, not a file that a report may replace; give another name", path,
+             S_ISDIR(info.st_mode)   ? "a directory"
+             : S_ISLNK(info.st_mode) ? "a symbolic link"
+                                     : "a device or a pipe");
+    }
+    TRY(file_map_open(&map, path));
+    const size_t head = map.size < PAGE_HEAD ? map.size : PAGE_HEAD;
+    if (map.size > 0 && memmem(map.data, head, mark, strlen(mark)) == NULL) {
+        FAIL(GRAIL_ERROR_EXISTS,
+             "'%s' exists and was not made by grail report; give another name or delete it", path);
+    }
+out:
+    file_map_close(&map);
+    return status;
+}
 
 /* A section's name as part of a file name: letters, digits, dots and dashes. */
 static void slug(const char *name, char *out)
@@ -47,6 +75,7 @@ static grail_status write_svg_file(const page_writer *w, const figure *f, const 
     figure_write_svg(f, &svg);
     TRY(markup_status(&svg));
     TRY(path_join(&path, w->svg_directory, file));
+    TRY(page_check_place(path, FIGURE_MARK));
     TRY(output_file_write(path, svg.bytes.bytes, svg.bytes.size));
 out:
     markup_fini(&svg);
@@ -131,10 +160,10 @@ static void write_contents(const page_writer *w)
 
 static void write_head(const page_writer *w)
 {
-    markup_raw(w->page, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                        "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-                        "<meta name=\"color-scheme\" content=\"light dark\">\n"
-                        "<title>grail: results of a sweep</title>\n<style>\n");
+    markup_raw(w->page,
+               "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+               "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+               "<meta name=\"color-scheme\" content=\"light dark\">\n" PAGE_MARK "\n<style>\n");
     style_write_page(w->page);
     markup_raw(w->page, "\n</style>\n</head>\n<body>\n<main>\n<h1>Width cut and repaired</h1>\n"
                         "<p class=\"by\">Results of a grail sweep: accuracy of narrowed networks, "

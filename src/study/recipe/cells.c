@@ -178,7 +178,7 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
         .variant = settings->variant,
     };
     if (cell.checkpoint < 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%.100s\"", where,
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%s\"", where,
              settings->checkpoint);
     }
     TRY(sweep_find_selector(where, settings->selector, &cell.selector));

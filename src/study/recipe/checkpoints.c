@@ -21,8 +21,7 @@ static grail_status read_setting(const char *where, const char *key, const json_
         return memory_format(out, "%s=%s", key, json_is_true(value) ? "true" : "false");
     }
     return error_set(GRAIL_ERROR_FORMAT,
-                     "%s: settings.%.80s: expected text, a whole number, true or false", where,
-                     key);
+                     "%s: settings.%s: expected text, a whole number, true or false", where, key);
 }
 
 static grail_status read_settings(const char *where, const json_t *object, sweep_checkpoint *c)

@@ -49,7 +49,7 @@ static grail_status check_preset(const char *where, const char *preset)
     }
     if (preset != NULL) {
         status =
-            error_set(GRAIL_ERROR_FORMAT, "%s: unknown preset \"%.40s\"; known are", where, preset);
+            error_set(GRAIL_ERROR_FORMAT, "%s: unknown preset \"%s\"; known are", where, preset);
         field_append_known(grail_image_preset_at);
     }
     return status;
@@ -58,7 +58,7 @@ static grail_status check_preset(const char *where, const char *preset)
 static grail_status check_split(const char *where, const char *split)
 {
     if (split != NULL && strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"split\" is \"%.40s\", expected train or test",
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"split\" is \"%s\", expected train or test",
                          where, split);
     }
     return GRAIL_OK;

@@ -142,12 +142,12 @@ grail_status line_header_to_json(const line_header *header, json_t **out)
     json_t *line = json_object();
     TRY(json_put(line, "grail_results", json_integer(VERSION)));
     TRY(json_put(line, "recipe", json_incref(header->recipe)));
-    TRY(json_put(line, "started", json_string(header->started)));
+    TRY(json_put(line, "started", json_text(header->started)));
     TRY(json_put(line, "machine", json_object()));
     json_t *machine = json_object_get(line, "machine");
-    TRY(json_put(machine, "cpu", json_string(header->cpu)));
+    TRY(json_put(machine, "cpu", json_text(header->cpu)));
     TRY(json_put(machine, "threads", json_integer(header->threads)));
-    TRY(json_put(line, "version", json_string(header->version)));
+    TRY(json_put(line, "version", json_text(header->version)));
     *out = line;
     line = NULL;
 out:
@@ -194,7 +194,7 @@ bool line_header_begins(const void *bytes, size_t size)
 
 static grail_status put_text(json_t *object, const char *key, const char *text)
 {
-    return json_put(object, key, json_string(text));
+    return json_put(object, key, json_text(text));
 }
 
 static grail_status write_settings(const line_settings *s, json_t *object)
@@ -297,7 +297,7 @@ static grail_status read_variant(const char *where, const json_t *object, varian
     TRY(field_text(where, object, "compensate", &name));
     TRY(json_get_boolean(where, object, "repair", false, &repairs));
     if (!variant_from_parts(name, repairs, out)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%.40s\", expected none, grail or full",
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%s\", expected none, grail or full",
              where, name);
     }
 out:

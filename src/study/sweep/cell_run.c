@@ -218,7 +218,7 @@ void sweep_cell_run(sweep_context *context, grail_session *session, sweep_outcom
     outcome->status = run(context, session, outcome);
     outcome->error[0] = 0;
     if (outcome->status != GRAIL_OK) {
-        snprintf(outcome->error, sizeof outcome->error, "%s", grail_error_message());
+        error_copy(outcome->error, sizeof outcome->error);
     }
     outcome->measures.seconds[SECONDS_TOTAL] = clock_seconds() - begin;
     outcome->measures.peak_bytes = (double)grail_memory_peak();

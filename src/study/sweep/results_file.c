@@ -69,8 +69,8 @@ static grail_status check_header(const reading *r, json_t *line)
     const char *key = first_difference(header.recipe, now);
     if (key != NULL) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: holds results of another recipe (\"%.80s\" differs); choose another file",
-             r->path, key);
+             "%s: holds results of another recipe (\"%s\" differs); choose another file", r->path,
+             key);
     }
 out:
     json_decref(now);

@@ -262,7 +262,7 @@ static void run_cell(worker *w, int64_t index)
     if (outcome.status == GRAIL_OK) {
         sweep_cell_run(&context, w->session, &outcome);
     } else {
-        snprintf(outcome.error, sizeof outcome.error, "%s", grail_error_message());
+        error_copy(outcome.error, sizeof outcome.error);
     }
     end_cell(s, index, &outcome);
     sweep_outcome_fini(&outcome);

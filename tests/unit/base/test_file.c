@@ -232,6 +232,19 @@ static void test_paths_are_joined_with_one_slash(void **state)
     }
 }
 
+static void test_slashes_at_the_end_are_trimmed(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"a", "a"}, {"a//", "a"}, {"/", "/"}, {"//", "/"}, {"", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *path = NULL;
+        assert_ok(path_trim(&path, cases[i][0]));
+        assert_string_equal(path, cases[i][1]);
+        memory_free(path);
+    }
+}
+
 static void test_a_path_has_a_parent(void **state)
 {
     (void)state;
@@ -299,6 +312,7 @@ int main(void)
         in_place(test_a_lock_is_held_until_the_descriptor_is_closed),
         in_place(test_files_and_directories_are_told_apart),
         cmocka_unit_test(test_paths_are_joined_with_one_slash),
+        cmocka_unit_test(test_slashes_at_the_end_are_trimmed),
         cmocka_unit_test(test_a_path_has_a_parent),
         cmocka_unit_test(test_the_code_follows_from_errno),
         in_place(test_every_failing_allocation_is_reported),

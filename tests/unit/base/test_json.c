@@ -159,6 +159,76 @@ static void test_text_is_compact_and_in_order(void **state)
     json_decref(o);
 }
 
+/* Read again, a document that is safe to show has the same strings. */
+static void test_text_holds_nothing_that_acts(void **state)
+{
+    (void)state;
+    static const char wild[] = "\x1b[2J\n\x7f\xc2\x9b\u202e\u2066\u2028\u00e9\\\"";
+    typedef grail_status (*append)(const json_t *value, buffer *out);
+    static const append all[] = {json_append_text, json_append_line, json_append_indented};
+    json_t *o = json_object();
+    assert_ok(json_put(o, wild, json_text(wild)));
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        buffer text = {.maximum = 1000};
+        json_t *again = NULL;
+        assert_ok(all[i](o, &text));
+        const char *line = (const char *)text.bytes;
+        assert_non_null(strstr(line, "\\u001B[2J\\n\\u007f\\u009b\\u202e\\u2066\\u2028\u00e9"));
+        assert_null(strpbrk(line, "\x1b\x7f"));
+        assert_null(strstr(line, "\xc2\x9b"));
+        assert_null(strstr(line, "\xe2\x80\xae"));
+        assert_ok(json_parse("doc", text.bytes, text.size, &again));
+        assert_true(json_equal(o, again));
+        json_decref(again);
+        buffer_fini(&text);
+    }
+    json_decref(o);
+}
+
+static void test_any_bytes_become_a_string(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"", ""},
+        {"/tmp/a\\b \u00e9", "/tmp/a\\b \u00e9"},
+        {"/tmp/\xff", "/tmp/\\xff"},
+        {"a\\\xc3(", "a\\\\\\xc3("},
+    };
+    json_t *o = json_object();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        json_t *value = json_text(names[i][0]);
+        assert_string_equal(json_string_value(value), names[i][1]);
+        assert_ok(json_put_name(o, names[i][0], value));
+        assert_ptr_equal(json_object_get(o, names[i][1]), value);
+    }
+    json_decref(o);
+}
+
+static void test_a_key_that_is_not_utf8_is_not_lack_of_memory(void **state)
+{
+    (void)state;
+    json_t *o = json_object();
+    assert_fails(json_put(o, "a\xff", json_integer(1)), GRAIL_ERROR_FORMAT,
+                 "the name 'a\\xff' is not UTF-8");
+    assert_fails(json_put(o, "a\xff", NULL), GRAIL_ERROR_MEMORY, "out of memory");
+    assert_int_equal(json_object_size(o), 0);
+    json_decref(o);
+}
+
+static void test_unknown_keys_are_refused_with_the_known_ones(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"a", "b", NULL};
+    json_t *o = parse("{\"a\":1,\"b\":2}");
+    assert_ok(json_check_keys("doc", o, known));
+    assert_ok(json_put(o, "\x1b", json_null()));
+    assert_fails(json_check_keys("doc: x", o, known), GRAIL_ERROR_FORMAT,
+                 "doc: x: unknown key \"\\x1b\"; known are a, b");
+    assert_fails(json_check_keys("doc", json_object_get(o, "a"), known), GRAIL_ERROR_FORMAT,
+                 "doc: not a JSON object");
+    json_decref(o);
+}
+
 static void test_what_is_written_is_read_back(void **state)
 {
     (void)state;
@@ -190,7 +260,8 @@ static grail_status parse_and_write(void *context)
     (void)context;
     TRY(json_parse("doc", text, sizeof text - 1, &value));
     TRY(json_put(value, "new", json_array()));
-    TRY(json_push(json_object_get(value, "new"), json_string("pushed")));
+    TRY(json_push(json_object_get(value, "new"), json_text("pushed\xff")));
+    TRY(json_put_name(value, "named\xff", json_text("\xc2\x9b")));
     TRY(json_append_text(value, &out));
 out:
     buffer_fini(&out);
@@ -215,6 +286,10 @@ int main(void)
         cmocka_unit_test(test_required_integers_must_be_there),
         cmocka_unit_test(test_access_to_what_is_not_an_object_finds_nothing),
         cmocka_unit_test(test_text_is_compact_and_in_order),
+        cmocka_unit_test(test_text_holds_nothing_that_acts),
+        cmocka_unit_test(test_any_bytes_become_a_string),
+        cmocka_unit_test(test_a_key_that_is_not_utf8_is_not_lack_of_memory),
+        cmocka_unit_test(test_unknown_keys_are_refused_with_the_known_ones),
         cmocka_unit_test(test_what_is_written_is_read_back),
         cmocka_unit_test(test_every_failing_allocation_is_reported),
     };

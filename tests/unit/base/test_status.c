@@ -45,6 +45,23 @@ static void test_long_texts_are_cut_and_stay_strings(void **state)
     assert_int_equal(strlen(grail_error_message()), longest);
 }
 
+/* What other people's text does to a terminal it must not do through a message. */
+static void test_texts_are_escaped_and_keep_their_reason(void **state)
+{
+    (void)state;
+    char name[5000];
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = 0;
+    (void)error_set(GRAIL_ERROR_IO, "'%s': %s", "\x1b]0;x\x07", "cannot be opened");
+    error_prefix("'%s'", "a\nb\xff");
+    assert_string_equal(grail_error_message(), "'a\\nb\\xff': '\\x1b]0;x\\x07': cannot be opened");
+    (void)error_set(GRAIL_ERROR_IO, "'%s' is missing", name);
+    error_prefix("%s", name);
+    error_append("; give %s", "another");
+    const char *message = grail_error_message();
+    assert_string_equal(message + strlen(message) - 26, "' is missing; give another");
+}
+
 static void *set_elsewhere(void *context)
 {
     const bool was_empty = grail_error_message()[0] == 0;
@@ -102,6 +119,7 @@ int main(void)
         cmocka_unit_test(test_every_status_has_a_text),
         cmocka_unit_test(test_text_is_put_before_and_after),
         cmocka_unit_test(test_long_texts_are_cut_and_stay_strings),
+        cmocka_unit_test(test_texts_are_escaped_and_keep_their_reason),
         cmocka_unit_test(test_each_thread_has_its_own_text),
         cmocka_unit_test(test_what_another_library_records_is_the_text),
         cmocka_unit_test(test_try_and_fail_leave_with_their_status),

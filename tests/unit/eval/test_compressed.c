@@ -91,11 +91,34 @@ static void its_observer_is_told_and_may_cancel(void **state)
     vision_close(&v);
 }
 
+static void a_run_that_writes_holds_nothing(void **state)
+{
+    (void)state;
+    vision_lab v;
+    grail_compression *c = NULL;
+    grail_accuracy a = {.images = -1};
+    vision_open(&v);
+    const char *dense = vision_network(&v, VISION_BASIC, "dense");
+    grail_compress_options options = vision_options(&v, dense, vision_path(&v, "narrow"));
+    vision_cut(&options, 0.4);
+    options.compensate = "none";
+    grail_images *images = open_images(&v, dense);
+    assert_ok(grail_compression_open(&options, &c));
+    assert_ok(grail_compression_run(c));
+    assert_fails(grail_compression_accuracy(c, images, 0, NULL, NULL, &a), GRAIL_ERROR_ARGUMENT,
+                 "open what it has written");
+    assert_int_equal(a.images, -1);
+    grail_compression_close(c);
+    grail_images_close(images);
+    vision_close(&v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_lies_in_memory_is_as_accurate_as_what_is_written),
         cmocka_unit_test(its_observer_is_told_and_may_cancel),
+        cmocka_unit_test(a_run_that_writes_holds_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,7 +189,7 @@ static void a_document_of_another_kind_is_refused(void **state)
 static void a_site_that_does_not_fit_is_named(void **state)
 {
     (void)state;
-    assert_refused(SITES("7"), GRAIL_ERROR_FORMAT, "an entry of \"sites\" is not an object");
+    assert_refused(SITES("7"), GRAIL_ERROR_FORMAT, "p.json: sites[0]: not a JSON object");
     assert_refused(SITES("{}"), GRAIL_ERROR_FORMAT, "an entry of \"sites\" has no \"site\"");
     assert_refused(SITES("{\"site\": \"b\"}"), GRAIL_ERROR_FORMAT,
                    "'b' is not a site of this model");
@@ -232,9 +232,26 @@ static void names_that_are_not_known_are_refused(void **state)
                    GRAIL_ERROR_FORMAT, "\"alpha\" is not a number");
 }
 
+static void keys_that_are_not_known_are_refused(void **state)
+{
+    (void)state;
+    assert_refused("{\"grail_plan\": 1, \"sits\": [], \"sites\": []}", GRAIL_ERROR_FORMAT,
+                   "p.json: unknown key \"sits\"; known are grail_plan, gqa, seed, loop,");
+    assert_refused("{\"grail_plan\": 1, \"compensation\": {\"lambda\": 1}, \"sites\": []}",
+                   GRAIL_ERROR_FORMAT,
+                   "p.json: compensation: unknown key \"lambda\"; known are enabled, target,");
+    assert_refused("{\"grail_plan\": 1, \"compensation\": \"full\", \"sites\": []}",
+                   GRAIL_ERROR_FORMAT, "p.json: compensation: not a JSON object");
+    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3}, {\"site\": \"a.down\", \"keep\": 3}"),
+                   GRAIL_ERROR_FORMAT,
+                   "p.json: sites[1]: unknown key \"keep\"; known are site, kind, selector,");
+}
+
 static grail_status read_and_write(void *context)
 {
-    static const char text[] = SITES("{\"site\": \"a.o\", \"selector\": \"fold\", \"kept\": 3}");
+    static const char text[] =
+        "{\"grail_plan\": 1, \"compensation\": {\"alpha\": 1},"
+        " \"sites\": [{\"site\": \"a.o\", \"selector\": \"fold\", \"kept\": 3}]}";
     (void)context;
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
@@ -270,6 +287,7 @@ int main(void)
         cmocka_unit_test(a_document_of_another_kind_is_refused),
         cmocka_unit_test(a_site_that_does_not_fit_is_named),
         cmocka_unit_test(names_that_are_not_known_are_refused),
+        cmocka_unit_test(keys_that_are_not_known_are_refused),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);

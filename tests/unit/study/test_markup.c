@@ -35,13 +35,14 @@ static void special_characters_become_entities(void **state)
 static void append_controls(markup *m)
 {
     markup_text(m, "a\x01\x7F\xEF\xBF\xBE\xE2\x80\xAE\xE2\x81\xA6z\xE2\x80\xA6");
+    markup_text(m, "\xC2\x9B\xC2\xA0\xE2\x80\xA7\xE2\x80\xA8");
 }
 
 static void characters_that_do_harm_are_replaced(void **state)
 {
     (void)state;
     assert_appends(append_controls, "a\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDz"
-                                    "\xE2\x80\xA6");
+                                    "\xE2\x80\xA6\xEF\xBF\xBD\xC2\xA0\xE2\x80\xA7\xEF\xBF\xBD");
 }
 
 static void append_shortened(markup *m)

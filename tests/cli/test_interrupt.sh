@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# Ctrl-C and SIGTERM: every command ends by the signal, which the shell shows as 130 and 143; what
+# compress and sweep have finished is kept, and they say how it is continued; nothing that is half
+# written looks finished.
+#
+# usage: test_interrupt.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+command -v python3 >/dev/null || skip "python3 is not installed"
+# a shell without job control lets its background commands ignore SIGINT
+env --default-signal=INT true 2>/dev/null || skip "env knows no --default-signal"
+
+vision=$demo/vision
+export OMP_NUM_THREADS=1
+
+# start ARGUMENT...: grail in the background, with the signals of a command in a terminal
+start() {
+    launch --default-signal=INT,TERM "$@"
+}
+
+# launch OPTION ARGUMENT...: grail, through env with an option
+launch() {
+    : >stderr
+    env "$1" "$grail" "${@:2}" >stdout 2>stderr &
+    pid=$!
+    # before, a signal would end the shell or env
+    until [[ $(readlink /proc/$pid/exe) == "$grail" ]]; do
+        kill -0 $pid 2>/dev/null || return 0
+    done
+}
+
+# ends: waits for it; fills $code
+ends() {
+    code=0
+    wait $pid 2>/dev/null || code=$?
+}
+
+# wait_for CONDITION...: as long as the command runs
+wait_for() {
+    until "$@"; do
+        kill -0 $pid 2>/dev/null || { show; fail "was over before: $*"; }
+        sleep 0.01
+    done
+}
+
+# status_of SIGNAL: what the shell shows
+status_of() {
+    echo $((128 + $(kill -l "$1")))
+}
+
+has_lines() {
+    [[ -s $2 ]] && (($(wc -l <"$2") >= $1))
+}
+
+compress=(compress "$demo/model" --calib "$demo/calibration.txt" --context 128 --samples 16
+    --sparsity 0.3)
+line="what is finished lies in 'out.partial', --resume continues it"
+
+check "an uninterrupted run"
+runs "$grail" "${compress[@]}" -o whole --quiet
+
+for signal in INT TERM; do
+    check "compress ends by SIG$signal with the block that it is in, and is continued"
+    rm -rf out
+    start "${compress[@]}" -o out/
+    wait_for has_lines 4 out.partial/grail-state.jsonl
+    kill -$signal $pid
+    ends
+    ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
+    grep -qE "^grail: interrupted in block [1-4] of 4; $line\$" stderr || { show; fail "says otherwise"; }
+    [[ ! -s stdout ]] || { show; fail "prints a result"; }
+    [[ ! -e out ]] || fail "there is a result"
+    refuses 1 "continue it with --resume" "$grail" compress "$demo/model" -o out --sparsity 0.3 \
+        --calib "$demo/calibration.txt" >/dev/null
+    runs "$grail" "${compress[@]}" -o out --resume --quiet
+    same_result whole out
+done
+
+check "with --quiet it is told too"
+rm -rf out
+start "${compress[@]}" -o out --quiet
+wait_for has_lines 3 out.partial/grail-state.jsonl
+kill -INT $pid
+ends
+((code == 130)) || fail "exit code $code"
+(($(wc -l <stderr) == 1)) || { show; fail "more than a line"; }
+says "$line" stderr
+runs "$grail" "${compress[@]}" -o out --resume --quiet
+same_result whole out
+
+check "a second signal ends it at once"
+rm -rf out
+start "${compress[@]}" -o out
+wait_for has_lines 4 out.partial/grail-state.jsonl
+kill -INT $pid
+kill -TERM $pid
+ends
+((code == 143)) || { show; fail "exit code $code"; }
+! grep -q interrupted stderr || { show; fail "it ended in its own time"; }
+runs "$grail" "${compress[@]}" -o out --resume --quiet
+same_result whole out
+
+check "a signal that it was started to ignore stays ignored"
+rm -rf out
+launch --ignore-signal=INT "${compress[@]}" -o out
+wait_for has_lines 4 out.partial/grail-state.jsonl
+kill -INT $pid
+ends
+((code == 0)) || { show; fail "exit code $code"; }
+same_result whole out
+
+# in_terminal FILE SCRIPT ARGUMENT...: a script of bash in a group of its own, all of which gets SIGINT
+# soon after FILE is there, as from a terminal; fills $code
+in_terminal() {
+    code=0
+    python3 - "$@" <<'END' || code=$?
+import os, signal, subprocess, sys, time
+shell = subprocess.Popen(["bash", "-c", *sys.argv[2:3], "bash", *sys.argv[3:]], start_new_session=True,
+                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+while not os.path.exists(sys.argv[1]) and shell.poll() is None:
+    time.sleep(0.01)
+time.sleep(0.2)
+os.killpg(shell.pid, signal.SIGINT)
+code = shell.wait()
+sys.exit(code if code >= 0 else 128 - code)
+END
+}
+
+check "a script around it ends too"
+rm -rf out
+in_terminal out.partial/grail-state.jsonl '"$@" -o out --quiet 2>stderr; echo >after' "$grail" "${compress[@]}"
+((code == 130)) || fail "exit code $code"
+says "$line" stderr
+[[ ! -e after ]] || fail "the script went on"
+
+check "all of a pipeline ends"
+in_terminal began 'trap : INT; >began; "$@" 2>stderr | cat; echo "${PIPESTATUS[*]}" >statuses' \
+    "$grail" eval "$demo/model" --data "$demo/held-out.txt"
+[[ $(cat statuses) == "130 130" ]] || fail "exit codes $(cat statuses)"
+
+cat >recipe.json <<END
+{"checkpoints": [{"name": "cnn", "path": "$vision/cnn.pth"}], "selectors": ["magnitude-l1", "wanda"],
+ "sparsities": [0.3, 0.5], "compensate": ["none", "full"], "samples": [64], "sites": ["conv"],
+ "calibration": {"path": "$vision/calibration"},
+ "evaluation": {"path": "$vision/test", "images": 100}}
+END
+for signal in INT TERM; do
+    check "sweep ends by SIG$signal, and is continued"
+    rm -f r.jsonl
+    start sweep recipe.json -o r.jsonl --quiet
+    wait_for has_lines 4 r.jsonl
+    kill -$signal $pid
+    ends
+    ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
+    cells=$(grep -c '^{"cell"' r.jsonl)
+    [[ $(cat stderr) == "grail: interrupted; $cells of 8 cells are in 'r.jsonl', the same command \
+continues the sweep" ]] || { show; fail "says otherwise"; }
+    runs "$grail" sweep recipe.json -o r.jsonl --quiet
+    says "8 cells: $cells were there" stdout
+done
+
+check "the others end where they are"
+python3 "$source_dir/tests/cli/make_results.py" results.jsonl --checkpoints 10
+write_ids ids.npy 200 64 512
+runs "$grail" export "$vision/vit" -o whole.onnx
+runs "$grail" report results.jsonl -o whole.html
+data=(--data "$demo/held-out.txt" --context 256)
+for command in "eval $demo/model ${data[*]}" "eval $vision/cnn.pth --data $vision/test" \
+    "verify $demo/model whole ${data[*]} --windows 300" "logits $demo/model --ids ids.npy -o out" \
+    "export $vision/vit -o new.onnx" "report results.jsonl -o new.html" "inspect $demo/model" \
+    "doctor --seconds 5"; do
+    ended=0
+    for delay in 0 0.005 0.02; do
+        for signal in INT TERM; do
+            rm -f new.* out
+            start $command
+            sleep $delay
+            kill -$signal $pid 2>/dev/null || true
+            ends
+            ((code == 0 || code == $(status_of $signal))) || { show; fail "exit code $code of $command"; }
+            ended=$((ended + (code != 0)))
+            [[ ! -s stderr ]] || { show; fail "says something: $command"; }
+            [[ ! -e new.onnx ]] || cmp new.onnx whole.onnx || fail "half an export"
+            [[ ! -e new.html ]] || cmp new.html whole.html || fail "half a report"
+        done
+    done
+    ((ended > 0)) || [[ $command == inspect* ]] || fail "never ended early: $command"
+    echo "   $ended of 6 times: ${command%% *}"
+done
