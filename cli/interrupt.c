@@ -13,7 +13,7 @@ static volatile sig_atomic_t noted;
 static void note(int number)
 {
     static const char text[] =
-        "\ngrail: ending at the next safe point; Ctrl-C again ends at once\n";
+        "\ngrail: stopping at the next safe point; press Ctrl-C again to stop at once\n";
     noted = number;
     for (int i = 0; i < NUMBERS; i++) {
         if (is_caught[i]) {
