@@ -45,6 +45,10 @@ typedef struct backend {
     const char *name;
     size_t element_size; /* 4 or 8 */
 
+    /** Gets what the calling thread needs before the first product, or says that it cannot be had;
+     * NULL: nothing. Called by backend_find. */
+    grail_status (*start)(void);
+
     /* -- conversion ------------------------------------------------------------------------- */
     /** out[count] (elements) from f32, exact. */
     void (*from_f32)(int64_t count, const float *in, void *out);
@@ -135,7 +139,8 @@ typedef struct backend {
     grail_status (*eigen)(int64_t n, double *a, double *values);
 } backend;
 
-/** "cpu" or "ref"; GRAIL_ERROR_ARGUMENT names the known ones. The table is static. */
+/** "cpu" or "ref", started for the calling thread; GRAIL_ERROR_ARGUMENT names the known ones,
+ * GRAIL_ERROR_MEMORY tells that there are not enough threads or memory. The table is static. */
 grail_status backend_find(const char *name, const backend **out) GRAIL_MUST_CHECK;
 
 /** i-th backend, NULL beyond the last: for the conformance suite and for listings. */

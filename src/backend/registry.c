@@ -16,7 +16,7 @@ grail_status backend_find(const char *name, const backend **out)
     for (int i = 0; i < BACKEND_COUNT; i++) {
         if (strcmp(backends[i]->name, name) == 0) {
             *out = backends[i];
-            return GRAIL_OK;
+            return backends[i]->start == NULL ? GRAIL_OK : backends[i]->start();
         }
     }
     error_set(GRAIL_ERROR_ARGUMENT, "unknown backend '%s'; known are", name);

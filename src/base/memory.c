@@ -5,9 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 /* Before every block: its size, and in the last byte how far it lies behind what malloc gave. */
 enum { ALIGNMENT = 64, HEADER = sizeof(size_t) + 1 };
+
+/* Blocks from LARGE bytes on leave MARGIN bytes to others: threads' small blocks, kernels that
+ * oneDNN generates. */
+enum { LARGE = 1 << 16, MARGIN = 16 << 20 };
 
 static _Atomic int64_t in_use, peak;
 static _Atomic int64_t allocations;
@@ -95,6 +101,39 @@ static unsigned char *raw_start(unsigned char *block)
     return block - block[-1];
 }
 
+static bool is_limited(void)
+{
+    struct rlimit space = {.rlim_cur = RLIM_INFINITY};
+    struct rlimit data = {.rlim_cur = RLIM_INFINITY};
+    (void)getrlimit(RLIMIT_AS, &space);
+    (void)getrlimit(RLIMIT_DATA, &data);
+    return space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY;
+}
+
+/* Mapped and unmapped again: pages that are not touched cost nothing. */
+bool memory_has_room(size_t bytes)
+{
+    size_t wanted = 0;
+    if (!is_limited()) {
+        return true;
+    }
+    if (!size_add(bytes, MARGIN, &wanted)) {
+        return false;
+    }
+    void *probe = mmap(NULL, wanted, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (probe == MAP_FAILED) {
+        return false;
+    }
+    munmap(probe, wanted);
+    return true;
+}
+
+static bool may_grow(size_t bytes, size_t before)
+{
+    return bytes < LARGE || bytes <= before || memory_has_room(bytes - before);
+}
+
 /* Large blocks come from calloc when zeroed: the kernel's pages are zero already, so a big
  * accumulator costs no memory until it is touched. calloc aligns to 16 only, so the start is moved
  * up. */
@@ -116,7 +155,7 @@ static grail_status new_block(void *out, size_t count, size_t size, bool zeroed)
 {
     size_t bytes = 0;
     void *block = NULL;
-    if (size_multiply(count, size, &bytes) && allocation_allowed()) {
+    if (size_multiply(count, size, &bytes) && allocation_allowed() && may_grow(bytes, 0)) {
         block = aligned_block(bytes, zeroed);
     }
     if (block == NULL) {
@@ -146,7 +185,7 @@ grail_status memory_resize(void *pointer, size_t count, size_t size)
     size_t bytes = 0;
     size_t padded = 0;
     if (!size_multiply(count, size, &bytes) || !size_add(bytes, ALIGNMENT + HEADER, &padded) ||
-        !allocation_allowed()) {
+        !allocation_allowed() || !may_grow(bytes, block_bytes(old))) {
         return out_of_memory(count, size);
     }
     const size_t old_shift = old[-1];

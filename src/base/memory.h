@@ -22,6 +22,13 @@ grail_status memory_new_unset(void *out, size_t count, size_t size) GRAIL_MUST_C
 /** Grows or shrinks what memory_new gave; *pointer may be NULL. New bytes are unset. */
 grail_status memory_resize(void *pointer, size_t count, size_t size) GRAIL_MUST_CHECK;
 
+/**
+ * Whether `bytes` more could be had, and beyond them the margin that large blocks of the functions
+ * above leave. It matters only under a limit of the address space or of data (ulimit -v, -d): the
+ * libraries that we call abort when they are refused memory, or crash, so ours fails before theirs.
+ */
+bool memory_has_room(size_t bytes);
+
 /** Bytes that the functions above have given and not taken back. Pages of zeroed blocks that were
  * never touched are counted too. */
 int64_t memory_in_use(void);

@@ -1,6 +1,10 @@
 #include "base/parallel.h"
 
+#include "base/memory.h"
+
 #include <omp.h>
+#include <pthread.h>
+#include <string.h>
 
 int parallel_threads(void)
 {
@@ -28,4 +32,83 @@ void parallel_for(int64_t count, int64_t grain, parallel_body body, void *contex
         const int64_t end = begin + step < count ? begin + step : count;
         body(begin, end, context);
     }
+}
+
+/* Threads that wait until all of them were started. */
+typedef struct gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool open;
+} gate;
+
+static void *wait_at(void *context)
+{
+    gate *g = context;
+    pthread_mutex_lock(&g->mutex);
+    while (!g->open) {
+        pthread_cond_wait(&g->changed, &g->mutex);
+    }
+    pthread_mutex_unlock(&g->mutex);
+    return NULL;
+}
+
+static void open_gate(gate *g)
+{
+    pthread_mutex_lock(&g->mutex);
+    g->open = true;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->mutex);
+}
+
+/* As many threads as OpenMP will start, all there at the same time. The error code of the one that
+ * could not be started, or 0. */
+static int try_threads(int count, pthread_t threads[])
+{
+    gate g = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    int started = 0;
+    int code = 0;
+    while (started < count && code == 0) {
+        code = pthread_create(&threads[started], NULL, wait_at, &g);
+        started += code == 0 ? 1 : 0;
+    }
+    open_gate(&g);
+    for (int i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    return code;
+}
+
+/* glibc takes address space for a thread with its first block, as much as 64 MiB: now, and not when
+ * others count on it. */
+static void allocate_once(void)
+{
+    void *block = NULL;
+    if (memory_new_unset(&block, 1, 1) == GRAIL_OK) {
+        memory_free(block);
+    }
+}
+
+grail_status parallel_start(void)
+{
+    static _Thread_local int running = 1;
+    grail_status status = GRAIL_OK;
+    pthread_t *threads = NULL;
+    const int wanted = parallel_threads();
+    if (wanted <= running || omp_in_parallel()) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new(&threads, (size_t)wanted - 1, sizeof threads[0]));
+    const int code = try_threads(wanted - 1, threads);
+    if (code != 0) {
+        FAIL(GRAIL_ERROR_MEMORY, "cannot start %d threads: %s; take fewer", wanted,
+             strerrordesc_np(code));
+    }
+#pragma omp parallel
+    {
+        allocate_once();
+    }
+    running = wanted;
+out:
+    memory_free(threads);
+    return status;
 }

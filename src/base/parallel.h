@@ -2,6 +2,8 @@
 #ifndef GRAIL_BASE_PARALLEL_H
 #define GRAIL_BASE_PARALLEL_H
 
+#include "base/status.h"
+
 #include <stdint.h>
 
 /** Works on the indices begin .. end-1. */
@@ -17,5 +19,11 @@ void parallel_for(int64_t count, int64_t grain, parallel_body body, void *contex
 /** Threads that parallel_for uses: OMP_NUM_THREADS or the cores, unless set. */
 int parallel_threads(void);
 void parallel_set_threads(int threads);
+
+/**
+ * Starts the threads of parallel_for for the calling thread, or says that there cannot be so many:
+ * OpenMP itself ends the program then. Later calls do nothing unless there are to be more.
+ */
+grail_status parallel_start(void) GRAIL_MUST_CHECK;
 
 #endif

@@ -47,19 +47,18 @@ static grail_status check_compensate(const grail_statistics *s, const grail_redu
 }
 
 /* The narrowed consumer W0[O, K*u] and its regression. */
-static grail_status prepare(const grail_statistics *statistics, const grail_reducer *reducer,
-                            int64_t features_per_unit, int64_t outputs, const float *consumer,
-                            float *prior, regression *out)
+static grail_status prepare(const backend *b, const grail_statistics *statistics,
+                            const grail_reducer *reducer, int64_t features_per_unit,
+                            int64_t outputs, const float *consumer, float *prior, regression *out)
 {
     grail_status status = GRAIL_OK;
     grail_statistics *copy = NULL;
     TRY(copy_statistics(statistics, &copy));
     grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
     if (reducer->folds) {
-        TRY(regression_from_measured(&backend_cpu, copy, prior, out));
+        TRY(regression_from_measured(b, copy, prior, out));
     } else {
-        TRY(regression_from_selection(&backend_cpu, copy, reducer, features_per_unit, outputs,
-                                      consumer, out));
+        TRY(regression_from_selection(b, copy, reducer, features_per_unit, outputs, consumer, out));
     }
 out:
     grail_statistics_free(copy);
@@ -102,14 +101,16 @@ grail_status grail_compensate(const grail_statistics *statistics, const grail_re
     float *prior = NULL;
     double *fitted = NULL;
     ridge_result found = {0};
+    const backend *b = NULL;
+    TRY(backend_find("cpu", &b));
     TRY(check_compensate(statistics, reducer, features_per_unit, outputs, options, bias_change));
     const int64_t width = reducer->kept * features_per_unit;
     const size_t weights = (size_t)(outputs * width);
     TRY(memory_new_unset(&prior, weights, sizeof *prior));
     TRY(memory_new_unset(&fitted, weights, sizeof *fitted));
-    TRY(prepare(statistics, reducer, features_per_unit, outputs, consumer, prior, &fit));
+    TRY(prepare(b, statistics, reducer, features_per_unit, outputs, consumer, prior, &fit));
     const ridge_options solve = solve_options(statistics, reducer, options);
-    TRY(ridge_solve(&backend_cpu, &fit, NULL, prior, &solve, fitted, bias_change, &found));
+    TRY(ridge_solve(b, &fit, NULL, prior, &solve, fitted, bias_change, &found));
     TRY(round_weights(outputs, width, fitted, weight));
     *result = (grail_compensate_result){.lambda = found.lambda,
                                         .condition = found.condition,

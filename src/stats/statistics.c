@@ -103,7 +103,10 @@ out:
 grail_status grail_statistics_accumulate(grail_statistics *s, int64_t rows, const float *z,
                                          int64_t z_stride, const float *y, int64_t y_stride)
 {
-    return statistics_accumulate(s, &backend_cpu, rows, z, z_stride, y, y_stride);
+    const backend *b = NULL;
+    const grail_status status = backend_find("cpu", &b);
+    return status == GRAIL_OK ? statistics_accumulate(s, b, rows, z, z_stride, y, y_stride)
+                              : status;
 }
 
 grail_status grail_statistics_add(grail_statistics *s, const grail_statistics *other)

@@ -16,6 +16,7 @@ static void to_f32(int64_t count, const void *in, float *out)
 const backend backend_cpu = {
     .name = "cpu",
     .element_size = sizeof(float),
+    .start = cpu_start,
     .from_f32 = from_f32,
     .to_f32 = to_f32,
     .linear = cpu_linear,

@@ -4,6 +4,9 @@
 
 #include "backend/backend.h"
 
+/* start.c */
+grail_status cpu_start(void);
+
 /* product.c */
 void cpu_linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
                 const void *bias, void *y);

@@ -225,11 +225,20 @@ out:
     return status;
 }
 
+/* A kernel that cannot be generated for want of memory is called all the same (oneDNN 2.6). */
+static grail_status check_room(void)
+{
+    return memory_has_room(0) ? GRAIL_OK
+                              : error_set(GRAIL_ERROR_MEMORY,
+                                          "out of memory: oneDNN has no room to generate a kernel");
+}
+
 static grail_status run(operation *o)
 {
     grail_status status = GRAIL_OK;
     dnnl_stream_t stream = NULL;
     TRY(add_scratch(o));
+    TRY(check_room());
     TRY(checked(dnnl_primitive_create(&o->kernel, o->descriptor), "generating a kernel"));
     TRY(checked(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags), "a stream"));
     TRY(checked(dnnl_primitive_execute(o->kernel, stream, o->argument_count, o->arguments),

@@ -36,8 +36,11 @@ static void decode_batch(image_loader *loader)
 {
     const int64_t left = loader->count - loader->next;
     loader->loaded = left < loader->batch ? left : loader->batch;
-    loader->status = image_set_load(loader->set, loader->loaded, loader->indices + loader->next,
-                                    loader->pixels[loader->ahead]);
+    loader->status = parallel_start();
+    if (loader->status == GRAIL_OK) {
+        loader->status = image_set_load(loader->set, loader->loaded, loader->indices + loader->next,
+                                        loader->pixels[loader->ahead]);
+    }
     if (loader->status != GRAIL_OK) {
         error_copy(loader->text, sizeof loader->text);
     }

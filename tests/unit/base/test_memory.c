@@ -1,7 +1,9 @@
 /* Allocation: alignment, zeroing, checked sizes, and the hook that makes it fail. */
 #include "support/support.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static bool is_zero(const unsigned char *bytes, size_t count)
 {
@@ -172,6 +174,42 @@ static void test_bytes_in_use_and_their_peak_are_counted(void **state)
     assert_int_equal(memory_peak(), before);
 }
 
+/* Under a limit a large block is refused while 16 MiB are still there, small ones are not. */
+static void test_a_margin_is_left_under_a_limit(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__)
+    skip(); /* its shadow takes all address space */
+#endif
+    enum { BLOCK = 1 << 20, MOST = 4096, ROOM = 512 << 20, MARGIN = 16 << 20 };
+    static void *blocks[MOST];
+    struct rlimit old;
+    int count = 0;
+    void *small = NULL;
+    assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
+    assert_true(memory_has_room((size_t)1 << 46));
+    struct rlimit low = old;
+    low.rlim_cur = ROOM;
+    assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+    const bool room = memory_has_room(MARGIN);
+    while (count < MOST && memory_new(&blocks[count], BLOCK, 1) == GRAIL_OK) {
+        count++;
+    }
+    const bool none = !memory_has_room(BLOCK);
+    const grail_status of_small = memory_new(&small, 100, 1);
+    void *volatile margin = malloc(MARGIN - 2 * BLOCK);
+    assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+    assert_true(room && none && count > 100 && count < MOST);
+    assert_ok(of_small);
+    assert_non_null(margin);
+    free(margin);
+    memory_free(small);
+    assert_ok(memory_resize(&blocks[0], 2 * BLOCK, 1));
+    for (int i = 0; i < count; i++) {
+        memory_free(blocks[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_strings_are_copied_and_formatted),
         cmocka_unit_test(test_the_hook_fails_from_the_chosen_allocation_on),
         cmocka_unit_test(test_bytes_in_use_and_their_peak_are_counted),
+        cmocka_unit_test(test_a_margin_is_left_under_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 enum { COUNT = 1003 };
 
@@ -81,12 +82,41 @@ static void test_a_loop_inside_a_loop_visits_once_too(void **state)
     }
 }
 
+static void test_threads_are_started_or_refused(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__)
+    skip(); /* its shadow takes all address space */
+#endif
+    enum { MANY = 512, ROOM = 256 << 20 };
+    const int before = parallel_threads();
+    struct rlimit old;
+    struct rlimit low;
+    parallel_set_threads(3);
+    assert_ok(parallel_start());
+    assert_ok(parallel_start());
+    assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
+    low = old;
+    low.rlim_cur = ROOM;
+    parallel_set_threads(MANY);
+    assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+    const grail_status status = parallel_start();
+    assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+    assert_fails(status, GRAIL_ERROR_MEMORY, "cannot start 512 threads: ");
+    parallel_set_threads(3);
+    record r = {0};
+    parallel_for(COUNT, 10, visit, &r);
+    check_visits(&r, COUNT);
+    parallel_set_threads(before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_index_is_visited_once),
         cmocka_unit_test(test_pieces_depend_on_the_grain_alone),
         cmocka_unit_test(test_a_loop_inside_a_loop_visits_once_too),
+        cmocka_unit_test(test_threads_are_started_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
