@@ -1,4 +1,4 @@
-/* grail completion: shell completion made from the option tables. */
+/* grail completion: prints shell completion scripts, made from the option tables. */
 #include "commands.h"
 #include "print.h"
 
@@ -31,11 +31,15 @@ static void print_bash(void)
         "# bash completion for grail; made by: grail completion bash\n_grail() {\n"
         "    local word=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\" "
         "options=''\n"
-        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
+        "    if [ \"$COMP_CWORD\" -eq 1 ] || [ \"$COMP_CWORD ${COMP_WORDS[1]}\" = '2 help' ]; "
+        "then\n"
+        "        COMPREPLY=($(compgen -W '");
     for (int i = 0; command_at(i) != NULL; i++) {
-        print_out("%s%s", i == 0 ? "" : " ", command_at(i)->hidden ? "" : command_at(i)->name);
+        if (!command_at(i)->hidden) {
+            print_out("%s ", command_at(i)->name);
+        }
     }
-    print_out("' -- \"$word\"))\n        return\n    fi\n    case \"${COMP_WORDS[1]}\" in\n");
+    print_out("help' -- \"$word\"))\n        return\n    fi\n    case \"${COMP_WORDS[1]}\" in\n");
     for (int i = 0; command_at(i) != NULL; i++) {
         if (!command_at(i)->hidden) {
             print_bash_command(command_at(i));
@@ -75,7 +79,8 @@ static void print_zsh_command(const command *c)
 static void print_zsh(void)
 {
     print_out("#compdef grail\n# zsh completion for grail; made by: grail completion zsh\n"
-              "if (( CURRENT == 2 )); then\n    local -a commands=(\n");
+              "if (( CURRENT == 2 )) || [[ $CURRENT == 3 && ${words[2]} == help ]]; then\n"
+              "    local -a commands=(\n");
     for (int i = 0; command_at(i) != NULL; i++) {
         if (!command_at(i)->hidden) {
             print_out("        \"%s:", command_at(i)->name);
@@ -83,6 +88,7 @@ static void print_zsh(void)
             print_out("\"\n");
         }
     }
+    print_out("        \"help:" HELP_SUMMARY "\"\n");
     print_out("    )\n    _describe command commands\nelse\n    local chosen=\"${words[2]}\"\n"
               "    shift words\n    (( CURRENT-- ))\n    case \"$chosen\" in\n");
     for (int i = 0; command_at(i) != NULL; i++) {
@@ -106,7 +112,7 @@ static int run(int argc, char **argv)
     } else if (strcmp(shell, "zsh") == 0) {
         print_zsh();
     } else {
-        print_error("grail completion: unknown shell '%s'; known are bash and zsh\n", shell);
+        print_error("grail completion: unknown shell '%s'; give bash or zsh\n", shell);
         return EXIT_USAGE;
     }
     return EXIT_OK;
@@ -116,6 +122,6 @@ const command command_completion = {
     .name = "completion",
     .arguments = "SHELL",
     .positional_count = 1,
-    .summary = "print completion for bash or zsh",
+    .summary = "print the completion script for bash or zsh",
     .run = run,
 };

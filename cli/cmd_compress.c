@@ -22,56 +22,78 @@ static bool quiet, as_json, resume, window_bos, dry_run, repair;
 
 static const option table[] = {
     {"output", OPTION_TEXT, &o.output, "DIR", NULL,
-     "where the narrow model goes; must not exist (-o)"},
+     "directory to write the narrow model to; must not exist; short form: -o"},
     {"calib", OPTION_TEXT, &calib, "PATH", NULL,
-     "calibration text: .txt, .jsonl, .jsonl.gz, or token ids .npy; images: CIFAR batches, or a "
-     "folder of JPEG and PNG files"},
+     "calibration set. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "
+     "batches, or a folder of JPEG and PNG files"},
     {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "what the checkpoint does not say, such as activation=quick_gelu; many times"},
-    {"field", OPTION_TEXT, &o.calibration.field, "NAME", NULL, "text field of JSON lines (text)"},
+     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
+     "be "
+     "repeated"},
+    {"field", OPTION_TEXT, &o.calibration.field, "NAME", NULL,
+     "field of each JSON line that holds the text (text)"},
     {"protocol", OPTION_TEXT, &protocol, "NAME", "plain lines wikitext2 ptb c4",
-     "how text becomes tokens: plain, lines, wikitext2, ptb, c4"},
-    {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with BOS"},
+     "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
+    {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with the BOS token"},
     {"context", OPTION_INTEGER, &o.calibration.context, "N", NULL,
-     "tokens per calibration window (2048, or the model's maximum)"},
+     "tokens per calibration window (2048, or the model's maximum if that is less)"},
     IMAGE_OPTIONS(images, "train"),
     {"samples", OPTION_INTEGER, &o.samples, "N", NULL,
-     "windows or images to use (128, or all there are)"},
-    {"seed", OPTION_INTEGER, &seed, "N", NULL, "seed of sampling and of random choices (0)"},
+     "number of calibration windows or images (128, or all if there are fewer)"},
+    {"seed", OPTION_INTEGER, &seed, "N", NULL,
+     "seed for drawing samples and for random choices (0)"},
     {"selector", OPTION_TEXT, &o.selector, "NAME",
      "random magnitude-l1 magnitude-l2 wanda fold random-fold",
-     "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold (wanda)"},
+     "how to choose the units that stay: random, magnitude-l1, magnitude-l2, wanda; or merge "
+     "units: fold, random-fold (wanda)"},
     {"sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
-     "removed fraction of each site: 0.3, or ffn=0.3,heads=0.2, or SITE=0.5,..."},
+     "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
+     "SITE=0.5,..."},
     {"sites", OPTION_TEXT, &sites_text, "LIST", "ffn heads conv stream ffn,heads conv,stream",
-     "kinds that --sparsity R cuts: ffn, heads, conv, stream (ffn,heads; of images conv,ffn)"},
+     "kinds of sites that one --sparsity number cuts: ffn, heads, conv, stream (ffn,heads for "
+     "text, conv,ffn for images)"},
     {"stream-score", OPTION_TEXT, &o.stream_score, "NAME", "first all",
-     "producers that score a residual stream: first or all (first)"},
+     "producers that score the channels of a residual stream: first or all (first)"},
     {"align", OPTION_TEXT, &align_text, "N", "auto 1 8 32 64 128 256",
-     "multiple that widths become; auto: ffn 256 falling to 32, channels none; 1: none (auto)"},
+     "round widths to a multiple of N; 1 does not round; auto rounds FFN widths to a multiple of "
+     "256, 128, 64 or 32, and leaves channels as they are (auto)"},
     {"gqa", OPTION_TEXT, &gqa, "MODE", "kv-groups query-per-group",
-     "unit of grouped attention: kv-groups or query-per-group (kv-groups)"},
-    {"plan", OPTION_TEXT, &o.plan, "FILE", NULL, "plan.json instead of selector and sparsity"},
+     "unit that is cut in grouped-query attention: kv-groups or query-per-group (kv-groups)"},
+    {"plan", OPTION_TEXT, &o.plan, "FILE", NULL,
+     "take selectors and kept units from this plan.json instead of --selector and --sparsity"},
     {"compensate", OPTION_TEXT, &o.compensate, "NAME", "none grail full",
-     "repair: none, grail (the paper), full (full)"},
+     "repair of the cuts: none, grail (as in the paper), or full; sets the defaults of the next "
+     "five "
+     "options (full)"},
     {"target", OPTION_TEXT, &o.target, "NAME", "local dense",
-     "what the repaired consumer should give: local or dense"},
-    {"bias", OPTION_TEXT, &o.bias, "MODE", "off on auto", "fit a bias: off, on, auto"},
+     "output that the fit of a consumer aims at: local (the dense weights on the narrowed "
+     "network's "
+     "activations) or dense (the dense network's output)"},
+    {"bias", OPTION_TEXT, &o.bias, "MODE", "off on auto",
+     "fit a bias: off, on, or auto (where the checkpoint can store one)"},
     {"conv-fit", OPTION_TEXT, &o.conv_fit, "NAME", "channel kernel",
-     "one map for all taps of a convolution, or every tap for itself: channel or kernel"},
-    {"ridge", OPTION_TEXT, &o.ridge, "NAME", "zero prior", "shrink to zero or to the plain cut"},
-    {"alpha", OPTION_TEXT, &alpha_text, "A", "cv", "relative ridge, or cv for cross-validation"},
+     "for convolutions: channel fits one map shared by all kernel positions, kernel fits each "
+     "position separately"},
+    {"ridge", OPTION_TEXT, &o.ridge, "NAME", "zero prior",
+     "weights that the fit is shrunk towards: zero, or prior (those of the plain cut)"},
+    {"alpha", OPTION_TEXT, &alpha_text, "A", "cv",
+     "ridge relative to the mean diagonal of the normal matrix, at least 0; cv chooses it by "
+     "cross-validation"},
     {"loop", OPTION_TEXT, &loop, "NAME", "closed open",
-     "statistics of the narrowed network so far, or all of the dense one: closed or open (closed)"},
+     "network that the statistics are taken from: closed (the network as narrowed so far) or open "
+     "(the dense network) (closed)"},
     {"repair", OPTION_FLAG, &repair, NULL, NULL,
-     "REPAIR: take BatchNorm statistics anew of the narrowed network"},
-    {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run"},
-    {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL, "print the widths and totals, write nothing"},
+     "REPAIR: recompute BatchNorm statistics on the narrowed network"},
+    {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run from DIR.partial"},
+    {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
+     "print the widths, the totals and who loads the result; write nothing"},
     {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
-     "for kept activations, such as 500M; with less, recomputes (half of free)"},
-    {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
-    {"backend", OPTION_TEXT, &o.backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
+     "memory for kept activations, such as 500M; if they do not fit, blocks are recomputed (half "
+     "of the free memory)"},
+    {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
+    {"backend", OPTION_TEXT, &o.backend, "NAME", "cpu ref",
+     "cpu, or ref: plain loops in f64, slow (cpu)"},
+    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
     {0},
 };
@@ -90,7 +112,7 @@ static const char *scientific(double value, char *text)
 /* Progress is one line per block: begun at its first site, ended when it is written, or by a
  * failure. */
 static bool line_is_open;
-static int block_now, block_count; /* the last that was heard of */
+static int block_now, block_count; /* as last reported to the observer */
 
 static void begin_line(int block, int blocks)
 {
@@ -150,7 +172,7 @@ static int watch(void *user, const grail_site_report *site, int block, int block
     return interrupt_came();
 }
 
-/* One line per width that occurs, so that uniform cuts read as one line. */
+/* Sites of equal widths share a line, so that a uniform cut takes one line per kind. */
 static void print_widths(const grail_compression *c)
 {
     print_out("widths:\n");
@@ -193,7 +215,7 @@ static void print_loaders(const grail_compression *c)
     }
 }
 
-/* The removed fraction that was asked for of a site. */
+/* The fraction that the options ask to remove from a site. */
 static double asked_of(const grail_site_report *s)
 {
     for (int i = 0; i < o.site_sparsity_count; i++) {
@@ -205,7 +227,8 @@ static double asked_of(const grail_site_report *s)
     return sparsity == NULL ? 0.0 : *sparsity;
 }
 
-/* Of several kinds that were named one may be missing, so that one command serves many networks. */
+/* A kind that was named and does not occur is no error, so that one command serves many networks.
+ */
 static void warn_missing(const grail_compression *c)
 {
     const bool named =
@@ -217,30 +240,32 @@ static void warn_missing(const grail_compression *c)
             there = there || strcmp(grail_compression_site(c, i).kind, kind) == 0;
         }
         if (!there) {
-            print_error("grail: warning: the model has no sites of the kind %s\n", kind);
+            print_error("grail: warning: the model has no sites of kind %s, so nothing of that "
+                        "kind is cut\n",
+                        kind);
         }
     }
 }
 
-/* Rounding may leave a site as it was: to whole units, or to the alignment. */
-static void warn_whole(const grail_compression *c)
+/* Rounding to units or to the alignment may leave a site uncut. */
+static void warn_uncut(const grail_compression *c)
 {
     grail_site_report first = {0};
     int asked = 0;
-    int whole = 0;
+    int uncut = 0;
     for (int i = 0; o.plan == NULL && i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
         const bool is_asked = asked_of(&s) > 0.0;
-        const bool is_whole = is_asked && s.kept == s.units;
-        first = is_whole && whole == 0 ? s : first;
+        const bool is_uncut = is_asked && s.kept == s.units;
+        first = is_uncut && uncut == 0 ? s : first;
         asked += is_asked ? 1 : 0;
-        whole += is_whole ? 1 : 0;
+        uncut += is_uncut ? 1 : 0;
     }
-    if (whole > 0) {
+    if (uncut > 0) {
         print_error("grail: warning: %d of %d sites keep all of their units, such as %s with %lld: "
-                    "rounded %s there is nothing to remove\n",
-                    whole, asked, first.name, (long long)first.units,
-                    o.align > 1 ? "to multiples of --align" : "to whole units and --align");
+                    "rounding %s leaves nothing to remove; raise --sparsity or lower --align\n",
+                    uncut, asked, first.name, (long long)first.units,
+                    o.align > 1 ? "to multiples of --align" : "to units and --align");
     }
 }
 
@@ -325,7 +350,7 @@ static int read_align(void)
     }
     o.align = strtoll(align_text, &end, 10); /* INT64_MAX where it overflows */
     const bool valid = end != align_text && *end == 0 && o.align >= 1 && o.align < INT64_MAX;
-    return valid ? EXIT_OK : bad_value("align", "auto or a whole number from 1", align_text);
+    return valid ? EXIT_OK : bad_value("align", "auto or an integer of at least 1", align_text);
 }
 
 static int read_alpha(void)
@@ -340,7 +365,7 @@ static int read_alpha(void)
     }
     o.alpha = strtod(alpha_text, &end);
     const bool valid = end != alpha_text && *end == 0 && isfinite(o.alpha) && o.alpha >= 0.0;
-    return valid ? EXIT_OK : bad_value("alpha", "cv or a number from 0", alpha_text);
+    return valid ? EXIT_OK : bad_value("alpha", "cv or a number of at least 0", alpha_text);
 }
 
 static int read_gqa(void)
@@ -370,14 +395,15 @@ static int read_choices(void)
     code = code == EXIT_OK ? read_alpha() : code;
     code = code == EXIT_OK ? read_gqa() : code;
     if (code == EXIT_OK && (sparsity_text == NULL) == (o.plan == NULL)) {
-        print_error("grail compress: give either --sparsity or --plan\n");
+        print_error("grail compress: give exactly one of --sparsity and --plan\n");
         return EXIT_USAGE;
     }
     if (code == EXIT_OK && sites_text != NULL && o.plan == NULL &&
         strchr(sparsity_text, '=') != NULL) {
-        print_error(
-            "grail compress: --sites is for one --sparsity number; '%s' names what it cuts\n",
-            sparsity_text);
+        print_error("grail compress: --sites needs one number for --sparsity, but '%s' names kinds "
+                    "or sites "
+                    "itself; drop --sites\n",
+                    sparsity_text);
         return EXIT_USAGE;
     }
     if (code == EXIT_OK && o.output == NULL) {
@@ -401,8 +427,8 @@ static int check_kind(bool reads_images)
     return check_kind_options(&command_compress, o.model, reads_images, of_text, of_images);
 }
 
-/* What is cut depends on the model: without --sites what the paper cuts of decoders, and of image
- * networks what stock loaders can still be told. */
+/* The default of --sites depends on the model: decoders are cut where the paper cuts them, image
+ * networks where stock loaders can still open the result. */
 static int read_request(sparsity_list *list)
 {
     grail_model_facts facts = {0};
@@ -418,7 +444,7 @@ static int read_request(sparsity_list *list)
                : sparsity_parse(sparsity_text, sites_text == NULL ? usual : sites_text, &o, list);
 }
 
-/* One --calib is for text or images, as the model reads them. */
+/* --calib names text or images, whichever the model reads. */
 static void name_calibration(void)
 {
     o.calibration.path = calib;
@@ -427,7 +453,7 @@ static void name_calibration(void)
     o.images = calib == NULL ? NULL : image_options_source(&images, calib);
 }
 
-/* main ends the program by the signal. */
+/* main then ends the program by the signal. */
 static int print_interrupted(void)
 {
     char *partial = NULL;
@@ -440,7 +466,7 @@ static int print_interrupted(void)
         partial = NULL;
     }
     if (partial != NULL && access(partial, F_OK) == 0) {
-        print_error("; what is finished lies in '%s', --resume continues it", partial);
+        print_error("; the finished part is in '%s', add --resume to continue", partial);
     }
     print_error("\n");
     free(partial);
@@ -466,7 +492,7 @@ static int compress(void)
     }
     if (status == GRAIL_OK) {
         warn_missing(c);
-        warn_whole(c);
+        warn_uncut(c);
     }
     if (status == GRAIL_OK && !dry_run) {
         interrupt_catch();
@@ -522,9 +548,8 @@ const command command_compress = {
     .positional_count = 1,
     .summary = "narrow a model and repair it in closed form",
     .details =
-        "Reads a model directory or a weights file, removes or folds neurons, attention heads "
-        "and channels\nblock by block, repairs each cut by one ridge regression on calibration "
-        "text or images, and\nwrites a directory of smaller weights with plan.json and "
-        "report.json beside them.",
+        "Reads a model directory or a weights file. Removes or merges neurons, attention heads and "
+        "channels block by block, and repairs each cut by one ridge regression on calibration text "
+        "or images. Writes a directory with the smaller weights, plan.json and report.json.",
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* grail doctor: is this machine set up to be fast? */
+/* grail doctor: shows whether this machine is set up to be fast. */
 #include "commands.h"
 #include "print.h"
 
@@ -8,8 +8,9 @@ static double seconds = 2.0;
 static bool as_json;
 
 static const option table[] = {
-    {"seconds", OPTION_REAL, &seconds, "S", NULL, "length of the product speed test (2)"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},
+    {"seconds", OPTION_REAL, &seconds, "S", NULL,
+     "seconds to spend on the speed test of matrix products; 0 skips it (2)"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
     {0},
 };
 const option *const doctor_options = table;
@@ -32,7 +33,7 @@ static void print_machine(const grail_machine *m)
                   m->dgemm_gflops);
     }
     if (m->remedy != NULL) {
-        print_out("warning: the kernel is the wrong one for this processor: %s\n", m->remedy);
+        print_out("warning: this kernel is wrong for this processor: %s\n", m->remedy);
     } else {
         print_out("all good\n");
     }
@@ -73,6 +74,6 @@ static int run(int argc, char **argv)
 const command command_doctor = {
     .name = "doctor",
     .arguments = "",
-    .summary = "show processor, BLAS kernel, product speed and memory",
+    .summary = "show processor, memory, BLAS kernel and the speed of matrix products",
     .run = run,
 };

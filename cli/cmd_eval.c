@@ -1,5 +1,5 @@
-/* grail eval: perplexity or accuracy, as the model reads text or images, with everything needed to
- * compare it with another one. */
+/* grail eval: the perplexity of a model that reads text, or the accuracy of one that reads images,
+ * with everything needed to compare it with another measurement. */
 #include "commands.h"
 #include "input_options.h"
 #include "print.h"
@@ -13,36 +13,40 @@ static const char *data, *backend = "cpu";
 static option_list settings;
 static int64_t threads;
 static bool as_json, quiet;
-/* of text */
+/* options for text */
 static grail_text_source source;
 static int64_t windows;
 static bool window_bos;
-/* of images */
+/* options for images */
 static image_options images;
 static int64_t image_count;
 
 static const option table[] = {
     {"data", OPTION_TEXT, &data, "PATH", NULL,
-     "text: .txt, .jsonl, .jsonl.gz, or token ids .npy; images: CIFAR batches, or a folder of JPEG "
-     "and PNG files"},
+     "evaluation data. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "
+     "batches, or one folder of JPEG and PNG files per class"},
     {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "what the checkpoint does not say, such as activation=quick_gelu; many times"},
-    {"field", OPTION_TEXT, &source.field, "NAME", NULL, "text field of JSON lines (text)"},
+     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
+     "be "
+     "repeated"},
+    {"field", OPTION_TEXT, &source.field, "NAME", NULL,
+     "field of each JSON line that holds the text (text)"},
     {"protocol", OPTION_TEXT, &source.protocol, "NAME", "plain lines wikitext2 ptb c4",
-     "how text becomes tokens: plain, lines, wikitext2, ptb, c4 (plain)"},
+     "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
     {"context", OPTION_INTEGER, &source.context, "N", NULL,
-     "tokens per window (2048, or the model's maximum)"},
-    {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with BOS"},
-    {"windows", OPTION_INTEGER, &windows, "N", NULL, "measure the first N windows only"},
+     "tokens per window (2048, or the model's maximum if that is less)"},
+    {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with the BOS token"},
+    {"windows", OPTION_INTEGER, &windows, "N", NULL, "measure only the first N windows (all)"},
     IMAGE_OPTIONS(images, "test"),
     {"labels", OPTION_TEXT, &images.source.labels, "FILE", NULL,
-     "CSV \"file,class index\" where folders do not name the classes"},
+     "CSV file with lines \"file,class index\", for images whose folders do not name the class"},
     {"images", OPTION_INTEGER, &image_count, "N", NULL,
-     "measure N images only, drawn evenly and always the same (all)"},
-    {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
-    {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},
+     "measure only N images, evenly spaced over the data, the same in every run (all)"},
+    {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
+    {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref",
+     "cpu, or ref: plain loops in f64, slow (cpu)"},
+    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
     {0},
 };
 const option *const eval_options = table;
@@ -80,8 +84,8 @@ static void warn_overlap(const grail_perplexity *p)
 {
     if (p->overlap_runs > 0) {
         print_error(
-            "grail: warning: this text holds %lld runs of 24 tokens that the model was "
-            "calibrated on (of %lld recorded); its perplexity says little about other text\n",
+            "grail: warning: this text holds %lld of the %lld recorded runs of 24 tokens that the "
+            "model was calibrated on; its perplexity says little about other text\n",
             (long long)p->overlap_runs, (long long)p->calibration_runs);
     }
 }
@@ -97,7 +101,7 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
               (long long)p->windows, (long long)p->context, (long long)p->stride,
               (long long)p->scored_tokens);
     if (p->stream_tokens < 0) {
-        print_out(", the text holds more\n");
+        print_out("; the text holds more\n");
     } else {
         print_out(" of %lld\n", (long long)p->stream_tokens);
     }
@@ -121,15 +125,16 @@ static int print_perplexity_json(const char *model, const grail_perplexity *p)
         (json_int_t)p->calibration_runs));
 }
 
-/* Folder number i is taken for output i, whatever its name is. */
+/* Folder number i is compared with output i, whatever its name is. */
 static void warn_classes(const grail_accuracy *a, bool by_csv)
 {
     if (!by_csv && a->data_classes < a->classes) {
         print_error(
-            "grail: warning: %s has %lld classes, the network tells %lld apart: its outputs are "
-            "taken in the order of the folders, which is wrong for a choice of classes (put "
-            "such images into one folder, and their indices into a file for --labels)\n",
-            data, (long long)a->data_classes, (long long)a->classes);
+            "grail: warning: %s has %lld class folders, the network has %lld classes: folder "
+            "number i "
+            "is scored as class i, which is right only for the first %lld classes; for others put "
+            "the images into one folder and their class indices into a file for --labels\n",
+            data, (long long)a->data_classes, (long long)a->classes, (long long)a->data_classes);
     }
 }
 
@@ -244,7 +249,7 @@ static int run(int argc, char **argv)
         return code;
     }
     if (data == NULL) {
-        print_error("grail eval: give the text or the images with --data PATH\n");
+        print_error("grail eval: name the text or the images with --data PATH\n");
         return EXIT_USAGE;
     }
     if (threads > 0) {
@@ -257,8 +262,9 @@ const command command_eval = {
     .name = "eval",
     .arguments = "MODEL",
     .positional_count = 1,
-    .summary = "measure perplexity or accuracy, stating all that it depends on",
-    .details = "A model that reads text is measured by its perplexity, one that reads images by "
-               "its top-1 and\ntop-5 accuracy.",
+    .summary = "measure perplexity or accuracy, and state what it depends on",
+    .details =
+        "Measures the perplexity of a model that reads text, or the top-1 and top-5 accuracy "
+        "of a model that reads images.",
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* grail export: a network that reads images as an ONNX file. */
+/* grail export: writes a network that reads images as an ONNX file. */
 #include "commands.h"
 #include "print.h"
 
@@ -10,14 +10,17 @@ static grail_onnx_options chosen;
 static bool as_json;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &output, "FILE", NULL, "ONNX file to write (-o)"},
+    {"output", OPTION_TEXT, &output, "FILE", NULL,
+     "ONNX file to write; must not exist; short form: -o"},
     {"side", OPTION_INTEGER, &chosen.side, "N", NULL,
-     "side of the images (the network's, or of its preset)"},
+     "side of the input images in pixels (the network's, or its preset's)"},
     {"largest", OPTION_SIZE, &chosen.largest, "BYTES", NULL,
-     "put the weights into FILE.data when the file would be larger (2 GB)"},
+     "largest size of FILE; if it would be larger, the weights go into FILE.data (2 GB)"},
     {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "what the checkpoint does not say, such as activation=quick_gelu; many times"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},
+     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
+     "be "
+     "repeated"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
     {0},
 };
 const option *const export_options = table;
@@ -36,7 +39,7 @@ static int print_facts(const grail_onnx_facts *facts)
     print_out("  pixels  F32 [N, 3, %lld, %lld]\n  logits  F32 [N, %lld]\n", (long long)facts->side,
               (long long)facts->side, (long long)facts->outputs);
     if (facts->converted) {
-        print_out("  weights of 16 bits were stored as F32\n");
+        print_out("  16-bit weights were converted to F32\n");
     }
     return EXIT_OK;
 }
@@ -52,7 +55,7 @@ static int run(int argc, char **argv)
         return code;
     }
     if (output == NULL) {
-        print_error("grail export: give -o FILE.onnx\n");
+        print_error("grail export: name the ONNX file to write with -o FILE.onnx\n");
         return EXIT_USAGE;
     }
     const grail_model_options options = {.settings = settings.values,
@@ -70,8 +73,9 @@ const command command_export = {
     .name = "export",
     .arguments = "MODEL",
     .positional_count = 1,
-    .summary = "write a network that reads images as ONNX",
-    .details = "MODEL is dense or narrowed: a directory, or a file of weights. The file has opset "
-               "17, input \"pixels\" and output \"logits\"; ONNX Runtime opens it.",
+    .summary = "write an image network as an ONNX file",
+    .details =
+        "MODEL is a dense or a narrowed network: a directory, or a file of weights. The ONNX file "
+        "has opset 17, an input \"pixels\" and an output \"logits\"; ONNX Runtime opens it.",
     .run = run,
 };

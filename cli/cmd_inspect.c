@@ -1,4 +1,4 @@
-/* grail inspect: the sites of a model, and what it costs. */
+/* grail inspect: lists the sites of a model and what it costs. */
 #include "commands.h"
 #include "print.h"
 
@@ -12,10 +12,12 @@ static const char *gqa = "kv-groups";
 
 static const option table[] = {
     {"gqa", OPTION_TEXT, &gqa, "MODE", "kv-groups query-per-group",
-     "unit of grouped attention: kv-groups or query-per-group"},
+     "unit that is cut in grouped-query attention: kv-groups or query-per-group (kv-groups)"},
     {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "what the checkpoint does not say, such as activation=quick_gelu; many times"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},
+     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
+     "be "
+     "repeated"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
     {0},
 };
 const option *const inspect_options = table;
@@ -31,8 +33,7 @@ static void print_costs(const grail_model_facts *f)
         return;
     }
     print_out("per image: %s multiply-accumulates; preset %s",
-              human_count((double)f->macs_per_token, a),
-              f->preset == NULL ? "not known" : f->preset);
+              human_count((double)f->macs_per_token, a), f->preset == NULL ? "unknown" : f->preset);
     if (f->image_side > 0) {
         print_out(", %lld x %lld pixels", (long long)f->image_side, (long long)f->image_side);
     }
@@ -127,9 +128,10 @@ static int run(int argc, char **argv)
     if (strcmp(gqa, "query-per-group") == 0) {
         mode = GRAIL_GQA_QUERY_PER_GROUP;
     } else if (strcmp(gqa, "kv-groups") != 0) {
-        print_error("grail inspect: unknown gqa mode '%s'; known are kv-groups and "
-                    "query-per-group\n",
-                    gqa);
+        print_error(
+            "grail inspect: --gqa takes kv-groups or query-per-group, not '%s'; see grail inspect "
+            "--help\n",
+            gqa);
         return EXIT_USAGE;
     }
     return inspect(directory, mode);
@@ -139,6 +141,6 @@ const command command_inspect = {
     .name = "inspect",
     .arguments = "MODEL",
     .positional_count = 1,
-    .summary = "list a model's sites, parameters, operations and cache per token",
+    .summary = "list the sites of a model, its parameters, and its cost per token or image",
     .run = run,
 };

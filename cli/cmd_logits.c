@@ -1,4 +1,5 @@
-/* grail logits: raw logits of token ids or pixels, for comparison with another implementation. */
+/* grail logits: writes the logits for token ids or pixels, to compare them with those of another
+ * implementation. */
 #include "commands.h"
 #include "print.h"
 
@@ -9,13 +10,17 @@ static const char *pixels, *output, *backend = "cpu";
 static option_list settings;
 
 static const option table[] = {
-    {"ids", OPTION_TEXT, &source.path, "FILE", NULL, "token ids [n, T] as .npy"},
+    {"ids", OPTION_TEXT, &source.path, "FILE", NULL, "token ids [n, T], a .npy file"},
     {"pixels", OPTION_TEXT, &pixels, "FILE", NULL,
-     "\"pixels\" F32 [n, height, width, 3] in a safetensors file"},
-    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL, "what the checkpoint does not say"},
-    {"context", OPTION_INTEGER, &source.context, "N", NULL, "T"},
-    {"output", OPTION_TEXT, &output, "FILE", NULL, "safetensors file to write (-o)"},
-    {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
+     "safetensors file with a tensor \"pixels\", F32 [n, height, width, 3]"},
+    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
+     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
+     "be "
+     "repeated"},
+    {"context", OPTION_INTEGER, &source.context, "N", NULL, "tokens per window (T)"},
+    {"output", OPTION_TEXT, &output, "FILE", NULL, "safetensors file to write; short form: -o"},
+    {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref",
+     "cpu, or ref: plain loops in f64, slow (cpu)"},
     {0},
 };
 const option *const logits_options = table;
@@ -30,11 +35,11 @@ static int run(int argc, char **argv)
         return code;
     }
     if ((source.path == NULL) == (pixels == NULL) || output == NULL) {
-        print_error("grail logits: give --ids FILE or --pixels FILE, and -o FILE\n");
+        print_error("grail logits: give either --ids FILE or --pixels FILE, and -o FILE\n");
         return EXIT_USAGE;
     }
     if (pixels != NULL && source.context > 0) {
-        print_error("grail logits: --context is for --ids\n");
+        print_error("grail logits: --context applies only to --ids\n");
         return EXIT_USAGE;
     }
     const grail_model_options options = {.settings = settings.values,
@@ -53,7 +58,7 @@ const command command_logits = {
     .name = "logits",
     .arguments = "MODEL",
     .positional_count = 1,
-    .summary = "write a model's logits for given token ids or pixels",
+    .summary = "write the logits of a model for given token ids or pixels",
     .run = run,
     .hidden = true,
 };

@@ -1,4 +1,4 @@
-/* grail report: the results of a sweep as a page. */
+/* grail report: draws the results of a sweep as an HTML page. */
 #include "commands.h"
 #include "print.h"
 
@@ -8,9 +8,11 @@ static const char *output, *svg_directory;
 static bool quiet;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &output, "FILE", NULL, "the page to write (-o), such as report.html"},
-    {"svg", OPTION_TEXT, &svg_directory, "DIR", NULL, "also write every figure there as SVG"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print nothing but errors"},
+    {"output", OPTION_TEXT, &output, "FILE", NULL,
+     "HTML page to write, such as report.html; short form: -o"},
+    {"svg", OPTION_TEXT, &svg_directory, "DIR", NULL,
+     "also write every figure as an SVG file into this directory"},
+    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print only errors"},
     {0},
 };
 const option *const report_options = table;
@@ -33,8 +35,8 @@ static int report(const char *results)
         return print_failure(status);
     }
     if (r.cut_line > 0 && !quiet) {
-        print_error("grail: warning: '%s' ends within line %zu, which is left out\n", results,
-                    r.cut_line);
+        print_error("grail: warning: line %zu, the last of '%s', is incomplete and was ignored\n",
+                    r.cut_line, results);
     }
     if (!quiet) {
         print_summary(&r);
@@ -51,7 +53,7 @@ static int run(int argc, char **argv)
         return code;
     }
     if (output == NULL) {
-        print_error("grail report: give the page's file with -o FILE\n");
+        print_error("grail report: name the page to write with -o FILE\n");
         return EXIT_USAGE;
     }
     return report(results);
@@ -61,8 +63,9 @@ const command command_report = {
     .name = "report",
     .arguments = "RESULTS",
     .positional_count = 1,
-    .summary = "draw the results of a sweep as a page",
-    .details = "RESULTS is the file of JSON lines that grail sweep writes. The page needs no "
-               "network and no\nscript; it may be made while the sweep still runs.",
+    .summary = "draw the results of a sweep as an HTML page",
+    .details = "RESULTS is the file of JSON lines that grail sweep writes; the sweep may still be "
+               "running. The page is one file: it loads nothing from the network and is readable "
+               "without scripts.",
     .run = run,
 };

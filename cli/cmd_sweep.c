@@ -1,4 +1,4 @@
-/* grail sweep: many narrowings of a few checkpoints, as a recipe says. */
+/* grail sweep: narrows and evaluates checkpoints at all settings of a recipe. */
 #include "commands.h"
 #include "interrupt.h"
 #include "print.h"
@@ -15,14 +15,17 @@ static bool dry_run, quiet, as_json;
 
 static const option table[] = {
     {"output", OPTION_TEXT, &o.results, "FILE", NULL,
-     "JSON lines of results; continued when it holds some of this recipe (-o)"},
+     "file of results, as JSON lines; if it holds results of this recipe already, the sweep "
+     "continues; short form: -o"},
     {"jobs", OPTION_INTEGER, &jobs, "N", NULL,
-     "cells that run at the same time and share the threads (1)"},
+     "number of cells that run at the same time and share the threads, 1 to 1024 (1)"},
     {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
-     "for all running cells, such as 2G (half of what is free)"},
-    {"threads", OPTION_THREADS, &threads, "N", NULL, "threads of all jobs together (all cores)"},
-    {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL, "check everything and count the cells"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
+     "memory for all running cells together, such as 2G (half of the free memory)"},
+    {"threads", OPTION_THREADS, &threads, "N", NULL,
+     "number of threads of all jobs together, at most 1024 (all cores)"},
+    {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
+     "check the recipe and its files, and count the cells; write nothing"},
+    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
     {0},
 };
@@ -63,13 +66,13 @@ static int print_summary_json(const grail_sweep_summary *s)
 static int print_summary(const grail_sweep_summary *s)
 {
     char text[HUMAN_SIZE];
-    print_out("%lld cells: %lld were there, ", (long long)s->cells, (long long)s->found);
+    print_out("%lld cells: %lld done before, ", (long long)s->cells, (long long)s->found);
     if (dry_run) {
-        print_out("%lld are to run; the largest is estimated at %s\n",
+        print_out("%lld to run; the largest needs about %s of memory\n",
                   (long long)(s->cells - s->found), human_bytes((double)s->bytes, text));
         return EXIT_OK;
     }
-    print_out("%lld were run in %s", (long long)s->done, human_seconds(s->seconds, text));
+    print_out("%lld run now in %s", (long long)s->done, human_seconds(s->seconds, text));
     if (s->failed > 0) {
         print_out(", %lld of them failed", (long long)s->failed);
     }
@@ -86,8 +89,8 @@ static int sweep(void)
     const grail_status status = grail_sweep_run(&o, &summary);
     if (status == GRAIL_ERROR_CANCELLED) { /* main ends the program by the signal */
         print_error(
-            "grail: interrupted; %lld of %lld cells are in '%s', the same command continues "
-            "the sweep\n",
+            "grail: interrupted; %lld of %lld cells are in '%s', run the same command again to "
+            "continue the sweep\n",
             (long long)(summary.found + summary.done - summary.failed), (long long)summary.cells,
             o.results);
         return EXIT_FAILED;
@@ -108,11 +111,12 @@ static int run(int argc, char **argv)
         return code;
     }
     if (o.results == NULL) {
-        print_error("grail sweep: give the file of results with -o FILE\n");
+        print_error("grail sweep: name the file of results with -o FILE\n");
         return EXIT_USAGE;
     }
     if (jobs < 1 || jobs > MOST_THREADS) {
-        print_error("grail sweep: --jobs takes a whole number from 1, not '%lld'\n",
+        print_error("grail sweep: --jobs takes an integer from 1 to 1024, not '%lld'; see grail "
+                    "sweep --help\n",
                     (long long)jobs);
         return EXIT_USAGE;
     }
@@ -129,10 +133,11 @@ const command command_sweep = {
     .name = "sweep",
     .arguments = "RECIPE",
     .positional_count = 1,
-    .summary = "narrow and evaluate checkpoints in many ways, as a recipe says",
-    .details = "Runs checkpoints x selectors x ratios x repairs x sample counts x seeds in memory "
-               "and writes\none JSON line per cell as it ends. An interrupted sweep continues "
-               "where it was. Recipes are\ndescribed in grail-recipe(5); grail report draws the "
-               "results.",
+    .summary = "narrow and evaluate image networks at all settings of a recipe",
+    .details =
+        "A cell is one combination of checkpoint, selector, ratio, repair, sample count and seed. "
+        "The sweep narrows and evaluates every cell in memory and writes one JSON line when a "
+        "cell ends. The same command continues an interrupted sweep. grail-recipe(5) describes "
+        "recipes; grail report draws the results.",
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* grail verify: is the narrow model what it should be? */
+/* grail verify: compares a narrow model with its dense model. */
 #include "commands.h"
 #include "input_options.h"
 #include "print.h"
@@ -14,31 +14,38 @@ static option_list settings;
 static int64_t threads;
 static double tolerance = 1e-3;
 static bool as_json;
-/* of text */
+/* options for text */
 static grail_text_source source;
 static int64_t windows = NOT_GIVEN;
-/* of images */
+/* options for images */
 static image_options images;
 static int64_t image_count = NOT_GIVEN;
 
 static const option table[] = {
     {"data", OPTION_TEXT, &data, "PATH", NULL,
-     "text or images, as grail eval reads them (4 x 64 random token ids, or 8 random images)"},
+     "text or images to run both models on, in the formats of grail eval (4 windows of 64 random "
+     "token ids, or 8 random images)"},
     {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "what the checkpoints do not say, such as activation=quick_gelu; many times"},
-    {"field", OPTION_TEXT, &source.field, "NAME", NULL, "text field of JSON lines (text)"},
+     "setting of both models that the checkpoints do not hold, such as activation=quick_gelu; may "
+     "be "
+     "repeated"},
+    {"field", OPTION_TEXT, &source.field, "NAME", NULL,
+     "field of each JSON line that holds the text (text)"},
     {"protocol", OPTION_TEXT, &source.protocol, "NAME", "plain lines wikitext2 ptb c4",
-     "how text becomes tokens: plain, lines, wikitext2, ptb, c4 (plain)"},
-    {"context", OPTION_INTEGER, &source.context, "N", NULL, "tokens per window"},
-    {"windows", OPTION_INTEGER, &windows, "N", NULL, "how many windows of the text (4)"},
+     "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
+    {"context", OPTION_INTEGER, &source.context, "N", NULL,
+     "tokens per window (2048, or the model's maximum if that is less)"},
+    {"windows", OPTION_INTEGER, &windows, "N", NULL,
+     "number of windows of the text to compare on (4)"},
     IMAGE_OPTIONS(images, "test"),
     {"images", OPTION_INTEGER, &image_count, "N", NULL,
-     "compare at most N images, drawn evenly and always the same (256)"},
+     "compare on at most N images, evenly spaced over the data, the same in every run (256)"},
     {"tolerance", OPTION_REAL, &tolerance, "X", NULL,
-     "largest difference that the zero-column identity may show (1e-3)"},
-    {"threads", OPTION_THREADS, &threads, "N", NULL, "threads (all cores)"},
-    {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref", "cpu, or ref (slow, f64) (cpu)"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print JSON"},
+     "largest logit difference at which the zero-column identity still holds (1e-3)"},
+    {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
+    {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref",
+     "cpu, or ref: plain loops in f64, slow (cpu)"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
     {0},
 };
 const option *const verify_options = table;
@@ -68,8 +75,9 @@ static void print_identity(const grail_comparison *c)
         print_out("zero-column identity: max abs difference %.3g, %s (tolerance %g)\n",
                   c->identity_max_abs, identity_holds(c) ? "holds" : "DOES NOT HOLD", tolerance);
     } else {
-        print_out("zero-column identity: does not apply (it needs a model pruned with --compensate "
-                  "none, without --repair, and its report.json)\n");
+        print_out("zero-column identity: does not apply (it holds only for a model pruned with "
+                  "--compensate "
+                  "none and without --repair, and needs its report.json)\n");
     }
 }
 
@@ -105,7 +113,7 @@ static int check_options(const char *path, bool reads_images)
         .given = image_options_given(&images) || image_count != NOT_GIVEN,
         .names = "--preset, --split, --images, --size, --mean and --std"};
     if (data == NULL && of_images.given) {
-        print_error("grail verify: %s are for images; give them with --data PATH\n",
+        print_error("grail verify: %s apply to images; name the images with --data PATH\n",
                     of_images.names);
         return EXIT_USAGE;
     }
@@ -181,10 +189,11 @@ const command command_verify = {
     .name = "verify",
     .arguments = "DENSE NARROW",
     .positional_count = 2,
-    .summary = "compare a narrow model with its dense one",
+    .summary = "compare a narrow model with its dense model",
     .details =
-        "Any pair is compared by its logits. A model that was pruned with --compensate none "
-        "must also\nequal the dense one whose removed consumer columns are zero; exit code 3 "
-        "says that it does not.",
+        "Compares the logits of the two models. For a model that was pruned with --compensate "
+        "none, "
+        "also checks the zero-column identity: its logits must equal those of the dense model with "
+        "the columns that read removed units set to zero. Exit code 3 means that they do not.",
     .run = run,
 };

@@ -4,7 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Standard output for reading: whoever closed it must not be told that all was written. */
+/* Standard output is opened for reading, so that writing to it fails: whoever closed it must not be
+ * told that everything was written. */
 static int mode_of(int descriptor)
 {
     return descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY;
@@ -13,7 +14,7 @@ static int mode_of(int descriptor)
 bool descriptors_open_missing(void)
 {
     for (int d = STDIN_FILENO; d <= STDERR_FILENO; d++) {
-        /* the lowest free one is taken, which is this one */
+        /* open takes the lowest free number, which is d */
         if (fcntl(d, F_GETFD) == -1 && errno == EBADF && open("/dev/null", mode_of(d)) != d) {
             return false;
         }

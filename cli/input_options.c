@@ -23,7 +23,7 @@ int check_kind_options(const command *c, const char *path, bool reads_images, ki
     if (!other->given) {
         return EXIT_OK;
     }
-    print_error("grail %s: %s reads %s; %s are for %s\n", c->name, path,
+    print_error("grail %s: %s reads %s; %s apply only to %s\n", c->name, path,
                 reads_images ? "images" : "text", other->names, reads_images ? "text" : "images");
     return EXIT_USAGE;
 }

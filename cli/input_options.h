@@ -1,4 +1,4 @@
-/* Options of the commands that read text or images, as the model does. */
+/* Options of the commands that read text or images, whichever the model reads. */
 #ifndef GRAIL_CLI_INPUT_OPTIONS_H
 #define GRAIL_CLI_INPUT_OPTIONS_H
 
@@ -11,8 +11,8 @@ typedef struct image_options {
     option_triple mean, deviation;
 } image_options;
 
-/** Lines of a command's table that fill the image_options `o`, a static variable; `usual` is the
- * default split as help shows it. */
+/** Rows of a command's table that fill the image_options `o`, a static variable; `usual` is the
+ * default split that the help shows. */
 #define IMAGE_OPTIONS(o, usual)                                                                    \
     {"preset", OPTION_TEXT, &(o).source.preset, "NAME", PRESET_NAMES, PRESET_HELP},                \
         {"split", OPTION_TEXT, &(o).source.split, "NAME", "train test", SPLIT_HELP(usual)},        \
@@ -22,26 +22,30 @@ typedef struct image_options {
         "std", OPTION_TRIPLE, &(o).deviation, "R,G,B", NULL, STD_HELP                              \
     }
 #define PRESET_NAMES "cifar cifar-imagenet cifar-plain imagenet clip vit"
-#define PRESET_HELP "how images are resized, cropped and scaled (the model's)"
-#define SPLIT_HELP(usual) "of CIFAR batches (" usual ")"
-#define SIZE_HELP "side of the network's input (of the preset)"
-#define MEAN_HELP "subtracted from the colours (of the preset)"
-#define STD_HELP "divides the colours (of the preset)"
+#define PRESET_HELP                                                                                \
+    "how to resize, crop and scale images: cifar, cifar-imagenet, cifar-plain, imagenet, clip or " \
+    "vit (the model's)"
+#define SPLIT_HELP(usual) "part of a directory of CIFAR batches to read: train or test (" usual ")"
+#define SIZE_HELP "side of the network's input in pixels (the network's, or the preset's)"
+#define MEAN_HELP "mean to subtract from the colours, which range from 0 to 1 (the preset's)"
+#define STD_HELP "standard deviation to divide the colours by (the preset's)"
 
-/** Whether one of them was given. */
+/** Whether any of these options was given. */
 bool image_options_given(const image_options *o);
 
-/** The images in `path`, or with NULL none, read as the options say; borrowed. */
+/** The source of the images in `path`, read as the options say; NULL for random images. Borrowed
+ * from `o`. */
 const grail_image_source *image_options_source(image_options *o, const char *path);
 
-/** Options of one kind of input: whether any was given, and the names of all for a message. */
+/** The options that apply to one kind of input: whether any was given, and the names of all of them
+ * for a message. */
 typedef struct kind_options {
     bool given;
     const char *names;
 } kind_options;
 
-/** EXIT_USAGE with a message where an option was given that is not for what the model at `path`
- * reads: it would be without effect. Else EXIT_OK. */
+/** EXIT_USAGE with a message when an option was given that has no effect because the model at
+ * `path` reads the other kind of input; else EXIT_OK. */
 int check_kind_options(const command *c, const char *path, bool reads_images, kind_options of_text,
                        kind_options of_images);
 

@@ -9,7 +9,7 @@ enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 static bool is_caught[NUMBERS], tells;
 static volatile sig_atomic_t noted;
 
-/* Calls only what may be called in a handler. */
+/* A signal handler: calls only async-signal-safe functions. */
 static void note(int number)
 {
     static const char text[] =
@@ -33,7 +33,7 @@ void interrupt_catch(void)
         struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
         sigfillset(&action.sa_mask);
         if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
-            is_caught[i] = true; /* before the handler reads it */
+            is_caught[i] = true; /* set before the handler can read it */
             sigaction(numbers[i], &action, NULL);
         }
     }

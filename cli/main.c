@@ -51,8 +51,36 @@ static void print_usage(printer print)
             print("  %-12s%s\n", commands[i].command->name, commands[i].command->summary);
         }
     }
-    print("\ngrail COMMAND --help tells more. Exit codes: 0 done, 1 failed, 2 wrong usage, "
-          "3 numerical\nfailure or a check that did not hold.\n");
+    print("  %-12s%s\n", "help", HELP_SUMMARY);
+    print("\n'grail help COMMAND' and 'grail COMMAND --help' list the options of a command.\n"
+          "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 numerical failure or a failed check.\n");
+}
+
+static int run_named(int argc, char **argv)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].command->name, argv[0]) == 0) {
+            return commands[i].command->run(argc, argv);
+        }
+    }
+    print_error("grail: unknown command '%s'; see grail --help\n", argv[0]);
+    return EXIT_USAGE;
+}
+
+/* argv[0] is "help" or an option that means it. */
+static int print_help_of(int argc, char **argv)
+{
+    static char option[] = "--help";
+    if (argc == 1 || argv[1][0] == '-' || strcmp(argv[1], "help") == 0) {
+        print_usage(print_out);
+        return EXIT_OK;
+    }
+    if (argc > 2) {
+        print_error("grail help: unexpected argument '%s'; see grail --help\n", argv[2]);
+        return EXIT_USAGE;
+    }
+    char *arguments[] = {argv[1], option, NULL};
+    return run_named(2, arguments);
 }
 
 static int run_command(int argc, char **argv)
@@ -63,23 +91,16 @@ static int run_command(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
-        print_usage(print_out);
-        return EXIT_OK;
+        return print_help_of(argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "--version") == 0) {
         print_out("grail %s\n", grail_version());
         return EXIT_OK;
     }
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].command->name, argv[1]) == 0) {
-            return commands[i].command->run(argc - 1, argv + 1);
-        }
-    }
-    print_error("grail: unknown command '%s'; see grail --help\n", argv[1]);
-    return EXIT_USAGE;
+    return run_named(argc - 1, argv + 1);
 }
 
-/* What was printed may still fail to arrive. */
+/* Buffered output can still fail to be written. */
 static int flush_output(int code)
 {
     errno = 0;
@@ -98,7 +119,7 @@ int main(int argc, char **argv)
                     strerror(errno));
         return EXIT_FAILED;
     }
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the write, with the file's name */
+    signal(SIGXFSZ, SIG_IGN); /* so that the write fails with an error that names the file */
     const int code = flush_output(run_command(argc, argv));
     interrupt_end();
     return code;

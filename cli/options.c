@@ -9,7 +9,7 @@
 
 enum { HELP_COLUMN = 26, HELP_WIDTH = 100 };
 
-/* Words of `text`, beginning at column `at`; further lines begin at `indent`. */
+/* Prints the words of `text` from column `at` on; continuation lines begin at column `indent`. */
 static void print_wrapped(const char *text, int at, int indent)
 {
     const char *gap = "";
@@ -52,7 +52,7 @@ static void print_help(const command *c, const option *options)
         }
         print_wrapped(o->help, HELP_COLUMN, HELP_COLUMN);
     }
-    print_out("%-*s%s\n", HELP_COLUMN, "  --help", "this text");
+    print_out("%-*s%s\n", HELP_COLUMN, "  --help", "print this help");
 }
 
 static bool parse_real(const char *text, double *out)
@@ -149,13 +149,13 @@ static const char *expected_value(option_kind kind)
 {
     switch (kind) {
     case OPTION_INTEGER:
-        return "a whole number from 0";
+        return "an integer of at least 0";
     case OPTION_THREADS:
-        return "a whole number from 0 to 1024";
+        return "an integer from 0 to 1024";
     case OPTION_SIZE:
-        return "bytes, such as 500M";
+        return "a number of bytes, such as 500M";
     case OPTION_TRIPLE:
-        return "three numbers with commas between them";
+        return "three numbers separated by commas";
     case OPTION_LIST:
         return "at most 32 values";
     default:
@@ -182,11 +182,11 @@ static int parse_one(const command *c, const option *options, int argc, char **a
     }
     const char *value = equals == NULL ? NULL : equals + 1;
     if (o->kind == OPTION_FLAG && value != NULL) {
-        return usage_error(c, "no value is taken by", argv[*index]);
+        return usage_error(c, "this option takes no value:", argv[*index]);
     }
     if (o->kind != OPTION_FLAG && value == NULL) {
         if (*index + 1 >= argc) {
-            return usage_error(c, "a value is missing after", argv[*index]);
+            return usage_error(c, "missing value after", argv[*index]);
         }
         value = argv[++*index];
     }
@@ -216,7 +216,7 @@ int options_parse(const command *c, const option *options, int argc, char **argv
         } else if (argv[i][0] == '-' && argv[i][1] != 0) {
             return usage_error(c, "unknown option", argv[i]);
         } else if (found == c->positional_count) {
-            return usage_error(c, "one argument too many:", argv[i]);
+            return usage_error(c, "unexpected argument", argv[i]);
         } else {
             positional[found++] = argv[i];
         }

@@ -12,8 +12,8 @@ typedef enum option_kind {
     OPTION_THREADS, /* int64_t, up to MOST_THREADS */
     OPTION_SIZE,    /* int64_t bytes; suffixes K, M, G */
     OPTION_REAL,    /* double */
-    OPTION_TRIPLE,  /* option_triple: three numbers with commas between */
-    OPTION_LIST     /* option_list: may be given many times */
+    OPTION_TRIPLE,  /* option_triple: three numbers separated by commas */
+    OPTION_LIST     /* option_list: the option may be repeated */
 } option_kind;
 
 typedef struct option_triple {
@@ -47,21 +47,22 @@ typedef struct command {
     bool hidden;
 } command;
 
-/** More than any machine has; the OpenMP run time ends the program when it cannot start as many. */
+/** Above any sensible number: the OpenMP run time ends the program when it cannot start so many
+ * threads. */
 enum { MOST_THREADS = 1024 };
 
 /** Exit codes. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
 
 /**
- * Parses argv[1..] of a command. positional[] gets the arguments that are no options. Returns
- * EXIT_OK, or EXIT_USAGE with a message on stderr; *help is set when --help was given (and
- * printed).
+ * Parses argv[1..] of a command. positional[] gets the arguments that are not options. Returns
+ * EXIT_OK, or EXIT_USAGE after a message on stderr. Where --help was given, prints the help and
+ * sets *help.
  */
 int options_parse(const command *c, const option *options, int argc, char **argv,
                   const char **positional, bool *help);
 
-/** All commands, and their option tables for completion. */
+/** The commands in order, NULL past the last, and the option table of a command; for completion. */
 const command *command_at(int i);
 const option *command_options(const char *name);
 

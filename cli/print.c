@@ -55,15 +55,15 @@ static size_t count_last_lines(const char *text)
     return count;
 }
 
-/* Where something inserted holds ends of lines too, only those that the format begins and ends with
- * are known to be its own. */
+/* Line ends that an inserted text brings are escaped. When there are any, only those at the
+ * beginning and the end of the format are certain to be its own. */
 static void print_lines(FILE *stream, const char *format, char *text)
 {
     const bool all_own = count_lines(text) == count_lines(format);
     char *end = text + strlen(text) - count_last_lines(format);
     char *rest = text + strspn(format, "\n");
     if (rest > end) {
-        rest = end; /* ends of lines alone */
+        rest = end; /* the format is line ends only */
     }
     fwrite(text, 1, (size_t)(rest - text), stream);
     const char last = *end;

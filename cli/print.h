@@ -1,4 +1,4 @@
-/* What the commands print: text, failures, numbers for people, JSON. */
+/* What the commands print: text, failures, rounded numbers, JSON. */
 #ifndef GRAIL_CLI_PRINT_H
 #define GRAIL_CLI_PRINT_H
 
@@ -9,39 +9,40 @@
 #include <stdio.h>
 
 /**
- * printf for text that somebody else may have written: names, paths, arguments. Control characters,
- * marks of direction and bytes that are not UTF-8 are escaped (GRAIL_ESCAPE_LINE), and so are ends
- * of lines that are not the format's own. All that the commands print goes through print.c.
+ * printf that is safe for text of unknown origin: names, paths, arguments. Escapes control
+ * characters, marks of direction, bytes that are not UTF-8 (GRAIL_ESCAPE_LINE), and line ends that
+ * the format itself does not contain. Everything that the commands print goes through print.c.
  */
 void print_out(const char *format, ...) GRAIL_PRINTF(1, 2);
 /** The same on standard error. */
 void print_error(const char *format, ...) GRAIL_PRINTF(1, 2);
 
-/** Writes the line of standard error that the cursor is in anew. */
+/** Rewrites the current line of standard error. */
 void print_progress(const char *format, ...) GRAIL_PRINTF(1, 2);
-/** Takes it away. */
+/** Clears that line. */
 void print_progress_end(void);
 
-/** Prints "grail: message" on stderr and returns the exit code for the status. */
+/** Prints "grail: " and the text of the last error on stderr; returns the exit code of the status.
+ */
 int print_failure(grail_status status);
 
-/** "6.74 G" and the like into text (at least 16 bytes); returns text. */
+/** Formats as in "6.74 G" into text (HUMAN_SIZE bytes); returns text. */
 const char *human_count(double value, char *text);
-/** "13.5 GB" and the like. */
+/** As in "13.5 GB". */
 const char *human_bytes(double value, char *text);
-/** "1 h 02 min", "3 min 20 s", "4.1 s". */
+/** As in "1 h 02 min", "3 min 20 s" or "4.1 s". */
 const char *human_seconds(double seconds, char *text);
 
 enum { HUMAN_SIZE = 24 };
 
-/** Writes a JSON value on stdout with a newline and releases it; an exit code. Control characters
- * and marks of direction in strings are escaped as JSON has it. */
+/** Writes a JSON value and a newline on stdout, and releases the value. Returns an exit code.
+ * Control characters and marks of direction in strings become JSON escapes. */
 int print_json(json_t *value);
 
-/** A string of any bytes, such as a path: what is not UTF-8 is escaped (GRAIL_ESCAPE_NAME). NULL
- * when memory runs out. */
+/** A JSON string from any bytes, such as a path; bytes that are not UTF-8 are escaped
+ * (GRAIL_ESCAPE_NAME). NULL when memory runs out. */
 json_t *json_text(const char *bytes);
-/** The same, or null for NULL. */
+/** The same, and JSON null for NULL. */
 json_t *json_text_or_null(const char *bytes);
 
 /** A number, or null when it is NaN or infinite. */

@@ -23,8 +23,8 @@ static bool parse_fraction(const char *text, double *out)
 
 static int bad_value(const char *text)
 {
-    print_error("grail compress: '%s' is not a sparsity; give 0.3, or ffn=0.3,heads=0.2, or "
-                "SITE=0.5\n",
+    print_error("grail compress: cannot read --sparsity '%s'; give a fraction such as 0.3, or "
+                "ffn=0.3,heads=0.2, or SITE=0.5\n",
                 text);
     return EXIT_USAGE;
 }
@@ -32,15 +32,14 @@ static int bad_value(const char *text)
 static int set_kinds(const char *kinds, double fraction, grail_compress_options *options)
 {
     for (const char *kind = kinds;; kind++) {
-        char name[32]; /* longer than any kind, so a name that is cut is none */
+        char name[32]; /* longer than any kind, so no truncated name is one */
         const size_t length = strcspn(kind, ",");
         snprintf(name, sizeof name, "%.*s", (int)length, kind);
         double *sparsity = grail_compress_sparsity(options, name);
         if (sparsity == NULL) {
-            print_error(
-                "grail compress: unknown kind of site '%.*s'; known are ffn, heads, conv and "
-                "stream\n",
-                (int)length, kind);
+            print_error("grail compress: unknown kind of site '%.*s'; give ffn, heads, conv or "
+                        "stream\n",
+                        (int)length, kind);
             return EXIT_USAGE;
         }
         *sparsity = fraction;
@@ -51,7 +50,7 @@ static int set_kinds(const char *kinds, double fraction, grail_compress_options 
     }
 }
 
-/* `text` is the whole argument. */
+/* `text` is the complete argument, for the message. */
 static int set_pair(char *pair, const char *text, grail_compress_options *options,
                     sparsity_list *list)
 {

@@ -10,8 +10,8 @@ typedef struct sparsity_list {
     int count;
 } sparsity_list;
 
-/** Fills the options' sparsities; an exit code, with a message on stderr. `kinds` is the list of
- * kinds that a bare fraction cuts. */
+/** Fills in the options' sparsities. Returns an exit code, after a message on stderr where it is
+ * not EXIT_OK. `kinds` lists the kinds that a single fraction applies to. */
 int sparsity_parse(const char *text, const char *kinds, grail_compress_options *options,
                    sparsity_list *list);
 void sparsity_list_free(sparsity_list *list);

@@ -12,7 +12,7 @@ import c_source
 
 MANUAL = c_source.ROOT / "docs" / "man"
 # Commands that have no page of their own: grail(1) describes them.
-WITHOUT_PAGE = {"completion"}
+WITHOUT_PAGE = {"completion", "help"}
 
 
 def help_text(grail, *arguments):

@@ -67,41 +67,41 @@ for sparsity in -0.1 1 1.5 inf heads=2 ffn=0.5,heads=-1; do
     option 1 "is outside [0, 1)" --sparsity $sparsity
 done
 for sparsity in nan junk "" 0.3x ffn ffn= ffn=x ffn=nan ffn=0.3, ,ffn=0.3; do
-    option 2 "is not a sparsity; give 0.3, or ffn=0.3,heads=0.2" --sparsity "$sparsity"
+    option 2 "; give a fraction such as 0.3, or ffn=0.3,heads=0.2" --sparsity "$sparsity"
 done
 option 1 "site 'model.layers.0.self_attn.o_proj' would lose all of its 4 units" \
     --sparsity heads=0.9999999999
-option 2 "'0,5' is not a sparsity" --sparsity 0,5
+option 2 "cannot read --sparsity '0,5'" --sparsity 0,5
 option 2 "--sparsity names 'ffn' twice" --sparsity ffn=0.5,heads=0.2,ffn=0.3
 option 1 "no sites of the kind that is to be cut; it has ffn, heads" --sparsity 0.3 --sites conv,stream
-option 2 "--sites is for one --sparsity number; 'ffn=0.3' names what it cuts" --sparsity ffn=0.3 \
+option 2 "--sites needs one number for --sparsity, but 'ffn=0.3' names kinds or sites itself" --sparsity ffn=0.3 \
     --sites ffn
 option 1 "'foo' is not a site of this model" --sparsity foo=0.3
 option 1 "'model.layers.9.mlp.down_proj' is not a site" --sparsity model.layers.9.mlp.down_proj=0.3
 for sites in foo "" ffn,; do
-    option 2 "known are ffn, heads, conv and stream" --sparsity 0.3 --sites "$sites"
+    option 2 "; give ffn, heads, conv or stream" --sparsity 0.3 --sites "$sites"
 done
-option 2 "give either --sparsity or --plan"
-option 2 "give either --sparsity or --plan" --sparsity 0.3 --plan plan.json
+option 2 "give exactly one of --sparsity and --plan"
+option 2 "give exactly one of --sparsity and --plan" --sparsity 0.3 --plan plan.json
 
-check "a site that rounding leaves whole is told"
+check "a warning names a site that rounding leaves uncut"
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.3 --align 256 --dry-run
 says "grail: warning: 2 of 4 sites keep all of their units, such as model.layers.0.mlp.down_proj" stderr
-says "with 80: rounded to multiples of --align there is nothing to remove" stderr
+says "with 80: rounding to multiples of --align leaves nothing to remove; raise --sparsity or lower --align" stderr
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.01 --sites heads --align 1 --dry-run
 says "warning: 2 of 2 sites keep all of their units" stderr
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.3 --dry-run
 [[ ! -s stderr ]] || { show; fail "a warning without reason"; }
 
-check "a kind that the model lacks is told, where it was named"
+check "a warning names a kind that the options name and the model lacks"
 for words in "--sparsity 0.3 --sites ffn,conv" "--sparsity ffn=0.3,conv=0.5"; do
     runs "$grail" compress "$tiny" -o out --calib ids.npy $words --dry-run
-    says "grail: warning: the model has no sites of the kind conv" stderr
+    says "grail: warning: the model has no sites of kind conv" stderr
 done
 runs "$grail" compress "$demo/vision/cnn.pth" -o out --sparsity 0.3 --dry-run
 [[ ! -s stderr ]] || { show; fail "a warning without reason"; }
 
-check "names that are not known, with the known ones"
+check "unknown names are refused, with the known ones"
 option 1 "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold" --sparsity 0.3 --selector foo
 option 1 "unknown compensation 'foo'; known are none, grail, full" --sparsity 0.3 --compensate foo
 option 1 "unknown target 'foo'; known are local, dense" --sparsity 0.3 --target foo
@@ -111,29 +111,29 @@ option 1 "unknown backend 'foo'; known are 'cpu', 'ref'" --sparsity 0.3 --backen
 option 1 "unknown protocol 'foo'; known are plain, lines" --sparsity 0.3 --protocol foo
 option 2 "--gqa takes kv-groups or query-per-group, not 'foo'" --sparsity 0.3 --gqa foo
 option 2 "--loop takes closed or open, not 'foo'" --sparsity 0.3 --loop foo
-check "options of the other kind of network, which would be without effect"
+check "options without effect on this kind of network are refused"
 for words in "--preset cifar" "--split test" "--size 32" "--mean 0,0,0" "--std 1,1,1" \
     "--conv-fit kernel" "--stream-score all" --repair; do
     option 2 "reads text; --preset, --split, --size, --mean, --std, --conv-fit, --stream-score" \
         --sparsity 0.3 $words
 done
 for words in "--field text" "--protocol plain" "--context 32" --window-bos "--gqa kv-groups"; do
-    refuses_clean 2 "reads images; --field, --protocol, --context, --window-bos and --gqa are for text" \
+    refuses_clean 2 "reads images; --field, --protocol, --context, --window-bos and --gqa apply only to text" \
         "$grail" compress "$demo/vision/cnn.pth" -o out --calib "$demo/vision/calibration" \
         --sparsity 0.3 $words
 done
-refuses_clean 2 "--context is for --ids" "$grail" logits "$tiny" --pixels x -o out --context 3
-check "numbers that make no sense"
+refuses_clean 2 "--context applies only to --ids" "$grail" logits "$tiny" --pixels x -o out --context 3
+check "numbers out of range"
 for align in 0 -1 x 99999999999999999999; do
-    option 2 "--align takes auto or a whole number from 1, not '$align'" --sparsity 0.3 --align $align
+    option 2 "--align takes auto or an integer of at least 1, not '$align'" --sparsity 0.3 --align $align
 done
 for alpha in foo -1 nan inf; do
-    option 2 "--alpha takes cv or a number from 0, not '$alpha'" --sparsity 0.3 --alpha $alpha
+    option 2 "--alpha takes cv or a number of at least 0, not '$alpha'" --sparsity 0.3 --alpha $alpha
 done
-option 2 "--threads takes a whole number from 0 to 1024, not '100000'" --sparsity 0.3 --threads 100000
-option 2 "--samples takes a whole number from 0, not 'x'" --sparsity 0.3 --samples x
-option 2 "--seed takes a whole number from 0, not '-1'" --sparsity 0.3 --seed -1
-option 2 "--memory takes bytes, such as 500M, not '5X'" --sparsity 0.3 --memory 5X
+option 2 "--threads takes an integer from 0 to 1024, not '100000'" --sparsity 0.3 --threads 100000
+option 2 "--samples takes an integer of at least 0, not 'x'" --sparsity 0.3 --samples x
+option 2 "--seed takes an integer of at least 0, not '-1'" --sparsity 0.3 --seed -1
+option 2 "--memory takes a number of bytes, such as 500M, not '5X'" --sparsity 0.3 --memory 5X
 check "what this model cannot have"
 option 1 "the checkpoint has no place for a bias there" --sparsity 0.3 --bias on
 option 1 "folding works on whole KV groups" --sparsity 0.5 --selector fold --gqa query-per-group
@@ -177,7 +177,7 @@ plan "keeps 3 units, which its 4 groups cannot share equally" '{"grail_plan": 1,
 check "outputs"
 refuses 2 "give the output directory with -o DIR" "$grail" compress "$tiny" --calib ids.npy \
     --sparsity 0.3
-option 2 "a value is missing after '--output'" --sparsity 0.3 -o
+option 2 "missing value after '--output'" --sparsity 0.3 -o
 option 1 "no output directory was given" --sparsity 0.3 -o ""
 mkdir there
 for output in there there/ there//; do
@@ -218,14 +218,14 @@ refuses 2 "unknown command 'compres'; see grail --help" "$grail" compres model
 refuses 2 "unknown option '--calibre'; see grail compress --help" "$grail" compress model \
     --calibre ids.npy
 refuses 2 "unknown option '-x'" "$grail" compress model -x
-refuses 2 "no value is taken by '--quiet=1'" "$grail" compress model --quiet=1
+refuses 2 "this option takes no value: '--quiet=1'" "$grail" compress model --quiet=1
 refuses 2 "expected MODEL" "$grail" compress -o out
-refuses 2 "one argument too many: 'model'" "$grail" compress model model
+refuses 2 "unexpected argument 'model'" "$grail" compress model model
 refuses 2 "expected DENSE NARROW" "$grail" verify model
-refuses 2 "give the text or the images with --data PATH" "$grail" eval model
-refuses 2 "unknown shell 'fish'; known are bash and zsh" "$grail" completion fish
-refuses 2 "give --ids FILE or --pixels FILE, and -o FILE" "$grail" logits model
-refuses 2 "unknown gqa mode 'x'; known are kv-groups and query-per-group" "$grail" inspect model \
+refuses 2 "name the text or the images with --data PATH" "$grail" eval model
+refuses 2 "unknown shell 'fish'; give bash or zsh" "$grail" completion fish
+refuses 2 "give either --ids FILE or --pixels FILE, and -o FILE" "$grail" logits model
+refuses 2 "--gqa takes kv-groups or query-per-group, not 'x'; see grail inspect --help" "$grail" inspect model \
     --gqa x
 refuses 1 "100 windows were asked for, the text holds 8" "$grail" eval model --data ids.npy \
     --windows 100

@@ -7,7 +7,7 @@
 
 write_ids ids.npy 16 16 96
 compress=("$grail" compress "$golden/llama3" --calib "$work/ids.npy" --sparsity 0.5 --align 1)
-runs "${compress[@]}" -o whole
+runs "${compress[@]}" -o complete
 
 limited() {
     (ulimit -f "$1" && shift && exec "$@")
@@ -16,14 +16,14 @@ limited() {
 check "a file may not be as large as the weights: refused when the output is laid out"
 refuses_clean 1 "'out.partial/result/model.safetensors': File too large" limited 100 "${compress[@]}" -o out --quiet
 runs "${compress[@]}" -o out --resume
-same_result whole out
+same_result complete out
 rm -r out
 
 check "standard output is full: told, and the result is there"
 run bash -c '"$@" >/dev/full' - "${compress[@]}" -o out --quiet
 ((code == 1)) || fail "exit code $code"
 says "cannot write to standard output: No space left on device" stderr
-same_result whole out
+same_result complete out
 rm -r out
 run bash -c '"$@" >/dev/full' - "$grail" inspect "$golden/llama3" --json
 ((code == 1)) || fail "exit code $code"
@@ -64,6 +64,6 @@ for ((size = 64;; size += 4)); do
     fi
     mount -o remount,size=4m .
     "${compress[@]}" -o out --quiet --resume >/dev/null
-    same_result ../whole out
+    same_result ../complete out
 done
 (($(grep -c . <<<"$stages") >= 3)) || fail "the disk was full in too few places: $stages"

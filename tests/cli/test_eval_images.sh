@@ -15,7 +15,7 @@ refuses 2 "reads text; --preset, --split" "$grail" eval "$tiny" --data ids.npy -
 refuses 2 "reads text; --preset, --split" "$grail" eval "$tiny" --data ids.npy --mean 0,0,0
 check "options of three numbers, and of many values"
 for value in 1 1,2 1,2,3,4 1,2,x 1,,3 ""; do
-    refuses 2 "--std takes three numbers with commas between them, not '$value'" \
+    refuses 2 "--std takes three numbers separated by commas, not '$value'" \
         "$grail" eval "$tiny" --data images --std "$value"
 done
 refuses 1 "no_such_key" "$grail" eval "$tiny" --data ids.npy --set no_such_key=1
@@ -36,7 +36,7 @@ check "folders of some of the classes are told"
 mkdir some
 cp -r "$demo/vision/test/checker" "$demo/vision/test/disc" some
 runs "$grail" eval "$demo/vision/cnn.pth" --data some
-says "grail: warning: some has 2 classes, the network tells 10 apart" stderr
+says "grail: warning: some has 2 class folders, the network has 10 classes" stderr
 runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 10
 [[ ! -s stderr ]] || { show; fail "a warning without reason"; }
 check "activations that overflow name the matrix, and its block where it is in one"
@@ -54,9 +54,9 @@ check "ResNet-20 on the 10,000 test images, by the preset that its names tell: 8
 runs "$grail" eval "$resnet20" --data "$cifar" --json
 [[ $(field images stdout) == 10000 ]] || fail "$(field images stdout) images"
 [[ $(field preset stdout) == cifar-imagenet ]] || fail "preset $(field preset stdout)"
-whole=$(field top1 stdout)
-holds "$whole >= 0.807 && $whole <= 0.813"
-holds "$(field low stdout) < $whole && $whole < $(field high stdout)"
+complete=$(field top1 stdout)
+holds "$complete >= 0.807 && $complete <= 0.813"
+holds "$(field low stdout) < $complete && $complete < $(field high stdout)"
 holds "$(field top5 stdout) > 0.98"
 holds "($(field high stdout) - $(field low stdout)) / 2 - $(field interval stdout) < 1e-9"
 check "another preset is another result"

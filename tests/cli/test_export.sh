@@ -29,7 +29,7 @@ refuses 1 "'net.onnx' exists; remove it or give another name" \
 [[ $(sha256sum net.onnx) == "$before" ]] || fail "it was changed"
 
 check "what cannot be written is named"
-refuses 2 "give -o FILE.onnx" "$grail" export "$vit"
+refuses 2 "name the ONNX file to write with -o FILE.onnx" "$grail" export "$vit"
 refuses 1 "only networks that read images are written as ONNX" \
     "$grail" export "$golden/llama3" -o out
 refuses 1 "use images of the size that the network was trained on" \

@@ -54,12 +54,12 @@ lines_without_measures() {
     sed 's/"started":"[^"]*"//; s/"seconds":{[^}]*}//; s/"peak_bytes":[0-9]*//' "$1" | sort
 }
 
-same_as_whole() {
+same_as_complete() {
     if [[ $kind == sweep ]]; then
-        cmp <(lines_without_measures whole) <(lines_without_measures "$1") ||
+        cmp <(lines_without_measures complete) <(lines_without_measures "$1") ||
             fail "$1 is not what an uninterrupted sweep writes"
     else
-        same_result whole "$1"
+        same_result complete "$1"
     fi
 }
 
@@ -73,14 +73,14 @@ assert_nothing_pretended() {
         return
     fi
     if [[ -e out ]]; then
-        same_as_whole out
+        same_as_complete out
         runs "$grail" inspect out
     fi
     if [[ -e out.partial ]]; then
         refuses_anything "$grail" inspect out.partial
         run "$grail" inspect out.partial/result
         if ((code == 0)); then
-            same_weights whole out.partial/result
+            same_weights complete out.partial/result
         fi
     fi
 }
@@ -100,12 +100,12 @@ same_weights() {
 
 continue_run() {
     if [[ $kind != sweep && -e out && ! -s out.partial/grail-state.jsonl ]]; then
-        same_as_whole out # finished, and at most an empty directory is left beside it
+        same_as_complete out # finished, and at most an empty directory is left beside it
         rmdir out.partial 2>/dev/null || [[ ! -e out.partial ]] || fail "out.partial holds something"
         return
     fi
     runs "$grail" "${command[@]}" -o out "${resume[@]}"
-    same_as_whole out
+    same_as_complete out
     [[ ! -e out.partial ]] || fail "out.partial is left, $where"
 }
 
@@ -123,7 +123,7 @@ interrupted() {
 # A failure is told in one line; what is not told has done no harm.
 assert_told() {
     if ((code == 0)); then
-        same_as_whole out
+        same_as_complete out
         return
     fi
     ((code == 1 || code == 127)) || { show; fail "exit code $code, $where"; }
@@ -152,7 +152,7 @@ second_run_meanwhile() {
     continue_run
 }
 
-runs "$grail" "${command[@]}" -o whole
+runs "$grail" "${command[@]}" -o complete
 
 most=$scope
 calls=(mkdir mkdirat rename renameat2 unlink unlinkat rmdir fallocate ftruncate pwrite64 fsync

@@ -26,7 +26,21 @@ for command in "${commands[@]}" logits; do
         [[ ! -s stderr ]] || fail "$command $flag speaks on stderr"
         (($(wc -L <stdout) <= 100)) || fail "$command $flag has lines of $(wc -L <stdout) columns"
     done
+    cp stdout expected
+    for word in help --help; do
+        runs "$grail" $word "$command"
+        cmp stdout expected || fail "grail $word $command is not grail $command --help"
+    done
 done
+runs "$grail" --help
+cp stdout expected
+for arguments in help "help help" "help --help"; do
+    read -ra words <<<"$arguments"
+    runs "$grail" "${words[@]}"
+    cmp stdout expected || fail "grail $arguments is not grail --help"
+done
+refuses 2 "unknown command 'compres'; see grail --help" "$grail" help compres
+refuses 2 "grail help: unexpected argument 'eval'; see grail --help" "$grail" help compress eval
 
 # completes WORDS...: what the sourced script offers for the last word
 completes() {
@@ -43,7 +57,8 @@ runs "$grail" completion bash
 cp stdout completion.bash
 bash -n completion.bash || fail "bash does not parse it"
 offers --selector grail compress --sel
-offers "inspect compress eval verify sweep report export doctor completion" grail ""
+offers "inspect compress eval verify sweep report export doctor completion help" grail ""
+offers "eval export" grail help e
 offers compress grail compr
 offers "fold" grail compress model --selector fo
 offers "none grail full" grail compress model --compensate ""

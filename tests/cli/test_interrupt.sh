@@ -53,10 +53,10 @@ has_lines() {
 
 compress=(compress "$demo/model" --calib "$demo/calibration.txt" --context 128 --samples 16
     --sparsity 0.3)
-line="what is finished lies in 'out.partial', --resume continues it"
+line="the finished part is in 'out.partial', add --resume to continue"
 
 check "an uninterrupted run"
-runs "$grail" "${compress[@]}" -o whole --quiet
+runs "$grail" "${compress[@]}" -o complete --quiet
 
 for signal in INT TERM; do
     check "compress ends by SIG$signal with the block that it is in, and is continued"
@@ -72,7 +72,7 @@ for signal in INT TERM; do
     refuses 1 "continue it with --resume" "$grail" compress "$demo/model" -o out --sparsity 0.3 \
         --calib "$demo/calibration.txt" >/dev/null
     runs "$grail" "${compress[@]}" -o out --resume --quiet
-    same_result whole out
+    same_result complete out
 done
 
 check "with --quiet it is told too"
@@ -85,7 +85,7 @@ ends
 (($(wc -l <stderr) == 1)) || { show; fail "more than a line"; }
 says "$line" stderr
 runs "$grail" "${compress[@]}" -o out --resume --quiet
-same_result whole out
+same_result complete out
 
 check "a second signal ends it at once"
 rm -rf out
@@ -97,7 +97,7 @@ ends
 ((code == 143)) || { show; fail "exit code $code"; }
 ! grep -q interrupted stderr || { show; fail "it ended in its own time"; }
 runs "$grail" "${compress[@]}" -o out --resume --quiet
-same_result whole out
+same_result complete out
 
 check "a signal that it was started to ignore stays ignored"
 rm -rf out
@@ -106,7 +106,7 @@ wait_for has_lines 4 out.partial/grail-state.jsonl
 kill -INT $pid
 ends
 ((code == 0)) || { show; fail "exit code $code"; }
-same_result whole out
+same_result complete out
 
 # in_terminal FILE SCRIPT ARGUMENT...: a script of bash in a group of its own, all of which gets SIGINT
 # soon after FILE is there, as from a terminal; fills $code
@@ -152,20 +152,20 @@ for signal in INT TERM; do
     ends
     ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
     cells=$(grep -c '^{"cell"' r.jsonl)
-    [[ $(cat stderr) == "grail: interrupted; $cells of 8 cells are in 'r.jsonl', the same command \
-continues the sweep" ]] || { show; fail "says otherwise"; }
+    [[ $(cat stderr) == "grail: interrupted; $cells of 8 cells are in 'r.jsonl', run the same command \
+again to continue the sweep" ]] || { show; fail "says otherwise"; }
     runs "$grail" sweep recipe.json -o r.jsonl --quiet
-    says "8 cells: $cells were there" stdout
+    says "8 cells: $cells done before" stdout
 done
 
 check "the others end where they are"
 python3 "$source_dir/tests/cli/make_results.py" results.jsonl --checkpoints 10
 write_ids ids.npy 200 64 512
-runs "$grail" export "$vision/vit" -o whole.onnx
-runs "$grail" report results.jsonl -o whole.html
+runs "$grail" export "$vision/vit" -o complete.onnx
+runs "$grail" report results.jsonl -o complete.html
 data=(--data "$demo/held-out.txt" --context 256)
 for command in "eval $demo/model ${data[*]}" "eval $vision/cnn.pth --data $vision/test" \
-    "verify $demo/model whole ${data[*]} --windows 300" "logits $demo/model --ids ids.npy -o out" \
+    "verify $demo/model complete ${data[*]} --windows 300" "logits $demo/model --ids ids.npy -o out" \
     "export $vision/vit -o new.onnx" "report results.jsonl -o new.html" "inspect $demo/model" \
     "doctor --seconds 5"; do
     ended=0
@@ -179,8 +179,8 @@ for command in "eval $demo/model ${data[*]}" "eval $vision/cnn.pth --data $visio
             ((code == 0 || code == $(status_of $signal))) || { show; fail "exit code $code of $command"; }
             ended=$((ended + (code != 0)))
             [[ ! -s stderr ]] || { show; fail "says something: $command"; }
-            [[ ! -e new.onnx ]] || cmp new.onnx whole.onnx || fail "half an export"
-            [[ ! -e new.html ]] || cmp new.html whole.html || fail "half a report"
+            [[ ! -e new.onnx ]] || cmp new.onnx complete.onnx || fail "half an export"
+            [[ ! -e new.html ]] || cmp new.html complete.html || fail "half a report"
         done
     done
     ((ended > 0)) || [[ $command == inspect* ]] || fail "never ended early: $command"

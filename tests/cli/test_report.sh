@@ -140,7 +140,7 @@ says "Means over 5 checkpoints of this architecture" many.html
 check "a sweep that was interrupted"
 head -c 200000 sweep.jsonl >part.jsonl
 runs "$grail" report part.jsonl -o part.html
-says "grail: warning: 'part.jsonl' ends within line" stderr
+says "grail: warning: line $(wc -l <part.jsonl | awk '{ print $1 + 1 }'), the last of 'part.jsonl', is incomplete" stderr
 parses_as_page part.html
 says "which is left out" part.html
 
@@ -150,7 +150,7 @@ runs "$grail" report begun.jsonl -o begun.html
 says "begun.html: 0 figures of 0 cells and 0 checkpoints" stdout
 
 check "what is refused"
-refuses 2 "give the page's file with -o FILE" "$grail" report sweep.jsonl
+refuses 2 "name the page to write with -o FILE" "$grail" report sweep.jsonl
 refuses 1 "cannot open 'none.jsonl'" "$grail" report none.jsonl -o out
 refuses 1 "is the results file" "$grail" report sweep.jsonl -o sweep.jsonl
 refuses 1 "these are not the results of a sweep" "$grail" report "$demo/model/config.json" -o out

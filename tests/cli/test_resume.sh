@@ -55,13 +55,13 @@ assert_continues() {
     fi
     runs "$grail" compress "${command[@]}" -o out --resume
     [[ ! -e out.partial ]] || fail "out.partial is left"
-    same_result whole out
+    same_result complete out
     rm -r out
 }
 
 uninterrupted() {
-    rm -rf whole
-    runs "$grail" compress "${command[@]}" -o whole
+    rm -rf complete
+    runs "$grail" compress "${command[@]}" -o complete
 }
 
 ids=$work/ids.npy
@@ -154,7 +154,7 @@ for selector in wanda fold; do
             killed=$((killed + 1))
             assert_continues
         else
-            same_result whole out
+            same_result complete out
             rm -r out
         fi
     done

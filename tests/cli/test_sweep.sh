@@ -29,9 +29,9 @@ value() {
         sed "s/.*\"$1\":\\([0-9.]*\\).*/\\1/"
 }
 
-# whole_lines FILE
-whole_lines() {
-    [[ $(tail -c 1 "$1" | od -An -c) == *'\n'* ]] || fail "the last line of $1 is not whole"
+# complete_lines FILE
+complete_lines() {
+    [[ $(tail -c 1 "$1" | od -An -c) == *'\n'* ]] || fail "the last line of $1 is incomplete"
 }
 
 lists='"selectors": ["magnitude-l1", "wanda"], "sparsities": [0.3, 0.55],
@@ -40,12 +40,12 @@ recipe r.json "$lists"
 
 check "--dry-run checks and counts, and writes nothing"
 runs "$grail" sweep r.json -o r.jsonl --dry-run
-says "12 cells: 0 were there, 12 are to run" stdout
+says "12 cells: 0 done before, 12 to run" stdout
 [[ ! -e r.jsonl ]] || fail "wrote the results"
 
 check "a line for the recipe, the dense network and every cell"
 runs "$grail" sweep r.json -o r.jsonl
-says "12 cells: 0 were there, 12 were run" stdout
+says "12 cells: 0 done before, 12 run now" stdout
 (($(wc -l <stderr) == 12)) || { show; fail "not one line of progress for every cell"; }
 says "12/12 cnn, wanda, 55 %, full, 64 samples, seed 0: top-1" stderr
 (($(wc -l <r.jsonl) == 14)) || fail "$(wc -l <r.jsonl) lines"
@@ -109,9 +109,9 @@ without_times r.jsonl >expected
     tail -n 1 before | head -c 100
 } >r.jsonl
 runs "$grail" sweep r.json -o r.jsonl --dry-run
-says "12 cells: 9 were there, 3 are to run" stdout
+says "12 cells: 9 done before, 3 to run" stdout
 runs "$grail" sweep r.json -o r.jsonl
-says "12 cells: 9 were there, 3 were run" stdout
+says "12 cells: 9 done before, 3 run now" stdout
 cmp <(head -n 11 r.jsonl) <(sed '5d; 9d; $d' before) || fail "what was there was changed"
 cmp expected <(without_times r.jsonl) || fail "other results"
 
@@ -135,7 +135,7 @@ for signal in INT TERM KILL; do
     ((code == 128 + $(kill -l $signal))) || { show; fail "exit code $code"; }
     if [[ $signal != KILL ]]; then
         says "cells are in 's.jsonl', the same command continues the sweep" stderr
-        whole_lines s.jsonl
+        complete_lines s.jsonl
     fi
     runs "$grail" sweep r.json -o s.jsonl --quiet
     cmp expected <(without_times s.jsonl) || fail "other results"
@@ -155,7 +155,7 @@ recipe o.json '"selectors": ["magnitude-l2", "random", "fold"], "sparsities": [0
  "compensate": ["none", "grail"], "samples": [32], "seeds": [3, 4], "loop": "open",
  "grids": [{}, {"selectors": ["magnitude-l2"], "samples": [8, 32]}]'
 runs "$grail" sweep o.json -o o.jsonl
-says "12 cells: 0 were there, 12 were run" stdout # 2 + 4 + 4, and 2 with 8 samples
+says "12 cells: 0 done before, 12 run now" stdout # 2 + 4 + 4, and 2 with 8 samples
 (($(grep -c '"seed":4,"loop":"open"' o.jsonl) == 4)) || fail "seeds of random and fold"
 cut=$(value top1 magnitude-l2 0.5 none o.jsonl)
 holds "$(value top1 magnitude-l2 0.5 grail o.jsonl) > $cut"
@@ -168,25 +168,25 @@ recipe d.json '"selectors": ["magnitude-l1"], "sparsities": [0.3], "compensate":
  "samples": [8]' "$PWD/damaged"
 run "$grail" sweep d.json -o d.jsonl
 ((code == 1)) || { show; fail "exit code $code"; }
-says "2 cells: 0 were there, 2 were run" stdout
+says "2 cells: 0 done before, 2 run now" stdout
 says "1 of them failed" stdout
 grep -q '"compensate":"none".*"top1":' d.jsonl || fail "the cell that needs no images"
 grep -q '"compensate":"grail".*},"error":"[^"]*00003.jpg' d.jsonl || fail "the one that does"
 check "it is run again when the sweep continues"
 cp "$vision/calibration/00003.jpg" damaged
 runs "$grail" sweep d.json -o d.jsonl
-says "2 cells: 1 were there, 1 were run" stdout
+says "2 cells: 1 done before, 1 run now" stdout
 tail -n 1 d.jsonl | grep -q '"compensate":"grail".*"top1":' || fail "no result of the failed cell"
 runs "$grail" sweep d.json -o d.jsonl
-says "2 cells: 2 were there, 0 were run" stdout
+says "2 cells: 2 done before, 0 run now" stdout
 
-check "a full disk: whole lines stay, and the sweep can be continued"
+check "a full disk: complete lines stay, and the sweep can be continued"
 code=0
 (ulimit -f 8 && "$grail" sweep r.json -o f.jsonl --quiet) >stdout 2>stderr || code=$?
 ((code == 1)) || { show; fail "exit code $code"; }
 says "f.jsonl" stderr
 (($(wc -l <f.jsonl) > 2)) || fail "nothing was written"
-whole_lines f.jsonl
+complete_lines f.jsonl
 runs "$grail" sweep r.json -o f.jsonl --quiet
 cmp expected <(without_times f.jsonl) || fail "other results"
 
@@ -201,8 +201,8 @@ refuses 1 "precious: not results of a sweep" "$grail" sweep r.json -o precious
 [[ $(cat precious) == precious ]] || fail "it was changed"
 
 check "what cannot be run is refused before anything is written"
-refuses 2 "give the file of results with -o" "$grail" sweep r.json
-refuses 2 "--jobs takes a whole number from 1" "$grail" sweep r.json -o out --jobs 0
+refuses 2 "name the file of results with -o" "$grail" sweep r.json
+refuses 2 "--jobs takes an integer from 1 to 1024" "$grail" sweep r.json -o out --jobs 0
 refuses 1 "no-such.json" "$grail" sweep no-such.json -o out
 refuses 1 "more than the 1048576 allowed" "$grail" sweep r.json -o out --memory 1M
 recipe bad.json '"selectors": ["best"], "sparsities": [0.3], "compensate": ["none"]'

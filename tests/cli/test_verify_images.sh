@@ -124,11 +124,11 @@ refuses 1 "reads images, not text; networks are compared that read the same" \
     "$grail" verify "$golden/llama3" "$cnn"
 refuses 1 "the networks differ in their outputs: 10 of" \
     "$grail" verify "$cnn" "$golden/../vision/simple-vit"
-refuses 2 "reads images; --field, --protocol, --context and --windows are for text" \
+refuses 2 "reads images; --field, --protocol, --context and --windows apply only to text" \
     "$grail" verify "$cnn" "$cnn" --windows 2
 write_ids ids.npy 4 32 96
 refuses 2 "reads text; --preset, --split, --images" \
     "$grail" verify "$golden/llama3" "$golden/llama3" --data ids.npy --images 2
-refuses 2 "are for images; give them with --data PATH" "$grail" verify "$cnn" "$cnn" --images 2
+refuses 2 "apply to images; name the images with --data PATH" "$grail" verify "$cnn" "$cnn" --images 2
 refuses 1 "the model reads images: give CIFAR batches, or a folder" \
     "$grail" verify "$cnn" "$cnn" --data ids.npy
