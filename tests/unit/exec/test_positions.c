@@ -352,7 +352,7 @@ static void a_shape_that_does_not_fit_is_refused_before_anything_runs(void **sta
     hand_end(&n, &backend_ref, residual_nodes(&n));
     assert_fails(execution_begin(n.e, (batch_shape){1, {(int64_t)1 << 40, (int64_t)1 << 40}},
                                  (batch_input){.pixels = pixel}),
-                 GRAIL_ERROR_MEMORY, "are too large");
+                 GRAIL_ERROR_MEMORY, "is too large to address");
     hand_fini(&n);
 }
 
