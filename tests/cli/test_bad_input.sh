@@ -77,7 +77,7 @@ option 1 "no site of the requested kinds; it has ffn, heads" --sparsity 0.3 --si
 option 2 "--sites is for one --sparsity number; 'ffn=0.3' names what it cuts" --sparsity ffn=0.3 \
     --sites ffn
 option 1 "'foo' is neither a site of this model nor a kind of site" --sparsity foo=0.3
-option 1 "'model.layers.9.mlp.down_proj' is not a site" --sparsity model.layers.9.mlp.down_proj=0.3
+option 1 "'model.layers.9.mlp.down_proj' is neither a site" --sparsity model.layers.9.mlp.down_proj=0.3
 for sites in foo "" ffn,; do
     option 2 "known are ffn, heads, conv and stream" --sparsity 0.3 --sites "$sites"
 done
