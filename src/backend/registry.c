@@ -19,7 +19,7 @@ grail_status backend_find(const char *name, const backend **out)
             return backends[i]->start == NULL ? GRAIL_OK : backends[i]->start();
         }
     }
-    error_set(GRAIL_ERROR_ARGUMENT, "unknown backend '%s'; known are", name);
+    error_set(GRAIL_ERROR_ARGUMENT, "unknown backend '%s'; expected one of", name);
     for (int i = 0; i < BACKEND_COUNT; i++) {
         error_append("%s '%s'", i == 0 ? "" : ",", backends[i]->name);
     }

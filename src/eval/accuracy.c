@@ -77,7 +77,7 @@ grail_status accuracy_check_model(const grail_model *model)
     TRY(grail_model_describe(model, &facts));
     if (facts.reads_images == 0) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "'%s' reads tokens, not images; give a text to measure its perplexity",
+             "'%s' reads text, not images; measure its perplexity on a text instead",
              facts.directory);
     }
     if (facts.classes < 2) {
@@ -103,7 +103,8 @@ static grail_status read_labels(measurement *m)
                  image_set_name(m->set, m->indices[i]));
         }
         if (label >= m->classes) {
-            FAIL(GRAIL_ERROR_ARGUMENT, "%s has label %lld, the network tells %lld classes apart",
+            FAIL(GRAIL_ERROR_ARGUMENT,
+                 "%s has label %lld, but the network has only %lld classes, numbered from 0",
                  image_set_name(m->set, m->indices[i]), (long long)label, (long long)m->classes);
         }
         m->labels[i] = (int32_t)label;
@@ -115,10 +116,11 @@ out:
 static grail_status check_outputs(const measurement *m, int64_t rows, const matrix *logits)
 {
     if (logits->rows != rows || logits->width != m->classes) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "the network gives %lld x %lld outputs for %lld images of %lld classes",
-                         (long long)logits->rows, (long long)logits->width, (long long)rows,
-                         (long long)m->classes);
+        return error_set(
+            GRAIL_ERROR_SHAPE,
+            "the network returned %lld x %lld outputs, expected %lld images x %lld classes",
+            (long long)logits->rows, (long long)logits->width, (long long)rows,
+            (long long)m->classes);
     }
     return GRAIL_OK;
 }
@@ -193,7 +195,7 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store, 
     m.classes = facts.classes;
     m.images = images == 0 ? image_set_count(set) : images;
     if (m.images < 1 || m.images > image_set_count(set)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were asked for, the data holds %lld",
+        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were requested, but the data holds %lld",
              (long long)m.images, (long long)image_set_count(set));
     }
     TRY(memory_new(&indices, (size_t)m.images, sizeof indices[0]));

@@ -11,8 +11,8 @@ grail_status grail_compression_accuracy(grail_compression *c, const grail_images
     grail_status status = GRAIL_OK;
     parameter_store *narrow = NULL;
     if (c->output != NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the run writes its result and does not keep it in memory; open "
-                                   "what it has written");
+        FAIL(GRAIL_ERROR_ARGUMENT, "the run writes its result to its output and does not keep it "
+                                   "in memory; open the output to measure it");
     }
     TRY(accuracy_check_model(c->request->model));
     TRY(narrow_store(c->network, &narrow));

@@ -34,16 +34,16 @@ static grail_status run_block(forward_pass *f, int block)
     int begin = 0;
     int end = 0;
     graph_block_range(f->model->graph, block, &begin, &end);
-    TRY(stream_move_begin(&f->stream, end));
+    TRY(sample_stream_move_begin(&f->stream, end));
     for (int64_t batch = 0; batch < batch_count(f); batch++) {
         const int32_t *ids =
             f->windows->ids + (f->first + batch * f->batch_windows) * f->windows->length;
         TRY(execution_begin(f->run, shape_of_batch(f, batch), (batch_input){.ids = ids}));
-        TRY(stream_read(&f->stream, batch, f->run));
+        TRY(sample_stream_read(&f->stream, batch, f->run));
         TRY(execution_run(f->run, f->store, begin, end));
-        TRY(stream_write(&f->stream, batch, f->run));
+        TRY(sample_stream_write(&f->stream, batch, f->run));
     }
-    stream_move_end(&f->stream);
+    sample_stream_move_end(&f->stream);
     for (parameter_store *s = f->store; s != NULL; s = s->parent) {
         if (s->parent == NULL) { /* what can be read again from the checkpoint */
             parameter_store_release_range(s, begin, end);
@@ -67,7 +67,7 @@ grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_
                         .batch_windows = per_batch > 1 ? per_batch : 1};
     TRY(buffer_pool_create(&f->pool));
     TRY(execution_create(model->graph, f->backend, f->pool, &f->run));
-    TRY(stream_init(&f->stream, model->graph, f->backend, batch_count(f)));
+    TRY(sample_stream_init(&f->stream, model->graph, f->backend, batch_count(f)));
     for (int block = GRAPH_NONE; block < model->graph->block_count; block++) {
         TRY(run_block(f, block));
     }
@@ -81,7 +81,7 @@ out:
 void forward_end(forward_pass *f)
 {
     execution_free(f->run);
-    stream_fini(&f->stream);
+    sample_stream_fini(&f->stream);
     buffer_pool_free(f->pool);
     *f = (forward_pass){0};
 }

@@ -3,7 +3,7 @@
 #ifndef GRAIL_EVAL_FORWARD_H
 #define GRAIL_EVAL_FORWARD_H
 
-#include "exec/stream.h"
+#include "exec/sample_stream.h"
 #include "format/text/windows.h"
 
 /** The streams of windows [first, first + count) behind the last block. */
@@ -13,7 +13,7 @@ typedef struct forward_pass {
     parameter_store *store; /* borrowed */
     buffer_pool *pool;
     execution *run;
-    stream stream;
+    sample_stream stream;
     const token_windows *windows;
     int64_t first, count;
     int64_t batch_windows;

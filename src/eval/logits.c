@@ -31,7 +31,7 @@ grail_status logits_store(const char *path, int rank, const int64_t shape[], con
     int64_t elements = 0;
     if (!shape_elements(rank, shape, &elements) ||
         !dtype_bytes(view.dtype, elements, &view.bytes)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%s: too many logits", path);
+        FAIL(GRAIL_ERROR_ARGUMENT, "%s: cannot store this many logits in one file", path);
     }
     memcpy(view.shape, shape, (size_t)rank * sizeof shape[0]);
     TRY(safetensors_write_file(path, false, 1, &view));

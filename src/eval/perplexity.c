@@ -114,8 +114,9 @@ static void fill_result(const token_windows *windows, const nll_sums *sums, grai
 static grail_status limit_windows(token_windows *windows, int64_t most)
 {
     if (most > windows->count) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "%lld windows were asked for, the text holds %lld",
-                         (long long)most, (long long)windows->count);
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "%lld windows were requested, but the text holds %lld", (long long)most,
+                         (long long)windows->count);
     }
     windows->count = most > 0 ? most : windows->count;
     return GRAIL_OK;

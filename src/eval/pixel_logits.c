@@ -12,9 +12,10 @@ static grail_status find_pixels(const safetensors *file, const char *path, const
     const tensor_view *pixels = safetensors_find(file, "pixels");
     if (pixels == NULL || pixels->dtype != GRAIL_DTYPE_F32 || pixels->rank != 4 ||
         pixels->shape[3] != IMAGE_CHANNELS) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "%s: no tensor 'pixels' of F32 [images, height, width, %d]", path,
-                         IMAGE_CHANNELS);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "%s: expected a tensor 'pixels' of type F32 and shape [images, height, width, %d]",
+            path, IMAGE_CHANNELS);
     }
     *out = pixels;
     return GRAIL_OK;
@@ -24,7 +25,7 @@ static grail_status check_model(const grail_model *model)
 {
     return model->graph->input_kind == INPUT_IMAGES
                ? GRAIL_OK
-               : error_set(GRAIL_ERROR_ARGUMENT, "'%s' reads tokens, not images", model->path);
+               : error_set(GRAIL_ERROR_ARGUMENT, "'%s' reads text, not images", model->path);
 }
 
 /* Runs the whole network on all images at once. */

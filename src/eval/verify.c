@@ -239,14 +239,25 @@ out:
     return status;
 }
 
-static grail_status check_kind(const grail_model *model, input_kind expected)
+static grail_status check_kinds(const grail_model *dense, const grail_model *narrow,
+                                input_kind expected)
 {
-    if (model->graph->input_kind == expected) {
-        return GRAIL_OK;
+    const bool dense_reads_images = dense->graph->input_kind == INPUT_IMAGES;
+    const bool narrow_reads_images = narrow->graph->input_kind == INPUT_IMAGES;
+    if (dense_reads_images != narrow_reads_images) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "cannot compare a text network with an image network: '%s' reads text, "
+                         "'%s' reads images",
+                         dense_reads_images ? narrow->path : dense->path,
+                         dense_reads_images ? dense->path : narrow->path);
     }
-    const char *const is = expected == INPUT_IMAGES ? "text, not images" : "images, not text";
-    return error_set(GRAIL_ERROR_ARGUMENT,
-                     "'%s' reads %s; networks are compared that read the same", model->path, is);
+    if (dense->graph->input_kind != expected) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "'%s' and '%s' read %s; expected networks that read %s", dense->path,
+                         narrow->path, dense_reads_images ? "images" : "text",
+                         dense_reads_images ? "text" : "images");
+    }
+    return GRAIL_OK;
 }
 
 static grail_status output_width(const graph *g, int64_t *out)
@@ -269,8 +280,9 @@ static grail_status check_outputs(const grail_model *dense, const grail_model *n
     TRY(output_width(dense->graph, &a));
     TRY(output_width(narrow->graph, &b));
     if (a != b) {
-        FAIL(GRAIL_ERROR_SHAPE, "the networks differ in their outputs: %lld of '%s', %lld of '%s'",
-             (long long)a, dense->path, (long long)b, narrow->path);
+        FAIL(GRAIL_ERROR_SHAPE,
+             "the networks have different numbers of outputs: '%s' has %lld, '%s' has %lld",
+             dense->path, (long long)a, narrow->path, (long long)b);
     }
 out:
     return status;
@@ -281,10 +293,11 @@ static grail_status check_vocabularies(const grail_model *dense, const grail_mod
     if (dense->graph->vocabulary == narrow->graph->vocabulary) {
         return GRAIL_OK;
     }
-    return error_set(GRAIL_ERROR_SHAPE,
-                     "the vocabularies differ: %lld tokens in '%s', %lld in '%s'",
-                     (long long)dense->graph->vocabulary, checkpoint_path(dense->checkpoint),
-                     (long long)narrow->graph->vocabulary, checkpoint_path(narrow->checkpoint));
+    return error_set(
+        GRAIL_ERROR_SHAPE,
+        "the networks have different vocabularies: '%s' has %lld tokens, '%s' has %lld",
+        checkpoint_path(dense->checkpoint), (long long)dense->graph->vocabulary,
+        checkpoint_path(narrow->checkpoint), (long long)narrow->graph->vocabulary);
 }
 
 grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
@@ -294,8 +307,7 @@ grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
     grail_status status = GRAIL_OK;
     const backend *b = NULL;
     inputs in = {0};
-    TRY(check_kind(dense, INPUT_TOKENS));
-    TRY(check_kind(narrow, INPUT_TOKENS));
+    TRY(check_kinds(dense, narrow, INPUT_TOKENS));
     TRY(check_vocabularies(dense, narrow));
     TRY(backend_find(backend_name, &b));
     TRY(read_text(dense, source, windows, &in.text));
@@ -312,8 +324,7 @@ grail_status grail_verify_images(const grail_model *dense, const grail_model *na
     grail_status status = GRAIL_OK;
     const backend *b = NULL;
     inputs in = {0};
-    TRY(check_kind(dense, INPUT_IMAGES));
-    TRY(check_kind(narrow, INPUT_IMAGES));
+    TRY(check_kinds(dense, narrow, INPUT_IMAGES));
     TRY(check_outputs(dense, narrow));
     TRY(backend_find(backend_name, &b));
     TRY(read_images(dense, source, images, &in));

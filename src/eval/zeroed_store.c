@@ -42,8 +42,9 @@ static grail_status zero_site(parameter_store *store, const site_list *sites, co
     }
     if (index < 0) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "%s: '%s' is not a site of the dense model; give the model that was narrowed", source,
-             name == NULL ? "(unnamed)" : name);
+             "%s: '%s' is not a site of the dense model; give the model that this one was narrowed "
+             "from",
+             source, name == NULL ? "(unnamed)" : name);
     }
     const site *s = &sites->sites[index];
     TRY(memory_new(&kept, (size_t)s->units, sizeof kept[0]));
@@ -51,8 +52,8 @@ static grail_status zero_site(parameter_store *store, const site_list *sites, co
         const json_int_t unit = json_integer_value(json_array_get(list, i));
         if (unit < 0 || unit >= s->units) {
             FAIL(GRAIL_ERROR_FORMAT,
-                 "%s: site '%s' keeps unit %lld, the dense model has %lld; give the model that was "
-                 "narrowed",
+                 "%s: site '%s' keeps unit %lld, but the dense model has %lld units; give the "
+                 "model that this one was narrowed from",
                  source, name, (long long)unit, (long long)s->units);
         }
         kept[unit] = true;

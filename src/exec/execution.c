@@ -54,9 +54,10 @@ static grail_status check_rows(const execution *e)
         size_t rows = 0;
         if (!size_multiply((size_t)x->height, (size_t)x->width, &rows) ||
             !size_multiply(rows, (size_t)e->shape.samples, &rows) || rows > INT64_MAX) {
-            return error_set(GRAIL_ERROR_MEMORY, "%lld samples of %lld x %lld are too large",
-                             (long long)e->shape.samples, (long long)x->height,
-                             (long long)x->width);
+            return error_set(
+                GRAIL_ERROR_MEMORY,
+                "a batch of %lld samples with %lld x %lld positions each is too large to address",
+                (long long)e->shape.samples, (long long)x->height, (long long)x->width);
         }
     }
     return GRAIL_OK;
@@ -108,8 +109,9 @@ grail_status execution_make(execution *e, int value, int64_t width, void **out)
     size_t bytes = 0;
     if (!size_multiply((size_t)rows, (size_t)width, &bytes) ||
         !size_multiply(bytes, e->backend->element_size, &bytes)) {
-        FAIL(GRAIL_ERROR_MEMORY, "an activation of %lld x %lld is too large", (long long)rows,
-             (long long)width);
+        FAIL(GRAIL_ERROR_MEMORY,
+             "an activation of %lld rows and %lld features is too large to address",
+             (long long)rows, (long long)width);
     }
     drop_value(e, value);
     TRY(buffer_pool_take(e->pool, bytes, &e->values[value].data));

@@ -31,8 +31,8 @@ static grail_status check_kernel(const execution *e, const node *n, const int64_
         return GRAIL_OK;
     }
     return error_set(GRAIL_ERROR_INTERNAL,
-                     "block %d: '%s' reads %lld channels through %lld x %lld, its input has %lld, "
-                     "its window is %lld x %lld",
+                     "block %d: '%s' has %lld input channels and a %lld x %lld kernel, but its "
+                     "input has %lld channels and its window is %lld x %lld",
                      n->block, e->graph->parameters[n->weight].name, (long long)weight[1],
                      (long long)weight[2], (long long)weight[3], (long long)width,
                      (long long)n->window.kernel_height, (long long)n->window.kernel_width);
@@ -183,7 +183,7 @@ grail_status run_patches(execution *e, const node *n)
     const matrix x = e->values[n->inputs[0]];
     void *y = NULL;
     if (w->padding != 0 || w->dilation != 1) {
-        FAIL(GRAIL_ERROR_INTERNAL, "patches have no padding and no dilation");
+        FAIL(GRAIL_ERROR_INTERNAL, "cannot make patches with padding or dilation");
     }
     TRY(execution_make(e, n->output, x.width * w->kernel_height * w->kernel_width, &y));
     copy_job job = copy_of(e, n, y);

@@ -10,9 +10,9 @@ grail_status run_linear(execution *e, const node *n, const node_entries *p)
     const int64_t *shape = p->weight->shape;
     void *y = NULL;
     if (x.width != shape[1]) {
-        FAIL(GRAIL_ERROR_INTERNAL, "block %d: '%s' has %lld columns, its input %lld features",
-             n->block, e->graph->parameters[n->weight].name, (long long)shape[1],
-             (long long)x.width);
+        FAIL(GRAIL_ERROR_INTERNAL,
+             "block %d: '%s' has %lld columns, but its input has %lld features", n->block,
+             e->graph->parameters[n->weight].name, (long long)shape[1], (long long)x.width);
     }
     TRY(execution_make(e, n->output, shape[0], &y));
     e->backend->linear(x.rows, x.width, shape[0], x.data, p->weight->data, entry_data(p->bias), y);

@@ -175,8 +175,8 @@ static grail_status check_variance(const folding *f, const graph *g, const node 
     for (int64_t c = 0; c < f->channels; c++) {
         if (!((double)f->variance[c] + norm->epsilon > 0.0)) {
             return error_set(GRAIL_ERROR_NUMERIC,
-                             "tensor '%s' holds the variance %g of channel %lld; the checkpoint is "
-                             "damaged",
+                             "tensor '%s' holds the variance %g for channel %lld, expected a "
+                             "positive number; the checkpoint is damaged",
                              g->parameters[norm->variance].name, (double)f->variance[c],
                              (long long)c);
         }

@@ -89,7 +89,7 @@ static grail_status entry_elements(const parameter_store *store, int index, cons
 {
     const graph_parameter *p = &store->model->graph->parameters[index];
     if (!shape_elements(p->rank, shape, out)) {
-        return error_set(GRAIL_ERROR_SHAPE, "tensor '%s' is too large", p->name);
+        return error_set(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", p->name);
     }
     return GRAIL_OK;
 }

@@ -39,12 +39,13 @@ static grail_status read_options(const grail_model *model, const grail_compress_
                  .open_loop = o->open_loop != 0};
     if (model->graph->input_kind != INPUT_IMAGES) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: memory is estimated for networks that read images; this one reads text",
+             "%s: cannot estimate the memory for a network that reads text, only for one that "
+             "reads images",
              model->path);
     }
     if (o->plan != NULL || o->site_sparsity_count > 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "memory is estimated for ratios of kinds of sites, not for a plan or single sites");
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "cannot estimate the memory for a plan or for sparsities of "
+                                      "single sites; give one sparsity per kind of site");
     }
     TRY(selector_from_name(o->selector, &r.selector));
     TRY(compensation_from_options(o, &r.how));
@@ -128,8 +129,7 @@ static double parameter_bytes(const request *r, const grail_model *model)
 static double calibration_bytes(const request *r, double pixels, double value)
 {
     const bool measures = r->how.enabled || selector_needs_statistics(r->selector);
-    const bool has_dense_stream =
-        r->how.enabled && r->how.target == TARGET_DENSE && !r->open_loop;
+    const bool has_dense_stream = r->how.enabled && r->how.target == TARGET_DENSE && !r->open_loop;
     const double streams = has_dense_stream ? 2.0 : 1.0;
     double bytes = 0.0;
     if (measures || r->repair) {

@@ -86,8 +86,9 @@ grail_status grail_compression_finish(grail_compression *c)
     grail_status status = GRAIL_OK;
     json_t *report = NULL;
     if (c->output == NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "no output directory was given, so the result stays in memory");
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "no output directory was given, so there is no result to write: it stays in memory");
     }
     const grail_compression_totals totals = grail_compression_totals_get(c);
     TRY(build_report(c->request, c->network, &totals, &report));

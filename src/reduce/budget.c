@@ -12,9 +12,10 @@ static bool is_channels(const site *s)
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
 {
     if (!(sparsity >= 0.0 && sparsity < 1.0)) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "sparsity %g is outside [0, 1): it is the removed fraction of each site",
-                         sparsity);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "sparsity %g is outside [0, 1); give the fraction of units to remove from each site",
+            sparsity);
     }
     if (is_channels(s)) {
         const int64_t kept = (int64_t)floor((double)s->units * (1.0 - sparsity) + 1e-9);
@@ -25,9 +26,10 @@ grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
     const int64_t per_group = s->units / s->groups;
     const int64_t removed = (int64_t)floor(sparsity * (double)per_group + 1e-9);
     if (per_group - removed < 1) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "site '%s' would lose all of its %lld units at sparsity %g", s->name,
-                         (long long)s->units, sparsity);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "site '%s' would lose all of its %lld units at sparsity %g; use a lower sparsity",
+            s->name, (long long)s->units, sparsity);
     }
     *out = (per_group - removed) * s->groups;
     return GRAIL_OK;
@@ -122,7 +124,7 @@ static grail_status check_once(const budget *b, int k)
 {
     for (int i = 0; i < k; i++) {
         if (strcmp(b->overrides[i].site, b->overrides[k].site) == 0) {
-            return error_set(GRAIL_ERROR_ARGUMENT, "site '%s' is given two sparsities",
+            return error_set(GRAIL_ERROR_ARGUMENT, "site '%s' has two sparsities; give only one",
                              b->overrides[k].site);
         }
     }
@@ -137,7 +139,8 @@ static grail_status apply_overrides(const budget *b, const site_list *sites, pla
         const int i = site_list_find(sites, own->site);
         if (i < 0) {
             FAIL(GRAIL_ERROR_ARGUMENT,
-                 "'%s' is not a site of this model (grail inspect lists them), nor a kind of sites",
+                 "'%s' is neither a site of this model nor a kind of site; grail inspect lists the "
+                 "sites",
                  own->site);
         }
         const site *s = &sites->sites[i];
@@ -171,7 +174,7 @@ static grail_status check_kinds(const budget *b, const site_list *sites)
         return GRAIL_OK;
     }
     const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "the model has no sites of the kind that is to be cut");
+        error_set(GRAIL_ERROR_ARGUMENT, "the model has no site of the requested kinds");
     const char *comma = "; it has";
     for (int k = 0; k < SITE_KINDS; k++) {
         if (there[k]) {
@@ -186,7 +189,9 @@ grail_status budget_apply(const budget *b, const graph *g, const site_list *site
 {
     grail_status status = GRAIL_OK;
     if (b->align < 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "an alignment of %lld makes no sense", (long long)b->align);
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "alignment %lld is negative; give 1 or more, or 0 for an automatic choice",
+             (long long)b->align);
     }
     TRY(check_kinds(b, sites));
     TRY(apply_heads(b, sites, p));

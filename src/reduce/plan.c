@@ -32,7 +32,7 @@ static grail_status name_index(const char *what, const char *name, const char *c
         }
     }
     const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "unknown %s '%s'; known are", what, name);
+        error_set(GRAIL_ERROR_ARGUMENT, "unknown %s '%s'; expected one of", what, name);
     for (int i = 0; i < count; i++) {
         error_append("%s %s", i == 0 ? "" : ",", names[i]);
     }
@@ -145,7 +145,8 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     } else {
         TRY(json_get_real(source, object, "alpha", c->alpha, &c->alpha));
         if (c->alpha < 0.0) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: \"alpha\" is negative", source);
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "%s: \"alpha\" is negative; expected 0 or more, or \"cross-validation\"", source);
         }
     }
 out:
@@ -160,13 +161,14 @@ static grail_status read_kept(const char *source, const json_t *entry, const sit
     int64_t units = 0;
     TRY(json_get_integer(source, entry, "units", s->units, &units));
     if (json_object_get(entry, "kept") == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' does not say how many units are \"kept\"", source,
-             s->name);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' has no \"kept\"; give the number of units to keep",
+             source, s->name);
     }
     TRY(json_get_integer(source, entry, "kept", s->units, &own->kept));
     if (units != s->units) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' has %lld units in this model, the plan says %lld",
-             source, s->name, (long long)s->units, (long long)units);
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: site '%s' has %lld units in this model, but the plan says %lld", source, s->name,
+             (long long)s->units, (long long)units);
     }
     if (own->kept < 1 || own->kept > s->units) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' keeps %lld units, expected 1 to %lld", source,
@@ -174,7 +176,7 @@ static grail_status read_kept(const char *source, const json_t *entry, const sit
     }
     if (own->kept % s->groups != 0) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "%s: site '%s' keeps %lld units, which its %lld groups cannot share equally", source,
+             "%s: site '%s' keeps %lld units, expected a multiple of its %lld groups", source,
              s->name, (long long)own->kept, (long long)s->groups);
     }
 out:
@@ -194,11 +196,11 @@ static grail_status read_site(const char *source, const json_t *entry, const sit
     }
     const int index = site_list_find(sites, name);
     if (index < 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: '%s' is not a site of this model (grail inspect lists them)",
-             source, name);
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: '%s' is not a site of this model; grail inspect lists the sites", source, name);
     }
     if (seen[index]) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' stands in \"sites\" twice", source, name);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' appears twice in \"sites\"", source, name);
     }
     seen[index] = true;
     plan_site *own = &p->sites[index];
@@ -220,7 +222,7 @@ grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode 
     }
     if (json_object_get(document, "grail_plan") == NULL) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "%s: is no plan, which has \"grail_plan\": %d; a run writes its own as plan.json",
+             "%s: not a plan, expected \"grail_plan\": %d; every run writes its plan to plan.json",
              source, PLAN_VERSION);
     }
     TRY(json_get_integer(source, document, "grail_plan", 0, &version));

@@ -26,7 +26,8 @@ static grail_status reducer_new(int64_t units, int64_t kept, bool folds, grail_r
     grail_status status = GRAIL_OK;
     grail_reducer *r = NULL;
     if (kept <= 0 || kept > units) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "reducer: cannot keep %lld of %lld units; keep at least one",
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "reducer: cannot keep %lld of %lld units; keep at least one unit and at most all",
              (long long)kept, (long long)units);
     }
     TRY(memory_new(&r, 1, sizeof *r));
@@ -173,7 +174,7 @@ grail_status reducer_set_order(grail_reducer *r, int64_t subunits, const int64_t
     int64_t *copy = NULL;
     size_t count = 0;
     if (subunits <= 0 || !size_multiply((size_t)r->units, (size_t)subunits, &count)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "reducer: units cannot be cut into %lld blocks",
+        FAIL(GRAIL_ERROR_ARGUMENT, "reducer: cannot divide units into %lld blocks",
              (long long)subunits);
     }
     TRY(memory_new(&taken, (size_t)subunits, sizeof *taken));

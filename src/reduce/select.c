@@ -59,7 +59,7 @@ grail_status selector_from_name(const char *name, selector_kind *out)
             return GRAIL_OK;
         }
     }
-    error_set(GRAIL_ERROR_ARGUMENT, "unknown selector '%s', expected one of", name);
+    error_set(GRAIL_ERROR_ARGUMENT, "unknown selector '%s'; expected one of", name);
     for (int i = 0; i < SELECTORS; i++) {
         error_append("%s %s", i == 0 ? "" : ",", selectors[i].name);
     }

@@ -30,18 +30,20 @@ static grail_status check_compensate(const grail_statistics *s, const grail_redu
 {
     const int64_t units = reducer->folds ? reducer->kept : reducer->units;
     if (features_per_unit <= 0 || s->width != units * features_per_unit) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "compensate: statistics have %lld features, expected %lld units of %lld",
-                         (long long)s->width, (long long)units, (long long)features_per_unit);
+        return error_set(
+            GRAIL_ERROR_SHAPE,
+            "compensate: the statistics have %lld features, expected %lld units of %lld features",
+            (long long)s->width, (long long)units, (long long)features_per_unit);
     }
     if (outputs <= 0 || (s->outputs != outputs && (s->outputs != 0 || reducer->folds))) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "compensate: the target has %lld outputs, the consumer %lld",
+                         "compensate: the target has %lld outputs, but the consumer has %lld",
                          (long long)s->outputs, (long long)outputs);
     }
     if ((options->bias != 0) != (bias_change != NULL)) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "compensate: bias_change must be given exactly with the bias option");
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "compensate: give bias_change when the option bias is set, and NULL otherwise");
     }
     return GRAIL_OK;
 }
@@ -83,8 +85,8 @@ static grail_status round_weights(int64_t outputs, int64_t width, const double *
         const float rounded = (float)fitted[i];
         if (!isfinite(rounded)) {
             return error_set(GRAIL_ERROR_NUMERIC,
-                             "compensate: weight %g of output %lld does not fit f32", fitted[i],
-                             (long long)(i / width));
+                             "compensate: weight %g of output %lld is outside the range of f32",
+                             fitted[i], (long long)(i / width));
         }
         out[i] = rounded;
     }

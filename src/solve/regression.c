@@ -358,14 +358,14 @@ static grail_status check_selection(const grail_statistics *s, const grail_reduc
     }
     if (features_per_unit <= 0 || s->width != reducer->units * features_per_unit) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "regression: statistics have %lld features, the reducer %lld units of "
-                         "%lld",
+                         "regression: the statistics have %lld features, but the reducer has %lld "
+                         "units of %lld features",
                          (long long)s->width, (long long)reducer->units,
                          (long long)features_per_unit);
     }
     if (outputs <= 0 || (s->outputs != 0 && s->outputs != outputs)) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "regression: the consumer has %lld outputs, the target %lld",
+                         "regression: the consumer has %lld outputs, but the target has %lld",
                          (long long)outputs, (long long)s->outputs);
     }
     return GRAIL_OK;

@@ -63,12 +63,14 @@ static grail_status check_options(const ridge_options *options)
 {
     for (int i = 0; i < options->alpha_count; i++) {
         if (!(options->alphas[i] >= 0.0) || !isfinite(options->alphas[i])) {
-            return error_set(GRAIL_ERROR_ARGUMENT, "ridge: alpha %g is not 0 or positive",
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "ridge: alpha is %g, expected a finite number of 0 or more",
                              options->alphas[i]);
         }
     }
     if (options->alpha_count == 0 && (!(options->alpha >= 0.0) || !isfinite(options->alpha))) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "ridge: alpha %g is not 0 or positive",
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "ridge: alpha is %g, expected a finite number of 0 or more",
                          options->alpha);
     }
     return GRAIL_OK;
@@ -82,7 +84,8 @@ static grail_status check_parts(const regression *fit, const regression *held)
         goto out;
     }
     if (held->width != fit->width || held->outputs != fit->outputs) {
-        FAIL(GRAIL_ERROR_SHAPE, "ridge: the held-out part is %lld x %lld, the other %lld x %lld",
+        FAIL(GRAIL_ERROR_SHAPE,
+             "ridge: the held-out sums are %lld x %lld, but the sums to fit are %lld x %lld",
              (long long)held->outputs, (long long)held->width, (long long)fit->outputs,
              (long long)fit->width);
     }

@@ -24,8 +24,8 @@ static grail_status allocate_sums(grail_statistics *s)
     size_t square = 0;
     size_t cross = 0;
     if (!size_multiply(width, width, &square) || !size_multiply(outputs, width, &cross)) {
-        FAIL(GRAIL_ERROR_MEMORY, "statistics: %zu features and %zu outputs are too many", width,
-             outputs);
+        FAIL(GRAIL_ERROR_MEMORY, "statistics: %zu features and %zu outputs are too many to address",
+             width, outputs);
     }
     TRY(memory_new(&s->gram, square, sizeof *s->gram));
     TRY(memory_new(&s->sum, width, sizeof *s->sum));
@@ -44,7 +44,7 @@ grail_status grail_statistics_create(int64_t width, int64_t outputs, grail_stati
     grail_statistics *s = NULL;
     if (width <= 0 || outputs < 0) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "statistics: expected at least 1 feature and 0 outputs, found %lld and %lld",
+             "statistics: expected 1 or more features and 0 or more outputs, found %lld and %lld",
              (long long)width, (long long)outputs);
     }
     TRY(memory_new(&s, 1, sizeof *s));
@@ -63,7 +63,7 @@ static grail_status check_matrix(const backend *b, const char *name, int64_t row
 {
     if (x == NULL || stride < width) {
         return error_set(GRAIL_ERROR_ARGUMENT,
-                         "statistics: %s needs rows at least %lld apart, found %lld", name,
+                         "statistics: the %s needs a row stride of %lld or more, found %lld", name,
                          (long long)width, x == NULL ? 0LL : (long long)stride);
     }
     for (int64_t row = 0; row < rows; row++) {
@@ -71,7 +71,7 @@ static grail_status check_matrix(const backend *b, const char *name, int64_t row
         const int64_t feature = b->find_non_finite(width, start);
         if (feature >= 0) {
             return error_set(GRAIL_ERROR_NUMERIC,
-                             "statistics: %s is not finite at row %lld, feature %lld", name,
+                             "statistics: the %s is not finite at row %lld, feature %lld", name,
                              (long long)row, (long long)feature);
         }
     }
@@ -84,7 +84,8 @@ grail_status statistics_accumulate(grail_statistics *s, const backend *b, int64_
     grail_status status = GRAIL_OK;
     if (rows < 0 || (y == NULL) != (s->outputs == 0)) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "statistics: %lld rows %s a target do not fit statistics of %lld outputs",
+             "statistics: cannot add %lld rows %s a target to statistics with %lld outputs; give a "
+             "target exactly when there are outputs",
              (long long)rows, y == NULL ? "without" : "with", (long long)s->outputs);
     }
     TRY(check_matrix(b, "input", rows, s->width, z, z_stride));
@@ -113,7 +114,8 @@ grail_status grail_statistics_add(grail_statistics *s, const grail_statistics *o
 {
     if (s->width != other->width || s->outputs != other->outputs) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "statistics: cannot add %lld features and %lld outputs to %lld and %lld",
+                         "statistics: cannot add sums of %lld features and %lld outputs to sums of "
+                         "%lld features and %lld outputs",
                          (long long)other->width, (long long)other->outputs, (long long)s->width,
                          (long long)s->outputs);
     }

@@ -55,8 +55,8 @@ static grail_status find_tensor(const char *path, const safetensors *file, const
 {
     const tensor_view *t = safetensors_find(file, name);
     if (t == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: no tensor '%s': not a file of statistics", path,
-                         name);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: tensor '%s' is missing; this is not a statistics file", path, name);
     }
     if (t->rank != rank) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' has %d dimensions, expected %d", path,

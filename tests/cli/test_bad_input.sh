@@ -73,11 +73,11 @@ option 1 "site 'model.layers.0.self_attn.o_proj' would lose all of its 4 units" 
     --sparsity heads=0.9999999999
 option 2 "cannot read --sparsity '0,5'" --sparsity 0,5
 option 2 "--sparsity names 'ffn' twice" --sparsity ffn=0.5,heads=0.2,ffn=0.3
-option 1 "no sites of the kind that is to be cut; it has ffn, heads" --sparsity 0.3 --sites conv,stream
+option 1 "no site of the requested kinds; it has ffn, heads" --sparsity 0.3 --sites conv,stream
 option 2 "--sites needs one number for --sparsity, but 'ffn=0.3' names kinds or sites itself" --sparsity ffn=0.3 \
     --sites ffn
-option 1 "'foo' is not a site of this model" --sparsity foo=0.3
-option 1 "'model.layers.9.mlp.down_proj' is not a site" --sparsity model.layers.9.mlp.down_proj=0.3
+option 1 "'foo' is neither a site of this model nor a kind of site" --sparsity foo=0.3
+option 1 "'model.layers.9.mlp.down_proj' is neither a site" --sparsity model.layers.9.mlp.down_proj=0.3
 for sites in foo "" ffn,; do
     option 2 "; give ffn, heads, conv or stream" --sparsity 0.3 --sites "$sites"
 done
@@ -103,11 +103,11 @@ runs "$grail" compress "$demo/vision/cnn.pth" -o out --sparsity 0.3 --dry-run
 
 check "unknown names are refused, with the known ones"
 option 1 "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold" --sparsity 0.3 --selector foo
-option 1 "unknown compensation 'foo'; known are none, grail, full" --sparsity 0.3 --compensate foo
-option 1 "unknown target 'foo'; known are local, dense" --sparsity 0.3 --target foo
-option 1 "unknown bias mode 'foo'; known are off, on, auto" --sparsity 0.3 --bias foo
-option 1 "unknown ridge 'foo'; known are zero, prior" --sparsity 0.3 --ridge foo
-option 1 "unknown backend 'foo'; known are 'cpu', 'ref'" --sparsity 0.3 --backend foo
+option 1 "unknown compensation 'foo'; expected one of none, grail, full" --sparsity 0.3 --compensate foo
+option 1 "unknown target 'foo'; expected one of local, dense" --sparsity 0.3 --target foo
+option 1 "unknown bias mode 'foo'; expected one of off, on, auto" --sparsity 0.3 --bias foo
+option 1 "unknown ridge 'foo'; expected one of zero, prior" --sparsity 0.3 --ridge foo
+option 1 "unknown backend 'foo'; expected one of 'cpu', 'ref'" --sparsity 0.3 --backend foo
 option 1 "unknown protocol 'foo'; known are plain, lines" --sparsity 0.3 --protocol foo
 option 2 "--gqa takes kv-groups or query-per-group, not 'foo'" --sparsity 0.3 --gqa foo
 option 2 "--loop takes closed or open, not 'foo'" --sparsity 0.3 --loop foo
@@ -135,8 +135,8 @@ option 2 "--samples takes an integer of at least 0, not 'x'" --sparsity 0.3 --sa
 option 2 "--seed takes an integer of at least 0, not '-1'" --sparsity 0.3 --seed -1
 option 2 "--memory takes a number of bytes, such as 500M, not '5X'" --sparsity 0.3 --memory 5X
 check "what this model cannot have"
-option 1 "the checkpoint has no place for a bias there" --sparsity 0.3 --bias on
-option 1 "folding works on whole KV groups" --sparsity 0.5 --selector fold --gqa query-per-group
+option 1 "no parameter of the checkpoint can take a fitted bias" --sparsity 0.3 --bias on
+option 1 "folding needs complete KV groups" --sparsity 0.5 --selector fold --gqa query-per-group
 
 # plan TEXT DOCUMENT
 plan() {
@@ -148,7 +148,7 @@ rm -f plan.json
 option 1 "cannot open 'plan.json'" --plan plan.json
 plan "plan.json: not valid JSON" '{'
 plan "plan.json: not a JSON object" '[]'
-plan "plan.json: is no plan, which has \"grail_plan\": 1" '{}'
+plan "plan.json: not a plan, expected \"grail_plan\": 1" '{}'
 plan "plan.json: \"grail_plan\" is 2, expected 1" '{"grail_plan": 2}'
 plan "plan.json: \"sites\" is not an array" '{"grail_plan": 1}'
 site=model.layers.0.mlp.down_proj
@@ -156,9 +156,9 @@ plan "plan.json: 'x' is not a site of this model" \
     '{"grail_plan": 1, "sites": [{"site": "x", "kept": 3}]}'
 plan "plan.json: site '$site' keeps 0 units, expected 1 to 80" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 0}]}"
-plan "plan.json: site '$site' has 80 units in this model, the plan says 90" \
+plan "plan.json: site '$site' has 80 units in this model, but the plan says 90" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"units\": 90}]}"
-plan "plan.json: site '$site' does not say how many units are \"kept\"" \
+plan "plan.json: site '$site' has no \"kept\"; give the number of units to keep" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\"}]}"
 plan "plan.json: sites[0]: unknown key \"keep\"; known are site, kind, selector, units, kept" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"keep\": 40}]}"
@@ -168,10 +168,10 @@ plan "plan.json: compensation: unknown key \"lambda\"; known are enabled, target
     '{"grail_plan": 1, "compensation": {"lambda": 1}, "sites": []}'
 plan "plan.json: unknown selector 'best'" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"selector\": \"best\"}]}"
-plan "plan.json: site '$site' stands in \"sites\" twice" \
+plan "plan.json: site '$site' appears twice in \"sites\"" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40}, {\"site\": \"$site\", \"kept\": 8}]}"
 plan "plan.json: unknown gqa mode 'x'" '{"grail_plan": 1, "gqa": "x", "sites": []}'
-plan "keeps 3 units, which its 4 groups cannot share equally" '{"grail_plan": 1,
+plan "keeps 3 units, expected a multiple of its 4 groups" '{"grail_plan": 1,
     "gqa": "query-per-group", "sites": [{"site": "model.layers.0.self_attn.o_proj", "kept": 3}]}'
 
 check "outputs"
@@ -190,7 +190,7 @@ for output in model/out model/../model/out ./model//out; do
         --calib ids.npy --sparsity 0.3
 done
 [[ $(ls model) == $(ls "$tiny") ]] || fail "something was written into the model"
-refuses_clean 1 "cannot find the directory of the output, 'no/where'" "$grail" compress "$tiny" \
+refuses_clean 1 "cannot find the output's parent directory 'no/where'" "$grail" compress "$tiny" \
     -o no/where/out --calib ids.npy --sparsity 0.3
 refuses_clean 1 "Not a directory" "$grail" compress "$tiny" -o ids.npy/out --calib ids.npy \
     --sparsity 0.3
@@ -227,9 +227,9 @@ refuses 2 "unknown shell 'fish'; give bash or zsh" "$grail" completion fish
 refuses 2 "give either --ids FILE or --pixels FILE, and -o FILE" "$grail" logits model
 refuses 2 "--gqa takes kv-groups or query-per-group, not 'x'; see grail inspect --help" "$grail" inspect model \
     --gqa x
-refuses 1 "100 windows were asked for, the text holds 8" "$grail" eval model --data ids.npy \
+refuses 1 "100 windows were requested, but the text holds 8" "$grail" eval model --data ids.npy \
     --windows 100
-refuses 1 "the vocabularies differ: 96 tokens in 'model', 512 in" "$grail" verify model "$demo/model"
+refuses 1 "the networks have different vocabularies: 'model' has 96 tokens" "$grail" verify model "$demo/model"
 run "$grail"
 ((code == 2)) || fail "exit code $code"
 says "usage: grail COMMAND" stderr

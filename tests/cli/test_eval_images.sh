@@ -24,7 +24,7 @@ refuses 1 "no_such_key" "$grail" inspect "$tiny" --set no_such_key=1
 check "networks without a head, and labels beyond it"
 refuses 1 "gives features, not classes: accuracy needs a checkpoint with a classification head" \
     "$grail" eval "$golden/../vision/hf-clip-vision" --data "$demo/vision/test"
-refuses 1 "has label 7, the network tells 7 classes apart" \
+refuses 1 "has label 7, but the network has only 7 classes" \
     "$grail" eval "$golden/../vision/simple-vit" --data "$demo/vision/test"
 check "the demonstration network has the accuracy that torch measured"
 runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --json
@@ -92,7 +92,7 @@ check "a network of images, and what it cannot be measured on"
 refuses 1 "the model reads images: give CIFAR batches, or a folder" \
     "$grail" eval "$resnet20" --data ids.npy
 refuses 2 "reads images; --field, --protocol" "$grail" eval "$resnet20" --data "$cifar" --windows 3
-refuses 1 "20000 images were asked for, the data holds 10000" \
+refuses 1 "20000 images were requested, but the data holds 10000" \
     "$grail" eval "$resnet20" --data "$cifar" --images 20000
 refuses 1 "preset 'cfar' is not known; there are cifar" \
     "$grail" eval "$resnet20" --data "$cifar" --preset cfar

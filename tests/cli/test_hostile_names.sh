@@ -122,7 +122,7 @@ for try in 1 2 3 4 5 6 7 8; do
 done
 cp "r$hostile.partial/grail-state.jsonl" state.jsonl
 tells "\"files\":{\"$in_json.pth\":[" state.jsonl
-objects "'r$shown.partial' was begun with other options or files: plan.seed was 0, is 1 now" \
+objects "'r$shown.partial' was started with other options or files: plan.seed was 0 and is now 1" \
     "$grail" "${compress[@]}" -o "r$hostile" --seed 1 --resume
 shows "written: r$shown" "$grail" "${compress[@]}" -o "r$hostile" --resume
 same_result "w$hostile" "r$hostile"
@@ -200,4 +200,4 @@ recipe 'recipe.json: checkpoints[0]: unknown key "\u202ex"' '{"checkpoints": [{"
 sed 's/"sites"/"loop": "\\u009b\\n", &/' "$hostile/$hostile.json" >recipe.json
 recipe 'recipe.json: "loop" is "\u009b\n", expected closed or open' "$(cat recipe.json)"
 sed 's/"images": 20/"images": 20, "preset": "\\u0007p"/' "$hostile/$hostile.json" >recipe.json
-recipe 'unknown preset "\x07p"; known are' "$(cat recipe.json)"
+recipe 'unknown preset "\x07p"; expected one of' "$(cat recipe.json)"

@@ -104,23 +104,23 @@ keeps() {
 }
 keeps sweep.jsonl "'sweep.jsonl' is the results file" -o sweep.jsonl
 echo '<html><title>mine</title>' >mine.html
-keeps mine.html "'mine.html' exists and was not made by grail report; give another name or delete it" \
+keeps mine.html "'mine.html' exists and was not written by grail report; choose another name or delete the file" \
     -o mine.html
 cp figures/01-scatter.svg mine.svg
-keeps mine.svg "'mine.svg' exists and was not made by grail report" -o mine.svg
+keeps mine.svg "'mine.svg' exists and was not written by grail report" -o mine.svg
 ln -s report.html link.html
-keeps link.html "'link.html' is a symbolic link, not a file that a report may replace" -o link.html
+keeps link.html "'link.html' is a symbolic link, and a report can replace only a regular file" -o link.html
 [[ -L link.html ]] || fail "link.html is no link any more"
-refuses 1 "'figures' is a directory, not a file that a report may replace" "$grail" report sweep.jsonl \
+refuses 1 "'figures' is a directory, and a report can replace only a regular file" "$grail" report sweep.jsonl \
     -o figures
-refuses 1 "'/dev/null' is a device or a pipe, not a file" "$grail" report sweep.jsonl -o /dev/null
+refuses 1 "'/dev/null' is a device or a pipe, and a report" "$grail" report sweep.jsonl -o /dev/null
 [[ -c /dev/null ]] || fail "/dev/null is no device any more"
 refuses 1 "'/dev/stdout' is a symbolic link" "$grail" report sweep.jsonl -o /dev/stdout
 mkfifo pipe.html
 refuses 1 "'pipe.html' is a device or a pipe" "$grail" report sweep.jsonl -o pipe.html
 mkdir mine
 echo '<svg xmlns="http://www.w3.org/2000/svg"/>' >mine/01-scatter.svg
-keeps mine/01-scatter.svg "'mine/01-scatter.svg' exists and was not made by grail report" -o out \
+keeps mine/01-scatter.svg "'mine/01-scatter.svg' exists and was not written by grail report" -o out \
     --svg mine
 
 check "names that are markup stay names"
@@ -142,7 +142,7 @@ head -c 200000 sweep.jsonl >part.jsonl
 runs "$grail" report part.jsonl -o part.html
 says "grail: warning: line $(wc -l <part.jsonl | awk '{ print $1 + 1 }'), the last of 'part.jsonl', is incomplete" stderr
 parses_as_page part.html
-says "which is left out" part.html
+says "The report leaves this line out" part.html
 
 check "a sweep without results yet"
 head -n 1 sweep.jsonl >begun.jsonl
@@ -158,6 +158,6 @@ refuses 1 "these are not the results of a sweep" "$grail" report "$demo/model/co
     head -n 4 sweep.jsonl
     echo '{"cell": {"checkpoint": "resnet18", "selector": "wanda", "sparsity": 1.5}}'
 } >bad.jsonl
-refuses 1 "bad.jsonl: line 5: \"sparsity\" is 1.5, expected 0 to below 1" "$grail" report bad.jsonl -o out
+refuses 1 "bad.jsonl: line 5: \"sparsity\" is 1.5, expected a number in [0, 1)" "$grail" report bad.jsonl -o out
 refuses 1 "cannot create 'nowhere/out.html'" "$grail" report sweep.jsonl -o nowhere/out.html
 (($(grep -c . sweep.jsonl) == 1323)) || fail "the results were changed"

@@ -106,18 +106,18 @@ killed_when has_said '^block 2/4 .*written'
 other() {
     local said=$1
     shift
-    refuses 1 "was begun with other options or files: $said" "$grail" compress "${command[@]}" \
+    refuses 1 "was started with other options or files: $said" "$grail" compress "${command[@]}" \
         -o out --resume "$@"
 }
-other "plan.sites[0].kept was 7, is 5 now" --sparsity 0.5
-other "plan.seed was 0, is 1 now" --seed 1
-other "plan.compensation.enabled was true, is false now" --compensate none
-other "plan.compensation.target was \"dense\", is \"local\" now" --compensate grail
-other "plan.sites[0].selector was \"wanda\", is \"magnitude-l2\" now" --selector magnitude-l2
-other "threads was 2, is 1 now" --threads 1
-other "calibration.samples was 32, is 31 now" --samples 31
+other "plan.sites[0].kept was 7 and is now 5" --sparsity 0.5
+other "plan.seed was 0 and is now 1" --seed 1
+other "plan.compensation.enabled was true and is now false" --compensate none
+other "plan.compensation.target was \"dense\" and is now \"local\"" --compensate grail
+other "plan.sites[0].selector was \"wanda\" and is now \"magnitude-l2\"" --selector magnitude-l2
+other "threads was 2 and is now 1" --threads 1
+other "calibration.samples was 32 and is now 31" --samples 31
 other "calibration.file was" --calib "$demo/held-out.txt"
-other "backend was \"cpu\", is \"ref\" now" --backend ref
+other "backend was \"cpu\" and is now \"ref\"" --backend ref
 assert_continues
 
 check "another model is refused, naming its file"

@@ -204,20 +204,20 @@ check "what cannot be run is refused before anything is written"
 refuses 2 "name the file of results with -o" "$grail" sweep r.json
 refuses 2 "--jobs takes an integer from 1 to 1024" "$grail" sweep r.json -o out --jobs 0
 refuses 1 "no-such.json" "$grail" sweep no-such.json -o out
-refuses 1 "more than the 1048576 allowed" "$grail" sweep r.json -o out --memory 1M
+refuses 1 "but only 1048576 are allowed" "$grail" sweep r.json -o out --memory 1M
 recipe bad.json '"selectors": ["best"], "sparsities": [0.3], "compensate": ["none"]'
 refuses 1 "bad.json: selectors[0]: unknown selector 'best'" "$grail" sweep bad.json -o out
 recipe bad.json '"selectors": ["wanda"], "sparsities": [0.3], "compensate": ["none"],
  "samples": [129]'
-refuses 1 "129 samples were asked for" "$grail" sweep bad.json -o out
+refuses 1 "129 samples were requested" "$grail" sweep bad.json -o out
 sed 's|cnn.pth|none.pth|' r.json >bad.json
 refuses 1 'checkpoint "cnn": ' "$grail" sweep bad.json -o out
 sed 's|"conv", "stream"|"heads"|' r.json >bad.json
-refuses 1 "no site of the kinds that the recipe cuts" "$grail" sweep bad.json -o out
+refuses 1 "none of the kinds of sites that the recipe cuts" "$grail" sweep bad.json -o out
 sed "s|$vision/cnn.pth|$golden/llama3|" r.json >bad.json
-refuses 1 "reads tokens, not images" "$grail" sweep bad.json -o out
+refuses 1 "reads text, not images" "$grail" sweep bad.json -o out
 sed 's|"images": 20|"images": 100000|' r.json >bad.json
-refuses 1 "100000 images were asked for" "$grail" sweep bad.json -o out
+refuses 1 "100000 images were requested" "$grail" sweep bad.json -o out
 
 check "relative paths begin at the recipe"
 mkdir -p elsewhere/recipes

@@ -55,7 +55,7 @@ rm -r out/report.json
 sed 's/"layer1.0.conv1"/"layer1.0.conv9"/' magnitude/report.json >out/report.json
 run "$grail" verify "$cnn" out
 ((code == 1)) || { show; fail "exit code $code"; }
-says "'layer1.0.conv9' is not a site of the dense model; give the model that was narrowed" stderr
+says "'layer1.0.conv9' is not a site of the dense model; give the model that this one was narrowed from" stderr
 
 for sites in ffn heads ffn,heads; do
     check "the demonstration ViT, $sites: the zero-column identity holds"
@@ -118,11 +118,11 @@ says "max abs difference 0," stdout
 refuses 1 "no_such_key" "$grail" verify "$vit" "$vit" --set no_such_key=1
 
 check "what cannot be compared"
-refuses 1 "reads text, not images; networks are compared that read the same" \
+refuses 1 "cannot compare a text network with an image network" \
     "$grail" verify "$cnn" "$golden/llama3"
-refuses 1 "reads images, not text; networks are compared that read the same" \
+refuses 1 "cannot compare a text network with an image network" \
     "$grail" verify "$golden/llama3" "$cnn"
-refuses 1 "the networks differ in their outputs: 10 of" \
+refuses 1 "the networks have different numbers of outputs: '" \
     "$grail" verify "$cnn" "$golden/../vision/simple-vit"
 refuses 2 "reads images; --field, --protocol, --context and --windows apply only to text" \
     "$grail" verify "$cnn" "$cnn" --windows 2

@@ -354,7 +354,7 @@ static void test_backends_are_found_by_name(void **state)
     assert_ptr_equal(found, &backend_cpu);
     assert_ok(backend_find("ref", &found));
     assert_ptr_equal(found, &backend_ref);
-    assert_fails(backend_find("gpu", &found), GRAIL_ERROR_ARGUMENT, "known are 'cpu', 'ref'");
+    assert_fails(backend_find("gpu", &found), GRAIL_ERROR_ARGUMENT, "expected one of 'cpu', 'ref'");
     assert_ptr_equal(found, &backend_ref);
     assert_null(backend_at(-1));
     assert_null(backend_at(2));

@@ -155,7 +155,9 @@ grail_status cpu_eigen(int64_t n, double *a, double *values)
         return GRAIL_OK;
     }
     if (n > LARGEST) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "eigenvalues of order %lld: at most %d are supported",
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "cannot compute the eigenvalues of a matrix of order %lld: the largest supported "
+             "order is %d",
              (long long)n, (int)LARGEST);
     }
     const int order = (int)n;
@@ -167,7 +169,8 @@ grail_status cpu_eigen(int64_t n, double *a, double *values)
     const int info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', order, a, order, values, work,
                                          lwork, integer_work, liwork);
     if (info != 0) {
-        FAIL(GRAIL_ERROR_NUMERIC, "eigenvalues of a matrix of order %d: dsyevd gave %d", order,
+        FAIL(GRAIL_ERROR_NUMERIC,
+             "cannot compute the eigenvalues of a matrix of order %d: dsyevd returned %d", order,
              info);
     }
 

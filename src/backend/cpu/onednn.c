@@ -158,9 +158,10 @@ static grail_status checked(dnnl_status_t code, const char *step)
         return GRAIL_OK;
     }
     if (code == dnnl_out_of_memory) {
-        return error_set(GRAIL_ERROR_MEMORY, "oneDNN ran out of memory: %s", step);
+        return error_set(GRAIL_ERROR_MEMORY, "oneDNN ran out of memory while %s", step);
     }
-    return error_set(GRAIL_ERROR_INTERNAL, "oneDNN failed with status %d: %s", (int)code, step);
+    return error_set(GRAIL_ERROR_INTERNAL, "oneDNN failed with status %d while %s", (int)code,
+                     step);
 }
 
 const char *onednn_version(void)
@@ -198,7 +199,7 @@ static grail_status add_argument(operation *o, int role, layout_view of, void *d
 {
     dnnl_exec_arg_t *argument = &o->arguments[o->argument_count];
     const grail_status status =
-        checked(dnnl_memory_create(&argument->memory, of, engine, data), "naming a buffer");
+        checked(dnnl_memory_create(&argument->memory, of, engine, data), "wrapping a buffer");
     if (status == GRAIL_OK) {
         argument->arg = role;
         o->argument_count++;
@@ -240,7 +241,8 @@ static grail_status run(operation *o)
     TRY(add_scratch(o));
     TRY(check_room());
     TRY(checked(dnnl_primitive_create(&o->kernel, o->descriptor), "generating a kernel"));
-    TRY(checked(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags), "a stream"));
+    TRY(checked(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags),
+                "creating an execution stream"));
     TRY(checked(dnnl_primitive_execute(o->kernel, stream, o->argument_count, o->arguments),
                 "running a kernel"));
     TRY(checked(dnnl_stream_wait(stream), "waiting for a kernel"));
@@ -255,17 +257,17 @@ static grail_status attributes_new(bool accumulate, bool relu, dnnl_primitive_at
     grail_status status = GRAIL_OK;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_post_ops_t after = NULL;
-    TRY(checked(dnnl_primitive_attr_create(&attributes), "attributes"));
+    TRY(checked(dnnl_primitive_attr_create(&attributes), "creating attributes"));
     TRY(checked(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user),
-                "scratch memory"));
-    TRY(checked(dnnl_post_ops_create(&after), "what follows a kernel"));
+                "choosing the scratch memory"));
+    TRY(checked(dnnl_post_ops_create(&after), "creating post-operations"));
     if (accumulate) {
-        TRY(checked(append_sum(after), "a sum"));
+        TRY(checked(append_sum(after), "adding a sum"));
     }
     if (relu) {
-        TRY(checked(append_relu(after), "an activation"));
+        TRY(checked(append_relu(after), "adding an activation"));
     }
-    TRY(checked(dnnl_primitive_attr_set_post_ops(attributes, after), "what follows a kernel"));
+    TRY(checked(dnnl_primitive_attr_set_post_ops(attributes, after), "setting post-operations"));
     *out = attributes;
     attributes = NULL;
 out:
@@ -279,7 +281,7 @@ out:
 static grail_status layout_of(const dnnl_dims_t dims, int rank, dnnl_format_tag_t order,
                               layout *out)
 {
-    return checked(layout_init(out, rank, dims, order), "a layout");
+    return checked(layout_init(out, rank, dims, order), "describing a layout");
 }
 
 static grail_status image_layout(int64_t samples, extent positions, int64_t channels, layout *out)

@@ -110,13 +110,13 @@ static const char *remedy_text(const cpu_probe *p, blas_choice choice)
         return NULL;
     }
     if (choice == BLAS_CHOICE_USER) {
-        return "unset BLIS_ARCH_TYPE: a faster kernel is chosen for this CPU without it";
+        return "unset BLIS_ARCH_TYPE; grail then chooses a faster kernel for this CPU";
     }
     return strcmp(p->suitable_kernel, "skx") == 0
-               ? "BLIS was started before grail chose: set BLIS_ARCH_TYPE=0 (skx) in the "
-                 "environment"
-               : "BLIS was started before grail chose: set BLIS_ARCH_TYPE=3 (haswell) in the "
-                 "environment";
+               ? "BLIS started before grail could choose the kernel; set BLIS_ARCH_TYPE=0 (skx) in "
+                 "the environment"
+               : "BLIS started before grail could choose the kernel; set BLIS_ARCH_TYPE=3 "
+                 "(haswell) in the environment";
 }
 
 void cpu_probe_fill(cpu_probe *out)

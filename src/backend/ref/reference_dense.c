@@ -171,7 +171,7 @@ grail_status ref_eigen(int64_t n, double *a, double *values)
         }
     }
     if (!diagonalise(n, a, v)) {
-        FAIL(GRAIL_ERROR_NUMERIC, "eigenvalues of a %lld x %lld matrix do not converge",
+        FAIL(GRAIL_ERROR_NUMERIC, "the eigenvalues of a %lld x %lld matrix do not converge",
              (long long)n, (long long)n);
     }
     for (int64_t i = 0; i < n; i++) {

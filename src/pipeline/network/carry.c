@@ -30,9 +30,9 @@ static grail_status carry_leg(const compression_request *request, const leg *l, 
     }
     TRY(execution_begin(e, calibration_shape(request->samples, batch), input));
     if (l->moves) {
-        TRY(stream_read(&l->run->stream, batch, e));
+        TRY(sample_stream_read(&l->run->stream, batch, e));
     } else {
-        TRY(stream_peek(&l->run->stream, batch, e));
+        TRY(sample_stream_peek(&l->run->stream, batch, e));
     }
     TRY(execution_run(e, l->run->parameters, l->begin, l->end));
 out:
@@ -50,10 +50,10 @@ static grail_status carry_batch(calibration_network *network, const carry *k, in
         TRY(k->visit(network, batch, k->user));
     }
     if (k->dense.moves) {
-        TRY(stream_write(&network->dense.stream, batch, network->dense.execution));
+        TRY(sample_stream_write(&network->dense.stream, batch, network->dense.execution));
     }
     if (k->current.moves) {
-        TRY(stream_write(&network->current.stream, batch, network->current.execution));
+        TRY(sample_stream_write(&network->current.stream, batch, network->current.execution));
     }
 out:
     return status;
@@ -67,7 +67,7 @@ static bool is_block_border(const graph *g, int index)
 
 static grail_status begin_move(const leg *l)
 {
-    return l->moves ? stream_move_begin(&l->run->stream, l->end) : GRAIL_OK;
+    return l->moves ? sample_stream_move_begin(&l->run->stream, l->end) : GRAIL_OK;
 }
 
 /* The last batch's values are in the stream now; the execution forgets its own. */
@@ -75,7 +75,7 @@ static grail_status end_move(const leg *l)
 {
     const batch_shape none = {0};
     if (l->moves) {
-        stream_move_end(&l->run->stream);
+        sample_stream_move_end(&l->run->stream);
     }
     return execution_begin(l->run->execution, none, (batch_input){0});
 }

@@ -9,14 +9,14 @@ static grail_status create_run(const compression_request *request, parameter_sto
     const backend *b = request->backend;
     TRY(parameter_store_create(request->model, b, parent, &out->parameters));
     TRY(execution_create(request->graph, b, pool, &out->execution));
-    TRY(stream_init(&out->stream, request->graph, b, request->samples->batch_count));
+    TRY(sample_stream_init(&out->stream, request->graph, b, request->samples->batch_count));
 out:
     return status;
 }
 
 static void free_run(network_run *run)
 {
-    stream_fini(&run->stream);
+    sample_stream_fini(&run->stream);
     execution_free(run->execution);
     parameter_store_free(run->parameters);
 }

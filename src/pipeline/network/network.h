@@ -13,7 +13,7 @@
 #ifndef GRAIL_PIPELINE_NETWORK_NETWORK_H
 #define GRAIL_PIPELINE_NETWORK_NETWORK_H
 
-#include "exec/stream.h"
+#include "exec/sample_stream.h"
 #include "pipeline/network/progress.h"
 #include "pipeline/network/site_result.h"
 
@@ -21,7 +21,7 @@
 typedef struct network_run {
     parameter_store *parameters;
     execution *execution;
-    stream stream;
+    sample_stream stream;
 } network_run;
 
 typedef struct calibration_network {

@@ -143,7 +143,7 @@ static grail_status restore_fits(const compression_request *request, int index, 
         fit.consumer = known_consumer(request, index, name);
         if (fit.consumer == NULL) {
             FAIL(GRAIL_ERROR_FORMAT,
-                 "the state records a fit of '%s', which does not read site '%s'",
+                 "the recorded state holds a fit of '%s', which does not read site '%s'",
                  name == NULL ? "" : name, site_at(request, index)->name);
         }
         TRY(site_result_add_fit(result, &fit));
@@ -158,7 +158,7 @@ static grail_status restore_integers(const json_t *list, int64_t count, int64_t 
     grail_status status = GRAIL_OK;
     int64_t *values = NULL;
     if (json_array_size(list) != (size_t)count) {
-        FAIL(GRAIL_ERROR_FORMAT, "the state records %zu units, expected %lld",
+        FAIL(GRAIL_ERROR_FORMAT, "the recorded state holds %zu units, expected %lld",
              json_array_size(list), (long long)count);
     }
     TRY(memory_new(&values, (size_t)count, sizeof values[0]));
@@ -179,7 +179,8 @@ static grail_status restore_order(const json_t *list, int64_t subunits, grail_re
     TRY(restore_integers(list, reducer->units * subunits, &order));
     for (int64_t i = 0; i < reducer->units * subunits; i++) {
         if (order[i] < 0 || order[i] >= subunits) {
-            FAIL(GRAIL_ERROR_FORMAT, "the state records block %lld of a unit of %lld",
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "the recorded state names sub-block %lld of a unit that has %lld",
                  (long long)order[i], (long long)subunits);
         }
     }

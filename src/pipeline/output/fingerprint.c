@@ -125,13 +125,13 @@ grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
     value_text(d.then, before);
     value_text(d.now, after);
     const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "'%s' was begun with other options or files: %s ", place,
+        error_set(GRAIL_ERROR_ARGUMENT, "'%s' was started with other options or files: %s ", place,
                   d.path[0] == 0 ? "its state" : d.path);
     if (before[0] != 0 && after[0] != 0) {
-        error_append("was %s, is %s now", before, after);
+        error_append("was %s and is now %s", before, after);
     } else {
         error_append("differs");
     }
-    error_append("; repeat what it was begun with, or delete it");
+    error_append("; use the options and files of the interrupted run, or delete its directory");
     return status;
 }

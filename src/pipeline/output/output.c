@@ -82,7 +82,7 @@ static grail_status verify_record(const narrow_output *o, const json_t *record)
         tensors_verify(o->request, o->shapes, o->writer, json_object_get(record, RECORD_TENSORS),
                        output_directory_result(o->directory));
     if (status == GRAIL_ERROR_FORMAT) {
-        error_append("; delete '%s' and start anew", output_directory_partial(o->directory));
+        error_append("; delete '%s' and run again", output_directory_partial(o->directory));
     }
     return status;
 }
@@ -262,11 +262,11 @@ void output_after_failure(narrow_output *o, grail_status status)
     }
     const char *partial = output_directory_partial(o->directory);
     if (o->is_complete) {
-        error_append("; all weights are written in '%s', --resume finishes the run", partial);
+        error_append("; all weights are written in '%s'; --resume finishes the run", partial);
     } else if (o->blocks_recorded == 0 || status == GRAIL_ERROR_NUMERIC) {
         output_directory_abandon(o->directory);
     } else {
-        error_append("; %d of %d blocks are finished in '%s', --resume continues it",
+        error_append("; %d of %d blocks are finished in '%s'; --resume continues the run",
                      o->blocks_recorded, o->request->graph->block_count, partial);
     }
 }

@@ -29,14 +29,15 @@ grail_status output_check_place(const grail_compress_options *options)
     TRY(path_parent(&parent, path));
     real = realpath(parent, NULL);
     if (real == NULL) {
-        TRY(error_from_errno("cannot find the directory of the output,", parent));
+        TRY(error_from_errno("cannot find the output's parent directory", parent));
     }
     if (access(real, W_OK) != 0) {
         TRY(error_from_errno("cannot write to", real));
     }
     model = options->model == NULL ? NULL : realpath(options->model, NULL);
     if (model != NULL && is_inside(real, model)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the output '%s' lies inside the model '%s'; choose another",
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the output '%s' lies inside the model '%s'; choose a directory outside the model",
              path, options->model);
     }
 out:

@@ -65,7 +65,8 @@ static grail_status restore_site(const json_t *record, const compression_request
     const json_t *one = site_of(record, name);
     if (one == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "'%s' does not record site '%s'; delete it and start anew", place, name);
+                         "'%s' has no record of site '%s'; delete this directory and run again",
+                         place, name);
     }
     return site_result_restore(request, index, one, result);
 }

@@ -76,8 +76,8 @@ static grail_status check_place(const char *path, const char *directory)
         TRY(is_in_blobs(real, directory, &in_blobs));
         if (!in_blobs) {
             FAIL(GRAIL_ERROR_ARGUMENT,
-                 "'%s' is a symbolic link out of the model's directory, to '%s'; put the file in "
-                 "its place, or remove it",
+                 "'%s' is a symbolic link to '%s', which lies outside the model's directory; "
+                 "replace the link with the file, or remove it",
                  path, real);
         }
     }
@@ -92,8 +92,8 @@ static grail_status check_companion(const source_file *file, const char *directo
     TRY(check_place(file->path, directory));
     if (file->identity.size > LARGEST_COMPANION) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "'%s' has %lld bytes, and files that are copied beside the weights at most %d; remove "
-             "it from the model's directory",
+             "'%s' has %lld bytes, but a file that is copied beside the weights may have at most "
+             "%d; remove it from the model's directory",
              file->path, (long long)file->identity.size, LARGEST_COMPANION);
     }
 out:
@@ -217,14 +217,14 @@ static grail_status require_same(const source_file *file, const file_identity *n
         return GRAIL_OK;
     }
     const grail_status status =
-        error_set(GRAIL_ERROR_IO, "'%s' changed while it was used: ", file->path);
+        error_set(GRAIL_ERROR_IO, "'%s' changed during the run: ", file->path);
     if (then->size != now->size) {
-        error_append("it had %lld bytes, and has %lld now", (long long)then->size,
+        error_append("it had %lld bytes and now has %lld", (long long)then->size,
                      (long long)now->size);
     } else {
-        error_append("it was written or replaced");
+        error_append("it was modified or replaced");
     }
-    error_append("; leave the model alone and start anew");
+    error_append("; do not change the model during a run, and run again");
     return status;
 }
 

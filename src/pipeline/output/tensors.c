@@ -39,7 +39,7 @@ static grail_status append_stored(const calibration_network *network, int parame
     TRY(narrow_parameter(network, parameter, &values));
     if (!shape_elements(narrow->rank, narrow->shape, &count) ||
         !dtype_bytes(tensor->dtype, count, &bytes)) {
-        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large", tensor->name);
+        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", tensor->name);
     }
     TRY(memory_new_unset(&stored, bytes, 1));
     TRY(convert_from_f32(tensor->dtype, values, count, stored));
@@ -107,7 +107,7 @@ static grail_status read_back(const checkpoint_writer *writer, const tensor_view
     int64_t count = 0;
     if (!shape_elements(shape->rank, shape->shape, &count) ||
         !dtype_bytes(shape->dtype, count, bytes)) {
-        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large", shape->name);
+        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", shape->name);
     }
     TRY(memory_new_unset(&read, *bytes, 1));
     TRY(checkpoint_writer_get(writer, shape->name, read, *bytes));
@@ -128,8 +128,8 @@ static grail_status verify_tensor(const tensor_view *shape, const checkpoint_wri
     TRY(read_back(writer, shape, &data, &bytes));
     if (strcmp(checksum_text(data, bytes, found), recorded) != 0) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "tensor '%s' in '%s' is damaged: its checksum is %s, and %s was recorded when it was "
-             "written",
+             "tensor '%s' in '%s' is damaged: its checksum is %s, expected %s as recorded when it "
+             "was written",
              shape->name, place, found, recorded);
     }
 out:

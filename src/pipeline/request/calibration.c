@@ -224,8 +224,9 @@ static grail_status load_sample(const image_set *set, uint64_t seed, calibration
     const int64_t side = image_set_side(set);
     if (!size_multiply(pixels, (size_t)(side * side), &pixels) ||
         !size_multiply(pixels, (size_t)c->count, &pixels)) {
-        FAIL(GRAIL_ERROR_MEMORY, "%lld images of side %lld are too many", (long long)c->count,
-             (long long)side);
+        FAIL(GRAIL_ERROR_MEMORY,
+             "%lld images with a side of %lld pixels are too large to address; use fewer samples",
+             (long long)c->count, (long long)side);
     }
     TRY(memory_new(&indices, (size_t)c->count, sizeof indices[0]));
     TRY(image_set_sample(set, c->count, seed, indices));
@@ -262,8 +263,8 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
     const int64_t available = image_set_count(set);
     c->count = sample_count(o, available);
     if (c->count < 1 || c->count > available) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has %lld images, %lld were asked for", source.path,
-             (long long)available, (long long)c->count);
+        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has %lld images, but %lld samples were requested",
+             source.path, (long long)available, (long long)c->count);
     }
     TRY(load_sample(set, o->seed, c));
     plan_batches(c, BATCH_IMAGES);

@@ -65,7 +65,7 @@ grail_status compensation_from_options(const grail_compress_options *o, compensa
         c.alpha = o->alpha;
     }
     if (c.alpha < 0.0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "alpha %g is negative", c.alpha);
+        FAIL(GRAIL_ERROR_ARGUMENT, "alpha is %g, expected 0 or more", c.alpha);
     }
     *out = c;
 out:

@@ -9,10 +9,11 @@ static grail_status check_bias(const graph *g, const site *s, const compensation
     for (int k = 0; k < s->consumer_count; k++) {
         if (how->enabled && how->bias == BIAS_ON &&
             consumer_bias_slot(g, s->consumers[k].node).parameter == GRAPH_NONE) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "site '%s': the checkpoint has no place for a bias there, and stock "
-                             "loaders would not read one; use --bias auto or off",
-                             s->name);
+            return error_set(
+                GRAIL_ERROR_UNSUPPORTED,
+                "site '%s': no parameter of the checkpoint can take a fitted bias, and stock "
+                "loaders would not read a new one; use --bias auto or --bias off",
+                s->name);
         }
     }
     return GRAIL_OK;
@@ -22,20 +23,20 @@ static grail_status check_site(const graph *g, const site *s, selector_kind sele
 {
     if (s->groups > 1 && selector_folds(selector)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': folding works on whole KV groups; use --gqa kv-groups",
+                         "site '%s': folding needs complete KV groups; use --gqa kv-groups",
                          s->name);
     }
     if (s->kind == SITE_HEADS && selector_folds(selector) && p->loop == LOOP_OPEN) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': folded heads are not the mean of heads, so their output must "
-                         "be observed; use --loop closed",
+                         "site '%s': an open loop cannot fold heads, because the output of folded "
+                         "heads must be observed; use --loop closed",
                          s->name);
     }
     if (s->kind == SITE_STREAM && selector_needs_statistics(selector) &&
         p->stream_score == STREAM_SCORE_ALL) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': selector '%s' is decided before the later producers have run; "
-                         "use --stream-score first",
+                         "site '%s': selector '%s' needs activations, but it must score the units "
+                         "before the later producers have run; use --stream-score first",
                          s->name, selector_name(selector));
     }
     return check_bias(g, s, &p->compensation);

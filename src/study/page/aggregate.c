@@ -173,7 +173,7 @@ static grail_status group_cells(aggregate *a)
         section *s = &a->sections[key.section];
         if (g == NULL || compare_keys(&g->key, &key) != 0) {
             if (a->group_count == MOST_GROUPS) {
-                return error_set(GRAIL_ERROR_FORMAT, "more than %d different settings",
+                return error_set(GRAIL_ERROR_FORMAT, "cannot show more than %d different settings",
                                  MOST_GROUPS);
             }
             g = &a->groups[a->group_count++];
@@ -266,7 +266,7 @@ static grail_status list_ratios(aggregate *a)
             }
         }
         if (s->ratio_count > MOST_RATIOS) {
-            status = error_set(GRAIL_ERROR_FORMAT, "more than %d ratios", MOST_RATIOS);
+            status = error_set(GRAIL_ERROR_FORMAT, "cannot show more than %d ratios", MOST_RATIOS);
         }
         next += s->ratio_count;
     }

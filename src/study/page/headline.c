@@ -199,13 +199,12 @@ void remarks_write(const aggregate *a, markup *page)
     if (a->superseded > 0) {
         markup_raw(page, "<p class=\"remark\">");
         describe_count(page, a->superseded, "line");
-        markup_raw(page, " of the file repeated by a later one of the same setting: the last "
-                         "one counts.</p>\n");
+        markup_raw(page, " of the file ignored, because a later line has the same setting.</p>\n");
     }
     if (a->results->cut_line > 0) {
         markup_format(page,
-                      "<p class=\"remark\">The file ends within line %zu, which is left out: the "
-                      "sweep was interrupted or is still running.</p>\n",
+                      "<p class=\"remark\">The file ends within line %zu. The report leaves this "
+                      "line out. The sweep was interrupted or is still running.</p>\n",
                       a->results->cut_line);
     }
     if (a->cell_count == 0) {

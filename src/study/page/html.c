@@ -17,7 +17,7 @@ static grail_status refuse_same_file(const char *results_path, const char *html_
     if (stat(results_path, &from) == 0 && stat(html_path, &to) == 0 && from.st_dev == to.st_dev &&
         from.st_ino == to.st_ino) {
         return error_set(GRAIL_ERROR_ARGUMENT,
-                         "'%s' is the results file: give the report another name", html_path);
+                         "'%s' is the results file; choose another name for the report", html_path);
     }
     return GRAIL_OK;
 }

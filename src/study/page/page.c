@@ -32,7 +32,7 @@ grail_status page_check_place(const char *path, const char *mark)
     }
     if (!S_ISREG(info.st_mode)) {
         FAIL(GRAIL_ERROR_EXISTS,
-             "'%s' is %s, not a file that a report may replace; give another name", path,
+             "'%s' is %s, and a report can replace only a regular file; choose another name", path,
              S_ISDIR(info.st_mode)   ? "a directory"
              : S_ISLNK(info.st_mode) ? "a symbolic link"
                                      : "a device or a pipe");
@@ -41,7 +41,9 @@ grail_status page_check_place(const char *path, const char *mark)
     const size_t head = map.size < PAGE_HEAD ? map.size : PAGE_HEAD;
     if (map.size > 0 && memmem(map.data, head, mark, strlen(mark)) == NULL) {
         FAIL(GRAIL_ERROR_EXISTS,
-             "'%s' exists and was not made by grail report; give another name or delete it", path);
+             "'%s' exists and was not written by grail report; choose another name or delete the "
+             "file",
+             path);
     }
 out:
     file_map_close(&map);

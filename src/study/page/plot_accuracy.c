@@ -51,8 +51,8 @@ static void describe(const section *s, figure *f)
                             "one panel per selector, with ");
     describe_setting(&f->caption, s->samples, s->open_loop);
     markup_format(&f->caption,
-                  ". Lines are means over %s, bands span the lowest to the highest; the dashed "
-                  "line across is the dense network.",
+                  ". Lines show means over %s, bands span the lowest to the highest value, and the "
+                  "dashed line shows the dense network.",
                   describe_members(s));
     for (int v = 0; v < VARIANTS; v++) {
         if (s->variants[v]) {

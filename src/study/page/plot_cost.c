@@ -123,8 +123,8 @@ grail_status plot_cost(const aggregate *a, const section *s, figure *out)
     }
     markup_raw(&out->title, "Time and memory, ");
     markup_start_of(&out->title, s->name, 60);
-    markup_raw(&out->caption, "Seconds of a cell by stage, mean over selectors, ratios and seeds, "
-                              "and the highest peak of memory, by what was done after the cut.");
+    markup_raw(&out->caption, "Mean seconds per cell in each stage, over selectors, ratios and "
+                              "seeds, and the highest peak memory, for each repair.");
     if (most_seconds > 0.0) {
         TRY(draw_panel(costs, "Time", "seconds", most_seconds, draw_seconds, out));
         figure_add_legend(out, &stages[0], "calibrate");

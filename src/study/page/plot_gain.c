@@ -67,9 +67,9 @@ grail_status plot_gain(const aggregate *a, const section *s, figure *out)
     markup_raw(&out->title, "Gain against ratio, ");
     markup_start_of(&out->title, s->name, 60);
     markup_format(&out->caption,
-                  "Top-1 accuracy less that of the plain cut with the same selector, ratio and "
-                  "seed, one panel per repair. Lines are means over %s, bands span the lowest to "
-                  "the highest gain.",
+                  "Top-1 accuracy minus that of the plain cut with the same selector, ratio and "
+                  "seed, one panel per repair. Lines show means over %s, and bands span the lowest "
+                  "to the highest gain.",
                   describe_members(s));
     for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
         if (has_gains(s, (variant)v)) {

@@ -109,9 +109,8 @@ grail_status plot_samples(const aggregate *a, const section *s, figure *out)
     markup_raw(&out->title, "Gain against calibration samples, ");
     markup_start_of(&out->title, s->name, 60);
     markup_format(&out->caption,
-                  "Top-1 accuracy less that of the plain cut against the number of calibration "
-                  "samples, at the ratio that was tried with the most sample counts. Lines are "
-                  "means over %s.",
+                  "Top-1 accuracy minus that of the plain cut, against the number of calibration "
+                  "samples, at the ratio with the most sample counts. Lines show means over %s.",
                   describe_members(s));
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (!isnan(ratios[i])) {

@@ -66,8 +66,8 @@ grail_status plot_scatter(const aggregate *a, figure *out)
     }
     markup_raw(&out->title, "Before and after");
     markup_raw(&out->caption,
-               "Every setting of the sweep, accuracy without and with repair; points above the "
-               "diagonal gained. One panel per repair, one marker per selector.");
+               "Accuracy without and with repair for every setting of the sweep. Settings above "
+               "the diagonal gained accuracy. Each repair has a panel, each selector a marker.");
     for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
         if (variants[v]) {
             TRY(draw_panel(a, (variant)v, out));

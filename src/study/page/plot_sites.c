@@ -140,12 +140,13 @@ static void describe(const section *s, variant best, figure *f)
     markup_start_of(&f->title, s->name, 60);
     markup_format(&f->caption,
                   "Relative error of the output that reads each site, before and after the fit "
-                  "(%s), at the ratio nearest to 50 %%; on the held-out part of the calibration "
-                  "data where it was measured. Sites in the order of the network; ",
+                  "(%s), at the ratio nearest to 50 %%, measured on held-out calibration data "
+                  "where there is some. Sites are in the order of the network",
                   variant_label(best));
-    markup_raw(&f->caption, s->is_architecture ? "of the first checkpoint and seed; " : "");
     markup_raw(&f->caption,
-               "1 is what an output of zeros would give, and more than 2 stands at 2.");
+               s->is_architecture ? " and come from the first checkpoint and seed" : "");
+    markup_raw(&f->caption,
+               ". An output of zeros has an error of 1. Errors above 2 are drawn at 2.");
     figure_add_legend(f, variant_style(VARIANT_NONE), "before");
     figure_add_legend(f, variant_style(best), "after");
 }

@@ -71,9 +71,10 @@ static grail_status count_grid(const sweep_grid *grid, int64_t *total)
     }
     *total += product;
     if (*total > SWEEP_MOST_CELLS) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "the lists of the recipe make more than %d combinations; shorten them",
-                         SWEEP_MOST_CELLS);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "the lists of the recipe make more than %d combinations; shorten the lists",
+            SWEEP_MOST_CELLS);
     }
     return GRAIL_OK;
 }
@@ -185,7 +186,7 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
     const sweep_cell *found =
         count == 0 ? NULL : bsearch(&cell, cells, (size_t)count, sizeof cells[0], compare_cells);
     if (found == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: no cell of the recipe", where);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: this cell is not in the recipe", where);
     }
     *index = found - cells;
 out:

@@ -21,7 +21,7 @@ static grail_status read_setting(const char *where, const char *key, const json_
         return memory_format(out, "%s=%s", key, json_is_true(value) ? "true" : "false");
     }
     return error_set(GRAIL_ERROR_FORMAT,
-                     "%s: settings.%s: expected text, a whole number, true or false", where, key);
+                     "%s: settings.%s: expected text, an integer, true or false", where, key);
 }
 
 static grail_status read_settings(const char *where, const json_t *object, sweep_checkpoint *c)
@@ -61,8 +61,8 @@ static grail_status read_checkpoint(const char *source, json_t *object, const ch
     }
     for (const sweep_checkpoint *other = all->list; other < c; other++) {
         if (strcmp(other->name, c->name) == 0) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: the name \"%s\" is taken by checkpoints[%d]", where,
-                 c->name, (int)(other - all->list));
+            FAIL(GRAIL_ERROR_FORMAT, "%s: the name \"%s\" is already used by checkpoints[%d]",
+                 where, c->name, (int)(other - all->list));
         }
     }
     TRY(field_path(where, object, "path", directory, &c->path));

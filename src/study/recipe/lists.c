@@ -76,7 +76,7 @@ static grail_status read_sparsity(const char *where, const json_t *value,
     const double ratio =
         json_is_number(value) ? round_ratio(json_number_value(value)) : (double)NAN;
     if (!(ratio >= 0.0 && ratio < 1.0)) {
-        return wrong_entry(where, "a number from 0 to below 1");
+        return wrong_entry(where, "a number in [0, 1)");
     }
     *out = ratio;
     return GRAIL_OK;
@@ -101,7 +101,7 @@ static grail_status read_samples(const char *where, const json_t *value,
     (void)checkpoints;
     const json_int_t samples = json_integer_value(value);
     if (!json_is_integer(value) || samples < 1 || samples > MOST_SAMPLES) {
-        return wrong_entry(where, "a whole number from 1 to 1000000");
+        return wrong_entry(where, "an integer from 1 to 1000000");
     }
     *out = (double)samples;
     return GRAIL_OK;
@@ -113,7 +113,7 @@ static grail_status read_seed(const char *where, const json_t *value,
     (void)checkpoints;
     const json_int_t seed = json_integer_value(value);
     if (!json_is_integer(value) || seed < 0 || seed > largest_seed) {
-        return wrong_entry(where, "a whole number from 0 to 2^53");
+        return wrong_entry(where, "an integer from 0 to 2^53");
     }
     *out = (double)seed;
     return GRAIL_OK;
@@ -157,7 +157,7 @@ static grail_status read_entry(const char *where, const json_t *array, sweep_axi
     TRY(memory_format(&place, "%s: %s[%d]", where, axes[axis].key, out->count));
     TRY(axes[axis].read(place, json_array_get(array, (size_t)out->count), checkpoints, &value));
     if (contains(out, value)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: stands in the list before", place);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: repeats an earlier entry of the list", place);
     }
     out->values[out->count++] = value;
 out:

@@ -53,7 +53,8 @@ static grail_status read_kinds(const char *source, const json_t *document, sweep
         const char *kind = NULL;
         TRY(find_kind(source, i, json_string_value(json_array_get(list, i)), &kind));
         if (sweep_recipe_cuts(r, kind) || r->kind_count == SWEEP_MOST_KINDS) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: sites[%zu]: stands in the list before", source, i);
+            FAIL(GRAIL_ERROR_FORMAT, "%s: sites[%zu]: repeats an earlier entry of the list", source,
+                 i);
         }
         r->kinds[r->kind_count++] = kind;
     }
@@ -122,7 +123,9 @@ grail_status sweep_recipe_parse(const char *source, json_t *document, const char
     TRY(sweep_images_read(source, document, "evaluation", directory, &r.evaluation));
     if (r.calibration.images > 0) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "%s: calibration: \"images\" is for the evaluation; say \"samples\" instead", source);
+             "%s: calibration: \"images\" is a key of \"evaluation\"; give the number of "
+             "calibration samples in \"samples\"",
+             source);
     }
     *out = r;
     r = (sweep_recipe){0};

@@ -167,8 +167,9 @@ grail_status line_header_read(json_t *document, line_header *out)
     }
     TRY(json_require_integer("line 1", document, "grail_results", &version));
     if (version != VERSION) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "results of version %lld, this grail reads version %d",
-             (long long)version, VERSION);
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "the results have version %lld, but this grail reads version %d", (long long)version,
+             VERSION);
     }
     json_t *recipe = json_object_get(document, "recipe");
     const json_t *machine = json_object_get(document, "machine");
@@ -311,10 +312,10 @@ static grail_status read_settings(const char *where, const json_t *object, line_
     TRY(field_text(where, object, "selector", &out->selector));
     TRY(json_get_real(where, object, "sparsity", NOT_MEASURED, &out->sparsity));
     if (isnan(out->sparsity)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is missing, expected 0 to below 1", where);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is missing, expected a number in [0, 1)", where);
     }
     if (!(out->sparsity >= 0.0 && out->sparsity < 1.0)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is %g, expected 0 to below 1", where,
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is %g, expected a number in [0, 1)", where,
              out->sparsity);
     }
     TRY(read_variant(where, object, &out->variant));
@@ -405,8 +406,8 @@ grail_status line_read(const char *where, const json_t *document, result_line *o
     } else if (json_is_object(json_object_get(document, "cell"))) {
         TRY(read_cell(where, document, &line));
     } else {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: expected an object with \"dense\" or \"cell\", each an object", where);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: expected an object that has an object \"dense\" or \"cell\"",
+             where);
     }
     *out = line;
     line = (result_line){0};

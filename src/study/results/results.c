@@ -47,7 +47,8 @@ static grail_status find_checkpoint(results *r, const char *where, const char *n
         }
     }
     if (r->checkpoint_count == MOST_CHECKPOINTS) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: more than %d checkpoints", where, MOST_CHECKPOINTS);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the file has more than %d checkpoints", where,
+             MOST_CHECKPOINTS);
     }
     TRY(memory_copy_string(&copy, name));
     TRY(grow(&r->checkpoints, r->checkpoint_count, &r->checkpoint_capacity,
@@ -70,7 +71,8 @@ static grail_status find_selector(results *r, const char *where, const char *nam
         }
     }
     if (r->selector_count == MOST_SELECTORS) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: more than %d selectors", where, MOST_SELECTORS);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: the file has more than %d selectors", where,
+                         MOST_SELECTORS);
     }
     const grail_status status = memory_copy_string(&r->selectors[r->selector_count], name);
     if (status == GRAIL_OK) {
@@ -110,7 +112,7 @@ static grail_status add_cell(results *r, result_line *l, const char *where, size
         .measures = l->measures,
     };
     if (r->cell_count == MOST_CELLS) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: more than %d cells", where, MOST_CELLS);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the file has more than %d cells", where, MOST_CELLS);
     }
     TRY(find_checkpoint(r, where, l->settings.checkpoint, &cell.checkpoint));
     TRY(find_selector(r, where, l->settings.selector, &cell.selector));
@@ -146,7 +148,8 @@ static grail_status add_line(results *r, const char *text, size_t size, size_t l
     char where[32];
     snprintf(where, sizeof where, "line %zu", line);
     if (size > LARGEST_LINE) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: %zu bytes, at most %d are read", where, size, LARGEST_LINE);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the line has %zu bytes, expected at most %d", where, size,
+             LARGEST_LINE);
     }
     status = json_parse(where, text, size, &document);
     if (status == GRAIL_ERROR_FORMAT && line == 1) {
@@ -189,7 +192,7 @@ static grail_status add_lines(results *r, const char *text, size_t size)
         at += length + 1;
     }
     if (r->document == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "empty: expected the results of a sweep");
+        FAIL(GRAIL_ERROR_FORMAT, "the file is empty, expected the results of a sweep");
     }
 out:
     return status;
@@ -200,7 +203,7 @@ grail_status results_parse(const char *name, const void *bytes, size_t size, res
     grail_status status = GRAIL_OK;
     results r = {0};
     if (size > LARGEST_FILE) {
-        FAIL(GRAIL_ERROR_FORMAT, "%zu bytes, results of at most %d are read", size, LARGEST_FILE);
+        FAIL(GRAIL_ERROR_FORMAT, "the file has %zu bytes, expected at most %d", size, LARGEST_FILE);
     }
     TRY(add_known_selectors(&r));
     TRY(add_lines(&r, bytes, size));

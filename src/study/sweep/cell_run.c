@@ -28,7 +28,8 @@ static grail_status check_kinds(const sweep_recipe *recipe, const grail_model *m
         found = found || sweep_recipe_cuts(recipe, grail_site_list_at(sites, i).kind);
     }
     if (!found) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the network has no site of the kinds that the recipe cuts");
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the network has none of the kinds of sites that the recipe cuts");
     }
 out:
     grail_site_list_free(sites);
@@ -41,7 +42,9 @@ static grail_status check_outputs(const grail_model *model)
     grail_model_facts facts = {0};
     TRY(grail_model_describe(model, &facts));
     if (facts.reads_images == 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' reads tokens, not images; a sweep measures accuracy",
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' reads text, not images; a sweep measures the accuracy of networks that read "
+             "images",
              facts.directory);
     }
     if (facts.classes < 2) {
@@ -60,7 +63,7 @@ static grail_status open_images(const grail_model *model, const sweep_images *im
     grail_status status = GRAIL_OK;
     TRY(grail_images_open(model, &images->source, out));
     if (images->images > grail_images_count(*out)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were asked for, '%s' holds %lld",
+        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were requested, but '%s' holds %lld",
              (long long)images->images, images->path, (long long)grail_images_count(*out));
     }
 out:

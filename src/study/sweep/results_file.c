@@ -61,8 +61,7 @@ static grail_status check_header(const reading *r, json_t *line)
     }
     if (read != GRAIL_OK || header.recipe == NULL) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "%s: not results of a sweep that this version can continue; "
-             "choose another file",
+             "%s: this version of grail cannot continue these results; choose another file",
              r->path);
     }
     TRY(written_form(r->recipe->document, &now));
@@ -81,8 +80,8 @@ static grail_status note_dense(const reading *r, const char *where, const char *
 {
     const int index = sweep_checkpoints_find(&r->recipe->checkpoints, checkpoint);
     if (index < 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"dense\" is of no checkpoint of the recipe",
-                         where);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"dense\" names a checkpoint that the recipe does not have", where);
     }
     r->dense_found[index] = true;
     return GRAIL_OK;
@@ -151,7 +150,7 @@ static grail_status utc_text(char text[32])
     struct tm parts;
     const time_t now = time(NULL);
     if (gmtime_r(&now, &parts) == NULL || strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0) {
-        return error_set(GRAIL_ERROR_INTERNAL, "the clock shows no date");
+        return error_set(GRAIL_ERROR_INTERNAL, "cannot read the date from the system clock");
     }
     return GRAIL_OK;
 }
@@ -194,7 +193,7 @@ static grail_status open_log(const char *path, line_log *log)
     line_log_answer answer = LINE_LOG_TAKEN;
     const grail_status status = line_log_open(AT_FDCWD, path, path, O_CREAT, log, &answer);
     if (status == GRAIL_OK && answer == LINE_LOG_TAKEN) {
-        return error_set(GRAIL_ERROR_EXISTS, "%s: another sweep is writing to it", path);
+        return error_set(GRAIL_ERROR_EXISTS, "%s: another sweep is writing to this file", path);
     }
     return status;
 }

@@ -120,7 +120,7 @@ static void tell(sweep *s, const sweep_outcome *outcome)
         .top1 = outcome == NULL || outcome->error[0] != 0 ? (double)NAN : outcome->measures.top1,
     };
     if (s->options->observer(s->options->observer_user, &progress) != 0) {
-        stop(s, GRAIL_ERROR_CANCELLED, "cancelled; what is finished stays in the results");
+        stop(s, GRAIL_ERROR_CANCELLED, "cancelled; the results file keeps the finished cells");
     }
 }
 
@@ -291,7 +291,7 @@ static grail_status start_workers(sweep *s)
         worker *w = &s->workers[j];
         w->started = pthread_create(&w->thread, NULL, work, w) == 0;
         if (!w->started) {
-            return error_set(GRAIL_ERROR_MEMORY, "cannot start %d threads that run cells", jobs);
+            return error_set(GRAIL_ERROR_MEMORY, "cannot start %d threads to run cells", jobs);
         }
     }
     return GRAIL_OK;
@@ -326,10 +326,11 @@ static grail_status check_options(const grail_sweep_options *o)
         return error_set(GRAIL_ERROR_ARGUMENT, "no recipe was given");
     }
     if (o->results == NULL || o->results[0] == 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "no file for the results was given");
+        return error_set(GRAIL_ERROR_ARGUMENT, "no results file was given");
     }
     if (o->jobs < 1 || o->jobs > MOST_JOBS) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "%d jobs; expected 1 to %d", o->jobs, MOST_JOBS);
+        return error_set(GRAIL_ERROR_ARGUMENT, "the number of jobs is %d, expected 1 to %d",
+                         o->jobs, MOST_JOBS);
     }
     return GRAIL_OK;
 }
@@ -361,8 +362,9 @@ static grail_status list_cells(sweep *s)
         const sweep_cell *cell = &s->cells[i];
         const sweep_checkpoint_data *data = &s->data[cell->checkpoint];
         if (cell->samples > data->calibration_images) {
-            FAIL(GRAIL_ERROR_ARGUMENT, "%s: %lld samples were asked for, '%s' holds %lld images",
-                 s->options->recipe, (long long)cell->samples, s->recipe.calibration.path,
+            FAIL(GRAIL_ERROR_ARGUMENT,
+                 "%s: %lld samples were requested, but '%s' holds %lld images", s->options->recipe,
+                 (long long)cell->samples, s->recipe.calibration.path,
                  (long long)data->calibration_images);
         }
         TRY(sweep_cell_bytes(&s->recipe, data->model, cell, &s->bytes[i]));
@@ -386,8 +388,8 @@ static grail_status set_budget(sweep *s)
     }
     if (largest > s->budget) {
         return error_set(GRAIL_ERROR_ARGUMENT,
-                         "the largest cell is estimated at %lld bytes, more than the %lld allowed; "
-                         "allow more or shorten the recipe",
+                         "the largest cell needs an estimated %lld bytes, but only %lld are "
+                         "allowed; raise the memory limit or shorten the recipe",
                          (long long)largest, (long long)s->budget);
     }
     return GRAIL_OK;

@@ -222,7 +222,7 @@ static void fewer_images_are_always_the_same_ones(void **state)
     assert_true(one.mean_nll == other.mean_nll);
     assert_fails(
         accuracy_measure(&f.model, f.store, &backend_cpu, f.set, IMAGES + 1, 0, NULL, NULL, &one),
-        GRAIL_ERROR_ARGUMENT, "6 images were asked for, the data holds 5");
+        GRAIL_ERROR_ARGUMENT, "6 images were requested, but the data holds 5");
     teardown(&f);
 }
 
@@ -269,7 +269,7 @@ static void a_label_without_an_output_names_the_image(void **state)
     setup(&f, &backend_cpu, HIDDEN, CLASSES);
     open_images(&f, images, 2);
     assert_fails(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 0, NULL, NULL, &a),
-                 GRAIL_ERROR_ARGUMENT, "image 1 has label 9, the network tells 7 classes apart");
+                 GRAIL_ERROR_ARGUMENT, "image 1 has label 9, but the network has only 7 classes");
     assert_int_equal(a.images, -1);
     teardown(&f);
 }
@@ -286,7 +286,7 @@ static void a_model_of_text_is_told_from_one_of_images(void **state)
                  "reads text, not images");
     assert_null(images);
     assert_fails(grail_accuracy_measure(model, images, 0, "cpu", NULL, NULL, &a),
-                 GRAIL_ERROR_ARGUMENT, "reads tokens, not images; give a text");
+                 GRAIL_ERROR_ARGUMENT, "reads text, not images; measure its perplexity");
     grail_model_close(model);
 }
 

@@ -85,7 +85,7 @@ static void its_observer_is_told_and_may_cancel(void **state)
     assert_true(done > 0);
     assert_int_equal(a.images, -1);
     assert_fails(grail_compression_accuracy(c, images, VISION_IMAGES + 1, NULL, NULL, &a),
-                 GRAIL_ERROR_ARGUMENT, "49 images were asked for, the data holds 48");
+                 GRAIL_ERROR_ARGUMENT, "49 images were requested, but the data holds 48");
     grail_compression_close(c);
     grail_images_close(images);
     vision_close(&v);
@@ -106,7 +106,7 @@ static void a_run_that_writes_holds_nothing(void **state)
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
     assert_fails(grail_compression_accuracy(c, images, 0, NULL, NULL, &a), GRAIL_ERROR_ARGUMENT,
-                 "open what it has written");
+                 "open the output to measure it");
     assert_int_equal(a.images, -1);
     grail_compression_close(c);
     grail_images_close(images);

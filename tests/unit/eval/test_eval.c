@@ -147,7 +147,7 @@ static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **stat
     }
     assert_near(one.mean_nll, first, 1e-5);
     assert_fails(grail_perplexity_measure(model, &text, 3, "cpu", NULL, NULL, &one),
-                 GRAIL_ERROR_ARGUMENT, "3 windows were asked for, the text holds 2");
+                 GRAIL_ERROR_ARGUMENT, "3 windows were requested, but the text holds 2");
     assert_fails(grail_perplexity_measure(model, &text, 0, "cpu", stop_at_once, &c, &one),
                  GRAIL_ERROR_CANCELLED, "cancelled after 2 of 2 windows");
     assert_int_equal(c.calls, 1);
@@ -262,7 +262,7 @@ static void networks_of_different_vocabularies_are_not_compared(void **state)
     assert_ok(grail_model_open(lab_golden("llama3"), &a));
     assert_ok(grail_model_open(lab_path(&l, "small"), &b));
     assert_fails(grail_verify(a, b, NULL, 0, "cpu", &c), GRAIL_ERROR_SHAPE,
-                 "the vocabularies differ: 96 tokens in");
+                 "the networks have different vocabularies: ");
     grail_model_close(a);
     grail_model_close(b);
     lab_close(&l);

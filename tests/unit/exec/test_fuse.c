@@ -307,7 +307,7 @@ static void a_variance_below_zero_is_named(void **state)
     hand_end(&n, &backend_cpu, residual(&n));
     hand_set(&n, "a1_n.variance", variance);
     assert_fails(fuse_once(&n), GRAIL_ERROR_NUMERIC,
-                 "tensor 'a1_n.variance' holds the variance -0.5 of channel 2");
+                 "tensor 'a1_n.variance' holds the variance -0.5 for channel 2");
     hand_fini(&n);
 }
 

@@ -1,7 +1,7 @@
 /* Nodes that look at positions: how many rows each value has, and what goes where. */
 #include "hand_network.h"
 
-#include "exec/stream.h"
+#include "exec/sample_stream.h"
 
 #include <math.h>
 #include <string.h>
@@ -298,8 +298,8 @@ static void nodes_one_by_one_give_the_same_as_a_range(void **state)
     hand_fini(&n);
 }
 
-/* Values that live at one place have different rows; a stream keeps them all, batch by batch. The
- * input is given again where it is still read. */
+/* Values that live at one place have different rows; a sample stream keeps them all, batch by
+ * batch. The input is given again where it is still read. */
 static void a_stream_may_stop_before_every_node(void **state)
 {
     (void)state;
@@ -307,23 +307,23 @@ static void a_stream_may_stop_before_every_node(void **state)
     const network_case *c = &networks[0];
     const int64_t pixels_in_batch = SAMPLES * c->image.height * c->image.width * 3;
     hand_network n;
-    stream s;
+    sample_stream s;
     hand_begin(&n);
     hand_end(&n, &backend_cpu, c->nodes(&n));
     float *pixels = hand_pixels(BATCHES * SAMPLES, c->image, 14);
-    assert_ok(stream_init(&s, n.g, &backend_cpu, BATCHES));
+    assert_ok(sample_stream_init(&s, n.g, &backend_cpu, BATCHES));
     for (int position = 0; position < n.g->node_count; position++) {
-        assert_ok(stream_move_begin(&s, position + 1));
+        assert_ok(sample_stream_move_begin(&s, position + 1));
         for (int64_t batch = 0; batch < BATCHES; batch++) {
             const bool reads_input = n.g->last_use[n.g->input] >= position;
             const batch_input input = {.pixels =
                                            reads_input ? pixels + batch * pixels_in_batch : NULL};
             assert_ok(execution_begin(n.e, (batch_shape){SAMPLES, c->image}, input));
-            assert_ok(stream_read(&s, batch, n.e));
+            assert_ok(sample_stream_read(&s, batch, n.e));
             assert_ok(execution_run(n.e, n.store, position, position + 1));
-            assert_ok(stream_write(&s, batch, n.e));
+            assert_ok(sample_stream_write(&s, batch, n.e));
         }
-        stream_move_end(&s);
+        sample_stream_move_end(&s);
     }
     for (int64_t batch = 0; batch < BATCHES; batch++) {
         float *y = hand_run(&n, SAMPLES, c->image, pixels + batch * pixels_in_batch);
@@ -331,7 +331,7 @@ static void a_stream_may_stop_before_every_node(void **state)
         assert_memory_equal(s.held[batch].data, y, (size_t)(SAMPLES * c->outputs) * sizeof y[0]);
         memory_free(y);
     }
-    stream_fini(&s);
+    sample_stream_fini(&s);
     memory_free(pixels);
     hand_fini(&n);
 }
@@ -352,7 +352,7 @@ static void a_shape_that_does_not_fit_is_refused_before_anything_runs(void **sta
     hand_end(&n, &backend_ref, residual_nodes(&n));
     assert_fails(execution_begin(n.e, (batch_shape){1, {(int64_t)1 << 40, (int64_t)1 << 40}},
                                  (batch_input){.pixels = pixel}),
-                 GRAIL_ERROR_MEMORY, "are too large");
+                 GRAIL_ERROR_MEMORY, "is too large to address");
     hand_fini(&n);
 }
 

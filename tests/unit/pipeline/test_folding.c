@@ -229,7 +229,7 @@ static void query_heads_of_a_group_cannot_be_folded_alone(void **state)
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
     options.selector = "fold";
     options.gqa = GRAIL_GQA_QUERY_PER_GROUP;
-    assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "whole KV groups");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "complete KV groups");
     lab_close(&l);
 }
 

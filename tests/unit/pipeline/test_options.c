@@ -40,7 +40,7 @@ static void a_selector_says_what_it_does(void **state)
     assert_true(f.folds == 1 && f.draws == 1 && f.needs_statistics == 0);
     f.index = -3;
     assert_fails(grail_selector_describe("best", &f), GRAIL_ERROR_ARGUMENT,
-                 "unknown selector 'best', expected one of random,");
+                 "unknown selector 'best'; expected one of random,");
     assert_int_equal(f.index, -3);
 }
 
@@ -156,15 +156,15 @@ static void what_cannot_be_estimated_is_refused(void **state)
     assert_ok(grail_model_open(lab_golden("llama3"), &text));
     grail_compress_options o = cut_options(&v, path);
     assert_fails(grail_compress_estimate(text, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
-                 "this one reads text");
+                 "cannot estimate the memory for a network that reads text");
     o.plan = "plan.json";
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
-                 "not for a plan or single sites");
+                 "cannot estimate the memory for a plan or for sparsities of single sites");
     o = cut_options(&v, path);
     o.site_sparsities = &single;
     o.site_sparsity_count = 1;
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
-                 "not for a plan or single sites");
+                 "cannot estimate the memory for a plan or for sparsities of single sites");
     o = cut_options(&v, path);
     o.selector = "best";
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,

@@ -71,7 +71,7 @@ static void what_cannot_be_copied_is_refused_before_the_first_block(void **state
     support_write_file(l.directory, "secret.txt", "secret", 6);
     link_in(&l, "../secret.txt", "model/extra.json");
     assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_ARGUMENT,
-                                          "is a symbolic link out of the model's directory");
+                                          "which lies outside the model's directory");
     assert_int_equal(unlink(lab_path(&l, "model/extra.json")), 0);
     assert_int_equal(mkdir(lab_path(&l, "model/extra.json"), 0777), 0);
     assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_IO, "not a regular file");
@@ -131,7 +131,7 @@ static void links_of_a_hugging_face_cache_are_followed(void **state)
     support_write_file(l.directory, "0123", "beside", 6);
     link_in(&l, "../../0123", "snapshots/abc/notes.txt");
     const grail_compress_options again = lab_options(&l, revision, lab_path(&l, "again"));
-    assert_fails(lab_compress(&again), GRAIL_ERROR_ARGUMENT, "out of the model's directory");
+    assert_fails(lab_compress(&again), GRAIL_ERROR_ARGUMENT, "outside the model's directory");
     lab_close(&l);
 }
 
@@ -155,9 +155,9 @@ static void a_model_that_changes_during_the_run_is_noticed(void **state)
 {
     (void)state;
     static void (*const changes[])(const lab *) = {touch_weights, replace_config};
-    static const char *const texts[] = {"model.safetensors' changed while it was used: it was "
-                                        "written or replaced",
-                                        "config.json' changed while it was used: it had "};
+    static const char *const texts[] = {"model.safetensors' changed during the run: it was "
+                                        "modified or replaced",
+                                        "config.json' changed during the run: it had "};
     for (int i = 0; i < 2; i++) {
         lab l;
         char model[LAB_PATH];

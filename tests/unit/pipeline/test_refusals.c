@@ -77,16 +77,17 @@ static void unknown_names_are_answered_with_the_known_ones(void **state)
     r.options.selector = "wanda";
     r.options.compensate = "fully";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
-                   "unknown compensation 'fully'; known are none, grail, full");
+                   "unknown compensation 'fully'; expected one of none, grail, full");
     r.options.compensate = "full";
     r.options.target = "global";
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "unknown target 'global'; known are local, dense");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT,
+                   "unknown target 'global'; expected one of local, dense");
     r.options.target = NULL;
     r.options.bias = "maybe";
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "known are off, on, auto");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of off, on, auto");
     r.options.bias = NULL;
     r.options.ridge = "one";
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "known are zero, prior");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of zero, prior");
     r.options.ridge = NULL;
     r.options.backend = "gpu";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "cpu");
@@ -94,7 +95,7 @@ static void unknown_names_are_answered_with_the_known_ones(void **state)
     const grail_site_sparsity own = {.site = "model.layers.9.mlp.down_proj", .sparsity = 0.5};
     r.options.site_sparsities = &own;
     r.options.site_sparsity_count = 1;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "'model.layers.9.mlp.down_proj' is not a site");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "'model.layers.9.mlp.down_proj' is neither a site");
     teardown(&r);
 }
 
@@ -104,10 +105,10 @@ static void numbers_that_make_no_sense_are_refused(void **state)
     refusal r;
     setup(&r);
     r.options.alpha = -1e-3;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "alpha -0.001 is negative");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "alpha is -0.001, expected 0 or more");
     r.options.alpha = 1e-3;
     r.options.align = -32;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "an alignment of -32");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "alignment -32 is negative");
     r.options.align = 1;
     r.options.calibration.context = 1;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "a context of 1 is too short");

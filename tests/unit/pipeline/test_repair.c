@@ -225,7 +225,8 @@ static void a_bias_is_not_invented(void **state)
     grail_compress_options options =
         attention_options(&l, lab_golden("llama3"), lab_path(&l, "out"), "on");
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
-                 "site 'model.layers.0.self_attn.o_proj': the checkpoint has no place for a bias");
+                 "site 'model.layers.0.self_attn.o_proj': no parameter of the checkpoint can take "
+                 "a fitted bias");
     options.bias = "auto";
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     assert_int_equal(sites[0].fit.bias, 0);

@@ -316,7 +316,7 @@ static void a_record_without_its_sites_is_refused(void **state)
     assert_ok(record_append_line(wrong, &text));
     write_state(&l, text.bytes, text.size);
     assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
-                 "does not record site 'model.layers.0.self_attn.o_proj'");
+                 "has no record of site 'model.layers.0.self_attn.o_proj'");
     json_decref(wrong);
     buffer_fini(&text);
     lab_close(&l);

@@ -41,7 +41,7 @@ static void a_bias_needs_a_place(void **state)
     r.options.sparsity_stream = 0.0;
     r.options.bias = "on";
     assert_refused(&r, GRAIL_ERROR_UNSUPPORTED,
-                   "site 'layer1.0.conv2': the checkpoint has no place for a bias there");
+                   "site 'layer1.0.conv2': no parameter of the checkpoint can take a fitted bias");
     r.options.bias = "auto";
     assert_ok(lab_compress(&r.options));
     vision_close(&r.v);
@@ -64,9 +64,10 @@ static void statistics_of_later_producers_are_not_there_yet(void **state)
     setup(&r, VISION_BASIC);
     r.options.selector = "wanda";
     r.options.stream_score = "all";
-    assert_refused(&r, GRAIL_ERROR_UNSUPPORTED,
-                   "site 'layer1.0.conv1': selector 'wanda' is decided before the later producers "
-                   "have run; use --stream-score first");
+    assert_refused(
+        &r, GRAIL_ERROR_UNSUPPORTED,
+        "site 'layer1.0.conv1': selector 'wanda' needs activations, but it must score the "
+        "units before the later producers have run; use --stream-score first");
     r.options.stream_score = "some";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "unknown stream score 'some'");
     vision_close(&r.v);
@@ -80,7 +81,7 @@ static void folded_heads_cannot_be_guessed_from_the_dense_ones(void **state)
     r.options.selector = "fold";
     r.options.open_loop = 1;
     assert_refused(&r, GRAIL_ERROR_UNSUPPORTED,
-                   "site 'blocks.0.attn.proj': folded heads are not the mean of heads");
+                   "site 'blocks.0.attn.proj': an open loop cannot fold heads");
     r.options.selector = "magnitude-l2";
     assert_ok(lab_compress(&r.options));
     vision_close(&r.v);
@@ -109,9 +110,9 @@ static void images_must_be_enough_and_of_the_networks_size(void **state)
     refusal r;
     setup(&r, VISION_BASIC);
     r.options.samples = VISION_IMAGES + 1;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "has 48 images, 49 were asked for");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "has 48 images, but 49 samples were requested");
     r.options.samples = -1;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "-1 were asked for");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "but -1 samples were requested");
     r.options.samples = 0;
     r.v.images.size = 24;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "images are 32 x 32, the preset cifar asks for 24");

@@ -211,14 +211,14 @@ static void what_makes_no_sense_is_refused(void **state)
     const site_sparsity own = {.site = "nowhere", .sparsity = 0.5};
     budget b = {.overrides = &own, .override_count = 1, .align = 1};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
-                 "'nowhere' is not a site of this model");
+                 "'nowhere' is neither a site of this model nor a kind of site");
     const site_sparsity twice[] = {{.site = "o", .sparsity = 0.5}, {.site = "o", .sparsity = 0.2}};
     b = (budget){.overrides = twice, .override_count = 2, .align = 1};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
-                 "site 'o' is given two sparsities");
+                 "site 'o' has two sparsities");
     b = (budget){.align = -1};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
-                 "an alignment of -1 makes no sense");
+                 "alignment -1 is negative");
     b = (budget){.sparsity = {[SITE_HEADS] = 1.0}};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
     teardown(&n);
@@ -285,7 +285,7 @@ static void a_request_that_no_site_answers_is_refused(void **state)
     setup_images(&n);
     budget b = {.sparsity = {[SITE_FFN] = 0.5, [SITE_HEADS] = 0.5}};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
-                 "no sites of the kind that is to be cut; it has conv, stream");
+                 "no site of the requested kinds; it has conv, stream");
     const site_sparsity own = {.site = "conv2", .sparsity = 0.0};
     b = (budget){.overrides = &own, .override_count = 1};
     assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));

@@ -45,7 +45,7 @@ static void presets_are_those_of_the_design(void **state)
     assert_true(c.enabled && c.target == TARGET_DENSE && c.bias == BIAS_AUTO);
     assert_true(c.shrink == SHRINK_TO_PRIOR && isnan(c.alpha));
     assert_fails(compensation_from_name("paper", &c), GRAIL_ERROR_ARGUMENT,
-                 "unknown compensation 'paper'; known are none, grail, full");
+                 "unknown compensation 'paper'; expected one of none, grail, full");
 }
 
 static void choices_are_known_by_name(void **state)
@@ -58,9 +58,11 @@ static void choices_are_known_by_name(void **state)
     assert_ok(bias_from_name("on", &bias));
     assert_ok(shrink_from_name("prior", &shrink));
     assert_true(target == TARGET_DENSE && bias == BIAS_ON && shrink == SHRINK_TO_PRIOR);
-    assert_fails(target_from_name("x", &target), GRAIL_ERROR_ARGUMENT, "known are local, dense");
-    assert_fails(bias_from_name("x", &bias), GRAIL_ERROR_ARGUMENT, "known are off, on, auto");
-    assert_fails(shrink_from_name("x", &shrink), GRAIL_ERROR_ARGUMENT, "known are zero, prior");
+    assert_fails(target_from_name("x", &target), GRAIL_ERROR_ARGUMENT,
+                 "expected one of local, dense");
+    assert_fails(bias_from_name("x", &bias), GRAIL_ERROR_ARGUMENT, "expected one of off, on, auto");
+    assert_fails(shrink_from_name("x", &shrink), GRAIL_ERROR_ARGUMENT,
+                 "expected one of zero, prior");
 }
 
 static void a_new_plan_keeps_everything(void **state)
@@ -177,7 +179,7 @@ static void a_document_of_another_kind_is_refused(void **state)
 {
     (void)state;
     assert_refused("[]", GRAIL_ERROR_FORMAT, "p.json: not a JSON object");
-    assert_refused("{}", GRAIL_ERROR_FORMAT, "p.json: is no plan, which has \"grail_plan\": 1");
+    assert_refused("{}", GRAIL_ERROR_FORMAT, "p.json: not a plan, expected \"grail_plan\": 1");
     assert_refused("{\"grail_plan\": 2}", GRAIL_ERROR_FORMAT, "is 2, expected 1");
     assert_refused("{\"grail_plan\": 1}", GRAIL_ERROR_FORMAT, "\"sites\" is not an array");
     assert_refused("{\"grail_plan\": 1, \"seed\": \"x\", \"sites\": []}", GRAIL_ERROR_FORMAT,
@@ -194,17 +196,17 @@ static void a_site_that_does_not_fit_is_named(void **state)
     assert_refused(SITES("{\"site\": \"b\"}"), GRAIL_ERROR_FORMAT,
                    "'b' is not a site of this model");
     assert_refused(SITES("{\"site\": \"a.o\"}"), GRAIL_ERROR_FORMAT,
-                   "site 'a.o' does not say how many units are \"kept\"");
+                   "site 'a.o' has no \"kept\"; give the number of units to keep");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3, \"units\": 8}"), GRAIL_ERROR_FORMAT,
-                   "site 'a.o' has 12 units in this model, the plan says 8");
+                   "site 'a.o' has 12 units in this model, but the plan says 8");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 0}"), GRAIL_ERROR_FORMAT,
                    "site 'a.o' keeps 0 units, expected 1 to 12");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 13}"), GRAIL_ERROR_FORMAT,
                    "keeps 13 units, expected 1 to 12");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 4}"), GRAIL_ERROR_FORMAT,
-                   "keeps 4 units, which its 3 groups cannot share equally");
+                   "keeps 4 units, expected a multiple of its 3 groups");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3}, {\"site\": \"a.o\", \"kept\": 6}"),
-                   GRAIL_ERROR_FORMAT, "site 'a.o' stands in \"sites\" twice");
+                   GRAIL_ERROR_FORMAT, "site 'a.o' appears twice in \"sites\"");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3.5}"), GRAIL_ERROR_FORMAT,
                    "\"kept\" is not an integer");
 }
@@ -217,14 +219,14 @@ static void names_that_are_not_known_are_refused(void **state)
                 GRAIL_OK);
     assert_non_null(strstr(grail_error_message(), "'best'"));
     assert_true(read_text("{\"grail_plan\": 1, \"gqa\": \"all\", \"sites\": []}", &p) != GRAIL_OK);
-    assert_non_null(strstr(grail_error_message(), "known are kv-groups, query-per-group"));
+    assert_non_null(strstr(grail_error_message(), "expected one of kv-groups, query-per-group"));
     assert_true(
         read_text("{\"grail_plan\": 1, \"compensation\": {\"target\": \"far\"}, \"sites\": []}",
                   &p) != GRAIL_OK);
-    assert_non_null(strstr(grail_error_message(), "known are local, dense"));
+    assert_non_null(strstr(grail_error_message(), "expected one of local, dense"));
     assert_true(read_text("{\"grail_plan\": 1, \"loop\": \"half\", \"sites\": []}", &p) !=
                 GRAIL_OK);
-    assert_non_null(strstr(grail_error_message(), "known are closed, open"));
+    assert_non_null(strstr(grail_error_message(), "expected one of closed, open"));
     plan_fini(&p);
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": -1}, \"sites\": []}",
                    GRAIL_ERROR_FORMAT, "\"alpha\" is negative");

@@ -37,7 +37,7 @@ static void an_unknown_selector_lists_the_known_ones(void **state)
     (void)state;
     selector_kind kind = SELECTOR_WANDA;
     assert_fails(selector_from_name("Wanda", &kind), GRAIL_ERROR_ARGUMENT,
-                 "unknown selector 'Wanda', expected one of random, magnitude-l1, magnitude-l2, "
+                 "unknown selector 'Wanda'; expected one of random, magnitude-l1, magnitude-l2, "
                  "wanda, fold, random-fold");
 }
 

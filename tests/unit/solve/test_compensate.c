@@ -190,14 +190,14 @@ static void shapes_and_options_that_do_not_fit_are_refused(void **state)
         grail_compensate(s, selection, 2, UNITS, identity, &options, weight, NULL, &result),
         GRAIL_ERROR_SHAPE, "3 features, expected 3 units of 2");
     assert_fails(grail_compensate(s, folding, 1, UNITS, identity, &options, weight, NULL, &result),
-                 GRAIL_ERROR_SHAPE, "target has 0 outputs, the consumer 3");
+                 GRAIL_ERROR_SHAPE, "target has 0 outputs, but the consumer has 3");
     assert_fails(
         grail_compensate(s, selection, 1, UNITS, identity, &options, weight, change, &result),
         GRAIL_ERROR_ARGUMENT, "bias_change");
     options.alpha = -1.0;
     assert_fails(
         grail_compensate(s, selection, 1, UNITS, identity, &options, weight, NULL, &result),
-        GRAIL_ERROR_ARGUMENT, "alpha -1");
+        GRAIL_ERROR_ARGUMENT, "alpha is -1");
     grail_reducer_free(selection);
     grail_reducer_free(folding);
     grail_statistics_free(s);
@@ -215,7 +215,7 @@ static void a_weight_that_does_not_fit_f32_is_an_error(void **state)
     const grail_compensate_options options = {.prior = 0, .bias = 0, .alpha = 1e-6};
     assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
     assert_fails(grail_compensate(s, reducer, 1, 1, huge, &options, weight, NULL, &result),
-                 GRAIL_ERROR_NUMERIC, "of output 0 does not fit f32");
+                 GRAIL_ERROR_NUMERIC, "of output 0 is outside the range of f32");
     grail_reducer_free(reducer);
     grail_statistics_free(s);
 }

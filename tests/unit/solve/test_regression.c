@@ -247,9 +247,9 @@ static void shapes_that_do_not_fit_leave_the_statistics_alone(void **state)
     grail_statistics *own = oracle_statistics(&backend_ref, &o, 0, T, false);
     assert_ok(grail_reducer_from_labels(H, 1, labels, &folding));
     assert_fails(regression_from_selection(&backend_ref, s, reducer, 2, O, o.consumer, &r),
-                 GRAIL_ERROR_SHAPE, "12 features, the reducer 12 units of 2");
+                 GRAIL_ERROR_SHAPE, "12 features, but the reducer has 12 units of 2");
     assert_fails(regression_from_selection(&backend_ref, s, reducer, 1, O - 1, o.consumer, &r),
-                 GRAIL_ERROR_SHAPE, "4 outputs, the target 5");
+                 GRAIL_ERROR_SHAPE, "4 outputs, but the target has 5");
     assert_fails(regression_from_selection(&backend_ref, s, folding, 1, O, o.consumer, &r),
                  GRAIL_ERROR_ARGUMENT, "folded input");
     assert_fails(regression_from_measured(&backend_ref, own, o.consumer, &r), GRAIL_ERROR_ARGUMENT,

@@ -223,10 +223,10 @@ static void a_negative_or_nan_alpha_is_refused(void **state)
     const double candidates[] = {1e-3, -1.0};
     ridge_options options = {.alpha = NAN};
     assert_fails(ridge_solve(&backend_ref, &r, NULL, o.prior, &options, weight, NULL, &result),
-                 GRAIL_ERROR_ARGUMENT, "alpha nan");
+                 GRAIL_ERROR_ARGUMENT, "alpha is nan");
     options = (ridge_options){.alphas = candidates, .alpha_count = 2};
     assert_fails(ridge_solve(&backend_ref, &r, NULL, o.prior, &options, weight, NULL, &result),
-                 GRAIL_ERROR_ARGUMENT, "alpha -1");
+                 GRAIL_ERROR_ARGUMENT, "alpha is -1");
     regression_fini(&r);
 }
 
@@ -241,7 +241,7 @@ static void parts_of_different_shapes_are_refused(void **state)
     regression held = {.width = 3, .outputs = O, .count = 1};
     const ridge_options options = {.alpha = 1e-3};
     assert_fails(ridge_solve(&backend_ref, &fit, &held, o.prior, &options, weight, NULL, &result),
-                 GRAIL_ERROR_SHAPE, "the held-out part is 5 x 3, the other 5 x 7");
+                 GRAIL_ERROR_SHAPE, "the held-out sums are 5 x 3, but the sums to fit are 5 x 7");
     regression_fini(&fit);
 }
 

@@ -172,7 +172,7 @@ static void a_target_is_required_exactly_when_there_are_outputs(void **state)
     assert_fails(grail_statistics_accumulate(without, 1, z, 2, z, 2), GRAIL_ERROR_ARGUMENT,
                  "with a target");
     assert_fails(grail_statistics_accumulate(without, 1, z, 1, NULL, 0), GRAIL_ERROR_ARGUMENT,
-                 "at least 2 apart");
+                 "row stride of 2 or more, found 1");
     grail_statistics_free(with);
     grail_statistics_free(without);
 }
@@ -181,7 +181,8 @@ static void impossible_shapes_are_refused(void **state)
 {
     (void)state;
     grail_statistics *s = NULL;
-    assert_fails(grail_statistics_create(0, 0, &s), GRAIL_ERROR_ARGUMENT, "at least 1 feature");
+    assert_fails(grail_statistics_create(0, 0, &s), GRAIL_ERROR_ARGUMENT,
+                 "expected 1 or more features");
     assert_fails(grail_statistics_create(1, -1, &s), GRAIL_ERROR_ARGUMENT, "-1");
     assert_fails(grail_statistics_create(INT64_MAX, 0, &s), GRAIL_ERROR_MEMORY, "too many");
     assert_null(s);

@@ -127,7 +127,7 @@ static void a_file_of_other_tensors_is_refused(void **state)
 {
     (void)state;
     const double zeros[4] = {0};
-    assert_load_fails(1, &sum2, zeros, GRAIL_ERROR_FORMAT, "no tensor 'gram'");
+    assert_load_fails(1, &sum2, zeros, GRAIL_ERROR_FORMAT, "tensor 'gram' is missing");
 }
 
 static void a_missing_tensor_is_named(void **state)
@@ -135,7 +135,7 @@ static void a_missing_tensor_is_named(void **state)
     (void)state;
     const double zeros[4] = {0};
     const tensor_view tensors[] = {gram2, count0};
-    assert_load_fails(2, tensors, zeros, GRAIL_ERROR_FORMAT, "no tensor 'sum'");
+    assert_load_fails(2, tensors, zeros, GRAIL_ERROR_FORMAT, "tensor 'sum' is missing");
 }
 
 static void a_wrong_shape_is_named_with_what_was_expected(void **state)

@@ -129,7 +129,8 @@ static void a_sweep_that_has_only_begun_gives_a_page(void **state)
     assert_ok(buffer_append_string(&text, "{\"cell\": {\"chec"));
     markup page = render(&text, &figures);
     assert_well_formed(text_of(&page));
-    assert_non_null(strstr(text_of(&page), "The file ends within line 3, which is left out"));
+    assert_non_null(
+        strstr(text_of(&page), "The file ends within line 3. The report leaves this line out"));
     markup_fini(&page);
 }
 
@@ -216,7 +217,7 @@ static void the_results_are_never_replaced(void **state)
     char *other = NULL;
     write_sweep(&p);
     assert_fails(grail_report_write(p.results, p.results, NULL, NULL), GRAIL_ERROR_ARGUMENT,
-                 "is the results file: give the report another name");
+                 "is the results file; choose another name for the report");
     assert_ok(path_join(&other, p.directory, "link"));
     assert_int_equal(link(p.results, other), 0);
     assert_fails(grail_report_write(p.results, other, NULL, NULL), GRAIL_ERROR_ARGUMENT,

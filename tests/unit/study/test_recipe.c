@@ -124,7 +124,7 @@ static void what_is_not_known_is_refused_with_its_place(void **state)
     assert_refused(
         RECIPE("[{\"name\": \"a\", \"path\": \"p\"}, {\"name\": \"a\", \"path\": \"q\"}]", LISTS,
                ""),
-        "checkpoints[1]: the name \"a\" is taken by checkpoints[0]");
+        "checkpoints[1]: the name \"a\" is already used by checkpoints[0]");
     assert_refused(
         RECIPE("[{\"name\": \"a\", \"path\": \"p\", \"settings\": {\"k\": [1]}}]", LISTS, ""),
         "checkpoints[0]: settings.k: expected text");
@@ -138,7 +138,7 @@ static void what_is_not_known_is_refused_with_its_place(void **state)
     assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\", \"x\"]}",
                    "sites[1]: expected one of ffn, heads, conv, stream");
     assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\", \"conv\"]}",
-                   "sites[1]: stands in the list before");
+                   "sites[1]: repeats an earlier entry of the list");
     assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\"]}",
                    "\"calibration\" is missing");
 }
@@ -154,14 +154,17 @@ static void entries_of_lists_are_refused_with_their_place(void **state)
     assert_refused(LIST("sparsities", "0.5"), "\"sparsities\" is not an array of 1 to 1000");
     assert_refused(LIST("sparsities", "[]"), "\"sparsities\" is not an array of 1 to 1000");
     assert_refused(LIST("sparsities", "[0.5, 1.0]"),
-                   "r.json: sparsities[1]: expected a number from 0 to below 1");
-    assert_refused(LIST("sparsities", "[-0.1]"), "sparsities[0]: expected a number from 0");
-    assert_refused(LIST("sparsities", "[\"0.1\"]"), "sparsities[0]: expected a number from 0");
+                   "r.json: sparsities[1]: expected a number in [0, 1)");
+    assert_refused(LIST("sparsities", "[-0.1]"), "sparsities[0]: expected a number in [0, 1)");
+    assert_refused(LIST("sparsities", "[\"0.1\"]"), "sparsities[0]: expected a number in [0, 1)");
     assert_refused(LIST("sparsities", "[0.1, 0.2, 0.1]"),
-                   "sparsities[2]: stands in the list before");
-    assert_refused(LIST("sparsities", "[0.5], \"samples\": [0]"), "samples[0]: expected a whole");
-    assert_refused(LIST("sparsities", "[0.5], \"samples\": [8.5]"), "samples[0]: expected a whole");
-    assert_refused(LIST("sparsities", "[0.5], \"seeds\": [0, -1]"), "seeds[1]: expected a whole");
+                   "sparsities[2]: repeats an earlier entry of the list");
+    assert_refused(LIST("sparsities", "[0.5], \"samples\": [0]"),
+                   "samples[0]: expected an integer");
+    assert_refused(LIST("sparsities", "[0.5], \"samples\": [8.5]"),
+                   "samples[0]: expected an integer");
+    assert_refused(LIST("sparsities", "[0.5], \"seeds\": [0, -1]"),
+                   "seeds[1]: expected an integer");
     assert_refused(RECIPE(ONE, "\"selectors\": [\"best\"], \"sparsities\": [0.5]", ""),
                    "r.json: selectors[0]: unknown selector 'best'");
     assert_refused(RECIPE(ONE, "\"selectors\": [1], \"sparsities\": [0.5]", ""),
@@ -182,12 +185,13 @@ static void images_are_refused_with_their_place(void **state)
     assert_refused(IMAGES("7"), "r.json: calibration: not a JSON object");
     assert_refused(IMAGES("{}"), "calibration: \"path\" is missing");
     assert_refused(IMAGES("{\"path\": \"c\", \"preset\": \"x\"}"),
-                   "calibration: unknown preset \"x\"; known are cifar");
+                   "calibration: unknown preset \"x\"; expected one of cifar");
     assert_refused(IMAGES("{\"path\": \"c\", \"split\": \"all\"}"),
                    "calibration: \"split\" is \"all\", expected train or test");
     assert_refused(IMAGES("{\"path\": \"c\", \"mean\": [1, 2]}"),
                    "calibration: \"mean\" is not an array of three numbers");
-    assert_refused(IMAGES("{\"path\": \"c\", \"images\": 8}"), "say \"samples\" instead");
+    assert_refused(IMAGES("{\"path\": \"c\", \"images\": 8}"),
+                   "give the number of calibration samples in \"samples\"");
 }
 
 /* -- cells --------------------------------------------------------------------------------------
@@ -571,7 +575,7 @@ static void files_of_something_else_are_left_alone(void **state)
     assert_left_alone("precious", GRAIL_ERROR_FORMAT, "not results of a sweep");
     assert_left_alone("{\"a\": 1}\n", GRAIL_ERROR_FORMAT, "not results of a sweep");
     assert_left_alone("{\"grail_results\":2,\"recipe\":{}}\n", GRAIL_ERROR_FORMAT,
-                      "not results of a sweep that this version can continue");
+                      "this version of grail cannot continue these results");
     assert_left_alone("{\"grail_results\":1,\"recipe\":{\"checkpoints\":[]}}\n",
                       GRAIL_ERROR_ARGUMENT,
                       "holds results of another recipe (\"checkpoints\" differs)");
@@ -588,10 +592,11 @@ static void lines_that_are_no_cells_of_the_recipe_are_refused(void **state)
         const char *line, *message;
     } lines[] = {
         {"{\"cell\":{}}\n", "line 2: \"checkpoint\" is missing"},
-        {"{}\n", "line 2: expected an object with \"dense\" or \"cell\""},
+        {"{}\n", "line 2: expected an object that has an object \"dense\" or \"cell\""},
         {"not json\n", "r.jsonl"},
-        {"{\"dense\":{\"checkpoint\":\"b\"}}\n", "line 2: \"dense\" is of no checkpoint"},
-        {LINE("a", "0.2", "}"), "line 2: no cell of the recipe"},
+        {"{\"dense\":{\"checkpoint\":\"b\"}}\n",
+         "line 2: \"dense\" names a checkpoint that the recipe"},
+        {LINE("a", "0.2", "}"), "line 2: this cell is not in the recipe"},
         {LINE("b", "0.3", "}"), "line 2: the recipe has no checkpoint \"b\""},
         {LINE("a", "0.3", ",\"refit\":\"all\"}"), "line 2: unknown key \"refit\""},
         {LINE("a", "0.3", "},\"top1\":7"), "line 2: \"top1\" is 7, expected 0 to 1"},
@@ -622,7 +627,7 @@ static void two_sweeps_do_not_write_to_one_file(void **state)
     assert_ok(open_results(&f));
     assert_fails(
         sweep_results_open(f.path, &f.recipe, &origin, f.cells, CELLS, f.dense, f.found, &second),
-        GRAIL_ERROR_EXISTS, "another sweep is writing to it");
+        GRAIL_ERROR_EXISTS, "another sweep is writing to this file");
     append_cell(&f, 0);
     teardown(&f);
 }

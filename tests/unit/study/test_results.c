@@ -128,7 +128,7 @@ static void assert_refused(const char *text, const char *message)
 static void files_that_are_no_results_are_refused(void **state)
 {
     (void)state;
-    assert_refused("", "r.jsonl: empty");
+    assert_refused("", "r.jsonl: the file is empty");
     assert_refused("{\"grail_re", "r.jsonl: line 1: not valid JSON");
     assert_refused("[1]\n", "these are not the results of a sweep");
     assert_refused("{\"plan\": 1}\n", "these are not the results of a sweep");
@@ -136,7 +136,7 @@ static void files_that_are_no_results_are_refused(void **state)
     results r = {0};
     const char *const later = "{\"grail_results\": 2}\n";
     assert_fails(results_parse("r.jsonl", later, strlen(later), &r), GRAIL_ERROR_UNSUPPORTED,
-                 "version 2, this grail reads version 1");
+                 "version 2, but this grail reads version 1");
 }
 
 static void bad_lines_are_refused_by_number(void **state)
@@ -148,8 +148,8 @@ static void bad_lines_are_refused_by_number(void **state)
         {"{\"cell\": \n", "line 2: not valid JSON"},
         {"\n", "line 2: not valid JSON"},
         {"7\n", "line 2: not valid JSON"},
-        {"[]\n", "line 2: expected an object with \"dense\" or \"cell\""},
-        {"{\"cell\": 1}\n", "expected an object with \"dense\" or \"cell\""},
+        {"[]\n", "line 2: expected an object that has an object \"dense\" or \"cell\""},
+        {"{\"cell\": 1}\n", "expected an object that has an object \"dense\" or \"cell\""},
         {"{\"dense\": {}}\n", "line 2: \"checkpoint\" is missing"},
         {"{\"dense\": {\"checkpoint\": \"\"}}\n", "\"checkpoint\" is missing"},
         {"{\"dense\": {\"checkpoint\": 5}}\n", "\"checkpoint\" is not a string"},
@@ -157,9 +157,9 @@ static void bad_lines_are_refused_by_number(void **state)
         {"{\"dense\": {\"checkpoint\": \"a\", \"macs\": -1}}\n", "\"macs\" is -1, expected 0 to"},
         {"{\"cell\": {\"checkpoint\": \"a\"}}\n", "\"selector\" is missing"},
         {"{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"b\"}}\n",
-         "\"sparsity\" is missing, expected 0 to below 1"},
+         "\"sparsity\" is missing, expected a number in [0, 1)"},
         {"{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"b\", \"sparsity\": 1}}\n",
-         "\"sparsity\" is 1, expected 0 to below 1"},
+         "\"sparsity\" is 1, expected a number in [0, 1)"},
         {"{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"b\", \"sparsity\": 0, "
          "\"compensate\": \"most\"}}\n",
          "\"compensate\" is \"most\", expected none, grail or full"},
@@ -219,7 +219,7 @@ static void names_are_limited_in_number_and_length(void **state)
         snprintf(name, sizeof name, "c%d", i);
         add_named(&text, name, "random");
     }
-    assert_refused((const char *)text.bytes, "line 1026: more than 1024 checkpoints");
+    assert_refused((const char *)text.bytes, "line 1026: the file has more than 1024 checkpoints");
     buffer_fini(&text);
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = 0;
@@ -240,7 +240,7 @@ static void a_line_of_many_megabytes_is_refused(void **state)
     memcpy(text, HEADER, strlen(HEADER));
     text[size - 1] = '\n';
     assert_fails(results_parse("r.jsonl", text, size, &r), GRAIL_ERROR_FORMAT,
-                 "line 2: 4194346 bytes, at most 4194304 are read");
+                 "line 2: the line has 4194346 bytes, expected at most 4194304");
     memory_free(text);
 }
 

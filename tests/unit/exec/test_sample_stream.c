@@ -1,7 +1,7 @@
 /* Streams: what is live between two nodes, kept for every batch while it moves along. */
 #include "support/support.h"
 
-#include "exec/stream.h"
+#include "exec/sample_stream.h"
 
 #include <string.h>
 
@@ -34,7 +34,7 @@ typedef struct fixture {
     graph *g;
     buffer_pool *pool;
     execution *e;
-    stream s;
+    sample_stream s;
 } fixture;
 
 static void fill(execution *e, int value, double first)
@@ -51,26 +51,26 @@ static void begin_batch(fixture *f)
     assert_ok(execution_begin(f->e, sequence_batch(1, ROWS), (batch_input){0}));
 }
 
-/* The stream stands before node 1 and holds a = 100 b + i. */
+/* The sample stream stands before node 1 and holds a = 100 b + i. */
 static void setup(fixture *f)
 {
     *f = (fixture){.g = chain()};
     assert_ok(buffer_pool_create(&f->pool));
     assert_ok(execution_create(f->g, &backend_ref, f->pool, &f->e));
-    assert_ok(stream_init(&f->s, f->g, &backend_ref, BATCHES));
-    assert_ok(stream_move_begin(&f->s, 1));
+    assert_ok(sample_stream_init(&f->s, f->g, &backend_ref, BATCHES));
+    assert_ok(sample_stream_move_begin(&f->s, 1));
     for (int64_t batch = 0; batch < BATCHES; batch++) {
         begin_batch(f);
         fill(f->e, 1, 100.0 * (double)batch);
-        assert_ok(stream_write(&f->s, batch, f->e));
+        assert_ok(sample_stream_write(&f->s, batch, f->e));
     }
-    stream_move_end(&f->s);
+    sample_stream_move_end(&f->s);
 }
 
 static void teardown(fixture *f)
 {
-    stream_fini(&f->s);
-    stream_fini(&f->s);
+    sample_stream_fini(&f->s);
+    sample_stream_fini(&f->s);
     execution_free(f->e);
     buffer_pool_free(f->pool);
     graph_free(f->g);
@@ -93,12 +93,12 @@ static void peeking_leaves_the_stream_as_it_is(void **state)
     fixture f;
     setup(&f);
     assert_int_equal(f.s.position, 1);
-    assert_int_equal(f.s.live_count, 1); /* the ids are not a value of the stream */
+    assert_int_equal(f.s.live_count, 1); /* the ids are not a value of the sample_stream */
     assert_int_equal(f.s.live[0], 1);
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t batch = 0; batch < BATCHES; batch++) {
             begin_batch(&f);
-            assert_ok(stream_peek(&f.s, batch, f.e));
+            assert_ok(sample_stream_peek(&f.s, batch, f.e));
             assert_filled(f.e, 1, 100.0 * (double)batch);
         }
     }
@@ -110,21 +110,21 @@ static void a_stream_moves_with_all_that_lives(void **state)
     (void)state;
     fixture f;
     setup(&f);
-    assert_ok(stream_move_begin(&f.s, 2));
+    assert_ok(sample_stream_move_begin(&f.s, 2));
     for (int64_t batch = 0; batch < BATCHES; batch++) {
         begin_batch(&f);
-        assert_ok(stream_read(&f.s, batch, f.e));
+        assert_ok(sample_stream_read(&f.s, batch, f.e));
         assert_null(f.s.held[batch].data); /* memory goes as it is read */
         assert_filled(f.e, 1, 100.0 * (double)batch);
         fill(f.e, 2, 7.0 + (double)batch);
-        assert_ok(stream_write(&f.s, batch, f.e));
+        assert_ok(sample_stream_write(&f.s, batch, f.e));
     }
-    stream_move_end(&f.s);
+    sample_stream_move_end(&f.s);
     assert_int_equal(f.s.position, 2);
     assert_int_equal(f.s.live_count, 2);
     for (int64_t batch = BATCHES - 1; batch >= 0; batch--) {
         begin_batch(&f);
-        assert_ok(stream_peek(&f.s, batch, f.e));
+        assert_ok(sample_stream_peek(&f.s, batch, f.e));
         assert_filled(f.e, 1, 100.0 * (double)batch);
         assert_filled(f.e, 2, 7.0 + (double)batch);
     }
@@ -136,10 +136,10 @@ static void a_value_that_was_not_computed_is_missed(void **state)
     (void)state;
     fixture f;
     setup(&f);
-    assert_ok(stream_move_begin(&f.s, 2));
+    assert_ok(sample_stream_move_begin(&f.s, 2));
     begin_batch(&f);
-    assert_ok(stream_read(&f.s, 0, f.e));
-    assert_fails(stream_write(&f.s, 0, f.e), GRAIL_ERROR_INTERNAL,
+    assert_ok(sample_stream_read(&f.s, 0, f.e));
+    assert_fails(sample_stream_write(&f.s, 0, f.e), GRAIL_ERROR_INTERNAL,
                  "a live value is missing before node 2");
     teardown(&f); /* in the middle of a move */
 }
@@ -150,24 +150,24 @@ static grail_status move_once(void *context)
     const graph *g = context;
     buffer_pool *pool = NULL;
     execution *e = NULL;
-    stream s = {0};
+    sample_stream s = {0};
     void *place = NULL;
     TRY(buffer_pool_create(&pool));
     TRY(execution_create(g, &backend_ref, pool, &e));
-    TRY(stream_init(&s, g, &backend_ref, 1));
-    TRY(stream_move_begin(&s, 1));
+    TRY(sample_stream_init(&s, g, &backend_ref, 1));
+    TRY(sample_stream_move_begin(&s, 1));
     TRY(execution_begin(e, sequence_batch(1, ROWS), (batch_input){0}));
     TRY(execution_make(e, 1, WIDTH, &place));
     memset(place, 0, COUNT * sizeof(double));
-    TRY(stream_write(&s, 0, e));
-    stream_move_end(&s);
-    TRY(stream_move_begin(&s, 2));
-    TRY(stream_read(&s, 0, e));
+    TRY(sample_stream_write(&s, 0, e));
+    sample_stream_move_end(&s);
+    TRY(sample_stream_move_begin(&s, 2));
+    TRY(sample_stream_read(&s, 0, e));
     TRY(execution_run(e, NULL, 1, 2));
-    TRY(stream_write(&s, 0, e));
-    stream_move_end(&s);
+    TRY(sample_stream_write(&s, 0, e));
+    sample_stream_move_end(&s);
 out:
-    stream_fini(&s);
+    sample_stream_fini(&s);
     execution_free(e);
     buffer_pool_free(pool);
     return status;

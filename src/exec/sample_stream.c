@@ -1,10 +1,11 @@
-#include "exec/stream.h"
+#include "exec/sample_stream.h"
 
 #include <string.h>
 
-grail_status stream_init(stream *s, const graph *g, const backend *b, int64_t batch_count)
+grail_status sample_stream_init(sample_stream *s, const graph *g, const backend *b,
+                                int64_t batch_count)
 {
-    *s = (stream){.graph = g, .backend = b, .batch_count = batch_count};
+    *s = (sample_stream){.graph = g, .backend = b, .batch_count = batch_count};
     return GRAIL_OK;
 }
 
@@ -16,22 +17,22 @@ static void free_held(matrix *held, int64_t count)
     memory_free(held);
 }
 
-void stream_fini(stream *s)
+void sample_stream_fini(sample_stream *s)
 {
     free_held(s->held, s->batch_count * s->live_count);
     free_held(s->next, s->batch_count * s->next_count);
     memory_free(s->live);
     memory_free(s->next_live);
-    *s = (stream){0};
+    *s = (sample_stream){0};
 }
 
-grail_status stream_move_begin(stream *s, int position)
+grail_status sample_stream_move_begin(sample_stream *s, int position)
 {
     grail_status status = GRAIL_OK;
     int *live = NULL;
     TRY(memory_new(&live, (size_t)s->graph->value_count, sizeof live[0]));
     int count = graph_live_values(s->graph, position, live);
-    /* the network's input is not a value of the stream: ids are held by the caller */
+    /* the network's input is not a value of the sample stream: ids are held by the caller */
     int kept = 0;
     for (int i = 0; i < count; i++) {
         if (live[i] != s->graph->input) {
@@ -48,7 +49,7 @@ out:
     return status;
 }
 
-static grail_status copy_in(const stream *s, execution *e, int value, const matrix *m)
+static grail_status copy_in(const sample_stream *s, execution *e, int value, const matrix *m)
 {
     void *place = NULL;
     const grail_status status = execution_make(e, value, m->width, &place);
@@ -58,7 +59,7 @@ static grail_status copy_in(const stream *s, execution *e, int value, const matr
     return status;
 }
 
-grail_status stream_peek(const stream *s, int64_t batch, execution *e)
+grail_status sample_stream_peek(const sample_stream *s, int64_t batch, execution *e)
 {
     grail_status status = GRAIL_OK;
     for (int i = 0; i < s->live_count; i++) {
@@ -68,10 +69,10 @@ out:
     return status;
 }
 
-grail_status stream_read(stream *s, int64_t batch, execution *e)
+grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e)
 {
     grail_status status = GRAIL_OK;
-    TRY(stream_peek(s, batch, e));
+    TRY(sample_stream_peek(s, batch, e));
     for (int i = 0; i < s->live_count; i++) {
         matrix *m = &s->held[batch * s->live_count + i];
         memory_free(m->data);
@@ -81,7 +82,7 @@ out:
     return status;
 }
 
-grail_status stream_write(stream *s, int64_t batch, const execution *e)
+grail_status sample_stream_write(sample_stream *s, int64_t batch, const execution *e)
 {
     grail_status status = GRAIL_OK;
     for (int i = 0; i < s->next_count; i++) {
@@ -100,7 +101,7 @@ out:
     return status;
 }
 
-void stream_move_end(stream *s)
+void sample_stream_move_end(sample_stream *s)
 {
     free_held(s->held, s->batch_count * s->live_count);
     memory_free(s->live);

@@ -1,0 +1,40 @@
+/* A sample stream: the activations of all calibration samples between two points of the graph. For
+ * every batch it holds the values that are live there. */
+#ifndef GRAIL_EXEC_SAMPLE_STREAM_H
+#define GRAIL_EXEC_SAMPLE_STREAM_H
+
+#include "exec/execution.h"
+
+typedef struct sample_stream {
+    const graph *graph;
+    const backend *backend;
+    int64_t batch_count;
+    int position; /* node before which the values are live */
+    int *live;    /* [live_count] values */
+    int live_count;
+    matrix *held;   /* [batch_count * live_count]; data from memory_new */
+    int *next_live; /* of the position being written */
+    int next_count;
+    matrix *next;
+} sample_stream;
+
+/** An empty sample stream before node 0. sample_stream_fini frees. */
+grail_status sample_stream_init(sample_stream *s, const graph *g, const backend *b,
+                                int64_t batch_count) GRAIL_MUST_CHECK;
+void sample_stream_fini(sample_stream *s); /* works on a zeroed one */
+
+/** Begins to move the sample stream to `position`: batches are read at the old place, written at
+ * the new.
+ */
+grail_status sample_stream_move_begin(sample_stream *s, int position) GRAIL_MUST_CHECK;
+/** Puts the values of a batch at the old position into `e`, and frees them here. */
+grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e) GRAIL_MUST_CHECK;
+/** Copies them instead, for a pass that leaves the sample stream where it is. */
+grail_status sample_stream_peek(const sample_stream *s, int64_t batch,
+                                execution *e) GRAIL_MUST_CHECK;
+/** Stores the values of `e` that are live at the new position. */
+grail_status sample_stream_write(sample_stream *s, int64_t batch,
+                                 const execution *e) GRAIL_MUST_CHECK;
+void sample_stream_move_end(sample_stream *s);
+
+#endif
