@@ -28,11 +28,11 @@ grail_status read_activation(const char *source, const json_t *object, const cha
         }
     }
     status =
-        error_set(GRAIL_ERROR_UNSUPPORTED, "%s: %s \"%s\" is not supported;", source, key, name);
+        error_set(GRAIL_ERROR_UNSUPPORTED,
+                  "%s: %s \"%s\" is not supported; the supported values are", source, key, name);
     for (int i = 0; i < KNOWN_COUNT; i++) {
         error_append("%s %s", i == 0 ? "" : ",", known[i].name);
     }
-    error_append(" are");
     return status;
 }
 

@@ -72,7 +72,8 @@ static grail_status read_window(const char *source, const json_t *json,
         used = used && (type == NULL ? index >= first : strcmp(type, "sliding_attention") == 0);
     }
     if (window < 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sliding_window\" is %lld", source, (long long)window);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sliding_window\" is %lld; it must be null, or 0 or more",
+             source, (long long)window);
     }
     *out = used ? window : 0;
 out:
@@ -117,8 +118,8 @@ static grail_status read_layers(const char *source, const json_t *json, decoder_
     }
     TRY(get_size(source, json, "head_dim", head_dim, &c->head_dim));
     if (c->head_dim % 2 != 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: head_dim %lld is odd; rotary positions need pairs", source,
-             (long long)c->head_dim);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: head_dim is %lld; rotary positions need an even number",
+             source, (long long)c->head_dim);
     }
     TRY(memory_new(&c->layer, (size_t)c->layers, sizeof c->layer[0]));
     for (int64_t i = 0; i < c->layers; i++) {

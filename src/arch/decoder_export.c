@@ -155,11 +155,11 @@ static void judge_transformers(const json_t *config, bool uniform, loader_verdic
     if (!uniform) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
-                 "widths differ between layers; no stock class builds such layers");
+                 "the layers have different widths; no stock class supports this");
     } else if (is_type(config, "llama") && !heads_fill_hidden(config)) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
-                 "version 5 refuses hidden_size %% heads != 0 for llama, and biases forbid the "
+                 "version 5 needs hidden_size %% heads = 0 for llama, and the biases rule out the "
                  "mistral class (4.45 to 4.x load it)");
     } else if (json_object_get(config, "head_dim") != NULL && !heads_fill_hidden(config)) {
         snprintf(v->reason, sizeof v->reason, "as %s, version 4.45 or newer (explicit head_dim)",
@@ -177,15 +177,15 @@ static void judge_vllm(const json_t *config, bool uniform, const graph *narrowed
     if (!uniform) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
-                 "widths differ between layers; its stock classes have one width");
+                 "the layers have different widths; its stock classes give all layers the same");
     } else if (is_type(config, "qwen2") && w.heads * head_dim_of(narrowed) != hidden) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "its qwen2 class takes head_dim = hidden_size / heads; cut ffn alone for it");
     } else if (act != NULL && strcmp(act, "silu") != 0) {
         v->loads = false;
-        snprintf(v->reason, sizeof v->reason, "its classes run silu only, this network has %s",
-                 act);
+        snprintf(v->reason, sizeof v->reason,
+                 "its classes support only silu, but this network has %s", act);
     } else {
         snprintf(v->reason, sizeof v->reason,
                  "tensor parallelism must divide %lld heads, %lld KV heads and ffn %lld",
@@ -202,7 +202,8 @@ static void judge_llama_cpp(const json_t *config, bool uniform, const graph *nar
     if (!uniform) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
-                 "its converter and llama/qwen graphs size all layers from layer 0");
+                 "the layers have different widths; its converter and graphs give all layers the "
+                 "widths of layer 0");
     } else if (is_type(config, "qwen2") && head_width != hidden) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
@@ -221,7 +222,7 @@ static void judge_llama_cpp(const json_t *config, bool uniform, const graph *nar
         const bool k_quants = w.intermediate % 256 == 0 && head_width % 256 == 0;
         snprintf(v->reason, sizeof v->reason, "after convert_hf_to_gguf; %s",
                  k_quants ? "all quantisations"
-                          : "K-quants fall back (a width is not a multiple of 256)");
+                          : "K-quants fall back to other types (a width is not a multiple of 256)");
     }
 }
 

@@ -71,8 +71,8 @@ static grail_status choose_side(const grail_model *m, const grail_onnx_options *
 {
     if (m->graph->input_kind != INPUT_IMAGES) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: only networks that read images are written as ONNX; decoders are "
-                         "converted by their own tools from the checkpoint",
+                         "%s: cannot write a decoder as ONNX, only a network that reads images; "
+                         "convert the checkpoint with a tool for decoders",
                          checkpoint_path(m->checkpoint));
     }
     *side = options->side > 0 ? options->side : model_image_side(m);

@@ -71,8 +71,8 @@ static grail_status check_setting(const architecture *a, const char *key)
             return GRAIL_OK;
         }
     }
-    const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "a %s network has no setting '%s'; it has", a->name, key);
+    const grail_status status = error_set(
+        GRAIL_ERROR_ARGUMENT, "a %s network has no setting '%s'; known settings:", a->name, key);
     for (int i = 0; a->settings != NULL && a->settings[i] != NULL; i++) {
         error_append("%s %s", i == 0 ? "" : ",", a->settings[i]);
     }
@@ -154,11 +154,12 @@ static grail_status wrong_shape(const opening *o, const graph_parameter *wanted,
                sizeof expected);
     if (wanted->part) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "%s: tensor '%s' has shape %s, %s asks for %s at its row %lld", o->m->path,
-                         wanted->tensor, stored, o->asker, expected, (long long)wanted->first_row);
+                         "%s: tensor '%s' has shape %s, but %s needs shape %s from row %lld on",
+                         o->m->path, wanted->tensor, stored, o->asker, expected,
+                         (long long)wanted->first_row);
     }
-    return error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, %s asks for %s", o->m->path,
-                     wanted->tensor, stored, o->asker, expected);
+    return error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, but %s needs shape %s",
+                     o->m->path, wanted->tensor, stored, o->asker, expected);
 }
 
 static grail_status bind_parameter(opening *o, int index)
@@ -168,17 +169,18 @@ static grail_status bind_parameter(opening *o, int index)
     const int64_t place = checkpoint_index_of(m->checkpoint, wanted->tensor);
     const tensor_view *found = checkpoint_at(m->checkpoint, place);
     if (found == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, which %s asks for",
-                         m->path, wanted->tensor, o->asker);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, but %s needs it", m->path,
+                         wanted->tensor, o->asker);
     }
     if (!has_shape(wanted, found)) {
         return wrong_shape(o, wanted, found);
     }
     if (!dtype_is_weight(found->dtype)) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: tensor '%s' has dtype %s; F32, F16 and BF16 are supported (an "
-                         "already quantised checkpoint cannot be narrowed)",
-                         m->path, wanted->tensor, grail_dtype_name(found->dtype));
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: tensor '%s' has dtype %s; the supported dtypes are F32, F16 and BF16 (a quantised "
+            "checkpoint cannot be narrowed; use the checkpoint from before quantisation)",
+            m->path, wanted->tensor, grail_dtype_name(found->dtype));
     }
     o->is_read[place] = true;
     m->tensors[index] = found;
@@ -201,7 +203,7 @@ static grail_status check_parts(const opening *o, int index)
         TRY(memory_format(&name, "%s[%lld]", part->tensor, (long long)row));
         const int next = graph_find_parameter(g, name);
         if (next == GRAPH_NONE || g->parameters[next].shape[0] < 1) {
-            FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has %lld rows, %s asks for %lld", o->m->path,
+            FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has %lld rows, but %s needs %lld", o->m->path,
                  part->tensor, (long long)shape[0], o->asker, (long long)row);
         }
         row += g->parameters[next].shape[0];
@@ -219,8 +221,8 @@ static grail_status refuse_unknown_tensors(const opening *o)
         const char *name = checkpoint_plain_name(m->checkpoint, i);
         if (!o->is_read[i] && !m->architecture->is_ignorable(name)) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "%s: tensor '%s' is not part of the %s network that %s describes (a "
-                             "bias switched off there, or another architecture?)",
+                             "%s: tensor '%s' is not part of the %s network that %s describes "
+                             "(does it switch a bias off, or is this another architecture?)",
                              m->path, name, m->architecture->name,
                              o->is_recognised ? "its other tensors" : o->asker);
         }
@@ -279,10 +281,10 @@ static grail_status refuse_unfinished(const char *path)
     char *state = NULL;
     grail_status status = path_join(&state, path, "grail-state.jsonl");
     if (status == GRAIL_OK && file_is_directory(path) && file_exists(state)) {
-        status = error_set(GRAIL_ERROR_FORMAT,
-                           "'%s' is what an unfinished run has left; continue it with --resume, or "
-                           "delete it",
-                           path);
+        status = error_set(
+            GRAIL_ERROR_FORMAT,
+            "'%s' holds an interrupted run, not a model; continue it with --resume, or delete it",
+            path);
     }
     memory_free(state);
     return status;

@@ -22,7 +22,7 @@ static grail_status check_kind(const grail_model *model, const char *path)
     }
     if (file_is_directory(path)) {
         return error_set(GRAIL_ERROR_ARGUMENT,
-                         "'%s' is a directory, and the model reads text; give a .txt, .jsonl, "
+                         "'%s' is a directory, but the model reads text; give a .txt, .jsonl, "
                          ".jsonl.gz or .npy file",
                          path);
     }
@@ -33,7 +33,8 @@ static grail_status check_context(const grail_model *model, int64_t length)
 {
     if (length > model->context) {
         return error_set(GRAIL_ERROR_ARGUMENT,
-                         "a context of %lld is more than the model's %lld positions",
+                         "a context of %lld tokens is longer than the model's %lld positions; give "
+                         "a smaller --context",
                          (long long)length, (long long)model->context);
     }
     return GRAIL_OK;

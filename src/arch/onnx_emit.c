@@ -141,7 +141,7 @@ out:
 
 grail_status onnx_refuse(const char *what)
 {
-    return error_set(GRAIL_ERROR_UNSUPPORTED, "%s has no translation to ONNX", what);
+    return error_set(GRAIL_ERROR_UNSUPPORTED, "cannot translate %s to ONNX", what);
 }
 
 grail_status onnx_image(const translation *t, const node *n, const char *what, translated *out)

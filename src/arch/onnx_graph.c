@@ -320,7 +320,7 @@ static grail_status translate_attention(translation *t, const node *n, translate
     onnx_name k;
     onnx_name v;
     if (!n->bidirectional || t->widths[n->inputs[0]] != t->widths[n->inputs[1]]) {
-        return onnx_refuse("attention that does not see all positions, or shares keys");
+        return onnx_refuse("attention that masks positions or shares key/value heads");
     }
     TRY(emit_heads(t, n, 0, false, &q));
     TRY(emit_heads(t, n, 1, true, &k));

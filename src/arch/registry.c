@@ -30,7 +30,7 @@ grail_status architecture_find(const char *source, const json_t *config, const a
             return GRAIL_OK;
         }
     }
-    status = error_set(GRAIL_ERROR_UNSUPPORTED, "%s: model_type \"%s\" is not known; known are",
+    status = error_set(GRAIL_ERROR_UNSUPPORTED, "%s: unknown model_type \"%s\"; the known ones are",
                        source, name == NULL ? "(missing)" : name);
     for (int i = 0; i < ARCHITECTURE_COUNT; i++) {
         error_append("%s %s", i == 0 ? "" : ",", architectures[i]->name);
@@ -51,14 +51,15 @@ static grail_status fits_none(const checkpoint *weights, const architecture *nea
         const char *others =
             2 * r->matched < r->wanted ? "; a language model needs its config.json" : "";
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: its tensors fit no known family; nearest comes %s, which needs '%s' "
-                         "(%d of %d tensors are there)%s",
+                         "%s: its tensors fit no known family; the nearest is %s, but its tensor "
+                         "'%s' is missing (%d of %d tensors are there)%s",
                          checkpoint_path(weights), nearest->name, r->missing, r->matched, r->wanted,
                          others);
     }
     const grail_status status = error_set(
         GRAIL_ERROR_UNSUPPORTED,
-        "%s: its tensors fit no known family; known by tensors:", checkpoint_path(weights));
+        "%s: its tensors fit no known family; these families are recognised by their tensors:",
+        checkpoint_path(weights));
     const char *comma = "";
     for (int i = 0; i < ARCHITECTURE_COUNT; i++) {
         if (architectures[i]->recognise != NULL) {
@@ -66,7 +67,7 @@ static grail_status fits_none(const checkpoint *weights, const architecture *nea
             comma = ",";
         }
     }
-    error_append("; others need a config.json");
+    error_append("; all others need a config.json");
     return status;
 }
 
@@ -103,5 +104,5 @@ void judge_loaders_of_any_width(loader_verdict *verdicts)
         .loader = "ONNX Runtime", .loads = true, .reason = "the file that grail export writes"};
     verdicts[2] = (loader_verdict){.loader = "torch.load",
                                    .loads = true,
-                                   .reason = "what is a .pth here, as a dictionary of tensors"};
+                                   .reason = "a .pth output, as a dictionary of tensors"};
 }

@@ -140,7 +140,8 @@ static grail_status add_stem(builder *b, int *value)
     const int64_t kernel = tensor->shape[2];
     if (kernel != 3 && kernel != 7) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "tensor '%s' has a kernel of %lld; stems of 7 (ImageNet) and 3 (CIFAR) are known",
+             "tensor '%s' has a kernel of size %lld; the kernel of the first convolution must have "
+             "size 7 (ImageNet) or 3 (CIFAR)",
              tensor->name, (long long)kernel);
     }
     TRY(add_conv(b, n->stem_conv, IMAGE_CHANNELS, kernel, kernel == 7 ? 2 : 1, &b->width, value));
@@ -192,7 +193,8 @@ static grail_status add_shortcut(builder *b, int stage, int block, int64_t strid
         shortcut.pad = (out - b->width) / 2;
         if (shortcut.pad < 0 || (out - b->width) % 2 != 0) {
             FAIL(GRAIL_ERROR_SHAPE,
-                 "block %d: a shortcut cannot pad %lld channels to %lld with zeros on both sides",
+                 "block %d: a shortcut without a convolution cannot pad %lld channels to %lld: it "
+                 "adds the same number of zeros on both sides",
                  b->block, (long long)b->width, (long long)out);
         }
         TRY(graph_add_node(b->g, &shortcut, value));
@@ -348,7 +350,7 @@ static grail_status build(const architecture *self, const char *source, const js
     b.naming = b.layout.naming;
     TRY(resnet_refuse_variants(weights, &b.layout));
     if (b.layout.found.matched < b.layout.found.wanted) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, which a resnet network asks for",
+        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, but a resnet network needs it",
              checkpoint_path(weights), b.layout.found.missing);
     }
     status = build_graph(&b);

@@ -153,8 +153,8 @@ static void judge_class(const graph *g, const resnet_naming *n, loader_verdict *
     }
     if (!v->loads) {
         snprintf(v->reason, sizeof v->reason,
-                 "the class derives the widths inside a block from the stage's; build its modules "
-                 "from the shapes of the tensors, or export ONNX");
+                 "its class computes the widths inside a block from the width of the stage; build "
+                 "the modules from the shapes of the tensors, or export ONNX");
     } else if (n == &resnet_naming_huggingface) {
         snprintf(v->reason, sizeof v->reason, "as resnet");
     }

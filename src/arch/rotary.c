@@ -32,7 +32,11 @@ static grail_status read_llama3(const char *source, const json_t *scaling, llama
     TRY(json_get_real(source, scaling, "high_freq_factor", 4.0, &s->high));
     TRY(json_get_real(source, scaling, "original_max_position_embeddings", 8192.0, &s->original));
     if (!(s->factor > 0.0 && s->low > 0.0 && s->high > s->low && s->original > 0.0)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: the llama3 rotary scaling factors make no sense", source);
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: the llama3 rotary scaling has factor %g, low_freq_factor %g, high_freq_factor %g "
+             "and original_max_position_embeddings %g; all must be above 0, and high_freq_factor "
+             "above low_freq_factor",
+             source, s->factor, s->low, s->high, s->original);
     }
 out:
     return status;
@@ -53,8 +57,8 @@ static grail_status scale_frequencies(const char *source, const json_t *scaling,
         double factor = 1.0;
         TRY(json_get_real(source, scaling, "factor", 1.0, &factor));
         if (!(factor > 0.0)) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: rotary scaling factor %g is not positive", source,
-                 factor);
+            FAIL(GRAIL_ERROR_FORMAT, "%s: the rotary scaling factor is %g; it must be above 0",
+                 source, factor);
         }
         for (int64_t k = 0; k < count; k++) {
             frequency[k] /= factor;
@@ -67,8 +71,9 @@ static grail_status scale_frequencies(const char *source, const json_t *scaling,
         }
     } else {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: rotary scaling \"%s\" is not supported; default, linear and llama3 are", source,
-             type);
+             "%s: rotary scaling \"%s\" is not supported; the supported types are default, linear "
+             "and llama3",
+             source, type);
     }
 out:
     return status;
@@ -91,8 +96,10 @@ grail_status rotary_frequencies(const char *source, const json_t *json, int64_t 
     }
     TRY(json_get_real(source, json, "partial_rotary_factor", partial, &partial));
     if (!(theta > 0.0) || partial < 1.0 || partial > 1.0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: rope_theta %g with partial_rotary_factor %g", source,
-             theta, partial);
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: rope_theta is %g and partial_rotary_factor is %g; rope_theta must be above 0 and "
+             "partial_rotary_factor 1",
+             source, theta, partial);
     }
     const int64_t count = head_dim / 2;
     for (int64_t k = 0; k < count; k++) {

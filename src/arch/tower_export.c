@@ -95,7 +95,8 @@ static void judge_class(const tower_names *names, const tower_widths *w, loader_
     } else if (w->heads * w->head_dim != w->width) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
-                 "its attention is as wide as the stream, %lld heads of %lld are not %lld",
+                 "its attention must be as wide as the residual stream, but %lld heads of %lld are "
+                 "not %lld",
                  (long long)w->heads, (long long)w->head_dim, (long long)w->width);
     } else if (names->configured) {
         snprintf(v->reason, sizeof v->reason, "intermediate_size %lld", (long long)w->ffn);
@@ -135,7 +136,7 @@ grail_status tower_judge_loaders(const tower_family *family, const json_t *confi
         judge_class(names, &w, &verdicts[0]);
     } else {
         snprintf(verdicts[0].reason, sizeof verdicts[0].reason,
-                 "widths differ between layers; its class builds equal ones");
+                 "the layers have different widths; its class gives all layers the same");
     }
     judge_loaders_of_any_width(verdicts);
     return GRAIL_OK;

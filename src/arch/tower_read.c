@@ -39,7 +39,7 @@ static grail_status require_tensor(const tower *t, const char *part, const char 
     TRY(tower_name(&name, t->match.prefix, "%s%s", part, suffix));
     const tensor_view *found = checkpoint_find(t->weights, name);
     if (found == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, which names of %s come with", path,
+        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, but checkpoints of %s have it", path,
              name, t->match.names->loader);
     }
     bool sound = found->rank >= rank;
@@ -92,7 +92,8 @@ static grail_status read_patch(tower *t)
     if (!sound) {
         char shape[64];
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: tensor '%s' of shape %s does not read square patches of %d channels",
+             "%s: tensor '%s' has shape %s; the patch embedding must read square patches of %d "
+             "channels",
              checkpoint_path(t->weights), view->name,
              shape_text(view->rank, view->shape, shape, sizeof shape), IMAGE_CHANNELS);
     }
@@ -111,7 +112,8 @@ static grail_status read_learned_positions(tower *t)
     const int64_t grid = square_root(patches);
     if (patches < 1 || grid * grid != patches) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: tensor '%s' has %lld positions besides the class token, which form no square",
+             "%s: tensor '%s' has %lld positions besides the class token; their number must be a "
+             "square (1, 4, 9, ...)",
              checkpoint_path(t->weights), view->name, (long long)patches);
     }
     t->side = grid * t->patch;
@@ -125,9 +127,10 @@ static grail_status check_side(const char *source, const json_t *config, const t
     if (said == t->side) {
         return GRAIL_OK;
     }
-    return error_set(GRAIL_ERROR_SHAPE,
-                     "%s: image_size is %lld, but '%s' has the positions of images of %lld", source,
-                     (long long)said, t->match.names->positions, (long long)t->side);
+    return error_set(
+        GRAIL_ERROR_SHAPE,
+        "%s: image_size is %lld, but the positions in '%s' are for images of side %lld", source,
+        (long long)said, t->match.names->positions, (long long)t->side);
 }
 
 /* The fixed table fits any side, so the configuration says it. */
@@ -137,13 +140,14 @@ static grail_status read_side(const char *source, const json_t *config, tower *t
     TRY(json_get_integer(source, config, "image_size", TOWER_CIFAR_SIDE, &t->side));
     if (t->side < t->patch || t->side > MOST_SIDE || t->side % t->patch != 0) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: image_size %lld is no multiple of the patches of %lld; give image_size=N", source,
-             (long long)t->side, (long long)t->patch);
+             "%s: image_size is %lld; give image_size=N with a multiple of the patch size %lld, at "
+             "most %d",
+             source, (long long)t->side, (long long)t->patch, MOST_SIDE);
     }
     if (t->width % 4 != 0 || t->width < 8) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: a width of %lld has no sine and cosine positions, which take multiples of 4 from "
-             "8",
+             "%s: the width is %lld; sine and cosine positions need a multiple of 4 that is at "
+             "least 8",
              checkpoint_path(t->weights), (long long)t->width);
     }
     t->positions = (t->side / t->patch) * (t->side / t->patch);
@@ -165,8 +169,8 @@ static grail_status count_layers(const char *source, const json_t *config, tower
     }
     TRY(json_get_integer(source, tower_section(config), "num_hidden_layers", count, &count));
     if (count < 1 || count > MOST_LAYERS) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: %lld layers, expected 1 to %d", source, (long long)count,
-             MOST_LAYERS);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: found %lld layers, expected 1 to %d", source,
+             (long long)count, MOST_LAYERS);
     }
     t->layer_count = (int)count;
 out:
@@ -183,13 +187,15 @@ static grail_status read_layer(tower *t, int index)
     snprintf(part, sizeof part, "%s%d.%s", n->layer, index, fused ? n->fused_weight : n->queries);
     TRY(require_tensor(t, part, fused ? "" : ".weight", 2, &view));
     if (fused && view->shape[0] % 3 != 0) {
-        FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has %lld rows, which are no q, k and v",
+        FAIL(GRAIL_ERROR_SHAPE,
+             "%s: tensor '%s' has %lld rows; q, k and v together need a multiple of 3",
              checkpoint_path(t->weights), view->name, (long long)view->shape[0]);
     }
     t->layers[index].inner = fused ? view->shape[0] / 3 : view->shape[0];
     if (t->layers[index].inner % t->head_dim != 0) {
         FAIL(GRAIL_ERROR_SHAPE,
-             "%s: the %lld rows of '%s' are no heads of %lld; give head_dim=N (width / heads)",
+             "%s: the %lld rows of '%s' cannot be divided into heads of %lld; give head_dim=N "
+             "(width / heads)",
              checkpoint_path(t->weights), (long long)view->shape[0], view->name,
              (long long)t->head_dim);
     }

@@ -149,7 +149,8 @@ grail_status file_read_at(int descriptor, const char *path, void *bytes, size_t 
             return error_from_errno("cannot read", path);
         }
         if (got == 0) {
-            return error_set(GRAIL_ERROR_IO, "'%s' ended %zu bytes early", path, left);
+            return error_set(GRAIL_ERROR_IO, "'%s' ended %zu bytes before its expected end", path,
+                             left);
         }
         next += got;
         left -= (size_t)got;

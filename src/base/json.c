@@ -191,8 +191,8 @@ grail_status json_check_keys(const char *where, const json_t *object, const char
             k++;
         }
         if (known[k] == NULL) {
-            const grail_status status =
-                error_set(GRAIL_ERROR_FORMAT, "%s: unknown key \"%s\"; known are", where, key);
+            const grail_status status = error_set(
+                GRAIL_ERROR_FORMAT, "%s: unknown key \"%s\"; the known keys are", where, key);
             for (k = 0; known[k] != NULL; k++) {
                 error_append("%s %s", k == 0 ? "" : ",", known[k]);
             }
@@ -218,7 +218,8 @@ grail_status json_put(json_t *object, const char *key, json_t *value)
 {
     if (value != NULL && utf8_valid_prefix(key, strlen(key)) < strlen(key)) {
         json_decref(value);
-        return error_set(GRAIL_ERROR_FORMAT, "the name '%s' is not UTF-8, as JSON asks for", key);
+        return error_set(GRAIL_ERROR_FORMAT, "the name '%s' is not UTF-8, which JSON requires",
+                         key);
     }
     if (value == NULL || json_object_set_new(object, key, value) != 0) {
         return error_set(GRAIL_ERROR_MEMORY, "out of memory while building JSON (\"%s\")", key);

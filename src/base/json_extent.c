@@ -63,7 +63,7 @@ grail_status json_check_extent(const char *name, const void *text, size_t size)
         is_crowded(extent.objects, size, JSON_BYTES_OF_OBJECT)) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "%s: %zu bytes of JSON hold %lld values, %lld arrays and %lld objects, "
-                         "more than are read from so few",
+                         "more than grail accepts in JSON of this size",
                          name, size, (long long)extent.values, (long long)extent.arrays,
                          (long long)extent.objects);
     }

@@ -40,7 +40,7 @@ static grail_status error_output_exists(const output_directory *o)
     const grail_status status = error_set(
         GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it", o->path);
     if (json_array_size(o->records) > 0) {
-        error_append(" (an interrupted run lies in '%s')", o->partial);
+        error_append(" ('%s' holds an interrupted run)", o->partial);
     }
     return status;
 }
@@ -48,7 +48,7 @@ static grail_status error_output_exists(const output_directory *o)
 static grail_status error_taken(const output_directory *o)
 {
     return error_set(GRAIL_ERROR_EXISTS,
-                     "another run is working in '%s'; let it end, or choose another output",
+                     "another run is writing to '%s'; wait until it ends, or choose another output",
                      o->partial);
 }
 
@@ -74,8 +74,10 @@ static grail_status open_partial(output_directory *o, bool *made)
     }
     o->directory = file_open(AT_FDCWD, o->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (o->directory < 0 && (errno == ENOTDIR || errno == ELOOP)) {
-        return error_set(GRAIL_ERROR_EXISTS, "'%s' is in the way: it is not a directory; delete it",
-                         o->partial);
+        return error_set(
+            GRAIL_ERROR_EXISTS,
+            "'%s' is not a directory, and the run needs a directory of this name; delete it",
+            o->partial);
     }
     return o->directory < 0 ? error_from_errno("cannot open", o->partial) : GRAIL_OK;
 }
@@ -111,8 +113,8 @@ static grail_status require_nothing_else(const output_directory *o)
     grail_status status = find_other(o, &other);
     if (status == GRAIL_OK && other != NULL) {
         status = error_set(GRAIL_ERROR_EXISTS,
-                           "'%s' is not what an interrupted run leaves: it holds '%s', but no "
-                           "state; move it away, or choose another output",
+                           "'%s' does not come from an interrupted run: it holds '%s' but no "
+                           "record of a run; move it away, or choose another output",
                            o->partial, other);
     }
     memory_free(other);
@@ -246,7 +248,7 @@ static grail_status judge_partial(output_directory *o, bool resume)
     }
     if (begun && !resume) {
         FAIL(GRAIL_ERROR_EXISTS,
-             "an interrupted run lies in '%s'; continue it with --resume or delete it", o->partial);
+             "'%s' holds an interrupted run; continue it with --resume or delete it", o->partial);
     }
     if (!begun) {
         TRY(require_nothing_else(o));

@@ -52,7 +52,8 @@ static grail_status resolve_path(const char *path, bool replaces, char **out)
         TRY(error_from_errno("cannot follow the link", path));
     }
     if (!S_ISREG(info.st_mode)) {
-        FAIL(GRAIL_ERROR_EXISTS, "'%s' is not a regular file and cannot be replaced", path);
+        FAIL(GRAIL_ERROR_EXISTS,
+             "'%s' is not a regular file, so it cannot be replaced; give another name", path);
     }
     TRY(memory_copy_string(out, resolved));
 out:

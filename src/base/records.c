@@ -56,11 +56,10 @@ static bool is_intact(const char *line, size_t size)
 
 static grail_status error_damaged(const char *path, size_t line)
 {
-    return error_set(
-        GRAIL_ERROR_FORMAT,
-        "'%s' is damaged, or of another version of grail: line %zu does not agree with "
-        "its checksum",
-        path, line);
+    return error_set(GRAIL_ERROR_FORMAT,
+                     "'%s' is damaged, or another version of grail wrote it: line %zu does not "
+                     "match its checksum",
+                     path, line);
 }
 
 static grail_status parse_line(const char *path, size_t number, const char *line, size_t size,

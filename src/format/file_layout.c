@@ -67,8 +67,8 @@ static grail_status check_layout(const file_layout *layout, int descriptor, cons
     }
     if (!same) {
         FAIL(GRAIL_ERROR_EXISTS,
-             "'%s' is damaged, or was laid out for other tensors, and cannot be continued; remove "
-             "it to start anew",
+             "cannot continue '%s': it is damaged, or was prepared for other tensors; remove it to "
+             "start anew",
              path);
     }
 out:

@@ -37,7 +37,8 @@ static grail_status fill_slot(const tensor_view *tensor, tensor_slot *slot)
     if (!shape_elements(tensor->rank, tensor->shape, &elements) ||
         !dtype_bytes(tensor->dtype, elements, &slot->bytes)) {
         char text[128];
-        FAIL(GRAIL_ERROR_ARGUMENT, "%s elements of %s are not a whole number of bytes below 2^61",
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "%s elements of %s do not fill their last byte, or take 2^61 bytes or more",
              shape_text(tensor->rank, tensor->shape, text, sizeof text),
              grail_dtype_name(tensor->dtype));
     }
@@ -96,8 +97,8 @@ grail_status tensor_slots_find(const tensor_slots *slots, const char *name, size
 {
     const int64_t i = name_index_find(&slots->index, name);
     if (i < 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "%s: was not laid out for a tensor '%s'",
-                         slots->path, name);
+        return error_set(GRAIL_ERROR_ARGUMENT, "%s: has no place for a tensor '%s'", slots->path,
+                         name);
     }
     if (bytes != slots->items[i].bytes) {
         return error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' takes %zu bytes, but %zu are given",

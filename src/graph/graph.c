@@ -254,8 +254,9 @@ static const char *node_name(const graph *g, const node *n)
 
 static grail_status width_mismatch(const graph *g, const node *n, int64_t expected, int64_t found)
 {
-    return error_set(GRAIL_ERROR_SHAPE, "block %d: %s expects %lld features, its input has %lld",
-                     n->block, node_name(g, n), (long long)expected, (long long)found);
+    return error_set(GRAIL_ERROR_SHAPE,
+                     "block %d: %s expects %lld features, but its input has %lld", n->block,
+                     node_name(g, n), (long long)expected, (long long)found);
 }
 
 static grail_status attention_width(const graph *g, const node *n, const int64_t in[3],
@@ -273,7 +274,7 @@ static grail_status attention_width(const graph *g, const node *n, const int64_t
     }
     if (query_heads % kv_heads != 0) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "block %d: %lld query heads cannot be shared by %lld key/value heads",
+                         "block %d: %lld query heads are not a multiple of %lld key/value heads",
                          n->block, (long long)query_heads, (long long)kv_heads);
     }
     *out = in[0];
@@ -291,7 +292,7 @@ static grail_status channel_width(const graph *g, const node *n, int64_t in, int
         const int64_t channels = p->shape[p->rank - 1];
         if (channels != (n->group == 0 ? in : n->group)) {
             return error_set(GRAIL_ERROR_SHAPE,
-                             "block %d: %s expects %lld features, its input has %lld", n->block,
+                             "block %d: %s expects %lld features, but its input has %lld", n->block,
                              p->name, (long long)channels, (long long)in);
         }
     }
@@ -368,7 +369,7 @@ static grail_status windowed_extent(const graph *g, const node *n, extent in, ex
                     .width = window_positions(&n->window, in.width, n->window.kernel_width)};
     if (out->height < 1 || out->width < 1) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "block %d: the window of %s does not fit an input of %lld x %lld",
+                         "block %d: the window of %s does not fit into an input of %lld x %lld",
                          n->block, node_name(g, n), (long long)in.height, (long long)in.width);
     }
     return GRAIL_OK;
@@ -382,8 +383,8 @@ static grail_status check_positions(const graph *g, const node *n, extent in)
         return GRAIL_OK;
     }
     return error_set(GRAIL_ERROR_SHAPE,
-                     "%s has %lld positions, the input makes %lld; use images of the size that the "
-                     "network was trained on",
+                     "%s has %lld positions, but the input makes %lld; use images of the size that "
+                     "the network was trained on",
                      n->weight == GRAPH_NONE ? "the position table" : node_name(g, n),
                      (long long)expected, (long long)positions);
 }
@@ -413,7 +414,9 @@ static grail_status node_extent(const graph *g, const node *n, const extent in[2
     case NODE_ADD:
     case NODE_MULTIPLY:
         if (in[0].height != in[1].height || in[0].width != in[1].width) {
-            return error_set(GRAIL_ERROR_SHAPE, "block %d: %lld x %lld positions meet %lld x %lld",
+            return error_set(GRAIL_ERROR_SHAPE,
+                             "block %d: the two inputs of a sum or product have %lld x %lld and "
+                             "%lld x %lld positions, expected the same",
                              n->block, (long long)in[0].height, (long long)in[0].width,
                              (long long)in[1].height, (long long)in[1].width);
         }

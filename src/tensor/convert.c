@@ -194,7 +194,8 @@ static void widen_piece(int64_t begin, int64_t end, void *context)
 static grail_status check_weight(grail_dtype dtype)
 {
     if (!dtype_is_weight(dtype)) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "cannot compute with %s, only F32, F16 and BF16",
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "cannot compute with %s; the supported dtypes are F32, F16 and BF16",
                          grail_dtype_name(dtype));
     }
     return GRAIL_OK;

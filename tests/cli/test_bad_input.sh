@@ -21,11 +21,11 @@ text "empty.txt: is empty" --calib empty.txt
 printf '  \n\n' >blank.txt
 text "blank.txt: holds no text" --calib blank.txt
 echo hello >tiny.txt
-text "tiny.txt: the text holds 5 tokens, less than one window of 64" --calib tiny.txt
-text "5000 samples were asked for, the text holds 391 windows of 64" \
+text "tiny.txt: the text holds 5 tokens, fewer than one window of 64; give more text or a smaller --context" --calib tiny.txt
+text "5000 samples were requested, but the text holds only 391 windows of 64 tokens; give more text, fewer --samples or a smaller --context" \
     --calib "$demo/held-out.txt" --samples 5000
-text "a context of 300 is more than the model's 256" --calib "$demo/held-out.txt" --context 300
-text "a context of 1 is too short" --calib "$demo/held-out.txt" --context 1
+text "a context of 300 tokens is longer than the model's 256 positions; give a smaller --context" --calib "$demo/held-out.txt" --context 300
+text "a context of 1 tokens is too short; it must be at least 2" --calib "$demo/held-out.txt" --context 1
 check "texts that are not what their name says"
 printf 'hello \xff\xfe world' >latin.txt
 text "latin.txt: is not UTF-8 at byte 6 (0xff)" --calib latin.txt
@@ -33,7 +33,7 @@ echo hello >text.md
 text "text.md: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy" --calib text.md
 text "cannot open 'nothing.txt'" --calib nothing.txt
 mkdir folder.txt
-text "'folder.txt' is a directory, and the model reads text" --calib folder.txt
+text "'folder.txt' is a directory, but the model reads text; give a .txt, .jsonl, .jsonl.gz or .npy file" --calib folder.txt
 printf '{"text": "a b c"}\n{"text": "a"\n' >broken.jsonl
 text "broken.jsonl: line 2: document: not valid JSON" --calib broken.jsonl
 printf '{"text": "a b c"}\n\n{"body": "a"}\n' >other.jsonl
@@ -41,12 +41,12 @@ text "other.jsonl: line 3: has no string field \"text\"" --calib other.jsonl
 text "other.jsonl: line 1: has no string field \"body\"" --calib other.jsonl --field body
 tr -d '"' <"$demo/held-out.txt" | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip |
     head -c 3000 >short.jsonl.gz
-text "short.jsonl.gz: compressed data end early" --calib short.jsonl.gz
+text "short.jsonl.gz: the compressed data end early: truncated?" --calib short.jsonl.gz
 check "token ids"
 write_ids large.npy 8 64 2000
 text "large.npy: token 1 has id 913, outside the model's vocabulary of 512" --calib large.npy
 head -c 100 ids.npy >short.npy
-text "short.npy: header ends at byte 128, file has 100" --calib short.npy
+text "short.npy: the header ends at byte 128, but the file has 100 bytes: truncated?" --calib short.npy
 echo text >text.npy
 text "text.npy: is not an .npy file" --calib text.npy
 check "a text for a model without a tokenizer"
@@ -108,7 +108,7 @@ option 1 "unknown target 'foo'; expected one of local, dense" --sparsity 0.3 --t
 option 1 "unknown bias mode 'foo'; expected one of off, on, auto" --sparsity 0.3 --bias foo
 option 1 "unknown ridge 'foo'; expected one of zero, prior" --sparsity 0.3 --ridge foo
 option 1 "unknown backend 'foo'; expected one of 'cpu', 'ref'" --sparsity 0.3 --backend foo
-option 1 "unknown protocol 'foo'; known are plain, lines" --sparsity 0.3 --protocol foo
+option 1 "unknown protocol 'foo'; the known protocols are plain, lines, wikitext2, ptb, c4" --sparsity 0.3 --protocol foo
 option 2 "--gqa takes kv-groups or query-per-group, not 'foo'" --sparsity 0.3 --gqa foo
 option 2 "--loop takes closed or open, not 'foo'" --sparsity 0.3 --loop foo
 check "options without effect on this kind of network are refused"
@@ -160,11 +160,11 @@ plan "plan.json: site '$site' has 80 units in this model, but the plan says 90" 
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"units\": 90}]}"
 plan "plan.json: site '$site' has no \"kept\"; give the number of units to keep" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\"}]}"
-plan "plan.json: sites[0]: unknown key \"keep\"; known are site, kind, selector, units, kept" \
+plan "plan.json: sites[0]: unknown key \"keep\"; the known keys are site, kind, selector, units, kept" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"keep\": 40}]}"
-plan "plan.json: unknown key \"repare\"; known are grail_plan, gqa, seed, loop, stream_score, repair," \
+plan "plan.json: unknown key \"repare\"; the known keys are grail_plan, gqa, seed, loop, stream_score, repair," \
     '{"grail_plan": 1, "repare": true, "sites": []}'
-plan "plan.json: compensation: unknown key \"lambda\"; known are enabled, target, bias, conv_fit," \
+plan "plan.json: compensation: unknown key \"lambda\"; the known keys are enabled, target, bias, conv_fit," \
     '{"grail_plan": 1, "compensation": {"lambda": 1}, "sites": []}'
 plan "plan.json: unknown selector 'best'" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"selector\": \"best\"}]}"
@@ -195,13 +195,13 @@ refuses_clean 1 "cannot find the output's parent directory 'no/where'" "$grail" 
 refuses_clean 1 "Not a directory" "$grail" compress "$tiny" -o ids.npy/out --calib ids.npy \
     --sparsity 0.3
 echo mine >out.partial
-refuses 1 "'out.partial' is in the way: it is not a directory" "$grail" compress "$tiny" -o out \
+refuses 1 "'out.partial' is not a directory, and the run needs a directory of this name; delete it" "$grail" compress "$tiny" -o out \
     --calib ids.npy --sparsity 0.3 --resume
 [[ $(cat out.partial) == mine ]] || fail "out.partial was touched"
 rm out.partial
 mkdir out.partial
 echo mine >out.partial/notes
-refuses 1 "is not what an interrupted run leaves: it holds" "$grail" compress "$tiny" -o out \
+refuses 1 "but no record of a run; move it away, or choose another output" "$grail" compress "$tiny" -o out \
     --calib ids.npy --sparsity 0.3 --resume
 [[ $(cat out.partial/notes) == mine ]] || fail "out.partial/notes was touched"
 rm -r out.partial

@@ -28,13 +28,13 @@ for size in 0 5; do
 done
 fresh
 truncate -s 100 $weights
-bad 1 "$weights: header ends at byte 2128, file has 100"
+bad 1 "$weights: the header ends at byte 2128, but the file has 100 bytes: truncated?"
 fresh
 truncate -s 200000 $weights
-bad 1 "$weights: tensor 'model.layers.1.mlp.gate_proj.weight': ends at byte 201472 of the data, which has 197872"
+bad 1 "$weights: tensor 'model.layers.1.mlp.gate_proj.weight': ends at byte 201472 of the data, but the data has 197872 bytes: truncated?"
 fresh
 truncate -s 300000 $weights
-bad 1 "$weights: tensors end at byte 271616 of the data, which has 297872"
+bad 1 "$weights: the tensors end at byte 271616 of the data, but the data has 297872 bytes"
 
 check "headers that lie"
 fresh
@@ -51,13 +51,13 @@ replace_header $weights '[24576,49152]' '[24575,49151]'
 bad 1 "$weights: tensor 'model.embed_tokens.weight' begins at byte 24575 of the data, but the one before it ends at 24576: overlap"
 fresh
 replace_header $weights '"shape":[96,64]' '"shape":[64,64]'
-bad 1 "$weights: tensor 'lm_head.weight': [64, 64] of F32 take 16384 bytes, but 24576 are given"
+bad 1 "$weights: tensor 'lm_head.weight': [64, 64] elements of F32 take 16384 bytes, but its data_offsets give it 24576"
 fresh
 replace_header $weights '"dtype":"F32"' '"dtype":"F99"'
 bad 1 "$weights: tensor 'lm_head.weight': dtype \"F99\" is unknown"
 fresh
 replace_header $weights '"dtype":"F32"' '"dtype":"I32"'
-bad 1 "tensor 'lm_head.weight' has dtype I32; F32, F16 and BF16 are supported"
+bad 1 "tensor 'lm_head.weight' has dtype I32; the supported dtypes are F32, F16 and BF16 (a quantised checkpoint cannot be narrowed; use the checkpoint from before quantisation)"
 fresh
 replace_header $weights '"model.layers.0.mlp.down_proj' '"model.layers.0.mlp.town_proj'
 bad 1 "tensor 'model.layers.0.mlp.down_proj.weight' is missing"
@@ -92,7 +92,7 @@ config() {
 }
 check "a config.json that does not fit the weights"
 config 's/"intermediate_size": 80/"intermediate_size": 88/' \
-    "tensor 'model.layers.0.mlp.gate_proj.weight' has shape [80, 64], config.json asks for [88, 64]"
+    "tensor 'model.layers.0.mlp.gate_proj.weight' has shape [80, 64], but config.json needs shape [88, 64]"
 config 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' \
     "tensor 'model.layers.2.input_layernorm.weight' is missing"
 config 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' \
@@ -104,13 +104,13 @@ config 's/"num_attention_heads": 8/"num_attention_heads": 0/' \
     "model/config.json: \"num_attention_heads\" is 0, expected 1 to"
 config 's/"hidden_size": 64/"hidden_size": 6.4/' "model/config.json: \"hidden_size\" is not an integer"
 config '/"hidden_size"/d' "model/config.json: \"hidden_size\" is missing"
-config 's/"silu"/"mish"/' "hidden_act \"mish\" is not supported; silu"
+config 's/"silu"/"mish"/' "hidden_act \"mish\" is not supported; the supported values are silu"
 config 's/"llama3"/"yarn"/' "rotary scaling \"yarn\" is not supported"
 config 's/^{/[/' "model/config.json: not valid JSON"
 check "a family that is not known"
 config 's/"llama"/"bert"/' \
-    "model/config.json: model_type \"bert\" is not known; known are llama, mistral, qwen2, qwen3"
-config '/"model_type"/d' "known are llama, mistral, qwen2, qwen3"
+    "model/config.json: unknown model_type \"bert\"; the known ones are llama, mistral, qwen2, qwen3"
+config '/"model_type"/d' "known ones are llama, mistral, qwen2, qwen3"
 
 # poison MODEL TENSOR BYTES...: behind the first two elements of four bytes, or four of two
 poison() {

@@ -9,7 +9,7 @@ tiny=$golden/llama3
 
 check "a model of text, and images"
 mkdir images
-refuses 1 "'images' is a directory, and the model reads text; give a .txt" \
+refuses 1 "'images' is a directory, but the model reads text; give a .txt, .jsonl, .jsonl.gz or .npy file" \
     "$grail" eval "$tiny" --data images
 refuses 2 "reads text; --preset, --split" "$grail" eval "$tiny" --data ids.npy --images 4
 refuses 2 "reads text; --preset, --split" "$grail" eval "$tiny" --data ids.npy --mean 0,0,0
@@ -94,8 +94,8 @@ refuses 1 "the model reads images: give CIFAR batches, or a folder" \
 refuses 2 "reads images; --field, --protocol" "$grail" eval "$resnet20" --data "$cifar" --windows 3
 refuses 1 "20000 images were requested, but the data holds 10000" \
     "$grail" eval "$resnet20" --data "$cifar" --images 20000
-refuses 1 "preset 'cfar' is not known; there are cifar" \
+refuses 1 "unknown preset 'cfar'; the presets are cifar" \
     "$grail" eval "$resnet20" --data "$cifar" --preset cfar
-refuses 1 "split 'valid' is not known" "$grail" eval "$resnet20" --data "$cifar" --split valid
+refuses 1 "unknown split 'valid'; the splits are train and test" "$grail" eval "$resnet20" --data "$cifar" --split valid
 refuses 1 "has no label; put the images into one folder per class" \
     "$grail" eval "$resnet20" --data "$shared/imagenet-sample" --preset imagenet

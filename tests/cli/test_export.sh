@@ -30,7 +30,7 @@ refuses 1 "'net.onnx' exists; remove it or give another name" \
 
 check "what cannot be written is named"
 refuses 2 "name the ONNX file to write with -o FILE.onnx" "$grail" export "$vit"
-refuses 1 "only networks that read images are written as ONNX" \
+refuses 1 "cannot write a decoder as ONNX, only a network that reads images; convert the checkpoint with a tool for decoders" \
     "$grail" export "$golden/llama3" -o out
 refuses 1 "use images of the size that the network was trained on" \
     "$grail" export "$vit" -o out --set head_dim=16 --side 32

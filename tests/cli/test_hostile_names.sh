@@ -173,7 +173,7 @@ copy_model "$golden/llama3" model
 sed -i -E "s/\"model_type\": *\"[^\"]*\"/\"model_type\": \"$long\"/" model/config.json
 objects "nnn...nnn" "$grail" inspect model
 (($(wc -c <stderr) < 1200)) || fail "$(wc -c <stderr) bytes"
-says "nnn\" is not known; known are llama" stderr
+says "unknown model_type \"nnn\"; the known ones are llama" stderr
 objects "'nnn" "$grail" inspect "$(head -c 3000 <<<"$long")"
 says "nnn' is neither a model directory nor a weights file" stderr
 
@@ -185,7 +185,7 @@ plan() {
 }
 plan "plan.json: 'x\\x1b[31m\\u202e' is not a site" \
     '{"grail_plan": 1, "sites": [{"site": "x\u001b[31m\u202e", "kept": 3}]}'
-plan 'plan.json: unknown key "\x1b[2J\n"; known are' '{"grail_plan": 1, "\u001b[2J\n": 0, "sites": []}'
+plan 'plan.json: unknown key "\x1b[2J\n"; the known keys are' '{"grail_plan": 1, "\u001b[2J\n": 0, "sites": []}'
 plan "plan.json: unknown gqa mode '\\u009b1m'" '{"grail_plan": 1, "gqa": "\u009b1m", "sites": []}'
 plan 'plan.json: not valid JSON' $'{"grail_plan": "\xff\e[31m"}'
 
@@ -195,7 +195,7 @@ recipe() {
     echo "$2" >recipe.json
     objects "$1" "$grail" sweep recipe.json -o out
 }
-recipe 'recipe.json: unknown key "\x1b[31m"; known are' '{"\u001b[31m": 1}'
+recipe 'recipe.json: unknown key "\x1b[31m"; the known keys are' '{"\u001b[31m": 1}'
 recipe 'recipe.json: checkpoints[0]: unknown key "\u202ex"' '{"checkpoints": [{"\u202ex": 1}]}'
 sed 's/"sites"/"loop": "\\u009b\\n", &/' "$hostile/$hostile.json" >recipe.json
 recipe 'recipe.json: "loop" is "\u009b\n", expected closed or open' "$(cat recipe.json)"

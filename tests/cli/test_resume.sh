@@ -95,8 +95,8 @@ done
 kill -STOP $pid
 [[ ! -e out ]] || fail "the run was over before"
 mv stderr first
-refuses 1 "another run is working in 'out.partial'" "$grail" compress "${command[@]}" -o out --resume
-refuses 1 "another run is working in 'out.partial'" "$grail" compress "${command[@]}" -o out
+refuses 1 "another run is writing to 'out.partial'; wait until it ends, or choose another output" "$grail" compress "${command[@]}" -o out --resume
+refuses 1 "another run is writing to 'out.partial'; wait until it ends, or choose another output" "$grail" compress "${command[@]}" -o out
 kill -KILL $pid
 wait $pid 2>/dev/null || true
 assert_continues

@@ -50,7 +50,7 @@ static grail_status read_labels(cifar_batch *batch, const pickle_value *labels)
     for (int64_t i = 0; i < batch->count; i++) {
         int64_t label = 0;
         if (!pickle_integer(pickle_item(labels, i), &label)) {
-            FAIL(GRAIL_ERROR_FORMAT, "'labels' holds %s at %lld, expected integers",
+            FAIL(GRAIL_ERROR_FORMAT, "'labels' holds %s at index %lld, expected an integer",
                  pickle_kind_text(pickle_item(labels, i)), (long long)i);
         }
         TRY(set_label(batch, i, label));
@@ -68,13 +68,14 @@ static grail_status read_pickled(cifar_batch *batch, const unsigned char *bytes,
     TRY(pickle_read(bytes, size, NULL, &batch->document));
     const pickle_value *root = pickle_root(batch->document);
     if (pickle_find(root, "data") == NULL || pickle_find(root, "labels") == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "is %s without 'data' and 'labels', so is no CIFAR-10 batch",
+        FAIL(GRAIL_ERROR_FORMAT, "is not a CIFAR-10 batch: it holds %s without 'data' and 'labels'",
              pickle_kind_text(root));
     }
     TRY(pickle_read_array(pickle_find(root, "data"), &data));
     if (data.kind != 'u' || data.element_size != 1 || data.rank != 2 ||
         data.shape[1] != CIFAR_BYTES || data.shape[0] < 1) {
-        FAIL(GRAIL_ERROR_FORMAT, "'data' is not an array of bytes, images x %d", CIFAR_BYTES);
+        FAIL(GRAIL_ERROR_FORMAT, "'data' is not an array of bytes with the shape [images, %d]",
+             CIFAR_BYTES);
     }
     batch->count = data.shape[0];
     batch->pixels = data.data;
@@ -216,7 +217,7 @@ out:
 static grail_status open_split(cifar_set *set, const char *directory, const char *split)
 {
     if (strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "split '%s' is not known; there are train and test",
+        return error_set(GRAIL_ERROR_ARGUMENT, "unknown split '%s'; the splits are train and test",
                          split);
     }
     for (size_t k = 0; set->count == 0 && k < sizeof endings / sizeof endings[0]; k++) {
@@ -228,7 +229,7 @@ static grail_status open_split(cifar_set *set, const char *directory, const char
     return set->count > 0
                ? GRAIL_OK
                : error_set(GRAIL_ERROR_IO,
-                           "'%s' has no batch of the split '%s'; take the split '%s'", directory,
+                           "'%s' holds no batch of the split '%s'; try the split '%s'", directory,
                            split, strcmp(split, "train") == 0 ? "test" : "train");
 }
 
@@ -242,7 +243,8 @@ grail_status cifar_open(const char *path, const char *split, cifar_set *out)
     } else if (split == NULL) {
         TRY(add_batch(&set, path));
     } else {
-        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' is one batch, which has no split '%s'", path, split);
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' is a single batch, so it has no split '%s'; leave out the split", path, split);
     }
     *out = set;
     set = (cifar_set){0};

@@ -16,7 +16,7 @@ grail_status image_new(image_mode mode, int64_t width, int64_t height, image *ou
     image made = {.mode = mode, .width = width, .height = height};
     size_t row = 0;
     if (!size_multiply((size_t)width, image_pixel_bytes(mode), &row)) {
-        return error_set(GRAIL_ERROR_MEMORY, "%lld pixels in a row are beyond any memory",
+        return error_set(GRAIL_ERROR_MEMORY, "a row of %lld pixels is too large for any memory",
                          (long long)width);
     }
     const grail_status status = memory_new_unset(&made.pixels, (size_t)height, row);

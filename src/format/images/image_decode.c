@@ -5,7 +5,7 @@
 grail_status image_check_size(int64_t width, int64_t height, int64_t most_pixels)
 {
     if (width < 1 || height < 1) {
-        return error_set(GRAIL_ERROR_FORMAT, "is %lld x %lld pixels, so holds no image",
+        return error_set(GRAIL_ERROR_FORMAT, "is %lld x %lld pixels; both sides must be at least 1",
                          (long long)width, (long long)height);
     }
     if (height > most_pixels / width) {
@@ -33,8 +33,8 @@ static grail_status check_ratio(const image_header *h)
     const int64_t file_size = (int64_t)h->file_size;
     if (bytes > IMAGE_FREE_BYTES && (bytes - IMAGE_FREE_BYTES) / IMAGE_MOST_RATIO > file_size) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "is %lld x %lld pixels in a file of %lld bytes, more than %d times as "
-                         "many bytes once decoded; shrink it",
+                         "is %lld x %lld pixels in a file of %lld bytes; decoding it would make "
+                         "more than the allowed %d times as many bytes; shrink it",
                          (long long)h->width, (long long)h->height, (long long)file_size,
                          IMAGE_MOST_RATIO);
     }
@@ -65,6 +65,5 @@ grail_status image_decode(const void *bytes, size_t size, int64_t most_pixels, i
     if (size >= sizeof png && memcmp(bytes, png, sizeof png) == 0) {
         return image_decode_png(bytes, size, most_pixels, out);
     }
-    return error_set(GRAIL_ERROR_UNSUPPORTED, "is neither JPEG nor PNG by its first bytes; convert "
-                                              "it");
+    return error_set(GRAIL_ERROR_UNSUPPORTED, "does not begin like a JPEG or PNG file; convert it");
 }

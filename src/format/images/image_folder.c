@@ -98,8 +98,8 @@ static grail_status is_image(const char *path, bool *out)
     static const char *const read[] = {".jpg", ".jpeg", ".png", NULL};
     static const char *const others[] = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", NULL};
     if (has_ending(path, others)) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: only JPEG and PNG are read; convert it",
-                         path);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: only JPEG and PNG files can be read; convert it", path);
     }
     *out = has_ending(path, read);
     return GRAIL_OK;
@@ -137,8 +137,8 @@ static grail_status add_class_file(image_folder *folder, const char *class_name,
     TRY(inspect(path, &info));
     if (S_ISDIR(info.st_mode)) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "%s: is a folder within a class; the images of a class lie in its folder itself (of a "
-             "data set with splits, give one: '%s/%s')",
+             "%s: is a folder inside a class folder; the images of a class must be directly in its "
+             "folder (if the data set has splits, give the folder of one split: '%s/%s')",
              path, folder->path, class_name);
     }
     TRY(is_image(path, &wanted));
@@ -200,19 +200,22 @@ out:
 static grail_status check_kind(const image_folder *folder, const char *labels)
 {
     if (folder->count == 0) {
-        return error_set(GRAIL_ERROR_IO, "'%s' holds no JPEG or PNG files, nor CIFAR-10 batches",
-                         folder->path);
+        return error_set(GRAIL_ERROR_IO,
+                         "'%s' holds neither JPEG or PNG files nor CIFAR-10 batches", folder->path);
     }
     for (int64_t i = 0; folder->classes > 0 && i < folder->count; i++) {
         if (folder->files[i].label < 0) {
-            return error_set(GRAIL_ERROR_FORMAT, "'%s' holds class folders and, beside them, '%s'",
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "'%s' holds class folders, but also the image '%s' outside them; move "
+                             "it into the folder of its class",
                              folder->path, folder->files[i].name);
         }
     }
     if (folder->classes > 0 && labels != NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "'%s' names the classes by its folders; leave out '%s'", folder->path,
-                         labels);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "the folders in '%s' already name the classes; leave out the labels file '%s'",
+            folder->path, labels);
     }
     return GRAIL_OK;
 }

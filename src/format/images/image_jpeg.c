@@ -40,9 +40,9 @@ static void count_scans(j_common_ptr info)
 {
     jpeg_reader *reader = info->client_data;
     if (reader->info.input_scan_number > reader->most_scans) {
-        snprintf(reader->text, sizeof reader->text, "more than %lld scans of %u x %u pixels",
-                 (long long)reader->most_scans, reader->info.image_width,
-                 reader->info.image_height);
+        snprintf(
+            reader->text, sizeof reader->text, "more than the allowed %lld scans of %u x %u pixels",
+            (long long)reader->most_scans, reader->info.image_width, reader->info.image_height);
         longjmp(reader->escape, 1);
     }
 }

@@ -86,7 +86,7 @@ static grail_status apply_line(const label_line *line, image_folder *folder)
         return GRAIL_OK; /* titles */
     }
     if (file == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT, "line %lld names '%s', which '%s' does not hold",
+        return error_set(GRAIL_ERROR_FORMAT, "line %lld names '%s', which is not in '%s'",
                          (long long)line->number, line->file, folder->path);
     }
     if (!valid) {
@@ -136,7 +136,7 @@ grail_status image_labels_read(const char *path, image_folder *folder)
     TRY(buffer_append(&text, "", 1));
     char *start = (char *)text.bytes;
     if (strlen(start) + 1 != text.size) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: holds a zero byte, so is no CSV", path);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: holds a zero byte, so it is not a CSV file", path);
     }
     start += strncmp(start, byte_order_mark, 3) == 0 ? 3 : 0;
     status = apply_text(start, folder);

@@ -86,7 +86,9 @@ grail_status image_loader_open(const image_set *set, int64_t count, const int64_
     grail_status status = GRAIL_OK;
     image_loader *loader = NULL;
     if (count < 0 || batch < 1) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images in batches of %lld cannot be loaded",
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "cannot load %lld images in batches of %lld; expected 0 or more images in batches of "
+             "at least 1",
              (long long)count, (long long)batch);
     }
     TRY(memory_new(&loader, 1, sizeof *loader));

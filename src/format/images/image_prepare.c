@@ -30,7 +30,7 @@ static grail_status resize_and_crop(const image_rule *rule, image *picture)
     *picture = cropped;
 out:
     if (status == GRAIL_ERROR_FORMAT) {
-        error_prefix("is %lld x %lld pixels and resized", (long long)picture->width,
+        error_prefix("is %lld x %lld pixels; its resized copy", (long long)picture->width,
                      (long long)picture->height);
     }
     return status;
@@ -40,8 +40,8 @@ static grail_status check_side(const image_rule *rule, const image *picture)
 {
     if (picture->width != rule->side || picture->height != rule->side) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "is %lld x %lld pixels, the preset %s takes %lld x %lld as they are; take "
-                         "a preset that resizes, or another size",
+                         "is %lld x %lld pixels, but the preset %s does not resize and needs %lld "
+                         "x %lld; choose a preset that resizes, or another size",
                          (long long)picture->width, (long long)picture->height, rule->preset,
                          (long long)rule->side, (long long)rule->side);
     }

@@ -73,7 +73,7 @@ static grail_status find_preset(const char *name, const preset **out)
         }
     }
     const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "preset '%s' is not known; there are", name);
+        error_set(GRAIL_ERROR_ARGUMENT, "unknown preset '%s'; the presets are", name);
     for (int i = 0; i < preset_count; i++) {
         error_append("%s %s", i > 0 ? "," : "", presets[i].name);
     }
@@ -89,8 +89,8 @@ static grail_status fill_table(const double mean[3], const double deviation[3],
         const float scale = (float)deviation[c];
         if (!isfinite(centre) || !isfinite(scale) || scale <= 0) {
             return error_set(GRAIL_ERROR_ARGUMENT,
-                             "mean %g and deviation %g of channel %d: the mean must be finite, the "
-                             "deviation positive",
+                             "the mean is %g and the deviation %g for channel %d; the mean must be "
+                             "finite and the deviation above 0",
                              mean[c], deviation[c], c);
         }
         for (int byte = 0; byte < TABLE_SIZE; byte++) {
@@ -107,7 +107,7 @@ grail_status image_rule_resolve(const grail_image_source *source, const char *na
     image_rule rule = {0};
     TRY(find_preset(source->preset == NULL ? name : source->preset, &chosen));
     if (source->size < 0 || source->size > LARGEST_SIDE) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "size %lld of the network's input is not within 1 to %d",
+        FAIL(GRAIL_ERROR_ARGUMENT, "the size of the network's input is %lld; it must be 1 to %d",
              (long long)source->size, LARGEST_SIDE);
     }
     rule.preset = chosen->name;

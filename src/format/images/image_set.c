@@ -46,14 +46,15 @@ static grail_status open_cifar(image_set *set, const grail_image_source *source)
     grail_status status = GRAIL_OK;
     TRY(image_rule_resolve(source, "cifar", &set->rule));
     if (source->labels != NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has labels of its own; leave out '%s'", source->path,
-             source->labels);
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' holds CIFAR batches with their own labels; leave out the labels file '%s'",
+             source->path, source->labels);
     }
     TRY(cifar_open(source->path, source->split, &set->cifar));
     if (set->rule.resize == 0 && set->rule.side != CIFAR_SIDE) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: images are 32 x 32, the preset %s asks for %lld x %lld; take a preset that "
-             "resizes, or leave out the size",
+             "%s: the images are 32 x 32, but the preset %s needs %lld x %lld; choose a preset "
+             "that resizes, or leave out the size",
              source->path, set->rule.preset, (long long)set->rule.side, (long long)set->rule.side);
     }
     TRY(hash_cifar(&set->cifar, set->hash));
@@ -67,7 +68,8 @@ static grail_status open_folder(image_set *set, const grail_image_source *source
     TRY(image_rule_resolve(source, "imagenet", &set->rule));
     if (source->split != NULL) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "'%s' holds no CIFAR-10 batches, so has no split '%s'; give the folder of that split",
+             "'%s' holds no CIFAR-10 batches, so it has no split '%s'; give the folder of that "
+             "split",
              source->path, source->split);
     }
     TRY(image_folder_open(source->path, source->labels, &set->folder));
@@ -81,7 +83,7 @@ grail_status image_set_open(const grail_image_source *source, image_set **out)
     grail_status status = GRAIL_OK;
     image_set *set = NULL;
     if (source->path == NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "no path of images is given");
+        FAIL(GRAIL_ERROR_ARGUMENT, "no path to images was given");
     }
     TRY(memory_new(&set, 1, sizeof *set));
     TRY(cifar_recognise(source->path, &set->is_cifar));
@@ -257,7 +259,7 @@ grail_status image_set_sample(const image_set *set, int64_t count, uint64_t seed
     random_state random;
     const int64_t total = image_set_count(set);
     if (count < 1 || count > total) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were asked for, the data holds %lld",
+        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were requested, but the data holds only %lld",
              (long long)count, (long long)total);
     }
     TRY(memory_new_unset(&order, (size_t)total, sizeof order[0]));

@@ -170,18 +170,19 @@ static grail_status read_header(const unsigned char *bytes, size_t size, npy_hea
     }
     const int major = bytes[6];
     if (major < 1 || major > 3) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "has .npy version %d, supported are 1 to 3",
-                         major);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "has .npy version %d; the supported versions are 1 to 3", major);
     }
     const size_t width = major == 1 ? 2 : 4;
     const size_t begin = PREFIX_SIZE + width;
     const size_t length = begin <= size ? load_integer(bytes + PREFIX_SIZE, width, false) : 0;
     if (begin > size || length > size - begin) {
-        return error_set(GRAIL_ERROR_FORMAT, "header ends at byte %zu, file has %zu: truncated?",
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the header ends at byte %zu, but the file has %zu bytes: truncated?",
                          begin + length, size);
     }
     if (!parse_dict((const char *)bytes + begin, length, header)) {
-        return error_set(GRAIL_ERROR_FORMAT, "header is not what numpy writes");
+        return error_set(GRAIL_ERROR_FORMAT, "the header does not have the form that numpy writes");
     }
     *data = begin + length;
     return GRAIL_OK;
@@ -205,7 +206,7 @@ static grail_status check_dtype(const npy_header *header)
 static grail_status check_shape(const npy_header *header)
 {
     if (header->rank < 1 || header->rank > MOST_DIMENSIONS) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "has %s dimensions, supported are 1 and 2",
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "has %s dimensions, expected 1 or 2",
                          header->rank < 1 ? "no" : "more than 2");
     }
     if (header->rank == 2 && header->fortran_order) {
@@ -221,11 +222,11 @@ static grail_status count_ids(const npy_header *header, size_t element, size_t a
     int64_t count = header->shape[0];
     int64_t bytes = 0;
     if (header->rank == 2 && __builtin_mul_overflow(count, header->shape[1], &count)) {
-        return error_set(GRAIL_ERROR_FORMAT, "has a shape beyond any file");
+        return error_set(GRAIL_ERROR_FORMAT, "has a shape that is too large for any file");
     }
     if (__builtin_mul_overflow(count, (int64_t)element, &bytes) || (size_t)bytes != available) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "%lld ids of %zu bytes are declared, but %zu bytes follow the header",
+                         "the header declares %lld ids of %zu bytes, but %zu bytes follow it",
                          (long long)count, element, available);
     }
     if (count == 0) {
@@ -264,9 +265,11 @@ grail_status npy_read_ids(const npy_ids *ids, int64_t first, int64_t count, int3
             load_integer(ids->data + (size_t)(first + i) * ids->width, ids->width, ids->is_signed);
         if (value > INT32_MAX) {
             return ids->is_signed
-                       ? error_set(GRAIL_ERROR_FORMAT, "id %lld at index %lld is not a token",
+                       ? error_set(GRAIL_ERROR_FORMAT,
+                                   "id %lld at index %lld is not a token; ids are 0 to 2147483647",
                                    (long long)(int64_t)value, (long long)(first + i))
-                       : error_set(GRAIL_ERROR_FORMAT, "id %llu at index %lld is not a token",
+                       : error_set(GRAIL_ERROR_FORMAT,
+                                   "id %llu at index %lld is not a token; ids are 0 to 2147483647",
                                    (unsigned long long)value, (long long)(first + i));
         }
         out[i] = (int32_t)value;

@@ -42,8 +42,8 @@ static int64_t most_ids(const encoding *e)
 static grail_status too_many(const encoding *e)
 {
     return error_set(GRAIL_ERROR_ARGUMENT,
-                     "%s: has more than %d tokens, which are too many to draw from or to measure; "
-                     "take a part of it",
+                     "%s: has more than %d tokens, the most that can be sampled or measured; use a "
+                     "part of the text",
                      e->options->path, TEXT_MOST_TOKENS);
 }
 
@@ -86,8 +86,8 @@ static grail_status extend_document(encoding *e, const char *text, size_t size)
     grail_status status = GRAIL_OK;
     if (size > TEXT_LARGEST_DOCUMENT - e->document.size) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: has a document of more than %zu bytes, which is too large to encode; take a part "
-             "of it",
+             "%s: has a document of more than %zu bytes, the most that can be encoded; use a part "
+             "of the text",
              e->options->path, TEXT_LARGEST_DOCUMENT);
     }
     TRY(buffer_append(&e->document, text, size));
@@ -309,7 +309,8 @@ grail_status text_encode(corpus *c, const window_options *options, const tokeniz
     buffer_init(&e.line, TEXT_LARGEST_DOCUMENT);
     if (corpus_ids(c) < 0 && t == NULL) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: text needs the model's tokenizer; give token ids as .npy instead", options->path);
+             "%s: reading text needs the model's tokenizer; give token ids in a .npy file instead",
+             options->path);
     }
     if (e.wanted == INT64_MAX && corpus_ids(c) > TEXT_MOST_TOKENS) {
         TRY(too_many(&e));

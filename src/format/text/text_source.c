@@ -88,8 +88,9 @@ static grail_status end_stream(text_source *source)
     const int closed = gzclose(source->stream);
     source->stream = NULL;
     source->ended = true;
-    return closed == Z_OK ? GRAIL_OK
-                          : error_set(GRAIL_ERROR_FORMAT, "compressed data end early: truncated?");
+    return closed == Z_OK
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_FORMAT, "the compressed data end early: truncated?");
 }
 
 /* By the compressed bytes that were needed so far, so that it shows early. */
@@ -99,8 +100,8 @@ static grail_status check_ratio(const text_source *source)
     const size_t free_bytes = TEXT_FREE_INFLATED;
     if (source->read > free_bytes && (source->read - free_bytes) / TEXT_MOST_RATIO > needed) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "its first %zu compressed bytes hold %zu, more than the allowed %d times "
-                         "as many; no text is so uniform",
+                         "its first %zu compressed bytes expand to %zu, more than the allowed %d "
+                         "times as many; no real text compresses this well",
                          needed, source->read, TEXT_MOST_RATIO);
     }
     return check_size(source->read);

@@ -364,10 +364,12 @@ static grail_status encode(const tokenizer *t, text_span text, bool special, boo
     out->most = is_asked ? asked : natural;
     grail_status status = encode_text(&e, text, special, open);
     if (status == GRAIL_ERROR_CANCELLED) {
-        status = is_asked ? GRAIL_OK
-                          : error_set(GRAIL_ERROR_FORMAT,
-                                      "the tokenizer makes more than %d ids for each of %zu bytes",
-                                      TOKENIZER_MOST_IDS, text.size);
+        status =
+            is_asked
+                ? GRAIL_OK
+                : error_set(GRAIL_ERROR_FORMAT,
+                            "the tokenizer makes more than %d ids per byte from %zu bytes of text",
+                            TOKENIZER_MOST_IDS, text.size);
     }
     out->most = asked;
     if (status != GRAIL_OK) {

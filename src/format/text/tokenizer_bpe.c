@@ -265,7 +265,7 @@ static grail_status push_unknown(const bpe_model *m, bpe_workspace *w, text_span
     }
     if (m->unknown_missing) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "character U+%04X is not in the vocabulary, and neither is the unknown token",
+             "the vocabulary has neither the character U+%04X nor an unknown token",
              (unsigned)character_at(character));
     }
     if (*pending && !m->fuse_unknown) {

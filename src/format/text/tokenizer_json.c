@@ -11,7 +11,7 @@ enum { PIECE_MAX = 1 << 20 };
 static grail_status check_id(const char *name, const char *piece, json_int_t id)
 {
     if (id < 0 || id > TOKEN_ID_MAX) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: piece '%s' has id %lld, allowed are 0 to %d",
+        return error_set(GRAIL_ERROR_FORMAT, "%s: piece '%s' has id %lld; ids must be 0 to %d",
                          name, piece, (long long)id, TOKEN_ID_MAX);
     }
     return GRAIL_OK;
@@ -67,8 +67,8 @@ static grail_status find_merged(const char *name, size_t rank, const vocabulary 
     *out = vocabulary_find(pieces, piece);
     if (*out < 0) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: merge %zu names the piece '%.*s', which the vocabulary lacks", name,
-                         rank, (int)piece.size, piece.bytes);
+                         "%s: merge %zu names the piece '%.*s', which is not in the vocabulary",
+                         name, rank, (int)piece.size, piece.bytes);
     }
     return GRAIL_OK;
 }
@@ -184,8 +184,9 @@ static grail_status place_added(const char *name, tokenizer *t, const char *cont
     grail_status status = GRAIL_OK;
     const int32_t known = vocabulary_find(&t->model.pieces, span_of_string(content));
     if (known >= 0 && known != id) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: added token '%s' has id %d, the vocabulary says %d", name,
-             content, id, known);
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: added token '%s' has id %d, but the vocabulary gives it id %d", name, content, id,
+             known);
     }
     const char *named = vocabulary_piece(&t->model.pieces, id).bytes;
     if (named == NULL || strcmp(named, content) != 0) {
@@ -232,7 +233,8 @@ static grail_status read_added_tokens(const char *name, const json_t *tokens, to
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"added_tokens\" is not an array", name);
     }
     if (json_array_size(tokens) > TOKEN_ID_MAX) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: %zu added tokens", name, json_array_size(tokens));
+        FAIL(GRAIL_ERROR_FORMAT, "%s: has %zu added tokens, more than there are ids", name,
+             json_array_size(tokens));
     }
     for (size_t i = 0; i < json_array_size(tokens); i++) {
         TRY(read_added_token(name, json_array_get(tokens, i), t));
@@ -268,7 +270,8 @@ static grail_status read_template(const char *name, const json_t *template, toke
     const json_t *single = json_object_get(template, "single");
     bool seen = false;
     if (t->before.count > 0 || t->after.count > 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: more than one TemplateProcessing", name);
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: has more than one TemplateProcessing; one is supported",
+             name);
     }
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *item = json_array_get(single, i);
@@ -280,11 +283,15 @@ static grail_status read_template(const char *name, const json_t *template, toke
         } else if (sequence != NULL && !seen) {
             seen = true;
         } else {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: item %zu of the template is not understood", name, i);
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "%s: item %zu of the template is neither a SpecialToken with an id nor its first "
+                 "Sequence",
+                 name, i);
         }
     }
     if (!seen) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: the template has no place for the text", name);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: the template has no Sequence, so no place for the text",
+             name);
     }
 out:
     return status;
@@ -307,7 +314,7 @@ static grail_status read_postprocessor(const char *name, const json_t *component
         }
     } else if (strcmp(type, "ByteLevel") != 0) { /* which only moves offsets */
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: post-processor '%s' is not supported; supported are TemplateProcessing, "
+             "%s: post-processor '%s' is not supported; the supported ones are TemplateProcessing, "
              "ByteLevel and Sequence",
              name, type);
     }

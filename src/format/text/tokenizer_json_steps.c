@@ -182,8 +182,8 @@ grail_status read_normalizer(const char *name, const json_t *component, normaliz
         }
     }
     FAIL(GRAIL_ERROR_UNSUPPORTED,
-         "%s: normalizer '%s' is not supported; supported are Prepend, Replace, NFC, NFD, NFKC, "
-         "NFKD, Strip, Lowercase and Sequence",
+         "%s: normalizer '%s' is not supported; the supported ones are Prepend, Replace, NFC, NFD, "
+         "NFKC, NFKD, Strip, Lowercase and Sequence",
          name, type);
 out:
     return status;
@@ -221,7 +221,10 @@ static grail_status read_behavior(const char *name, const json_t *component, spl
             return GRAIL_OK;
         }
     }
-    FAIL(GRAIL_ERROR_FORMAT, "%s: a pre-tokenizer has the unknown behavior '%s'", name, behavior);
+    FAIL(GRAIL_ERROR_FORMAT,
+         "%s: a pre-tokenizer has the unknown behavior '%s'; the known ones are Isolated, Removed, "
+         "MergedWithPrevious, MergedWithNext and Contiguous",
+         name, behavior);
 out:
     return status;
 }
@@ -324,7 +327,8 @@ static grail_status read_scheme(const char *name, const json_t *component, prepe
             return GRAIL_OK;
         }
     }
-    FAIL(GRAIL_ERROR_FORMAT, "%s: unknown prepend_scheme '%s'", name, scheme);
+    FAIL(GRAIL_ERROR_FORMAT, "%s: unknown prepend_scheme '%s', expected always, first or never",
+         name, scheme);
 out:
     return status;
 }
@@ -338,8 +342,8 @@ static grail_status read_metaspace(const char *name, const json_t *component, pr
     TRY(require_string(name, component, "replacement", &text));
     const text_span replacement = span_of_string(text);
     if (replacement.size == 0 || replacement.size != character_length(text[0])) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: Metaspace's replacement '%s' is not one character", name,
-             text);
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: Metaspace has the replacement '%s', expected a single character", name, text);
     }
     TRY(json_get_boolean(name, component, "split", true, &split));
     TRY(add_pretokenizer(name, p, PRETOKENIZE_METASPACE, &step));
@@ -388,8 +392,8 @@ grail_status read_pretokenizer(const char *name, const json_t *component, pretok
         }
     }
     FAIL(GRAIL_ERROR_UNSUPPORTED,
-         "%s: pre-tokenizer '%s' is not supported; supported are Split, ByteLevel, Digits, "
-         "Punctuation, WhitespaceSplit, Metaspace and Sequence",
+         "%s: pre-tokenizer '%s' is not supported; the supported ones are Split, ByteLevel, "
+         "Digits, Punctuation, WhitespaceSplit, Metaspace and Sequence",
          name, type);
 out:
     return status;

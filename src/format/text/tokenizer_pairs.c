@@ -53,9 +53,10 @@ grail_status pair_table_put(pair_table *t, pair_entry entry)
     const size_t place = (size_t)(slot - t->slots);
     if (((place - hash_pair(entry.left, entry.right)) & (t->slot_count - 1)) >
         TOKENIZER_MOST_PROBES) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "more than %d merges collide in a hash table, which real ones do not",
-                         TOKENIZER_MOST_PROBES);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "more than %d merges collide in a hash table; the merges of a real tokenizer do not",
+            TOKENIZER_MOST_PROBES);
     }
     t->used += slot->left < 0 ? 1 : 0;
     *slot = entry;

@@ -323,9 +323,10 @@ static grail_status match_failure(const pattern_scan *s, int code)
     }
     PCRE2_UCHAR message[128] = "";
     pcre2_get_error_message(code, message, sizeof message);
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "a pattern of the tokenizer gave up at byte %zu of a section of %zu bytes: %s",
-                     s->position, s->text.size, (const char *)message);
+    return error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "matching a pattern of the tokenizer stopped at byte %zu of a section of %zu bytes: %s",
+        s->position, s->text.size, (const char *)message);
 }
 
 /* A match is tried with few steps and in the bytes next to it alone, which is all that the words of
@@ -412,7 +413,9 @@ static grail_status next_regex(pattern_scan *s, bool *found, size_t *begin, size
             return match_failure(s, code);
         }
         if (offsets[0] < s->position || offsets[1] < offsets[0]) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED, "a pattern moves the start of its match");
+            return error_set(
+                GRAIL_ERROR_UNSUPPORTED,
+                "a pattern of the tokenizer moves the start of its match, which is not supported");
         }
         if (offsets[0] != offsets[1] || offsets[1] != s->last_end) {
             *found = true;

@@ -63,7 +63,7 @@ static grail_status check_piece(const sentence_model *m, const sentence_piece *p
     }
     return m->count <= TOKEN_ID_MAX
                ? GRAIL_OK
-               : error_set(GRAIL_ERROR_FORMAT, "more than %d pieces", TOKEN_ID_MAX + 1);
+               : error_set(GRAIL_ERROR_FORMAT, "has more than %d pieces", TOKEN_ID_MAX + 1);
 }
 
 static float float_from_bits(uint64_t value)
@@ -168,7 +168,7 @@ static grail_status read_model_field(const protobuf_field *field, void *context)
 static grail_status check_model(const sentence_model *m)
 {
     if (m->count == 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "no pieces; is this a SentencePiece model?");
+        return error_set(GRAIL_ERROR_FORMAT, "holds no pieces; is this a SentencePiece model?");
     }
     if (m->model_type != MODEL_BPE) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
@@ -234,7 +234,7 @@ static grail_status add_pieces(const sentence_model *m, bpe_model *model)
         model->unknown = piece->type == PIECE_UNKNOWN ? (int32_t)i : model->unknown;
     }
     if (model->unknown < 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "no piece of type UNKNOWN");
+        FAIL(GRAIL_ERROR_FORMAT, "has no piece of type UNKNOWN");
     }
 out:
     return status;
@@ -255,8 +255,8 @@ static grail_status check_characters(const bpe_model *model, text_span piece)
         const text_span character = span_from(piece, i, i + length);
         if (vocabulary_find(&model->pieces, character) < 0) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "piece '%.*s' holds the character '%.*s', which is no piece itself; "
-                             "convert the tokenizer to tokenizer.json",
+                             "piece '%.*s' holds the character '%.*s', which is not itself a "
+                             "piece; convert the tokenizer to tokenizer.json",
                              (int)piece.size, piece.bytes, (int)length, character.bytes);
         }
     }
@@ -271,8 +271,8 @@ static grail_status add_merges_of(const sentence_model *m, bpe_model *model, int
     /* Cutting a piece of n bytes costs n look-ups of up to n bytes; real pieces have a few dozen.
      */
     if (text.size > TOKENIZER_LONGEST_MERGED) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "piece %lld has %zu bytes, more than %d", (long long)id,
-             text.size, TOKENIZER_LONGEST_MERGED);
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "piece %lld has %zu bytes, more than the allowed %d",
+             (long long)id, text.size, TOKENIZER_LONGEST_MERGED);
     }
     if (character_length(text.bytes[0]) < text.size) {
         TRY(check_characters(model, text));

@@ -8,7 +8,7 @@ static grail_status add_node(piece_trie *t, unsigned char byte, int32_t *out)
 {
     if (t->count == t->capacity) {
         if (t->count >= NODES_MAX) {
-            return error_set(GRAIL_ERROR_FORMAT, "too many or too long added pieces");
+            return error_set(GRAIL_ERROR_FORMAT, "the added tokens are too many or too long");
         }
         const int32_t capacity = t->capacity == 0 ? 64 : t->capacity * 2;
         const grail_status status = memory_resize(&t->nodes, (size_t)capacity, sizeof *t->nodes);

@@ -125,8 +125,7 @@ grail_status vocabulary_add(vocabulary *v, text_span piece, int32_t id)
     const size_t slot = find_slot(v, piece);
     if (((slot - hash_piece(piece)) & (v->slot_count - 1)) > TOKENIZER_MOST_PROBES) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "more than %d pieces collide in a hash table, which real ones do "
-             "not",
+             "more than %d pieces collide in a hash table; the pieces of a real tokenizer do not",
              TOKENIZER_MOST_PROBES);
     }
     if (v->slots[slot] >= 0) {

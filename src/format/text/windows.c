@@ -18,8 +18,9 @@ grail_status text_protocol_from_name(const char *name, text_protocol *out)
             return GRAIL_OK;
         }
     }
-    return error_set(GRAIL_ERROR_ARGUMENT,
-                     "unknown protocol '%s'; known are plain, lines, wikitext2, ptb, c4", name);
+    return error_set(
+        GRAIL_ERROR_ARGUMENT,
+        "unknown protocol '%s'; the known protocols are plain, lines, wikitext2, ptb, c4", name);
 }
 
 const char *text_protocol_name(text_protocol protocol)
@@ -88,7 +89,7 @@ static grail_status cut_windows(const window_options *options, token_list *list,
     }
     if (w->count == 0) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: the text holds %lld tokens, less than one window of %lld; take more text or a "
+             "%s: the text holds %lld tokens, fewer than one window of %lld; give more text or a "
              "smaller --context",
              options->path, (long long)list->count, (long long)w->length);
     }
@@ -100,12 +101,13 @@ out:
 static grail_status check_length(const window_options *options, int64_t length, int32_t bos)
 {
     if (length < 2) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "a context of %lld is too short; 2 is the least",
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "a context of %lld tokens is too short; it must be at least 2",
                          (long long)length);
     }
     if (options->window_bos && bos < 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
-                         "this tokenizer has no BOS token to begin the windows with");
+                         "the windows cannot begin with a BOS token: this tokenizer has none");
     }
     return GRAIL_OK;
 }
@@ -171,8 +173,8 @@ grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed)
     random_state random;
     if (samples < 1 || samples > w->count) {
         FAIL(GRAIL_ERROR_ARGUMENT,
-             "%lld samples were asked for, the text holds %lld windows of %lld tokens; take more "
-             "text, fewer --samples or a smaller --context",
+             "%lld samples were requested, but the text holds only %lld windows of %lld tokens; "
+             "give more text, fewer --samples or a smaller --context",
              (long long)samples, (long long)w->count, (long long)w->length);
     }
     TRY(memory_new(&order, (size_t)w->count, sizeof order[0]));

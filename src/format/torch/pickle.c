@@ -79,7 +79,8 @@ static grail_status grow(void *array, size_t needed, size_t size, size_t *capaci
 static grail_status push(machine *m, pickle_value *value)
 {
     if (m->stack_count == PICKLE_MOST_VALUES) {
-        return error_set(GRAIL_ERROR_FORMAT, "piles up more than %d values", PICKLE_MOST_VALUES);
+        return error_set(GRAIL_ERROR_FORMAT, "puts more than %d values on the stack",
+                         PICKLE_MOST_VALUES);
     }
     const grail_status status =
         grow(&m->stack, m->stack_count + 1, sizeof m->stack[0], &m->stack_capacity);
@@ -305,7 +306,7 @@ static grail_status extend(machine *m, size_t begin)
     m->stack_count = begin;
     TRY(top(m, &container));
     if (container->kind != kind && container->kind != PICKLE_CALL) {
-        FAIL(GRAIL_ERROR_FORMAT, "finds %s to put values into", pickle_kind_text(container));
+        FAIL(GRAIL_ERROR_FORMAT, "cannot put values into %s", pickle_kind_text(container));
     }
     if (kind == PICKLE_DICT && (end - begin) % 2 != 0) {
         FAIL(GRAIL_ERROR_FORMAT, "finds a key without a value");
@@ -370,7 +371,7 @@ static grail_status read_stack_global(machine *m)
     TRY(pop(m, &name));
     TRY(pop(m, &module));
     if (module->kind != PICKLE_TEXT || name->kind != PICKLE_TEXT) {
-        FAIL(GRAIL_ERROR_FORMAT, "finds %s and %s instead of names", pickle_kind_text(module),
+        FAIL(GRAIL_ERROR_FORMAT, "finds %s and %s, expected two names", pickle_kind_text(module),
              pickle_kind_text(name));
     }
     TRY(push_global(m, module->text, name->text));
@@ -412,7 +413,7 @@ static grail_status read_build(machine *m)
     if (object->kind == PICKLE_CALL) {
         object->call.state = state;
     } else if (object->kind != PICKLE_DICT) {
-        FAIL(GRAIL_ERROR_FORMAT, "gives a state to %s", pickle_kind_text(object));
+        FAIL(GRAIL_ERROR_FORMAT, "cannot give a state to %s", pickle_kind_text(object));
     }
 out:
     return status;
@@ -439,11 +440,13 @@ static grail_status memo_put(machine *m, uint64_t index)
     pickle_value *value = NULL;
     TRY(top(m, &value));
     if (index > 2 * m->memo_puts + MEMO_SLACK) {
-        FAIL(GRAIL_ERROR_FORMAT, "puts at %llu of the memo, into which %zu values were put so far",
+        FAIL(GRAIL_ERROR_FORMAT,
+             "puts a value at index %llu of the memo after only %zu earlier puts",
              (unsigned long long)index, m->memo_puts);
     }
     if (m->memo_puts > (size_t)m->p->value_count + MEMO_SLACK) {
-        FAIL(GRAIL_ERROR_FORMAT, "puts into the memo for the %zuth time, with %lld values so far",
+        FAIL(GRAIL_ERROR_FORMAT,
+             "puts a value into the memo for the %zuth time, but only %lld values were made so far",
              m->memo_puts + 1, (long long)m->p->value_count);
     }
     const size_t before = m->memo_capacity;
@@ -458,7 +461,8 @@ out:
 static grail_status memo_get(machine *m, uint64_t index)
 {
     if (index >= m->memo_capacity || m->memo[index] == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT, "gets %llu of the memo, where nothing was put",
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "reads index %llu of the memo, but nothing was put there",
                          (unsigned long long)index);
     }
     return push(m, m->memo[index]);
@@ -563,7 +567,7 @@ static grail_status step(machine *m)
     const unsigned char byte = m->bytes[m->at++];
     const opcode *o = &opcodes[byte];
     if (o->name == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT, "byte %zu of the pickle, 0x%02x, is no opcode", at,
+        return error_set(GRAIL_ERROR_FORMAT, "byte %zu of the pickle, 0x%02x, is not an opcode", at,
                          byte);
     }
     if (o->read == NULL) {
@@ -608,7 +612,8 @@ grail_status pickle_read(const void *bytes, size_t size, size_t *used, pickle **
     TRY(pickle_new(m.p, PICKLE_LIST, &m.p->persistents));
     TRY(run(&m));
     if (used == NULL && m.at != size) {
-        FAIL(GRAIL_ERROR_FORMAT, "the pickle ends at byte %zu, but %zu were given", m.at, size);
+        FAIL(GRAIL_ERROR_FORMAT, "the pickle ends at byte %zu, but %zu bytes were given", m.at,
+             size);
     }
     if (used != NULL) {
         *used = m.at;

@@ -27,7 +27,7 @@ const char *pickle_kind_text(const pickle_value *value)
         [PICKLE_BYTES] = "a byte string", [PICKLE_LIST] = "a list",
         [PICKLE_TUPLE] = "a tuple",       [PICKLE_SET] = "a set",
         [PICKLE_DICT] = "a dict",         [PICKLE_GLOBAL] = "a class or function",
-        [PICKLE_CALL] = "an object",      [PICKLE_PERSISTENT] = "a reference out of the pickle",
+        [PICKLE_CALL] = "an object",      [PICKLE_PERSISTENT] = "a reference to outside the pickle",
     };
     return value == NULL ? "nothing" : texts[value->kind];
 }

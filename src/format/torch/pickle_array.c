@@ -27,12 +27,11 @@ static grail_status read_dtype(const pickle_value *dtype, pickle_array *out)
     }
     const bool plain = text.size == 2 && memchr("uifb", text.data[0], 4) != NULL;
     if (!plain || memchr("1248", text.data[1], 4) == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "the array's dtype '%.*s' is not that of plain numbers",
+        return error_set(GRAIL_ERROR_FORMAT, "the array's dtype '%.*s' is not a plain number type",
                          text.size < 32 ? (int)text.size : 32, text.data);
     }
     if (pickle_text_is(pickle_item(dtype->call.state, 1), ">")) {
-        return error_set(GRAIL_ERROR_FORMAT, "the array is big-endian");
+        return error_set(GRAIL_ERROR_FORMAT, "the array is big-endian, expected little-endian");
     }
     out->kind = text.data[0];
     out->element_size = text.data[1] - '0';
@@ -43,15 +42,17 @@ static grail_status read_shape(const pickle_value *shape, pickle_array *out)
 {
     const int64_t rank = pickle_count(shape);
     if (shape == NULL || shape->kind != PICKLE_TUPLE || rank > PICKLE_ARRAY_MOST_RANK) {
-        return error_set(GRAIL_ERROR_FORMAT, "the array's shape is %s of %lld",
-                         pickle_kind_text(shape), (long long)rank);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the array's shape is %s of %lld items, expected a tuple of at most %d",
+                         pickle_kind_text(shape), (long long)rank, PICKLE_ARRAY_MOST_RANK);
     }
     size_t bytes = (size_t)out->element_size;
     for (int64_t d = 0; d < rank; d++) {
         int64_t length = 0;
         if (!pickle_integer(pickle_item(shape, d), &length) || length < 0 ||
             !size_multiply(bytes, (size_t)length, &bytes)) {
-            return error_set(GRAIL_ERROR_FORMAT, "dimension %lld of the array is no count",
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "dimension %lld of the array is not a count, or is too large",
                              (long long)d);
         }
         out->shape[d] = length;
@@ -69,7 +70,7 @@ static grail_status read_parts(const pickle_value *shape, const pickle_value *dt
     TRY(read_dtype(dtype, out));
     TRY(read_shape(shape, out));
     if (!row_major && out->rank > 1) {
-        FAIL(GRAIL_ERROR_FORMAT, "the array is in Fortran order");
+        FAIL(GRAIL_ERROR_FORMAT, "the array is in Fortran order, expected C order");
     }
     if (!pickle_text(data, &span)) {
         FAIL(GRAIL_ERROR_FORMAT, "the array's data is %s", pickle_kind_text(data));
@@ -99,7 +100,7 @@ grail_status pickle_read_array(const pickle_value *value, pickle_array *out)
                        pickle_text_is(pickle_item(arguments, 3), "C"), pickle_item(arguments, 0),
                        &array));
     } else {
-        FAIL(GRAIL_ERROR_FORMAT, "%s is no numpy array", pickle_kind_text(value));
+        FAIL(GRAIL_ERROR_FORMAT, "%s is not a numpy array", pickle_kind_text(value));
     }
     *out = array;
 out:

@@ -80,8 +80,8 @@ grail_status pickle_new_global(pickle *p, pickle_span module, pickle_span name, 
     }
     if (acts(module, name)) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "names '%.*s.%.*s', which acts on the machine of who loads the file; do not load it "
-             "elsewhere either",
+             "names '%.*s.%.*s', which can run commands or change files on the machine that loads "
+             "it; do not load this file with another program either",
              (int)module.size, module.data, (int)name.size, name.data);
     }
     TRY(pickle_new(p, PICKLE_GLOBAL, &value));
@@ -113,12 +113,12 @@ static grail_status fill_dict(pickle *p, const pickle_value *from, pickle_value 
         return copy_items(p, from, dict);
     }
     if (from != NULL && from->kind != PICKLE_LIST && from->kind != PICKLE_TUPLE) {
-        FAIL(GRAIL_ERROR_FORMAT, "makes a dict of %s", pickle_kind_text(from));
+        FAIL(GRAIL_ERROR_FORMAT, "cannot make a dict of %s", pickle_kind_text(from));
     }
     for (int64_t i = 0; i < pickle_count(from); i++) {
         const pickle_value *pair = pickle_item(from, i);
         if (!pickle_has_items(pair) || pair->kind == PICKLE_DICT || pickle_count(pair) != 2) {
-            FAIL(GRAIL_ERROR_FORMAT, "makes a dict of what are no pairs");
+            FAIL(GRAIL_ERROR_FORMAT, "makes a dict of items that are not pairs");
         }
         TRY(copy_items(p, pair, dict));
     }
@@ -156,8 +156,8 @@ static grail_status make_list_like(pickle *p, const pickle_value *arguments, pic
     pickle_value *made = NULL;
     const pickle_value *from = pickle_item(arguments, 0);
     if (from != NULL && (!pickle_has_items(from) || from->kind == PICKLE_DICT)) {
-        FAIL(GRAIL_ERROR_FORMAT, "makes a %s of %s", kind == PICKLE_SET ? "set" : "torch.Size",
-             pickle_kind_text(from));
+        FAIL(GRAIL_ERROR_FORMAT, "cannot make a %s of %s",
+             kind == PICKLE_SET ? "set" : "torch.Size", pickle_kind_text(from));
     }
     TRY(pickle_new(p, kind, &made));
     if (from != NULL) {
@@ -211,7 +211,7 @@ static grail_status make_bytes(pickle *p, const pickle_value *arguments, pickle_
     const bool latin1 = pickle_text_is(encoding, "latin1") || pickle_text_is(encoding, "latin-1");
     if (pickle_count(arguments) > 0 &&
         (!pickle_text(pickle_item(arguments, 0), &text) || (encoding != NULL && !latin1))) {
-        FAIL(GRAIL_ERROR_FORMAT, "makes bytes of something other than latin1 text");
+        FAIL(GRAIL_ERROR_FORMAT, "makes bytes of a value that is not latin1 text");
     }
     TRY(pickle_new(p, PICKLE_BYTES, &made));
     made->text = text;
@@ -256,7 +256,7 @@ grail_status pickle_new_call(pickle *p, pickle_value *function, pickle_value *ar
         return error_set(GRAIL_ERROR_FORMAT, "calls %s", pickle_kind_text(function));
     }
     if (arguments->kind != PICKLE_TUPLE) {
-        return error_set(GRAIL_ERROR_FORMAT, "calls with %s, not a tuple",
+        return error_set(GRAIL_ERROR_FORMAT, "calls a function with %s, expected a tuple",
                          pickle_kind_text(arguments));
     }
     for (size_t i = 0; i < sizeof known_calls / sizeof known_calls[0]; i++) {

@@ -38,10 +38,10 @@ grail_status pickle_allocate(pickle *p, size_t bytes, void *out)
     }
     padded -= padded % ALIGNMENT;
     if (padded > p->most_allocated - p->allocated) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "builds values of more than %zu bytes, far more than "
-                         "its bytes need",
-                         p->most_allocated);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "builds values of more than %zu bytes, far more than a pickle of its size needs",
+            p->most_allocated);
     }
     if (p->chunks == NULL || p->chunks->size - p->chunks->used < padded) {
         const grail_status status = new_chunk(p, padded);

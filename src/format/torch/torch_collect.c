@@ -172,8 +172,8 @@ static grail_status refuse_object(const char *where, const pickle_value *value)
     }
     const pickle_name *name = class->global;
     return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "%s is a whole '%.*s.%.*s', not a dictionary of tensors; save its "
-                     "state_dict() instead",
+                     "%s is an object of the class '%.*s.%.*s', not a dictionary of tensors; save "
+                     "its state_dict() instead",
                      where, (int)name->module.size, name->module.data, (int)name->name.size,
                      name->name.data);
 }

@@ -18,8 +18,9 @@ static grail_status refuse_other(const void *bytes, size_t size)
 {
     enum { TAR_MAGIC = 257 };
     if (size > TAR_MAGIC + 5 && memcmp((const char *)bytes + TAR_MAGIC, "ustar", 5) == 0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "is a tar archive, as torch wrote them before "
-                                                  "0.1.10; load and save it with torch");
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is a tar archive, the format of torch before 0.1.10; load it and save it "
+                         "again with a newer torch");
     }
     return error_set(GRAIL_ERROR_FORMAT, "is not a torch checkpoint");
 }

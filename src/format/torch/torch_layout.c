@@ -8,7 +8,7 @@
 static grail_status read_count(const pickle_value *value, const char *what, int64_t *out)
 {
     if (!pickle_integer(value, out) || *out < 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "its %s is no count", what);
+        return error_set(GRAIL_ERROR_FORMAT, "its %s is not a count", what);
     }
     return GRAIL_OK;
 }
@@ -23,9 +23,9 @@ static grail_status read_storage_view(const pickle_value *view, torch_reference 
         return GRAIL_OK;
     }
     TRY(read_count(pickle_item(view, 1), "storage's offset", &out->view_offset));
-    TRY(read_count(pickle_item(view, 2), "storage's part", &out->view_elements));
+    TRY(read_count(pickle_item(view, 2), "storage's view", &out->view_elements));
     if (out->view_offset > out->elements || out->view_elements > out->elements - out->view_offset) {
-        FAIL(GRAIL_ERROR_FORMAT, "its storage is a part that ends behind the whole");
+        FAIL(GRAIL_ERROR_FORMAT, "its view of the storage reaches past the end of the storage");
     }
 out:
     return status;
@@ -44,12 +44,12 @@ grail_status torch_read_reference(const pickle_value *value, bool *is_storage, t
     const pickle_value *class = pickle_item(id, 1);
     reference.type = torch_dtype_of_storage(class);
     if (reference.type == NULL && class != NULL && class->kind == PICKLE_GLOBAL) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "its storage is of class '%.*s.%.*s', which is not known",
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "its storage has the unknown class '%.*s.%.*s'",
              (int)class->global->module.size, class->global->module.data,
              (int)class->global->name.size, class->global->name.data);
     }
     if (reference.type == NULL || !pickle_text(pickle_item(id, 2), &reference.key)) {
-        FAIL(GRAIL_ERROR_FORMAT, "its storage has neither class nor key");
+        FAIL(GRAIL_ERROR_FORMAT, "its storage lacks a class or a key");
     }
     TRY(read_count(pickle_item(id, 4), "storage's size", &reference.elements));
     TRY(read_storage_view(pickle_item(id, 5), &reference));
@@ -93,7 +93,7 @@ static grail_status read_lengths(const pickle_value *list, const char *what, int
     }
     for (int64_t d = 0; d < count; d++) {
         if (!pickle_integer(pickle_item(list, d), &out[d]) || out[d] < 0) {
-            return error_set(GRAIL_ERROR_FORMAT, "%s %lld is negative or no number", what,
+            return error_set(GRAIL_ERROR_FORMAT, "%s %lld is negative or not a number", what,
                              (long long)d);
         }
     }
@@ -148,7 +148,8 @@ grail_status torch_read_layout(const pickle_value *value, torch_layout *out)
         value = pickle_item(value->call.arguments, 0);
     }
     if (value == NULL || value->kind != PICKLE_CALL) {
-        return error_set(GRAIL_ERROR_FORMAT, "is a parameter of %s", pickle_kind_text(value));
+        return error_set(GRAIL_ERROR_FORMAT, "is a parameter that wraps %s, expected a tensor",
+                         pickle_kind_text(value));
     }
     const pickle_value *function = value->call.function;
     const pickle_value *arguments = value->call.arguments;

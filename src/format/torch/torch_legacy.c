@@ -49,7 +49,7 @@ static grail_status check_machine(const torch_file *file, size_t *at)
     grail_status status = GRAIL_OK;
     int64_t little_endian = 1;
     pickle *facts = NULL;
-    TRY(next_pickle(file, at, "what it says about its machine", &facts));
+    TRY(next_pickle(file, at, "its facts about its machine", &facts));
     (void)pickle_integer(pickle_find(pickle_root(facts), "little_endian"), &little_endian);
     if (little_endian != 1) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
@@ -82,7 +82,7 @@ static grail_status list_keys(torch_file *file, const pickle_value *keys)
     for (int64_t i = 0; i < count; i++) {
         pickle_span key = {0};
         if (!pickle_text(pickle_item(keys, i), &key) || memchr(key.data, 0, key.size) != NULL) {
-            FAIL(GRAIL_ERROR_FORMAT, "the key of storage %lld is no text", (long long)i);
+            FAIL(GRAIL_ERROR_FORMAT, "the key of storage %lld is not text", (long long)i);
         }
         TRY(copy_key(file, i, key));
     }
@@ -118,7 +118,7 @@ static grail_status size_storages(const torch_file *file, storage_size sizes[])
         const storage_size said = {reference.elements, reference.type->element_size};
         if (known->element_size != 0 &&
             (known->element_size != said.element_size || known->elements != said.elements)) {
-            FAIL(GRAIL_ERROR_FORMAT, "storage '%s' is referred to with different sizes",
+            FAIL(GRAIL_ERROR_FORMAT, "the tensors give different sizes for storage '%s'",
                  file->keys[storage - file->storages]);
         }
         *known = said;
@@ -142,7 +142,7 @@ static grail_status place_storage(torch_file *file, int64_t i, storage_size size
     size_t bytes = 0;
     const char *key = file->keys[i];
     if (size.element_size == 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "storage '%s' is listed, but nothing refers to it",
+        return error_set(GRAIL_ERROR_FORMAT, "storage '%s' is listed, but no tensor refers to it",
                          key);
     }
     if (file->size - *at < COUNT_SIZE) {
@@ -152,7 +152,7 @@ static grail_status place_storage(torch_file *file, int64_t i, storage_size size
     *at += COUNT_SIZE;
     if (elements != size.elements) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "storage '%s' has %lld elements, but is referred to with %lld", key,
+                         "storage '%s' has %lld elements, but the tensors expect %lld", key,
                          (long long)elements, (long long)size.elements);
     }
     if (!size_multiply((size_t)elements, size.element_size, &bytes) || bytes > file->size - *at) {
@@ -176,7 +176,8 @@ static grail_status place_storages(torch_file *file, size_t at)
         TRY(place_storage(file, i, sizes[i], &at));
     }
     if (at != file->size) {
-        FAIL(GRAIL_ERROR_FORMAT, "its storages end at byte %zu, the file has %zu", at, file->size);
+        FAIL(GRAIL_ERROR_FORMAT, "its storages end at byte %zu, but the file has %zu bytes", at,
+             file->size);
     }
 out:
     memory_free(sizes);

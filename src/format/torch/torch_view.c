@@ -46,7 +46,7 @@ static grail_status check_storage(const torch_file *file, const torch_reference 
     if (!size_multiply((size_t)reference->elements, reference->type->element_size, &bytes) ||
         bytes != storage->bytes) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "its storage '%.*s' has %zu bytes instead of those of %lld elements of %zu", key_size,
+             "its storage '%.*s' has %zu bytes, expected %lld elements of %zu bytes", key_size,
              reference->key.data, storage->bytes, (long long)reference->elements,
              reference->type->element_size);
     }
@@ -111,8 +111,8 @@ static grail_status count_copy(torch_file *file, size_t bytes)
     }
     if (bytes > most - file->copied) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "is strided, and with it the contiguous copies of such tensors would take "
-                         "more than %zu bytes; save it with .contiguous()",
+                         "is strided, and the contiguous copies of this file's strided tensors "
+                         "would take more than %zu bytes; save it with .contiguous()",
                          most);
     }
     file->copied += bytes;
@@ -142,12 +142,13 @@ static grail_status check_bounds(const torch_layout *layout, size_t storage_byte
         return GRAIL_OK;
     }
     if (!last_element(layout, &last)) {
-        return error_set(GRAIL_ERROR_FORMAT, "its offset and strides exceed any storage");
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "its offset and strides reach past the end of any storage");
     }
     if (last >= available) {
         return error_set(
-            GRAIL_ERROR_FORMAT, "reaches element %lld of its storage '%.*s', which has %lld",
-            (long long)last,
+            GRAIL_ERROR_FORMAT,
+            "reaches element %lld of its storage '%.*s', which has %lld elements", (long long)last,
             layout->storage.key.size < LONGEST_KEY ? (int)layout->storage.key.size : LONGEST_KEY,
             layout->storage.key.data, (long long)available);
     }
@@ -169,7 +170,7 @@ grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_vie
     const size_t element_size = dtype_bits(layout->dtype) / 8;
     if (!shape_elements(layout->rank, layout->shape, &elements) ||
         !dtype_bytes(layout->dtype, elements, &view->bytes)) {
-        FAIL(GRAIL_ERROR_FORMAT, "has more elements than any storage");
+        FAIL(GRAIL_ERROR_FORMAT, "has more elements than any storage can hold");
     }
     TRY(check_storage(file, reference, &storage));
     const size_t bytes = (size_t)reference->view_elements * reference->type->element_size;

@@ -23,8 +23,9 @@ static grail_status find_object(const zip_reader *zip, const zip_member **out)
         found = member;
     }
     if (found == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "is a zip archive without data.pkl in a folder: not a torch checkpoint");
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "is a zip archive without a data.pkl in a folder, so it is not a torch checkpoint");
     }
     *out = found;
     return GRAIL_OK;
@@ -74,8 +75,8 @@ static grail_status read_object(torch_file *file, const zip_member *object)
     if (object->deflated &&
         object->size > TORCH_FREE_PICKLE + TORCH_MOST_PICKLE_RATIO * object->stored_size) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "member '%s' claims %zu bytes in %zu, more than the allowed %d times as "
-             "many" ZIP_REMEDY,
+             "member '%s' claims %zu bytes from %zu compressed bytes, more than the allowed %d "
+             "times as many" ZIP_REMEDY,
              object->name, object->size, object->stored_size, TORCH_MOST_PICKLE_RATIO);
     }
     TRY(zip_reader_bytes(file->zip, object, &bytes, &inflated));

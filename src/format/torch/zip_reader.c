@@ -96,7 +96,8 @@ static grail_status read_end64(const zip_reader *zip, directory_facts *facts, si
     if (contradicts(facts->entries, 0xffff, wide.entries) ||
         contradicts(facts->size, in_zip64, wide.size) ||
         contradicts(facts->begin, in_zip64, wide.begin)) {
-        return error_set(GRAIL_ERROR_FORMAT, "the two ends of the zip directory contradict");
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the two end records of the zip directory contradict each other");
     }
     *facts = wide;
     *end = at;
@@ -108,14 +109,15 @@ static grail_status find_directory(zip_reader *zip, uint64_t *entries)
     grail_status status = GRAIL_OK;
     size_t end = 0;
     if (!find_end(zip, &end)) {
-        FAIL(GRAIL_ERROR_FORMAT, "the zip directory at its end is missing: truncated?");
+        FAIL(GRAIL_ERROR_FORMAT, "the zip directory at the end of the file is missing: truncated?");
     }
     const unsigned char *record = zip->bytes + end;
     directory_facts facts = {load(record + 10, 2), load(record + 12, 4), load(record + 16, 4)};
     TRY(read_end64(zip, &facts, &end));
     if (facts.begin > end || facts.size != end - facts.begin) {
         FAIL(GRAIL_ERROR_FORMAT,
-             "the zip directory has %llu bytes from byte %llu on, but its end begins at %zu",
+             "the zip directory has %llu bytes from byte %llu on, but its end record begins at "
+             "byte %zu",
              (unsigned long long)facts.size, (unsigned long long)facts.begin, end);
     }
     if (facts.entries > ZIP_MOST_MEMBERS || facts.entries > facts.size / ENTRY_SIZE) {
@@ -175,7 +177,7 @@ static grail_status read_entry(const zip_reader *zip, size_t *at, zip_entry *ent
     const size_t extra = load(record + 30, 2);
     const size_t comment = load(record + 32, 2);
     if (name + extra + comment > left - ENTRY_SIZE) {
-        return error_set(GRAIL_ERROR_FORMAT, "an entry of the zip directory ends behind it");
+        return error_set(GRAIL_ERROR_FORMAT, "an entry of the zip directory reaches past its end");
     }
     *entry = (zip_entry){
         .flags = load(record + 8, 2),
@@ -188,7 +190,7 @@ static grail_status read_entry(const zip_reader *zip, size_t *at, zip_entry *ent
     };
     member->crc = (uint32_t)load(record + 16, 4);
     if (!read_zip64(record + ENTRY_SIZE + name, extra, entry)) {
-        return error_set(GRAIL_ERROR_FORMAT, "a field in the zip directory ends behind its entry");
+        return error_set(GRAIL_ERROR_FORMAT, "a field in the zip directory reaches past its entry");
     }
     *at += ENTRY_SIZE + name + extra + comment;
     return GRAIL_OK;
@@ -199,7 +201,7 @@ static grail_status copy_name(const zip_entry *entry, char **out)
     if (entry->name_size == 0 || entry->name_size > ZIP_LONGEST_NAME ||
         memchr(entry->name, 0, entry->name_size) != NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "the name of a member is empty, has a NUL or more than %d bytes",
+                         "the name of a member is empty, contains a NUL, or has more than %d bytes",
                          ZIP_LONGEST_NAME);
     }
     const grail_status status = memory_new(out, entry->name_size + 1, 1);
@@ -221,12 +223,13 @@ static grail_status check_claims(const zip_entry *entry)
                          (unsigned long long)entry->method);
     }
     if (entry->method == STORED && entry->stored_size != entry->size) {
-        return error_set(GRAIL_ERROR_FORMAT, "is stored as it is, but claims %llu bytes in %llu",
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "is stored without compression, but claims to hold %llu bytes in %llu",
                          (unsigned long long)entry->size, (unsigned long long)entry->stored_size);
     }
     if (entry->size / MOST_INFLATED > entry->stored_size) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "claims %llu bytes, more than its %llu compressed ones can hold",
+                         "claims %llu bytes, more than its %llu compressed bytes can hold",
                          (unsigned long long)entry->size, (unsigned long long)entry->stored_size);
     }
     return GRAIL_OK;
@@ -257,13 +260,14 @@ static grail_status find_bytes(const zip_reader *zip, const zip_entry *entry, zi
     const unsigned char *header = zip->bytes + entry->header;
     if (entry->header > end || least > end - entry->header || !agrees(header, entry, member) ||
         memcmp(header + LOCAL_SIZE, entry->name, entry->name_size) != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "has a header that the directory contradicts");
+        return error_set(GRAIL_ERROR_FORMAT, "has a header that contradicts the zip directory");
     }
     const size_t begin = entry->header + least + load(header + 28, 2);
     if (begin > end || entry->stored_size > end - begin) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "has %llu bytes from byte %zu on, but the directory begins at %zu",
-                         (unsigned long long)entry->stored_size, begin, end);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "has %llu bytes from byte %zu on, but the zip directory begins at byte %zu",
+            (unsigned long long)entry->stored_size, begin, end);
     }
     member->header = entry->header;
     member->offset = begin;
@@ -302,7 +306,8 @@ static grail_status read_members(zip_reader *zip)
         TRY(read_member(zip, &at, &zip->members[i]));
     }
     if (at != zip->directory + zip->directory_size) {
-        FAIL(GRAIL_ERROR_FORMAT, "the zip directory holds more than its %llu members",
+        FAIL(GRAIL_ERROR_FORMAT,
+             "the zip directory holds more than the %llu members that it claims",
              (unsigned long long)entries);
     }
 out:
@@ -472,7 +477,7 @@ static grail_status inflate_member(const zip_reader *zip, const zip_member *memb
                          member->size);
     }
     if (crc32_z(crc32_z(0, NULL, 0), out, member->size) != member->crc) {
-        return error_set(GRAIL_ERROR_FORMAT, "member '%s' does not have its checksum",
+        return error_set(GRAIL_ERROR_FORMAT, "member '%s' does not match its checksum",
                          member->name);
     }
     return GRAIL_OK;

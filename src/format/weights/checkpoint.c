@@ -44,7 +44,7 @@ static grail_status open_torch(const char *path, torch_file **out)
 {
     const grail_status status = torch_file_open(path, out);
     if (status == GRAIL_ERROR_FORMAT && !checkpoint_is_torch_name(path)) {
-        error_append(" (safetensors files are known by the ending .safetensors)");
+        error_append(" (the name of a safetensors file must end in .safetensors)");
     }
     return status;
 }
@@ -57,8 +57,8 @@ static grail_status add_file(checkpoint *c, const char *name)
     TRY(memory_copy_string(&file->name, name));
     TRY(path_join(&path, c->directory, name));
     if (c->index_name != NULL && !file_exists(path)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: shard '%s' is missing, though %s lists it", c->directory,
-             name, c->index_name);
+        FAIL(GRAIL_ERROR_FORMAT, "%s: shard '%s' is missing, but %s lists it", c->directory, name,
+             c->index_name);
     }
     if (checkpoint_is_safetensors_name(name)) {
         TRY(safetensors_open(path, &file->tensors));

@@ -40,7 +40,7 @@ static grail_status header_length(const unsigned char *bytes, size_t size, size_
         length = length << 8 | bytes[i];
     }
     if (length == 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "was not finished: the length of its header is 0");
+        return error_set(GRAIL_ERROR_FORMAT, "is unfinished: the length of its header is 0");
     }
     if (length > SAFETENSORS_LARGEST_HEADER) {
         return error_set(GRAIL_ERROR_FORMAT,
@@ -49,7 +49,8 @@ static grail_status header_length(const unsigned char *bytes, size_t size, size_
                          (unsigned long long)length, SAFETENSORS_LARGEST_HEADER);
     }
     if (length > size - LENGTH_SIZE) {
-        return error_set(GRAIL_ERROR_FORMAT, "header ends at byte %llu, file has %zu: truncated?",
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the header ends at byte %llu, but the file has %zu bytes: truncated?",
                          (unsigned long long)length + LENGTH_SIZE, size);
     }
     *out = (size_t)length;
@@ -168,7 +169,7 @@ static grail_status read_entry(const json_t *entry, const unsigned char *data, s
     int64_t elements = 0;
     char text[128];
     if (!json_is_object(entry)) {
-        FAIL(GRAIL_ERROR_FORMAT, "is not described by an object");
+        FAIL(GRAIL_ERROR_FORMAT, "its entry in the header is not a JSON object");
     }
     TRY(read_dtype(entry, &view->dtype));
     TRY(read_shape(entry, view));
@@ -176,19 +177,22 @@ static grail_status read_entry(const json_t *entry, const unsigned char *data, s
     shape_text(view->rank, view->shape, text, sizeof text);
     if (!shape_elements(view->rank, view->shape, &elements) ||
         !dtype_bytes(view->dtype, elements, &view->bytes)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s elements of %s are not a whole number of bytes below 2^61",
-             text, grail_dtype_name(view->dtype));
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s elements of %s do not fill their last byte, or take 2^61 bytes or more", text,
+             grail_dtype_name(view->dtype));
     }
     if (end < begin) {
         FAIL(GRAIL_ERROR_FORMAT, "begins at byte %lld but ends at %lld", (long long)begin,
              (long long)end);
     }
     if ((uint64_t)end > size) {
-        FAIL(GRAIL_ERROR_FORMAT, "ends at byte %lld of the data, which has %zu: truncated?",
+        FAIL(GRAIL_ERROR_FORMAT,
+             "ends at byte %lld of the data, but the data has %zu bytes: truncated?",
              (long long)end, size);
     }
     if ((size_t)(end - begin) != view->bytes) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s of %s take %zu bytes, but %lld are given", text,
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s elements of %s take %zu bytes, but its data_offsets give it %lld", text,
              grail_dtype_name(view->dtype), view->bytes, (long long)(end - begin));
     }
     view->data = data + begin;
@@ -272,7 +276,8 @@ static grail_status check_coverage(const safetensors *file, const unsigned char 
         covered += view->bytes;
     }
     if (covered != size) {
-        return error_set(GRAIL_ERROR_FORMAT, "tensors end at byte %zu of the data, which has %zu",
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the tensors end at byte %zu of the data, but the data has %zu bytes",
                          covered, size);
     }
     return GRAIL_OK;

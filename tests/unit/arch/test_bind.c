@@ -14,11 +14,11 @@ static void parts_cover_their_tensor_to_its_end(void **state)
     tensor_view *bias = tower_tensor(&lab, "blocks.0.attn.qkv.bias");
     bias->shape[0] = 99;
     tower_refuses(&lab, heads, GRAIL_ERROR_SHAPE,
-                  "tensor 'blocks.0.attn.qkv.bias' has 99 rows, a vit network asks for 96");
+                  "tensor 'blocks.0.attn.qkv.bias' has 99 rows, but a vit network needs 96");
     bias->shape[0] = 95;
     tower_refuses(&lab, heads, GRAIL_ERROR_SHAPE,
-                  "tensor 'blocks.0.attn.qkv.bias' has shape [95], a vit network asks for [32] at "
-                  "its row 64");
+                  "tensor 'blocks.0.attn.qkv.bias' has shape [95], but a vit network needs shape "
+                  "[32] from row 64 on");
     tower_close(&lab);
 }
 
@@ -28,8 +28,9 @@ static void a_matrix_stored_by_columns_is_named_as_it_is_stored(void **state)
     tower_lab lab;
     tower_open(&lab, "open-clip");
     tower_tensor(&lab, "visual.proj")->shape[0] = 31;
-    tower_refuses(&lab, heads, GRAIL_ERROR_SHAPE,
-                  "tensor 'visual.proj' has shape [31, 20], a clip network asks for [32, 20]");
+    tower_refuses(
+        &lab, heads, GRAIL_ERROR_SHAPE,
+        "tensor 'visual.proj' has shape [31, 20], but a clip network needs shape [32, 20]");
     tower_close(&lab);
 }
 

@@ -9,8 +9,8 @@ static void unknown_families_are_answered_with_the_known_ones(void **state)
 {
     (void)state;
     assert_fails(try_config("gpt2", NULL), GRAIL_ERROR_UNSUPPORTED,
-                 "config.json: model_type \"gpt2\" is not known; known are llama, mistral, qwen2, "
-                 "qwen3");
+                 "config.json: unknown model_type \"gpt2\"; the known ones are llama, mistral, "
+                 "qwen2, qwen3");
     assert_fails(try_config("llama", "\"model_type\": null"), GRAIL_ERROR_UNSUPPORTED,
                  "model_type \"(missing)\"");
     assert_fails(try_config("llama", "\"model_type\": 3"), GRAIL_ERROR_FORMAT,
@@ -68,7 +68,7 @@ static void heads_must_divide(void **state)
     assert_fails(try_config("llama", "\"num_key_value_heads\": 3"), GRAIL_ERROR_FORMAT,
                  "layer 0: 4 attention heads are not divisible by 3 key/value heads");
     assert_fails(try_config("llama", "\"head_dim\": 5"), GRAIL_ERROR_FORMAT,
-                 "head_dim 5 is odd; rotary positions need pairs");
+                 "head_dim is 5; rotary positions need an even number");
     assert_fails(try_config("llama", "\"per_layer_config\": {\"1\": {\"num_attention_heads\": 3}}"),
                  GRAIL_ERROR_FORMAT,
                  "layer 1: 3 attention heads are not divisible by 2 key/value heads");
@@ -94,7 +94,7 @@ static void activations_are_known_by_name(void **state)
     assert_int_equal(find_node(g, NODE_ACTIVATION, 0)->activation, ACTIVATION_SILU);
     graph_free(g);
     assert_fails(try_config("llama", "\"hidden_act\": \"mish\""), GRAIL_ERROR_UNSUPPORTED,
-                 "hidden_act \"mish\" is not supported; silu, gelu");
+                 "hidden_act \"mish\" is not supported; the supported values are silu, gelu");
 }
 
 /* -- what is built ---------------------------------------------------------------------------- */

@@ -117,8 +117,9 @@ static void a_missing_tensor_is_named(void **state)
     fixture f;
     setup(&f, "llama3");
     snprintf(lab_find(&f.m, 1, "mlp.up_proj.weight")->name, 96, "%s", "model.layers.1.other");
-    assert_refused(&f, GRAIL_ERROR_FORMAT,
-                   "tensor 'model.layers.1.mlp.up_proj.weight' is missing, which config.json asks");
+    assert_refused(
+        &f, GRAIL_ERROR_FORMAT,
+        "tensor 'model.layers.1.mlp.up_proj.weight' is missing, but config.json needs it");
     teardown(&f);
 }
 
@@ -129,8 +130,8 @@ static void a_tensor_of_another_shape_is_named_with_both(void **state)
     setup(&f, "llama3");
     lab_set_integer(&f.m, "intermediate_size", 76);
     assert_refused(&f, GRAIL_ERROR_SHAPE,
-                   "tensor 'model.layers.0.mlp.gate_proj.weight' has shape [80, 64], config.json "
-                   "asks for [76, 64]");
+                   "tensor 'model.layers.0.mlp.gate_proj.weight' has shape [80, 64], but "
+                   "config.json needs shape [76, 64]");
     teardown(&f);
 }
 
@@ -192,10 +193,10 @@ static void a_quantised_tensor_is_refused(void **state)
     static const grail_dtype dtypes[] = {GRAIL_DTYPE_I8, GRAIL_DTYPE_F8_E4M3, GRAIL_DTYPE_F64};
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         fixture f;
-        char text[64];
+        char text[80];
         setup(&f, "llama3");
         write_odd_dtype(&f, dtypes[i]);
-        snprintf(text, sizeof text, "has dtype %s; F32, F16 and BF16 are supported",
+        snprintf(text, sizeof text, "has dtype %s; the supported dtypes are F32, F16 and BF16",
                  grail_dtype_name(dtypes[i]));
         assert_fails(try_open(f.path), GRAIL_ERROR_UNSUPPORTED, text);
         teardown(&f);

@@ -164,7 +164,8 @@ static void what_a_file_cannot_say_is_refused(void **state)
     const grail_onnx_options options = {.side = 32};
     setup(&f, "timm-vit", "head_dim=16");
     assert_fails(grail_onnx_write(f.m, f.path, &options, NULL), GRAIL_ERROR_SHAPE,
-                 "pos_embed has 10 positions, the input makes 17");
+                 "pos_embed has 10 positions, but the input makes 17; use images of the size that "
+                 "the network was trained on");
     assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
     assert_fails(grail_onnx_write(f.m, f.path, NULL, NULL), GRAIL_ERROR_EXISTS, "exists");
     teardown(&f);
@@ -176,7 +177,8 @@ static void a_decoder_is_refused(void **state)
     grail_model *m = NULL;
     assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/models/llama3", &m));
     assert_fails(grail_onnx_write(m, "/tmp/never.onnx", NULL, NULL), GRAIL_ERROR_UNSUPPORTED,
-                 "only networks that read images are written as ONNX");
+                 "cannot write a decoder as ONNX, only a network that reads images; convert the "
+                 "checkpoint with a tool for decoders");
     grail_model_close(m);
 }
 

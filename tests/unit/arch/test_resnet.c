@@ -288,17 +288,19 @@ static void a_stranger_is_told_what_it_lacks(void **state)
     network_fixture *f = network_setup(&r);
     lab_network_remove(&f->n, "layer3.0.downsample.1.running_var");
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
-                 "its tensors fit no known family; nearest comes resnet, which needs "
-                 "'layer3.0.downsample.1.running_var' (100 of 101 tensors are there)");
+                 "its tensors fit no known family; the nearest is resnet, but its tensor "
+                 "'layer3.0.downsample.1.running_var' is missing (100 of 101 tensors are there)");
     f->n.count = 0;
     lab_network_add(&f->n, "embedding.table", 2, (const int64_t[]){3, 4});
-    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
-                 "its tensors fit no known family; known by tensors: resnet");
+    assert_fails(
+        network_try(f), GRAIL_ERROR_UNSUPPORTED,
+        "its tensors fit no known family; these families are recognised by their tensors: resnet");
     lab_network_init(&f->n, &r);
     network_write_config(f, "config.json", "{\"model_type\": \"resnet\"}");
     lab_network_remove(&f->n, "layer3.0.downsample.1.running_var");
-    assert_fails(network_try(f), GRAIL_ERROR_FORMAT,
-                 "tensor 'layer3.0.downsample.1.running_var' is missing, which a resnet");
+    assert_fails(
+        network_try(f), GRAIL_ERROR_FORMAT,
+        "tensor 'layer3.0.downsample.1.running_var' is missing, but a resnet network needs it");
     network_teardown(f);
 }
 
@@ -333,7 +335,8 @@ static void variants_are_refused_by_name(void **state)
     lab_network_init(&f->n, &r);
     lab_network_find(&f->n, "conv1.weight")->shape[2] = 5;
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
-                 "tensor 'conv1.weight' has a kernel of 5; stems of 7 (ImageNet) and 3 (CIFAR)");
+                 "tensor 'conv1.weight' has a kernel of size 5; the kernel of the first "
+                 "convolution must have size 7 (ImageNet) or 3 (CIFAR)");
     network_teardown(f);
 }
 
@@ -347,15 +350,19 @@ static void shapes_that_do_not_fit_are_named_with_what_was_expected(void **state
         const char *text;
     } bad[] = {
         {"layer1.0.conv2.weight", 1, 15,
-         "has shape [16, 15, 3, 3], a resnet network asks for "
-         "[16, 16, 3, 3]"},
-        {"layer1.0.conv2.weight", 3, 1, "has shape [16, 16, 3, 1], a resnet network asks for"},
-        {"layer2.0.bn1.running_mean", 0, 31, "has shape [31], a resnet network asks for [32]"},
-        {"layer2.0.conv2.weight", 0, 31, "block 1: a shortcut cannot pad 16 channels to 31"},
+         "has shape [16, 15, 3, 3], but a resnet network needs shape [16, 16, 3, 3]"},
+        {"layer1.0.conv2.weight", 3, 1,
+         "has shape [16, 16, 3, 1], but a resnet network needs shape"},
+        {"layer2.0.bn1.running_mean", 0, 31,
+         "has shape [31], but a resnet network needs shape [32]"},
+        {"layer2.0.conv2.weight", 0, 31,
+         "block 1: a shortcut without a convolution cannot pad 16 channels to 31: it adds the same "
+         "number of zeros on both sides"},
         {"layer3.0.conv2.weight", 0, 0, "expected 4 dimensions of 1 or more"},
-        {"conv1.weight", 1, 4, "has shape [16, 4, 3, 3], a resnet network asks for [16, 3, 3, 3]"},
-        {"linear.weight", 1, 63, "has shape [10, 63], a resnet network asks for [10, 64]"},
-        {"linear.bias", 0, 9, "has shape [9], a resnet network asks for [10]"}};
+        {"conv1.weight", 1, 4,
+         "has shape [16, 4, 3, 3], but a resnet network needs shape [16, 3, 3, 3]"},
+        {"linear.weight", 1, 63, "has shape [10, 63], but a resnet network needs shape [10, 64]"},
+        {"linear.bias", 0, 9, "has shape [9], but a resnet network needs shape [10]"}};
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -377,18 +384,20 @@ static void a_block_that_does_not_project_keeps_its_width(void **state)
     network_fixture *f = network_setup(&r);
     lab_network_find(&f->n, "layer1.1.conv2.weight")->shape[0] = 63;
     assert_fails(network_try(f), GRAIL_ERROR_SHAPE,
-                 "tensor 'layer1.1.conv2.weight' has shape [63, 64, 3, 3], a resnet network asks "
-                 "for [64, 64, 3, 3]");
+                 "tensor 'layer1.1.conv2.weight' has shape [63, 64, 3, 3], but a resnet network "
+                 "needs shape [64, 64, 3, 3]");
     r.inner[1] = r.out[1] = 64;
     lab_network_init(&f->n, &r);
     lab_network_remove(&f->n, "layer2.0.downsample.0.weight");
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
-                 "nearest comes resnet, which needs 'layer2.0.downsample.0.weight'");
+                 "its tensors fit no known family; the nearest is resnet, but its tensor "
+                 "'layer2.0.downsample.0.weight' is missing (");
     r = lab_resnet50();
     lab_network_init(&f->n, &r);
     lab_network_remove(&f->n, "layer1.0.downsample.0.weight"); /* widens without a stride */
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
-                 "nearest comes resnet, which needs 'layer1.0.downsample.0.weight'");
+                 "its tensors fit no known family; the nearest is resnet, but its tensor "
+                 "'layer1.0.downsample.0.weight' is missing (");
     network_teardown(f);
 }
 
@@ -406,7 +415,7 @@ static void heads_may_have_no_bias_and_leading_dimensions_of_one_are_passed_over
     grail_model_close(m);
     norm->shape[0] = 2;
     assert_fails(network_try(f), GRAIL_ERROR_SHAPE,
-                 "tensor 'bn1.weight' has shape [2, 1, 16], a resnet network asks for [16]");
+                 "tensor 'bn1.weight' has shape [2, 1, 16], but a resnet network needs shape [16]");
     network_teardown(f);
 }
 

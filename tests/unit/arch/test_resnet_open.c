@@ -31,8 +31,9 @@ static void a_setting_that_is_not_one_is_refused(void **state)
     (void)state;
     static const struct {
         const char *setting, *text;
-    } bad[] = {{"head_dim=64", "a resnet network has no setting 'head_dim'; it has hidden_act, "
-                               "downsample_in_first_stage, downsample_in_bottleneck, preset"},
+    } bad[] = {{"head_dim=64",
+                "a resnet network has no setting 'head_dim'; known settings: hidden_act, "
+                "downsample_in_first_stage, downsample_in_bottleneck, preset"},
                {"preset", "setting 'preset' is not of the form key=value"},
                {"=1", "setting '=1' is not of the form key=value"},
                {"preset=\xff", "is not UTF-8 text"}};
@@ -76,7 +77,8 @@ static void what_an_earlier_run_wrote_stands_for_the_configuration(void **state)
     network_write_config(f, "config.json", "{\"model_type\": \"resnet\"}");
     assert_string_equal(preset_of(f), "imagenet");
     network_write_config(f, "config.json", "{\"model_type\": \"resnext\"}");
-    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, "model_type \"resnext\" is not known");
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
+                 "unknown model_type \"resnext\"; the known ones are");
     network_teardown(f);
 }
 
@@ -110,7 +112,8 @@ static void a_weights_file_that_fits_nothing_names_what_comes_nearest(void **sta
     lab_network_write(&f->n, f->directory, false);
     snprintf(path, sizeof path, "%s/model.safetensors", f->directory);
     assert_fails(grail_model_open(path, &m), GRAIL_ERROR_UNSUPPORTED,
-                 "model.safetensors: its tensors fit no known family; nearest comes resnet");
+                 "model.safetensors: its tensors fit no known family; the nearest is resnet, but "
+                 "its tensor");
     network_teardown(f);
 }
 
@@ -142,7 +145,8 @@ static void timms_configuration_leaves_the_family_to_the_tensors(void **state)
                          "{\"architecture\": \"resnet20\", \"preset\": \"clip\"}");
     assert_string_equal(preset_of(f), "clip");
     network_write_config(f, "config.json", "{\"num_classes\": 10}");
-    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, "model_type \"(missing)\" is not known");
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
+                 "unknown model_type \"(missing)\"; the known ones are");
     network_teardown(f);
 }
 

@@ -87,19 +87,24 @@ static void what_is_not_supported_is_named(void **state)
     double found[COUNT];
     assert_fails(frequencies("{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}}", found),
                  GRAIL_ERROR_UNSUPPORTED,
-                 "rotary scaling \"yarn\" is not supported; default, linear and llama3 are");
+                 "rotary scaling \"yarn\" is not supported; the supported types are default, "
+                 "linear and llama3");
     assert_fails(frequencies("{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}}", found),
-                 GRAIL_ERROR_FORMAT, "rotary scaling factor 0 is not positive");
+                 GRAIL_ERROR_FORMAT, "the rotary scaling factor is 0; it must be above 0");
     assert_fails(frequencies("{\"rope_scaling\": {\"rope_type\": \"llama3\","
                              " \"low_freq_factor\": 4.0}}",
                              found),
-                 GRAIL_ERROR_FORMAT, "the llama3 rotary scaling factors make no sense");
+                 GRAIL_ERROR_FORMAT,
+                 "all must be above 0, and high_freq_factor above low_freq_factor");
     assert_fails(frequencies("{\"rope_theta\": 0}", found), GRAIL_ERROR_UNSUPPORTED,
-                 "rope_theta 0");
-    assert_fails(frequencies("{\"partial_rotary_factor\": 0.5}", found), GRAIL_ERROR_UNSUPPORTED,
-                 "partial_rotary_factor 0.5");
+                 "rope_theta is 0 and");
+    assert_fails(
+        frequencies("{\"partial_rotary_factor\": 0.5}", found), GRAIL_ERROR_UNSUPPORTED,
+        "and partial_rotary_factor is 0.5; rope_theta must be above 0 and partial_rotary_factor 1");
     assert_fails(frequencies("{\"rope_parameters\": {\"partial_rotary_factor\": 0.25}}", found),
-                 GRAIL_ERROR_UNSUPPORTED, "partial_rotary_factor 0.25");
+                 GRAIL_ERROR_UNSUPPORTED,
+                 "and partial_rotary_factor is 0.25; rope_theta must be above 0 and "
+                 "partial_rotary_factor 1");
     assert_fails(frequencies("{\"rope_theta\": \"x\"}", found), GRAIL_ERROR_FORMAT,
                  "\"rope_theta\" is not a number");
     assert_fails(frequencies("{\"rope_scaling\": {\"type\": 7}}", found), GRAIL_ERROR_FORMAT,

@@ -191,8 +191,10 @@ static void a_head_dim_that_divides_no_layer_is_asked_for(void **state)
     (void)state;
     tower_lab lab;
     tower_open(&lab, "timm-vit");
-    tower_refuses(&lab, NULL, GRAIL_ERROR_SHAPE, "no heads of 64; give head_dim=N");
-    tower_refuses(&lab, "head_dim=5", GRAIL_ERROR_SHAPE, "no heads of 5; give head_dim=N");
+    tower_refuses(&lab, NULL, GRAIL_ERROR_SHAPE,
+                  "cannot be divided into heads of 64; give head_dim=N (width / heads)");
+    tower_refuses(&lab, "head_dim=5", GRAIL_ERROR_SHAPE,
+                  "cannot be divided into heads of 5; give head_dim=N (width / heads)");
     tower_refuses(&lab, "head_dim=0", GRAIL_ERROR_FORMAT, "head_dim is 0");
     tower_refuses(&lab, "head_dim=x", GRAIL_ERROR_FORMAT, "\"head_dim\" is not an integer");
     tower_close(&lab);
@@ -205,7 +207,8 @@ static void a_tensor_of_another_shape_is_refused(void **state)
     tower_open(&lab, "timm-vit");
     tower_tensor(&lab, "pos_embed")->shape[1] = 12;
     tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED,
-                  "'pos_embed' has 11 positions besides the class token, which form no square");
+                  "tensor 'pos_embed' has 11 positions besides the class token; their number must "
+                  "be a square (1, 4, 9, ...)");
     tower_tensor(&lab, "pos_embed")->shape[1] = 1;
     tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED, "0 positions besides");
     tower_tensor(&lab, "pos_embed")->shape[1] = 10;
@@ -213,18 +216,21 @@ static void a_tensor_of_another_shape_is_refused(void **state)
     tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_SHAPE, "'pos_embed' has shape [2, 10, 32]");
     tower_tensor(&lab, "pos_embed")->shape[0] = 1;
     tower_tensor(&lab, "patch_embed.proj.weight")->shape[3] = 4;
-    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED, "does not read square patches");
+    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED,
+                  "the patch embedding must read square patches of");
     tower_tensor(&lab, "patch_embed.proj.weight")->shape[3] = 8;
     tower_tensor(&lab, "blocks.1.attn.qkv.weight")->shape[0] = 95;
-    tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_SHAPE,
-                  "'blocks.1.attn.qkv.weight' has 95 rows, which are no q, k and v");
+    tower_refuses(
+        &lab, HEADS_OF_16, GRAIL_ERROR_SHAPE,
+        "tensor 'blocks.1.attn.qkv.weight' has 95 rows; q, k and v together need a multiple of 3");
     tower_tensor(&lab, "blocks.1.attn.qkv.weight")->shape[0] = 96;
     tower_tensor(&lab, "blocks.0.mlp.fc2.weight")->shape[1] = 47;
     tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_SHAPE, "tensor 'blocks.0.mlp.fc2.weight'");
     tower_close(&lab);
     tower_open(&lab, "simple-vit");
     tower_tensor(&lab, "to_patch_embedding.1.weight")->shape[1] = 190;
-    tower_refuses(&lab, NULL, GRAIL_ERROR_UNSUPPORTED, "does not read square patches");
+    tower_refuses(&lab, NULL, GRAIL_ERROR_UNSUPPORTED,
+                  "the patch embedding must read square patches of");
     tower_close(&lab);
 }
 
@@ -236,8 +242,8 @@ static void a_side_that_the_positions_contradict_is_refused(void **state)
     json_t *vision = json_object_get(lab.config, "vision_config");
     assert_ok(json_put(vision, "image_size", json_integer(224)));
     tower_refuses(&lab, NULL, GRAIL_ERROR_SHAPE,
-                  "image_size is 224, but 'vision_model.embeddings.position_embedding.weight' has "
-                  "the positions of images of 24");
+                  "image_size is 224, but the positions in "
+                  "'vision_model.embeddings.position_embedding.weight' are for images of side 24");
     tower_close(&lab);
 }
 
@@ -264,10 +270,10 @@ static void settings_choose_what_tensors_do_not_say(void **state)
     assert_non_null(tower_node(m, NODE_UNIT_LENGTH));
     grail_model_close(m);
     tower_refuses(&lab, "activation=mish", GRAIL_ERROR_UNSUPPORTED,
-                  "activation \"mish\" is not supported; silu, gelu");
+                  "activation \"mish\" is not supported; the supported values are silu, gelu");
     tower_refuses(&lab, "normalize=1", GRAIL_ERROR_FORMAT, "\"normalize\" is not");
     tower_refuses(&lab, "heads=2", GRAIL_ERROR_ARGUMENT,
-                  "it has activation, normalize, head_dim, image_size");
+                  "known settings: activation, normalize, head_dim, image_size");
     tower_close(&lab);
 }
 
@@ -432,8 +438,9 @@ static void fixed_positions_are_sines_and_cosines_of_both_axes(void **state)
     assert_near(row[16 + 3], sin(w), 1e-12);
     assert_near(row[24 + 3], cos(w), 1e-12);
     grail_model_close(m);
-    tower_refuses(&lab, "image_size=30", GRAIL_ERROR_ARGUMENT,
-                  "image_size 30 is no multiple of the patches of 8; give image_size=N");
+    tower_refuses(
+        &lab, "image_size=30", GRAIL_ERROR_ARGUMENT,
+        "image_size is 30; give image_size=N with a multiple of the patch size 8, at most 16384");
     tower_close(&lab);
 }
 
@@ -497,7 +504,8 @@ static void narrow_heads_or_uneven_layers_load_in_no_class(void **state)
     tower_tensor(&lab, "blocks.1.mlp.fc1.bias")->shape[0] = 20;
     tower_tensor(&lab, "blocks.1.mlp.fc2.weight")->shape[1] = 20;
     m = tower_model(&lab, HEADS_OF_16);
-    assert_verdict(m, "timm", false, "widths differ between layers");
+    assert_verdict(m, "timm", false,
+                   "the layers have different widths; its class gives all layers the same");
     grail_model_close(m);
     tower_close(&lab);
 }

@@ -146,7 +146,7 @@ static void test_reads_come_from_their_offset(void **state)
     assert_ok(file_read_at(descriptor, p->path, bytes, 5, 6));
     assert_string_equal(bytes, "world");
     assert_fails(file_read_at(descriptor, p->path, bytes, 5, 8), GRAIL_ERROR_IO,
-                 "ended 2 bytes early");
+                 "ended 2 bytes before its expected end");
     assert_int_equal(close(descriptor), 0);
     assert_fails(file_read_at(descriptor, p->path, bytes, 5, 6), GRAIL_ERROR_IO, "cannot read");
 }

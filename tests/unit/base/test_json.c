@@ -223,7 +223,7 @@ static void test_unknown_keys_are_refused_with_the_known_ones(void **state)
     assert_ok(json_check_keys("doc", o, known));
     assert_ok(json_put(o, "\x1b", json_null()));
     assert_fails(json_check_keys("doc: x", o, known), GRAIL_ERROR_FORMAT,
-                 "doc: x: unknown key \"\\x1b\"; known are a, b");
+                 "doc: x: unknown key \"\\x1b\"; the known keys are a, b");
     assert_fails(json_check_keys("doc", json_object_get(o, "a"), known), GRAIL_ERROR_FORMAT,
                  "doc: not a JSON object");
     json_decref(o);

@@ -225,7 +225,7 @@ static void test_an_output_that_appears_meanwhile_loses_nothing(void **state)
                  "appeared during the run; move it away");
     output_directory_close(o);
     assert_contents(in(p, "out.partial/result/weights"), "w");
-    assert_fails(run_steps(p->path, true, STEPS), GRAIL_ERROR_EXISTS, "an interrupted run lies in");
+    assert_fails(run_steps(p->path, true, STEPS), GRAIL_ERROR_EXISTS, "holds an interrupted run)");
     assert_int_equal(rmdir(p->path), 0);
     assert_ok(run_steps(p->path, true, STEPS));
     assert_finished(p);
@@ -241,7 +241,7 @@ static void test_a_partial_that_is_a_link_is_not_followed(void **state)
     assert_int_equal(symlink("model", partial), 0);
     for (int resume = 0; resume < 2; resume++) {
         assert_fails(run_steps(p->path, resume == 1, STEPS), GRAIL_ERROR_EXISTS,
-                     "is in the way: it is not a directory");
+                     "is not a directory, and the run needs a directory of this name; delete it");
     }
     assert_contents(in(p, "model/weights"), "precious");
 }
@@ -253,7 +253,8 @@ static void test_a_directory_that_no_run_left_is_left_alone(void **state)
     support_write_file(in(p, "out.partial"), "weights", "precious", 8);
     for (int resume = 0; resume < 2; resume++) {
         assert_fails(run_steps(p->path, resume == 1, STEPS), GRAIL_ERROR_EXISTS,
-                     "is not what an interrupted run leaves: it holds 'weights'");
+                     "does not come from an interrupted run: it holds 'weights' but no record of a "
+                     "run; move it away, or choose another output");
     }
     support_write_file(in(p, "out.partial"), "grail-state.jsonl", "", 0);
     assert_fails(run_steps(p->path, true, STEPS), GRAIL_ERROR_EXISTS, "it holds 'weights'");
@@ -269,7 +270,8 @@ static void test_a_damaged_state_is_named_and_kept(void **state)
     text.bytes[12] ^= 4;
     support_write_file(in(p, "out.partial"), "grail-state.jsonl", text.bytes, text.size);
     assert_fails(run_steps(p->path, true, STEPS), GRAIL_ERROR_FORMAT,
-                 "grail-state.jsonl' is damaged, or of another version of grail: line 1");
+                 "grail-state.jsonl' is damaged, or another version of grail wrote it: line 1 does "
+                 "not match its checksum");
     assert_contents(in(p, "out.partial/result/weights"), "w");
     text.bytes[12] ^= 4;
     support_write_file(in(p, "out.partial"), "grail-state.jsonl", text.bytes, text.size);
@@ -284,14 +286,14 @@ static void test_a_second_run_touches_nothing(void **state)
     assert_ok(output_directory_open(p->path, false, &o));
     for (int resume = 0; resume < 2; resume++) {
         assert_fails(run_steps(p->path, resume == 1, STEPS), GRAIL_ERROR_EXISTS,
-                     "another run is working in");
+                     "wait until it ends, or choose another output");
     }
     assert_ok(output_directory_declare(o, "weights"));
     assert_ok(put_record(o, "begun", true));
     assert_ok(output_directory_write(o, "weights", "w", 1));
     for (int resume = 0; resume < 2; resume++) {
         assert_fails(run_steps(p->path, resume == 1, STEPS), GRAIL_ERROR_EXISTS,
-                     "another run is working in");
+                     "wait until it ends, or choose another output");
     }
     assert_ok(output_directory_commit(o));
     output_directory_close(o);

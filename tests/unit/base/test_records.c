@@ -78,7 +78,7 @@ static void test_every_flipped_bit_is_noticed(void **state)
             const unsigned char flip = (unsigned char)(1 << bit);
             text.bytes[i] ^= flip;
             assert_fails(parse(&text, text.size, &records), GRAIL_ERROR_FORMAT,
-                         "'state' is damaged, or of another version of grail: line ");
+                         "'state' is damaged, or another version of grail wrote it: line ");
             text.bytes[i] ^= flip;
         }
     }
@@ -93,7 +93,9 @@ static void test_a_line_of_another_kind_is_named(void **state)
     json_t *records = NULL;
     write_records(&text);
     assert_ok(buffer_append_string(&text, other));
-    assert_fails(parse(&text, text.size, &records), GRAIL_ERROR_FORMAT, "line 4 does not agree");
+    assert_fails(
+        parse(&text, text.size, &records), GRAIL_ERROR_FORMAT,
+        "is damaged, or another version of grail wrote it: line 4 does not match its checksum");
     buffer_fini(&text);
 }
 

@@ -344,9 +344,12 @@ static void a_shape_that_does_not_fit_is_refused_before_anything_runs(void **sta
     hand_begin(&n);
     hand_end(&n, &backend_ref, transformer_nodes(&n));
     assert_fails(execution_begin(n.e, (batch_shape){1, {8, 8}}, (batch_input){.pixels = pixel}),
-                 GRAIL_ERROR_SHAPE, "learned.positions has 13 positions, the input makes 17");
+                 GRAIL_ERROR_SHAPE,
+                 "learned.positions has 13 positions, but the input makes 17; use images of the "
+                 "size that the network was trained on");
     assert_fails(execution_begin(n.e, (batch_shape){1, {1, 8}}, (batch_input){.pixels = pixel}),
-                 GRAIL_ERROR_SHAPE, "the window of patch.weight does not fit an input of 1 x 8");
+                 GRAIL_ERROR_SHAPE,
+                 "the window of patch.weight does not fit into an input of 1 x 8");
     hand_fini(&n);
     hand_begin(&n);
     hand_end(&n, &backend_ref, residual_nodes(&n));

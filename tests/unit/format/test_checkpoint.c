@@ -221,7 +221,8 @@ static void test_a_file_of_another_kind_is_refused(void **state)
     write_text(*state, "x.onnx", "another kind");
     assert_ok(path_join(&path, *state, "x.onnx"));
     assert_fails(open_only(path), GRAIL_ERROR_FORMAT,
-                 "x.onnx: is not a torch checkpoint (safetensors files are known by the ending");
+                 "x.onnx: is not a torch checkpoint (the name of a safetensors file must end in "
+                 ".safetensors)");
     memory_free(path);
 }
 

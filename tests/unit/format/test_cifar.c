@@ -124,9 +124,9 @@ static void test_a_split_that_is_absent_or_unknown_is_refused(void **state)
     assert_false(recognised(directory));
     write_batch(directory, "test_batch.bin", 1);
     assert_fails(cifar_open(directory, "train", &set), GRAIL_ERROR_IO,
-                 "has no batch of the split 'train'");
+                 "holds no batch of the split 'train'; try the split");
     assert_fails(cifar_open(directory, "val", &set), GRAIL_ERROR_ARGUMENT,
-                 "split 'val' is not known; there are train and test");
+                 "unknown split 'val'; the splits are train and test");
     support_remove_tree(directory);
     memory_free(directory);
 }
@@ -206,7 +206,8 @@ static void refuse_pickle(const char *labels, size_t size, const char *text)
 static void test_arrays_that_are_not_images_of_bytes_are_refused(void **state)
 {
     (void)state;
-    static const char text[] = "test_batch: 'data' is not an array of bytes, images x 3072";
+    static const char text[] =
+        "test_batch: 'data' is not an array of bytes with the shape [images, 3072]";
     refuse_bytes(make_array_pickle("K\x01", 2, 1, "i1", CIFAR_BYTES), text);
     refuse_bytes(make_array_pickle("K\x01", 2, 1, "u2", 2 * CIFAR_BYTES), text);
     refuse_bytes(make_array_pickle("", 0, 0, "u1", 0), text);
@@ -233,7 +234,7 @@ static void test_a_pickle_of_something_else_is_refused(void **state)
     static const char cut[] = "\x80\x02}(U\x06lab";
     cifar_batch batch = {0};
     assert_fails(cifar_batch_read("b", empty, sizeof empty - 1, &batch), GRAIL_ERROR_FORMAT,
-                 "b: is a dict without 'data' and 'labels', so is no CIFAR-10 batch");
+                 "b: is not a CIFAR-10 batch: it holds a dict without 'data' and 'labels'");
     assert_fails(cifar_batch_read("b", wrong, sizeof wrong - 1, &batch), GRAIL_ERROR_FORMAT, "b: ");
     assert_fails(cifar_batch_read("b", cut, sizeof cut - 1, &batch), GRAIL_ERROR_FORMAT, "b: ");
 }

@@ -134,8 +134,10 @@ static void test_other_files_are_refused(void **state)
 {
     (void)state;
     refuse("", 0, GRAIL_ERROR_FORMAT, "is empty");
-    refuse("GIF89a", 6, GRAIL_ERROR_UNSUPPORTED, "is neither JPEG nor PNG");
-    refuse("\xff\xd8", 2, GRAIL_ERROR_UNSUPPORTED, "is neither JPEG nor PNG");
+    refuse("GIF89a", 6, GRAIL_ERROR_UNSUPPORTED,
+           "does not begin like a JPEG or PNG file; convert it");
+    refuse("\xff\xd8", 2, GRAIL_ERROR_UNSUPPORTED,
+           "does not begin like a JPEG or PNG file; convert it");
     refuse("\xff\xd8\xff\xd9", 4, GRAIL_ERROR_FORMAT, "JPEG cannot be decoded");
 }
 
@@ -199,8 +201,9 @@ static void test_long_sides_and_far_too_many_pixels_for_a_file_are_refused(void 
     set_size(&drawing, 65536, 1);
     refuse(drawing.bytes, drawing.size, GRAIL_ERROR_FORMAT, "with a side longer than");
     set_size(&drawing, 5000, 4600); /* 69 MB, and the file has one and a half thousand bytes */
-    refuse(drawing.bytes, drawing.size, GRAIL_ERROR_FORMAT,
-           "bytes, more than 200 times as many bytes once decoded; shrink it");
+    refuse(
+        drawing.bytes, drawing.size, GRAIL_ERROR_FORMAT,
+        "bytes; decoding it would make more than the allowed 200 times as many bytes; shrink it");
     memcpy(frame + 5, "\x13\x88\x13\x88", 4);
     refuse(photo.bytes, photo.size, GRAIL_ERROR_FORMAT, "is 5000 x 5000 pixels in a file of");
     set_size(&drawing, 5000, 4400); /* 66 MB: as decoded as far as the file goes */
@@ -251,9 +254,10 @@ static void test_scans_without_end_are_refused(void **state)
     image picture = {0};
     assert_ok(image_decode(some.bytes, some.size, IMAGE_MOST_PIXELS, &picture));
     image_fini(&picture);
-    refuse(many.bytes, many.size, GRAIL_ERROR_FORMAT, "more than 500 scans of");
+    refuse(many.bytes, many.size, GRAIL_ERROR_FORMAT, "more than the allowed 500 scans of");
     memcpy(find_frame(&some, 0xC2) + 5, "\x1f\x40\x1f\x40", 4);
-    refuse(some.bytes, some.size, GRAIL_ERROR_FORMAT, "more than 67 scans of 8000 x 8000 pixels");
+    refuse(some.bytes, some.size, GRAIL_ERROR_FORMAT,
+           "more than the allowed 67 scans of 8000 x 8000 pixels");
     buffer_fini(&some);
     buffer_fini(&many);
     buffer_fini(&bytes);

@@ -115,10 +115,12 @@ static void test_folders_that_are_neither_are_refused(void **state)
 {
     (void)state;
     char *directory = make_classes();
-    refuse(directory, "labels.csv", GRAIL_ERROR_ARGUMENT, "names the classes by its folders");
+    refuse(directory, "labels.csv", GRAIL_ERROR_ARGUMENT,
+           "already name the classes; leave out the labels file");
     put(directory, "loose.jpg");
     refuse(directory, NULL, GRAIL_ERROR_FORMAT,
-           "holds class folders and, beside them, 'loose.jpg'");
+           "holds class folders, but also the image 'loose.jpg' outside them; move it into the "
+           "folder of its class");
     discard(directory);
     directory = make_classes();
     make_subfolder(directory, "empty");
@@ -126,14 +128,17 @@ static void test_folders_that_are_neither_are_refused(void **state)
     discard(directory);
     directory = make_classes();
     make_subfolder(directory, "zebra/more");
-    refuse(directory, NULL, GRAIL_ERROR_FORMAT, "zebra/more: is a folder within a class");
+    refuse(directory, NULL, GRAIL_ERROR_FORMAT,
+           "zebra/more: is a folder inside a class folder; the images of a class must be directly "
+           "in its folder (if the data set has splits, give the folder of one split:");
     discard(directory);
     directory = make_classes();
     put(directory, "zebra/c.WebP");
-    refuse(directory, NULL, GRAIL_ERROR_UNSUPPORTED, "zebra/c.WebP: only JPEG and PNG are read");
+    refuse(directory, NULL, GRAIL_ERROR_UNSUPPORTED,
+           "zebra/c.WebP: only JPEG and PNG files can be read; convert it");
     discard(directory);
     directory = support_temporary_directory();
-    refuse(directory, NULL, GRAIL_ERROR_IO, "holds no JPEG or PNG files, nor CIFAR-10 batches");
+    refuse(directory, NULL, GRAIL_ERROR_IO, "holds neither JPEG or PNG files nor CIFAR-10 batches");
     discard(directory);
     refuse("/nowhere/at/all", NULL, GRAIL_ERROR_IO, "cannot list '/nowhere/at/all'");
 }
@@ -245,8 +250,9 @@ static void test_a_folder_takes_no_split(void **state)
     char *directory = make_classes();
     const grail_image_source source = {.path = directory, .split = "train"};
     image_set *set = NULL;
-    assert_fails(image_set_open(&source, &set), GRAIL_ERROR_ARGUMENT,
-                 "holds no CIFAR-10 batches, so has no split 'train'");
+    assert_fails(
+        image_set_open(&source, &set), GRAIL_ERROR_ARGUMENT,
+        "holds no CIFAR-10 batches, so it has no split 'train'; give the folder of that split");
     discard(directory);
 }
 
@@ -292,7 +298,8 @@ static void test_images_that_cannot_be_decoded_are_named(void **state)
     put_text(directory, "zebra/B.JPEG", "");
     expect_load_fails(directory, GRAIL_ERROR_FORMAT, "/zebra/B.JPEG: is empty");
     put_text(directory, "Ant/x.png", "GIF89a");
-    expect_load_fails(directory, GRAIL_ERROR_UNSUPPORTED, "/Ant/x.png: is neither JPEG nor PNG");
+    expect_load_fails(directory, GRAIL_ERROR_UNSUPPORTED,
+                      "/Ant/x.png: does not begin like a JPEG or PNG file; convert it");
     discard(directory);
 }
 

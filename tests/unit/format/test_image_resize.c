@@ -224,9 +224,10 @@ static void test_a_size_that_a_preset_does_not_take_is_refused(void **state)
 {
     (void)state;
     prepare_fails("cifar", 33, 32, GRAIL_ERROR_SHAPE,
-                  "is 33 x 32 pixels, the preset cifar takes 32 x 32 as they are");
+                  "is 33 x 32 pixels, but the preset cifar does not resize and needs 32 x 32; "
+                  "choose a preset that resizes, or another size");
     prepare_fails("imagenet", 4000000, 1, GRAIL_ERROR_FORMAT,
-                  "is 4000000 x 1 pixels and resized: is 1024000000 x 256 pixels, more than");
+                  "is 4000000 x 1 pixels; its resized copy: is 1024000000 x 256 pixels, more than");
 }
 
 typedef struct prepare_case {

@@ -149,19 +149,22 @@ static void test_sources_that_do_not_fit_are_refused(void **state)
     source.path = directory;
     source.preset = "cifar-11";
     expect_refused(source, GRAIL_ERROR_ARGUMENT,
-                   "preset 'cifar-11' is not known; there are cifar, cifar-imagenet");
+                   "unknown preset 'cifar-11'; the presets are cifar, cifar-imagenet");
     source.preset = NULL;
     source.size = 33;
     expect_refused(source, GRAIL_ERROR_ARGUMENT, "images are 32 x 32");
     source.size = -1;
-    expect_refused(source, GRAIL_ERROR_ARGUMENT, "size -1");
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "the size of the network's input is -1");
     source.size = 0;
     source.mean = one;
     source.deviation = zero;
-    expect_refused(source, GRAIL_ERROR_ARGUMENT, "deviation 0 of channel 1");
+    expect_refused(
+        source, GRAIL_ERROR_ARGUMENT,
+        "and the deviation 0 for channel 1; the mean must be finite and the deviation above 0");
     source.deviation = NULL;
     source.labels = "labels.csv";
-    expect_refused(source, GRAIL_ERROR_ARGUMENT, "has labels of its own");
+    expect_refused(source, GRAIL_ERROR_ARGUMENT,
+                   "holds CIFAR batches with their own labels; leave out the labels file");
     source.labels = NULL;
     source.path = "/nowhere/at/all";
     expect_refused(source, GRAIL_ERROR_IO, "/nowhere/at/all");
@@ -208,7 +211,7 @@ static void test_a_sample_is_ascending_distinct_and_seeded(void **state)
         assert_int_equal(first[i], i);
     }
     assert_fails(image_set_sample(set, COUNT + 1, 1, first), GRAIL_ERROR_ARGUMENT,
-                 "201 images were asked for, the data holds 200");
+                 "201 images were requested, but the data holds only 200");
     assert_fails(image_set_sample(set, 0, 1, first), GRAIL_ERROR_ARGUMENT, "0 images");
     image_set_close(set);
     discard(directory);

@@ -138,11 +138,12 @@ static void test_every_truncation_is_refused(void **state)
         assert_int_equal(read_file(&file), GRAIL_ERROR_FORMAT);
     }
     file.size = 60;
-    assert_fails(read_file(&file), GRAIL_ERROR_FORMAT, "header ends at byte 128, file has 60");
+    assert_fails(read_file(&file), GRAIL_ERROR_FORMAT,
+                 "the header ends at byte 128, but the file has 60 bytes: truncated?");
     file.size = whole;
     assert_ok(read_file(&file));
     assert_ok(buffer_append(&file, "x", 1));
-    assert_fails(read_file(&file), GRAIL_ERROR_FORMAT, "13 bytes follow the header");
+    assert_fails(read_file(&file), GRAIL_ERROR_FORMAT, "bytes, but 13 bytes follow it");
     buffer_fini(&file);
 }
 
@@ -170,7 +171,7 @@ static void test_malformed_headers_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++) {
         assert_fails(read_made(dicts[i], "abcdefghijkl", 12), GRAIL_ERROR_FORMAT,
-                     "not what numpy writes");
+                     "the header does not have the form that numpy writes");
     }
 }
 
@@ -202,11 +203,11 @@ static void test_other_shapes_are_refused(void **state)
     assert_fails(
         read_made("{'descr': '<i4', 'fortran_order': False, 'shape': (5000000000, 5000000000)}", "",
                   0),
-        GRAIL_ERROR_FORMAT, "beyond any file");
+        GRAIL_ERROR_FORMAT, "has a shape that is too large for any file");
     assert_fails(
         read_made("{'descr': '<i8', 'fortran_order': False, 'shape': (2305843009213693952,)}", "",
                   0),
-        GRAIL_ERROR_FORMAT, "are declared");
+        GRAIL_ERROR_FORMAT, "the header declares");
 }
 
 static void test_ids_that_are_not_tokens_are_named(void **state)

@@ -217,7 +217,7 @@ static void test_the_length_read_is_told(void **state)
     assert_int_equal(used, 3);
     pickle_close(p);
     assert_fails(read_only(BYTES("K\x01.rest")), GRAIL_ERROR_FORMAT,
-                 "ends at byte 3, but 7 were given");
+                 "the pickle ends at byte 3, but 7 bytes were given");
 }
 
 typedef struct refusal {
@@ -227,7 +227,9 @@ typedef struct refusal {
 } refusal;
 
 static const refusal forbidden[] = {
-    {BYTES("cos\nsystem\nU\x02id\x85R."), "names 'os.system', which acts on the machine"},
+    {BYTES("cos\nsystem\nU\x02id\x85R."),
+     "names 'os.system', which can run commands or change files on the machine that loads it; do "
+     "not load this file with another program either"},
     {BYTES("cposix\nsystem\n."), "'posix.system'"},
     {BYTES("cnt\nsystem\n."), "'nt.system'"},
     {BYTES("csys\nexit\n."), "'sys.exit'"},
@@ -245,7 +247,7 @@ static const refusal forbidden[] = {
     {BYTES("K\x01\x32."), "opcode DUP (0x32)"},
     {BYTES("Pid\n."), "opcode PERSID (0x50)"},
     {BYTES("I1\n."), "byte 0 of the pickle is opcode INT (0x49)"},
-    {BYTES("K\x01\xff."), "byte 2 of the pickle, 0xff, is no opcode"},
+    {BYTES("K\x01\xff."), "byte 2 of the pickle, 0xff, is not an opcode"},
     {BYTES("cm\n\nN."), "is empty, unreadable"},
     {BYTES("cm\x1b\nname\n."), "is empty, unreadable"},
 };
@@ -275,26 +277,27 @@ static const refusal malformed[] = {
     {BYTES("N(\x85t."), "TUPLE1: finds fewer than 1"},
     {BYTES("a."), "APPEND: finds fewer than 2"},
     {BYTES("Na."), "APPEND: finds fewer than 2"},
-    {BYTES("NNa."), "APPEND: finds None to put values into"},
-    {BYTES("](NNu."), "SETITEMS: finds a list"},
+    {BYTES("NNa."), "APPEND: cannot put values into None"},
+    {BYTES("](NNu."), "SETITEMS: cannot put values into a list"},
     {BYTES("}(Nu."), "finds a key without a value"},
     {BYTES("}Ns."), "SETITEM: finds fewer than 3"},
-    {BYTES("N(NNu."), "finds None to put"},
+    {BYTES("N(NNu."), "cannot put values into None"},
     {BYTES("(e."), "APPENDS: finds no value"},
     {BYTES("q\x00."), "BINPUT: finds no value"},
-    {BYTES("h\x00."), "BINGET: gets 0 of the memo, where nothing was put"},
-    {BYTES("Nq\x00h\x05."), "gets 5 of the memo"},
-    {BYTES("Nr\xff\xff\xff\xff."), "puts at 4294967295 of the memo"},
+    {BYTES("h\x00."), "BINGET: reads index 0 of the memo, but nothing was put there"},
+    {BYTES("Nq\x00h\x05."), "reads index 5 of the memo, but nothing was put there"},
+    {BYTES("Nr\xff\xff\xff\xff."), "puts a value at index 4294967295 of the memo after only"},
     {BYTES("NNR."), "REDUCE: calls None"},
-    {BYTES("cm\nf\nNR."), "calls with None, not a tuple"},
-    {BYTES("]Nb."), "BUILD: gives a state to a list"},
-    {BYTES("NN\x93."), "STACK_GLOBAL: finds None and None instead of names"},
-    {BYTES("ccollections\nOrderedDict\nK\x05\x85R."), "makes a dict of an int"},
-    {BYTES("ccollections\nOrderedDict\n]Na\x85R."), "makes a dict of what are no pairs"},
-    {BYTES("c_codecs\nencode\nNU\x06latin1\x86R."), "makes bytes of something other"},
+    {BYTES("cm\nf\nNR."), "calls a function with None, expected a tuple"},
+    {BYTES("]Nb."), "BUILD: cannot give a state to a list"},
+    {BYTES("NN\x93."), "STACK_GLOBAL: finds None and None, expected two names"},
+    {BYTES("ccollections\nOrderedDict\nK\x05\x85R."), "cannot make a dict of an int"},
+    {BYTES("ccollections\nOrderedDict\n]Na\x85R."), "makes a dict of items that are not pairs"},
+    {BYTES("c_codecs\nencode\nNU\x06latin1\x86R."),
+     "makes bytes of a value that is not latin1 text"},
     {BYTES("c_codecs\nencode\nX\x03\0\0\0\xe2\x82\xacU\x06latin1\x86R."), "that is not latin1"},
     {BYTES("c_codecs\nencode\nX\x01\0\0\0\xc3U\x06latin1\x86R."), "that is not latin1"},
-    {BYTES("ctorch\nSize\nN\x85R."), "makes a torch.Size of None"},
+    {BYTES("ctorch\nSize\nN\x85R."), "cannot make a torch.Size of None"},
     {BYTES("]q\x00h\x00"
            "a."),
      "the pickle: a list contains itself"},
@@ -386,7 +389,7 @@ static void test_copies_cannot_multiply_memory(void **state)
         assert_ok(buffer_append(&text, BYTES(copy)));
     }
     assert_fails(read_only(text.bytes, text.size), GRAIL_ERROR_FORMAT,
-                 "far more than its bytes need");
+                 "bytes, far more than a pickle of its size needs");
     buffer_fini(&text);
 }
 
@@ -408,9 +411,12 @@ static void test_what_piles_up_is_bounded(void **state)
 {
     (void)state;
     refuse_repeated("", "N", PICKLE_MOST_VALUES, "has more than 4194304 values");
-    refuse_repeated("Nq\x01", "h\x01", PICKLE_MOST_VALUES, "piles up more than 4194304 values");
+    refuse_repeated("Nq\x01", "h\x01", PICKLE_MOST_VALUES,
+                    "puts more than 4194304 values on the stack");
     refuse_repeated("", "(", PICKLE_MOST_MARKS + 1, "nests more than 65536 marks");
-    refuse_repeated("N", "\x94", 1 << 17, "puts into the memo for the 65540th time, with 2 values");
+    refuse_repeated(
+        "N", "\x94", 1 << 17,
+        "puts a value into the memo for the 65540th time, but only 2 values were made so far");
 }
 
 /* numpy.arange(6, dtype='u1').reshape(2, 3) by Python 2's cPickle. */
@@ -482,7 +488,8 @@ static grail_status read_changed_array(const char *from, const char *to)
 static void test_arrays_that_are_not_plain_are_refused(void **state)
 {
     (void)state;
-    assert_fails(read_changed_array("u1", "O8"), GRAIL_ERROR_FORMAT, "dtype 'O8' is not that");
+    assert_fails(read_changed_array("u1", "O8"), GRAIL_ERROR_FORMAT,
+                 "the array's dtype 'O8' is not a plain number type");
     assert_fails(read_changed_array("u1", "u2"), GRAIL_ERROR_FORMAT,
                  "shape takes 12 bytes, but 6 are given");
     assert_fails(read_changed_array("|", ">"), GRAIL_ERROR_FORMAT, "is big-endian");
@@ -490,9 +497,10 @@ static void test_arrays_that_are_not_plain_are_refused(void **state)
     assert_fails(read_changed_array("K\x02K\x03\x86", "(N)Nt"), GRAIL_ERROR_FORMAT,
                  "dimension 0 of the");
     assert_fails(read_changed_array("_recon", "_rectm"), GRAIL_ERROR_FORMAT,
-                 "an object is no numpy array");
+                 "an object is not a numpy array");
     pickle_array array = {0};
-    assert_fails(pickle_read_array(NULL, &array), GRAIL_ERROR_FORMAT, "nothing is no numpy array");
+    assert_fails(pickle_read_array(NULL, &array), GRAIL_ERROR_FORMAT,
+                 "nothing is not a numpy array");
 }
 
 static grail_status read_python3_array(void *context)

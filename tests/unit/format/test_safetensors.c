@@ -85,10 +85,12 @@ static void test_lengths_of_the_header_are_checked(void **state)
         assert_fails(open_image(&file), GRAIL_ERROR_FORMAT, "x.safetensors: has");
     }
     file = make_sized("", 0, 0);
-    assert_fails(open_image(&file), GRAIL_ERROR_FORMAT, "was not finished");
+    assert_fails(open_image(&file), GRAIL_ERROR_FORMAT,
+                 "is unfinished: the length of its header is 0");
     file = make_sized("{}", 2, 0);
     file.bytes[0] = 3;
-    assert_fails(open_image(&file), GRAIL_ERROR_FORMAT, "header ends at byte 11, file has 10");
+    assert_fails(open_image(&file), GRAIL_ERROR_FORMAT,
+                 "the header ends at byte 11, but the file has 10 bytes: truncated?");
     memset(file.bytes, 0xff, 8);
     assert_fails(open_image(&file), GRAIL_ERROR_FORMAT, "claims a header of");
     const uint32_t above = 100000001;
@@ -176,15 +178,17 @@ static const refused refused_rows[] = {
     {"{" U8_AT("a", "2", "0", "2") "," U8_AT("b", "2", "1", "3") "}", 3, "overlap"},
     {"{" U8_AT("a", "2", "0", "2") "," U8_AT("b", "2", "0", "2") "}", 2, "overlap"},
     {"{" U8_AT("a", "2", "2", "0") "}", 2, "begins at byte 2 but ends at 0"},
-    {"{" U8_AT("a", "2", "0", "2") "}", 3, "tensors end at byte 2 of the data, which has 3"},
-    {"{" U8_AT("a", "2", "0", "2") "}", 1, "tensor 'a': ends at byte 2 of the data, which has 1"},
-    {"{}", 1, "tensors end at byte 0 of the data, which has 1"},
+    {"{" U8_AT("a", "2", "0", "2") "}", 3,
+     "the tensors end at byte 2 of the data, but the data has 3 bytes"},
+    {"{" U8_AT("a", "2", "0", "2") "}", 1,
+     "tensor 'a': ends at byte 2 of the data, but the data has 1 bytes: truncated?"},
+    {"{}", 1, "the tensors end at byte 0 of the data, but the data has 1 bytes"},
     {"{" U8_AT("a", "8", "0", "8") "," U8_AT("b", "0", "4", "4") "}", 8, "overlap"},
     /* JSON */
     {"[]", 0, "not a JSON object"},
     {"{} x", 0, "not valid JSON"},
     {"{\"a\":1,}", 0, "not valid JSON"},
-    {"{\"a\":7}", 0, "tensor 'a': is not described by an object"},
+    {"{\"a\":7}", 0, "tensor 'a': its entry in the header is not a JSON object"},
     {"{" U8_AT("a", "1", "0", "1") "," U8_AT("a", "1", "0", "1") "}", 1, "duplicate"},
     {"{" U8_AT("a", "1", "0", "1") "," U8_AT("\\u0061", "1", "1", "2") "}", 2, "duplicate"},
     {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "duplicate"},
@@ -216,20 +220,21 @@ static const refused refused_rows[] = {
     {"{" U8_AT("a", "1", "0", "-1") "}", 1, "\"data_offsets\""},
     {"{" U8_AT("a", "1", "0", "1.0") "}", 1, "\"data_offsets\""},
     /* sizes */
-    {"{" U8_AT("a", "3", "0", "2") "}", 2, "[3] of U8 take 3 bytes, but 2 are given"},
+    {"{" U8_AT("a", "3", "0", "2") "}", 2,
+     "[3] elements of U8 take 3 bytes, but its data_offsets give it 2"},
     {"{" U8_AT("a", "9223372036854775807,9223372036854775807,0", "0", "0") "}", 0,
-     "not a whole number of bytes"},
+     "do not fill their last byte, or take 2^61 bytes or more"},
     {"{" U8_AT("a", "18446744073709551615,18446744073709551615,0", "0", "0") "}", 0,
      "too big integer"},
     {"{" U8_AT("a", "0,18446744073709551615,18446744073709551615", "0", "0") "}", 0,
      "too big integer"},
     {"{" U8_AT("a", "18446744073709551616", "0", "0") "}", 0, "too big integer"},
     {"{\"a\":{\"dtype\":\"F64\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0,
-     "not a whole number of bytes"},
+     "do not fill their last byte, or take 2^61 bytes or more"},
     {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1,
-     "not a whole number of bytes"},
+     "do not fill their last byte, or take 2^61 bytes or more"},
     {"{\"a\":{\"dtype\":\"F6_E3M2\",\"shape\":[2],\"data_offsets\":[0,1]}}", 1,
-     "not a whole number of bytes"},
+     "do not fill their last byte, or take 2^61 bytes or more"},
 };
 
 static void test_what_the_rules_forbid_is_refused(void **state)

@@ -67,7 +67,7 @@ static void a_merge_of_an_unknown_piece_is_refused(void **state)
 {
     (void)state;
     refuses_model("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a z\"]", GRAIL_ERROR_FORMAT,
-                  "merge 0 names the piece 'z', which the vocabulary lacks");
+                  "merge 0 names the piece 'z', which is not in the vocabulary");
     refuses_model("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]", GRAIL_ERROR_FORMAT,
                   "merge 0 names the piece 'ab'");
 }
@@ -91,7 +91,7 @@ static void ids_out_of_range_are_refused(void **state)
     (void)state;
     refuses_model("\"vocab\":{\"a\":-1},\"merges\":[]", GRAIL_ERROR_FORMAT, "piece 'a' has id -1");
     refuses_model("\"vocab\":{\"a\":4294967296},\"merges\":[]", GRAIL_ERROR_FORMAT,
-                  "id 4294967296, allowed are 0 to 16777215");
+                  "has id 4294967296; ids must be 0 to 16777215");
     refuses_model("\"vocab\":{\"a\":1.5},\"merges\":[]", GRAIL_ERROR_FORMAT, "not an integer");
     refuses_model("\"vocab\":[],\"merges\":[]", GRAIL_ERROR_FORMAT, "no \"vocab\" object");
 }
@@ -108,7 +108,7 @@ static void added_tokens_must_agree_with_the_vocabulary(void **state)
 {
     (void)state;
     refuses_beside(",\"added_tokens\":[{\"id\":9,\"content\":\"a\"}]", GRAIL_ERROR_FORMAT,
-                   "added token 'a' has id 9, the vocabulary says 1");
+                   "added token 'a' has id 9, but the vocabulary gives it id 1");
     refuses_beside(",\"added_tokens\":[{\"id\":1,\"content\":\"z\"}]", GRAIL_ERROR_FORMAT,
                    "id 1 belongs to both 'a' and 'z'");
     refuses_beside(",\"added_tokens\":[{\"id\":-2,\"content\":\"z\"}]", GRAIL_ERROR_FORMAT,
@@ -121,12 +121,16 @@ static void unknown_components_are_refused_with_what_is_supported(void **state)
 {
     (void)state;
     refuses_beside(",\"normalizer\":{\"type\":\"Nmt\"}", GRAIL_ERROR_UNSUPPORTED,
-                   "normalizer 'Nmt' is not supported; supported are Prepend");
+                   "normalizer 'Nmt' is not supported; the supported ones are Prepend, Replace, "
+                   "NFC, NFD, NFKC, NFKD, Strip, Lowercase and Sequence");
     refuses_beside(",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
                    "\"Bert\"}]}",
-                   GRAIL_ERROR_UNSUPPORTED, "pre-tokenizer 'Bert' is not supported; supported");
+                   GRAIL_ERROR_UNSUPPORTED,
+                   "pre-tokenizer 'Bert' is not supported; the supported ones are Split, "
+                   "ByteLevel, Digits, Punctuation, WhitespaceSplit, Metaspace and Sequence");
     refuses_beside(",\"post_processor\":{\"type\":\"BertProcessing\"}", GRAIL_ERROR_UNSUPPORTED,
-                   "post-processor 'BertProcessing' is not supported; supported");
+                   "post-processor 'BertProcessing' is not supported; the supported ones are "
+                   "TemplateProcessing, ByteLevel and Sequence");
     refuses_beside(",\"normalizer\":{}", GRAIL_ERROR_FORMAT, "a normalizer has no \"type\"");
     refuses_beside(",\"pre_tokenizer\":7", GRAIL_ERROR_FORMAT, "a pre-tokenizer has no \"type\"");
 }
@@ -144,7 +148,8 @@ static void malformed_components_are_refused(void **state)
     refuses_beside(",\"pre_tokenizer\":{\"type\":\"Punctuation\",\"behavior\":\"Glued\"}",
                    GRAIL_ERROR_FORMAT, "unknown behavior 'Glued'");
     refuses_beside(",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"ab\"}",
-                   GRAIL_ERROR_FORMAT, "replacement 'ab' is not one character");
+                   GRAIL_ERROR_FORMAT,
+                   "Metaspace has the replacement 'ab', expected a single character");
     refuses_beside(",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\","
                    "\"prepend_scheme\":\"last\"}",
                    GRAIL_ERROR_FORMAT, "unknown prepend_scheme 'last'");

@@ -125,7 +125,8 @@ static void bad_sentencepiece_pieces_are_refused(void **state)
     refuses_piece("a", 0.0f, 1, GRAIL_ERROR_FORMAT, "piece 'a' has two ids, 3 and 7");
     refuses_piece("u", 0.0f, 2, GRAIL_ERROR_FORMAT, "pieces 0 and 7 are both of type UNKNOWN");
     refuses_piece("ax", 0.0f, 1, GRAIL_ERROR_UNSUPPORTED,
-                  "piece 'ax' holds the character 'x', which is no piece itself");
+                  "piece 'ax' holds the character 'x', which is not itself a piece; convert the "
+                  "tokenizer to tokenizer.json");
 }
 
 static void damaged_sentencepiece_models_are_refused(void **state)
@@ -134,7 +135,7 @@ static void damaged_sentencepiece_models_are_refused(void **state)
     buffer bytes = {.maximum = 1 << 16};
     tokenizer *t = NULL;
     assert_fails(tokenizer_from_sentencepiece("t.model", "", 0, &t), GRAIL_ERROR_FORMAT,
-                 "t.model: no pieces");
+                 "t.model: holds no pieces; is this a SentencePiece model?");
     append_model(&bytes, 2, "");
     for (size_t size = 1; size < bytes.size; size++) {
         tokenizer *part = NULL;

@@ -339,13 +339,13 @@ typedef struct tensor_lie {
 static const tensor_lie tensor_lies[] = {
     {{.elements = 25, .rank = 1, .shape = {24}, .stride = {1}},
      GRAIL_ERROR_FORMAT,
-     "x.pth: tensor 'x': its storage '0' has 96 bytes instead of those of 25 elements of 4"},
+     "x.pth: tensor 'x': its storage '0' has 96 bytes, expected 25 elements of 4 bytes"},
     {{.elements = INT64_MAX, .rank = 1, .shape = {24}, .stride = {1}},
      GRAIL_ERROR_FORMAT,
-     "its storage '0' has 96 bytes instead"},
+     "its storage '0' has 96 bytes, expected"},
     {{.elements = -1, .rank = 1, .shape = {24}, .stride = {1}},
      GRAIL_ERROR_FORMAT,
-     "its storage's size is no count"},
+     "its storage's size is not a count"},
     {{.elements = 24, .key = "1", .rank = 1, .shape = {24}, .stride = {1}},
      GRAIL_ERROR_FORMAT,
      "its storage '1' is missing"},
@@ -360,16 +360,16 @@ static const tensor_lie tensor_lies[] = {
      "reaches element 24"},
     {{.elements = 24, .rank = 1, .offset = -1, .shape = {2}, .stride = {1}},
      GRAIL_ERROR_FORMAT,
-     "its offset is no count"},
+     "its offset is not a count"},
     {{.elements = 24, .rank = 1, .offset = INT64_MAX, .shape = {2}, .stride = {1}},
      GRAIL_ERROR_FORMAT,
-     "its offset and strides exceed any storage"},
+     "its offset and strides reach past the end of any storage"},
     {{.elements = 24, .rank = 2, .shape = {4, 4}, .stride = {INT64_MAX, 1}},
      GRAIL_ERROR_FORMAT,
-     "its offset and strides exceed any storage"},
+     "its offset and strides reach past the end of any storage"},
     {{.elements = 24, .rank = 1, .shape = {2}, .stride = {-1}},
      GRAIL_ERROR_FORMAT,
-     "stride 0 is negative or no number"},
+     "stride 0 is negative or not a number"},
     {{.elements = 24, .rank = 1, .shape = {-2}, .stride = {1}},
      GRAIL_ERROR_FORMAT,
      "dimension 0 is negative"},
@@ -378,7 +378,7 @@ static const tensor_lie tensor_lies[] = {
      "has more elements than any storage"},
     {{.elements = 24, .rank = 2, .shape = {1 << 15, 1 << 15}, .stride = {0, 0}},
      GRAIL_ERROR_FORMAT,
-     "is strided, and with it the contiguous copies"},
+     "is strided, and the contiguous copies of this file's strided tensors would take more than"},
     {{.elements = 24, .rank = 2, .strides = 1, .shape = {2, 3}, .stride = {3}},
      GRAIL_ERROR_FORMAT,
      "has 2 dimensions, but 1 strides"},
@@ -387,7 +387,7 @@ static const tensor_lie tensor_lies[] = {
      "has 9 dimensions, more than the supported 8"},
     {{.elements = 24, .class = "NewStorage", .rank = 1, .shape = {1}},
      GRAIL_ERROR_UNSUPPORTED,
-     "its storage is of class 'torch.NewStorage', which is not known"},
+     "its storage has the unknown class 'torch.NewStorage'"},
     {{.elements = 6, .class = "ComplexDoubleStorage", .rank = 1, .shape = {1}},
      GRAIL_ERROR_UNSUPPORTED,
      "its dtype (complex128) is not supported"},
@@ -434,19 +434,22 @@ static const bad_object bad_objects[] = {
      "holds no tensors, neither directly nor under a key such as state_dict; "
      "its keys are 'epoch'"},
     {BYTES("cnet\nNet\n)\x81}b."), GRAIL_ERROR_UNSUPPORTED,
-     "its object is a whole 'net.Net', not a dictionary of tensors; save its state_dict()"},
+     "its object is an object of the class 'net.Net', not a dictionary of tensors; save its "
+     "state_dict() instead"},
     {BYTES("(U\x06modulecnet\nNet\nNNtQ)\x81}b."), GRAIL_ERROR_UNSUPPORTED,
-     "its object is a whole 'net.Net'"},
+     "its object is an object of the class 'net.Net', not a dictionary of tensors; save its "
+     "state_dict() instead"},
     {BYTES("}U\x05modelcnet\nNet\n)\x81}bs."), GRAIL_ERROR_UNSUPPORTED,
-     "its 'model' is a whole 'net.Net'"},
+     "its 'model' is an object of the class 'net.Net', not a dictionary of tensors; save its "
+     "state_dict() instead"},
     {BYTES("}U\x01xctorch._utils\n_rebuild_tensor_v2\n)Rs."), GRAIL_ERROR_FORMAT,
      "tensor 'x': its storage is nothing"},
     {BYTES("}U\x01xctorch._utils\n_rebuild_tensor_v2\n(U\x05thing\x85QK\x01tRs."),
-     GRAIL_ERROR_FORMAT, "its storage is a reference out of the pickle"},
+     GRAIL_ERROR_FORMAT, "its storage is a reference to outside the pickle"},
     {BYTES("}U\x01xctorch._utils\n_rebuild_tensor_v2\n(U\x07storageN\x86QtRs."), GRAIL_ERROR_FORMAT,
-     "its storage has neither class nor key"},
+     "its storage lacks a class or a key"},
     {BYTES("}U\x01xctorch._utils\n_rebuild_parameter\nN\x85Rs."), GRAIL_ERROR_FORMAT,
-     "is a parameter of None"},
+     "is a parameter that wraps None, expected a tensor"},
     {BYTES("}U\x01xcposix\nsystem\nU\x02id\x85Rs."), GRAIL_ERROR_FORMAT,
      "x.pth: archive/data.pkl: byte 4 of the pickle: GLOBAL: names 'posix.system'"},
     {BYTES("}q\x00U\x01xh\x00s."), GRAIL_ERROR_FORMAT, "a dict contains itself"},
@@ -496,7 +499,9 @@ static void test_archives_that_are_no_checkpoints_are_refused(void **state)
     static const torch_member two[] = {{"a/data.pkl", "}.", 2}, {"b/data.pkl", "}.", 2}};
     static const torch_member big[] = {{"a/data.pkl", "}.", 2}, {"a/byteorder", "big", 3}};
     static const torch_member other[] = {{"a/data.pkl", "}.", 2}, {"a/byteorder", "biggest", 7}};
-    refuse_members(1, bare, GRAIL_ERROR_FORMAT, "without data.pkl in a folder");
+    refuse_members(
+        1, bare, GRAIL_ERROR_FORMAT,
+        "is a zip archive without a data.pkl in a folder, so it is not a torch checkpoint");
     refuse_members(2, two, GRAIL_ERROR_FORMAT, "holds both 'a/data.pkl' and 'b/data.pkl'");
     refuse_members(2, big, GRAIL_ERROR_UNSUPPORTED, "is not little-endian");
     refuse_members(2, other, GRAIL_ERROR_UNSUPPORTED, "is not little-endian");
@@ -582,19 +587,19 @@ static const legacy_lie legacy_lies[] = {
      VALUES, sizeof values - 4, "storage '0' has 24 elements of 4 bytes, but 92 bytes are left"},
     {"]U\x01\x30"
      "a.",
-     25, sizeof values, "storage '0' has 25 elements, but is referred to with 24"},
+     25, sizeof values, "storage '0' has 25 elements, but the tensors expect 24"},
     {"]U\x01\x30"
      "a.",
      -1, sizeof values, "storage '0' has -1 elements"},
     {"]U\x01\x31"
      "a.",
-     VALUES, sizeof values, "storage '1' is listed, but nothing refers to it"},
+     VALUES, sizeof values, "storage '1' is listed, but no tensor refers to it"},
     {"](U\x01\x30U\x01\x30"
      "e.",
      VALUES, sizeof values, "storage '0' is listed twice"},
     {"](U\x01\x30K\x01"
      "e.",
-     VALUES, sizeof values, "the key of storage 1 is no text"},
+     VALUES, sizeof values, "the key of storage 1 is not text"},
     {"N.", VALUES, sizeof values, "its list of storages is None"},
     {"].", VALUES, sizeof values, "its storages end at byte"},
     {"X", VALUES, 0, "its list of storages, which begins at byte"},
@@ -646,7 +651,8 @@ static void test_storages_of_two_sizes_are_refused(void **state)
                "]U\x01\x30"
                "a.",
                VALUES, sizeof values);
-    assert_fails(open_file(&c), GRAIL_ERROR_FORMAT, "storage '0' is referred to with different");
+    assert_fails(open_file(&c), GRAIL_ERROR_FORMAT,
+                 "the tensors give different sizes for storage '0'");
     end(&c);
 }
 
@@ -663,7 +669,8 @@ static void test_views_behind_their_storage_are_refused(void **state)
                "]U\x01\x30"
                "a.",
                VALUES, sizeof values);
-    assert_fails(open_file(&c), GRAIL_ERROR_FORMAT, "is a part that ends behind the whole");
+    assert_fails(open_file(&c), GRAIL_ERROR_FORMAT,
+                 "its view of the storage reaches past the end of the storage");
     end(&c);
 }
 

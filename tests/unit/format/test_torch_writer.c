@@ -177,9 +177,11 @@ static void test_another_layout_is_not_continued(void **state)
     torch_writer *writer = NULL;
     write_all(p->path, "");
     assert_fails(torch_writer_open(p->path, "model", TENSORS, tensors, LAYOUT_CONTINUED, &writer),
-                 GRAIL_ERROR_EXISTS, "was laid out for other tensors");
+                 GRAIL_ERROR_EXISTS,
+                 "it is damaged, or was prepared for other tensors; remove it to start anew");
     assert_fails(torch_writer_open(p->path, "", TENSORS - 1, tensors, LAYOUT_CONTINUED, &writer),
-                 GRAIL_ERROR_EXISTS, "was laid out for other tensors");
+                 GRAIL_ERROR_EXISTS,
+                 "it is damaged, or was prepared for other tensors; remove it to start anew");
     assert_fails(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_NEW, &writer),
                  GRAIL_ERROR_EXISTS, "already exists");
     assert_null(writer);
@@ -196,7 +198,8 @@ static void test_a_file_of_another_size_is_not_continued(void **state)
     assert_int_equal(fputc(0, file), 0);
     assert_int_equal(fclose(file), 0);
     assert_fails(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_CONTINUED, &writer),
-                 GRAIL_ERROR_EXISTS, "was laid out for other tensors");
+                 GRAIL_ERROR_EXISTS,
+                 "it is damaged, or was prepared for other tensors; remove it to start anew");
 }
 
 static void refuse_tensor(const place *p, tensor_view tensor, grail_status code, const char *text)
@@ -217,7 +220,7 @@ static void test_tensors_that_torch_cannot_hold_are_refused(void **state)
     refuse_tensor(p, (tensor_view){.name = "x", .rank = 9}, GRAIL_ERROR_ARGUMENT, "rank 9");
     refuse_tensor(
         p, (tensor_view){.name = "x", .dtype = GRAIL_DTYPE_F32, .rank = 2, .shape = {INT64_MAX, 2}},
-        GRAIL_ERROR_ARGUMENT, "not a whole number of bytes below 2^61");
+        GRAIL_ERROR_ARGUMENT, "do not fill their last byte, or take 2^61 bytes or more");
 }
 
 static void test_duplicate_names_are_refused(void **state)
@@ -239,7 +242,7 @@ static void test_only_what_was_laid_out_is_written_and_once(void **state)
     assert_fails(torch_writer_put(writer, "bf", "", 1), GRAIL_ERROR_SHAPE,
                  "tensor 'bf' takes 12 bytes, but 1 are given");
     assert_fails(torch_writer_put(writer, "other", "", 1), GRAIL_ERROR_ARGUMENT,
-                 "was not laid out for a tensor 'other'");
+                 "has no place for a tensor 'other'");
     torch_writer_close(writer);
 }
 

@@ -185,8 +185,9 @@ static void protocols_are_known_by_name(void **state)
         assert_int_equal(protocol, i);
         assert_string_equal(text_protocol_name(protocol), names[i]);
     }
-    assert_fails(text_protocol_from_name("wikitext", &protocol), GRAIL_ERROR_ARGUMENT,
-                 "unknown protocol 'wikitext'; known are plain, lines, wikitext2, ptb, c4");
+    assert_fails(
+        text_protocol_from_name("wikitext", &protocol), GRAIL_ERROR_ARGUMENT,
+        "unknown protocol 'wikitext'; the known protocols are plain, lines, wikitext2, ptb, c4");
 }
 
 /* -- token ids --------------------------------------------------------------------------------- */
@@ -252,17 +253,18 @@ static void what_cannot_be_cut_is_refused(void **state)
     setup(&f, "a.txt", "abc");
     f.options.length = 5;
     assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
-                 "the text holds 4 tokens, less than one window of 5; take more text or a smaller");
+                 "the text holds 4 tokens, fewer than one window of 5; give more text or a smaller "
+                 "--context");
     f.options.length = 1;
     assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
-                 "a context of 1 is too short");
+                 "a context of 1 tokens is too short; it must be at least 2");
     f.options.length = 4;
     assert_fails(windows_read(&f.options, NULL, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
-                 "text needs the model's tokenizer; give token ids as .npy instead");
+                 "reading text needs the model's tokenizer; give token ids in a .npy file instead");
     write_ids(&f, 3);
     f.options.window_bos = true;
     assert_fails(windows_read(&f.options, NULL, 12, &f.windows), GRAIL_ERROR_ARGUMENT,
-                 "no BOS token to begin the windows with");
+                 "the windows cannot begin with a BOS token: this tokenizer has none");
     teardown(&f);
 }
 
@@ -439,7 +441,8 @@ static void all_windows_can_be_taken_and_no_more(void **state)
     (void)state;
     token_windows w = numbered();
     assert_fails(windows_sample(&w, 61, 1), GRAIL_ERROR_ARGUMENT,
-                 "61 samples were asked for, the text holds 60 windows of 2 tokens");
+                 "61 samples were requested, but the text holds only 60 windows of 2 tokens; give "
+                 "more text, fewer --samples or a smaller --context");
     assert_fails(windows_sample(&w, 0, 1), GRAIL_ERROR_ARGUMENT, "0 samples");
     assert_fails(windows_sample(&w, -1, 1), GRAIL_ERROR_ARGUMENT, "-1 samples");
     assert_ok(windows_sample(&w, 60, 1));

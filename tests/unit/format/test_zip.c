@@ -157,7 +157,8 @@ static void test_a_truncated_archive_is_refused(void **state)
     archive a = make_archive();
     for (size_t size = 0; size < a.size; size++) {
         const archive cut = {a.bytes, size};
-        assert_fails(open_only(&cut), GRAIL_ERROR_FORMAT, "at its end is missing: truncated?");
+        assert_fails(open_only(&cut), GRAIL_ERROR_FORMAT,
+                     "the zip directory at the end of the file is missing: truncated?");
     }
     close_archive(&a);
 }
@@ -197,7 +198,8 @@ static void test_a_name_with_a_nul_is_refused(void **state)
     (void)state;
     archive a = make_archive();
     record(&a, ENTRY, 0)[46 + 3] = 0;
-    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "is empty, has a NUL or more than 4096 bytes");
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
+                 "the name of a member is empty, contains a NUL, or has more than 4096 bytes");
     close_archive(&a);
 }
 
@@ -210,7 +212,7 @@ static void test_a_directory_that_contradicts_a_header_is_refused(void **state)
         archive a = make_archive();
         local_header(&a, 0)[offsets[i]] ^= 1;
         assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
-                     "member 'r/first': has a header that the directory contradicts");
+                     "member 'r/first': has a header that contradicts the zip directory");
         close_archive(&a);
     }
 }
@@ -240,7 +242,8 @@ static void test_lying_sizes_of_stored_members_are_refused(void **state)
     (void)state;
     archive a = make_archive();
     lie_about_size(&a, 64, 65);
-    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "stored as it is, but claims 65 bytes in 64");
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
+                 "is stored without compression, but claims to hold 65 bytes in 64");
     lie_about_size(&a, 1000, 1000);
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "has 1000 bytes from byte 64 on");
     lie_about_size(&a, 66, 66);
@@ -318,7 +321,7 @@ static void test_a_wrong_checksum_is_refused(void **state)
     archive a = make_archive();
     local_header(&a, 1)[14] ^= 1;
     record(&a, ENTRY, 1)[16] ^= 1;
-    assert_fails(inflate_other(&a), GRAIL_ERROR_FORMAT, "does not have its checksum");
+    assert_fails(inflate_other(&a), GRAIL_ERROR_FORMAT, "does not match its checksum");
     close_archive(&a);
 }
 
@@ -328,7 +331,8 @@ static void test_two_members_on_the_same_bytes_are_refused(void **state)
     archive a = make_archive();
     memcpy(record(&a, ENTRY, 1), record(&a, ENTRY, 0), 46); /* name and header stay the first's */
     memcpy(record(&a, ENTRY, 1) + 46, "r/other", 7);
-    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "has a header that the directory contradicts");
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
+                 "has a header that contradicts the zip directory");
     memcpy(record(&a, ENTRY, 1) + 46, "r/first", 7);
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "member 'r/first' occurs twice");
     close_archive(&a);
@@ -340,9 +344,9 @@ static void test_a_directory_that_is_elsewhere_is_refused(void **state)
     archive a = make_archive();
     unsigned char *end = record(&a, END, 0);
     put32(end + 16, get32(end + 16) + 1);
-    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "but its end begins at");
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "on, but its end record begins at byte");
     put32(end + 16, 0xfffffff0);
-    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "but its end begins at");
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "on, but its end record begins at byte");
     close_archive(&a);
 }
 
@@ -351,7 +355,8 @@ static void test_fields_that_end_behind_the_directory_are_refused(void **state)
     (void)state;
     archive a = make_archive();
     record(&a, ENTRY, 1)[32] = 1;
-    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "an entry of the zip directory ends behind it");
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
+                 "an entry of the zip directory reaches past its end");
     close_archive(&a);
 }
 
@@ -363,7 +368,8 @@ static void test_a_lying_count_of_members_is_refused(void **state)
     end[8] = end[10] = 3;
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "claims 3 members in");
     end[8] = end[10] = 1;
-    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "holds more than its 1 members");
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
+                 "the zip directory holds more than the 1 members that it claims");
     end[8] = end[10] = 2;
     record(&a, ENTRY, 1)[0] = 'p';
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "ends before its last member");
@@ -445,7 +451,8 @@ static void test_zip64_records_must_agree(void **state)
     archive a = place_layout(&layout);
     unsigned char *end = a.bytes + a.size - 22;
     end[10] = 2;
-    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "two ends of the zip directory contradict");
+    assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
+                 "the two end records of the zip directory contradict each other");
     end[10] = 1;
     end[-20 + 8] ^= 1;
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "the zip64 record of the directory is missing");

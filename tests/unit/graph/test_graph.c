@@ -148,7 +148,7 @@ static void assert_misfit(graph *g, const char *text)
 static void a_linear_of_another_width_is_named(void **state)
 {
     (void)state;
-    assert_misfit(residual_graph(7), "block 0: b.weight expects 7 features, its input has 6");
+    assert_misfit(residual_graph(7), "block 0: b.weight expects 7 features, but its input has 6");
 }
 
 static void a_norm_of_another_width_is_named(void **state)
@@ -156,7 +156,7 @@ static void a_norm_of_another_width_is_named(void **state)
     (void)state;
     graph *g = new_graph();
     add_norm(g, 0, "n", 5, 0, add_embedding(g, "e", 10, 4));
-    assert_misfit(g, "n.weight expects 5 features, its input has 4");
+    assert_misfit(g, "n.weight expects 5 features, but its input has 4");
     g = new_graph();
     add_norm(g, 0, "n", 2, 4, add_embedding(g, "e", 10, 4));
     assert_misfit(g, "n.weight expects 2 features");
@@ -171,7 +171,7 @@ static void operands_of_different_widths_are_refused(void **state)
         const int h = add_embedding(g, "e", 10, 4);
         const int a = add_linear(g, 3, "a", 4, 6, false, h);
         add_plain(g, 3, kinds[i], h, a);
-        assert_misfit(g, "block 3: an elementwise node expects 4 features, its input has 6");
+        assert_misfit(g, "block 3: an elementwise node expects 4 features, but its input has 6");
     }
 }
 
@@ -189,13 +189,14 @@ static graph *attention_graph(int64_t head_dim, int64_t q_width, int64_t k_width
 static void heads_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
-    assert_misfit(attention_graph(4, 10, 8, 8), "attention expects 12 features, its input has 10");
-    assert_misfit(attention_graph(4, 8, 6, 6), "attention expects 8 features, its input has 6");
-    assert_misfit(attention_graph(4, 8, 8, 4), "attention expects 8 features, its input has 4");
+    assert_misfit(attention_graph(4, 10, 8, 8),
+                  "attention expects 12 features, but its input has 10");
+    assert_misfit(attention_graph(4, 8, 6, 6), "attention expects 8 features, but its input has 6");
+    assert_misfit(attention_graph(4, 8, 8, 4), "attention expects 8 features, but its input has 4");
     assert_misfit(attention_graph(4, 12, 8, 8),
-                  "3 query heads cannot be shared by 2 key/value heads");
+                  "3 query heads are not a multiple of 2 key/value heads");
     assert_misfit(attention_graph(4, 4, 8, 8),
-                  "1 query heads cannot be shared by 2 key/value heads");
+                  "1 query heads are not a multiple of 2 key/value heads");
 }
 
 /* -- memory ----------------------------------------------------------------------------------- */

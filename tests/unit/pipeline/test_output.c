@@ -197,7 +197,7 @@ static void weights_that_are_complete_stay_when_the_output_appears_meanwhile(voi
                      "' appeared during the run; move it away; all weights are written in '");
         options.resume = 1;
         b = (last_block){.l = &l};
-        assert_fails(run_and_act(options, &b), GRAIL_ERROR_EXISTS, "an interrupted run lies in");
+        assert_fails(run_and_act(options, &b), GRAIL_ERROR_EXISTS, "holds an interrupted run)");
         assert_int_equal(rmdir(output), 0);
         assert_ok(run_and_act(options, &b));
         assert_int_equal(b.calls, 0); /* nothing was computed again */
@@ -227,9 +227,9 @@ static void unfinished_weights_do_not_open_as_a_model(void **state)
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
     assert_fails(grail_model_open(lab_path(&l, "out.partial"), &m), GRAIL_ERROR_FORMAT,
-                 "is what an unfinished run has left");
+                 "holds an interrupted run, not a model; continue it with --resume, or delete it");
     assert_fails(grail_model_open(lab_path(&l, "out.partial/result"), &m), GRAIL_ERROR_FORMAT,
-                 "was not finished");
+                 "is unfinished: the length of its header is 0");
     assert_ok(grail_compression_finish(c));
     grail_compression_close(c);
     assert_ok(grail_model_open(lab_path(&l, "out"), &m));

@@ -111,9 +111,11 @@ static void numbers_that_make_no_sense_are_refused(void **state)
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "alignment -32 is negative");
     r.options.align = 1;
     r.options.calibration.context = 1;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "a context of 1 is too short");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT,
+                   "a context of 1 tokens is too short; it must be at least 2");
     r.options.calibration.context = 257;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "more than the model's 256 positions");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT,
+                   "tokens is longer than the model's 256 positions; give a smaller --context");
     teardown(&r);
 }
 
@@ -136,7 +138,8 @@ static void a_directory_of_somebody_else_is_left_alone(void **state)
     support_write_file(lab_path(&r.l, "out.partial"), "notes.txt", "mine", 4);
     for (r.options.resume = 0; r.options.resume < 2; r.options.resume++) {
         assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS,
-                     "is not what an interrupted run leaves: it holds 'notes.txt'");
+                     "does not come from an interrupted run: it holds 'notes.txt' but no record of "
+                     "a run; move it away, or choose another output");
     }
     assert_true(file_exists(lab_path(&r.l, "out.partial/notes.txt")));
     teardown(&r);
@@ -219,7 +222,8 @@ static void more_samples_than_the_text_holds_are_refused(void **state)
     refusal r;
     setup(&r);
     r.options.samples = LAB_SAMPLES + 1;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "17 samples were asked for, the text holds 16");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT,
+                   "17 samples were requested, but the text holds only 16 windows of");
     teardown(&r);
 }
 

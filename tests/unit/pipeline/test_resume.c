@@ -297,7 +297,9 @@ static void a_state_that_lost_its_first_record_is_refused(void **state)
     const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
     read_state(&l, &text);
     write_state(&l, text.bytes, 20);
-    assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS, "it holds 'result', but no state");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS,
+                 "does not come from an interrupted run: it holds 'result' but no record of a run; "
+                 "move it away, or choose another output");
     assert_true(file_exists(lab_path(&l, "out.partial/result/model.safetensors")));
     buffer_fini(&text);
     lab_close(&l);
@@ -340,7 +342,7 @@ static void a_changed_bit_in_the_state_is_named(void **state)
         text.bytes[at] ^= 16;
         write_state(&l, text.bytes, text.size);
         assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
-                     "grail-state.jsonl' is damaged, or of another version of grail: line ");
+                     "grail-state.jsonl' is damaged, or another version of grail wrote it: line ");
         text.bytes[at] ^= 16;
     }
     write_state(&l, text.bytes, text.size);
@@ -382,10 +384,12 @@ static void a_run_in_the_same_output_is_refused_while_one_goes_on(void **state)
     grail_compression *first = NULL;
     assert_ok(grail_compression_open(&options, &first));
     for (options.resume = 0; options.resume < 2; options.resume++) {
-        assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS, "another run is working in");
+        assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS,
+                     "wait until it ends, or choose another output");
     }
     assert_ok(grail_compression_run(first));
-    assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS, "another run is working in");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS,
+                 "wait until it ends, or choose another output");
     assert_ok(grail_compression_finish(first));
     grail_compression_close(first);
     assert_true(file_exists(lab_path(&l, "out/report.json")));

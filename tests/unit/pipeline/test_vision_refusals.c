@@ -115,7 +115,8 @@ static void images_must_be_enough_and_of_the_networks_size(void **state)
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "but -1 samples were requested");
     r.options.samples = 0;
     r.v.images.size = 24;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "images are 32 x 32, the preset cifar asks for 24");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT,
+                   "the images are 32 x 32, but the preset cifar needs 24 x");
     vision_close(&r.v);
 }
 

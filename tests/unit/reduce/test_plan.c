@@ -238,15 +238,16 @@ static void keys_that_are_not_known_are_refused(void **state)
 {
     (void)state;
     assert_refused("{\"grail_plan\": 1, \"sits\": [], \"sites\": []}", GRAIL_ERROR_FORMAT,
-                   "p.json: unknown key \"sits\"; known are grail_plan, gqa, seed, loop,");
-    assert_refused("{\"grail_plan\": 1, \"compensation\": {\"lambda\": 1}, \"sites\": []}",
-                   GRAIL_ERROR_FORMAT,
-                   "p.json: compensation: unknown key \"lambda\"; known are enabled, target,");
+                   "p.json: unknown key \"sits\"; the known keys are grail_plan, gqa, seed, loop,");
+    assert_refused(
+        "{\"grail_plan\": 1, \"compensation\": {\"lambda\": 1}, \"sites\": []}", GRAIL_ERROR_FORMAT,
+        "p.json: compensation: unknown key \"lambda\"; the known keys are enabled, target,");
     assert_refused("{\"grail_plan\": 1, \"compensation\": \"full\", \"sites\": []}",
                    GRAIL_ERROR_FORMAT, "p.json: compensation: not a JSON object");
-    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3}, {\"site\": \"a.down\", \"keep\": 3}"),
-                   GRAIL_ERROR_FORMAT,
-                   "p.json: sites[1]: unknown key \"keep\"; known are site, kind, selector,");
+    assert_refused(
+        SITES("{\"site\": \"a.o\", \"kept\": 3}, {\"site\": \"a.down\", \"keep\": 3}"),
+        GRAIL_ERROR_FORMAT,
+        "p.json: sites[1]: unknown key \"keep\"; the known keys are site, kind, selector,");
 }
 
 static grail_status read_and_write(void *context)

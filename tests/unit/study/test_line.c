@@ -182,7 +182,7 @@ static void settings_that_are_not_known_are_told(void **state)
     assert_ok(line_read("line 2", document, &line)); /* a page may be drawn of it */
     line_fini(&line);
     assert_fails(line_check_settings("line 2", document), GRAIL_ERROR_FORMAT,
-                 "line 2: unknown key \"refit\"; known are checkpoint, selector,");
+                 "line 2: unknown key \"refit\"; the known keys are checkpoint, selector,");
     json_decref(document);
 }
 

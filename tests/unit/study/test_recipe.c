@@ -116,8 +116,9 @@ static void what_is_not_known_is_refused_with_its_place(void **state)
     (void)state;
     assert_refused("[]", "r.json: not a JSON object");
     assert_refused(RECIPE(ONE, LISTS, ", \"sparsity\": 1"), "r.json: unknown key \"sparsity\"");
-    assert_refused(RECIPE("[{\"name\": \"a\", \"path\": \"p\", \"x\": 1}]", LISTS, ""),
-                   "r.json: checkpoints[0]: unknown key \"x\"; known are name, path, settings");
+    assert_refused(
+        RECIPE("[{\"name\": \"a\", \"path\": \"p\", \"x\": 1}]", LISTS, ""),
+        "r.json: checkpoints[0]: unknown key \"x\"; the known keys are name, path, settings");
     assert_refused(RECIPE("[{\"path\": \"p\"}]", LISTS, ""), "checkpoints[0]: \"name\" is missing");
     assert_refused(RECIPE("[{\"name\": \"a\", \"path\": 7}]", LISTS, ""),
                    "checkpoints[0]: \"path\" is not a string");
