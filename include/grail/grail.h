@@ -4,12 +4,14 @@
 /**
  * libgrail: narrow trained networks and repair them in closed form.
  *
- * Whole checkpoints: model.h, compress.h, eval.h. The numerics alone, on your own buffers:
- * statistics.h (Gram matrices), reducer.h (selections and foldings), ridge.h (the fit).
- * Every fallible call returns a grail_status; grail_error_message() says what happened. An object
- * is used by one thread at a time, different objects concurrently. The library never prints, exits
- * or aborts. Sweeps of many narrowings, and the page of their results, are a library on top of this
- * one: grail-study/sweep.h, grail-study/report.h.
+ * For complete checkpoints use model.h, compress.h and eval.h. For the numerics alone, on your own
+ * buffers, use statistics.h (Gram matrices), reducer.h (selections and foldings) and ridge.h (the
+ * fit).
+ * Every fallible call returns a grail_status; grail_error_message() says what happened. Only one
+ * thread may use an object at a time; several threads may use different objects at once. The
+ * library never prints, exits or aborts. libgrail-study, a library on top of this one, runs sweeps
+ * of many narrowings and writes the report of their results: grail-study/sweep.h,
+ * grail-study/report.h.
  */
 #include <grail/compress.h>
 #include <grail/dtype.h>
