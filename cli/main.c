@@ -70,7 +70,7 @@ static int run_named(int argc, char **argv)
 /* argv[0] is "help" or an option that means it. */
 static int print_help_of(int argc, char **argv)
 {
-    static char option[] = "--help";
+    static char help_option[] = "--help";
     if (argc == 1 || argv[1][0] == '-' || strcmp(argv[1], "help") == 0) {
         print_usage(print_out);
         return EXIT_OK;
@@ -79,7 +79,7 @@ static int print_help_of(int argc, char **argv)
         print_error("grail help: unexpected argument '%s'; see grail --help\n", argv[2]);
         return EXIT_USAGE;
     }
-    char *arguments[] = {argv[1], option, NULL};
+    char *arguments[] = {argv[1], help_option, NULL};
     return run_named(2, arguments);
 }
 

@@ -12,23 +12,23 @@ extern "C" {
 /**
  * Many narrowings of a few checkpoints, each evaluated: checkpoints x selectors x ratios x repairs
  * x sample counts x seeds, as a recipe says (grail-recipe(5)). Every finished cell is one JSON line
- * of the results file, which an interrupted sweep continues.
+ * of the results file. An interrupted sweep continues that file.
  */
 
-/** How far a sweep is. */
+/** How far a sweep has come. */
 typedef struct grail_sweep_progress {
     int64_t cells;       /* of the recipe */
-    int64_t found;       /* of these in the results file before */
-    int64_t done;        /* of these finished since, failed ones included */
-    int64_t failed;      /* since */
+    int64_t found;       /* of these, in the results file before this sweep */
+    int64_t done;        /* of these, finished by this sweep, failed ones included */
+    int64_t failed;      /* of these, failed in this sweep */
     double seconds_left; /* NaN before the first cell is done */
-    const char *cell;    /* that finished just now, in words; NULL otherwise. Borrowed */
+    const char *cell;    /* the cell that has just finished, in words; NULL otherwise. Borrowed */
     const char *error;   /* why it failed, or NULL. Borrowed */
-    double top1;         /* of it, in 0 .. 1; NaN when it failed */
+    double top1;         /* its accuracy, in 0 .. 1; NaN when it failed */
 } grail_sweep_progress;
 
-/** Told when a cell is finished, and often while cells run; return non-zero to cancel: finished
- * cells stay in the results. Called from several threads, by one at a time. */
+/** Called when a cell is finished, and often while cells run. Return non-zero to cancel; finished
+ * cells stay in the results. Several threads call it, but only one at a time. */
 typedef int (*grail_sweep_observer)(void *user, const grail_sweep_progress *progress);
 
 /** Options; call grail_sweep_options_init first. Strings are borrowed. */
@@ -36,15 +36,16 @@ typedef struct grail_sweep_options {
     const char *recipe;  /* file */
     const char *results; /* file; continued when it holds results of this recipe */
     int jobs;            /* cells that run at the same time; the threads are shared among them */
-    int64_t memory;      /* bytes that running cells may be estimated to take; 0 = half of free */
-    int dry_run;         /* 1: everything is checked and counted, nothing is run or written */
+    int64_t
+        memory; /* limit on the estimated bytes of the running cells; 0 = half of the free memory */
+    int dry_run;                   /* 1: check and count everything, run and write nothing */
     grail_sweep_observer observer; /* may be NULL */
     void *observer_user;
 } grail_sweep_options;
 
 GRAIL_API void grail_sweep_options_init(grail_sweep_options *options);
 
-/** What a sweep came to. */
+/** The result of a sweep. */
 typedef struct grail_sweep_summary {
     int64_t cells, found, done, failed; /* as above */
     int64_t bytes;                      /* estimated for the largest cell */

@@ -10,29 +10,32 @@ extern "C" {
 #endif
 
 /**
- * Narrowing a checkpoint: observe, reduce, compensate, advance, block by block; write the narrow
- * checkpoint, the plan and the report.
+ * Narrows a checkpoint block by block (observe, reduce, compensate, advance), and writes the
+ * narrow checkpoint, the plan and the report.
  *
- * Life: grail_compression_open (checks everything that can be checked), grail_compression_run (the
- * work; the result lies in OUTPUT.partial), grail_compression_finish (moves it to OUTPUT), close.
- * OUTPUT appears only complete. An interrupted run leaves OUTPUT.partial, which `resume` continues
- * to the same bytes.
+ * Call grail_compression_open (checks everything that can be checked), grail_compression_run (does
+ * the work in OUTPUT.partial), grail_compression_finish (moves the result to OUTPUT) and
+ * grail_compression_close. OUTPUT appears only when it is complete. An interrupted run leaves
+ * OUTPUT.partial; a run with `resume` continues it and writes the same bytes as an uninterrupted
+ * run.
  */
 typedef struct grail_compression grail_compression;
 
-/** What runs on one checkpoint share: the opened model, and with `open_loop` the statistics of the
- * dense network, which are then taken once for all ratios. One thread at a time may use it. */
+/** Holds what several runs on one checkpoint share: the opened model and, with `open_loop`, the
+ * statistics of the dense network, which are then taken once for all ratios. Only one thread may
+ * use a session at a time. */
 typedef struct grail_session grail_session;
-/** *out is owned: grail_session_close, after every run that uses it. */
+/** *out is owned: close it with grail_session_close, after every run that uses it. */
 GRAIL_API grail_status grail_session_open(const char *model, const grail_model_options *options,
                                           grail_session **out) GRAIL_MUST_CHECK;
 GRAIL_API void grail_session_close(grail_session *session);         /* NULL is allowed */
 GRAIL_API grail_model *grail_session_model(grail_session *session); /* borrowed */
 
-/** The fit of a consumer. Errors are squared, relative to the target's square; NaN = not measured.
+/** How well a consumer fits. Errors are squared errors divided by the squared target; NaN means not
+ * measured.
  */
 typedef struct grail_fit {
-    const char *consumer; /* its parameter; NULL of a mean */
+    const char *consumer; /* name of its parameter; NULL for a mean over consumers */
     double alpha, lambda, condition;
     double fit_before, fit_after, held_before, held_after;
     const char *fallback; /* "none", "lambda raised", "eigenvalues", "kept plain" */
@@ -48,15 +51,16 @@ typedef struct grail_site_report {
     grail_fit fit;         /* means over the consumers and the worst fallback */
     const grail_fit *fits; /* [fit_count] of each consumer */
     int fit_count;
-    double seconds;       /* all of the site */
-    double solve_seconds; /* of which choosing the reducer and solving */
+    double seconds;       /* for the site in total */
+    double solve_seconds; /* the part for choosing the reducer and solving */
 } grail_site_report;
 
-/** Told while a run goes on. Return non-zero to cancel. `site` is NULL when a block is finished. */
+/** Called during a run: after every site, and with `site` NULL after every block. Return non-zero
+ * to cancel. */
 typedef int (*grail_compress_observer)(void *user, const grail_site_report *site, int block,
                                        int blocks, double seconds_left);
 
-/** Removed fraction of one site, by name; stronger than that of its kind. */
+/** Removed fraction of the site with this name. It overrides the fraction of the site's kind. */
 typedef struct grail_site_sparsity {
     const char *site;
     double sparsity;
@@ -65,13 +69,13 @@ typedef struct grail_site_sparsity {
 /** Options; call grail_compress_options_init first. Strings are borrowed until open returns. */
 typedef struct grail_compress_options {
     const char *model;                  /* input directory or file */
-    const grail_model_options *reading; /* of the model, or NULL */
+    const grail_model_options *reading; /* how to read the model, or NULL */
     grail_session *session;             /* used instead of `model`, or NULL */
     const char *output;                 /* must not exist; NULL: the result stays in memory */
-    grail_text_source calibration;      /* path NULL: only where nothing needs data */
-    const grail_image_source *images;   /* calibration of networks that read images, or NULL; its
-                                           split NULL = train */
-    int64_t samples;                    /* windows; 0 = 128, or all when the text has fewer */
+    grail_text_source calibration;      /* path may be NULL only if nothing needs data */
+    const grail_image_source *images; /* calibration images, for networks that read images; or NULL.
+                                         Its split NULL = train */
+    int64_t samples;                  /* windows or images; 0 = 128, or all if there are fewer */
     uint64_t seed;
     const char *selector;                       /* "wanda" */
     double sparsity_ffn;                        /* removed fraction of every ffn site */
@@ -80,44 +84,46 @@ typedef struct grail_compress_options {
     double sparsity_stream;                     /* of every stream site */
     const grail_site_sparsity *site_sparsities; /* of single sites, or NULL */
     int site_sparsity_count;
-    int64_t align; /* of widths; 0 = auto (ffn 256 falling to 32), 1 = none */
+    int64_t
+        align; /* widths become multiples of this; 0 = auto (ffn: 256 down to 32), 1 = any width */
     grail_gqa_mode gqa;
-    const char *plan;         /* plan document instead of selector and sparsity; or NULL */
-    const char *compensate;   /* "none", "grail", "full" */
-    const char *target;       /* "local", "dense"; NULL = as `compensate` says */
-    const char *bias;         /* "off", "on", "auto"; NULL likewise */
-    const char *conv_fit;     /* "channel", "kernel"; NULL likewise */
-    const char *ridge;        /* "zero", "prior"; NULL likewise */
-    double alpha;             /* > 0; NaN = as `compensate` says; infinity = cross-validation */
-    int repair;               /* 1: BatchNorm statistics are taken anew of the narrowed network */
-    int open_loop;            /* 1: all statistics from one pass of the dense network */
+    const char *plan;       /* plan document instead of selector and sparsity; or NULL */
+    const char *compensate; /* "none", "grail", "full" */
+    const char *target;     /* "local", "dense"; NULL = chosen by `compensate` */
+    const char *bias;       /* "off", "on", "auto"; NULL = chosen by `compensate` */
+    const char *conv_fit;   /* "channel", "kernel"; NULL = chosen by `compensate` */
+    const char *ridge;      /* "zero", "prior"; NULL = chosen by `compensate` */
+    double alpha;  /* 0 or more; NaN = chosen by `compensate`; infinity = cross-validation */
+    int repair;    /* 1: recompute BatchNorm statistics on the narrowed network */
+    int open_loop; /* 1: take all statistics in one pass of the dense network */
     const char *stream_score; /* "first", "all": producers that score a residual stream */
     const char *backend;      /* "cpu" or "ref" */
-    int64_t memory;           /* bytes that kept activations may take; 0 = half of what is free */
-    int resume;
-    int dry_run; /* open plans and describes only; run and finish must not be called */
+    int64_t memory; /* bytes that kept activations may take; 0 = half of the free memory */
+    int resume;     /* 1: continue an interrupted run */
+    int dry_run;    /* 1: open only plans and describes; do not call run or finish */
     grail_compress_observer observer; /* may be NULL */
     void *observer_user;
 } grail_compress_options;
 
 GRAIL_API void grail_compress_options_init(grail_compress_options *options);
 
-/** Where the options have the removed fraction of a kind of sites, by its name; NULL when there is no
- * such kind. */
+/** The field of `options` that holds the removed fraction for the kind of site with this name; NULL
+ * when there is no such kind. */
 GRAIL_API double *grail_compress_sparsity(grail_compress_options *options, const char *kind);
 
 /**
- * Bytes that a run on `model` with these options, without output, and measuring the accuracy of what
- * it gives are estimated to take, from above; for deciding how many runs fit beside each other. Of
- * the options count the selector, the ratios of kinds, the repair and the samples (0: 128 are
- * assumed); `model` and `session` in them do not.
+ * Estimates, from above, how many bytes one run on `model` takes with these options, if it writes
+ * no output and the accuracy of its result is then measured. This tells how many runs fit into
+ * memory at the same time. The estimate uses the selector, the fractions of kinds, the repair and
+ * the samples (0: 128 are assumed); it ignores `model` and `session` of the options.
  *
- *     4 copies of the parameters (6 to fold), the calibration images and the streams between nodes
- *     in f32; a batch of the evaluation; and for statistics of w features and o outputs in f64
- *     2 (w^2 + w o) (fit and held out) + 2 w^2 (solving) at the largest consumer, in an open loop
- *     2 w^2 of all besides.
+ *     4 copies of the parameters (6 to fold), the calibration images and the sample streams
+ *     in f32; a batch of the evaluation; and in f64, for the largest consumer of w features
+ *     and o outputs, 2 (w^2 + w o) (statistics to fit and held out) + 2 w^2 (solving). An
+ *     open loop adds 2 w^2 for every consumer.
  *
- * GRAIL_ERROR_UNSUPPORTED for a network that reads text, for a plan, and for ratios of single sites.
+ * GRAIL_ERROR_UNSUPPORTED for a network that reads text, for a plan, and for fractions of single
+ * sites.
  */
 GRAIL_API grail_status grail_compress_estimate(const grail_model *model,
                                                const grail_compress_options *options,
@@ -131,11 +137,11 @@ GRAIL_API grail_status grail_compression_run(grail_compression *compression) GRA
 GRAIL_API grail_status grail_compression_finish(grail_compression *compression) GRAIL_MUST_CHECK;
 GRAIL_API void grail_compression_close(grail_compression *compression); /* NULL is allowed */
 
-/** Sites in order, with their planned widths before the run and results after it. */
+/** The sites in order: with their planned widths before the run, and their results after it. */
 GRAIL_API int grail_compression_site_count(const grail_compression *compression);
 GRAIL_API grail_site_report grail_compression_site(const grail_compression *compression, int i);
 
-/** Totals before and after; known after open. */
+/** Totals of the dense and of the narrowed network; known after open. */
 typedef struct grail_compression_totals {
     grail_model_facts dense;
     int64_t parameters, bytes, macs_per_token, kv_bytes_per_token;
@@ -146,7 +152,8 @@ typedef struct grail_compression_totals {
 GRAIL_API grail_compression_totals
 grail_compression_totals_get(const grail_compression *compression);
 
-/** i-th verdict on who loads the result; 0 when i is beyond the last. Strings are borrowed. */
+/** The i-th loader, whether it loads the result, and why or why not. Returns 0 when i is beyond the
+ * last. Strings are borrowed. */
 GRAIL_API int grail_compression_loader(const grail_compression *compression, int i,
                                        const char **loader, int *loads, const char **reason);
 
@@ -158,10 +165,11 @@ typedef struct grail_selector_facts {
     int index;            /* of grail_selector_at */
     int folds;            /* 1: units are merged into clusters; 0: some are kept as they are */
     int draws;            /* 1: the choice depends on the seed */
-    int needs_statistics; /* 1: calibration data is needed even where nothing is fitted */
+    int needs_statistics; /* 1: it needs calibration data even where nothing is fitted */
 } grail_selector_facts;
 
-/** By name; an unknown one is GRAIL_ERROR_ARGUMENT, with the known ones in the message. */
+/** Describes the selector with this name. An unknown name is GRAIL_ERROR_ARGUMENT; the message
+ * lists the known names. */
 GRAIL_API grail_status grail_selector_describe(const char *name,
                                                grail_selector_facts *out) GRAIL_MUST_CHECK;
 

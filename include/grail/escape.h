@@ -10,29 +10,29 @@ extern "C" {
 #endif
 
 /**
- * Names, paths and other text that somebody else wrote may hold control characters that act on a
- * terminal, marks that turn the direction of what follows, and bytes that are not UTF-8. Messages
- * of grail_error_message() are free of all these; what else the library hands out (names of sites,
- * paths, cells) is as it was read, and a program that shows it escapes it first.
+ * Names, paths and other text from outside may hold control characters that act on a terminal,
+ * marks that change the direction of text, and bytes that are not UTF-8. Messages of
+ * grail_error_message() contain none of these. The library returns other text (names of sites,
+ * paths, cells) as it was read: escape it before you show it.
  */
 typedef enum grail_escape_use {
-    /** One line for people: \n, \t, \x1b, \u009b, \u202e instead of what would act or end the
-     * line, \xff instead of a byte that is not UTF-8. Backslashes stay as they are, so that
-     * escaping twice changes nothing; the text cannot be turned back with certainty. */
+    /** One line for people. Characters that act on a terminal or end the line become \n, \t, \x1b,
+     * \u009b, \u202e; a byte that is not UTF-8 becomes \xff. Backslashes stay as they are: escaping
+     * twice changes nothing, but the original text cannot always be recovered. */
     GRAIL_ESCAPE_LINE,
-    /** Any bytes as UTF-8, such as a path that becomes a JSON string. UTF-8 stays exactly as it is.
-     * Of other text the bytes that are not UTF-8 become \xff, and every backslash is doubled, so
-     * that it can be turned back. */
+    /** Any bytes as UTF-8, such as a path that becomes a JSON string. Valid UTF-8 stays exactly as
+     * it is. In other text every byte that is not UTF-8 becomes \xff and every backslash is
+     * doubled, so that the original can be recovered. */
     GRAIL_ESCAPE_NAME,
-    /** A JSON document that is shown or logged: DEL, U+0080 to U+009F and the marks of direction
-     * become JSON's own \u202e, which means the same. */
+    /** A JSON document that is shown or logged. DEL, U+0080 to U+009F and the marks of direction
+     * become JSON escapes such as \u202e, so the document keeps its meaning. */
     GRAIL_ESCAPE_JSON
 } grail_escape_use;
 
 /**
- * Writes the escaped text to out[size], cut between characters and escapes where it is longer, and
- * ended by a NUL unless size is 0. Returns the bytes of the whole escaped text without the NUL, as
- * snprintf does.
+ * Writes the escaped text to out[size] and ends it with a NUL unless size is 0. Longer text is cut
+ * between characters and escapes. Returns the length of the complete escaped text in bytes, without
+ * the NUL, as snprintf does.
  */
 GRAIL_API size_t grail_escape(grail_escape_use use, const char *text, char *out, size_t size);
 

@@ -18,24 +18,25 @@ typedef struct grail_perplexity {
     int64_t windows, context, stride;
     int64_t scored_tokens; /* windows * (context - 1): the first token of a window is not scored */
     int64_t
-        stream_tokens; /* of the whole text; -1 where only the first windows of it were encoded */
+        stream_tokens; /* tokens of the entire text; -1 if only its first windows were encoded */
     char text_sha256[65];
     char tokenizer_sha256[65]; /* "" for token ids */
     char dtype[16];            /* weights as stored; they are computed in f32 (cpu) or f64 (ref) */
     char protocol[16];
-    /* Runs of 24 calibration tokens that occur in this text, of `calibration_runs` recorded in the
-     * model's report.json; 0 of 0 for a model that was not narrowed. */
+    /* How many of the `calibration_runs` runs of 24 calibration tokens that the model's report.json
+     * records also occur in this text. Both are 0 for a model that was not narrowed. */
     int64_t overlap_runs, calibration_runs;
 } grail_perplexity;
 
-/** Told while windows (or images) are done, with the mean NLL (or the top-1 accuracy) of those;
- * return non-zero to cancel. */
+/** Called with the number of windows (or images) done so far, and with their mean NLL (or top-1
+ * accuracy). Return non-zero to cancel. */
 typedef int (*grail_eval_observer)(void *user, int64_t done, int64_t total, double so_far);
 
 /**
- * Perplexity over windows of `source->context` tokens without overlap, each alone from position 0:
- * exp of the mean negative log-likelihood of tokens 1 .. context-1 of every window, as GPTQ,
- * SparseGPT and Wanda measure it. `windows` > 0 takes the first ones only. backend: "cpu" or "ref".
+ * Perplexity over windows of `source->context` tokens without overlap, each run alone from position
+ * 0: exp of the mean negative log-likelihood of tokens 1 .. context-1 of every window, as GPTQ,
+ * SparseGPT and Wanda measure it. `windows` > 0 uses only that many windows from the start.
+ * backend: "cpu" or "ref".
  */
 GRAIL_API grail_status grail_perplexity_measure(const grail_model *model,
                                                 const grail_text_source *source, int64_t windows,
@@ -45,13 +46,15 @@ GRAIL_API grail_status grail_perplexity_measure(const grail_model *model,
 /** An accuracy and everything needed to compare it with another. All shares are in 0 .. 1. */
 typedef struct grail_accuracy {
     double top1;             /* share of images whose label has the largest output */
-    double top5;             /* among the five largest; NaN for a network of five classes or less */
+    double top5;             /* share of images whose label is among the five largest outputs;
+                                NaN for a network of five classes or fewer */
     double interval;         /* half the width of the 95 % interval of top1 (Wilson's) */
     double low, high;        /* that interval, which is not centred on top1 */
     double mean_nll;         /* of the labels, natural logarithm */
-    int64_t images, classes; /* measured; outputs of the network */
-    int64_t data_classes; /* that the data name: of folders, of CIFAR-10, or by a CSV's indices */
-    int64_t side;         /* of the network's input */
+    int64_t images, classes; /* images measured; classes of the network */
+    int64_t
+        data_classes; /* classes of the data: its folders, CIFAR-10's, or those of the CSV file */
+    int64_t side;     /* of the network's input */
     char preset[24];
     char data_sha256[65];
     char dtype[16]; /* weights as stored; they are computed in f32 (cpu) or f64 (ref) */
@@ -59,8 +62,9 @@ typedef struct grail_accuracy {
 } grail_accuracy;
 
 /**
- * Top-1 and top-5 accuracy on labelled images that were opened for this model, or for one that
- * reads the same ones. `count` > 0 takes that many, drawn evenly from all and always the same ones.
+ * Measures top-1 and top-5 accuracy on labelled images. They were opened for this model, or for one
+ * that reads images in the same way. `count` > 0 draws that many images evenly from all; the choice
+ * is always the same.
  * The observer may be NULL. backend: "cpu" or "ref".
  */
 GRAIL_API grail_status grail_accuracy_measure(const grail_model *model, const grail_images *images,
@@ -68,8 +72,9 @@ GRAIL_API grail_status grail_accuracy_measure(const grail_model *model, const gr
                                               grail_eval_observer observer, void *user,
                                               grail_accuracy *out) GRAIL_MUST_CHECK;
 
-/** The same of the narrowed network that a run without output holds in memory after
- * grail_compression_run, on the backend of the run. One with an output is GRAIL_ERROR_ARGUMENT. */
+/** Measures the narrowed network that a run without output holds in memory after
+ * grail_compression_run, on the backend of the run. A run with an output is GRAIL_ERROR_ARGUMENT.
+ */
 GRAIL_API grail_status grail_compression_accuracy(grail_compression *compression,
                                                   const grail_images *images, int64_t count,
                                                   grail_eval_observer observer, void *user,
@@ -78,30 +83,31 @@ GRAIL_API grail_status grail_compression_accuracy(grail_compression *compression
 /** How two networks' logits differ on the same tokens or images. */
 typedef struct grail_comparison {
     double max_abs; /* largest difference of a logit, or of a feature */
-    /* KL(dense || other) per token or image, natural logarithm; with the agreement NaN for networks
-     * that give features, not classes. */
+    /* KL(dense || other) per token or image, natural logarithm. NaN, as is top1_agreement, for
+     * networks that output features instead of classes. */
     double mean_kl, max_kl;
-    double top1_agreement;   /* fraction of them with the same most likely token or class */
-    int64_t compared;        /* tokens or images */
+    double
+        top1_agreement; /* fraction of tokens or images with the same most likely token or class */
+    int64_t compared;   /* tokens or images */
     int identity_checked;    /* 1: the zero-column identity applies and was measured */
     double identity_max_abs; /* narrow against dense with the removed columns set to zero */
 } grail_comparison;
 
 /**
- * Compares NARROW with DENSE on text, or with source->path NULL on 4 x 64 random ids; `windows` > 0
- * takes at most the first ones. When NARROW was pruned by grail without compensation (report.json),
- * its logits must also equal those of DENSE with the removed consumer columns set to zero:
- * identity_max_abs is then the difference.
+ * Compares NARROW with DENSE on text, or with source->path NULL on 4 x 64 random ids. `windows` > 0
+ * uses at most that many windows from the start. When NARROW was pruned by grail without
+ * compensation (report.json), its logits must also equal those of DENSE with the removed consumer
+ * columns set to zero: identity_max_abs is then the difference.
  */
 GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
                                     const grail_text_source *source, int64_t windows,
                                     const char *backend, grail_comparison *out) GRAIL_MUST_CHECK;
 
 /**
- * The same for networks that read images, with source->path NULL on 8 images of random pixels;
- * `images` > 0 takes at most that many, drawn evenly from all and always the same ones, without
- * their labels. What the source leaves open is that of DENSE. The identity needs BatchNorm
- * statistics that were not taken anew (REPAIR).
+ * Compares networks that read images, or with source->path NULL on 8 images of random pixels.
+ * `images` > 0 draws at most that many images evenly from all; the choice is always the same.
+ * Labels are not needed. Fields that the source leaves open are taken from DENSE. The identity is
+ * checked only where BatchNorm statistics were not recomputed (REPAIR).
  */
 GRAIL_API grail_status grail_verify_images(const grail_model *dense, const grail_model *narrow,
                                            const grail_image_source *source, int64_t images,

@@ -14,31 +14,31 @@ extern "C" {
  * such file, or a folder of JPEG and PNG files, with one subfolder per class or none. All strings
  * are borrowed for the duration of a call.
  *
- * Images are read as Pillow and torchvision's ImageFolder read them, bit by bit; an EXIF
- * orientation is therefore not applied. The cifar presets take images of their size as they are;
- * the others resize the shorter side, in proportion to the size, and crop the centre.
+ * Pixels equal those of Pillow and torchvision's ImageFolder bit by bit, so an EXIF orientation is
+ * not applied. The cifar presets use images of their size unchanged; the others resize the shorter
+ * side, in proportion to the size, and crop the centre.
  */
 typedef struct grail_image_source {
     const char *path;
-    const char *preset; /* a name of grail_image_preset_at; NULL = by the data: cifar for CIFAR
-                           batches, imagenet for folders */
-    const char *split;  /* of CIFAR batches: "train", "test"; NULL = test, and for others */
+    const char *preset; /* a name of grail_image_preset_at; NULL = chosen by the data: cifar for
+                           CIFAR batches, imagenet for folders */
+    const char *split;  /* of CIFAR batches: "train" or "test" (NULL = test); NULL for other data */
     const char *labels; /* CSV "file,class index" for folders without class names, or NULL */
-    int64_t size;       /* side of the network's input; 0 = of the preset */
-    const double *mean; /* [3] and [3]; NULL = of the preset */
+    int64_t size;       /* side of the network's input; 0 = that of the preset */
+    const double *mean; /* [3], as is deviation; NULL = that of the preset */
     const double *deviation;
 } grail_image_source;
 
 /** Sets every field to its default: all NULL and 0. */
 GRAIL_API void grail_image_source_init(grail_image_source *source);
 
-/** Images that were found and listed, as one network reads them. Never changed: any number of
- * threads may read from them at once. */
+/** A list of images, and how one network reads them. It never changes: any number of threads may
+ * read from it at once. */
 typedef struct grail_images grail_images;
 
 /** Lists the images of a source. What the source leaves open (preset, size) is taken from the
- * model, which must read images. CIFAR batches are mapped and hashed; nothing else is read yet, so
- * an image that is damaged shows when it is used. *out is owned: grail_images_close. */
+ * model, which must read images. CIFAR batches are mapped and hashed; no other file is read yet, so
+ * a damaged image is an error only when it is used. *out is owned: grail_images_close. */
 GRAIL_API grail_status grail_images_open(const grail_model *model, const grail_image_source *source,
                                          grail_images **out) GRAIL_MUST_CHECK;
 GRAIL_API void grail_images_close(grail_images *images); /* NULL is allowed */

@@ -14,14 +14,15 @@ typedef struct grail_model grail_model;
 
 /**
  * Opens a model directory (config.json with safetensors or torch weights), or one weights file.
- * Such a file is read with the config.json beside it when it is that directory's weights; without
- * one the family is recognised from the tensors. Every tensor's shape is checked; nothing is loaded
- * yet. *out is owned: grail_model_close.
+ * A weights file is read with the config.json beside it if it holds that directory's weights;
+ * without a config.json the family is recognised from the tensors. Every tensor's shape is checked;
+ * no weights are loaded yet. *out is owned: grail_model_close.
  */
 GRAIL_API grail_status grail_model_open(const char *path, grail_model **out) GRAIL_MUST_CHECK;
 
-/** What a checkpoint without config.json does not say, or what is to be read otherwise: "key=value"
- * strings, such as "activation=quick_gelu", "normalize=true", "head_dim=64". Borrowed. */
+/** Settings that a checkpoint without config.json does not contain, or that are to be changed:
+ * "key=value" strings, such as "activation=quick_gelu", "normalize=true", "head_dim=64". Borrowed.
+ */
 typedef struct grail_model_options {
     const char *const *settings;
     int setting_count;
@@ -33,8 +34,9 @@ GRAIL_API void grail_model_close(grail_model *model); /* NULL is allowed */
 
 /** How grouped attention heads are cut. */
 typedef enum grail_gqa_mode {
-    GRAIL_GQA_KV_GROUPS,      /* whole key/value heads with their query heads */
-    GRAIL_GQA_QUERY_PER_GROUP /* equally many query heads of every group; k and v stay */
+    GRAIL_GQA_KV_GROUPS,      /* a key/value head goes together with its query heads */
+    GRAIL_GQA_QUERY_PER_GROUP /* the same number of query heads goes from every group; k and v stay
+                               */
 } grail_gqa_mode;
 
 /** Facts of a model. Strings are borrowed from the model. */
@@ -43,12 +45,13 @@ typedef struct grail_model_facts {
     const char *architecture; /* such as "qwen2" */
     const char *dtype;        /* of the first weight, such as "BF16" */
     int64_t parameters;       /* elements of all tensors that the graph names */
-    int64_t bytes;            /* of the same */
-    int64_t macs_per_token;   /* multiply-accumulates of all linear layers, attention scores not */
+    int64_t bytes;            /* of these tensors */
+    int64_t
+        macs_per_token; /* multiply-accumulates of all linear layers, without attention scores */
     int64_t kv_bytes_per_token; /* key and value cache of all blocks in the stored dtype */
     int64_t blocks, vocabulary, context;
     int reads_images;   /* 1: images, with macs_per_token counted per image */
-    int64_t image_side; /* that the network was made for, or that its preset has; 0 = any */
+    int64_t image_side; /* that the network was made for, or its preset's; 0 = any */
     const char *preset; /* of image preprocessing; NULL when it reads tokens */
     int64_t classes;    /* outputs of a network that reads images; 0 without a head */
 } grail_model_facts;
@@ -64,9 +67,9 @@ typedef struct grail_site_facts {
     int64_t units;               /* n */
     int64_t features_per_unit;   /* u at the consumer */
     int64_t width;               /* H = n u */
-    int64_t groups;              /* equally many units are kept of each; 1 = free */
+    int64_t groups;              /* every group keeps the same number of units; 1 = no groups */
     int64_t outputs;             /* O of the consumer */
-    int64_t parameters_per_unit; /* rows and columns that go with one unit */
+    int64_t parameters_per_unit; /* in the rows and columns that go with one unit */
 } grail_site_facts;
 
 /** i-th kind of sites, NULL beyond the last. */

@@ -8,8 +8,9 @@ extern "C" {
 #endif
 
 typedef struct grail_onnx_options {
-    int64_t side;    /* of the images; 0 = that the network was made for, or of its preset */
-    int64_t largest; /* bytes of the file; more goes to FILE.data; 0 = 2 GB, all that ONNX allows */
+    int64_t side;    /* of the images; 0 = the network's own, or its preset's */
+    int64_t largest; /* bytes of the file; larger weights go to FILE.data; 0 = 2 GB, the limit of
+                        ONNX */
 } grail_onnx_options;
 
 typedef struct grail_onnx_facts {
@@ -22,8 +23,8 @@ typedef struct grail_onnx_facts {
 /**
  * Writes a network that reads images as ONNX (opset 17): input "pixels", F32 [N, 3, side, side],
  * normalised as the network's preset says; output "logits", F32 [N, outputs]. The weights keep the
- * names of the checkpoint and are stored as F32. Files appear only complete; one that is there
- * already is GRAIL_ERROR_EXISTS. options and facts may be NULL.
+ * names of the checkpoint and are stored as F32. Files appear only when they are complete; a file
+ * that already exists is GRAIL_ERROR_EXISTS. options and facts may be NULL.
  */
 GRAIL_API grail_status grail_onnx_write(const grail_model *model, const char *path,
                                         const grail_onnx_options *options,

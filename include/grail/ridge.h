@@ -10,8 +10,8 @@ extern "C" {
 
 /** Options of grail_compensate; fill with grail_compensate_options_init first. */
 typedef struct grail_compensate_options {
-    int prior;    /* 0: shrink W' to 0 (the paper); 1: to the plainly narrowed consumer */
-    int bias;     /* 1: centred sums, the bias change is computed */
+    int prior;    /* 0: shrink W' to 0 (the paper); 1: shrink W' to the plainly narrowed consumer */
+    int bias;     /* 1: centre the sums and compute the change of the bias */
     double alpha; /* lambda = alpha * mean diag(A); 1e-3 */
 } grail_compensate_options;
 
@@ -30,11 +30,10 @@ GRAIL_API void grail_compensate_options_init(grail_compensate_options *options);
  * Fits the narrowed consumer: W'[O, K*u] (f32) and, with options->bias, the change of its bias
  * d[O] (NULL otherwise), from statistics and the dense consumer W[O, n*u].
  *
- * For a selection, `statistics` are those of the full-width input (H = n*u); without a target the
- * target is the dense consumer's own output Y = X W^T, with one it is that. For a folding they are
- * those of the folded producer's output (H = K*u) and need a target.
- *   min || Y - Z W'^T - 1 d^T ||^2 + lambda || W' - prior ||^2
- * Statistics are not changed. Source: GRAIL paper, section 3.1.
+ * For a selection, `statistics` are those of the full-width input (H = n*u). If they have no
+ * target, the target is the dense consumer's own output Y = X W^T. For a folding, `statistics` are
+ * those of the folded producer's output (H = K*u) and must have a target. min || Y - Z W'^T - 1 d^T
+ * ||^2 + lambda || W' - prior ||^2 Statistics are not changed. Source: GRAIL paper, section 3.1.
  */
 GRAIL_API grail_status grail_compensate(const grail_statistics *statistics,
                                         const grail_reducer *reducer, int64_t features_per_unit,

@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 /**
- * Second-order sums of activations at a consumer's input: what selection and compensation need, and
- * all they need. Additive over any split of the rows, so files and machines can be summed.
+ * Second-order sums of activations at a consumer's input: all that selection and compensation need.
+ * Additive over any split of the rows, so files and machines can be summed.
  *
  * Z[T, H]: rows of the consumer's input. Y[T, O]: rows of the target, when there is one.
  *   G = Z^T Z, s = Z^T 1, and with a target C = Y^T Z, t = Y^T 1, q_o = sum_t Y_to^2.
@@ -27,8 +27,9 @@ GRAIL_API void grail_statistics_free(grail_statistics *statistics); /* NULL is a
 
 /**
  * Adds `rows` rows: z[rows, H] with row stride z_stride (in floats, >= H), y[rows, O] likewise
- * (NULL exactly when O = 0). A NaN or infinity among them is GRAIL_ERROR_NUMERIC naming row and
- * feature, and nothing is added. After GRAIL_ERROR_MEMORY a part may have been added: start over.
+ * (NULL exactly when O = 0). A NaN or infinity in the rows is GRAIL_ERROR_NUMERIC naming row and
+ * feature; then nothing is added. After GRAIL_ERROR_MEMORY a part may have been added: start again
+ * with new statistics.
  */
 GRAIL_API grail_status grail_statistics_accumulate(grail_statistics *statistics, int64_t rows,
                                                    const float *z, int64_t z_stride, const float *y,

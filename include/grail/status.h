@@ -10,7 +10,7 @@ extern "C" {
 /**
  * Status of every fallible call. The code says what a caller can do about it; the text of
  * grail_error_message() says what happened: the file, the tensor or site, what was expected, what
- * was found, and where there is one the remedy.
+ * was found, and the remedy if there is one.
  */
 #define GRAIL_STATUS_LIST(X)                                                                       \
     X(GRAIL_OK, "ok")                                                                              \
@@ -45,8 +45,8 @@ GRAIL_API const char *grail_error_message(void);
 /** Longest error text, with its terminating zero; longer ones are cut. */
 enum { GRAIL_ERROR_TEXT_SIZE = 2048 };
 
-/** Makes `text`, which is copied, what grail_error_message() says on this thread: for libraries
- * that are built on this one and report as it does. */
+/** Sets the text that grail_error_message() returns on this thread; `text` is copied. For libraries
+ * that build on this one and report errors in the same way. */
 GRAIL_API void grail_error_record(const char *text);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
-/* The whole network over many windows, block by block: each block's weights are loaded once for as
- * many windows as the stream's memory allows. */
+/* Runs the entire network over many windows, block by block. Each block's weights are loaded once
+ * for as many windows as the memory of the sample stream allows. */
 #ifndef GRAIL_EVAL_FORWARD_H
 #define GRAIL_EVAL_FORWARD_H
 
 #include "exec/sample_stream.h"
 #include "format/text/windows.h"
 
-/** The streams of windows [first, first + count) behind the last block. */
+/** The sample stream of windows [first, first + count) behind the last block. */
 typedef struct forward_pass {
     const grail_model *model;
     const backend *backend;
@@ -19,7 +19,7 @@ typedef struct forward_pass {
     int64_t batch_windows;
 } forward_pass;
 
-/** Windows whose streams fit in `memory` bytes (0 = 1 GiB); at least one. */
+/** Windows whose sample stream fits in `memory` bytes (0 = 1 GiB); at least one. */
 int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length, int64_t memory);
 
 /** Runs embedding and blocks. `store` may be thin over the checkpoint. forward_end frees. */

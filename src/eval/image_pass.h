@@ -1,5 +1,5 @@
-/* A whole network run over batches of images, as fast as it goes: fused, and with as many images at
- * once as the caches and the memory like. */
+/* Runs the entire network over batches of images as fast as possible: fused, and with as many
+ * images at once as suit the caches and the memory. */
 #ifndef GRAIL_EVAL_IMAGE_PASS_H
 #define GRAIL_EVAL_IMAGE_PASS_H
 

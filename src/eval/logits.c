@@ -1,4 +1,4 @@
-/* Logits of whole windows, written for comparison with another implementation. */
+/* Logits of complete windows, written for comparison with another implementation. */
 #include "eval/logits.h"
 
 #include "arch/model_text.h"

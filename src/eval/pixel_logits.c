@@ -28,7 +28,7 @@ static grail_status check_model(const grail_model *model)
                : error_set(GRAIL_ERROR_ARGUMENT, "'%s' reads text, not images", model->path);
 }
 
-/* Runs the whole network on all images at once. */
+/* Runs the entire network on all images at once. */
 static grail_status run_all(const grail_model *model, execution *e, parameter_store *store,
                             const tensor_view *pixels)
 {

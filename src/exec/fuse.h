@@ -1,5 +1,5 @@
-/* A faster way to run the same network when nothing is looked at in between: batch norm goes into
- * the weights of the convolution before it, and convolution, addition and relu are one pass. */
+/* A faster way to run the same network when no value inside it is needed: batch norm is folded into
+ * the weights of the convolution before it, and convolution, addition and relu run in one pass. */
 #ifndef GRAIL_EXEC_FUSE_H
 #define GRAIL_EXEC_FUSE_H
 

@@ -94,8 +94,8 @@ static grail_status entry_elements(const parameter_store *store, int index, cons
     return GRAIL_OK;
 }
 
-/* Rounds f32 values to the dtype they will be stored in, so that the stream is carried on by the
- * very weights that the finished checkpoint holds. */
+/* Rounds f32 values to the dtype they will be stored in, so that the samples pass through exactly
+ * the weights that the finished checkpoint holds. */
 static grail_status round_to_stored(const tensor_view *tensor, int64_t count, float *values)
 {
     grail_status status = GRAIL_OK;

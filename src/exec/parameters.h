@@ -49,7 +49,7 @@ grail_status parameter_store_borrow_f32(parameter_store *store, int index, const
 
 /**
  * Rows ids[0..count-1] of the two-dimensional parameter `index` as elements out[count, columns],
- * read from the checkpoint row by row: a table of the whole vocabulary is never held. An id outside
+ * read from the checkpoint row by row: the complete table is never held in memory. An id outside
  * the table is GRAIL_ERROR_ARGUMENT.
  */
 grail_status parameter_store_gather_rows(parameter_store *store, int index, int64_t count,

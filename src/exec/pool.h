@@ -1,4 +1,4 @@
-/* Buffers that were freed and can be used again: a fresh large buffer costs page faults. */
+/* Keeps freed buffers for reuse, because a fresh large buffer costs page faults. */
 #ifndef GRAIL_EXEC_POOL_H
 #define GRAIL_EXEC_POOL_H
 

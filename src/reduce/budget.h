@@ -27,10 +27,10 @@ typedef struct budget {
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out) GRAIL_MUST_CHECK;
 
 /**
- * Sets p->sites[].kept. Heads are cut in whole units; the ffn width then takes up what rounding the
+ * Sets p->sites[].kept. Heads are cut in units; the ffn width then takes up what rounding the
  * heads left over, and is rounded to the alignment. `auto` takes the largest of 256, 128, 64, 32
  * whose rounding changes the site's removed parameters by at most 5 % of the site, else 32; sites
- * narrower than 64 are not aligned. Overrides are applied to their sites alone, an unknown name is
+ * narrower than 64 are not aligned. Each override applies to its own site alone; an unknown site is
  * GRAIL_ERROR_ARGUMENT.
  */
 grail_status budget_apply(const budget *b, const graph *g, const site_list *sites,

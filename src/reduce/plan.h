@@ -12,10 +12,11 @@ typedef enum target_kind { TARGET_LOCAL, TARGET_DENSE } target_kind;
 typedef enum bias_mode { BIAS_OFF, BIAS_ON, BIAS_AUTO } bias_mode;
 typedef enum ridge_shrink { SHRINK_TO_ZERO, SHRINK_TO_PRIOR } ridge_shrink;
 typedef enum conv_fit {
-    CONV_FIT_CHANNEL, /* one map of channels for all taps */
-    CONV_FIT_KERNEL   /* every tap for itself, on unfolded patches */
+    CONV_FIT_CHANNEL, /* one map of channels, shared by all kernel positions */
+    CONV_FIT_KERNEL   /* a map for each kernel position, on unfolded patches */
 } conv_fit;
-/** What statistics are taken of: the compressed network up to the site, or the dense network. */
+/** Which network the statistics come from: the compressed network up to the site, or the dense one.
+ */
 typedef enum loop_kind { LOOP_CLOSED, LOOP_OPEN } loop_kind;
 /** Which producers' rows score the channels of a residual stream. */
 typedef enum stream_score { STREAM_SCORE_FIRST, STREAM_SCORE_ALL } stream_score;
@@ -41,7 +42,7 @@ typedef struct plan {
     uint64_t seed;
     loop_kind loop;
     stream_score stream_score;
-    bool repair; /* BatchNorm statistics are taken anew of the narrowed network */
+    bool repair; /* BatchNorm statistics are recomputed on the narrowed network */
     compensation compensation;
     plan_site *sites; /* [count], in the order of the model's sites */
     int count;
@@ -61,9 +62,10 @@ grail_status plan_init(plan *p, const site_list *sites, selector_kind selector) 
 void plan_fini(plan *p); /* works on a zeroed one */
 
 /**
- * Reads a plan document. Sites not named keep everything; a name that is not a site, another unit
- * count, a kept width outside 1..units or not divisible by the site's groups is refused by name.
- * `source` is used in messages. `gqa` of the document must equal `p->gqa` when both are given.
+ * Reads a plan document. A site that the document does not name keeps everything. An unknown site,
+ * a wrong unit count, and a kept width that is outside 1..units or not a multiple of the site's
+ * groups are errors that name the site. `source` is used in messages. `gqa` of the document must
+ * equal `p->gqa` when both are given.
  */
 grail_status plan_read(const char *source, const json_t *document, const site_list *sites,
                        plan *p) GRAIL_MUST_CHECK;

@@ -18,7 +18,7 @@ grail_status field_copy(const char *where, const json_t *object, const char *key
 grail_status field_path(const char *where, const json_t *object, const char *key,
                         const char *directory, char **out) GRAIL_MUST_CHECK;
 
-/** A whole number from `least` to `most`, or the fallback. */
+/** An integer from `least` to `most`, or the fallback. */
 grail_status field_range(const char *where, const json_t *object, const char *key, int64_t fallback,
                          int64_t least, int64_t most, int64_t *out) GRAIL_MUST_CHECK;
 

@@ -46,13 +46,13 @@ CPU_CLONES static float maximum(int64_t count, const float *values, float start)
     for (int lane = 0; lane < LANES; lane++) {
         lanes[lane] = start;
     }
-    const int64_t whole = count / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES) {
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
             lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
         }
     }
-    for (int64_t i = whole; i < count; i++) {
+    for (int64_t i = vectors_end; i < count; i++) {
         lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
     }
     for (int lane = 1; lane < LANES; lane++) {
@@ -65,16 +65,16 @@ CPU_CLONES static float maximum(int64_t count, const float *values, float start)
 CPU_CLONES static float exponentiate(int64_t count, float *values, float shift)
 {
     float lanes[LANES] = {0.0F};
-    const int64_t whole = count / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES) {
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
             values[i + lane] = exp_f32(values[i + lane] - shift);
             lanes[lane] += values[i + lane];
         }
     }
-    for (int64_t i = whole; i < count; i++) {
+    for (int64_t i = vectors_end; i < count; i++) {
         values[i] = exp_f32(values[i] - shift);
-        lanes[i - whole] += values[i];
+        lanes[i - vectors_end] += values[i];
     }
     float sum = 0.0F;
     for (int lane = 0; lane < LANES; lane++) {

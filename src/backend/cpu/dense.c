@@ -14,14 +14,14 @@ CPU_CLONES static double dot(int64_t count, const double *a, const double *b)
 {
     enum { LANES = 16 };
     double lanes[LANES] = {0.0};
-    const int64_t whole = count / LANES * LANES;
-    for (int64_t p = 0; p < whole; p += LANES) {
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t p = 0; p < vectors_end; p += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
             lanes[lane] += a[p + lane] * b[p + lane];
         }
     }
-    for (int64_t p = whole; p < count; p++) {
-        lanes[p - whole] += a[p] * b[p];
+    for (int64_t p = vectors_end; p < count; p++) {
+        lanes[p - vectors_end] += a[p] * b[p];
     }
     double sum = 0.0;
     for (int lane = 0; lane < LANES; lane++) {

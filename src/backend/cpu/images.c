@@ -20,7 +20,7 @@ static int64_t row_of_weight(const conv_shape *s)
     return s->channels_in * s->window.kernel_height * s->window.kernel_width;
 }
 
-/* oneDNN reads the whole weight for every image. Where that is much for few positions, a product
+/* oneDNN reads the entire weight for every image. Where that is much for few positions, a product
  * of the patches of many images at once is faster: 512 channels of 4 x 4 positions ran at 115
  * GFLOP/s there and at 153 here. In all other shapes that were tried oneDNN was ahead, 1 x 1
  * kernels and patch embeddings included. */

@@ -22,15 +22,15 @@ typedef struct norm {
 CPU_CLONES static double squares(int64_t count, const float *x, double shift)
 {
     double lanes[LANES] = {0.0};
-    const int64_t whole = count / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES) {
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
             const double centred = (double)x[i + lane] - shift;
             lanes[lane] += centred * centred;
         }
     }
-    for (int64_t i = whole; i < count; i++) {
-        lanes[i - whole] += ((double)x[i] - shift) * ((double)x[i] - shift);
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[i - vectors_end] += ((double)x[i] - shift) * ((double)x[i] - shift);
     }
     double sum = 0.0;
     for (int lane = 0; lane < LANES; lane++) {
@@ -42,14 +42,14 @@ CPU_CLONES static double squares(int64_t count, const float *x, double shift)
 CPU_CLONES static double total(int64_t count, const float *x)
 {
     double lanes[LANES] = {0.0};
-    const int64_t whole = count / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES) {
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
             lanes[lane] += (double)x[i + lane];
         }
     }
-    for (int64_t i = whole; i < count; i++) {
-        lanes[i - whole] += (double)x[i];
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[i - vectors_end] += (double)x[i];
     }
     double sum = 0.0;
     for (int lane = 0; lane < LANES; lane++) {

@@ -86,13 +86,13 @@ CPU_CLONES static float largest(int64_t count, const float *x)
     for (int lane = 0; lane < LANES; lane++) {
         lanes[lane] = -INFINITY;
     }
-    const int64_t whole = count / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES) {
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
             lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
         }
     }
-    for (int64_t i = whole; i < count; i++) {
+    for (int64_t i = vectors_end; i < count; i++) {
         lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
     }
     for (int lane = 1; lane < LANES; lane++) {
@@ -105,14 +105,14 @@ CPU_CLONES static float largest(int64_t count, const float *x)
 CPU_CLONES static double sum_of_exponentials(int64_t count, const float *x, float shift)
 {
     double lanes[LANES] = {0.0};
-    const int64_t whole = count / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES) {
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
             lanes[lane] += (double)exp_f32(x[i + lane] - shift);
         }
     }
-    for (int64_t i = whole; i < count; i++) {
-        lanes[i - whole] += (double)exp_f32(x[i] - shift);
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[i - vectors_end] += (double)exp_f32(x[i] - shift);
     }
     double sum = 0.0;
     for (int lane = 0; lane < LANES; lane++) {

@@ -1,4 +1,4 @@
-/* Carrying the streams from node to node. */
+/* Carries the sample streams from node to node. */
 #ifndef GRAIL_PIPELINE_NETWORK_CARRY_H
 #define GRAIL_PIPELINE_NETWORK_CARRY_H
 
@@ -8,8 +8,8 @@
  * `dense_end`. */
 typedef grail_status (*batch_visitor)(calibration_network *network, int64_t batch, void *user);
 
-/** Carries the stream to node `end`, and when dense_end is not GRAPH_NONE the dense stream to
- * there. visit may be NULL. */
+/** Carries the current network's sample stream to node `end` and, unless dense_end is GRAPH_NONE,
+ * the dense network's sample stream to dense_end. visit may be NULL. */
 grail_status streams_carry(calibration_network *network, int end, int dense_end,
                            batch_visitor visit, void *user) GRAIL_MUST_CHECK;
 

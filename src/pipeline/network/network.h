@@ -37,8 +37,8 @@ typedef struct calibration_network {
     progress progress;
 } calibration_network;
 
-/** The dense network with both streams before node 0. `memory` is that of the options. *out is
- * owned: network_free, before the request is closed. */
+/** The dense network, with both sample streams before node 0. `memory` is that of the options. *out
+ * is owned: network_free, before the request is closed. */
 grail_status network_create(const compression_request *request, int64_t memory,
                             calibration_network **out) GRAIL_MUST_CHECK;
 void network_free(calibration_network *network); /* NULL is allowed */

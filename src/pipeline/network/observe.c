@@ -67,7 +67,7 @@ static conv_shape shape_of_conv(const observation *o, const execution *e)
     };
 }
 
-/* Patches in pieces: all of them would be kernel^2 times the input. y covers the whole batch. */
+/* Patches in pieces: all of them would be kernel^2 times the input. y covers the entire batch. */
 static grail_status add_patches(const observation *o, const execution *e, grail_statistics *into,
                                 const matrix *in, const void *y)
 {

@@ -5,8 +5,8 @@
 
 #include "pipeline/network/network.h"
 
-/** Mean and variance of one BatchNorm over the calibration samples as the network is now. The
- * stream is carried to the node. */
+/** Mean and variance of one BatchNorm over the calibration samples as the network is now. Carries
+ * the sample stream to the node. */
 grail_status repair_batch_norm(calibration_network *network, int node) GRAIL_MUST_CHECK;
 
 #endif

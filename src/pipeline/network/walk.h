@@ -1,6 +1,6 @@
 /* The walk over a block's nodes: at the first producer of a site its reducer is decided, at every
  * consumer the fit is made and merged, at every BatchNorm the statistics are repaired where that is
- * asked for; then the streams go on. */
+ * asked for; then the sample streams go on. */
 #ifndef GRAIL_PIPELINE_NETWORK_WALK_H
 #define GRAIL_PIPELINE_NETWORK_WALK_H
 

@@ -87,7 +87,7 @@ static bool enter_element(difference *d)
 }
 
 /* Narrows a difference down to the first value that differs, as far as both have the same form.
- * Lists of plain values stay whole: a file's size and time, shingles. */
+ * Lists of plain values are compared as one value: a file's size and time, shingles. */
 static void narrow_down(difference *d)
 {
     bool deeper = true;

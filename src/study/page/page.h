@@ -1,4 +1,4 @@
-/* The whole report as one HTML page. */
+/* The complete report as one HTML page. */
 #ifndef GRAIL_STUDY_PAGE_PAGE_H
 #define GRAIL_STUDY_PAGE_PAGE_H
 

@@ -168,7 +168,7 @@ out:
 }
 
 /* A sweep that was interrupted may have written a part of its last line. A part of a JSON object is
- * never a JSON document, so what parses is whole. */
+ * never a JSON document, so a line that parses is complete. */
 static bool is_cut_short(const char *text, size_t size)
 {
     json_t *document = NULL;

@@ -43,7 +43,8 @@ typedef struct results {
     size_t cut_line; /* number of a last line that was cut short and is left out; 0: none */
 } results;
 
-/** Parses a whole file's bytes; `name` is used in messages. *out is released with results_fini. */
+/** Parses the bytes of a complete file; `name` is used in messages. *out is released with
+ * results_fini. */
 grail_status results_parse(const char *name, const void *bytes, size_t size,
                            results *out) GRAIL_MUST_CHECK;
 grail_status results_read(const char *path, results *out) GRAIL_MUST_CHECK;

@@ -1,5 +1,6 @@
 /* The results file of a sweep: JSON lines, the first a header with the recipe, then one line for
- * every dense checkpoint and every cell, written whole and flushed when it is known. */
+ * every dense checkpoint and every cell, written as a complete line and flushed when it is known.
+ */
 #ifndef GRAIL_STUDY_SWEEP_RESULTS_FILE_H
 #define GRAIL_STUDY_SWEEP_RESULTS_FILE_H
 
