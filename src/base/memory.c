@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Before every block: its size, and in the last byte how far it lies behind what malloc gave. */
+/* Stands before every block: its size and, in the last byte, its distance from the address that
+ * malloc returned. */
 enum { ALIGNMENT = 64, HEADER = sizeof(size_t) + 1 };
 
 static _Atomic int64_t in_use, peak;
