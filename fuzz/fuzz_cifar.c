@@ -1,5 +1,5 @@
-/* Any bytes as a CIFAR-10 batch, binary or pickled. What is accepted has whole images within the
- * bytes and labels of the ten classes. */
+/* Any bytes as a CIFAR-10 batch, binary or pickled. An accepted batch has complete images within
+ * the bytes, and labels of the ten classes. */
 #include "fuzz.h"
 
 #include "format/images/cifar.h"

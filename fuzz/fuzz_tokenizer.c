@@ -1,14 +1,14 @@
 /* A tokenizer of any bytes, encoding any text. An input starts with 'j', then a tokenizer.json, a
  * NUL byte and the text; or with 'm', the length of the text as a byte, the text, and a
  * tokenizer.model. Accepted files give the same ids twice, all of them in the vocabulary, and for
- * the beginning of the text those that the whole begins with. */
+ * the beginning of the text the ids that the complete text begins with. */
 #include "fuzz.h"
 
 #include "format/text/tokenizer.h"
 
 #include <string.h>
 
-/* What is certain of the first half of a text is what the whole begins with. */
+/* The certain ids of the first half of a text must be the first ids of the complete text. */
 static void check_start(const tokenizer *t, const char *text, size_t size, const token_list *whole)
 {
     token_list start = {0};

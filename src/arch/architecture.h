@@ -1,5 +1,5 @@
-/* One family of networks: how its graph is built from a configuration, how a narrowed one is
- * described so that stock loaders accept it, and who those are. To add a family: one file that
+/* One family of networks: how its graph is built from a configuration, how a narrowed network is
+ * described so that stock loaders accept it, and which loaders do. To add a family: one file that
  * fills this table, one line in registry.c. */
 #ifndef GRAIL_ARCH_ARCHITECTURE_H
 #define GRAIL_ARCH_ARCHITECTURE_H
@@ -10,7 +10,7 @@
 
 enum { LOADER_REASON_SIZE = 200 };
 
-/** Whether a stock loader opens the narrowed checkpoint, and why not or with what remark. */
+/** Whether a stock loader opens the narrowed checkpoint, and the reason or a remark. */
 typedef struct loader_verdict {
     const char *loader; /* static */
     bool loads;
@@ -19,8 +19,8 @@ typedef struct loader_verdict {
 
 enum { LOADER_COUNT = 3 };
 
-/** How well a checkpoint without config.json fits a family: of the tensors that the family cannot
- * do without, how many are there, and the first that is not. */
+/** How well a checkpoint without config.json fits a family: how many of the tensors that the family
+ * needs are there, and the first that is missing. */
 typedef struct recognition {
     int matched, wanted;
     char missing[160]; /* "" when matched == wanted */
@@ -33,25 +33,26 @@ struct architecture {
     const struct decoder_family *family; /* the family's own table, for the slots below */
     /** Keys of the configuration that "key=value" settings may set, NULL at the end. */
     const char *const *settings;
-    /** Of a checkpoint without config.json: fills `r`, and when everything is there *config with
-     * what `build` needs to know ("model_type" included; owned). NULL where a family always has a
-     * config.json. */
+    /** Judges a checkpoint without config.json: fills `r` and, when all needed tensors are there,
+     * *config with what `build` needs (including "model_type"; owned). NULL for a family that
+     * always has a config.json. */
     grail_status (*recognise)(const architecture *self, const checkpoint *weights, recognition *r,
                               json_t **config);
-    /** Builds the finished graph from the configuration; families that know their widths only from
-     * the tensors read the shapes in `weights`. `source` names config.json in messages. */
+    /** Builds the finished graph from the configuration; families whose configuration has no widths
+     * read the shapes in `weights`. `source` names config.json in messages. */
     grail_status (*build)(const architecture *self, const char *source, const json_t *config,
                           const checkpoint *weights, graph **out);
-    /** The image preset that such networks are mostly used with; NULL where there is none. */
+    /** The image preset that most networks of the family use; NULL for none. */
     const char *(*preset)(const json_t *config);
     /** Edits `config`, that of the dense network, to say the shapes of `narrowed`. */
     grail_status (*describe_narrowed)(const graph *narrowed, json_t *config);
     /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed. */
     grail_status (*judge_loaders)(const json_t *config, const graph *narrowed,
                                   loader_verdict *verdicts);
-    /** Positions that the configuration promises; NULL where there are none (images). */
+    /** The number of positions that the configuration allows; NULL for networks that read images.
+     */
     int64_t (*context)(const architecture *self, const json_t *config);
-    /** Whether a tensor outside the graph may be there (old buffers): it is copied, not used. */
+    /** Whether a tensor outside the graph is allowed (old buffers); it is copied, not used. */
     bool (*is_ignorable)(const char *tensor);
 };
 
@@ -64,8 +65,8 @@ grail_status architecture_recognise(const checkpoint *weights, const architectur
 grail_status architecture_find(const char *source, const json_t *config,
                                const architecture **out) GRAIL_MUST_CHECK;
 
-/** Of a network that reads images: verdicts[1 .. LOADER_COUNT-1], on loaders to which widths are
- * nothing. */
+/** For a network that reads images: fills verdicts[1 .. LOADER_COUNT-1], for loaders that accept
+ * any widths. */
 void judge_loaders_of_any_width(loader_verdict *verdicts);
 
 extern const architecture architecture_llama;

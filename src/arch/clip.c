@@ -56,7 +56,7 @@ static const tower_family family = {
     .count = sizeof conventions / sizeof conventions[0],
 };
 
-/* A tensor beside the tower, below the same prefix. */
+/* Finds a tensor outside the tower, below the same prefix. */
 static grail_status find_beside(const checkpoint *weights, const char *prefix, const char *name,
                                 const tensor_view **out)
 {
@@ -184,6 +184,6 @@ static bool is_ignorable(const char *tensor)
                                  .judge_loaders = judge_loaders,                                   \
                                  .is_ignorable = is_ignorable}
 
-/* One recognition for both: their tensors differ in the text tower alone. */
+/* One function recognises both: only the tensors of the text tower differ. */
 CLIP(architecture_clip, "clip", recognise);
 CLIP(architecture_clip_vision, "clip_vision_model", NULL);

@@ -10,11 +10,11 @@ typedef struct decoder_family {
     int64_t default_kv_heads; /* when config.json has none; 0 = as many as query heads */
     int64_t default_head_dim; /* 0 = hidden_size / num_attention_heads */
     int64_t default_context;
-    bool always_qkv_bias;      /* q, k and v have a bias whatever the configuration says */
+    bool always_qkv_bias;      /* q, k and v have a bias, whatever the configuration says */
     bool reads_attention_bias; /* "attention_bias" switches biases of q, k, v and o */
     bool reads_mlp_bias;
     bool query_key_norm;     /* RMSNorm over head_dim on q and k before the rotary positions */
-    int64_t default_window;  /* of "sliding_window" when the key is absent; 0 = none */
+    int64_t default_window;  /* value of an absent "sliding_window"; 0 = no window */
     bool window_is_optional; /* the window counts only with "use_sliding_window" */
 } decoder_family;
 

@@ -47,7 +47,8 @@ out:
     return status;
 }
 
-/* Rows that layer `index` sees. Qwen-like families slide only where they say so. */
+/* Number of rows that layer `index` sees. Qwen-like families use a sliding window only if the
+ * configuration says so. */
 static grail_status read_window(const char *source, const json_t *json,
                                 const decoder_family *family, int64_t index, int64_t *out)
 {
@@ -58,7 +59,7 @@ static grail_status read_window(const char *source, const json_t *json,
     if (family->default_window == 0) {
         return GRAIL_OK;
     }
-    /* null means no window, a missing key the family's default */
+    /* null means no window; a missing key means the family's default */
     if (!json_is_null(json_object_get(json, "sliding_window")) ||
         json_object_get(json, "sliding_window") == NULL) {
         TRY(json_get_integer(source, json, "sliding_window", family->default_window, &window));

@@ -137,7 +137,7 @@ grail_status decoder_describe_narrowed(const graph *narrowed, json_t *config)
     const json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
     json_object_del(config, "per_layer_config");
     TRY(put_widths(config, &first));
-    if (first.heads != heads || !uniform) { /* what was derived from the heads is said now */
+    if (first.heads != heads || !uniform) { /* head_dim can no longer be derived from the heads */
         TRY(json_put(config, "head_dim", json_integer(head_dim_of(narrowed))));
     }
     if (uniform) {

@@ -60,7 +60,7 @@ static bool is_ignorable(const char *tensor)
     return strstr(tensor, "rotary_emb.inv_freq") != NULL || strcmp(tensor, "lm_head.weight") == 0;
 }
 
-/* Widths are not among them: the tensors have theirs. */
+/* Widths are not settings: the tensors determine them. */
 static const char *const settings[] = {
     "hidden_act",     "rms_norm_eps",       "max_position_embeddings",
     "sliding_window", "use_sliding_window", NULL};

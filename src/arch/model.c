@@ -1,4 +1,4 @@
-/* What a model is asked for once it is open: parameters as f32, facts, sites. */
+/* What callers need of an open model: parameters as f32, facts, sites. */
 #include "arch/model.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ int64_t model_parameter_elements(const grail_model *model, int index)
     return elements_of(&model->graph->parameters[index]);
 }
 
-/* out[rows, columns] <- in[columns, rows]^T, in place of a copy in `in`. */
+/* Transposes values[columns, rows] to [rows, columns] through a temporary copy. */
 static grail_status turn(int64_t rows, int64_t columns, float *values)
 {
     float *stored = NULL;

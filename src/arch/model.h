@@ -11,11 +11,13 @@ struct grail_model {
     char *path; /* what was opened: a directory or a weights file */
     checkpoint *checkpoint;
     json_t *config;
-    const char *config_name; /* of the file it came from, static; NULL: the tensors told it */
+    const char *config_name; /* name of the configuration file, static; NULL when recognised from
+                                the tensors */
     const architecture *architecture;
     graph *graph;
-    const tensor_view **tensors; /* [parameter_count], whole ones, borrowed from the checkpoint */
-    int64_t context;             /* 0 for images */
+    const tensor_view *
+        *tensors;    /* [parameter_count], uncut tensors, borrowed from the checkpoint */
+    int64_t context; /* 0 for images */
 };
 
 struct grail_site_list {
@@ -23,8 +25,8 @@ struct grail_site_list {
     grail_site_facts *facts;
 };
 
-/** Parameter `index` as f32 out[elements], a part cut out and a transposed matrix turned; NaN or
- * infinity is GRAIL_ERROR_NUMERIC naming it. */
+/** Parameter `index` as f32 out[elements], with a part cut out and a transposed matrix transposed
+ * back; NaN or infinity is GRAIL_ERROR_NUMERIC naming it. */
 grail_status model_parameter_f32(const grail_model *model, int index, float *out) GRAIL_MUST_CHECK;
 
 /** Elements of parameter `index`. */
@@ -34,7 +36,7 @@ int64_t model_parameter_elements(const grail_model *model, int index);
 grail_status model_describe_graph(const grail_model *model, const graph *g,
                                   grail_model_facts *out) GRAIL_MUST_CHECK;
 
-/** The side of images that costs are counted for: of the network, else of its preset. */
+/** The image side for which costs are counted: that of the network, else that of its preset. */
 int64_t model_image_side(const grail_model *model);
 
 #endif

@@ -1,4 +1,4 @@
-/* Which configuration belongs to the weights that are opened. */
+/* Finds the configuration that belongs to the weights being opened. */
 #ifndef GRAIL_ARCH_MODEL_CONFIG_H
 #define GRAIL_ARCH_MODEL_CONFIG_H
 
@@ -15,11 +15,11 @@ typedef struct model_config {
 } model_config;
 
 /**
- * Reads the configuration of a directory: config.json, or else grail.json, which is written beside
- * what was narrowed from a checkpoint without config.json. A weights file has that of the directory
- * it is in when it is what opening the directory would read, and config.json only under a name that
- * Hugging Face gives to weights and when it names a family: other programs leave files of that name
- * beside their checkpoints. *out is owned: model_config_fini.
+ * Reads the configuration of a directory: config.json, or else grail.json, which grail writes for a
+ * narrowed checkpoint that had no config.json. A weights file uses the configuration of its
+ * directory only if opening the directory would open this file. It uses a config.json only if the
+ * file has a name that Hugging Face gives to weights and the config.json names a family: other
+ * programs also leave a config.json beside their checkpoints. *out is owned: model_config_fini.
  */
 grail_status model_config_read(const char *path, model_config *out) GRAIL_MUST_CHECK;
 void model_config_fini(model_config *config);

@@ -1,4 +1,4 @@
-/* Images for a model: what its family says about preprocessing fills what the caller left open. */
+/* Images for a model. The family supplies the preprocessing that the caller did not choose. */
 #ifndef GRAIL_ARCH_MODEL_IMAGES_H
 #define GRAIL_ARCH_MODEL_IMAGES_H
 

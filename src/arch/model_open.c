@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What is being opened, and who asks for the tensors, for messages. */
+/* What is being opened, and, for messages, what requires the tensors. */
 typedef struct opening {
     grail_model *m;
     char *source;       /* path of the configuration, or of the weights where there is none */
@@ -40,7 +40,7 @@ static bool says_family(const json_t *config)
                               !json_is_string(json_object_get(config, "architecture")));
 }
 
-/* What the tensors say fills up what the configuration does not. */
+/* The tensors supply what the configuration leaves open. */
 static grail_status recognise(opening *o)
 {
     grail_status status = GRAIL_OK;
@@ -82,7 +82,7 @@ static grail_status check_setting(const architecture *a, const char *key)
     return status;
 }
 
-/* The value is JSON where it reads as such ("64", "true"), else a string ("quick_gelu"). */
+/* The value is JSON if it parses as JSON ("64", "true"), else a string ("quick_gelu"). */
 static grail_status parse_value(const char *setting, const char *text, json_t **out)
 {
     json_error_t error = {0};
@@ -93,7 +93,7 @@ static grail_status parse_value(const char *setting, const char *text, json_t **
     if (value == NULL) {
         value = json_text(text);
     }
-    *out = value; /* NULL, out of memory, is for json_put to tell */
+    *out = value; /* NULL means out of memory, which json_put reports */
     return GRAIL_OK;
 }
 
@@ -115,7 +115,7 @@ out:
     return status;
 }
 
-/* The tensor's dimensions without those of 1 in front that the parameter has not. */
+/* The tensor's dimensions without the extra leading dimensions of size 1. */
 static int own_dimensions(const graph_parameter *wanted, const tensor_view *found,
                           const int64_t **shape)
 {
@@ -213,7 +213,8 @@ out:
     return status;
 }
 
-/* A weight that the graph does not read would silently change the answer, so it is refused. */
+/* Ignoring a weight would silently change the answer, so a weight that the graph does not read is
+ * refused. */
 static grail_status refuse_unknown_tensors(const opening *o)
 {
     const grail_model *m = o->m;
@@ -275,7 +276,7 @@ out:
     return status;
 }
 
-/* What a run has not finished has all its names, but not all its weights. */
+/* The output of an unfinished run has all tensor names but not all weights. */
 static grail_status refuse_unfinished(const char *path)
 {
     char *state = NULL;

@@ -69,7 +69,7 @@ grail_status onnx_emit_transpose(translation *t, onnx_name x, int rank, const in
     return onnx_emit_with(t, "Transpose", 1, inputs, 1, &attribute, out);
 }
 
-/* The tensor that a parameter lies in, whole, under its name in the checkpoint. */
+/* The uncut tensor that contains a parameter, under its name in the checkpoint. */
 static grail_status whole_tensor(translation *t, int parameter, const char **name)
 {
     const char *tensor = t->g->parameters[parameter].tensor;

@@ -4,11 +4,10 @@
 
 #include "arch/onnx_graph.h"
 
-/* How a value of the graph lies in ONNX: images [N, C, H, W], tokens [N, positions, C], vectors
- * [N, C]. */
+/* The layout of a value in ONNX: images [N, C, H, W], tokens [N, positions, C], vectors [N, C]. */
 typedef enum layout { LAYOUT_IMAGE, LAYOUT_TOKENS, LAYOUT_VECTOR } layout;
 
-/* A name of our own; no checkpoint has such. */
+/* A name that grail makes; no checkpoint contains one. */
 typedef struct onnx_name {
     char text[40];
 } onnx_name;
@@ -67,7 +66,7 @@ grail_status onnx_value(translation *t, const node *n, int i, bool tokens,
 grail_status onnx_image(const translation *t, const node *n, const char *what,
                         translated *out) GRAIL_MUST_CHECK;
 
-/** GRAIL_ERROR_UNSUPPORTED: `what` has no translation. */
+/** GRAIL_ERROR_UNSUPPORTED: cannot translate `what`. */
 grail_status onnx_refuse(const char *what);
 
 #endif

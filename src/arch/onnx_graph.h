@@ -5,7 +5,7 @@
 #include "arch/model.h"
 #include "format/onnx/onnx_write.h"
 
-/** Which tensors of the writer are to be filled, and with what. */
+/** The tensors of the writer and their sources. */
 typedef struct onnx_tensors {
     int *of_checkpoint;     /* [checkpoint_count] GRAPH_NONE where the network does not read one */
     int table;              /* graph->table; GRAPH_NONE without */

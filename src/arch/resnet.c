@@ -3,8 +3,8 @@
  *   h = act(shortcut(h) + norm(conv(... act(norm(conv(h))))))   for every block
  *   logits = head(mean(h))
  * and with pre-activation h = shortcut + conv(act(norm(... conv(p)))), p = act(norm(h)), where a
- * projecting shortcut reads p. Widths are those of the tensors; what the names do not say is said
- * by the configuration in the keys of Hugging Face's ResNetConfig. */
+ * projecting shortcut reads p. The tensors give the widths. The configuration gives what the names
+ * of tensors do not tell, in the keys of Hugging Face's ResNetConfig. */
 #include "arch/resnet.h"
 
 #include "arch/activation_names.h"
@@ -23,7 +23,7 @@ typedef struct builder {
     bool strides_first_stage; /* "downsample_in_first_stage" */
     bool strides_first_conv;  /* "downsample_in_bottleneck": not in the 3 x 3 convolution */
     int block;                /* of the graph */
-    int64_t width;            /* of the stream */
+    int64_t width;            /* of the residual stream */
 } builder;
 
 /* Source: torch.nn.BatchNorm2d; none of the families sets another. */
@@ -91,8 +91,8 @@ static grail_status find_weight(const builder *b, const char *part, int rank,
     return GRAIL_OK;
 }
 
-/* value = conv(value) with as many outputs as the tensor has, or `out` of them where that is not 0;
- * padding keeps the positions, but for the stride. */
+/* value = conv(value). *out is the number of outputs; 0 means that of the tensor. The padding keeps
+ * the number of positions, except for the stride. */
 static grail_status add_conv(builder *b, const char *part, int64_t in, int64_t kernel,
                              int64_t stride, int64_t *out, int *value)
 {
@@ -130,7 +130,7 @@ static grail_status add_pool(builder *b, int *value)
     return graph_add_node(b->g, &n, value);
 }
 
-/* 7 x 7 with stride 2 and a pool for large images, 3 x 3 for those of CIFAR. */
+/* A 7 x 7 convolution of stride 2 and a pool for large images; a 3 x 3 convolution for CIFAR. */
 static grail_status add_stem(builder *b, int *value)
 {
     grail_status status = GRAIL_OK;
@@ -203,7 +203,7 @@ out:
     return status;
 }
 
-/* Channels that a block ends with. Only one that projects or pads changes them. */
+/* Number of channels after a block. Only a block that projects or pads changes it. */
 static grail_status block_width(const builder *b, int stage, int block, int64_t *out)
 {
     char part[RESNET_NAME];
@@ -267,8 +267,8 @@ static grail_status add_block(builder *b, int stage, int block, int *h)
         TRY(add_activation(b, b->activation, &branch));
         *h = has_projection(b, stage, block) ? branch : *h;
     }
-    /* The shortcut first: what the branch is added to is then known where its last convolution is
-     * fitted. */
+    /* The shortcut comes first, so that the fit of the branch's last convolution knows what the
+     * branch is added to. */
     TRY(block_width(b, stage, block, &out));
     TRY(add_shortcut(b, stage, block, stride, out, h));
     TRY(add_branch(b, stage, block, stride, out, &branch));
@@ -365,9 +365,9 @@ out:
     return status;
 }
 
-/* Which images a checkpoint without configuration was most likely trained on: pads shortcuts only
- * akamaster's CIFAR collection, which normalises as for ImageNet; the paper's pre-activation
- * network takes plain pixels. */
+/* The preset that a checkpoint without configuration was most likely trained with. Only akamaster's
+ * CIFAR collection pads shortcuts, and it normalises as for ImageNet; the paper's pre-activation
+ * network reads plain pixels. */
 static const char *usual_preset(const checkpoint *weights, const resnet_layout *l)
 {
     char name[RESNET_TENSOR];
@@ -411,7 +411,7 @@ static const char *preset(const json_t *config)
     return name == NULL ? "imagenet" : name;
 }
 
-/* How many batches the running statistics were made of. */
+/* The number of batches behind the running statistics. */
 static bool is_ignorable(const char *tensor)
 {
     static const char suffix[] = ".num_batches_tracked";

@@ -1,5 +1,5 @@
-/* Residual networks: how the sources of checkpoints name their tensors, and what a checkpoint's
- * names say about its depth. */
+/* Residual networks: how the known sources name their tensors, and the depth that the names of a
+ * checkpoint give. */
 #ifndef GRAIL_ARCH_RESNET_H
 #define GRAIL_ARCH_RESNET_H
 
@@ -23,7 +23,7 @@ typedef struct resnet_naming {
     const char *final_norm, *head;
     bool pre_activation; /* BatchNorm and ReLU stand before their convolution: no stem_norm, no
                             shortcut_norm, but a final_norm */
-    bool relu_inside;    /* a block: only what follows its sum is activated as configured */
+    bool relu_inside;    /* ReLU inside a block: the configured activation follows only the sum */
     bool may_pad;        /* shortcuts without tensors pad with zero channels */
 } resnet_naming;
 
@@ -32,7 +32,7 @@ extern const resnet_naming resnet_naming_cifar;       /* akamaster and other CIF
 extern const resnet_naming resnet_naming_huggingface;
 extern const resnet_naming resnet_naming_pre_activation;
 
-/** What the names in a checkpoint say. */
+/** What the tensor names of a checkpoint tell. */
 typedef struct resnet_layout {
     const resnet_naming *naming;
     int stages;
@@ -53,8 +53,8 @@ const char *resnet_block_name(const resnet_naming *n, int stage, int block, cons
 bool resnet_block_has(const checkpoint *weights, const resnet_naming *n, int stage, int block,
                       const char *part, const char *suffix);
 
-/** Kinds of residual networks that have more than the layout says: GRAIL_ERROR_UNSUPPORTED tells
- * which. */
+/** Refuses variants with more than the layout describes: GRAIL_ERROR_UNSUPPORTED names the variant.
+ */
 grail_status resnet_refuse_variants(const checkpoint *weights,
                                     const resnet_layout *layout) GRAIL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* Describing a narrowed residual network, and who loads it. Stock classes derive the widths inside
- * a block from the stage's, so they take only what was cut to the same pattern.
+/* Describing a narrowed residual network, and who loads it. Stock classes compute the widths inside
+ * a block from the width of the stage, so they load only networks that were cut to that pattern.
  * Source: formats.md 4.1; torchvision's and Hugging Face's ResNet classes. */
 #include "arch/resnet.h"
 
@@ -8,7 +8,7 @@
 
 typedef struct block_widths {
     int convs;
-    int64_t in, inner, out; /* inner: of all convolutions but the last; 0 where they differ */
+    int64_t in, inner, out; /* inner: width of all convolutions but the last; 0 where they differ */
 } block_widths;
 
 static const resnet_naming *naming_of(const graph *g)
@@ -61,8 +61,8 @@ static bool read_block(const graph *g, const resnet_naming *n, int stage, int bl
     return out->convs > 0;
 }
 
-/* torchvision's pattern: every stage twice as wide as the one before, from `base` on; bottlenecks
- * widen fourfold, around an inner width of any start. */
+/* torchvision's pattern: every stage is twice as wide as the one before, starting from `base`; a
+ * bottleneck is four times as wide outside as inside, and the first inner width is free. */
 static bool doubles(const graph *g, const resnet_naming *n, int64_t base)
 {
     block_widths first;
@@ -93,8 +93,8 @@ static int64_t stride_of(const graph *g, int parameter)
     return 1;
 }
 
-/* ResNetConfig has one width per stage: a bottleneck is a quarter of it inside. A block projects
- * exactly where its width or its positions change. */
+/* ResNetConfig has one width per stage, and a bottleneck is a quarter as wide inside. A block has a
+ * projection exactly where its width or its number of positions changes. */
 static bool fits_hugging_face(const graph *g, const resnet_naming *n)
 {
     block_widths w;

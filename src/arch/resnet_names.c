@@ -1,5 +1,5 @@
-/* Names of residual networks' tensors, and the depth that they tell. Widths are not looked at here:
- * every layout reads narrowed checkpoints as it reads dense ones. */
+/* Tensor names of residual networks, and the depth that they give. Widths play no role here, so
+ * narrowed checkpoints are read like dense ones. */
 #include "arch/resnet.h"
 
 #include <stdio.h>
@@ -100,7 +100,8 @@ static void require_norm(const checkpoint *weights, const char *part, recognitio
     }
 }
 
-/* A block changes its width where its first convolution reads another one than its last writes. */
+/* A block changes its width if its last convolution writes another width than its first one reads.
+ */
 static bool changes_width(const checkpoint *weights, const resnet_layout *l, int stage, int block)
 {
     char name[RESNET_NAME];
@@ -148,7 +149,8 @@ static bool has_block(const checkpoint *weights, const resnet_naming *n, int sta
     return resnet_block_has(weights, n, stage, block, n->conv[0], ".weight");
 }
 
-/* At least one stage of one block is looked for, so that a stranger is told what is missing. */
+/* Looks for at least one stage of one block, so that the message for an unknown checkpoint names a
+ * missing tensor. */
 static void count_blocks(const checkpoint *weights, resnet_layout *l)
 {
     const resnet_naming *n = l->naming;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of all layers; 0 where layers differ. */
+/* Widths common to all layers; 0 where layers differ. */
 typedef struct tower_widths {
     int64_t width, ffn, heads, head_dim;
 } tower_widths;
@@ -60,7 +60,7 @@ grail_status tower_describe_narrowed(const graph *narrowed, json_t *config)
     if (w.ffn > 0) {
         TRY(json_put(section, "intermediate_size", json_integer(w.ffn)));
     }
-    if (w.heads * w.head_dim != w.width) { /* head_dim does not follow from the heads any more */
+    if (w.heads * w.head_dim != w.width) { /* head_dim no longer follows from the heads */
         TRY(json_put(section, "head_dim", json_integer(w.head_dim)));
     }
     if (w.heads > 0) {

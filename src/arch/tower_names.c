@@ -1,4 +1,4 @@
-/* Which convention of names a checkpoint follows, and what comes before them. */
+/* Finds the naming convention of a checkpoint and the prefix of its names. */
 #include "arch/transformer_tower.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 enum { NAME_SIZE = 128, MOST_WANTED = 16 };
 
-/* Tensors that a network cannot do without: those outside the layers, and the first layer's. */
+/* Tensors that a network needs: those outside the layers and those of the first layer. */
 typedef struct wanted_names {
     char names[MOST_WANTED][NAME_SIZE];
     int count;
@@ -48,8 +48,8 @@ static void list_wanted(const tower_names *n, wanted_names *w)
     want(w, "%s.weight", n->last_norm);
 }
 
-/* Length of what stands before `name` in `tensor`, whole components only; -1 when it does not end
- * so. */
+/* Length of the prefix before `name` in `tensor`; the prefix must consist of complete components.
+ * -1 when `tensor` does not end in `name`. */
 static int prefix_length(const char *tensor, const char *name)
 {
     const size_t all = strlen(tensor);

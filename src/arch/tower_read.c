@@ -1,4 +1,4 @@
-/* Sizes of a tower, from its tensors; what they do not tell, from the configuration. */
+/* Reads the sizes of a tower from its tensors, and the rest from the configuration. */
 #include "arch/activation_names.h"
 #include "arch/transformer_tower.h"
 
@@ -9,7 +9,7 @@ enum {
     MOST_LAYERS = 1024,
     MOST_SIDE = 1 << 14, /* of an image */
     MOST_WIDTH = 1 << 24,
-    HEAD_DIM = 64,        /* of every network that says nothing else */
+    HEAD_DIM = 64,        /* of networks that do not state another */
     CONFIGURED_HEADS = 12 /* of Hugging Face's configuration classes */
 };
 
@@ -28,8 +28,8 @@ int64_t tower_image_side(const json_t *config, int64_t fallback)
     return json_is_integer(side) ? (int64_t)json_integer_value(side) : fallback;
 }
 
-/* A tensor below the prefix with at least one element in every dimension; "" as `suffix` for names
- * that are whole. */
+/* A tensor below the prefix with at least one element in every dimension; `suffix` is "" when
+ * `part` is the complete name. */
 static grail_status require_tensor(const tower *t, const char *part, const char *suffix, int rank,
                                    const tensor_view **out)
 {
@@ -101,7 +101,7 @@ out:
     return status;
 }
 
-/* Learned positions tell the side of the images. */
+/* The number of learned positions gives the side of the images. */
 static grail_status read_learned_positions(tower *t)
 {
     grail_status status = GRAIL_OK;
@@ -133,7 +133,7 @@ static grail_status check_side(const char *source, const json_t *config, const t
         (long long)said, t->match.names->positions, (long long)t->side);
 }
 
-/* The fixed table fits any side, so the configuration says it. */
+/* The fixed table fits any side, so the configuration gives the side. */
 static grail_status read_side(const char *source, const json_t *config, tower *t)
 {
     grail_status status = GRAIL_OK;
@@ -227,7 +227,7 @@ out:
     return status;
 }
 
-/* Settings on top of the configuration go before what stands in its vision section. */
+/* Settings at the top of the configuration take precedence over its vision section. */
 static grail_status read_operators(const char *source, const json_t *config, tower *t)
 {
     grail_status status = GRAIL_OK;
@@ -249,7 +249,7 @@ out:
     return status;
 }
 
-/* The head's whole name below `prefix`, where there is one. */
+/* Finds the complete name of the head below `prefix`, if there is a head. */
 static grail_status look_for_head(tower *t, int prefix)
 {
     grail_status status = GRAIL_OK;

@@ -300,7 +300,8 @@ out:
     return status;
 }
 
-/* A norm works row by row, so that of the class token alone is that of all. */
+/* A norm works row by row, so normalising only the class token gives the same result as normalising
+ * all rows. */
 static grail_status add_end(builder *b, int *h)
 {
     grail_status status = GRAIL_OK;

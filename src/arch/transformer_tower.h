@@ -1,16 +1,16 @@
 /* Vision transformers with norms before attention and ffn, whatever their checkpoints call the
  * parts: what ViT and CLIP families share. A convention of names is one table; every width is read
- * from the tensors, so that a narrowed checkpoint opens like a dense one. */
+ * from the tensors, so a narrowed checkpoint opens like a dense one. */
 #ifndef GRAIL_ARCH_TRANSFORMER_TOWER_H
 #define GRAIL_ARCH_TRANSFORMER_TOWER_H
 
 #include "arch/architecture.h"
 
-/** Side that is taken where nothing tells it. */
+/** Image side when neither the tensors nor the configuration give it. */
 enum { TOWER_CIFAR_SIDE = 32 };
 
-/** Names without what comes before them in a checkpoint ("module.", "vit."). "X" of a Linear or
- * norm stands for X.weight and X.bias. */
+/** Names without their prefix in a checkpoint ("module.", "vit."). "X" of a Linear or norm stands
+ * for X.weight and X.bias. */
 typedef struct tower_names {
     const char *key;         /* in "names" of a configuration made by recognition */
     const char *patch;       /* Conv2d; Linear over patches where `positions` is NULL */
@@ -19,16 +19,16 @@ typedef struct tower_names {
     const char *first_norm;  /* before the layers, where a checkpoint has it; or NULL */
     const char *layer;       /* before a layer's number; the names below follow "number." */
     const char *attention_norm;
-    const char *fused_weight, *fused_bias; /* q, k and v one behind the other; or NULL and: */
+    const char *fused_weight, *fused_bias; /* q, k and v one after the other; or NULL and: */
     const char *queries, *keys, *values;
     const char *output;
     const char *ffn_norm, *up, *down;
-    const char *last_norm;  /* of what is classified */
+    const char *last_norm;  /* applied to what is classified */
     const char *projection; /* without bias, where a checkpoint has it; or NULL */
     const char *head;       /* where a checkpoint has it */
     bool bare_projection;   /* the projection is a matrix stored [in, out], not X.weight */
     bool bare_output;       /* `output` has no bias */
-    bool configured;        /* config.json of Hugging Face goes with it */
+    bool configured;        /* comes with a config.json of Hugging Face */
     activation_kind activation;
     double epsilon;
     const char *loader; /* the library whose names these are */
@@ -60,7 +60,7 @@ typedef struct tower_layer {
 typedef struct tower {
     tower_match match;
     const checkpoint *weights;
-    char *head; /* the head's whole name, NULL without; owned */
+    char *head; /* complete name of the head, NULL without a head; owned */
     int64_t width, patch, side;
     int64_t positions;  /* class token included */
     int64_t projection; /* outputs; 0 = none */
@@ -85,7 +85,7 @@ grail_status tower_build(const char *source, const tower *t, graph **out) GRAIL_
 grail_status tower_name(char **out, const char *prefix, const char *format, ...)
     GRAIL_PRINTF(3, 4) GRAIL_MUST_CHECK;
 
-/* What the slots of `architecture` share. */
+/* Shared by the slots of `architecture`. */
 
 /** Fills *r, and when everything is there *match and *config: model_type, names, activation,
  * image_size. */

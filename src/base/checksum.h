@@ -1,5 +1,5 @@
-/* CRC-32 as zip and gzip have it: of bytes that a disk or a memory may have changed, not a proof
- * against somebody who wants to deceive. */
+/* The CRC-32 of zip and gzip. It detects bytes that a disk or a memory changed by accident; it does
+ * not detect forgery. */
 #ifndef GRAIL_BASE_CHECKSUM_H
 #define GRAIL_BASE_CHECKSUM_H
 

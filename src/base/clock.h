@@ -1,8 +1,8 @@
-/* Time that only goes forward. */
+/* A clock that never goes backward. */
 #ifndef GRAIL_BASE_CLOCK_H
 #define GRAIL_BASE_CLOCK_H
 
-/** Seconds since some moment that stays the same while the machine runs. */
+/** Seconds since a moment that is fixed while the machine runs. */
 double clock_seconds(void);
 
 #endif

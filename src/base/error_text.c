@@ -1,5 +1,5 @@
-/* The error text of a thread. Code that formats messages may be linked into several libraries of
- * one program; this file is linked into libgrail alone, so that there is one text. */
+/* The error text of a thread. Several libraries of one program may contain the code that formats
+ * messages. Only libgrail contains this file, so each thread has one text. */
 #include <grail/status.h>
 
 #include <string.h>

@@ -24,7 +24,7 @@ static bool begins_escape(const char *text, size_t left, char letter, size_t dig
     return true;
 }
 
-/* The bytes of an escape that the text begins with, such as \x1b; 1 where there is none. */
+/* The length of the escape that the text begins with, such as \x1b; 1 when there is none. */
 static size_t escape_length(const char *text, size_t left)
 {
     if (begins_escape(text, left, 'x', 2)) {
@@ -36,7 +36,8 @@ static size_t escape_length(const char *text, size_t left)
     return left >= 2 && text[0] == '\\' && strchr("nrt", text[1]) != NULL ? 2 : 1;
 }
 
-/* Of a well-formed sequence; of four bytes only that it is none of those that matter here. */
+/* The code point of a well-formed sequence. For four bytes any value will do that is none of those
+ * tested here. */
 static unsigned code_point(const char *text, size_t length)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -52,8 +53,8 @@ static unsigned code_point(const char *text, size_t length)
     }
 }
 
-/* DEL and the second set of control characters; the separators of lines and paragraphs, and the
- * marks that turn the direction of the text behind them. */
+/* DEL and the second set of control characters; the separators of lines and paragraphs; and the
+ * marks that change the direction of the text that follows. */
 static bool is_wide_control(unsigned code)
 {
     return (code >= 0x7f && code <= 0x9f) || (code >= 0x2028 && code <= 0x202e) ||
@@ -171,7 +172,7 @@ grail_status escape_append(grail_escape_use use, const void *text, size_t size, 
     grail_status status = GRAIL_OK;
     const char *bytes = text;
     const bool doubles = doubles_backslashes(use, bytes, size);
-    size_t plain = 0; /* where the bytes begin that stay as they are */
+    size_t plain = 0; /* start of the bytes that stay unchanged */
     escape_unit unit = {0};
     TRY(buffer_reserve(out, size));
     for (size_t at = 0; at < size; at += unit.taken) {

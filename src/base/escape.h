@@ -1,5 +1,5 @@
-/* Text that somebody else wrote, made safe for a terminal, a log or JSON (grail/escape.h): one
- * character, one byte that is none, or one escape at a time. */
+/* Makes text from outside safe for a terminal, a log or JSON (grail/escape.h). It works in units:
+ * one character, one byte that is no part of a character, or one escape. */
 #ifndef GRAIL_BASE_ESCAPE_H
 #define GRAIL_BASE_ESCAPE_H
 
@@ -9,14 +9,14 @@
 
 enum { ESCAPE_LONGEST = 8 };
 
-/** What stands for the bytes at the beginning of a text. */
+/** The replacement of the bytes at the beginning of a text. */
 typedef struct escape_unit {
     char bytes[ESCAPE_LONGEST];
     size_t size;  /* of `bytes` */
-    size_t taken; /* bytes of the text that it stands for, at least 1 */
+    size_t taken; /* bytes of the text that it replaces, at least 1 */
 } escape_unit;
 
-/** The first unit of a text of `left` >= 1 bytes. What is escaped already is one unit. */
+/** The first unit of a text of `left` >= 1 bytes. An existing escape is one unit. */
 escape_unit escape_line_unit(const char *text, size_t left);
 
 /** Appends `size` bytes of text; with the same result as grail_escape. */

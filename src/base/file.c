@@ -213,7 +213,7 @@ grail_status file_write_at(int descriptor, const char *path, const void *bytes, 
 }
 
 /* The lock belongs to the open file description: closing another descriptor of the same file does
- * not give it up. */
+ * not release it. */
 grail_status file_lock(int descriptor, const char *path, bool *taken)
 {
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

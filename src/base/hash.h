@@ -9,7 +9,7 @@
 
 enum { HASH_TEXT_SIZE = 65 };
 
-/** A hash of bytes that come in pieces: begin, add each, end once. */
+/** Hashes bytes that arrive in pieces: begin, add each piece, end once. */
 typedef struct hash_state {
     uint64_t context[32]; /* libmd's */
 } hash_state;

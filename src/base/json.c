@@ -13,9 +13,10 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* jansson 2.14 sets its out-of-memory code in few places. Most failed allocations leave no text;
- * one for the bytes of a string makes it a token that is not even a string. Malformed strings have
- * texts of their own, so these two complaints about what ends in a quote mark mean nothing else. */
+/* jansson 2.14 sets its out-of-memory code in few places. Most failed allocations leave no text; a
+ * failed allocation for the bytes of a string leaves a token that is not a string. Malformed
+ * strings have texts of their own, so these two complaints at a closing quote mark can only mean
+ * lack of memory. */
 static bool is_out_of_memory(const json_error_t *error, const char *text, size_t size)
 {
     if (json_error_code(error) == json_error_out_of_memory || error->text[0] == 0) {
@@ -62,8 +63,9 @@ typedef struct text_sink {
     grail_status status;
 } text_sink;
 
-/* What jansson leaves in strings and acts on a terminal becomes \\u009b and the like. A piece holds
- * whole characters: jansson hands out what stands between two of its own escapes. */
+/* Escapes, for example as \\u009b, what jansson leaves in strings and what would control a
+ * terminal. A piece never ends inside a character: jansson passes the text between two of its own
+ * escapes. */
 static int append_piece(const char *bytes, size_t size, void *context)
 {
     text_sink *sink = context;
@@ -95,8 +97,7 @@ grail_status json_append_line(const json_t *value, buffer *out)
 
 grail_status json_append_indented(const json_t *value, buffer *out)
 {
-    /* 16 digits: a decimal that somebody wrote, 1e-06, is written as it was, not as 17 digits of
-     * its binary value */
+    /* 16 digits keep a decimal such as 1e-06 as it was written; 17 would show its binary value */
     return append_text(value, JSON_INDENT(2) | JSON_REAL_PRECISION(16), out);
 }
 
@@ -118,7 +119,7 @@ static grail_status wrong_type(const char *name, const char *key, const char *ex
     return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not %s", name, key, expected);
 }
 
-/* NULL for a missing key and for null, which configurations use alike. */
+/* NULL for a missing key and for null: configurations use both for the same thing. */
 static const json_t *present(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -185,7 +186,7 @@ grail_status json_check_keys(const char *where, const json_t *object, const char
     }
     const char *key = NULL;
     const json_t *value = NULL;
-    json_object_foreach ((json_t *)(uintptr_t)object, key, value) { /* which it only reads */
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value) { /* the macro only reads it */
         int k = 0;
         while (known[k] != NULL && strcmp(known[k], key) != 0) {
             k++;

@@ -13,15 +13,16 @@ grail_status json_parse(const char *name, const void *text, size_t size,
 /** Reads a file of at most `maximum` bytes. *out is owned: json_decref. */
 grail_status json_read_file(const char *path, size_t maximum, json_t **out) GRAIL_MUST_CHECK;
 
-/** Appends compact JSON, keys in insertion order. Like the other two it holds no control characters
- * and no marks of direction (GRAIL_ESCAPE_JSON): it may be shown on a terminal. */
+/** Appends compact JSON, keys in insertion order. The text of this function and of the next two
+ * holds no control characters and no direction marks (GRAIL_ESCAPE_JSON), so it can be shown on a
+ * terminal. */
 grail_status json_append_text(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
-/** The same as one line, with numbers in 15 digits: those that people write stay as they are, and
- * every number reads back within 1e-15 of itself. */
+/** Does the same on one line, with numbers in 15 digits: numbers that people wrote stay as they
+ * are, and every number reads back within a relative error of 1e-15. */
 grail_status json_append_line(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
-/** The same, indented, for people. */
+/** Does the same with indentation, for people. */
 grail_status json_append_indented(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
 /** Writes indented JSON, keys in insertion order, as a file that appears when it is complete. */
@@ -41,20 +42,22 @@ grail_status json_get_boolean(const char *name, const json_t *object, const char
 grail_status json_get_string(const char *name, const json_t *object, const char *key,
                              const char *fallback, const char **out) GRAIL_MUST_CHECK;
 
-/** Refuses what is no object, and keys that are not among `known` (NULL ends them). */
+/** Refuses a value that is not an object, and keys that are not in `known` (which ends with NULL).
+ */
 grail_status json_check_keys(const char *where, const json_t *object,
                              const char *const known[]) GRAIL_MUST_CHECK;
 
 /**
- * A string of any bytes, such as a path: GRAIL_ESCAPE_NAME of them. NULL says that memory ran out,
- * which json_put and json_push report. Strings are made by this alone, since jansson's own
- * functions take no other bytes than UTF-8 and report them as they report lack of memory.
+ * Makes a JSON string from any bytes, such as a path, escaped by GRAIL_ESCAPE_NAME. NULL means that
+ * memory ran out; json_put and json_push report that. All strings are made with this function,
+ * because jansson's own functions accept only UTF-8 and report other bytes in the same way as lack
+ * of memory.
  */
 json_t *json_text(const char *bytes);
 
 /** object[key] = value, taking the reference of `value` even on failure. */
 grail_status json_put(json_t *object, const char *key, json_t *value) GRAIL_MUST_CHECK;
-/** The same with a key of any bytes, such as the name of a file: GRAIL_ESCAPE_NAME of them. */
+/** Does the same with a key of any bytes, such as a file name, escaped by GRAIL_ESCAPE_NAME. */
 grail_status json_put_name(json_t *object, const char *name, json_t *value) GRAIL_MUST_CHECK;
 /** Appends, taking the reference of `value` even on failure. */
 grail_status json_push(json_t *array, json_t *value) GRAIL_MUST_CHECK;

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether the locked file is still the one of that name: the program that had the lock may have
- * moved or removed it before it let go. */
+/* Whether the name still refers to the locked file: the program that held the lock before may have
+ * moved or removed the file. */
 static bool is_still_there(int descriptor, int directory, const char *name)
 {
     struct stat own;
@@ -74,7 +74,7 @@ static grail_status cut_off(const line_log *log)
                : error_from_errno("cannot shorten", log->path);
 }
 
-/* What is torn goes first: a shorter line in its place would leave the rest of it behind. */
+/* Removes a torn line first: a shorter line in its place would leave its end behind. */
 grail_status line_log_append(line_log *log, const void *text, size_t size)
 {
     grail_status status = GRAIL_OK;
@@ -83,7 +83,7 @@ grail_status line_log_append(line_log *log, const void *text, size_t size)
     TRY(file_flush(log->descriptor, log->path));
     log->size += size;
 out:
-    if (status != GRAIL_OK) { /* told either way: what is torn is no line */
+    if (status != GRAIL_OK) { /* reported in either case: a torn line does not count */
         const int ignored = ftruncate(log->descriptor, (off_t)log->size);
         (void)ignored;
     }

@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* Before every block: its size, and in the last byte how far it lies behind what malloc gave. */
+/* Stands before every block: its size and, in the last byte, its distance from the address that
+ * malloc returned. */
 enum { ALIGNMENT = 64, HEADER = sizeof(size_t) + 1 };
 
 /* Blocks from LARGE bytes on leave MARGIN bytes to others: threads' small blocks, kernels that

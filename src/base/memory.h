@@ -1,5 +1,5 @@
-/* Allocation with checked sizes. Nothing in grail calls malloc but memory.c, so that a test can
- * make the n-th allocation fail and see that every caller survives it. */
+/* Allocation with checked sizes. Only memory.c calls malloc, so that a test can make the n-th
+ * allocation fail and see that every caller survives it. */
 #ifndef GRAIL_BASE_MEMORY_H
 #define GRAIL_BASE_MEMORY_H
 
@@ -16,10 +16,10 @@
  */
 grail_status memory_new(void *out, size_t count, size_t size) GRAIL_MUST_CHECK;
 
-/** As memory_new, with the bytes left unset: for large arrays that are written at once. */
+/** Like memory_new, but leaves the bytes unset: for large arrays that are filled at once. */
 grail_status memory_new_unset(void *out, size_t count, size_t size) GRAIL_MUST_CHECK;
 
-/** Grows or shrinks what memory_new gave; *pointer may be NULL. New bytes are unset. */
+/** Grows or shrinks a block from memory_new; *pointer may be NULL. New bytes are unset. */
 grail_status memory_resize(void *pointer, size_t count, size_t size) GRAIL_MUST_CHECK;
 
 /**
@@ -36,7 +36,7 @@ int64_t memory_in_use(void);
 int64_t memory_peak(void);
 void memory_peak_begin(void);
 
-/** Frees what the functions above gave; NULL is allowed. */
+/** Frees a block from the functions above; NULL is allowed. */
 void memory_free(void *pointer);
 
 /** Copies a string; the caller frees it with memory_free. */

@@ -10,7 +10,7 @@ enum { LONGEST_INSERTED = 320, NUMBER_SIZE = 64, SPECIFICATION_SIZE = 32 };
 static const char dots[] = "...";
 enum { DOTS = sizeof dots - 1 };
 
-/* A text that grows; behind `used` there is always room for the dots. */
+/* A text that grows; there is always room for the dots after `used`. */
 typedef struct message {
     char *text;
     size_t size, used;
@@ -50,7 +50,7 @@ static size_t escaped_size(const char *text, size_t length)
     return size;
 }
 
-/* Its beginning and its end, where it is long. */
+/* Inserts a text; of a long one, only the beginning and the end. */
 static void put_inserted(message *m, const char *text, size_t length)
 {
     const size_t half = (LONGEST_INSERTED - DOTS) / 2;
@@ -77,8 +77,8 @@ static void put_inserted(message *m, const char *text, size_t length)
 /* -- conversions --------------------------------------------------------------------------------
  */
 
-/* One of a format: "%", flags, width and precision as they stand, or with the numbers that "*"
- * takes. */
+/* One conversion of a format: "%", flags, width and precision, as written or with the arguments
+ * that replace "*". */
 typedef struct conversion {
     char specification[SPECIFICATION_SIZE];
     int precision; /* -1: none */
@@ -97,7 +97,7 @@ static void extend(conversion *c, const char *format, int value)
     snprintf(c->specification + used, sizeof c->specification - used, format, value);
 }
 
-/* A number, or "*"; -1 where there is neither. */
+/* Reads a number or "*"; -1 when there is neither. */
 static int read_number(reader *r)
 {
     int value = -1;
@@ -111,7 +111,7 @@ static int read_number(reader *r)
     return value;
 }
 
-/* Behind "%". */
+/* Reads what follows "%". */
 static conversion read_conversion(reader *r)
 {
     conversion c = {.specification = "%", .precision = -1};
@@ -189,7 +189,7 @@ static void put_string(message *m, reader *r, const conversion *c)
     put_inserted(m, text, c->precision < 0 ? strlen(text) : strnlen(text, (size_t)c->precision));
 }
 
-/* False where the format is not one of those that are known. */
+/* False for an unknown conversion. */
 static bool put_conversion(message *m, reader *r)
 {
     conversion c = read_conversion(r);

@@ -1,5 +1,5 @@
-/* Texts for people, formatted without allocating: what is inserted cannot act on a terminal, end
- * the line, or push the rest of the text out. */
+/* Formats messages without allocating. Inserted text cannot control a terminal, end the line, or
+ * push the rest of the message out. */
 #ifndef GRAIL_BASE_MESSAGE_H
 #define GRAIL_BASE_MESSAGE_H
 
@@ -9,17 +9,17 @@
 #include <stddef.h>
 
 /**
- * As vsnprintf to text[size], with size > 8, but what %s and %c insert is escaped
- * (GRAIL_ESCAPE_LINE), and of more than 320 bytes the middle is left out, "..." standing there: a
- * name of any length leaves room for what is said of it. The whole is cut between characters and
- * escapes, with "..." at its end. Known are %% and d i u x X o c s p e f g with their flags,
- * widths, precisions and lengths (not for long double or wide characters).
+ * Like vsnprintf to text[size], with size > 8, but escapes what %s and %c insert
+ * (GRAIL_ESCAPE_LINE) and replaces the middle of more than 320 inserted bytes by "...", so that a
+ * long name leaves room for the rest of the message. A message that is too long is cut between
+ * characters and escapes and ends in "...". Supports %% and d i u x X o c s p e f g with their
+ * flags, widths, precisions and lengths (not long double or wide characters).
  */
 void message_format(char *text, size_t size, const char *format, va_list arguments)
     GRAIL_PRINTF(3, 0);
 
-/** Appends a message to one of at most `size` bytes, escaped and cut likewise, but no middle of it
- * is left out. */
+/** Appends `more` to a message of at most `size` bytes. It is escaped and cut in the same way, but
+ * keeps its middle. */
 void message_append(char *text, size_t size, const char *more);
 
 #endif

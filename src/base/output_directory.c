@@ -65,7 +65,7 @@ out:
     return status;
 }
 
-/* A link is not followed: what it leads to is not ours. */
+/* Does not follow a link, because its target belongs to somebody else. */
 static grail_status open_partial(output_directory *o, bool *made)
 {
     *made = mkdir(o->partial, 0777) == 0;
@@ -82,7 +82,8 @@ static grail_status open_partial(output_directory *o, bool *made)
     return o->directory < 0 ? error_from_errno("cannot open", o->partial) : GRAIL_OK;
 }
 
-/* A name in the partial besides the state's; *name is owned, NULL where there is none. */
+/* Finds a name in the partial directory other than that of the state; *name is owned, NULL where
+ * there is none. */
 static grail_status find_other(const output_directory *o, char **name)
 {
     grail_status status = GRAIL_OK;
@@ -106,7 +107,7 @@ static grail_status find_other(const output_directory *o, char **name)
     return status;
 }
 
-/* Where no record was written, nothing else can have been. */
+/* A run writes a record before anything else, so without a record there can be no other file. */
 static grail_status require_nothing_else(const output_directory *o)
 {
     char *other = NULL;
@@ -129,8 +130,8 @@ static grail_status open_log(output_directory *o, const char *path, bool create,
                          &o->log, answer);
 }
 
-/* Two runs that begin at once both get here; the lock decides. *made becomes true where the state
- * was not there. */
+/* Two runs that begin at once both get here, and the lock decides. *made becomes true when there
+ * was no state. */
 static grail_status lock_state(output_directory *o, bool *made)
 {
     grail_status status = GRAIL_OK;
@@ -168,8 +169,8 @@ out:
 /* -- what an earlier run left -------------------------------------------------------------------
  */
 
-/* What tells, after a crash, that a directory is this result: its inode, and when its entries last
- * changed, since inodes are used again. */
+/* Identifies this result after a crash: by its inode, and, because inodes are reused, by the time
+ * when its entries last changed. */
 static json_t *describe_directory(const struct stat *info)
 {
     return json_pack("[I, I, I, I]", (json_int_t)info->st_dev, (json_int_t)info->st_ino,
@@ -200,8 +201,8 @@ static bool has_result(const output_directory *o)
     return fstatat(o->directory, result_name, &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* A run that ended between the commit and the removal of its state left the state alone. Where its
- * result has gone since, there is nothing to be continued. */
+/* A run that ended between the commit and the removal of its state left only the state. If its
+ * result is gone, there is nothing to continue. */
 static grail_status judge_commit(output_directory *o)
 {
     grail_status status = GRAIL_OK;
@@ -220,7 +221,7 @@ out:
     return status;
 }
 
-/* Of commits, finished or not, callers need not know. */
+/* Callers need not see commit records, finished or not. */
 static void drop_commits(output_directory *o)
 {
     while (last_commit(o) != NULL) {
@@ -259,7 +260,7 @@ out:
     return status;
 }
 
-/* Of a partial in which no record was written: there is only the state file. */
+/* Removes a partial directory without records: it holds only the state file. */
 static void remove_beginning(output_directory *o)
 {
     unlinkat(o->directory, state_name, 0);
@@ -418,8 +419,8 @@ out:
     return status;
 }
 
-/* Somebody else's files in the partial keep it there. That it has gone need not last: a state that
- * is there again says what it said. */
+/* The partial directory stays when it holds files of somebody else. A crash may undo its removal;
+ * the state that reappears is still true. */
 static grail_status remove_state(output_directory *o)
 {
     grail_status status = GRAIL_OK;

@@ -3,10 +3,10 @@
  *   OUTPUT.partial/grail-state.jsonl   records (base/records.h), locked by the program that works
  *   OUTPUT.partial/result/             the files of the result
  *
- * and the commit renames `result` to OUTPUT. A crash at any moment leaves OUTPUT.partial, to be
- * continued with the records that it holds, or the finished OUTPUT beside a state that says so,
- * which is continued by taking it away. Only files that were declared are ever removed, and a
- * partial that is not recognised is left alone. */
+ * and the commit renames `result` to OUTPUT. A crash at any moment leaves one of two things:
+ * OUTPUT.partial, whose records let a run continue; or the finished OUTPUT beside a state that says
+ * so, and continuing removes that state. Only declared files are ever removed, and a partial
+ * directory that is not recognised stays untouched. */
 #ifndef GRAIL_BASE_OUTPUT_DIRECTORY_H
 #define GRAIL_BASE_OUTPUT_DIRECTORY_H
 
@@ -15,49 +15,50 @@
 typedef struct output_directory output_directory;
 
 /**
- * Opens the output at `path`, where nothing may be, and locks it: its partial is made where there
- * is none. One that an interrupted run left is GRAIL_ERROR_EXISTS without `resume`. So is a partial
- * that another program works in, or that is not one, and neither is touched. *out is owned:
- * output_directory_close.
+ * Opens the output at `path`, where nothing may exist yet, and locks it; creates the partial
+ * directory if there is none. GRAIL_ERROR_EXISTS when an interrupted run left a partial directory
+ * and `resume` is false, when another program is using it, or when it is not a partial directory;
+ * it stays untouched. *out is owned: output_directory_close.
  */
 grail_status output_directory_open(const char *path, bool resume,
                                    output_directory **out) GRAIL_MUST_CHECK;
 
-/** Records of the run that is continued, an array; empty for a new one. Borrowed. */
+/** The records of the run that is being continued, as an array; empty for a new run. Borrowed. */
 const json_t *output_directory_records(const output_directory *o);
-/** Whether the result was committed before, and only the state is left to be taken away. */
+/** Whether the result is already committed, so that only the state remains to be removed. */
 bool output_directory_is_committed(const output_directory *o);
 
-/** For messages, "OUTPUT.partial", and where files of the result are made, "OUTPUT.partial/result".
- */
+/** "OUTPUT.partial" for messages, and "OUTPUT.partial/result", where the files of the result are
+ * made. */
 const char *output_directory_partial(const output_directory *o);
 const char *output_directory_result(const output_directory *o);
 
 /** Says that the result has a file of this base name. All files are declared before any is made. */
 grail_status output_directory_declare(output_directory *o, const char *name) GRAIL_MUST_CHECK;
 
-/** The first record, then the directory of the result: what a new run does before all else. */
+/** Writes the first record, then creates the directory of the result. A new run calls it first. */
 grail_status output_directory_begin(output_directory *o, const json_t *record) GRAIL_MUST_CHECK;
 
-/** Appends a record, on disk when it returns. */
+/** Appends a record; the record is on disk when the function returns. */
 grail_status output_directory_record(output_directory *o, const json_t *record) GRAIL_MUST_CHECK;
 
-/** Makes a declared file of the result, or makes it anew, and flushes it. */
+/** Creates or replaces a declared file of the result, and flushes it. */
 grail_status output_directory_write(output_directory *o, const char *name, const void *bytes,
                                     size_t size) GRAIL_MUST_CHECK;
 
-/** Removes the declared files that are there, so that the result can be laid out anew. */
+/** Removes the declared files that exist, so that the result can be laid out again. */
 void output_directory_clear(output_directory *o);
 
-/** Gives the result its name and removes the state. Where this fails, nothing of the result is
- * lost: it has its name, and the message says so, or it is still in the partial. */
+/** Gives the result its name and removes the state. If this fails, nothing of the result is lost:
+ * either it already has its name, and the message says so, or it is still in the partial directory.
+ */
 grail_status output_directory_commit(output_directory *o) GRAIL_MUST_CHECK;
 
-/** Removes the partial with all that was declared. Other files stay, and the directory with them.
- */
+/** Removes the declared files and the partial directory. Other files stay, and then so does the
+ * directory. */
 void output_directory_abandon(output_directory *o);
 
-/** Gives up the lock; what is there stays. NULL is allowed. */
+/** Releases the lock and removes nothing. NULL is allowed. */
 void output_directory_close(output_directory *o);
 
 #endif

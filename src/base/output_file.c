@@ -34,7 +34,7 @@ static grail_status error_exists(const char *path)
     return error_set(GRAIL_ERROR_EXISTS, "'%s' exists; remove it or give another name", path);
 }
 
-/* Where the file is to appear: through a symbolic link, so that the link stays one. */
+/* Finds where the file must appear. A symbolic link is followed, so that it stays a link. */
 static grail_status resolve_path(const char *path, bool replaces, char **out)
 {
     struct stat info;

@@ -10,10 +10,10 @@ static uint64_t splitmix_next(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-void random_seed(random_state *r, uint64_t seed, uint64_t stream)
+void random_seed(random_state *r, uint64_t seed, uint64_t sequence)
 {
     uint64_t state = seed;
-    state = splitmix_next(&state) ^ (stream * 0xD1342543DE82EF95U);
+    state = splitmix_next(&state) ^ (sequence * 0xD1342543DE82EF95U);
     for (int i = 0; i < 4; i++) {
         r->s[i] = splitmix_next(&state);
     }

@@ -1,5 +1,5 @@
 /* Seeded random numbers: xoshiro256** started by splitmix64. The same seed gives the same numbers
- * on every machine; independent streams of one seed are told apart by `stream`. */
+ * on every machine; `sequence` selects one of many independent sequences of a seed. */
 #ifndef GRAIL_BASE_RANDOM_H
 #define GRAIL_BASE_RANDOM_H
 
@@ -9,7 +9,7 @@ typedef struct random_state {
     uint64_t s[4];
 } random_state;
 
-void random_seed(random_state *r, uint64_t seed, uint64_t stream);
+void random_seed(random_state *r, uint64_t seed, uint64_t sequence);
 uint64_t random_next(random_state *r);
 
 /** Uniform in 0 .. bound-1 without modulo bias; bound > 0. */

@@ -39,7 +39,7 @@ out:
     return status;
 }
 
-/* Whether `size` bytes, without a line end, are a whole line; the record's text stands at BEFORE
+/* Whether `size` bytes, without a line end, are a complete line; the record's text stands at BEFORE
  * and has size - FRAME bytes. */
 static bool is_intact(const char *line, size_t size)
 {
@@ -94,7 +94,7 @@ grail_status records_parse(const char *path, const void *text, size_t size, json
         left -= length + 1;
     }
     if (left > 0 && is_intact(next, left - 1)) {
-        TRY(error_damaged(path, number)); /* a whole line whose end became another byte */
+        TRY(error_damaged(path, number)); /* a complete line whose line end was overwritten */
     }
     *out = records;
     records = NULL;

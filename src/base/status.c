@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* A text that is a message already, such as one that a thread left, is taken as a whole. */
+/* A text that is already a message, such as the error of another thread, is kept uncut. */
 grail_status error_set(grail_status status, const char *format, ...)
 {
     char text[GRAIL_ERROR_TEXT_SIZE] = "";

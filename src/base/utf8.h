@@ -10,8 +10,8 @@
  */
 size_t utf8_valid_prefix(const void *bytes, size_t size);
 
-/** Bytes of the well-formed sequence that `bytes` begins with, of which `left` >= 1 may be read; 0
- * when there is none. */
+/** The length of the well-formed sequence at the start of `bytes`, or 0 when there is none. Reads
+ * at most `left` bytes; left >= 1. */
 size_t utf8_sequence_length(const void *bytes, size_t left);
 
 #endif

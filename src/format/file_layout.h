@@ -1,6 +1,6 @@
-/* Files that are laid out before their tensors are known. All that does not depend on the tensors
- * is written and space for the rest reserved, so a full disk shows before any work is done. Only
- * the seal is missing until the file is complete: bytes without which no reader opens it. */
+/* Lays out files before their tensors are known: writes everything that does not depend on the
+ * tensors, and reserves space for the rest, so that a full disk shows before any work is done.
+ * Until the file is complete it lacks only the seal: bytes without which no reader opens it. */
 #ifndef GRAIL_FORMAT_FILE_LAYOUT_H
 #define GRAIL_FORMAT_FILE_LAYOUT_H
 

@@ -1,7 +1,7 @@
-/* Tensors that a file is laid out for, and the file: what the writers of all formats share. All
- * tensors are declared first; each is then put whole, once, in any order. Where their bytes stand
- * is the writer's own. Messages name the file from tensor_slots_open on; before, that is the
- * caller's. */
+/* The tensors that a file will hold, and the file: shared by the writers of all formats. All
+ * tensors are declared first; then each is written once, completely, in any order. The writer
+ * decides where the bytes stand. Messages name the file from tensor_slots_open on; before that, the
+ * caller adds the name. */
 #ifndef GRAIL_FORMAT_TENSOR_SLOTS_H
 #define GRAIL_FORMAT_TENSOR_SLOTS_H
 

@@ -34,7 +34,7 @@ void graph_free(graph *g)
     memory_free(g);
 }
 
-/* Room for one more item in an array that doubles. */
+/* Makes room for one more item in an array whose capacity doubles. */
 static grail_status make_room(void *array, int count, int *capacity, size_t size)
 {
     enum { SMALLEST = 16 };
@@ -64,7 +64,7 @@ static int name_slot(const graph *g, const char *name)
     return slot;
 }
 
-/* Keeps the table at most half full with one more name. */
+/* Keeps the table at most half full after one more name. */
 static grail_status make_slots(graph *g)
 {
     enum { SMALLEST = 64 };

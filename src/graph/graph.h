@@ -13,7 +13,7 @@
 typedef enum node_kind {
     NODE_EMBEDDING, /* ids -> rows of weight[V, E] */
     NODE_LINEAR,    /* y = x W^T + b, weight[out, in] */
-    NODE_RMS_NORM,  /* over groups of `group` features; group 0 means the whole width */
+    NODE_RMS_NORM,  /* over groups of `group` features; group 0 means the entire width */
     NODE_ROPE,      /* rotary positions on heads of head_dim */
     NODE_ATTENTION, /* (q, k, v) -> heads side by side */
     NODE_ACTIVATION,
@@ -21,7 +21,7 @@ typedef enum node_kind {
     NODE_ADD,
     NODE_CONV2D,      /* weight[out, in, kernel_height, kernel_width] over `window` */
     NODE_BATCH_NORM,  /* (x - mean) / sqrt(variance + epsilon) * weight + bias, per channel */
-    NODE_LAYER_NORM,  /* over the whole width */
+    NODE_LAYER_NORM,  /* over the entire width */
     NODE_MAX_POOL,    /* over `window` */
     NODE_MEAN,        /* over all positions of a sample */
     NODE_SHORTCUT,    /* every stride-th position; `pad` zero channels before and behind */
@@ -49,7 +49,7 @@ typedef struct node {
     int64_t group;
     int64_t head_dim;
     int64_t attention_window; /* rows seen, 0 = all before */
-    bool bidirectional;       /* attention: rows see those behind them too */
+    bool bidirectional;       /* attention: each row also sees the rows after it */
     double scale;             /* attention scores */
     window2d window;          /* conv, pool; stride of a shortcut; kernel and stride of patches */
     bool rectified;      /* conv: max(., 0) follows in the same pass, after adding a second input if
@@ -60,9 +60,9 @@ typedef struct node {
 } node;
 
 /* A parameter is a tensor of the checkpoint, or a run of its rows: one tensor may hold q, k and v.
- * Leading dimensions of 1 that the tensor has and the parameter has not are passed over. */
+ * Extra leading dimensions of size 1 in the tensor are ignored. */
 typedef struct graph_parameter {
-    char *name; /* of the checkpoint tensor; of a part, with "[first row]" behind it */
+    char *name; /* name of the checkpoint tensor; for a part, followed by "[first row]" */
     char *tensor;
     int64_t first_row; /* in the dense tensor */
     bool part;         /* the tensor has other rows too */
@@ -84,17 +84,18 @@ typedef struct graph {
     int block_count;
     int input, output; /* values: token ids or pixels, logits */
     input_kind input_kind;
-    extent image;       /* positions that the network was made for; 0 = any */
+    extent image;       /* positions that the network expects; 0 = any */
     double *table;      /* owned, for rope and position nodes; NULL without */
     int64_t vocabulary; /* token ids are below it */
-    int64_t classes;    /* of images: outputs of the head; 0 = there is none, features come out */
+    int64_t classes; /* networks that read images: outputs of the head; 0 = no head, the output is
+                        features */
 } graph;
 
 /** An empty graph with one value, the input. *out is owned: graph_free. */
 grail_status graph_create(graph **out) GRAIL_MUST_CHECK;
 void graph_free(graph *g); /* NULL is allowed */
 
-/** Adds a parameter; its index in *out. The name is copied. A name already there must have the same
+/** Adds a parameter; its index in *out. The name is copied. An existing name must have the same
  * shape and gives the same index (tied weights). */
 grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
                                  int *out) GRAIL_MUST_CHECK;
@@ -130,14 +131,14 @@ void graph_block_range(const graph *g, int block, int *begin, int *end);
 /** widths[value_count] from the parameters' shapes; a mismatch names the node's parameter. */
 grail_status graph_widths(const graph *g, int64_t *widths) GRAIL_MUST_CHECK;
 
-/** extents[value_count] for an input of these positions; a window that does not fit, or positions
- * that a table or attention does not expect, name the node. */
+/** extents[value_count] for an input of these positions; the error names the node when a window
+ * does not fit, or when a table or attention expects another number of positions. */
 grail_status graph_extents(const graph *g, extent input, extent *extents) GRAIL_MUST_CHECK;
 
 /** Elements of the largest value of one sample, for an input of these positions. */
 grail_status graph_largest_value(const graph *g, extent input, int64_t *elements) GRAIL_MUST_CHECK;
 
-/** Positions that a window makes of `in`; 0 when it does not fit. */
+/** Number of output positions for `in` input positions; 0 when the window does not fit. */
 int64_t window_positions(const window2d *w, int64_t in, int64_t kernel);
 
 /** Values made before node `position` and read at or after it: live[] gets at most value_count

@@ -1,4 +1,4 @@
-/* Attributes of operators that both the graph and the backends speak of. */
+/* Attributes of operators that both the graph and the backends use. */
 #ifndef GRAIL_GRAPH_OPERATOR_H
 #define GRAIL_GRAPH_OPERATOR_H
 
@@ -17,8 +17,9 @@ typedef struct extent {
     int64_t height, width;
 } extent;
 
-/** How a square window walks over positions; taps outside the input count as zeros (as -infinity
- * for a maximum). Output positions: (in + 2 padding - dilation (kernel - 1) - 1) / stride + 1. */
+/** How a window moves over positions. Kernel positions (taps) outside the input count as zero, or
+ * as -infinity for a maximum. Output positions: (in + 2 padding - dilation (kernel - 1) - 1) /
+ * stride + 1. */
 typedef struct window2d {
     int64_t kernel_height, kernel_width;
     int64_t stride, padding, dilation;

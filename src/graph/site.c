@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Of all values of an axis class. */
+/* Summary of all values of an axis class. */
 typedef struct axis_summary {
     int64_t narrowest, widest;
     int site; /* in the list, or -1 */
@@ -13,10 +13,10 @@ typedef struct axes {
     const graph *g;
     int64_t *widths;
     int *parent;
-    bool *pinned;            /* per root */
-    bool *summed;            /* per root: an Add joins values of it */
-    int64_t *units;          /* per root: unit count that an attention node asks for, 0 = none */
-    int64_t *groups;         /* per root, see site.groups */
+    bool *pinned;    /* per root */
+    bool *summed;    /* per root: an Add joins values of this class */
+    int64_t *units;  /* per root: number of units that an attention node requires, 0 = none */
+    int64_t *groups; /* per root, see site.groups */
     axis_summary *summaries; /* per root */
 } axes;
 
@@ -165,8 +165,8 @@ static int64_t units_of(const axes *a, int root)
     return a->units[root] != 0 ? a->units[root] : a->widths[root];
 }
 
-/* What all values of a class say together, once every node was followed. Their widths differ only
- * where Attention joined them, and it asks for units that divide them all. */
+/* Combines what all values of a class say, after every node was followed. Their widths differ only
+ * where Attention joined them, and Attention sets a number of units that divides all of them. */
 static void summarise(axes *a)
 {
     for (int v = 0; v < a->g->value_count; v++) {
@@ -210,8 +210,8 @@ static void site_fini(site *s)
     *s = (site){0};
 }
 
-/* Whether a value's units hold exchangeable query heads: those of the query and output axes of a
- * grouped attention, recognised by being wider than the key axis. */
+/* Whether the units of a value hold query heads that can be reordered. These are the query and
+ * output axes of grouped attention, which are wider than the key axis. */
 static bool end_is_exchangeable(const axes *a, int value, int64_t subunits, int64_t narrowest)
 {
     return subunits > 1 && a->widths[value] == narrowest * subunits;
@@ -243,7 +243,8 @@ out:
     return status;
 }
 
-/* Adds the ends that a Linear or Conv2d is of the sites at its output and input. */
+/* Adds a Linear or Conv2d as a producer to the site at its output and as a consumer to the site at
+ * its input. */
 static grail_status add_ends(const axes *a, int index, site_list *list)
 {
     grail_status status = GRAIL_OK;
@@ -370,7 +371,7 @@ bool site_spans_blocks(const graph *g, const site *s)
     return false;
 }
 
-/* Elements of a weight in one row, or in one column. */
+/* Number of elements in one row or one column of a weight. */
 static int64_t elements_along(const graph_parameter *weight, int axis)
 {
     int64_t elements = 1;

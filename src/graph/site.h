@@ -2,9 +2,9 @@
  *
  * Linear and Conv2d start a new axis; BatchNorm, activations, pooling, rotary positions, norms over
  * groups, Add and Multiply carry it on and join it; Attention couples the q, k and v head axes and
- * passes v's axis to its output; an embedding, a norm over all channels, what mixes channels with
- * positions, the network's input and its output pin it. What remains unpinned, has producers and
- * has consumers is a site. */
+ * passes v's axis to its output; an embedding, a norm over all channels, a node that mixes channels
+ * with positions, the network's input and its output pin it. An axis that is not pinned and has
+ * producers and consumers is a site. */
 #ifndef GRAIL_GRAPH_SITE_H
 #define GRAIL_GRAPH_SITE_H
 
@@ -14,20 +14,21 @@ typedef enum site_kind {
     SITE_FFN,    /* neurons between Linears */
     SITE_HEADS,  /* attention heads or key/value groups */
     SITE_CONV,   /* channels between convolutions */
-    SITE_STREAM, /* channels that residual Adds share */
+    SITE_STREAM, /* channels of a residual stream, which residual Adds share */
     SITE_KINDS
 } site_kind;
 
 typedef enum gqa_mode {
     GQA_KV_GROUPS,      /* unit = one key/value head with its query heads */
-    GQA_QUERY_PER_GROUP /* unit = one query head, as many kept of every group; k and v stay */
+    GQA_QUERY_PER_GROUP /* unit = one query head; every group keeps the same number; k and v stay
+                           uncut */
 } gqa_mode;
 
 /** One end of a site: a node whose rows (producer) or columns (consumer) are cut. */
 typedef struct site_end {
     int node;
     int64_t features_per_unit;
-    bool exchangeable; /* a unit's features are `subunits` blocks whose order is free */
+    bool exchangeable; /* a unit's features form `subunits` blocks that can be reordered */
 } site_end;
 
 typedef struct site {
@@ -35,8 +36,9 @@ typedef struct site {
     site_kind kind;
     int block;
     int64_t units;    /* n */
-    int64_t groups;   /* equal runs of units of which equally many are kept; 1 = free */
-    int64_t subunits; /* exchangeable blocks in a unit; 1 = none */
+    int64_t groups;   /* equal runs of units, each of which keeps the same number of units; 1 = no
+                         such constraint */
+    int64_t subunits; /* blocks in a unit that can be reordered; 1 = none */
     site_end *producers;
     int producer_count;
     site_end *consumers;
@@ -59,7 +61,8 @@ int site_list_find(const site_list *list, const char *name);
 
 const char *site_kind_name(site_kind kind); /* "ffn", "heads", "conv", "stream" */
 
-/** Whether its ends lie in several blocks: such a site is finished only with the last of them. */
+/** Whether its ends lie in several blocks; then the site is finished only when the last of them is.
+ */
 bool site_spans_blocks(const graph *g, const site *s);
 
 /** Parameters (weights and biases) that one unit of the site costs. */

@@ -33,7 +33,8 @@ typedef struct cifar_set {
 grail_status cifar_recognise(const char *path, bool *out) GRAIL_MUST_CHECK;
 
 /** Maps a directory's batches of a split ("train", "test"; NULL = test), or one file, for which
- * `split` must be NULL. A label above 9 or a size that is not whole records: GRAIL_ERROR_FORMAT. */
+ * `split` must be NULL. A label above 9, or a size that is not a multiple of the record size, is
+ * GRAIL_ERROR_FORMAT. */
 grail_status cifar_open(const char *path, const char *split, cifar_set *out) GRAIL_MUST_CHECK;
 void cifar_close(cifar_set *set); /* works on a zeroed one */
 

@@ -1,10 +1,10 @@
 /* JPEG and PNG files as images in the mode that Pillow 9.4 gives them, pixel for pixel.
  *
- * Which codec reads a file is told by its first bytes, not its name. A JPEG is decoded as stored:
- * an EXIF orientation is not applied, as torchvision's ImageFolder does not; inks of CMYK and YCCK
- * files are taken to be inverted, as Adobe writes them. Grey PNGs of 16 bits are IMAGE_GREY_WIDE,
- * coloured ones lose the lower byte. Gamma, colour profiles and transparent colours change nothing.
- */
+ * The first bytes of a file select its codec; its name does not matter. A JPEG is decoded as
+ * stored: an EXIF orientation is not applied, as torchvision's ImageFolder does not; inks of CMYK
+ * and YCCK files are taken to be inverted, as Adobe writes them. Grey PNGs of 16 bits are
+ * IMAGE_GREY_WIDE, coloured ones lose the lower byte. Gamma, colour profiles and transparent
+ * colours change nothing. */
 #ifndef GRAIL_FORMAT_IMAGES_IMAGE_DECODE_H
 #define GRAIL_FORMAT_IMAGES_IMAGE_DECODE_H
 
@@ -12,8 +12,8 @@
 #include "format/images/image_limits.h"
 
 /**
- * Decodes a file in memory. What is truncated, malformed, of no pixels, of more than `most_pixels`
- * or otherwise beyond the ceilings of image_limits.h: GRAIL_ERROR_FORMAT; another kind of file:
+ * Decodes a file in memory. A file that is truncated or malformed, has no pixels, or exceeds
+ * `most_pixels` or the limits of image_limits.h is GRAIL_ERROR_FORMAT; another kind of file is
  * GRAIL_ERROR_UNSUPPORTED. Messages do not name the file. *out is owned: image_fini.
  */
 grail_status image_decode(const void *bytes, size_t size, int64_t most_pixels,

@@ -24,15 +24,16 @@ typedef struct image_folder {
 /**
  * Lists a folder. Subfolders are classes, indexed in the order of their names as torchvision's
  * ImageFolder does; without subfolders, `labels` is the path of a CSV or NULL. Names that begin
- * with a dot, and files of other endings, are passed over, but not images of kinds that are not
- * read.
+ * with a dot and files with other endings are skipped. Images in formats that grail cannot read are
+ * refused.
  */
 grail_status image_folder_open(const char *path, const char *labels,
                                image_folder *out) GRAIL_MUST_CHECK;
 void image_folder_close(image_folder *folder); /* works on a zeroed one */
 
 /** Sets the labels of a folder without classes from a CSV "file,class index", with or without a
- * line of titles. Every file has one line; what does not fit is refused by line. */
+ * line of titles. Every file must have exactly one line; the error names a line that does not fit.
+ */
 grail_status image_labels_read(const char *path, image_folder *folder) GRAIL_MUST_CHECK;
 
 #endif

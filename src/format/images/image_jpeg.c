@@ -52,7 +52,8 @@ static void source_nothing(j_decompress_ptr info)
     (void)info;
 }
 
-/* The whole file was there from the start: to want more is to find it truncated. */
+/* The complete file was available from the start, so a decoder that needs more bytes has found it
+ * truncated. */
 static boolean source_has_no_more(j_decompress_ptr info)
 {
     (void)info;

@@ -1,5 +1,5 @@
-/* Ceilings of images, judged by the header before pixels are decoded. docs/formats.md has them in
- * its table. */
+/* Limits for images, checked against the header before pixels are decoded. The table in
+ * docs/formats.md lists them. */
 #ifndef GRAIL_FORMAT_IMAGES_IMAGE_LIMITS_H
 #define GRAIL_FORMAT_IMAGES_IMAGE_LIMITS_H
 
@@ -7,14 +7,14 @@
 #define IMAGE_MOST_PIXELS ((int64_t)178956970)
 
 /** Pixels of all scans of a progressive JPEG together: a scan may be a few bytes and still costs a
- * walk over the whole image. */
+ * walk over the entire image. */
 #define IMAGE_MOST_SCANNED ((int64_t)1 << 32)
 
 enum {
     IMAGE_LONGEST_SIDE = 65535, /* JPEG has no longer ones */
 
-    /* Bytes that an image may take once decoded: that many times those of its file, and some.
-     * Photographs take up to fifty times. */
+    /* Bytes that a decoded image may take: this many times the bytes of its file, plus a fixed
+     * allowance. Photographs take up to fifty times. */
     IMAGE_MOST_RATIO = 200,
     IMAGE_FREE_BYTES = 1 << 26,
 

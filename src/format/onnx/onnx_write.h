@@ -1,6 +1,7 @@
 /* Writing ONNX models (opset 17, IR version 8): nodes, small constants, and F32 tensors whose
- * values are streamed to their place, so that a model is never held whole. A model that one file
- * cannot hold gets its tensors in FILE.data beside it. Source: onnx.proto of the ONNX project. */
+ * values are written piece by piece to their place, so that a model is never held in memory
+ * entirely. A model that one file cannot hold gets its tensors in FILE.data beside it. Source:
+ * onnx.proto of the ONNX project. */
 #ifndef GRAIL_FORMAT_ONNX_ONNX_WRITE_H
 #define GRAIL_FORMAT_ONNX_ONNX_WRITE_H
 

@@ -179,28 +179,28 @@ static grail_status too_long(const corpus *c)
 static grail_status next_line(corpus *c, const unsigned char **line, size_t *size, bool *found)
 {
     grail_status status = GRAIL_OK;
-    bool whole = false;
+    bool complete = false;
     c->line.size = 0;
     c->line_number++;
     TRY(fill(c));
     c->line_begin = c->offset;
     *found = c->left > 0;
-    while (c->left > 0 && !whole) {
+    while (c->left > 0 && !complete) {
         const unsigned char *end = memchr(c->at, '\n', c->left);
         const size_t length = end == NULL ? c->left : (size_t)(end - c->at);
-        whole = end != NULL;
+        complete = end != NULL;
         *line = c->at;
         *size = length;
         if (c->line.size + length > TEXT_LONGEST_LINE) {
             TRY(too_long(c));
         }
-        if (!whole || c->line.size > 0) {
+        if (!complete || c->line.size > 0) {
             TRY(buffer_append(&c->line, c->at, length));
             *line = c->line.bytes;
             *size = c->line.size;
         }
-        advance(c, length + (whole ? 1 : 0));
-        TRY(whole ? GRAIL_OK : fill(c));
+        advance(c, length + (complete ? 1 : 0));
+        TRY(complete ? GRAIL_OK : fill(c));
     }
 out:
     return status;

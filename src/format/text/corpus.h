@@ -8,8 +8,8 @@
 
 typedef struct corpus corpus;
 
-/** Of a .txt file, which is one document, a part; of JSON lines a whole document; of .npy some ids.
- */
+/** A part of a .txt file, which is one document; or a complete document of JSON lines; or some ids
+ * of an .npy file. */
 typedef struct corpus_piece {
     const char *text; /* UTF-8, cut between characters, not terminated; NULL of ids */
     size_t size;
@@ -28,7 +28,7 @@ grail_status corpus_open_bytes(const char *name, const char *field, const void *
                                corpus **out) GRAIL_MUST_CHECK;
 void corpus_close(corpus *c); /* NULL is allowed */
 
-/** Number of ids that it holds instead of text; -1 of text. */
+/** Number of ids when the file holds ids; -1 when it holds text. */
 int64_t corpus_ids(const corpus *c);
 /** Ids per row of a two-dimensional array of them; else 0. */
 int64_t corpus_row(const corpus *c);
@@ -38,8 +38,8 @@ int64_t corpus_row(const corpus *c);
  * the file. */
 grail_status corpus_next(corpus *c, corpus_piece *out, bool *found) GRAIL_MUST_CHECK;
 
-/** Reads what is left, and so checks all of it; once. `hash` gets the SHA-256 of all the text or
- * ids as used. A file without text: GRAIL_ERROR_FORMAT. */
+/** Reads the rest, so that the entire file is checked. Call it once. `hash` gets the SHA-256 of all
+ * the text or ids as used. A file without text: GRAIL_ERROR_FORMAT. */
 grail_status corpus_finish(corpus *c, char hash[65]) GRAIL_MUST_CHECK;
 
 #endif

@@ -17,7 +17,7 @@ typedef struct npy_ids {
 } npy_ids;
 
 /**
- * Reads the header of a whole file of little-endian or one-byte integers in C order, one- or
+ * Reads the header of a complete file of little-endian or one-byte integers in C order, one- or
  * two-dimensional. GRAIL_ERROR_FORMAT: a malformed header, too few or too many bytes, no ids.
  * GRAIL_ERROR_UNSUPPORTED: other dtypes, orders and dimensions.
  */

@@ -1,6 +1,6 @@
-/* Documents, or lines, are encoded one by one as they are read, and no more of them is read than is
- * asked for. Of a document that is large by itself, as protocols that join a whole text make it,
- * the beginning is encoded, and twice as much of it as long as that is not enough. */
+/* Documents, or lines, are encoded one by one as they are read, and no more is read than requested.
+ * Protocols that join an entire text make one large document. Of a large document only the
+ * beginning is encoded, and twice as much again until it is enough. */
 #include "format/text/text_encode.h"
 
 #include "base/buffer.h"
@@ -26,7 +26,7 @@ struct encoding {
     buffer line; /* the beginning of one that goes on in the next piece */
     int64_t lines;
     bool complete; /* what is to be read was read */
-    bool enough;   /* and what is wanted was encoded, which is not the whole */
+    bool enough;   /* the wanted ids were encoded, and text is left over */
 };
 
 static bool is_limited(const encoding *e)
@@ -300,7 +300,7 @@ out:
 }
 
 grail_status text_encode(corpus *c, const window_options *options, const tokenizer *t,
-                         int64_t wanted, token_list *out, bool *whole)
+                         int64_t wanted, token_list *out, bool *complete)
 {
     grail_status status = GRAIL_OK;
     encoding e = {
@@ -320,7 +320,7 @@ grail_status text_encode(corpus *c, const window_options *options, const tokeniz
         TRY(end_text(&e));
     }
     out->most = 0;
-    *whole = !e.enough;
+    *complete = !e.enough;
 out:
     buffer_fini(&e.document);
     buffer_fini(&e.line);

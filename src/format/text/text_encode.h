@@ -7,12 +7,12 @@
 #include "format/text/windows.h"
 
 /**
- * Appends the ids of the text to *out, or those of an .npy file, for which `t` may be NULL. Of a
- * text of more than TEXT_ENCODED_WHOLE bytes at least the first `wanted` ids, and no more of the
- * text is encoded than they need; 0 wants all. *whole is false where some were left out. The corpus
- * may have more to read then.
+ * Appends the ids of the text, or of an .npy file, to *out; for an .npy file `t` may be NULL. For a
+ * text of more than TEXT_ENCODED_WHOLE bytes it appends at least the first `wanted` ids (0: all),
+ * and encodes no more of the text than they need. *complete is false when some ids were left out;
+ * then the corpus may have more to read.
  */
 grail_status text_encode(corpus *c, const window_options *options, const tokenizer *t,
-                         int64_t wanted, token_list *out, bool *whole) GRAIL_MUST_CHECK;
+                         int64_t wanted, token_list *out, bool *complete) GRAIL_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* Ceilings of texts and tokenizers. docs/formats.md has them in its table. */
+/* Limits for texts and tokenizers. The table in docs/formats.md lists them. */
 #ifndef GRAIL_FORMAT_TEXT_TEXT_LIMITS_H
 #define GRAIL_FORMAT_TEXT_TEXT_LIMITS_H
 
@@ -8,16 +8,16 @@
 #define TEXT_LARGEST_DOCUMENT ((size_t)1 << 30)
 
 enum {
-    /* What a gzip file may hold: that many times its bytes, and some. Web pages as JSON lines have
-     * three to twenty. */
+    /* What a gzip file may hold: this many times its bytes, plus a fixed allowance. Web pages as
+     * JSON lines have three to twenty. */
     TEXT_MOST_RATIO = 200,
     TEXT_FREE_INFLATED = 1 << 24,
 
     TEXT_LONGEST_LINE = 1 << 25, /* of JSON lines: of a document with what stands beside it */
     TEXT_MOST_TOKENS = 1 << 28,  /* where all are asked for */
 
-    /* So many bytes of a text are encoded in any case; of what is behind them no more than the
-     * windows that are asked for. */
+    /* This many bytes of a text are always encoded; after them, only as many as the requested
+     * windows need. */
     TEXT_ENCODED_WHOLE = 1 << 24,
 
     TOKENIZER_LARGEST_FILE = 1 << 26,

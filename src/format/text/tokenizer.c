@@ -262,7 +262,7 @@ static grail_status cut_rest(encoder *e, text_span text, size_t done, size_t end
 }
 
 /* Appends the ids of the automaton's matches, leftmost and longest, and hands on what lies between.
- * A match that is not a whole word where it has to be is passed over as a whole. */
+ * A match that must be a complete word and is not one is skipped entirely. */
 static grail_status cut_added(encoder *e, const piece_trie *automaton, text_span text,
                               section_edges edges, section_function between)
 {

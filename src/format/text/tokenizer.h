@@ -1,4 +1,5 @@
-/* Text to token ids: tokenizer.json (BPE), or tokenizer.model (SentencePiece BPE) without it. */
+/* Text to token ids, by tokenizer.json (BPE) or, if there is none, tokenizer.model (SentencePiece
+ * BPE). */
 #ifndef GRAIL_FORMAT_TEXT_TOKENIZER_H
 #define GRAIL_FORMAT_TEXT_TOKENIZER_H
 
@@ -45,8 +46,8 @@ grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size,
                               token_list *out) GRAIL_MUST_CHECK;
 
 /**
- * The same for the beginning of a text: appends those first ids that the whole text has, whatever
- * follows. For most tokenizers only those of the last word are missing, for some all of them.
+ * Does the same for the beginning of a text: appends only the ids that stay the same whatever text
+ * follows. With most tokenizers only the ids of the last word are left out, with some all ids.
  * `text` ends between two characters.
  */
 grail_status tokenizer_encode_start(const tokenizer *t, const char *text, size_t size, bool special,

@@ -3,7 +3,7 @@
  * a heap, so a word of n characters costs O(n log n).
  *
  * Long words are cut where no merge can reach across, which changes nothing but keeps the list and
- * the heap small when a file has no pre-tokenizer and the whole text is one word. */
+ * the heap small when a file has no pre-tokenizer and the entire text is one word. */
 #include "format/text/tokenizer_internal.h"
 
 #include <stdio.h>

@@ -18,8 +18,8 @@ typedef struct text_span {
     size_t size;
 } text_span;
 
-/** Of which part of a text a section is. Of an open one only what is certain is made: what any
- * continuation, and none, would leave as it is. */
+/** The part of a text that a section is. Of an open section only the certain output is made: the
+ * output that no continuation of the text would change. */
 typedef struct section_edges {
     bool start; /* it begins where the text begins */
     bool open;  /* more of it may follow */

@@ -193,7 +193,7 @@ out:
 
 /* --- SentencePiece --- */
 
-/* The next unit of the text: a whole piece, or one character. */
+/* The next unit of the text: a complete piece, or one character. */
 static text_span next_unit(const piece_trie *whole, text_span text)
 {
     int32_t unused = 0;

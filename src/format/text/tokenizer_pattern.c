@@ -329,9 +329,9 @@ static grail_status match_failure(const pattern_scan *s, int code)
         s->position, s->text.size, (const char *)message);
 }
 
-/* A match is tried with few steps and in the bytes next to it alone, which is all that the words of
- * ordinary patterns need, and with more of both as long as it wants them. What it then has at most
- * used is taken from what is allowed for the whole text, so that no pattern takes time that grows
+/* A match is first tried with few steps and on the next few bytes only, which is enough for the
+ * words of ordinary patterns; then with more of both until it can be decided. What it used is
+ * subtracted from the allowance for the entire text, so that no pattern takes time that grows
  * faster than the text. */
 typedef struct attempt {
     uint32_t steps;

@@ -49,7 +49,7 @@ static int64_t window_length(const window_options *options, const corpus *c)
     return corpus_row(c) > 0 ? corpus_row(c) : options->default_length;
 }
 
-/* Ids of the text in a window: all but a BOS of its own. */
+/* The number of ids of the text in a window: all but the BOS that the window adds. */
 static int64_t window_step(const window_options *options, const token_windows *w)
 {
     return w->length - (options->window_bos ? 1 : 0);
@@ -121,10 +121,10 @@ static int64_t wanted_ids(const window_options *options, const token_windows *w)
                                                                                             : 0;
 }
 
-/* Of a text of which not all was encoded, the number of tokens is known for ids alone. */
-static int64_t count_stream(const corpus *c, const token_list *list, bool whole)
+/* When not all of a text was encoded, the number of tokens is known only for ids. */
+static int64_t count_stream(const corpus *c, const token_list *list, bool complete)
 {
-    return whole ? list->count : corpus_ids(c);
+    return complete ? list->count : corpus_ids(c);
 }
 
 grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
@@ -134,14 +134,14 @@ grail_status windows_read(const window_options *options, const tokenizer *t, int
     corpus *c = NULL;
     token_list list = {0};
     token_windows w = {0};
-    bool whole = true;
+    bool complete = true;
     const int32_t bos = t == NULL ? -1 : tokenizer_bos(t);
     TRY(corpus_open(options->path, options->field, &c));
     w.length = window_length(options, c);
     TRY(check_length(options, w.length, bos));
-    TRY(text_encode(c, options, t, wanted_ids(options, &w), &list, &whole));
+    TRY(text_encode(c, options, t, wanted_ids(options, &w), &list, &complete));
     TRY(corpus_finish(c, w.text_hash));
-    w.stream_tokens = count_stream(c, &list, whole);
+    w.stream_tokens = count_stream(c, &list, complete);
     TRY(check_ids(options->path, &list, vocabulary));
     TRY(cut_windows(options, &list, bos, &w));
     *out = w;

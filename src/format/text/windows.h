@@ -24,21 +24,21 @@ typedef struct window_options {
     int64_t length; /* tokens per window; 0: a row of two-dimensional ids, else the next */
     int64_t default_length;
     bool window_bos; /* every window begins with the tokenizer's BOS, then length - 1 tokens */
-    int64_t windows; /* so many of the first ones are needed; 0: all */
+    int64_t windows; /* number of windows needed, from the start; 0: all */
 } window_options;
 
 typedef struct token_windows {
     int32_t *ids; /* [count, length], owned */
     int64_t count;
     int64_t length;
-    int64_t stream_tokens; /* of the whole text, before it was cut; -1: not all was encoded */
+    int64_t stream_tokens; /* number of tokens of the entire text; -1: not all of it was encoded */
     char text_hash[65];    /* SHA-256 of the text (or ids) that was read */
 } token_windows;
 
 /**
- * Reads, encodes and cuts; the incomplete last window is dropped. `t` may be NULL for .npy
- * ids. Of a text of more than TEXT_ENCODED_WHOLE bytes no more is encoded than options->windows
- * need, though all of it is read and checked. A text shorter than one window, an id outside
+ * Reads, encodes and cuts; the incomplete last window is dropped. `t` may be NULL for .npy ids. A
+ * text of more than TEXT_ENCODED_WHOLE bytes is read and checked completely, but only as much of it
+ * is encoded as options->windows windows need. A text shorter than one window, an id outside
  * `vocabulary`: GRAIL_ERROR_ARGUMENT with the remedy. *out is filled; token_windows_fini.
  */
 grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
@@ -49,7 +49,7 @@ void token_windows_fini(token_windows *w); /* works on a zeroed one */
  * is GRAIL_ERROR_ARGUMENT. */
 grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed) GRAIL_MUST_CHECK;
 
-/** Hashes of short runs of tokens, by which another text is seen to overlap. */
+/** Hashes of short runs of tokens, which show whether another text overlaps. */
 enum { SHINGLE_TOKENS = 24, SHINGLE_MOST = 4096 };
 typedef struct shingle_set {
     uint64_t *hashes; /* ascending, distinct, owned */

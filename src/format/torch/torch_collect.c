@@ -153,7 +153,8 @@ out:
     return status;
 }
 
-/* The class of an opaque object, which old streams keep with its source: ('module', class, ...). */
+/* The class of an opaque object; the legacy format keeps it with its source: ('module', class,
+ * ...). */
 static const pickle_value *class_of(const pickle_value *value)
 {
     if (value->kind != PICKLE_CALL) {

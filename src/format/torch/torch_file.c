@@ -13,7 +13,7 @@ bool torch_file_recognise(const void *bytes, size_t size)
     return is_zip(bytes, size) || torch_is_legacy(bytes, size);
 }
 
-/* Before the legacy stream torch wrote tar archives. */
+/* Before the legacy format, torch wrote tar archives. */
 static grail_status refuse_other(const void *bytes, size_t size)
 {
     enum { TAR_MAGIC = 257 };

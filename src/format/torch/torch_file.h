@@ -1,10 +1,10 @@
-/* Torch checkpoints: the zip format (torch 1.6 and later), the legacy stream before it, and
+/* Torch checkpoints: the zip format (torch 1.6 and later), the legacy format before it, and
  * TorchScript archives, read without executing anything; and the zip format written.
  *
  * Tensors come out as contiguous little-endian views: mapped at their offset in the file where the
  * stored tensor is contiguous, copied where it is strided or its member deflated, and that not
- * before torch_file_load: names and shapes are known first. What is not a tensor is passed over.
- * Names are the keys of the dictionary that holds the tensors, or the attribute paths of a
+ * before torch_file_load: names and shapes are known first. Everything else than tensors is
+ * skipped. Names are the keys of the dictionary that holds the tensors, or the attribute paths of a
  * TorchScript module. */
 #ifndef GRAIL_FORMAT_TORCH_TORCH_FILE_H
 #define GRAIL_FORMAT_TORCH_TORCH_FILE_H
@@ -15,7 +15,7 @@
 
 typedef struct torch_file torch_file;
 
-/** Whether the first bytes are those of a torch checkpoint (zip, or legacy stream). */
+/** Whether the first bytes are those of a torch checkpoint (zip or legacy format). */
 bool torch_file_recognise(const void *bytes, size_t size);
 
 /** Maps and reads a file; *out is owned: torch_file_close. Messages name file and tensor. */
@@ -55,10 +55,10 @@ typedef struct torch_writer torch_writer;
 grail_status torch_writer_open(const char *path, const char *wrapper, int64_t count,
                                const tensor_view tensors[], layout_start start,
                                torch_writer **out) GRAIL_MUST_CHECK;
-/** Writes the whole tensor `name`, once; `bytes` must equal its size. */
+/** Writes the complete tensor `name`, once; `bytes` must equal its size. */
 grail_status torch_writer_put(torch_writer *writer, const char *name, const void *data,
                               size_t bytes) GRAIL_MUST_CHECK;
-/** Reads the whole tensor `name` back, as it was put by this writer or one before it. */
+/** Reads the complete tensor `name` back, as this writer or an earlier one wrote it. */
 grail_status torch_writer_get(const torch_writer *writer, const char *name, void *data,
                               size_t bytes) GRAIL_MUST_CHECK;
 /** Flushes everything to disk. */

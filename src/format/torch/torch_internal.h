@@ -13,7 +13,7 @@
 typedef struct torch_storage {
     const unsigned char *data; /* NULL: `member` was not inflated yet */
     size_t bytes;
-    const zip_member *member; /* NULL in a legacy stream */
+    const zip_member *member; /* NULL in the legacy format */
 } torch_storage;
 
 /* A storage as a persistent value refers to it. Counts are in elements of its type. */
@@ -21,7 +21,7 @@ typedef struct torch_reference {
     pickle_span key;
     const torch_dtype *type;
     int64_t elements;
-    int64_t view_offset; /* of the part that is meant; old streams have views of storages */
+    int64_t view_offset; /* start of the view; files of the legacy format have views of storages */
     int64_t view_elements;
 } torch_reference;
 
@@ -47,12 +47,12 @@ struct torch_file {
     file_map map; /* empty when the bytes are the caller's */
     const unsigned char *bytes;
     size_t size;
-    zip_reader *zip; /* NULL in a legacy stream */
+    zip_reader *zip; /* NULL in the legacy format */
     bool is_script;  /* its root is a module, not a dictionary */
     pickle *object;
     torch_storage *storages;
     int64_t storage_count;
-    char **keys; /* [storage_count] of a legacy stream, owned */
+    char **keys; /* [storage_count] in the legacy format, owned */
     name_index storage_index;
     tensor_view *tensors;
     char **names; /* [count] */
@@ -72,8 +72,8 @@ struct torch_file {
 /** Makes `file` the owner of `block`, even on failure. */
 grail_status torch_own(torch_file *file, void *block) GRAIL_MUST_CHECK;
 
-/** Reads directory and object of a zip archive, or all of a legacy stream: fills object, storages,
- * keys. */
+/** Reads directory and object of a zip archive, or everything in a file of the legacy format: fills
+ * object, storages, keys. */
 grail_status torch_read_zip(torch_file *file) GRAIL_MUST_CHECK;
 grail_status torch_read_legacy(torch_file *file) GRAIL_MUST_CHECK;
 bool torch_is_legacy(const void *bytes, size_t size);

@@ -13,7 +13,7 @@ static grail_status read_count(const pickle_value *value, const char *what, int6
     return GRAIL_OK;
 }
 
-/* (view key, offset, elements), or None for the whole storage */
+/* (view key, offset, elements), or None for the entire storage */
 static grail_status read_storage_view(const pickle_value *view, torch_reference *out)
 {
     grail_status status = GRAIL_OK;
@@ -31,7 +31,7 @@ out:
     return status;
 }
 
-/* ('storage', class, key, location, elements) and in old streams a view */
+/* ('storage', class, key, location, elements) and, in the legacy format, a view */
 grail_status torch_read_reference(const pickle_value *value, bool *is_storage, torch_reference *out)
 {
     grail_status status = GRAIL_OK;

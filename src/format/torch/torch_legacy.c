@@ -1,4 +1,4 @@
-/* The stream that torch wrote before 1.6: five pickles (magic number, protocol, facts about the
+/* The format that torch wrote before 1.6: five pickles (magic number, protocol, facts about the
  * machine, the object, the keys of its storages), then each storage as a count of elements and the
  * elements. Source: torch/serialization.py, _legacy_save and _legacy_load. */
 #include "format/torch/torch_internal.h"
@@ -16,7 +16,7 @@ bool torch_is_legacy(const void *bytes, size_t size)
     return size >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0;
 }
 
-/* The next pickle of the stream. */
+/* Reads the next pickle of the file. */
 static grail_status next_pickle(const torch_file *file, size_t *at, const char *what, pickle **out)
 {
     size_t used = 0;

@@ -1,6 +1,5 @@
-/* Ceilings of torch checkpoints and other pickles: what is read may take a small multiple of the
- * file's size in memory and time, whatever the file claims. docs/formats.md has them in its table.
- */
+/* Limits for torch checkpoints and other pickles: reading takes memory and time of a small multiple
+ * of the file's size, whatever the file claims. The table in docs/formats.md lists them. */
 #ifndef GRAIL_FORMAT_TORCH_TORCH_LIMITS_H
 #define GRAIL_FORMAT_TORCH_TORCH_LIMITS_H
 

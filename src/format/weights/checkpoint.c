@@ -318,7 +318,7 @@ out:
     return status;
 }
 
-static grail_status check_whole(const checkpoint *c, const char *name)
+static grail_status check_name(const checkpoint *c, const char *name)
 {
     if (checkpoint_is_index_name(name)) {
         return error_set(GRAIL_ERROR_ARGUMENT,
@@ -339,7 +339,7 @@ static grail_status open_file(checkpoint *c)
         const int length = slash == c->path ? 1 : (int)(slash - c->path);
         TRY(memory_format(&c->directory, "%.*s", length, c->path));
     }
-    TRY(check_whole(c, name));
+    TRY(check_name(c, name));
     TRY(open_single(c, name));
 out:
     return status;

@@ -46,11 +46,11 @@ typedef struct safetensors_writer safetensors_writer;
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
                                      layout_start start, safetensors_writer **out) GRAIL_MUST_CHECK;
 
-/** Writes the whole tensor `name`, once; `bytes` must equal its size. */
+/** Writes the complete tensor `name`, once; `bytes` must equal its size. */
 grail_status safetensors_writer_put(safetensors_writer *writer, const char *name, const void *data,
                                     size_t bytes) GRAIL_MUST_CHECK;
 
-/** Reads the whole tensor `name` back, as it was put by this writer or one before it. */
+/** Reads the complete tensor `name` back, as this writer or an earlier one wrote it. */
 grail_status safetensors_writer_get(const safetensors_writer *writer, const char *name, void *data,
                                     size_t bytes) GRAIL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* Ceilings of weights files, besides those of every JSON text (base/json_extent.h) and of every
- * file of tensors (format/tensor_limits.h). docs/formats.md has them in its table. */
+/* Limits for weights files, in addition to those for every JSON text (base/json_extent.h) and every
+ * file of tensors (format/tensor_limits.h). The table in docs/formats.md lists them. */
 #ifndef GRAIL_FORMAT_WEIGHTS_WEIGHTS_LIMITS_H
 #define GRAIL_FORMAT_WEIGHTS_WEIGHTS_LIMITS_H
 
