@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds grail, narrows a small model by 30 % in three ways, and compares the results with the model
-# on text that neither training nor calibration has seen. Then narrows the image networks of
-# demo/vision in many ways and draws what became of their accuracy: demo/out/report.html.
+# Builds grail, narrows a small language model by 30 % with three repairs, and compares the results with
+# the dense model on text that was used neither for training nor for calibration. Then narrows the image
+# networks of demo/vision at many settings and draws their accuracy: demo/out/report.html.
 #
 # usage: ./run-demo.sh [MODEL_DIRECTORY CALIBRATION_TEXT HELD_OUT_TEXT]
-# Without arguments the model and the texts of demo/ are used; with them the image networks are left
-# out. Results lie in demo/out.
+# Without arguments the model and the texts of demo/ are used. With arguments the image networks are
+# skipped. Results are in demo/out.
 set -euo pipefail
 export LC_ALL=C
-# Threads that spin while they wait steal time on a busy machine.
+# Waiting threads sleep instead of spin, which is faster on a busy machine.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 
 if (($# != 0 && $# != 3)); then
@@ -83,7 +83,7 @@ done | awk '
         printf "%-22s %12d %7.2f MB %12.4f %10s\n", label, $2, $3 / 1e6, $4, share
     }'
 echo
-echo "recovered: share of the log-perplexity lost by the plain cut that the repair wins back"
+echo "recovered: share of the log-perplexity that the plain cut lost and the repair wins back"
 echo "$(field windows "$out/full.eval.json") windows of $(field context "$out/full.eval.json") tokens;" \
     "$(field overlap_runs "$out/full.eval.json") of $(field calibration_runs "$out/full.eval.json")" \
     "recorded runs of 24 calibration tokens occur in this text"
@@ -97,4 +97,4 @@ if (($# == 0)); then
         "$(grep -c '^{"cell"' "$out/sweep.jsonl") cuts: open $out/report.html in a browser"
 fi
 
-say "done in $((SECONDS - started)) s; everything lies in $out"
+say "done in $((SECONDS - started)) s; all results are in $out"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Builds and tests grail from nothing: installs what is missing, then
+# Builds and tests grail from scratch: installs missing packages, then runs these steps:
 #   release    gcc, optimised, all tests (fuzz corpora, lint and the installed tree among them)
-#   asan       gcc with address and undefined behaviour sanitizers, all tests but those labelled slow
-#   clang      built only
+#   asan       gcc with address and undefined behaviour sanitizers, all tests except those labelled slow
+#   clang      build only
 #   format     clang-format 14 agrees with the sources
-# Logs lie in build/logs. The last line sums up; the exit status is 0 when nothing failed.
+# Logs are in build/logs. The last line is the summary; the exit status is 0 when nothing failed.
 #
 # usage: ./run-tests.sh [--fresh RELEASE]
 #   --fresh   first build on a minimal Debian of that release, tests/fresh/run.sh
 set -euo pipefail
 export LC_ALL=C
-# Threads that spin while they wait steal time on a busy machine.
+# Waiting threads sleep instead of spin, which is faster on a busy machine.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 
 if (($# != 0)) && [[ $# != 2 || $1 != --fresh ]]; then
@@ -22,7 +22,7 @@ cd "$(dirname "$0")"
 mkdir -p build/logs
 jobs=$(nproc)
 passed=0 skipped=0
-# Warnings are errors with the compilers they were looked at with, those of Debian 12.
+# Warnings are errors only with the compilers of Debian 12, which the sources are free of warnings with.
 werror=OFF
 if grep -q '^VERSION_ID="12"' /etc/os-release 2>/dev/null; then
     werror=ON

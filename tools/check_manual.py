@@ -11,7 +11,7 @@ import sys
 import c_source
 
 MANUAL = c_source.ROOT / "docs" / "man"
-# Commands that have no page of their own: grail(1) describes them.
+# Commands without a page; grail(1) describes them.
 WITHOUT_PAGE = {"completion", "help"}
 
 

@@ -244,7 +244,7 @@ def cifar_seeds():
 
 
 def image_seeds():
-    """Files of the golden tests, whole and damaged, behind a byte that chooses preset and size."""
+    """Files of the golden tests, complete and damaged, after a byte that chooses preset and size."""
     folder = CORPUS.parent.parent / "tests" / "golden" / "images"
     files = [path for path in sorted(folder.iterdir()) if path.suffix != ".txt"]
     for i, path in enumerate(files):
@@ -371,8 +371,8 @@ def torch_zip_seeds():
               + b"c__torch__.nn\nLinear\n)\x81}" + pickle_text("b") + pickle_tensor() + b"sbub.")
     float8 = pickle_tensor("UntypedStorage", elements=24, function="_rebuild_tensor_v3",
                            rest=b"ctorch\nfloat8_e4m3fn\n")
-    whole = torch_archive(pickle_tensor())
-    yield "plain", whole
+    complete = torch_archive(pickle_tensor())
+    yield "plain", complete
     yield "many", torch_archive(*[pickle_tensor(offset=i, shape=(3,), stride=(1,)) for i in range(4)])
     yield "strided", torch_archive(pickle_tensor(shape=(3, 2), stride=(1, 3)),
                                    pickle_tensor(shape=(9, 9), stride=(0, 0)))
@@ -391,11 +391,11 @@ def torch_zip_seeds():
     yield "bad-roots", torch_archive(pickle_tensor(), **{"other/data.pkl": "}."})
     yield "bad-object", zip_archive({"a/data.pkl": "]."})
     yield "bad-name", zip_archive({"data.pkl": "}."})
-    yield "bad-cut", whole[:-1]
-    yield "bad-encrypted", whole.replace(b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1", 1)
+    yield "bad-cut", complete[:-1]
+    yield "bad-encrypted", complete.replace(b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1", 1)
     yield "bad-twice", torch_archive(pickle_tensor(), **{"archive/data/1": bytes(24)}).replace(
         b"archive/data/1", b"archive/data/0")
-    yield "bad-size", whole.replace(struct.pack("<II", 24, 24), struct.pack("<II", 25, 25))
+    yield "bad-size", complete.replace(struct.pack("<II", 24, 24), struct.pack("<II", 25, 25))
 
 
 def legacy_stream(*tensors, keys=b"](U\x010e.", elements=6, little=b"\x88", data=bytes(range(24))):

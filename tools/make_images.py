@@ -176,7 +176,7 @@ def ground(draw):
 
 
 def clutter(draw, image):
-    """One small shape, or a bar through the whole image."""
+    """One small shape, or a bar across the entire image."""
     size = draw.between(0.1, 0.26)
     u, v, pixel = frame(draw, draw.between(-1, 1), draw.between(-1, 1), size, 1)
     kind = draw.between(0, 4)

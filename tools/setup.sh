@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing to build grail, and with "tests" to test it, on Debian 12 or 13. Asks
-# for nothing; needs root or sudo only when something is missing.
+# Installs the packages that are missing to build grail, and with "tests" to test it, on Debian 12 or
+# 13. Asks no questions; needs root or sudo only when a package is missing.
 #
 # usage: tools/setup.sh [tests]
 set -euo pipefail
@@ -27,7 +27,7 @@ echo "installing: ${missing[*]}"
 as_root=()
 if ((EUID != 0)); then
     if ! command -v sudo >/dev/null; then
-        echo "these packages are missing, and there is neither root nor sudo to install them" >&2
+        echo "cannot install these packages: run as root, or install sudo" >&2
         exit 1
     fi
     as_root=(sudo)

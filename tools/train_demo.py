@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the demonstration model on make_stories.py's text and writes a Hugging Face directory.
 
-A Llama with 20 query heads in 10 key-value groups, so that cuts of 20, 30 and 50 % remove whole
+A Llama with 20 query heads in 10 key-value groups, so that cuts of 20, 30 and 50 % remove complete
 groups. Needs torch, numpy, tokenizers and safetensors; one CPU thread, about 20 minutes.
 
 usage: train_demo.py [--steps N] [--output demo/model]
@@ -78,7 +78,7 @@ def stories(text):
 
 
 def encode(tokenizer, text):
-    """The ids of the whole text without BOS."""
+    """The ids of the entire text, without BOS."""
     encodings = tokenizer.encode_batch(stories(text), add_special_tokens=False)
     return numpy.concatenate([numpy.array(e.ids, numpy.int16) for e in encodings])
 

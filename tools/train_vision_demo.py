@@ -416,7 +416,7 @@ def read_vit(folder):
     return model
 
 
-# ---- what torch scores, whole and cut
+# ---- accuracy by torch, uncut and cut
 
 def silence(first, ratio, others=()):
     """Sets the output units of `first` with the least sums of |weight| to zero, and the same of

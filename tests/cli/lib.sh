@@ -1,8 +1,8 @@
-# What the tests of the command line share. A test is called with the path of grail and of the
-# source directory, and sources this file with both.
+# Functions of the tests of the command line. A test is called with the path of grail and of the
+# source directory, and sources this file with the same arguments.
 set -euo pipefail
 export LC_ALL=C
-# Many tiny products: threads that spin between them only steal time on a busy machine.
+# Waiting threads sleep instead of spin, which is faster for tiny products on a busy machine.
 export OMP_WAIT_POLICY=passive
 
 grail=$(realpath -- "$1")
@@ -10,7 +10,7 @@ source_dir=$(realpath -- "$2")
 demo=$source_dir/demo
 golden=$source_dir/tests/golden/models
 shared=${GRAIL_SHARED_DATA:-$source_dir/../shared/data}
-# Tokens of a window of the demonstration's text; fewer where sanitizers make all of it slow.
+# Tokens per window of the demonstration text; fewer where sanitizers slow everything down.
 context=${GRAIL_TEST_CONTEXT:-256}
 work=$(mktemp -d)
 cd "$work"
@@ -21,7 +21,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# What is checked from here on; failures name it.
+# Names the current check; failures print it.
 checking=
 check() {
     checking=$*
@@ -54,7 +54,7 @@ runs() {
     ((code == 0)) || { show; fail "exit code $code of: $*"; }
 }
 
-# refuses CODE TEXT COMMAND...: must exit with CODE and say TEXT in one line on stderr, nothing on
+# refuses CODE TEXT COMMAND...: must exit with CODE, say TEXT in one line on stderr and nothing on
 # stdout, and leave no output
 refuses() {
     local expected=$1 text=$2
@@ -68,7 +68,7 @@ refuses() {
     [[ ! -e out ]] || fail "left the output of: $*"
 }
 
-# refuses_clean: the same, and nothing of a beginning is left either
+# refuses_clean: the same, and must not leave out.partial either
 refuses_clean() {
     refuses "$@"
     [[ ! -e out.partial ]] || { ls -la out.partial >&2; fail "left out.partial: $*"; }
@@ -89,17 +89,17 @@ calculate() {
     awk "BEGIN { printf \"%.6g\", $1 }"
 }
 
-# field KEY FILE: first value of a key in a JSON document with one key to a line
+# field KEY FILE: the first value of a key in a JSON document with one key per line
 field() {
     sed -n "s/^ *\"$1\": \"\\{0,1\\}\\([^\",]*\\).*/\\1/p" "$2" | head -n 1
 }
 
-# without_seconds FILE: a report without the times that a run took
+# without_seconds FILE: a report without its times
 without_seconds() {
     grep -v '"\(solve_\)\{0,1\}seconds":' "$1"
 }
 
-# same_result A B: the same files with the same bytes, but for the times in report.json
+# same_result A B: both have the same files with the same bytes, except for the times in report.json
 same_result() {
     local file
     diff <(cd "$1" && ls -A) <(cd "$2" && ls -A) || fail "other files in $2 than in $1"
@@ -114,7 +114,7 @@ same_result() {
     done
 }
 
-# bytes HEX...: writes bytes
+# bytes HEX...: writes these bytes
 bytes() {
     local text=
     for hex; do
@@ -185,8 +185,9 @@ perplexity() {
     field perplexity stdout
 }
 
-# cut_perplexity REPAIR MODEL CALIBRATION EVALUATION OPTIONS...: of the model cut and repaired so;
-# the array windows says how texts are read, the array measured how much of the evaluation's
+# cut_perplexity REPAIR MODEL CALIBRATION EVALUATION OPTIONS...: the perplexity of the model after the
+# cut and the repair. The array windows holds options for reading texts, the array measured options that
+# limit the evaluation
 cut_perplexity() {
     local repair=$1 model=$2 calibration=$3 evaluation=$4
     shift 4
@@ -196,12 +197,12 @@ cut_perplexity() {
     perplexity out "$evaluation" "${windows[@]}" "${measured[@]}"
 }
 
-# share DENSE PLAIN REPAIRED: of the lost log-perplexity that the repair wins back
+# share DENSE PLAIN REPAIRED: the share of the lost log-perplexity that the repair wins back
 share() {
     calculate "(log($2) - log($3)) / (log($2) - log($1))"
 }
 
-# compare REPAIR DENSE PLAIN REPAIRED: prints, and checks the order
+# compare REPAIR DENSE PLAIN REPAIRED: prints the perplexities and checks their order
 compare() {
     echo "   dense $2, plain cut $3, repaired by $1 $4: $(share "$2" "$3" "$4") of the loss won back"
     holds "$2 < $4 && $4 < $3"

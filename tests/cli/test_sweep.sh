@@ -134,7 +134,7 @@ for signal in INT TERM KILL; do
     ends_early $signal
     ((code == 128 + $(kill -l $signal))) || { show; fail "exit code $code"; }
     if [[ $signal != KILL ]]; then
-        says "cells are in 's.jsonl', the same command continues the sweep" stderr
+        says "cells are in 's.jsonl', run the same command again to continue the sweep" stderr
         complete_lines s.jsonl
     fi
     runs "$grail" sweep r.json -o s.jsonl --quiet

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds grail where nothing is installed: makes a minimal Debian in a chroot (debootstrap, variant
-# minbase, with git), clones HEAD into it and runs ./run-demo.sh there. Changes that are not
-# committed are not seen. Logs lie in build/logs, the chroot and the packages that were fetched in
-# build/fresh. Afterwards the chroot is removed; mounts and processes end with the namespace that
-# they live in. Skipped (exit 77) without root, and where debootstrap cannot be installed.
+# Builds grail on a minimal system: makes a minimal Debian in a chroot (debootstrap, variant minbase,
+# with git), clones HEAD into it and runs ./run-demo.sh there. Uncommitted changes are not tested. Logs
+# are in build/logs, the chroot and the fetched packages in build/fresh. Afterwards the chroot is
+# removed; mounts and processes end with their namespace. Skipped (exit 77) without root, and where
+# debootstrap cannot be installed.
 #
 # usage: tests/fresh/run.sh [--tests] [--keep] [bookworm|trixie]
 #   --tests   run ./run-tests.sh there instead of the demo
-#   --keep    leave the chroot for a look around
+#   --keep    keep the chroot for inspection
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."
