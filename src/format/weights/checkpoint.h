@@ -76,9 +76,9 @@ typedef struct checkpoint_writer checkpoint_writer;
 /**
  * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives name, dtype, rank and
  * shape of tensor i of `like`, which must outlive *out. In the format of `like` it has the files of
- * `like`, to which the caller adds the index; only a TorchScript archive becomes a plain .pth. In the
- * other format it is one file: model.safetensors, or a .pth of the same base name. Until they are
- * sealed no reader opens the files; where it fails, those before the failing one stay. *out is
+ * `like`, to which the caller adds the index; only a TorchScript archive becomes a plain .pth. In
+ * the other format it is one file: model.safetensors, or a .pth of the same base name. Until they
+ * are sealed no reader opens the files; where it fails, those before the failing one stay. *out is
  * owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
