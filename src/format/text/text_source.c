@@ -100,7 +100,7 @@ static grail_status check_ratio(const text_source *source)
     if (source->read > free_bytes && (source->read - free_bytes) / TEXT_MOST_RATIO > needed) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "its first %zu compressed bytes hold %zu, more than the allowed %d times "
-                         "as many; no text is so uniform",
+                         "as many; if it is right, give the file decompressed",
                          needed, source->read, TEXT_MOST_RATIO);
     }
     return check_size(source->read);
