@@ -235,6 +235,9 @@ static grail_status next_ids(corpus *c, corpus_piece *out)
     const int64_t left = c->ids.count - c->next_id;
     const int64_t count = left < IDS_AT_ONCE ? left : IDS_AT_ONCE;
     TRY(npy_read_ids(&c->ids, c->next_id, count, c->converted));
+    const size_t place =
+        (size_t)(c->ids.data - c->source.bytes) + (size_t)c->next_id * c->ids.width;
+    file_map_release(&c->source.map, place, (size_t)count * c->ids.width);
     hash_add(&c->hash, c->converted, (size_t)count * sizeof c->converted[0]);
     c->next_id += count;
     c->ended = c->next_id == c->ids.count;

@@ -45,7 +45,7 @@ enum {
     PATTERN_FREE_WORK = 1 << 16,
     PATTERN_MOST_STEPS = 32,
     PATTERN_FREE_STEPS = 100000,
-    PATTERN_MOST_HEAP_KIB = 1 << 18,
+    PATTERN_MOST_HEAP_KIB = 1 << 16,
     PATTERN_LONGEST = 1 << 20 /* bytes of its translation */
 };
 

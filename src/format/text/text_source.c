@@ -101,7 +101,7 @@ static grail_status check_ratio(const text_source *source)
     if (source->read > free_bytes && (source->read - free_bytes) / TEXT_MOST_RATIO > needed) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "its first %zu compressed bytes expand to %zu, more than the allowed %d "
-                         "times as many; no real text compresses this well",
+                         "times as many; decompress the file if this is right",
                          needed, source->read, TEXT_MOST_RATIO);
     }
     return check_size(source->read);

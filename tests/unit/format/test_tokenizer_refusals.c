@@ -202,13 +202,15 @@ static void an_overlong_added_token_is_refused(void **state)
 {
     (void)state;
     char content[TOKENIZER_LONGEST_ADDED + 2];
-    char beside[TOKENIZER_LONGEST_ADDED + 200];
+    char *beside = NULL;
     memset(content, 'a', sizeof content);
     content[sizeof content - 1] = 0;
-    snprintf(beside, sizeof beside, ",\"added_tokens\":[{\"id\":90,\"content\":\"%s\"}]", content);
+    assert_ok(
+        memory_format(&beside, ",\"added_tokens\":[{\"id\":90,\"content\":\"%s\"}]", content));
     refuses_beside(beside, GRAIL_ERROR_FORMAT,
                    "t.json: an added token or user-defined piece has 1025 bytes, more than the "
                    "allowed 1024");
+    memory_free(beside);
 }
 
 /* The table has 4096 slots by then; half a million pieces that are not chosen reach no such number.
@@ -221,7 +223,7 @@ static void pieces_that_are_made_to_collide_are_refused(void **state)
     grail_status status = GRAIL_OK;
     vocabulary_init(&v);
     for (uint32_t i = 0; status == GRAIL_OK; i++) {
-        char piece[16];
+        char piece[24];
         const int length = snprintf(piece, sizeof piece, "%x", i);
         uint64_t hash = 0xCBF29CE484222325u;
         for (int c = 0; c < length; c++) {
@@ -235,7 +237,7 @@ static void pieces_that_are_made_to_collide_are_refused(void **state)
     vocabulary_fini(&v);
     vocabulary_init(&v);
     for (int32_t i = 0; i < 500000; i++) {
-        char piece[16];
+        char piece[24];
         snprintf(piece, sizeof piece, "piece%d", i);
         assert_ok(vocabulary_add(&v, span_of_string(piece), i));
     }

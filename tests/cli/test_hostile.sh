@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# Small files that ask for much memory or time: refused, or read, within a budget of both. The
+# budgets are some ten times what is taken, and a fraction of what would be without ceilings.
+#
+# usage: test_hostile.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+command -v python3 >/dev/null || skip "python3 is not installed"
+
+# A sanitizer takes memory of its own, and address space without end.
+sanitized=
+if ldd "$grail" | grep -q 'lib[a-z]*san'; then
+    sanitized=yes
+    echo "   memory is not measured: this is a build with sanitizers"
+fi
+
+# make KIND PATH [FILE]
+make() {
+    python3 "$source_dir/tests/cli/make_hostile.py" "$@"
+}
+
+# measured MEGABYTES SECONDS COMMAND...: fills $code, stdout and stderr as run does
+measured() {
+    local most=$1 seconds=$2 peak cpu
+    shift 2
+    [[ -z $sanitized ]] || seconds=$((10 * seconds))
+    run python3 "$source_dir/tests/cli/measure.py" "$work/measured" "$seconds" "$@"
+    read -r peak cpu <"$work/measured"
+    echo "   $peak MiB, $cpu s: $(head -c 250 stderr)"
+    ((code < 128)) || { show; fail "ended by signal $((code - 128)) after $cpu s: $*"; }
+    [[ -n $sanitized ]] || ((peak <= most)) || fail "took $peak MiB, more than $most: $*"
+}
+
+# bounded MEGABYTES SECONDS TEXT COMMAND...: is refused and says TEXT
+bounded() {
+    local most=$1 seconds=$2 text=$3
+    shift 3
+    measured "$most" "$seconds" "$@"
+    ((code == 1)) || { show; fail "exit code $code, expected 1, of: $*"; }
+    (($(wc -l <stderr) == 1)) || { show; fail "not one line on stderr: $*"; }
+    says "$text" stderr
+}
+
+# reads MEGABYTES SECONDS COMMAND...: succeeds
+reads() {
+    measured "$@"
+    ((code == 0)) || { show; fail "exit code $code of: ${*:3}"; }
+}
+
+text_of_demo=("$grail" eval "$demo/model" --quiet --windows 1 --data)
+
+check "compressed texts"
+make gzip-lines a.jsonl.gz
+bounded 100 20 "more than the allowed 200 times as many; decompress the file if this is right" \
+    "${text_of_demo[@]}" a.jsonl.gz
+make gzip-line a.jsonl.gz
+bounded 100 20 "more than the allowed 200 times as many" "${text_of_demo[@]}" a.jsonl.gz
+bounded 100 20 "more than the allowed 200 times as many" "$grail" compress "$demo/model" -o out \
+    --sparsity 0.3 --calib a.jsonl.gz
+head -c 20000000 /dev/urandom | base64 | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip -1 >b.jsonl.gz
+reads 250 60 "${text_of_demo[@]}" b.jsonl.gz
+
+check "lines of JSON"
+make dense-line a.jsonl
+bounded 150 20 "line 1: document: 20971545 bytes of JSON hold 6990507 values, 1 arrays and 6990508" \
+    "${text_of_demo[@]}" a.jsonl
+make long-line a.jsonl
+bounded 150 20 "a.jsonl: line 1: has more than the allowed 33554432 bytes" "${text_of_demo[@]}" a.jsonl
+rm a.jsonl
+
+check "a large text of which one window is wanted"
+make long-text a.txt "$demo/calibration.txt"
+for protocol in plain lines wikitext2 ptb c4; do
+    reads 150 30 "${text_of_demo[@]}" a.txt --protocol $protocol
+    says "255 tokens scored, the text holds more" stdout
+done
+reads 150 30 "${text_of_demo[@]}" a.txt --json
+says '"stream_tokens": null' stdout
+large=$(field perplexity stdout)
+head -c 1000000 a.txt >b.txt
+reads 150 30 "${text_of_demo[@]}" b.txt --json
+[[ $(field perplexity stdout) == "$large" ]] || fail "the first window is not that of the whole text"
+rm a.txt
+
+check "more token ids than are held"
+make many-ids a.npy
+truncate -s $((128 + 300000000)) a.npy
+bounded 100 20 "a.npy: has more than 268435456 tokens" "$grail" eval "$demo/model" --quiet --data a.npy
+reads 100 20 "${text_of_demo[@]}" a.npy
+rm a.npy
+
+# tokenizer MEGABYTES SECONDS TEXT KIND DATA: the demonstration model with a tokenizer of that kind
+copy_model "$demo/model" model
+tokenizer() {
+    make "$4" model/tokenizer.json "$demo/model/tokenizer.json"
+    bounded "$1" "$2" "$3" "$grail" eval model --quiet --windows 1 --data "$5"
+}
+check "tokenizers"
+for _ in 1 2 3 4 5 6 7 8; do
+    cat "$demo/held-out.txt"
+done >prose.txt
+head -c 1000000 /dev/zero | tr '\0' a >word.txt
+echo '#' | tee -a prose.txt >>word.txt
+tokenizer 150 30 "model/tokenizer.json: a pattern of the tokenizer gave up" exponential-pattern word.txt
+tokenizer 150 30 "model/tokenizer.json: a pattern of the tokenizer gave up" quadratic-pattern word.txt
+tokenizer 150 30 "model/tokenizer.json: a pattern of the tokenizer gave up" quadratic-scan word.txt
+tokenizer 100 20 "model/tokenizer.json: the pre-tokenizer has more than one ByteLevel" doubling-steps \
+    prose.txt
+tokenizer 150 20 "model/tokenizer.json: normalizing 482298 bytes: more than the allowed" growing-steps \
+    prose.txt
+tokenizer 100 20 "has 500001 bytes, more than the allowed 1024" long-added-token word.txt
+tokenizer 150 20 "bytes of JSON hold 10485760 values" crowded-json prose.txt
+
+# weights MEGABYTES SECONDS TEXT KIND NAME
+weights() {
+    make "$4" "$5"
+    bounded "$1" "$2" "$3" "$grail" inspect "$5"
+    rm "$5"
+}
+check "zip archives"
+weights 60 20 "its 8 compressed members claim 1073741824 bytes, more than the allowed" zip-zeros a.pth
+weights 60 20 "its tensors fit no known family" zip-foreign a.pth
+weights 60 20 "more than the allowed 100 times as many; load it with torch.load" zip-values a.pth
+weights 60 20 "more than the allowed 100 times as many; load it with torch.load" zip-marks a.pth
+python3 - "$demo/vision/cnn.pth" deflated.pth <<'END'
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as stored, \
+        zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as deflated:
+    for name in stored.namelist():
+        deflated.writestr(name, stored.read(name))
+END
+runs "$grail" verify "$demo/vision/cnn.pth" deflated.pth
+says "max abs difference 0," stdout
+
+check "pickles"
+weights 400 20 "has more than 4194304 values" pickle-values a.th
+weights 150 20 "nests more than 65536 marks" pickle-marks a.th
+weights 150 20 "puts into the memo for the 65605th time, with 67 values so far" pickle-memo a.th
+weights 250 20 "piles up more than 4194304 values" pickle-stack a.th
+
+check "the header of a safetensors file"
+weights 150 20 "header: 31457290 bytes of JSON hold 10485760 values" crowded-header a.safetensors
+
+# image KIND ENDING: a folder of one, with its label
+image() {
+    rm -rf images
+    mkdir images
+    make "$1" "images/a.$2"
+    echo "a.$2,0" >labels.csv
+}
+image_of_demo=("$grail" eval "$demo/vision/cnn.pth" --quiet --preset imagenet --data images --labels
+    labels.csv)
+check "images"
+image png-tall png
+bounded 60 20 "is 1 x 178956970 pixels, with a side longer than the allowed 65535; shrink it" \
+    "${image_of_demo[@]}"
+image png-flat png
+bounded 60 20 "more than 200 times as many bytes once decoded; shrink it" "${image_of_demo[@]}"
+image jpeg-flat jpg
+bounded 60 20 "is 13376 x 13376 pixels in a file of 356 bytes" "${image_of_demo[@]}"
+image jpeg-scans jpg
+bounded 60 20 "is 13376 x 13376 pixels in a file of" "${image_of_demo[@]}"
+image png-chunks png
+reads 150 30 "${image_of_demo[@]}"
+
+check "too little memory is an error, and not the end of the program"
+# limited COMMAND...: succeeds, or says what is missing
+limited() {
+    rm -rf out out.partial
+    run "$@"
+    ((code <= 1)) || { show; fail "exit code $code under $limit MiB of: $*"; }
+    ((code == 0)) || (($(wc -l <stderr) == 1)) || { show; fail "not one line on stderr: $*"; }
+    ((code == 0)) || grep -q 'memory\|cannot start' stderr || { show; fail "says nothing of memory"; }
+    ((code == 0)) || echo "   $limit MiB: $(cat stderr)"
+}
+if [[ -n $sanitized ]]; then
+    echo "   not tested: sanitizers take address space without end"
+else
+    for limit in 100 115 130 145 160 180 200 240 300 400; do
+        (
+            ulimit -v $((1024 * limit))
+            limited "$grail" compress "$demo/model" -o out --calib "$demo/calibration.txt" \
+                --samples 8 --sparsity 0.3 --threads 2 --quiet
+            limited "$grail" compress "$demo/vision/cnn.pth" -o out --threads 2 --quiet \
+                --calib "$demo/vision/calibration" --samples 16 --sparsity 0.3
+            limited "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 16 \
+                --threads 2 --quiet
+        ) || exit 1
+    done
+fi
