@@ -71,7 +71,7 @@ check "a large text of which one window is wanted"
 make long-text a.txt "$demo/calibration.txt"
 for protocol in plain lines wikitext2 ptb c4; do
     reads 150 30 "${text_of_demo[@]}" a.txt --protocol $protocol
-    says "255 tokens scored, the text holds more" stdout
+    says "255 tokens scored; the text holds more" stdout
 done
 reads 150 30 "${text_of_demo[@]}" a.txt --json
 says '"stream_tokens": null' stdout
@@ -100,9 +100,9 @@ for _ in 1 2 3 4 5 6 7 8; do
 done >prose.txt
 head -c 1000000 /dev/zero | tr '\0' a >word.txt
 echo '#' | tee -a prose.txt >>word.txt
-tokenizer 150 30 "model/tokenizer.json: a pattern of the tokenizer gave up" exponential-pattern word.txt
-tokenizer 150 30 "model/tokenizer.json: a pattern of the tokenizer gave up" quadratic-pattern word.txt
-tokenizer 150 30 "model/tokenizer.json: a pattern of the tokenizer gave up" quadratic-scan word.txt
+tokenizer 150 30 "model/tokenizer.json: matching a pattern of the tokenizer stopped" exponential-pattern word.txt
+tokenizer 150 30 "model/tokenizer.json: matching a pattern of the tokenizer stopped" quadratic-pattern word.txt
+tokenizer 150 30 "model/tokenizer.json: matching a pattern of the tokenizer stopped" quadratic-scan word.txt
 tokenizer 100 20 "model/tokenizer.json: the pre-tokenizer has more than one ByteLevel" doubling-steps \
     prose.txt
 tokenizer 150 20 "model/tokenizer.json: normalizing 482298 bytes: more than the allowed" growing-steps \
