@@ -134,7 +134,7 @@ says "max abs difference 0," stdout
 check "pickles"
 weights 400 20 "has more than 4194304 values" pickle-values a.th
 weights 150 20 "nests more than 65536 marks" pickle-marks a.th
-weights 150 20 "puts into the memo for the 65605th time, with 67 values so far" pickle-memo a.th
+weights 150 20 "puts a value into the memo for the 65605th time, but only 67 values were made so far" pickle-memo a.th
 weights 250 20 "piles up more than 4194304 values" pickle-stack a.th
 
 check "the header of a safetensors file"
