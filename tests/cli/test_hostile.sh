@@ -135,7 +135,7 @@ check "pickles"
 weights 400 20 "has more than 4194304 values" pickle-values a.th
 weights 150 20 "nests more than 65536 marks" pickle-marks a.th
 weights 150 20 "puts a value into the memo for the 65605th time, but only 67 values were made so far" pickle-memo a.th
-weights 250 20 "piles up more than 4194304 values" pickle-stack a.th
+weights 250 20 "puts more than 4194304 values on the stack" pickle-stack a.th
 
 check "the header of a safetensors file"
 weights 150 20 "header: 31457290 bytes of JSON hold 10485760 values" crowded-header a.safetensors
@@ -154,7 +154,7 @@ image png-tall png
 bounded 60 20 "is 1 x 178956970 pixels, with a side longer than the allowed 65535; shrink it" \
     "${image_of_demo[@]}"
 image png-flat png
-bounded 60 20 "more than 200 times as many bytes once decoded; shrink it" "${image_of_demo[@]}"
+bounded 60 20 "more than the allowed 200 times as many bytes; shrink it" "${image_of_demo[@]}"
 image jpeg-flat jpg
 bounded 60 20 "is 13376 x 13376 pixels in a file of 356 bytes" "${image_of_demo[@]}"
 image jpeg-scans jpg
