@@ -1,4 +1,5 @@
 /* Files: opening, maps, whole reads, writes, locks, paths, and errors that name the path. */
+#include "support/place.h"
 #include "support/support.h"
 
 #include "base/file.h"
@@ -9,37 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct place {
-    char *directory;
-    char *path;
-} place;
-
 static int open_place(void **state)
 {
-    place *p = NULL;
-    assert_ok(memory_new(&p, 1, sizeof *p));
-    p->directory = support_temporary_directory();
-    assert_ok(path_join(&p->path, p->directory, "file"));
-    *state = p;
-    return 0;
-}
-
-static int close_place(void **state)
-{
-    place *p = *state;
-    support_remove_tree(p->directory);
-    memory_free(p->directory);
-    memory_free(p->path);
-    memory_free(p);
-    return 0;
-}
-
-static void assert_contents(const char *path, const char *expected)
-{
-    buffer bytes = {0};
-    assert_ok(file_read(path, 1 << 20, &bytes));
-    assert_string_equal((const char *)bytes.bytes, expected);
-    buffer_fini(&bytes);
+    return support_place_open(state, "file");
 }
 
 static void test_a_map_shows_the_bytes(void **state)
@@ -294,7 +267,7 @@ static void test_every_failing_allocation_is_reported(void **state)
     support_fail_each_allocation(use_files, *state);
 }
 
-#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
+#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, support_place_close)
 
 int main(void)
 {

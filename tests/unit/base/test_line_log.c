@@ -1,4 +1,5 @@
 /* Logs of whole lines: locked, continued behind the last whole line, left alone when taken. */
+#include "support/place.h"
 #include "support/support.h"
 
 #include "base/file.h"
@@ -9,29 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct place {
-    char *directory;
-    char *path;
-} place;
-
 static int open_place(void **state)
 {
-    place *p = NULL;
-    assert_ok(memory_new(&p, 1, sizeof *p));
-    p->directory = support_temporary_directory();
-    assert_ok(path_join(&p->path, p->directory, "log"));
-    *state = p;
-    return 0;
-}
-
-static int close_place(void **state)
-{
-    place *p = *state;
-    support_remove_tree(p->directory);
-    memory_free(p->directory);
-    memory_free(p->path);
-    memory_free(p);
-    return 0;
+    return support_place_open(state, "log");
 }
 
 static line_log_answer open_log(const place *p, int flags, line_log *log)
@@ -39,14 +20,6 @@ static line_log_answer open_log(const place *p, int flags, line_log *log)
     line_log_answer answer = LINE_LOG_TAKEN;
     assert_ok(line_log_open(AT_FDCWD, p->path, p->path, flags, log, &answer));
     return answer;
-}
-
-static void assert_contents(const char *path, const char *expected)
-{
-    buffer bytes = {0};
-    assert_ok(file_read(path, 1 << 20, &bytes));
-    assert_string_equal((const char *)bytes.bytes, expected);
-    buffer_fini(&bytes);
 }
 
 static void test_lines_are_appended_and_read_back(void **state)
@@ -135,7 +108,7 @@ static void test_a_log_that_is_too_large_is_refused(void **state)
     buffer_fini(&text);
 }
 
-#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
+#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, support_place_close)
 
 int main(void)
 {

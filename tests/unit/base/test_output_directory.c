@@ -1,5 +1,6 @@
 /* Directories that appear only when they are complete: what a program that ends at any step leaves,
  * and that nothing is touched that is not the output's own. */
+#include "support/place.h"
 #include "support/support.h"
 
 #include "base/file.h"
@@ -14,29 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct place {
-    char *directory;
-    char *path; /* of the output */
-} place;
-
 static int open_place(void **state)
 {
-    place *p = NULL;
-    assert_ok(memory_new(&p, 1, sizeof *p));
-    p->directory = support_temporary_directory();
-    assert_ok(path_join(&p->path, p->directory, "out"));
-    *state = p;
-    return 0;
-}
-
-static int close_place(void **state)
-{
-    place *p = *state;
-    support_remove_tree(p->directory);
-    memory_free(p->directory);
-    memory_free(p->path);
-    memory_free(p);
-    return 0;
+    return support_place_open(state, "out");
 }
 
 /* A path below the place; the string is static. */
@@ -45,14 +26,6 @@ static const char *in(const place *p, const char *name)
     static char path[512];
     snprintf(path, sizeof path, "%s/%s", p->directory, name);
     return path;
-}
-
-static void assert_contents(const char *path, const char *expected)
-{
-    buffer bytes = {0};
-    assert_ok(file_read(path, 1 << 20, &bytes));
-    assert_string_equal((const char *)bytes.bytes, expected);
-    buffer_fini(&bytes);
 }
 
 /* -- a run in steps -----------------------------------------------------------------------------
@@ -358,7 +331,7 @@ static void test_every_failing_allocation_is_reported(void **state)
     support_fail_each_allocation(run_until_done, *state);
 }
 
-#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
+#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, support_place_close)
 
 int main(void)
 {

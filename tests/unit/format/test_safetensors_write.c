@@ -1,4 +1,5 @@
 /* Writing safetensors files: layout, identity with what is read back, resuming, full disks. */
+#include "support/place.h"
 #include "support/support.h"
 
 #include "base/file.h"
@@ -12,29 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct place {
-    char *directory;
-    char *path;
-} place;
-
 static int open_place(void **state)
 {
-    place *p = NULL;
-    assert_ok(memory_new(&p, 1, sizeof *p));
-    p->directory = support_temporary_directory();
-    assert_ok(path_join(&p->path, p->directory, "model.safetensors"));
-    *state = p;
-    return 0;
-}
-
-static int close_place(void **state)
-{
-    place *p = *state;
-    support_remove_tree(p->directory);
-    memory_free(p->directory);
-    memory_free(p->path);
-    memory_free(p);
-    return 0;
+    return support_place_open(state, "model.safetensors");
 }
 
 static tensor_view declare(const char *name, grail_dtype dtype, int rank, int64_t a, int64_t b)
@@ -322,7 +303,7 @@ static void test_every_failing_allocation_is_reported(void **state)
     support_fail_each_allocation(write_for_allocation_test, *state);
 }
 
-#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
+#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, support_place_close)
 
 int main(void)
 {

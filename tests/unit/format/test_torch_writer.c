@@ -1,4 +1,5 @@
 /* Torch checkpoints written: read back by us and, where it is installed, by torch itself. */
+#include "support/place.h"
 #include "support/support.h"
 
 #include "base/file.h"
@@ -24,29 +25,9 @@ static const tensor_view tensors[TENSORS] = {
     {.name = "bf", .dtype = GRAIL_DTYPE_BF16, .rank = 3, .shape = {2, 1, 3}, .bytes = 12},
 };
 
-typedef struct place {
-    char *directory;
-    char *path;
-} place;
-
 static int make_place(void **state)
 {
-    place *p = NULL;
-    assert_ok(memory_new(&p, 1, sizeof *p));
-    p->directory = support_temporary_directory();
-    assert_ok(path_join(&p->path, p->directory, "x.pth"));
-    *state = p;
-    return 0;
-}
-
-static int remove_place(void **state)
-{
-    place *p = *state;
-    support_remove_tree(p->directory);
-    memory_free(p->directory);
-    memory_free(p->path);
-    memory_free(p);
-    return 0;
+    return support_place_open(state, "x.pth");
 }
 
 static void fill(int tensor, unsigned char bytes[LARGEST])
@@ -320,7 +301,7 @@ static void test_torch_loads_it_with_weights_only(void **state)
     memory_free(command);
 }
 
-#define in_place(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
+#define in_place(test) cmocka_unit_test_setup_teardown(test, make_place, support_place_close)
 
 int main(void)
 {

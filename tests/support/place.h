@@ -1,0 +1,17 @@
+/* A directory of a test's own with the path of one file in it. */
+#ifndef GRAIL_TESTS_PLACE_H
+#define GRAIL_TESTS_PLACE_H
+
+typedef struct place {
+    char *directory;
+    char *path; /* of the file, which is not made */
+} place;
+
+/** For a test's setup and teardown: *state is a place whose file has this name. */
+int support_place_open(void **state, const char *name);
+int support_place_close(void **state);
+
+/** The file at `path` holds exactly this text. */
+void assert_contents(const char *path, const char *expected);
+
+#endif
