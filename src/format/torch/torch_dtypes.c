@@ -70,8 +70,3 @@ const torch_dtype *torch_dtype_for(grail_dtype dtype)
     }
     return NULL;
 }
-
-bool torch_dtype_is_untyped(const torch_dtype *type)
-{
-    return type->name == NULL;
-}

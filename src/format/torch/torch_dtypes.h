@@ -19,7 +19,4 @@ const torch_dtype *torch_dtype_of_name(const pickle_value *name);
 /** The one to write `dtype` with; NULL when torch has none. */
 const torch_dtype *torch_dtype_for(grail_dtype dtype);
 
-/** Whether this is the class of bytes without type, which the tensor types. */
-bool torch_dtype_is_untyped(const torch_dtype *type);
-
 #endif
