@@ -89,6 +89,7 @@ out:
 
 grail_status tensor_slots_open(tensor_slots *slots, const file_layout *layout, layout_start start)
 {
+    slots->layout = layout;
     return file_layout_open(layout, slots->path, start, &slots->descriptor);
 }
 
@@ -119,6 +120,16 @@ grail_status tensor_slots_find_unwritten(const tensor_slots *slots, const char *
     }
     *out = i;
     return status;
+}
+
+grail_status tensor_slots_flush(const tensor_slots *slots)
+{
+    return file_flush(slots->descriptor, slots->path);
+}
+
+grail_status tensor_slots_seal(const tensor_slots *slots)
+{
+    return file_layout_seal(slots->layout, slots->descriptor, slots->path);
 }
 
 void tensor_slots_fini(tensor_slots *slots)

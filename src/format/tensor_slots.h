@@ -24,6 +24,7 @@ typedef struct tensor_slots {
     tensor_slot *items;
     int64_t count;
     name_index index;
+    const file_layout *layout; /* borrowed from tensor_slots_open */
 } tensor_slots;
 
 /** Declares `count` tensors (name, dtype, rank, shape are read) of the file `path`. To be followed
@@ -44,6 +45,11 @@ grail_status tensor_slots_find(const tensor_slots *slots, const char *name, size
 /** The same for a tensor to be written, which happens once; the caller marks it. */
 grail_status tensor_slots_find_unwritten(const tensor_slots *slots, const char *name, size_t bytes,
                                          int64_t *out) GRAIL_MUST_CHECK;
+
+/** Flushes the file to disk. */
+grail_status tensor_slots_flush(const tensor_slots *slots) GRAIL_MUST_CHECK;
+/** Makes the file one that readers open: file_layout_seal. */
+grail_status tensor_slots_seal(const tensor_slots *slots) GRAIL_MUST_CHECK;
 
 /** Closes the file; what was not synced may be lost. */
 void tensor_slots_fini(tensor_slots *slots);

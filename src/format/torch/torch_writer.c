@@ -149,12 +149,12 @@ grail_status torch_writer_get(const torch_writer *writer, const char *name, void
 
 grail_status torch_writer_flush(const torch_writer *writer)
 {
-    return file_flush(writer->slots.descriptor, writer->slots.path);
+    return tensor_slots_flush(&writer->slots);
 }
 
 grail_status torch_writer_seal(const torch_writer *writer)
 {
-    return file_layout_seal(&writer->layout, writer->slots.descriptor, writer->slots.path);
+    return tensor_slots_seal(&writer->slots);
 }
 
 void torch_writer_close(torch_writer *writer)

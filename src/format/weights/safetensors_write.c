@@ -196,12 +196,12 @@ grail_status safetensors_writer_get(const safetensors_writer *writer, const char
 
 grail_status safetensors_writer_flush(const safetensors_writer *writer)
 {
-    return file_flush(writer->slots.descriptor, writer->slots.path);
+    return tensor_slots_flush(&writer->slots);
 }
 
 grail_status safetensors_writer_seal(const safetensors_writer *writer)
 {
-    return file_layout_seal(&writer->layout, writer->slots.descriptor, writer->slots.path);
+    return tensor_slots_seal(&writer->slots);
 }
 
 void safetensors_writer_close(safetensors_writer *writer)
