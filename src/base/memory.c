@@ -16,6 +16,9 @@ enum { ALIGNMENT = 64, HEADER = sizeof(size_t) + 1 };
  * oneDNN generates. */
 enum { LARGE = 1 << 16, MARGIN = 16 << 20 };
 
+/* The least that memory_reserve allocates. */
+enum { SMALLEST = 256 };
+
 static _Atomic int64_t in_use, peak;
 static _Atomic int64_t allocations;
 static _Atomic int64_t allowed = -1;
@@ -203,6 +206,23 @@ grail_status memory_resize(void *pointer, size_t count, size_t size)
     unsigned char *moved = write_header(raw, shift, bytes);
     memcpy(pointer, &moved, sizeof moved);
     return GRAIL_OK;
+}
+
+grail_status memory_reserve(void *pointer, size_t count, size_t size)
+{
+    unsigned char *block = NULL;
+    size_t needed = 0;
+    memcpy(&block, pointer, sizeof block);
+    if (!size_multiply(count, size, &needed)) {
+        return out_of_memory(count, size);
+    }
+    const size_t held = block == NULL ? 0 : block_bytes(block);
+    if (block != NULL && needed <= held) {
+        return GRAIL_OK;
+    }
+    size_t wanted = needed < SMALLEST ? SMALLEST : needed;
+    wanted = held < SIZE_MAX / 2 && wanted < 2 * held ? 2 * held : wanted;
+    return memory_resize(pointer, wanted, 1);
 }
 
 void memory_free(void *pointer)

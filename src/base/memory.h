@@ -23,6 +23,13 @@ grail_status memory_new_unset(void *out, size_t count, size_t size) GRAIL_MUST_C
 grail_status memory_resize(void *pointer, size_t count, size_t size) GRAIL_MUST_CHECK;
 
 /**
+ * Makes room for at least `count` elements in a block from memory_new; *pointer may be NULL. A
+ * block knows its size and at least doubles when it grows, so that an array that is filled element
+ * by element moves each of them a bounded number of times. New bytes are unset.
+ */
+grail_status memory_reserve(void *pointer, size_t count, size_t size) GRAIL_MUST_CHECK;
+
+/**
  * Whether `bytes` more could be had, and beyond them the margin that large blocks of the functions
  * above leave. It matters only under a limit of the address space or of data (ulimit -v, -d): the
  * libraries that we call abort when they are refused memory, or crash, so ours fails before theirs.

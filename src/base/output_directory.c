@@ -323,7 +323,7 @@ grail_status output_directory_declare(output_directory *o, const char *name)
         strcmp(name, "..") == 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' is not the name of a file", name);
     }
-    TRY(memory_resize(&o->names, o->name_count + 1, sizeof o->names[0]));
+    TRY(memory_reserve(&o->names, o->name_count + 1, sizeof o->names[0]));
     TRY(memory_copy_string(&o->names[o->name_count], name));
     o->name_count++;
 out:

@@ -277,7 +277,6 @@ static grail_status copy_graph(fused_network *network, const graph *g)
     network->graph.value_source = NULL;
     network->graph.last_use = NULL;
     network->graph.node_count = 0;
-    network->graph.node_capacity = g->node_count;
     return memory_new(&network->graph.nodes, (size_t)g->node_count, sizeof g->nodes[0]);
 }
 

@@ -34,21 +34,6 @@ void graph_free(graph *g)
     memory_free(g);
 }
 
-/* Makes room for one more item in an array whose capacity doubles. */
-static grail_status make_room(void *array, int count, int *capacity, size_t size)
-{
-    enum { SMALLEST = 16 };
-    if (count < *capacity) {
-        return GRAIL_OK;
-    }
-    const int wanted = *capacity == 0 ? SMALLEST : 2 * *capacity;
-    const grail_status status = memory_resize(array, (size_t)wanted, size);
-    if (status == GRAIL_OK) {
-        *capacity = wanted;
-    }
-    return status;
-}
-
 /* The slot that holds the name, or the free one where it belongs. FNV-1a. */
 static int name_slot(const graph *g, const char *name)
 {
@@ -110,8 +95,7 @@ static grail_status add_parameter(graph *g, const char *name, const char *tensor
         return GRAIL_OK;
     }
     TRY(make_slots(g));
-    TRY(make_room(&g->parameters, g->parameter_count, &g->parameter_capacity,
-                  sizeof g->parameters[0]));
+    TRY(memory_reserve(&g->parameters, (size_t)g->parameter_count + 1, sizeof g->parameters[0]));
     TRY(memory_copy_string(&added.name, name));
     TRY(memory_copy_string(&added.tensor, tensor));
     g->parameters[g->parameter_count] = added;
@@ -182,7 +166,7 @@ int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS])
 grail_status graph_add_node(graph *g, const node *n, int *out)
 {
     grail_status status = GRAIL_OK;
-    TRY(make_room(&g->nodes, g->node_count, &g->node_capacity, sizeof g->nodes[0]));
+    TRY(memory_reserve(&g->nodes, (size_t)g->node_count + 1, sizeof g->nodes[0]));
     node *added = &g->nodes[g->node_count++];
     *added = *n;
     added->output = g->value_count++;

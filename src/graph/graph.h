@@ -73,9 +73,9 @@ typedef struct graph_parameter {
 
 typedef struct graph {
     node *nodes;
-    int node_count, node_capacity;
+    int node_count;
     graph_parameter *parameters;
-    int parameter_count, parameter_capacity;
+    int parameter_count;
     int *name_slots; /* [slot_count] hash table: index of a parameter, GRAPH_NONE where free */
     int slot_count;  /* a power of two, more than parameter_count */
     int value_count;

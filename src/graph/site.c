@@ -180,7 +180,7 @@ static void summarise(axes *a)
 
 static grail_status add_end(site_end **ends, int *count, site_end end)
 {
-    const grail_status status = memory_resize(ends, (size_t)*count + 1, sizeof **ends);
+    const grail_status status = memory_reserve(ends, (size_t)*count + 1, sizeof **ends);
     if (status == GRAIL_OK) {
         (*ends)[(*count)++] = end;
     }
@@ -236,7 +236,7 @@ static grail_status add_channels(const axes *a, int index, site_list *list)
     const int carried = a->summaries[axis_root(a, a->g->nodes[index].output)].site;
     if (carried >= 0) {
         site *s = &list->sites[carried];
-        TRY(memory_resize(&s->channels, (size_t)s->channel_count + 1, sizeof s->channels[0]));
+        TRY(memory_reserve(&s->channels, (size_t)s->channel_count + 1, sizeof s->channels[0]));
         s->channels[s->channel_count++] = index;
     }
 out:
@@ -283,7 +283,7 @@ static grail_status list_site(axes *a, const node *consumer, site_list *list)
     if (a->pinned[root] || own->site >= 0) {
         return GRAIL_OK;
     }
-    TRY(memory_resize(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
+    TRY(memory_reserve(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
     site *s = &list->sites[list->count];
     *s = (site){
         .kind = kind_of(a, root, consumer),

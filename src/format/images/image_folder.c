@@ -11,7 +11,6 @@
 typedef struct name_list {
     char **names;
     int64_t count;
-    int64_t capacity;
 } name_list;
 
 static void name_list_fini(name_list *list)
@@ -23,23 +22,10 @@ static void name_list_fini(name_list *list)
     *list = (name_list){0};
 }
 
-/* Makes room for one more element of `size` bytes in the array at `array`. */
-static grail_status grow(void *array, int64_t count, int64_t *capacity, size_t size)
-{
-    if (count < *capacity) {
-        return GRAIL_OK;
-    }
-    const int64_t larger = count + count / 2 + 16;
-    const grail_status status = memory_resize(array, (size_t)larger, size);
-    if (status == GRAIL_OK) {
-        *capacity = larger;
-    }
-    return status;
-}
-
 static grail_status add_name(name_list *list, const char *name)
 {
-    grail_status status = grow(&list->names, list->count, &list->capacity, sizeof list->names[0]);
+    grail_status status =
+        memory_reserve(&list->names, (size_t)list->count + 1, sizeof list->names[0]);
     if (status == GRAIL_OK) {
         status = memory_copy_string(&list->names[list->count], name);
     }
@@ -114,7 +100,7 @@ static grail_status inspect(const char *path, struct stat *info)
 static grail_status add_file(image_folder *folder, char *name, int64_t size, int64_t label)
 {
     const grail_status status =
-        grow(&folder->files, folder->count, &folder->capacity, sizeof folder->files[0]);
+        memory_reserve(&folder->files, (size_t)folder->count + 1, sizeof folder->files[0]);
     if (status != GRAIL_OK) {
         memory_free(name);
         return status;

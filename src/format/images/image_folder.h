@@ -16,7 +16,6 @@ typedef struct image_folder {
     char *path;
     image_file *files; /* sorted by class, then by name, as bytes */
     int64_t count;
-    int64_t capacity;
     int64_t classes; /* 0 without labels */
     char hash[HASH_TEXT_SIZE];
 } image_folder;

@@ -74,7 +74,7 @@ typedef struct onnx_tensor {
 struct onnx_writer {
     buffer graph; /* GraphProto without the tensors */
     onnx_tensor *tensors;
-    int tensor_count, tensor_capacity;
+    int tensor_count;
     output_file model, data; /* data.path is NULL unless there is a second file */
     int64_t bytes;
 };
@@ -250,27 +250,13 @@ grail_status onnx_add_real(onnx_writer *w, const char *name, double value)
     return add_constant(w, name, ELEMENT_FLOAT, -1, &rounded, sizeof rounded);
 }
 
-static grail_status make_room(onnx_writer *w)
-{
-    enum { SMALLEST = 64 };
-    if (w->tensor_count < w->tensor_capacity) {
-        return GRAIL_OK;
-    }
-    const int wanted = w->tensor_capacity == 0 ? SMALLEST : 2 * w->tensor_capacity;
-    const grail_status status = memory_resize(&w->tensors, (size_t)wanted, sizeof w->tensors[0]);
-    if (status == GRAIL_OK) {
-        w->tensor_capacity = wanted;
-    }
-    return status;
-}
-
 grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const int64_t shape[],
                              int *out)
 {
     grail_status status = GRAIL_OK;
     size_t bytes = sizeof(float);
     TRY(check_rank(rank));
-    TRY(make_room(w));
+    TRY(memory_reserve(&w->tensors, (size_t)w->tensor_count + 1, sizeof w->tensors[0]));
     onnx_tensor *t = &w->tensors[w->tensor_count];
     *t = (onnx_tensor){.rank = rank};
     for (int i = 0; i < rank; i++) {

@@ -15,16 +15,12 @@ grail_status token_list_push(token_list *list, int32_t id)
     if (list->most > 0 && list->count == list->most) {
         return GRAIL_ERROR_CANCELLED;
     }
-    if (list->count == list->capacity) {
-        const int64_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
-        const grail_status status = memory_resize(&list->ids, (size_t)capacity, sizeof *list->ids);
-        if (status != GRAIL_OK) {
-            return status;
-        }
-        list->capacity = capacity;
+    const grail_status status =
+        memory_reserve(&list->ids, (size_t)list->count + 1, sizeof *list->ids);
+    if (status == GRAIL_OK) {
+        list->ids[list->count++] = id;
     }
-    list->ids[list->count++] = id;
-    return GRAIL_OK;
+    return status;
 }
 
 void token_list_fini(token_list *list)
@@ -194,7 +190,7 @@ grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalize
 {
     grail_status status = GRAIL_OK;
     const int32_t index = (int32_t)t->added_count;
-    TRY(memory_resize(&t->added, (size_t)index + 1, sizeof *t->added));
+    TRY(memory_reserve(&t->added, (size_t)index + 1, sizeof *t->added));
     t->added[index] = token;
     t->added_count += 1;
     if (normalized) {

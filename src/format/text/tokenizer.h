@@ -11,7 +11,6 @@ typedef struct tokenizer tokenizer;
 typedef struct token_list {
     int32_t *ids; /* owned */
     int64_t count;
-    int64_t capacity;
     int64_t most; /* ids that it takes; 0: any number */
 } token_list;
 

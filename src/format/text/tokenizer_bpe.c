@@ -103,13 +103,10 @@ static bool ranks_before(bpe_candidate a, bpe_candidate b)
 
 static grail_status heap_push(bpe_workspace *w, bpe_candidate candidate)
 {
-    if (w->heap_count == w->heap_capacity) {
-        const int64_t capacity = w->heap_capacity == 0 ? 64 : w->heap_capacity * 2;
-        const grail_status status = memory_resize(&w->heap, (size_t)capacity, sizeof *w->heap);
-        if (status != GRAIL_OK) {
-            return status;
-        }
-        w->heap_capacity = capacity;
+    const grail_status status =
+        memory_reserve(&w->heap, (size_t)w->heap_count + 1, sizeof *w->heap);
+    if (status != GRAIL_OK) {
+        return status;
     }
     int64_t i = w->heap_count++;
     for (; i > 0 && ranks_before(candidate, w->heap[(i - 1) / 2]); i = (i - 1) / 2) {
@@ -202,17 +199,11 @@ out:
 
 static grail_status reserve_symbol(bpe_workspace *w)
 {
-    if (w->symbol_count < w->symbol_capacity) {
-        return GRAIL_OK;
-    }
-    const int64_t capacity = w->symbol_capacity == 0 ? 64 : w->symbol_capacity * 2;
-    if (capacity > INT32_MAX) {
+    if (w->symbol_count == INT32_MAX / 2) {
         return error_set(GRAIL_ERROR_ARGUMENT, "a word has more than %d characters; split the text",
                          INT32_MAX / 2);
     }
-    const grail_status status = memory_resize(&w->symbols, (size_t)capacity, sizeof *w->symbols);
-    w->symbol_capacity = status == GRAIL_OK ? capacity : w->symbol_capacity;
-    return status;
+    return memory_reserve(&w->symbols, (size_t)w->symbol_count + 1, sizeof *w->symbols);
 }
 
 static grail_status push_symbol(const bpe_model *m, bpe_workspace *w, int32_t id, token_list *out)

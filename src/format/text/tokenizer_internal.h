@@ -64,8 +64,7 @@ typedef struct vocabulary {
     size_t *offsets; /* offsets[id] into text, SIZE_MAX for a hole; owned */
     size_t *sizes;   /* owned */
     int64_t count;   /* highest id + 1 */
-    int64_t capacity;
-    int32_t *slots; /* open addressing by the piece's hash; id or -1; owned */
+    int32_t *slots;  /* open addressing by the piece's hash; id or -1; owned */
     size_t slot_count;
     size_t slots_used;
     size_t longest; /* bytes of a piece that can be found */
@@ -115,7 +114,6 @@ typedef struct trie_node {
 typedef struct piece_trie {
     trie_node *nodes; /* owned */
     int32_t count;
-    int32_t capacity;
     size_t longest;     /* bytes of a piece */
     int32_t roots[256]; /* node + 1, so that zero means none */
 } piece_trie;
@@ -161,10 +159,8 @@ typedef struct bpe_candidate {
 typedef struct bpe_workspace {
     bpe_symbol *symbols; /* owned */
     int64_t symbol_count;
-    int64_t symbol_capacity;
     bpe_candidate *heap; /* owned; the least rank, then the leftmost, on top */
     int64_t heap_count;
-    int64_t heap_capacity;
 } bpe_workspace;
 
 void bpe_init(bpe_model *m);

@@ -30,7 +30,6 @@ typedef struct sentence_piece {
 typedef struct sentence_model {
     sentence_piece *pieces; /* owned */
     int64_t count;
-    int64_t capacity;
     uint64_t model_type;
     int64_t bos; /* negative for none */
     int64_t eos;
@@ -93,11 +92,7 @@ static grail_status read_piece(text_span bytes, sentence_model *m)
     sentence_piece piece = {.type = PIECE_NORMAL};
     TRY(protobuf_read(bytes, read_piece_field, &piece));
     TRY(check_piece(m, &piece));
-    if (m->count == m->capacity) {
-        const int64_t capacity = m->capacity == 0 ? 1024 : m->capacity * 2;
-        TRY(memory_resize(&m->pieces, (size_t)capacity, sizeof *m->pieces));
-        m->capacity = capacity;
-    }
+    TRY(memory_reserve(&m->pieces, (size_t)m->count + 1, sizeof *m->pieces));
     m->pieces[m->count++] = piece;
 out:
     return status;

@@ -6,16 +6,12 @@ enum { NODES_MAX = 1 << 26 };
 
 static grail_status add_node(piece_trie *t, unsigned char byte, int32_t *out)
 {
-    if (t->count == t->capacity) {
-        if (t->count >= NODES_MAX) {
-            return error_set(GRAIL_ERROR_FORMAT, "the added tokens are too many or too long");
-        }
-        const int32_t capacity = t->capacity == 0 ? 64 : t->capacity * 2;
-        const grail_status status = memory_resize(&t->nodes, (size_t)capacity, sizeof *t->nodes);
-        if (status != GRAIL_OK) {
-            return status;
-        }
-        t->capacity = capacity;
+    if (t->count == NODES_MAX) {
+        return error_set(GRAIL_ERROR_FORMAT, "the added tokens are too many or too long");
+    }
+    const grail_status status = memory_reserve(&t->nodes, (size_t)t->count + 1, sizeof *t->nodes);
+    if (status != GRAIL_OK) {
+        return status;
     }
     t->nodes[t->count] = (trie_node){.child = -1, .sibling = -1, .value = -1, .byte = byte};
     *out = t->count++;

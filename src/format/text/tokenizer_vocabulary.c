@@ -86,13 +86,8 @@ static grail_status grow_slots(vocabulary *v)
 static grail_status grow_ids(vocabulary *v, int32_t id)
 {
     grail_status status = GRAIL_OK;
-    if (id >= v->capacity) {
-        const int64_t doubled = v->capacity * 2;
-        const int64_t capacity = id + 1 > doubled ? id + 1 : doubled;
-        TRY(memory_resize(&v->offsets, (size_t)capacity, sizeof *v->offsets));
-        TRY(memory_resize(&v->sizes, (size_t)capacity, sizeof *v->sizes));
-        v->capacity = capacity;
-    }
+    TRY(memory_reserve(&v->offsets, (size_t)id + 1, sizeof *v->offsets));
+    TRY(memory_reserve(&v->sizes, (size_t)id + 1, sizeof *v->sizes));
     for (; v->count <= id; v->count++) {
         v->offsets[v->count] = SIZE_MAX;
     }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { HIGHEST_PROTOCOL = 5, MEMO_SLACK = 1 << 16, FREE_MEMORY = 1 << 16, FIRST_STACK = 64 };
+enum { HIGHEST_PROTOCOL = 5, MEMO_SLACK = 1 << 16, FREE_MEMORY = 1 << 16 };
 
 typedef struct opcode opcode;
 
@@ -18,12 +18,10 @@ typedef struct machine {
     bool stopped;
     pickle_value **stack;
     size_t stack_count;
-    size_t stack_capacity;
     size_t *marks; /* heights of the stack */
     size_t mark_count;
-    size_t mark_capacity;
     pickle_value **memo; /* NULL where nothing was put */
-    size_t memo_capacity;
+    size_t memo_count;
     size_t memo_puts;
 } machine;
 
@@ -62,28 +60,13 @@ static grail_status take_unsigned(machine *m, size_t width, uint64_t *out)
     return status;
 }
 
-static grail_status grow(void *array, size_t needed, size_t size, size_t *capacity)
-{
-    if (needed <= *capacity) {
-        return GRAIL_OK;
-    }
-    size_t wanted = *capacity == 0 ? FIRST_STACK : 2 * *capacity;
-    wanted = wanted < needed ? needed : wanted;
-    const grail_status status = memory_resize(array, wanted, size);
-    if (status == GRAIL_OK) {
-        *capacity = wanted;
-    }
-    return status;
-}
-
 static grail_status push(machine *m, pickle_value *value)
 {
     if (m->stack_count == PICKLE_MOST_VALUES) {
         return error_set(GRAIL_ERROR_FORMAT, "puts more than %d values on the stack",
                          PICKLE_MOST_VALUES);
     }
-    const grail_status status =
-        grow(&m->stack, m->stack_count + 1, sizeof m->stack[0], &m->stack_capacity);
+    const grail_status status = memory_reserve(&m->stack, m->stack_count + 1, sizeof m->stack[0]);
     if (status == GRAIL_OK) {
         m->stack[m->stack_count++] = value;
     }
@@ -162,8 +145,7 @@ static grail_status read_mark(machine *m)
     if (m->mark_count == PICKLE_MOST_MARKS) {
         return error_set(GRAIL_ERROR_FORMAT, "nests more than %d marks", PICKLE_MOST_MARKS);
     }
-    const grail_status status =
-        grow(&m->marks, m->mark_count + 1, sizeof m->marks[0], &m->mark_capacity);
+    const grail_status status = memory_reserve(&m->marks, m->mark_count + 1, sizeof m->marks[0]);
     if (status == GRAIL_OK) {
         m->marks[m->mark_count++] = m->stack_count;
     }
@@ -449,9 +431,10 @@ static grail_status memo_put(machine *m, uint64_t index)
              "puts a value into the memo for the %zuth time, but only %lld values were made so far",
              m->memo_puts + 1, (long long)m->p->value_count);
     }
-    const size_t before = m->memo_capacity;
-    TRY(grow(&m->memo, (size_t)index + 1, sizeof m->memo[0], &m->memo_capacity));
-    memset(m->memo + before, 0, (m->memo_capacity - before) * sizeof m->memo[0]);
+    TRY(memory_reserve(&m->memo, (size_t)index + 1, sizeof m->memo[0]));
+    while (m->memo_count <= index) {
+        m->memo[m->memo_count++] = NULL;
+    }
     m->memo[index] = value;
     m->memo_puts++;
 out:
@@ -460,7 +443,7 @@ out:
 
 static grail_status memo_get(machine *m, uint64_t index)
 {
-    if (index >= m->memo_capacity || m->memo[index] == NULL) {
+    if (index >= m->memo_count || m->memo[index] == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "reads index %llu of the memo, but nothing was put there",
                          (unsigned long long)index);

@@ -28,16 +28,11 @@ static int64_t count_tensors(const pickle_value *dict)
 static grail_status make_room(torch_file *file)
 {
     grail_status status = GRAIL_OK;
-    if (file->count < file->capacity) {
-        return GRAIL_OK;
-    }
     if (file->count == TENSOR_MOST_IN_FILE) {
         FAIL(GRAIL_ERROR_FORMAT, "holds more than %d tensors", TENSOR_MOST_IN_FILE);
     }
-    const int64_t capacity = file->capacity == 0 ? 64 : 2 * file->capacity;
-    TRY(memory_resize(&file->tensors, (size_t)capacity, sizeof file->tensors[0]));
-    TRY(memory_resize(&file->names, (size_t)capacity, sizeof file->names[0]));
-    file->capacity = capacity;
+    TRY(memory_reserve(&file->tensors, (size_t)file->count + 1, sizeof file->tensors[0]));
+    TRY(memory_reserve(&file->names, (size_t)file->count + 1, sizeof file->names[0]));
 out:
     return status;
 }

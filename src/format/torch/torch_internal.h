@@ -57,15 +57,12 @@ struct torch_file {
     tensor_view *tensors;
     char **names; /* [count] */
     int64_t count;
-    int64_t capacity;
     name_index index;
     const char *wrapper;
     torch_pending *pending;
     int64_t pending_count;
-    int64_t pending_capacity;
     void **owned; /* copies of strided tensors, and what was inflated */
     int64_t owned_count;
-    int64_t owned_capacity;
     size_t copied; /* bytes of the copies */
 };
 

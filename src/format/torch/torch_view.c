@@ -7,15 +7,11 @@ enum { LONGEST_KEY = 256 };
 
 grail_status torch_own(torch_file *file, void *block)
 {
-    if (file->owned_count == file->owned_capacity) {
-        const int64_t capacity = file->owned_capacity == 0 ? 16 : 2 * file->owned_capacity;
-        const grail_status status =
-            memory_resize(&file->owned, (size_t)capacity, sizeof file->owned[0]);
-        if (status != GRAIL_OK) {
-            memory_free(block);
-            return status;
-        }
-        file->owned_capacity = capacity;
+    const grail_status status =
+        memory_reserve(&file->owned, (size_t)file->owned_count + 1, sizeof file->owned[0]);
+    if (status != GRAIL_OK) {
+        memory_free(block);
+        return status;
     }
     file->owned[file->owned_count++] = block;
     return GRAIL_OK;
@@ -122,11 +118,7 @@ static grail_status count_copy(torch_file *file, size_t bytes)
 static grail_status postpone(torch_file *file, const torch_layout *layout, torch_storage *storage)
 {
     grail_status status = GRAIL_OK;
-    if (file->pending_count == file->pending_capacity) {
-        const int64_t capacity = file->pending_capacity == 0 ? 16 : 2 * file->pending_capacity;
-        TRY(memory_resize(&file->pending, (size_t)capacity, sizeof file->pending[0]));
-        file->pending_capacity = capacity;
-    }
+    TRY(memory_reserve(&file->pending, (size_t)file->pending_count + 1, sizeof file->pending[0]));
     file->pending[file->pending_count++] =
         (torch_pending){.tensor = file->count, .storage = storage, .layout = *layout};
 out:

@@ -77,17 +77,12 @@ static uint64_t cap(size_t value)
 /* The layout's bytes from `at` on stand at `begin` in the file. */
 static grail_status add_piece(zip_layout *zip, size_t begin, size_t at, size_t size)
 {
-    if (zip->piece_count == zip->piece_capacity) {
-        const int64_t capacity = zip->piece_capacity == 0 ? 64 : 2 * zip->piece_capacity;
-        const grail_status status =
-            memory_resize(&zip->pieces, (size_t)capacity, sizeof zip->pieces[0]);
-        if (status != GRAIL_OK) {
-            return status;
-        }
-        zip->piece_capacity = capacity;
+    const grail_status status =
+        memory_reserve(&zip->pieces, (size_t)zip->piece_count + 1, sizeof zip->pieces[0]);
+    if (status == GRAIL_OK) {
+        zip->pieces[zip->piece_count++] = (layout_piece){.begin = begin, .at = at, .size = size};
     }
-    zip->pieces[zip->piece_count++] = (layout_piece){.begin = begin, .at = at, .size = size};
-    return GRAIL_OK;
+    return status;
 }
 
 /* As add_piece, without the checksum `crc` bytes behind the begin. */
@@ -141,11 +136,7 @@ out:
 static grail_status new_member(zip_layout *zip, const char *name, zip_place **out)
 {
     grail_status status = GRAIL_OK;
-    if (zip->count == zip->capacity) {
-        const int64_t capacity = zip->capacity == 0 ? 64 : 2 * zip->capacity;
-        TRY(memory_resize(&zip->members, (size_t)capacity, sizeof zip->members[0]));
-        zip->capacity = capacity;
-    }
+    TRY(memory_reserve(&zip->members, (size_t)zip->count + 1, sizeof zip->members[0]));
     zip->members[zip->count] = (zip_place){0};
     TRY(memory_copy_string(&zip->members[zip->count].name, name));
     *out = &zip->members[zip->count++];

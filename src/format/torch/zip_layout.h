@@ -22,11 +22,9 @@ typedef struct zip_layout {
     buffer bytes;
     layout_piece *pieces;
     int64_t piece_count;
-    int64_t piece_capacity;
     layout_piece seal; /* the end of the directory, without which there is no archive */
     zip_place *members;
     int64_t count;
-    int64_t capacity;
     size_t file_size;
 } zip_layout;
 

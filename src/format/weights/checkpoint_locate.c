@@ -100,7 +100,7 @@ static grail_status list_weights(const char *path, name_list *list)
             (!checkpoint_is_safetensors_name(name) && !checkpoint_is_torch_name(name))) {
             continue;
         }
-        TRY(memory_resize(&list->names, list->count + 1, sizeof list->names[0]));
+        TRY(memory_reserve(&list->names, list->count + 1, sizeof list->names[0]));
         TRY(memory_copy_string(&list->names[list->count], name));
         list->count++;
     }

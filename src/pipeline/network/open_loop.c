@@ -33,7 +33,7 @@ static grail_status collect_site(const compression_request *request, int index, 
     for (int k = 0; k < s->consumer_count; k++) {
         const int64_t taps = consumer_layout_of(request, index, k).taps;
         if (!is_collected(request, s->consumers[k].node, taps)) {
-            TRY(memory_resize(&l->items, (size_t)l->count + 1, sizeof l->items[0]));
+            TRY(memory_reserve(&l->items, (size_t)l->count + 1, sizeof l->items[0]));
             TRY(observation_init_input(request, index, k, &l->items[l->count]));
             l->count++;
         }

@@ -70,7 +70,7 @@ grail_status site_result_add_fit(site_result *result, const grail_fit *fit)
 {
     grail_status status = GRAIL_OK;
     grail_site_report *report = &result->report;
-    TRY(memory_resize(&result->fits, (size_t)report->fit_count + 1, sizeof result->fits[0]));
+    TRY(memory_reserve(&result->fits, (size_t)report->fit_count + 1, sizeof result->fits[0]));
     result->fits[report->fit_count] = *fit;
     report->fits = result->fits;
     report->fit_count++;

@@ -107,7 +107,7 @@ static grail_status add_file(source_files *files, const char *directory, const c
                              source_file **out)
 {
     grail_status status = GRAIL_OK;
-    TRY(memory_resize(&files->items, files->count + 1, sizeof files->items[0]));
+    TRY(memory_reserve(&files->items, files->count + 1, sizeof files->items[0]));
     source_file *file = &files->items[files->count++];
     *file = (source_file){0};
     TRY(memory_copy_string(&file->name, name));

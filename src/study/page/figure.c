@@ -28,14 +28,10 @@ void figure_fini(figure *f)
 
 grail_status figure_add_panel(figure *f, double width, double height, panel **out)
 {
-    if (f->panel_count == f->panel_capacity) {
-        const int capacity = 2 * f->panel_capacity + 4;
-        const grail_status status =
-            memory_resize(&f->panels, (size_t)capacity, sizeof f->panels[0]);
-        if (status != GRAIL_OK) {
-            return status;
-        }
-        f->panel_capacity = capacity;
+    const grail_status status =
+        memory_reserve(&f->panels, (size_t)f->panel_count + 1, sizeof f->panels[0]);
+    if (status != GRAIL_OK) {
+        return status;
     }
     panel *p = &f->panels[f->panel_count++];
     *p = (panel){.width = width, .height = height};

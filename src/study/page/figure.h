@@ -24,7 +24,7 @@ typedef struct figure {
     markup title;     /* text */
     markup caption;   /* text */
     panel *panels;
-    int panel_count, panel_capacity;
+    int panel_count;
     legend_entry legend[MOST_LEGEND];
     int legend_count;
 } figure;

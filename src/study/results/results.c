@@ -22,20 +22,6 @@ out:
     return status;
 }
 
-/* Makes room for one more; *capacity elements are there. */
-static grail_status grow(void *array, int count, int *capacity, size_t size)
-{
-    if (count < *capacity) {
-        return GRAIL_OK;
-    }
-    const int larger = 2 * *capacity + 64;
-    const grail_status status = memory_resize(array, (size_t)larger, size);
-    if (status == GRAIL_OK) {
-        *capacity = larger;
-    }
-    return status;
-}
-
 static grail_status find_checkpoint(results *r, const char *where, const char *name, int *out)
 {
     grail_status status = GRAIL_OK;
@@ -51,8 +37,7 @@ static grail_status find_checkpoint(results *r, const char *where, const char *n
              MOST_CHECKPOINTS);
     }
     TRY(memory_copy_string(&copy, name));
-    TRY(grow(&r->checkpoints, r->checkpoint_count, &r->checkpoint_capacity,
-             sizeof r->checkpoints[0]));
+    TRY(memory_reserve(&r->checkpoints, (size_t)r->checkpoint_count + 1, sizeof r->checkpoints[0]));
     r->checkpoints[r->checkpoint_count] =
         (result_checkpoint){.name = copy, .measures = line_not_measured()};
     copy = NULL;
@@ -116,7 +101,7 @@ static grail_status add_cell(results *r, result_line *l, const char *where, size
     }
     TRY(find_checkpoint(r, where, l->settings.checkpoint, &cell.checkpoint));
     TRY(find_selector(r, where, l->settings.selector, &cell.selector));
-    TRY(grow(&r->cells, r->cell_count, &r->cell_capacity, sizeof r->cells[0]));
+    TRY(memory_reserve(&r->cells, (size_t)r->cell_count + 1, sizeof r->cells[0]));
     if (l->kind == LINE_FAILURE) {
         TRY(memory_copy_string(&cell.error, l->error));
     }

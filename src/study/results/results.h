@@ -35,11 +35,11 @@ typedef struct results {
     json_t *document;   /* the first line, an object */
     line_header header; /* what it says */
     result_checkpoint *checkpoints;
-    int checkpoint_count, checkpoint_capacity;
+    int checkpoint_count;
     char *selectors[MOST_SELECTORS];
     int selector_count;
     result_cell *cells;
-    int cell_count, cell_capacity;
+    int cell_count;
     size_t cut_line; /* number of a last line that was cut short and is left out; 0: none */
 } results;
 

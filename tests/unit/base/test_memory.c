@@ -82,6 +82,44 @@ static void test_resizing_keeps_the_bytes_and_the_alignment(void **state)
     }
 }
 
+/* Filled one by one, an array is moved a few times only, and keeps what it holds. */
+static void test_a_filled_array_moves_seldom(void **state)
+{
+    (void)state;
+    enum { COUNT = 100000 };
+    int *array = NULL;
+    memory_fail_after(-1);
+    for (int i = 0; i < COUNT; i++) {
+        assert_ok(memory_reserve(&array, (size_t)i + 1, sizeof array[0]));
+        array[i] = i;
+    }
+    assert_in_range(memory_allocation_count(), 1, 20);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(array[i], i);
+    }
+    const int *const before = array;
+    assert_ok(memory_reserve(&array, 1, sizeof array[0]));
+    assert_ptr_equal(array, before);
+    assert_fails(memory_reserve(&array, SIZE_MAX, 2), GRAIL_ERROR_MEMORY, "cannot allocate");
+    assert_ptr_equal(array, before);
+    memory_free(array);
+}
+
+static void test_room_for_nothing_is_a_block(void **state)
+{
+    (void)state;
+    char *block = NULL;
+    assert_ok(memory_reserve(&block, 0, 8));
+    assert_non_null(block);
+    memory_free(block);
+    block = NULL;
+    memory_fail_after(0);
+    const grail_status status = memory_reserve(&block, 1, 8);
+    memory_fail_after(-1);
+    assert_int_equal(status, GRAIL_ERROR_MEMORY);
+    assert_null(block);
+}
+
 static void test_sizes_that_overflow_are_refused(void **state)
 {
     (void)state;
@@ -216,6 +254,8 @@ int main(void)
         cmocka_unit_test(test_new_blocks_are_aligned_and_zeroed),
         cmocka_unit_test(test_a_block_of_nothing_can_be_freed_and_grown),
         cmocka_unit_test(test_resizing_keeps_the_bytes_and_the_alignment),
+        cmocka_unit_test(test_a_filled_array_moves_seldom),
+        cmocka_unit_test(test_room_for_nothing_is_a_block),
         cmocka_unit_test(test_sizes_that_overflow_are_refused),
         cmocka_unit_test(test_sums_and_products_of_sizes_are_checked),
         cmocka_unit_test(test_strings_are_copied_and_formatted),
