@@ -30,14 +30,12 @@ typedef struct chain {
 
 typedef struct survey {
     const graph *g;
-    int *reads;  /* [value_count] how often nodes read it */
     int *uses;   /* [parameter_count] how many nodes use it */
     bool *taken; /* [node_count] part of a chain */
 } survey;
 
 static void survey_fini(survey *s)
 {
-    memory_free(s->reads);
     memory_free(s->uses);
     memory_free(s->taken);
 }
@@ -46,7 +44,6 @@ static grail_status survey_init(survey *s, const graph *g)
 {
     grail_status status = GRAIL_OK;
     *s = (survey){.g = g};
-    TRY(memory_new(&s->reads, (size_t)g->value_count, sizeof s->reads[0]));
     TRY(memory_new(&s->uses, (size_t)g->parameter_count, sizeof s->uses[0]));
     TRY(memory_new(&s->taken, (size_t)g->node_count, sizeof s->taken[0]));
     for (int i = 0; i < g->node_count; i++) {
@@ -56,24 +53,17 @@ static grail_status survey_init(survey *s, const graph *g)
         for (int p = 0; p < count; p++) {
             s->uses[parameters[p]]++;
         }
-        for (int k = 0; k < n->input_count; k++) {
-            s->reads[n->inputs[k]]++;
-        }
     }
 out:
     return status;
 }
 
 /* The only node that reads node `index`'s output, when it is of that kind and in no chain yet. */
-static int sole_reader(const survey *s, int index, node_kind kind)
+static int free_reader(const survey *s, int index, node_kind kind)
 {
-    const int value = s->g->nodes[index].output;
-    const int reader = s->g->last_use[value]; /* node_count where the network ends */
-    if (s->reads[value] != 1 || reader < 0 || reader >= s->g->node_count ||
-        s->g->nodes[reader].kind != kind || s->taken[reader]) {
-        return GRAPH_NONE;
-    }
-    return reader;
+    const int reader = graph_sole_reader(s->g, s->g->nodes[index].output);
+    const bool fits = reader != GRAPH_NONE && s->g->nodes[reader].kind == kind && !s->taken[reader];
+    return fits ? reader : GRAPH_NONE;
 }
 
 /* Whether nobody else uses a parameter of the node, so that it may be given other values. */
@@ -91,7 +81,7 @@ static bool owns_parameters(const survey *s, const node *n)
 
 static int find_norm(const survey *s, int convolution)
 {
-    const int norm = sole_reader(s, convolution, NODE_BATCH_NORM);
+    const int norm = free_reader(s, convolution, NODE_BATCH_NORM);
     const node *nodes = s->g->nodes;
     const bool owned = norm != GRAPH_NONE && owns_parameters(s, &nodes[convolution]) &&
                        owns_parameters(s, &nodes[norm]);
@@ -100,7 +90,7 @@ static int find_norm(const survey *s, int convolution)
 
 static int find_relu(const survey *s, int index)
 {
-    const int reader = sole_reader(s, index, NODE_ACTIVATION);
+    const int reader = free_reader(s, index, NODE_ACTIVATION);
     const bool is_relu = reader != GRAPH_NONE && s->g->nodes[reader].activation == ACTIVATION_RELU;
     return is_relu ? reader : GRAPH_NONE;
 }
@@ -120,7 +110,7 @@ static chain find_chain(survey *s, int convolution)
     chain c = {.convolution = convolution, .last = convolution};
     c.norm = find_norm(s, c.last);
     extend(s, &c, c.norm);
-    c.addition = sole_reader(s, c.last, NODE_ADD);
+    c.addition = free_reader(s, c.last, NODE_ADD);
     extend(s, &c, c.addition);
     c.relu = find_relu(s, c.last);
     extend(s, &c, c.relu);

@@ -214,6 +214,22 @@ out:
     return status;
 }
 
+int graph_sole_reader(const graph *g, int value)
+{
+    int reader = GRAPH_NONE;
+    for (int i = g->value_source[value] + 1; i <= g->last_use[value] && i < g->node_count; i++) {
+        for (int k = 0; k < g->nodes[i].input_count; k++) {
+            if (g->nodes[i].inputs[k] == value) {
+                if (reader != GRAPH_NONE) {
+                    return GRAPH_NONE;
+                }
+                reader = i;
+            }
+        }
+    }
+    return g->last_use[value] == g->node_count ? GRAPH_NONE : reader;
+}
+
 void graph_block_range(const graph *g, int block, int *begin, int *end)
 {
     int first = 0;

@@ -124,6 +124,10 @@ grail_status graph_add_node(graph *g, const node *n, int *out) GRAIL_MUST_CHECK;
 /** Fixes the output, fills last_use, and checks shapes: graph_widths must succeed. */
 grail_status graph_finish(graph *g, int output) GRAIL_MUST_CHECK;
 
+/** The node that reads a value, if it is the only one and reads it once; GRAPH_NONE otherwise, and
+ * for the output of the network. */
+int graph_sole_reader(const graph *g, int value);
+
 /** First node of a block, and one past its last. block may be block_count (what follows the last)
  * or GRAPH_NONE (what comes before the first). */
 void graph_block_range(const graph *g, int block, int *begin, int *end);
