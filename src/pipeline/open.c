@@ -2,23 +2,6 @@
 #include "pipeline/compression.h"
 #include "pipeline/output/output_place.h"
 
-#include <math.h>
-
-void grail_compress_options_init(grail_compress_options *options)
-{
-    *options = (grail_compress_options){
-        .selector = "wanda",
-        .compensate = "full",
-        .alpha = (double)NAN,
-        .backend = "cpu",
-    };
-}
-
-const char *grail_selector_at(int i)
-{
-    return selector_name_at(i);
-}
-
 grail_status grail_compression_open(const grail_compress_options *options, grail_compression **out)
 {
     grail_status status = GRAIL_OK;

@@ -6,6 +6,21 @@
 #include <math.h>
 #include <string.h>
 
+void grail_compress_options_init(grail_compress_options *options)
+{
+    *options = (grail_compress_options){
+        .selector = "wanda",
+        .compensate = "full",
+        .alpha = (double)NAN,
+        .backend = "cpu",
+    };
+}
+
+const char *grail_selector_at(int i)
+{
+    return selector_name_at(i);
+}
+
 const char *grail_site_kind_at(int i)
 {
     return i >= 0 && i < SITE_KINDS ? site_kind_name((site_kind)i) : NULL;
