@@ -116,7 +116,9 @@ static void write_model(const char *directory, const shape *s)
         (json_int_t)s->layers, "num_attention_heads", (json_int_t)s->heads, "vocab_size",
         (json_int_t)s->vocabulary, "max_position_embeddings", (json_int_t)s->context,
         "rms_norm_eps", 1e-5, "tie_word_embeddings", 0);
-    bench_check(json_write_file(path, config));
+    if (json_dump_file(config, path, 0) != 0) {
+        bench_check(error_set(GRAIL_ERROR_IO, "cannot write '%s'", path));
+    }
     json_decref(config);
 }
 

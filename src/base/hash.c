@@ -1,7 +1,5 @@
 #include "base/hash.h"
 
-#include "base/file.h"
-
 #include <sha2.h>
 #include <string.h>
 
@@ -42,15 +40,4 @@ void hash_bytes(const void *bytes, size_t size, char out[HASH_TEXT_SIZE])
     hash_begin(&state);
     hash_add(&state, bytes, size);
     hash_end(&state, out);
-}
-
-grail_status hash_file(const char *path, char out[HASH_TEXT_SIZE])
-{
-    file_map map = {0};
-    const grail_status status = file_map_open(&map, path);
-    if (status == GRAIL_OK) {
-        hash_bytes(map.data, map.size, out);
-    }
-    file_map_close(&map);
-    return status;
 }

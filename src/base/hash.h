@@ -1,4 +1,4 @@
-/* SHA-256 (libmd) of bytes and files, as hexadecimal text. */
+/* SHA-256 (libmd) of bytes, as hexadecimal text. */
 #ifndef GRAIL_BASE_HASH_H
 #define GRAIL_BASE_HASH_H
 
@@ -19,6 +19,5 @@ void hash_add(hash_state *state, const void *bytes, size_t size);
 void hash_end(hash_state *state, char out[HASH_TEXT_SIZE]);
 
 void hash_bytes(const void *bytes, size_t size, char out[HASH_TEXT_SIZE]);
-grail_status hash_file(const char *path, char out[HASH_TEXT_SIZE]) GRAIL_MUST_CHECK;
 
 #endif

@@ -101,19 +101,6 @@ grail_status json_append_indented(const json_t *value, buffer *out)
     return append_text(value, JSON_INDENT(2) | JSON_REAL_PRECISION(16), out);
 }
 
-grail_status json_write_file(const char *path, const json_t *value)
-{
-    buffer text = {.maximum = SIZE_MAX / 4};
-    grail_status status = json_append_indented(value, &text);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", path);
-    } else {
-        status = output_file_write(path, text.bytes, text.size);
-    }
-    buffer_fini(&text);
-    return status;
-}
-
 static grail_status wrong_type(const char *name, const char *key, const char *expected)
 {
     return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not %s", name, key, expected);

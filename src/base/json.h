@@ -26,7 +26,6 @@ grail_status json_append_line(const json_t *value, buffer *out) GRAIL_MUST_CHECK
 grail_status json_append_indented(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
 /** Writes indented JSON, keys in insertion order, as a file that appears when it is complete. */
-grail_status json_write_file(const char *path, const json_t *value) GRAIL_MUST_CHECK;
 
 /* Typed access. `name` names the document in messages. A missing key or null gives the fallback;
  * a value of another type is GRAIL_ERROR_FORMAT. The `_required` forms refuse a missing key. */

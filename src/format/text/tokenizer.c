@@ -145,19 +145,9 @@ out:
     return status;
 }
 
-int64_t tokenizer_size(const tokenizer *t)
-{
-    return t->model.pieces.count;
-}
-
 int32_t tokenizer_bos(const tokenizer *t)
 {
     return t->before.count > 0 ? t->before.ids[0] : -1;
-}
-
-const char *tokenizer_piece(const tokenizer *t, int32_t id)
-{
-    return vocabulary_piece(&t->model.pieces, id).bytes;
 }
 
 const char *tokenizer_hash(const tokenizer *t)

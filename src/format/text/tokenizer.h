@@ -27,12 +27,8 @@ grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, s
                                           tokenizer **out) GRAIL_MUST_CHECK;
 void tokenizer_close(tokenizer *t); /* NULL is allowed */
 
-/** Highest id + 1. */
-int64_t tokenizer_size(const tokenizer *t);
 /** The id that the post-processor puts first, or -1. */
 int32_t tokenizer_bos(const tokenizer *t);
-/** Text of one id as stored in the vocabulary (borrowed), NULL for a hole. */
-const char *tokenizer_piece(const tokenizer *t, int32_t id);
 /** SHA-256 of the file it came from, hexadecimal. */
 const char *tokenizer_hash(const tokenizer *t);
 

@@ -23,11 +23,6 @@ grail_status text_protocol_from_name(const char *name, text_protocol *out)
         "unknown protocol '%s'; the known protocols are plain, lines, wikitext2, ptb, c4", name);
 }
 
-const char *text_protocol_name(text_protocol protocol)
-{
-    return protocol_names[protocol];
-}
-
 static grail_status check_ids(const char *path, const token_list *list, int64_t vocabulary)
 {
     for (int64_t i = 0; i < list->count; i++) {

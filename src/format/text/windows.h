@@ -15,7 +15,6 @@ typedef enum text_protocol {
 
 /** By name; GRAIL_ERROR_ARGUMENT lists the known ones. */
 grail_status text_protocol_from_name(const char *name, text_protocol *out) GRAIL_MUST_CHECK;
-const char *text_protocol_name(text_protocol protocol);
 
 typedef struct window_options {
     const char *path;

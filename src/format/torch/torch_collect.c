@@ -216,19 +216,18 @@ static grail_status collect_state(torch_file *file, const pickle_value *root)
     return collect_dict(file, root);
 }
 
-static grail_status index_names(torch_file *file)
+static grail_status refuse_duplicates(const torch_file *file)
 {
-    const grail_status status =
-        name_index_init(&file->index, file->count, (const char *const *)file->names);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    const int64_t twice = name_index_duplicate(&file->index);
+    grail_status status = GRAIL_OK;
+    name_index index = {0};
+    TRY(name_index_init(&index, file->count, (const char *const *)file->names));
+    const int64_t twice = name_index_duplicate(&index);
     if (twice >= 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "tensor '%s' occurs twice",
-                         file->index.entries[twice].name);
+        FAIL(GRAIL_ERROR_FORMAT, "tensor '%s' occurs twice", index.entries[twice].name);
     }
-    return GRAIL_OK;
+out:
+    name_index_fini(&index);
+    return status;
 }
 
 grail_status torch_collect(torch_file *file)
@@ -243,7 +242,7 @@ grail_status torch_collect(torch_file *file)
     } else {
         TRY(collect_state(file, root));
     }
-    TRY(index_names(file));
+    TRY(refuse_duplicates(file));
 out:
     return status;
 }

@@ -99,7 +99,6 @@ void torch_file_close(torch_file *file)
     memory_free(file->owned);
     memory_free(file->pending);
     name_index_fini(&file->storage_index);
-    name_index_fini(&file->index);
     memory_free(file->storages);
     memory_free(file->tensors);
     pickle_close(file->object);
@@ -121,11 +120,6 @@ int64_t torch_file_count(const torch_file *file)
 const tensor_view *torch_file_at(const torch_file *file, int64_t i)
 {
     return i >= 0 && i < file->count ? &file->tensors[i] : NULL;
-}
-
-const tensor_view *torch_file_find(const torch_file *file, const char *name)
-{
-    return torch_file_at(file, name_index_find(&file->index, name));
 }
 
 /* Copies stay: they would have to be made again. */

@@ -36,8 +36,6 @@ grail_status torch_file_load(torch_file *file) GRAIL_MUST_CHECK;
  * wrapper ("module.conv1.weight"). */
 int64_t torch_file_count(const torch_file *file);
 const tensor_view *torch_file_at(const torch_file *file, int64_t i);
-/** NULL when there is none of that name. */
-const tensor_view *torch_file_find(const torch_file *file, const char *name);
 void torch_file_release(const torch_file *file, const tensor_view *tensor);
 
 /** Key of the dictionary that the tensors were found in ("state_dict"), "" when bare. */

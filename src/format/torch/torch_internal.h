@@ -57,7 +57,6 @@ struct torch_file {
     tensor_view *tensors;
     char **names; /* [count] */
     int64_t count;
-    name_index index;
     const char *wrapper;
     torch_pending *pending;
     int64_t pending_count;

@@ -1,7 +1,6 @@
 /* SHA-256 against the examples of FIPS 180-4. */
 #include "support/support.h"
 
-#include "base/file.h"
 #include "base/hash.h"
 
 static void test_the_published_examples_are_met(void **state)
@@ -27,34 +26,11 @@ static void test_pieces_have_the_hash_of_their_whole(void **state)
     assert_string_equal(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-static void test_a_file_has_the_hash_of_its_bytes(void **state)
-{
-    (void)state;
-    char *directory = support_temporary_directory();
-    char *path = NULL;
-    char of_file[HASH_TEXT_SIZE];
-    char of_bytes[HASH_TEXT_SIZE];
-    support_write_file(directory, "x", "abc", 3);
-    assert_ok(path_join(&path, directory, "x"));
-    assert_ok(hash_file(path, of_file));
-    hash_bytes("abc", 3, of_bytes);
-    assert_string_equal(of_file, of_bytes);
-    support_write_file(directory, "x", "", 0);
-    assert_ok(hash_file(path, of_file));
-    hash_bytes("", 0, of_bytes);
-    assert_string_equal(of_file, of_bytes);
-    assert_fails(hash_file("/nonexistent/x", of_file), GRAIL_ERROR_IO, "/nonexistent/x");
-    memory_free(path);
-    support_remove_tree(directory);
-    memory_free(directory);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_published_examples_are_met),
         cmocka_unit_test(test_pieces_have_the_hash_of_their_whole),
-        cmocka_unit_test(test_a_file_has_the_hash_of_its_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -425,7 +425,7 @@ static void test_a_checkpoint_like_another_is_written_and_read_back(void **state
     checkpoint_writer_close(writer);
     assert_ok(checkpoint_written_index(n.dense, n.shapes, &index));
     assert_ok(path_join(&path, n.directory, CHECKPOINT_INDEX_NAME));
-    assert_ok(json_write_file(path, index));
+    assert_int_equal(json_dump_file(index, path, 0), 0);
     assert_ok(checkpoint_open(n.directory, &narrow));
     assert_int_equal(checkpoint_count(narrow), 3);
     for (int64_t i = 0; i < 3; i++) {

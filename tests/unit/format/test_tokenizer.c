@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/hash.h"
+#include "format/text/tokenizer_internal.h"
 #include "support/json_memory.h"
 #include "tokenizer_fixtures.h"
 
@@ -289,7 +290,7 @@ static void added_tokens_are_matched_before_the_model(void **state)
                                    "{\"id\":11,\"content\":\"cab\",\"single_word\":true},"
                                    "{\"id\":12,\"content\":\"x\",\"lstrip\":true,\"rstrip\":true},"
                                    "{\"id\":13,\"content\":\"\"}]");
-    assert_int_equal(tokenizer_size(t), 13);
+    assert_int_equal(t->model.pieces.count, 13);
     ASSERT_ENCODES(t, "aca b", false, 1, 10, 8, 2);
     ASSERT_ENCODES(t, "a cab", false, 1, 8, 11);
     ASSERT_ENCODES(t, "acab", false, 1, 3, 5);       /* the longest match is no whole word, */
@@ -319,13 +320,13 @@ static void holes_have_no_piece(void **state)
 {
     (void)state;
     tokenizer *t = must_open_tokenizer("\"vocab\":{\"a\":2,\"b\":7},\"merges\":[]", "");
-    assert_int_equal(tokenizer_size(t), 8);
-    assert_string_equal(tokenizer_piece(t, 2), "a");
-    assert_string_equal(tokenizer_piece(t, 7), "b");
-    assert_null(tokenizer_piece(t, 0));
-    assert_null(tokenizer_piece(t, 6));
-    assert_null(tokenizer_piece(t, 8));
-    assert_null(tokenizer_piece(t, -1));
+    assert_int_equal(t->model.pieces.count, 8);
+    assert_string_equal(vocabulary_piece(&t->model.pieces, 2).bytes, "a");
+    assert_string_equal(vocabulary_piece(&t->model.pieces, 7).bytes, "b");
+    assert_null(vocabulary_piece(&t->model.pieces, 0).bytes);
+    assert_null(vocabulary_piece(&t->model.pieces, 6).bytes);
+    assert_null(vocabulary_piece(&t->model.pieces, 8).bytes);
+    assert_null(vocabulary_piece(&t->model.pieces, -1).bytes);
     tokenizer_close(t);
 }
 

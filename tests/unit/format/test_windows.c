@@ -183,7 +183,6 @@ static void protocols_are_known_by_name(void **state)
     for (int i = 0; i < 5; i++) {
         assert_ok(text_protocol_from_name(names[i], &protocol));
         assert_int_equal(protocol, i);
-        assert_string_equal(text_protocol_name(protocol), names[i]);
     }
     assert_fails(
         text_protocol_from_name("wikitext", &protocol), GRAIL_ERROR_ARGUMENT,
@@ -340,10 +339,10 @@ static void the_rest_of_a_large_text_is_checked(void **state)
     f.options.windows = 1;
     const size_t size = write_copies(&f, "a.txt", "abc def\n");
     read_windows(&f, TEXT_PLAIN, 4);
-    assert_ok(hash_file(f.path, hash));
-    assert_string_equal(f.windows.text_hash, hash);
     buffer text = {.maximum = 1 << 26};
     assert_ok(file_read(f.path, 1 << 26, &text));
+    hash_bytes(text.bytes, text.size, hash);
+    assert_string_equal(f.windows.text_hash, hash);
     text.bytes[size - 1] = 0xff;
     support_write_file(f.directory, "a.txt", text.bytes, size);
     token_windows_fini(&f.windows);

@@ -78,7 +78,7 @@ void lab_write(const lab_model *m, const char *directory, grail_dtype dtype)
     safetensors_writer *writer = NULL;
     assert_int_equal(mkdir(directory, 0777), 0);
     snprintf(path, sizeof path, "%s/config.json", directory);
-    assert_ok(json_write_file(path, m->config));
+    assert_int_equal(json_dump_file(m->config, path, 0), 0);
     for (int i = 0; i < m->count; i++) {
         const lab_tensor *t = &m->tensors[i];
         views[i] = (tensor_view){

@@ -236,7 +236,7 @@ void vision_write(const vision_model *m, const char *directory)
     assert_int_equal(mkdir(directory, 0777), 0);
     if (m->config != NULL) {
         snprintf(path, sizeof path, "%s/config.json", directory);
-        assert_ok(json_write_file(path, m->config));
+        assert_int_equal(json_dump_file(m->config, path, 0), 0);
     }
     for (int i = 0; i < m->count; i++) {
         views[i] = view_of(&m->tensors[i]);
