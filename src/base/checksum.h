@@ -1,11 +1,27 @@
 /* The CRC-32 of zip and gzip. It detects bytes that a disk or a memory changed by accident; it does
- * not detect forgery. */
+ * not detect forgery. Lines of JSON carry it as their last key: {...,"crc32":"89abcdef"}. */
 #ifndef GRAIL_BASE_CHECKSUM_H
 #define GRAIL_BASE_CHECKSUM_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/buffer.h"
+
+enum { CHECKSUM_TEXT_SIZE = 9 };
 
 uint32_t checksum_crc32(const void *bytes, size_t size);
+/** As 8 hexadecimal digits; returns `out`. */
+const char *checksum_text(const void *bytes, size_t size, char out[CHECKSUM_TEXT_SIZE]);
+
+/** Appends ,"crc32":"89abcdef"} of the bytes of the line from `begin` on: the end of an object. */
+grail_status checksum_append_end(buffer *line, size_t begin) GRAIL_MUST_CHECK;
+
+typedef enum checksum_end {
+    CHECKSUM_ABSENT, /* the line does not end as one with a checksum does */
+    CHECKSUM_WRONG,
+    CHECKSUM_RIGHT
+} checksum_end;
+
+/** Looks at a line without its line end. Unless the checksum is absent *length becomes the number
+ * of bytes between `begin` and its key. */
+checksum_end checksum_check_end(const char *line, size_t size, size_t begin, size_t *length);
 
 #endif

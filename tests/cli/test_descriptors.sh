@@ -34,7 +34,7 @@ arguments() {
 # without_times FILE: what two runs of a command have in common
 without_times() {
     sed -E 's/"[a-z_]*seconds": .*//; s/"seconds":\{[^}]*\}//; s/"started":"[^"]*"//
-        s/"peak_bytes":[0-9]+//; s/run now in .*//; s/, about .* left//' "$1"
+        s/"peak_bytes":[0-9]+//; s/,"crc32":.*//; s/run now in .*//; s/, about .* left//' "$1"
 }
 
 # same_files A B: of two directories, below them too

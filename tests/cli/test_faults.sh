@@ -51,7 +51,7 @@ fi
 
 # What a sweep's lines say without the times and the memory that it took.
 lines_without_measures() {
-    sed 's/"started":"[^"]*"//; s/"seconds":{[^}]*}//; s/"peak_bytes":[0-9]*//' "$1" | sort
+    sed 's/"started":"[^"]*"//; s/"seconds":{[^}]*}//; s/"peak_bytes":[0-9]*//; s/,"crc32":.*//' "$1" | sort
 }
 
 same_as_complete() {

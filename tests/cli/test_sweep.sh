@@ -20,7 +20,7 @@ END
 
 # without_times FILE: the cells of a results file in order, without what differs between runs
 without_times() {
-    grep '^{"cell"' "$1" | sed 's/"seconds":{[^}]*},"peak_bytes":[0-9]*,//' | sort
+    grep '^{"cell"' "$1" | sed 's/"seconds":{[^}]*},"peak_bytes":[0-9]*,//; s/,"crc32":.*//' | sort
 }
 
 # value KEY SELECTOR SPARSITY COMPENSATE FILE: of one cell
@@ -49,11 +49,11 @@ says "12 cells: 0 done before, 12 run now" stdout
 (($(wc -l <stderr) == 12)) || { show; fail "not one line of progress for every cell"; }
 says "12/12 cnn, wanda, 55 %, full, 64 samples, seed 0: top-1" stderr
 (($(wc -l <r.jsonl) == 14)) || fail "$(wc -l <r.jsonl) lines"
-[[ $(head -n 1 r.jsonl) == '{"grail_results":1,"recipe":{"checkpoints":['* ]] || fail "the header"
+[[ $(head -n 1 r.jsonl) == '{"grail_results":2,"recipe":{"checkpoints":['* ]] || fail "the header"
 number='[0-9.e+-]*'
 accuracy="\"top1\":$number,\"top5\":$number,\"interval\":$number,\"images\":100"
 sed -n 2p r.jsonl | grep -q "^{\"dense\":{\"checkpoint\":\"cnn\",\"path\":\"$vision/cnn.pth\",\
-\"architecture\":\"resnet\",\"parameters\":[0-9]*,\"macs\":[0-9]*,$accuracy}}\$" ||
+\"architecture\":\"resnet\",\"parameters\":[0-9]*,\"macs\":[0-9]*,$accuracy},\"crc32\":\"[0-9a-f]*\"}\$" ||
     fail "the dense network: $(sed -n 2p r.jsonl)"
 (($(grep -c "^{\"cell\":{\"checkpoint\":\"cnn\",\"selector\":\"[a-z0-9-]*\",\"sparsity\":0\.[35]*,\
 \"compensate\":\"[a-z]*\",\"repair\":[a-z]*,\"samples\":64,\"seed\":0,\"loop\":\"closed\"},\

@@ -3,23 +3,13 @@
 #include "base/checksum.h"
 #include "pipeline/network/narrow.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-
-enum { CHECKSUM_TEXT = 9 };
-
-static const char *checksum_text(const void *bytes, size_t size, char text[CHECKSUM_TEXT])
-{
-    snprintf(text, CHECKSUM_TEXT, "%08" PRIx32, checksum_crc32(bytes, size));
-    return text;
-}
 
 static grail_status put_tensor(checkpoint_writer *writer, const char *name, const void *data,
                                size_t bytes, json_t *checksums)
 {
     grail_status status = GRAIL_OK;
-    char text[CHECKSUM_TEXT];
+    char text[CHECKSUM_TEXT_SIZE];
     TRY(checkpoint_writer_put(writer, name, data, bytes));
     TRY(json_put(checksums, name, json_text(checksum_text(data, bytes, text))));
 out:
@@ -124,7 +114,7 @@ static grail_status verify_tensor(const tensor_view *shape, const checkpoint_wri
     grail_status status = GRAIL_OK;
     void *data = NULL;
     size_t bytes = 0;
-    char found[CHECKSUM_TEXT];
+    char found[CHECKSUM_TEXT_SIZE];
     TRY(read_back(writer, shape, &data, &bytes));
     if (strcmp(checksum_text(data, bytes, found), recorded) != 0) {
         FAIL(GRAIL_ERROR_FORMAT,

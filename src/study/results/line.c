@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2, OLDEST_VERSION = 1 };
 
 static const char beginning[] = "{\"grail_results\":";
 static const char *const setting_keys[] = {
@@ -166,10 +166,10 @@ grail_status line_header_read(json_t *document, line_header *out)
              VERSION);
     }
     TRY(json_require_integer("line 1", document, "grail_results", &version));
-    if (version != VERSION) {
+    if (version < OLDEST_VERSION || version > VERSION) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "the results have version %lld, but this grail reads version %d", (long long)version,
-             VERSION);
+             "the results have version %lld, but this grail reads versions %d to %d",
+             (long long)version, OLDEST_VERSION, VERSION);
     }
     json_t *recipe = json_object_get(document, "recipe");
     const json_t *machine = json_object_get(document, "machine");

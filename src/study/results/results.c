@@ -2,6 +2,7 @@
 #include "study/results/results.h"
 
 #include "base/file.h"
+#include "study/results/line_text.h"
 
 #include <grail/compress.h>
 
@@ -126,7 +127,14 @@ out:
     return status;
 }
 
-static grail_status add_line(results *r, const char *text, size_t size, size_t line)
+/* A first line that fails to parse although it begins as one of results does. */
+static bool is_damaged_header(const char *text, size_t size)
+{
+    return size >= sizeof "{\"grail_results\":1}" - 1 && line_header_begins(text, size);
+}
+
+static grail_status add_line(results *r, const char *text, size_t size, size_t line,
+                             int64_t *version)
 {
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
@@ -136,8 +144,8 @@ static grail_status add_line(results *r, const char *text, size_t size, size_t l
         FAIL(GRAIL_ERROR_FORMAT, "%s: the line has %zu bytes, expected at most %d", where, size,
              LARGEST_LINE);
     }
-    status = json_parse(where, text, size, &document);
-    if (status == GRAIL_ERROR_FORMAT && line == 1) {
+    status = line_parse_text(where, text, size, version, &document);
+    if (status == GRAIL_ERROR_FORMAT && line == 1 && !is_damaged_header(text, size)) {
         error_append(": these are not the results of a sweep");
     }
     TRY(status);
@@ -157,6 +165,9 @@ out:
 static bool is_cut_short(const char *text, size_t size)
 {
     json_t *document = NULL;
+    if (line_lost_its_end(text, size)) {
+        return false;
+    }
     const grail_status status = json_parse("", text, size, &document);
     json_decref(document);
     return status == GRAIL_ERROR_FORMAT;
@@ -166,6 +177,7 @@ static grail_status add_lines(results *r, const char *text, size_t size)
 {
     grail_status status = GRAIL_OK;
     size_t at = 0;
+    int64_t version = 0;
     for (size_t line = 1; at < size; line++) {
         const char *end = memchr(text + at, '\n', size - at);
         const size_t length = end == NULL ? size - at : (size_t)(end - (text + at));
@@ -173,7 +185,7 @@ static grail_status add_lines(results *r, const char *text, size_t size)
             r->cut_line = line;
             break;
         }
-        TRY(add_line(r, text + at, length, line));
+        TRY(add_line(r, text + at, length, line, &version));
         at += length + 1;
     }
     if (r->document == NULL) {

@@ -1,6 +1,7 @@
 #include "study/sweep/results_file.h"
 
 #include "base/file.h"
+#include "study/results/line_text.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@ typedef struct reading {
     const sweep_cell *cells;
     int64_t count;
     bool *dense_found, *cell_found;
-    int64_t line; /* from 1 */
+    int64_t line;    /* from 1 */
+    int64_t version; /* of the file; 0 before its first line */
 } reading;
 
 /* The document as it reads back from a results file, so that both can be compared. */
@@ -87,13 +89,11 @@ static grail_status note_dense(const reading *r, const char *where, const char *
     return GRAIL_OK;
 }
 
-static grail_status note_line(const reading *r, const json_t *document)
+static grail_status note_line(const reading *r, const char *where, const json_t *document)
 {
     grail_status status = GRAIL_OK;
-    char *where = NULL;
     result_line line = {0};
     int64_t index = 0;
-    TRY(memory_format(&where, "%s: line %lld", r->path, (long long)r->line));
     TRY(line_read(where, document, &line));
     if (line.kind == LINE_DENSE) {
         TRY(note_dense(r, where, line.settings.checkpoint));
@@ -104,26 +104,28 @@ static grail_status note_line(const reading *r, const json_t *document)
     }
 out:
     line_fini(&line);
+    return status;
+}
+
+static grail_status read_line(reading *r, const char *text, size_t size)
+{
+    grail_status status = GRAIL_OK;
+    char *where = NULL;
+    json_t *line = NULL;
+    TRY(memory_format(&where, "%s: line %lld", r->path, (long long)r->line));
+    TRY(line_parse_text(where, text, size, &r->version, &line));
+    if (r->line == 1) {
+        TRY(check_header(r, line));
+    } else {
+        TRY(note_line(r, where, line));
+    }
+out:
+    json_decref(line);
     memory_free(where);
     return status;
 }
 
-static grail_status read_line(reading *r, const unsigned char *bytes, size_t size)
-{
-    grail_status status = GRAIL_OK;
-    json_t *line = NULL;
-    TRY(json_parse(r->path, bytes, size, &line));
-    if (r->line == 1) {
-        TRY(check_header(r, line));
-    } else {
-        TRY(note_line(r, line));
-    }
-out:
-    json_decref(line);
-    return status;
-}
-
-/* What follows the last line end is no line. */
+/* What follows the last line end is a torn line, unless it lost its line end. */
 static grail_status read_lines(reading *r, const buffer *text)
 {
     grail_status status = GRAIL_OK;
@@ -132,12 +134,16 @@ static grail_status read_lines(reading *r, const buffer *text)
         FAIL(GRAIL_ERROR_FORMAT, "%s: not results of a sweep; choose another file", r->path);
     }
     while (offset < text->size) {
-        const unsigned char *start = text->bytes + offset;
-        const unsigned char *newline = memchr(start, '\n', text->size - offset);
+        const char *start = (const char *)text->bytes + offset;
+        const char *newline = memchr(start, '\n', text->size - offset);
+        r->line++;
+        if (newline == NULL && line_lost_its_end(start, text->size - offset)) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: line %lld: does not end with a line end; it was damaged",
+                 r->path, (long long)r->line);
+        }
         if (newline == NULL) {
             break;
         }
-        r->line++;
         TRY(read_line(r, start, (size_t)(newline - start)));
         offset += (size_t)(newline - start) + 1;
     }
@@ -160,7 +166,7 @@ static grail_status append_document(sweep_results *results, const json_t *docume
     grail_status status = GRAIL_OK;
     buffer text = {0};
     buffer_init(&text, RESULTS_MAXIMUM);
-    TRY(json_append_line(document, &text));
+    TRY(line_append_text(document, &text));
     TRY(line_log_append(&results->log, text.bytes, text.size));
 out:
     buffer_fini(&text);
@@ -204,7 +210,7 @@ grail_status sweep_results_open(const char *path, const sweep_recipe *recipe,
 {
     grail_status status = GRAIL_OK;
     sweep_results results = {.log = {.descriptor = -1}};
-    reading r = {path, recipe, cells, count, dense_found, cell_found, 0};
+    reading r = {path, recipe, cells, count, dense_found, cell_found, 0, 0};
     buffer text = {0};
     TRY(open_log(path, &results.log));
     TRY(line_log_read(&results.log, RESULTS_MAXIMUM, &text));
@@ -225,7 +231,7 @@ grail_status sweep_results_look(const char *path, const sweep_recipe *recipe,
                                 bool *cell_found)
 {
     grail_status status = GRAIL_OK;
-    reading r = {path, recipe, cells, count, dense_found, cell_found, 0};
+    reading r = {path, recipe, cells, count, dense_found, cell_found, 0, 0};
     buffer text = {0};
     if (file_exists(path)) {
         TRY(file_read(path, RESULTS_MAXIMUM, &text));

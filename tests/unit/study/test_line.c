@@ -109,7 +109,7 @@ static void a_header_has_these_bytes_and_reads_back(void **state)
     assert_ok(line_header_to_json(&header, &document));
     char *text = text_of(document);
     assert_string_equal(text,
-                        "{\"grail_results\":1,\"recipe\":{\"sparsities\":[0,0.3]},\"started\":"
+                        "{\"grail_results\":2,\"recipe\":{\"sparsities\":[0,0.3]},\"started\":"
                         "\"2026-01-02T03:04:05Z\",\"machine\":{\"cpu\":\"a cpu\",\"threads\":"
                         "2},\"version\":\"0.1.0\"}\n");
     for (size_t size = 0; size <= strlen(text); size++) {

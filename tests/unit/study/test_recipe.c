@@ -445,11 +445,9 @@ static void append_failure(file *f, int index)
 static char *text_of(const file *f)
 {
     buffer text = {0};
-    char *copy = NULL;
     assert_ok(file_read(f->path, 1 << 20, &text));
-    assert_ok(memory_copy_string(&copy, text.size == 0 ? "" : (const char *)text.bytes));
-    buffer_fini(&text);
-    return copy;
+    assert_ok(buffer_append_string(&text, "")); /* terminates it if it is empty */
+    return (char *)text.bytes;
 }
 
 static void write_text(const file *f, const char *text)
@@ -465,7 +463,7 @@ static void a_new_file_begins_with_the_recipe(void **state)
     assert_ok(open_results(&f));
     char *text = text_of(&f);
     json_t *line = NULL;
-    assert_int_equal(strncmp(text, "{\"grail_results\":1,\"recipe\":{", 28), 0);
+    assert_int_equal(strncmp(text, "{\"grail_results\":2,\"recipe\":{", 28), 0);
     assert_int_equal(text[strlen(text) - 1], '\n');
     assert_non_null(strstr(text, "\"sparsities\":[0.1,0.3,0.55,0.7]"));
     assert_ok(json_parse("header", text, strlen(text), &line));
@@ -541,10 +539,32 @@ static void the_next_line_takes_the_place_of_an_unfinished_one(void **state)
     teardown(&f);
 }
 
+static void every_flipped_bit_is_noticed(void **state)
+{
+    (void)state;
+    file f;
+    setup(&f);
+    assert_ok(open_results(&f));
+    append_dense(&f);
+    append_cell(&f, 3);
+    append_failure(&f, 1);
+    sweep_results_close(&f.results);
+    char *text = text_of(&f);
+    for (size_t i = 0; i < strlen(text); i++) {
+        const char kept = text[i];
+        text[i] = (char)(kept ^ (1 << i % 7));
+        write_text(&f, text);
+        assert_fails(open_results(&f), GRAIL_ERROR_FORMAT, "r.jsonl: ");
+        text[i] = kept;
+    }
+    memory_free(text);
+    teardown(&f);
+}
+
 static void an_unfinished_header_is_begun_anew(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"", "{", "{\"grail_results\":1,\"rec"};
+    static const char *const texts[] = {"", "{", "{\"grail_results\":2,\"rec"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         file f;
         setup(&f);
@@ -575,11 +595,54 @@ static void files_of_something_else_are_left_alone(void **state)
     (void)state;
     assert_left_alone("precious", GRAIL_ERROR_FORMAT, "not results of a sweep");
     assert_left_alone("{\"a\": 1}\n", GRAIL_ERROR_FORMAT, "not results of a sweep");
-    assert_left_alone("{\"grail_results\":2,\"recipe\":{}}\n", GRAIL_ERROR_FORMAT,
+    assert_left_alone("{\"grail_results\":0,\"recipe\":{}}\n", GRAIL_ERROR_FORMAT,
                       "this version of grail cannot continue these results");
     assert_left_alone("{\"grail_results\":1,\"recipe\":{\"checkpoints\":[]}}\n",
                       GRAIL_ERROR_ARGUMENT,
                       "holds results of another recipe (\"checkpoints\" differs)");
+}
+
+/* Overwrites the first `from` in `text` with the bytes of `to`, its NUL too when `ends`. */
+static void overwrite(char *text, const char *from, const char *to, bool ends)
+{
+    const size_t at = strlen(text) - strlen(strstr(text, from));
+    memcpy(text + at, to, strlen(to) + (ends ? 1 : 0));
+}
+
+/* The header as the first version wrote it, which knew no checksums. */
+static void make_first_version(char *header)
+{
+    overwrite(header, "2", "1", false);
+    overwrite(header, ",\"crc32\"", "}\n", true);
+}
+
+static void a_file_of_the_first_version_is_continued(void **state)
+{
+    (void)state;
+    file f;
+    setup(&f);
+    assert_ok(open_results(&f));
+    sweep_results_close(&f.results);
+    char *text = text_of(&f);
+    make_first_version(text);
+    write_text(&f, text);
+    memory_free(text);
+    assert_ok(open_results(&f));
+    append_cell(&f, 2);
+    sweep_results_close(&f.results);
+    assert_ok(open_results(&f));
+    assert_true(f.found[2]);
+    sweep_results_close(&f.results);
+    text = text_of(&f);
+    overwrite(text, "0.55", "0.54", false); /* in the recipe, which has no checksum there */
+    write_text(&f, text);
+    assert_fails(open_results(&f), GRAIL_ERROR_ARGUMENT, "holds results of another recipe");
+    overwrite(text, "0.54", "0.55", false);
+    overwrite(text, "top1", "top2", false);
+    write_text(&f, text);
+    assert_fails(open_results(&f), GRAIL_ERROR_FORMAT, "line 2: does not match its checksum");
+    memory_free(text);
+    teardown(&f);
 }
 
 static void lines_that_are_no_cells_of_the_recipe_are_refused(void **state)
@@ -609,6 +672,7 @@ static void lines_that_are_no_cells_of_the_recipe_are_refused(void **state)
         assert_ok(open_results(&f));
         sweep_results_close(&f.results);
         char *text = text_of(&f);
+        make_first_version(text);
         assert_ok(memory_format(&joined, "%s%s", text, lines[i].line));
         write_text(&f, joined);
         assert_fails(open_results(&f), GRAIL_ERROR_FORMAT, lines[i].message);
@@ -699,8 +763,10 @@ int main(void)
         cmocka_unit_test(a_file_of_the_same_recipe_is_continued),
         cmocka_unit_test(a_cell_that_failed_is_not_there),
         cmocka_unit_test(the_next_line_takes_the_place_of_an_unfinished_one),
+        cmocka_unit_test(every_flipped_bit_is_noticed),
         cmocka_unit_test(an_unfinished_header_is_begun_anew),
         cmocka_unit_test(files_of_something_else_are_left_alone),
+        cmocka_unit_test(a_file_of_the_first_version_is_continued),
         cmocka_unit_test(lines_that_are_no_cells_of_the_recipe_are_refused),
         cmocka_unit_test(two_sweeps_do_not_write_to_one_file),
         cmocka_unit_test(looking_writes_nothing),

@@ -2,6 +2,7 @@
 #include "support/support.h"
 
 #include "study/fields.h"
+#include "study/results/line_text.h"
 #include "study/results/results.h"
 #include "support/json_memory.h"
 #include "sweep.h"
@@ -134,9 +135,63 @@ static void files_that_are_no_results_are_refused(void **state)
     assert_refused("{\"plan\": 1}\n", "these are not the results of a sweep");
     assert_refused("{\"grail_results\": \"1\"}\n", "\"grail_results\" is not an integer");
     results r = {0};
-    const char *const later = "{\"grail_results\": 2}\n";
+    const char *const later = "{\"grail_results\": 3}\n";
     assert_fails(results_parse("r.jsonl", later, strlen(later), &r), GRAIL_ERROR_UNSUPPORTED,
-                 "version 2, but this grail reads version 1");
+                 "version 3, but this grail reads versions 1 to 2");
+}
+
+/* A file as a sweep writes it. */
+static void write_lines(buffer *text)
+{
+    static const char *const lines[] = {
+        "{\"grail_results\":2,\"recipe\":{}}",
+        "{\"dense\":{\"checkpoint\":\"a\",\"top1\":0.9}}",
+        "{\"cell\":{\"checkpoint\":\"a\",\"selector\":\"wanda\",\"sparsity\":0.5,\"compensate\":"
+        "\"none\"},"
+        "\"top1\":0.25}",
+    };
+    buffer_init(text, 1 << 20);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        json_t *document = NULL;
+        assert_ok(json_parse("line", lines[i], strlen(lines[i]), &document));
+        assert_ok(line_append_text(document, text));
+        json_decref(document);
+    }
+}
+
+static void every_flipped_bit_is_noticed(void **state)
+{
+    (void)state;
+    buffer text;
+    write_lines(&text);
+    results r = {0};
+    assert_ok(results_parse("r.jsonl", text.bytes, text.size, &r));
+    assert_int_equal(r.cell_count, 1);
+    assert_int_equal(r.cut_line, 0);
+    results_fini(&r);
+    for (size_t i = 0; i < text.size; i++) {
+        for (int bit = 0; bit < 8; bit++) {
+            const unsigned char flip = (unsigned char)(1 << bit);
+            text.bytes[i] ^= flip;
+            assert_fails(results_parse("r.jsonl", text.bytes, text.size, &r), GRAIL_ERROR_FORMAT,
+                         "r.jsonl: line ");
+            text.bytes[i] ^= flip;
+        }
+    }
+    buffer_fini(&text);
+}
+
+static void lines_without_checksum_are_refused_where_others_have_one(void **state)
+{
+    (void)state;
+    static const char plain[] = "{\"dense\":{\"checkpoint\":\"b\"}}\n";
+    buffer text;
+    results r = {0};
+    write_lines(&text);
+    assert_ok(buffer_append_string(&text, plain));
+    assert_fails(results_parse("r.jsonl", text.bytes, text.size, &r), GRAIL_ERROR_FORMAT,
+                 "r.jsonl: line 4: has no checksum");
+    buffer_fini(&text);
 }
 
 static void bad_lines_are_refused_by_number(void **state)
@@ -283,6 +338,8 @@ int main(void)
         cmocka_unit_test(the_known_selectors_come_first),
         cmocka_unit_test(a_last_line_that_is_cut_short_is_left_out),
         cmocka_unit_test(files_that_are_no_results_are_refused),
+        cmocka_unit_test(every_flipped_bit_is_noticed),
+        cmocka_unit_test(lines_without_checksum_are_refused_where_others_have_one),
         cmocka_unit_test(bad_lines_are_refused_by_number),
         cmocka_unit_test(negative_counts_are_refused),
         cmocka_unit_test(names_are_limited_in_number_and_length),
