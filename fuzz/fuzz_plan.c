@@ -1,29 +1,11 @@
 /* Any text as a plan document, read against the sites of a small network. What is accepted keeps
  * between one unit and all, equally many of every group, and reads back the same as written. */
-#include "fuzz.h"
+#include "fuzz_network.h"
 
-#include "arch/architecture.h"
 #include "reduce/plan.h"
 
 #include <math.h>
 #include <string.h>
-
-static const char config_text[] =
-    "{\"model_type\": \"llama\", \"hidden_size\": 16, \"intermediate_size\": 24,"
-    " \"num_hidden_layers\": 2, \"num_attention_heads\": 6, \"num_key_value_heads\": 3,"
-    " \"head_dim\": 4, \"vocab_size\": 10, \"attention_bias\": true}";
-
-static graph *small_network(void)
-{
-    json_t *config = NULL;
-    const architecture *a = NULL;
-    graph *g = NULL;
-    fuzz_require(json_parse("config", config_text, sizeof config_text - 1, &config) == GRAIL_OK &&
-                 architecture_find("config", config, &a) == GRAIL_OK &&
-                 a->build(a, "config", config, NULL, &g) == GRAIL_OK);
-    json_decref(config);
-    return g;
-}
 
 static void check_kept(const plan *p, const site_list *sites)
 {
@@ -58,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gqa_mode gqa = GQA_KV_GROUPS;
     plan p = {0};
     site_list sites = {0};
-    graph *g = small_network();
+    graph *g = fuzz_network();
     if (json_parse("plan.json", data, size, &document) == GRAIL_OK &&
         plan_read_gqa("plan.json", document, &gqa) == GRAIL_OK) {
         fuzz_require(sites_derive(g, gqa, &sites) == GRAIL_OK && sites.count == 4);

@@ -11,6 +11,7 @@ import json
 import pathlib
 import struct
 import zipfile
+import zlib
 
 CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
 
@@ -421,9 +422,60 @@ def torch_legacy_seeds():
     yield "bad-protocol", b"\x80\x02K\x01."
 
 
+def records_text(*records):
+    def line(record):
+        text = json.dumps(record, separators=(",", ":"))
+        return f'{{"record":{text},"crc32":"{zlib.crc32(text.encode()):08x}"}}\n'
+    return "".join(map(line, records)).encode()
+
+
+def state_seeds():
+    names = [f"model.layers.{b}.{part}" for b in range(2)
+             for part in ("self_attn.o_proj", "mlp.down_proj")]
+
+    def kept(name, **changes):
+        units = [0, 2] if "attn" in name else list(range(0, 24, 3))
+        return {"site": name, "kept_units": units} | changes
+
+    def folded(name, order=None, **changes):
+        labels = [0, 1, 0] if "attn" in name else [j % 8 for j in range(24)]
+        more = {"subunit_order": order or [0, 1, 1, 0, 0, 1]} if "attn" in name else {}
+        return {"site": name, "labels": labels} | more | changes
+
+    def sites(*records):
+        return json.dumps({"block": -1, "sites": list(records)}).encode()
+
+    fit = {"alpha": 0.001, "lambda": 1e-6, "condition": 12.5, "fallback": "lambda raised",
+           "bias_fitted": True, "fit_error_before": 0.5, "fit_error_after": 0.1,
+           "held_error_before": None, "held_error_after": None}
+    consumer = {"consumer": names[1] + ".weight"} | fit
+    rest = [kept(name) for name in names[1:]]
+    complete = [kept(name, seconds=0.1, solve_seconds=0.0, **fit) for name in names]
+    yield "records", records_text({"grail": "0.1.0", "keep_activations": True}, {"laid_out": True},
+                                  {"block": 0, "sites": complete[:2], "tensors": {"a": "00000000"}})
+    yield "records-torn", records_text({"laid_out": True}, {"block": 0})[:-9]
+    yield "records-no-end", records_text({"laid_out": True})[:-1]
+    yield "records-bad-end", records_text({"laid_out": True})[:-1] + b"\x0b"
+    yield "records-bad-checksum", records_text({"block": 0}).replace(b"0,", b"1,")
+    yield "records-bad-json", b'{"record":{,"crc32":"%08x"}\n' % zlib.crc32(b"{")
+    yield "kept", sites(*complete)
+    yield "folded", sites(*map(folded, names))
+    yield "fits", sites(complete[0], kept(names[1], consumers=[consumer]), *complete[2:])
+    yield "bad-no-site", sites(*complete[1:])
+    yield "bad-count", sites(kept(names[0], kept_units=[0]), *rest)
+    yield "bad-twice", sites(kept(names[0], kept_units=[1, 1]), *rest)
+    yield "bad-range", sites(kept(names[0], kept_units=[1, 3]), *rest)
+    yield "bad-type", sites(kept(names[0], kept_units=["0", None]), *rest)
+    yield "bad-label", sites(folded(names[0], labels=[0, 2, 0]), *rest)
+    yield "bad-empty-cluster", sites(folded(names[0], labels=[0, 0, 0]), *rest)
+    yield "bad-order", sites(folded(names[0], order=[0, 1, 2, 0, 0, 1]), *rest)
+    yield "bad-order-count", sites(folded(names[0], order=[0, 1]), *rest)
+    yield "bad-consumer", sites(kept(names[0], consumers=[consumer]), *rest)
+
+
 SEEDS = {"safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
          "plan": plan_seeds, "recipe": recipe_seeds, "cifar": cifar_seeds, "image": image_seeds,
-         "results": results_seeds,
+         "results": results_seeds, "state": state_seeds,
          "pickle": pickle_seeds, "torch_zip": torch_zip_seeds, "torch_legacy": torch_legacy_seeds}
 
 
