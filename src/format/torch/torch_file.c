@@ -1,4 +1,4 @@
-/* Opening torch checkpoints of either format, and handing out their tensors. */
+/* Opens torch checkpoints of both formats and returns their tensors. */
 #include "format/torch/torch_internal.h"
 
 #include <string.h>
@@ -128,7 +128,7 @@ const tensor_view *torch_file_find(const torch_file *file, const char *name)
     return torch_file_at(file, name_index_find(&file->index, name));
 }
 
-/* Copies stay: they would have to be made again. */
+/* Releases only mapped data: a copy would have to be made again. */
 void torch_file_release(const torch_file *file, const tensor_view *tensor)
 {
     const uintptr_t begin = (uintptr_t)file->bytes;
