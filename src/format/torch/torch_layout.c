@@ -8,7 +8,7 @@
 static grail_status read_count(const pickle_value *value, const char *what, int64_t *out)
 {
     if (!pickle_integer(value, out) || *out < 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "its %s is not a count", what);
+        return error_set(GRAIL_ERROR_FORMAT, "its %s is not an integer of 0 or more", what);
     }
     return GRAIL_OK;
 }
@@ -135,8 +135,7 @@ static grail_status read_arguments(const pickle_value *arguments, const pickle_v
         FAIL(GRAIL_ERROR_FORMAT, "has %d dimensions, but %d strides", layout.rank, strides);
     }
     for (int d = 0; d < layout.rank; d++) {
-        layout.stride[d] =
-            layout.shape[d] > 1 ? layout.stride[d] : 0; /* this stride is never used */
+        layout.stride[d] = layout.shape[d] > 1 ? layout.stride[d] : 0; /* never used */
     }
     *out = layout;
 out:

@@ -144,7 +144,7 @@ static grail_status read_shape(const json_t *entry, tensor_view *view)
     view->rank = (int)rank;
     for (size_t d = 0; d < rank; d++) {
         if (!read_count(json_array_get(shape, d), &view->shape[d])) {
-            return error_set(GRAIL_ERROR_FORMAT, "dimension %zu is not a count", d);
+            return error_set(GRAIL_ERROR_FORMAT, "dimension %zu is not an integer of 0 or more", d);
         }
     }
     return GRAIL_OK;
