@@ -21,17 +21,14 @@ enum {
     LOCATOR64_SIZE = 20,
     LONGEST_COMMENT = 0xffff,
     ZIP64_FIELD = 1,
-    ENCRYPTED =
-        1 << 0 | 1 << 6 | 1 << 13, /* traditional and strong encryption, and a masked directory */
-    SIZES_FOLLOW = 1 << 3,         /* the local header leaves out the sizes */
+    ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13, /* traditional, strong, and with a masked directory */
+    SIZES_FOLLOW = 1 << 3,                 /* the local header leaves out the sizes */
     STORED = 0,
     DEFLATED = 8,
-    MOST_INFLATED =
-        1032 /* the most bytes that one deflated byte can become (zlib's technical notes) */
+    MOST_INFLATED = 1032 /* bytes that one deflated byte can become (zlib's technical notes) */
 };
 
-static const uint64_t in_zip64 =
-    0xffffffff; /* a 32-bit number with this value is stored in the zip64 field instead */
+static const uint64_t in_zip64 = 0xffffffff; /* the number is in the zip64 field instead */
 
 struct zip_reader {
     const unsigned char *bytes;
