@@ -1,5 +1,5 @@
 /* The entry point that every fuzz_<name>.c defines and that libFuzzer or replay.c calls. It returns
- * 0 for any bytes, accepted or refused; a broken promise of the library ends the program. */
+ * 0 for all bytes, accepted or refused; it ends the program if the library breaks a promise. */
 #ifndef GRAIL_FUZZ_FUZZ_H
 #define GRAIL_FUZZ_FUZZ_H
 

@@ -1,5 +1,5 @@
-/* Any text as a decoder's config.json: what is accepted builds a graph with consistent widths and
- * sites, and cut at every site it is described by a configuration that builds exactly the narrowed
+/* Any text as a decoder's config.json: an accepted text builds a graph with consistent widths and
+ * sites. When the graph is cut at every site, its new configuration builds exactly the narrowed
  * network. */
 #include "fuzz.h"
 

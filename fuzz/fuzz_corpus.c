@@ -1,5 +1,5 @@
 /* Any bytes as calibration text or token ids. The first byte chooses the kind, the rest is the
- * file. What is accepted is UTF-8 in pieces, or ids that are tokens. */
+ * file. An accepted file gives pieces of UTF-8, or ids that are valid tokens. */
 #include "fuzz.h"
 
 #include "base/utf8.h"

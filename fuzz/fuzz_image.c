@@ -1,5 +1,5 @@
 /* Any bytes as an image file, decoded and prepared. The first byte chooses the preset and the size,
- * the rest is the file. What is accepted has numbers within the table's range. */
+ * the rest is the file. An accepted image has numbers within the table's range. */
 #include "fuzz.h"
 
 #include "format/images/image_decode.h"

@@ -1,5 +1,5 @@
-/* Any bytes as a pickle. What is accepted must be a finite tree of bounded depth whose texts lie in
- * the input or in the pickle's own memory, and in which every lookup ends. */
+/* Any bytes as a pickle. An accepted pickle must be a finite tree of bounded depth. Its texts lie
+ * in the input or in the pickle's own memory, and every lookup in it ends. */
 #include "fuzz.h"
 
 #include "format/torch/pickle.h"
@@ -26,7 +26,7 @@ static void check_array(const pickle_value *value)
     }
 }
 
-/* Values may be shared any number of times, so the walk is cut after some steps. */
+/* Values may be shared any number of times, so the walk stops after some steps. */
 static void walk(const pickle_value *value, int depth, int64_t *steps)
 {
     pickle_span span = {0};

@@ -1,5 +1,6 @@
-/* Any text as a plan document, read against the sites of a small network. What is accepted keeps
- * between one unit and all, equally many of every group, and reads back the same as written. */
+/* Any text as a plan document, read against the sites of a small network. An accepted plan keeps
+ * between one unit and all, equally many of every group, and is the same when it is written and
+ * read again. */
 #include "fuzz_network.h"
 
 #include "reduce/plan.h"

@@ -1,5 +1,5 @@
-/* Any text as the recipe of a sweep. What is accepted makes cells that are within their ranges,
- * each once, in order, and that read back from the line that would be written for them. */
+/* Any text as the recipe of a sweep. An accepted recipe makes cells that are within their ranges,
+ * each once and in order. The line that would be written for a cell reads back as the same cell. */
 #include "fuzz.h"
 
 #include "study/recipe/cells.h"

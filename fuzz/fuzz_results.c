@@ -1,5 +1,6 @@
-/* Any bytes as the results of a sweep, drawn as a page. What is accepted has sane numbers, and its
- * page has no markup but its own: one script, and a tag wherever there is a '<'. */
+/* Any bytes as the results of a sweep, drawn as a page. Accepted results have sane numbers, and
+ * their page has only the markup of the page itself: one script, and a tag wherever there is a '<'.
+ */
 #include "fuzz.h"
 
 #include "study/page/page.h"
@@ -36,7 +37,7 @@ static void check_groups(const aggregate *a)
 
 static void check_page(const char *text)
 {
-    const char *script = strstr(text, "<script"); /* its own, the last element */
+    const char *script = strstr(text, "<script"); /* the page's own script, its last element */
     fuzz_require(script != NULL && strstr(script + 1, "<script") == NULL);
     fuzz_require(strcmp(strstr(script, "</script>"), "</script>\n</body>\n</html>\n") == 0);
     for (const char *at = strchr(text, '<'); at < script; at = strchr(at + 1, '<')) {

@@ -1,6 +1,5 @@
-/* Any bytes as a safetensors file. What is accepted must keep the reader's promises: tensors cover
- * the data in order, each is found by its name, and its bytes can be read and are what its shape
- * says. */
+/* Any bytes as a safetensors file. In an accepted file the tensors cover the data in order, each is
+ * found by its name, and its bytes can be read and have the size of its shape. */
 #include "fuzz.h"
 
 #include "format/weights/safetensors.h"

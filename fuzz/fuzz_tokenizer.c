@@ -1,7 +1,7 @@
-/* A tokenizer of any bytes, encoding any text. An input starts with 'j', then a tokenizer.json, a
- * NUL byte and the text; or with 'm', the length of the text as a byte, the text, and a
- * tokenizer.model. Accepted files give the same ids twice, all of them in the vocabulary, and for
- * the beginning of the text the ids that the complete text begins with. */
+/* Any bytes as a tokenizer, which encodes any text. An input is 'j', a tokenizer.json, a NUL byte
+ * and the text; or 'm', the length of the text as a byte, the text, and a tokenizer.model. An
+ * accepted file gives the same ids twice, all of them in the vocabulary. For the beginning of the
+ * text it gives the first ids of the complete text. */
 #include "fuzz.h"
 
 #include "format/text/tokenizer_internal.h"

@@ -1,5 +1,5 @@
-/* What every torch checkpoint that is accepted must keep: each tensor has a name, and its bytes
- * can be read and are what its shape says. */
+/* In every accepted torch checkpoint each tensor has a name, and its bytes can be read
+ * and have the size of its shape. */
 #ifndef GRAIL_FUZZ_TORCH_H
 #define GRAIL_FUZZ_TORCH_H
 

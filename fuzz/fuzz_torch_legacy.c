@@ -1,4 +1,4 @@
-/* Any bytes as what follows the magic number of a torch checkpoint in the legacy format. */
+/* Any bytes after the magic number of a torch checkpoint in the legacy format. */
 #include "fuzz_torch.h"
 
 #include <string.h>

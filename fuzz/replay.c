@@ -1,6 +1,6 @@
 /* Feeds every file of the given directories (or files) to LLVMFuzzerTestOneInput once, so that a
- * compiler without libFuzzer can run the committed inputs. No input at all is a failure: a wrong
- * path must not pass for a clean run. */
+ * compiler without libFuzzer can run the committed inputs. It is a failure if there is no input, so
+ * that a wrong path does not pass for a clean run. */
 #include "fuzz.h"
 
 #include "base/file.h"

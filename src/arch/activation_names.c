@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Source: ACT2FN of Hugging Face transformers. The first name of a kind is the one we write. */
+/* Source: ACT2FN of Hugging Face transformers. grail writes the first name of a kind. */
 static const struct {
     const char *name;
     activation_kind kind;

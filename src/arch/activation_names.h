@@ -1,4 +1,4 @@
-/* The activations by the names that configurations give them. */
+/* The names of activations in configurations. */
 #ifndef GRAIL_ARCH_ACTIVATION_NAMES_H
 #define GRAIL_ARCH_ACTIVATION_NAMES_H
 
@@ -6,7 +6,7 @@
 #include "graph/operator.h"
 
 /** The activation that object[key] names, `fallback` where the key is absent. An unknown name is
- * GRAIL_ERROR_UNSUPPORTED and lists the known ones. */
+ * GRAIL_ERROR_UNSUPPORTED; the message lists the known names. */
 grail_status read_activation(const char *source, const json_t *object, const char *key,
                              activation_kind fallback, activation_kind *out) GRAIL_MUST_CHECK;
 

@@ -1,6 +1,6 @@
-/* One family of networks: how its graph is built from a configuration, how a narrowed network is
- * described so that stock loaders accept it, and which loaders do. To add a family: one file that
- * fills this table, one line in registry.c. */
+/* A family of networks: how its graph is built from a configuration, how a narrowed network is
+ * described so that stock loaders accept it, and which loaders accept it. To add a family: one file
+ * that fills this table, one line in registry.c. */
 #ifndef GRAIL_ARCH_ARCHITECTURE_H
 #define GRAIL_ARCH_ARCHITECTURE_H
 
@@ -34,7 +34,7 @@ struct architecture {
     /** Keys of the configuration that "key=value" settings may set, NULL at the end. */
     const char *const *settings;
     /** Judges a checkpoint without config.json: fills `r` and, when all needed tensors are there,
-     * *config with what `build` needs (including "model_type"; owned). NULL for a family that
+     * sets *config (owned) to what `build` needs, including "model_type". NULL for a family that
      * always has a config.json. */
     grail_status (*recognise)(const architecture *self, const checkpoint *weights, recognition *r,
                               json_t **config);
@@ -44,7 +44,7 @@ struct architecture {
                           const checkpoint *weights, graph **out);
     /** The image preset that most networks of the family use; NULL for none. */
     const char *(*preset)(const json_t *config);
-    /** Edits `config`, that of the dense network, to say the shapes of `narrowed`. */
+    /** Edits `config`, the configuration of the dense network, so that it describes `narrowed`. */
     grail_status (*describe_narrowed)(const graph *narrowed, json_t *config);
     /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed. */
     grail_status (*judge_loaders)(const json_t *config, const graph *narrowed,
@@ -56,12 +56,14 @@ struct architecture {
     bool (*is_ignorable)(const char *tensor);
 };
 
-/** Family of a checkpoint without config.json, and its configuration (owned). When no family fits,
- * GRAIL_ERROR_UNSUPPORTED says which came nearest and what was missing. */
+/** Finds the family of a checkpoint without config.json, and makes its configuration (owned). When
+ * no family fits, this is GRAIL_ERROR_UNSUPPORTED; the message names the nearest family and a
+ * tensor that it misses. */
 grail_status architecture_recognise(const checkpoint *weights, const architecture **out,
                                     json_t **config) GRAIL_MUST_CHECK;
 
-/** By the configuration's "model_type"; GRAIL_ERROR_UNSUPPORTED lists the known families. */
+/** Finds a family by the configuration's "model_type". An unknown one is GRAIL_ERROR_UNSUPPORTED;
+ * the message lists the known families. */
 grail_status architecture_find(const char *source, const json_t *config,
                                const architecture **out) GRAIL_MUST_CHECK;
 

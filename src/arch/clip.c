@@ -1,7 +1,7 @@
 /* Visual towers of CLIP: OpenAI and open_clip (with the head of model soups), Hugging Face
- * CLIPModel and CLIPVisionModelWithProjection. The output is the image feature, or the logits where
- * there is a classification head. The text tower is copied, not read. Source:
- * formats.md 4.1, 2.5, 2.6. */
+ * CLIPModel and CLIPVisionModelWithProjection. The output is the image feature, or the logits if
+ * there is a classification head. The text tower is copied, not read. Sources: model.py of OpenAI's
+ * CLIP, open_clip, Hugging Face modeling_clip.py, utils.py of model soups. */
 #include "arch/transformer_tower.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ static const tower_family family = {
     .count = sizeof conventions / sizeof conventions[0],
 };
 
-/* Finds a tensor outside the tower, below the same prefix. */
+/* Finds a tensor outside the tower, under the same prefix. */
 static grail_status find_beside(const checkpoint *weights, const char *prefix, const char *name,
                                 const tensor_view **out)
 {
@@ -69,8 +69,8 @@ static grail_status find_beside(const checkpoint *weights, const char *prefix, c
     return status;
 }
 
-/* OpenAI's own files, whose networks were trained with QuickGELU: they say their input size, or
- * hold convolutions in half and norms in single precision (convert_weights of model.py). */
+/* Whether this is one of OpenAI's own files, whose networks were trained with QuickGELU. They state
+ * the input size, or have convolutions in F16 and norms in F32 (convert_weights of model.py). */
 static grail_status is_openai(const checkpoint *weights, const char *prefix, bool *out)
 {
     grail_status status = GRAIL_OK;
@@ -87,7 +87,7 @@ out:
     return status;
 }
 
-/* The wrapper of model soups holds OpenAI's network in "model" and a head beside it, which was
+/* The wrapper of model soups has OpenAI's network in "model" and a head beside it, which was
  * trained on features of unit length. */
 static bool is_model_soup(const checkpoint *weights, const char *prefix)
 {
@@ -149,7 +149,8 @@ static grail_status judge_loaders(const json_t *config, const graph *narrowed,
     return tower_judge_loaders(&family, config, narrowed, verdicts);
 }
 
-/* The text tower, the temperature, and what OpenAI's archives store beside the weights. */
+/* The text tower, the temperature, and the numbers that OpenAI's archives store beside the weights.
+ */
 static bool is_ignorable(const char *tensor)
 {
     static const char *const wrappers[] = {"module.", "_orig_mod.", "model."};
@@ -184,6 +185,7 @@ static bool is_ignorable(const char *tensor)
                                  .judge_loaders = judge_loaders,                                   \
                                  .is_ignorable = is_ignorable}
 
-/* One function recognises both: only the tensors of the text tower differ. */
+/* Both families use the same function `recognise`: they differ only in the tensors of the text
+ * tower. */
 CLIP(architecture_clip, "clip", recognise);
 CLIP(architecture_clip_vision, "clip_vision_model", NULL);

@@ -4,10 +4,10 @@
 
 #include "arch/architecture.h"
 
-/** Differences between the families. Source: the Hugging Face configuration and modeling classes,
- * see formats.md 3.1 - 3.4. */
+/** Differences between the families. Source: the configuration and modeling classes of the families
+ * in Hugging Face transformers. */
 typedef struct decoder_family {
-    int64_t default_kv_heads; /* when config.json has none; 0 = as many as query heads */
+    int64_t default_kv_heads; /* if config.json does not state it; 0 = as many as query heads */
     int64_t default_head_dim; /* 0 = hidden_size / num_attention_heads */
     int64_t default_context;
     bool always_qkv_bias;      /* q, k and v have a bias, whatever the configuration says */
@@ -37,7 +37,7 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
                                  const json_t *json, decoder_config *out) GRAIL_MUST_CHECK;
 void decoder_config_fini(decoder_config *c);
 
-/** Builds the graph; takes c->frequency over. */
+/** Builds the graph, which takes ownership of c->frequency. */
 grail_status decoder_build(const char *source, decoder_config *c, graph **out) GRAIL_MUST_CHECK;
 
 /* The slots of `architecture` that decoders fill. */

@@ -47,8 +47,8 @@ out:
     return status;
 }
 
-/* Number of rows that layer `index` sees. Qwen-like families use a sliding window only if the
- * configuration says so. */
+/* The attention window of layer `index`, in positions; 0 = no window. Qwen-like families use a
+ * sliding window only if the configuration says so. */
 static grail_status read_window(const char *source, const json_t *json,
                                 const decoder_family *family, int64_t index, int64_t *out)
 {
@@ -81,8 +81,8 @@ out:
     return status;
 }
 
-/* "per_layer_config": {"3": {"intermediate_size": 64}} overrides single layers: what grail writes
- * for widths that differ between layers (and transformers 5.14 stores). */
+/* "per_layer_config": {"3": {"intermediate_size": 64}} overrides single layers. grail writes it
+ * when widths differ between layers; transformers 5.14 stores it, too. */
 static grail_status read_layer(const char *source, const json_t *json, const decoder_layer *common,
                                int64_t index, decoder_config *c)
 {

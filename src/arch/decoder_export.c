@@ -1,5 +1,5 @@
-/* Describing a narrowed decoder so that stock loaders accept it.
- * Source: formats.md 0 and 3.9, peers.md 3.1 (what each loader checks). */
+/* Describing a narrowed decoder so that stock loaders accept it. Source: the configuration and
+ * model classes of transformers 5 and vLLM, and llama.cpp's converter and models. */
 #include "arch/decoder.h"
 
 #include <stdio.h>

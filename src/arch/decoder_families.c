@@ -1,4 +1,4 @@
-/* The decoder families, as differences from one another. */
+/* The decoder families: a table of differences for each. */
 #include "arch/decoder.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static const decoder_family qwen3 = {
     .window_is_optional = true,
 };
 
-/* A decoder's widths all stand in its configuration. */
+/* The configuration of a decoder states all its widths. */
 static grail_status build(const architecture *self, const char *source, const json_t *config,
                           const checkpoint *weights, graph **out)
 {
@@ -54,7 +54,8 @@ static int64_t context(const architecture *self, const json_t *config)
                                   : self->family->default_context;
 }
 
-/* Old files carry the rotary table as a buffer; tied ones may store the head twice. */
+/* Old files store the rotary table as a buffer; networks with tied embeddings may store the head a
+ * second time. */
 static bool is_ignorable(const char *tensor)
 {
     return strstr(tensor, "rotary_emb.inv_freq") != NULL || strcmp(tensor, "lm_head.weight") == 0;

@@ -1,4 +1,4 @@
-/* What callers need of an open model: parameters as f32, facts, sites. */
+/* Queries on an open model: parameters as f32, facts, sites. */
 #include "arch/model.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ int64_t model_image_side(const grail_model *model)
     return preset != NULL && strncmp(preset, "cifar", strlen("cifar")) == 0 ? 32 : 224;
 }
 
-/* Positions of every value for one token, or for one image. */
+/* The positions of every value for a single token or image. */
 static grail_status unit_extents(const grail_model *model, extent *extents)
 {
     const bool images = model->graph->input_kind == INPUT_IMAGES;

@@ -1,4 +1,4 @@
-/* A model: a graph plus the parameters it names, opened from a checkpoint. */
+/* A model: a graph and the parameters that it names, opened from a checkpoint. */
 #ifndef GRAIL_ARCH_MODEL_H
 #define GRAIL_ARCH_MODEL_H
 
@@ -16,7 +16,7 @@ struct grail_model {
     const architecture *architecture;
     graph *graph;
     const tensor_view *
-        *tensors;    /* [parameter_count], uncut tensors, borrowed from the checkpoint */
+        *tensors;    /* [parameter_count], complete tensors, borrowed from the checkpoint */
     int64_t context; /* 0 for images */
 };
 
@@ -25,8 +25,9 @@ struct grail_site_list {
     grail_site_facts *facts;
 };
 
-/** Parameter `index` as f32 out[elements], with a part cut out and a transposed matrix transposed
- * back; NaN or infinity is GRAIL_ERROR_NUMERIC naming it. */
+/** out[elements] <- parameter `index` as f32: only its rows if it is a part, and transposed back if
+ * it is stored transposed. NaN or infinity is GRAIL_ERROR_NUMERIC; the message names the parameter.
+ */
 grail_status model_parameter_f32(const grail_model *model, int index, float *out) GRAIL_MUST_CHECK;
 
 /** Elements of parameter `index`. */
@@ -36,7 +37,8 @@ int64_t model_parameter_elements(const grail_model *model, int index);
 grail_status model_describe_graph(const grail_model *model, const graph *g,
                                   grail_model_facts *out) GRAIL_MUST_CHECK;
 
-/** The image side for which costs are counted: that of the network, else that of its preset. */
+/** The image side for which costs are counted: that of the network, otherwise that of its preset.
+ */
 int64_t model_image_side(const grail_model *model);
 
 #endif

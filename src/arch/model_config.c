@@ -14,7 +14,7 @@ void model_config_fini(model_config *config)
     *config = (model_config){0};
 }
 
-/* Left empty where there is no such file. */
+/* *out stays empty if the file does not exist. */
 static grail_status read_named(const char *directory, const char *name, model_config *out)
 {
     grail_status status = GRAIL_OK;

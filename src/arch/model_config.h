@@ -7,7 +7,7 @@
 #define MODEL_CONFIG_NAME "config.json"
 #define MODEL_GRAIL_NAME "grail.json"
 
-/** All NULL where there is no configuration. */
+/** All members are NULL if there is no configuration. */
 typedef struct model_config {
     const char *name; /* MODEL_CONFIG_NAME or MODEL_GRAIL_NAME, static */
     char *path;       /* owned */

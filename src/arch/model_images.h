@@ -5,7 +5,7 @@
 #include "arch/model.h"
 #include "format/images/image_set.h"
 
-/** Fills preset and size where they are not given. GRAIL_ERROR_ARGUMENT when the network does not
+/** Fills in preset and size if they are not given. GRAIL_ERROR_ARGUMENT when the network does not
  * read images. */
 grail_status model_image_source(const grail_model *model,
                                 grail_image_source *source) GRAIL_MUST_CHECK;

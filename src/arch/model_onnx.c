@@ -1,11 +1,11 @@
-/* A model as an ONNX file: declared, laid out, then filled tensor by tensor. */
+/* Writes a model as an ONNX file: declares it, lays out the file, then writes tensor by tensor. */
 #include "arch/onnx_graph.h"
 
 #include <grail/onnx.h>
 
 enum { PIECE = 1 << 18 }; /* elements converted at once */
 
-/* Values of a checkpoint tensor, piece by piece, to the writer's tensor `to`. */
+/* Copies the values of a checkpoint tensor, piece by piece, to the writer's tensor `to`. */
 static grail_status copy_tensor(const grail_model *m, const tensor_view *view, int to,
                                 onnx_writer *w, float *piece)
 {
@@ -30,7 +30,7 @@ out:
     return status;
 }
 
-/* The fixed positions of a graph. */
+/* Writes the table of fixed positions, if the graph has one. */
 static grail_status copy_table(const graph *g, const onnx_tensors *tensors, onnx_writer *w,
                                float *piece)
 {

@@ -1,5 +1,5 @@
-/* Opening a model: its configuration, read or recognised, the graph built from it, and every
- * parameter of the graph bound to a tensor of the checkpoint. */
+/* Opens a model: reads or recognises its configuration, builds the graph from it, and binds every
+ * parameter of the graph to a tensor of the checkpoint. */
 #include "arch/model.h"
 
 #include "arch/model_config.h"
@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-/* What is being opened, and, for messages, what requires the tensors. */
+/* A model that is being opened. Messages name what requires the tensors. */
 typedef struct opening {
     grail_model *m;
-    char *source;       /* path of the configuration, or of the weights where there is none */
+    char *source;       /* path of the configuration, or of the weights if there is none */
     char *asker;        /* "config.json", "grail.json" or "a resnet network" */
     bool is_recognised; /* from the tensors */
     bool *is_read;      /* [checkpoint_count] */
@@ -33,14 +33,15 @@ out:
     return status;
 }
 
-/* timm's config.json names a function of its own and no model_type; its tensors tell the family. */
+/* timm's config.json names a function of timm and has no model_type; then the tensors show the
+ * family. */
 static bool says_family(const json_t *config)
 {
     return config != NULL && (json_object_get(config, "model_type") != NULL ||
                               !json_is_string(json_object_get(config, "architecture")));
 }
 
-/* The tensors supply what the configuration leaves open. */
+/* Recognises the family by the tensors. They supply what the configuration does not state. */
 static grail_status recognise(opening *o)
 {
     grail_status status = GRAIL_OK;
@@ -82,7 +83,7 @@ static grail_status check_setting(const architecture *a, const char *key)
     return status;
 }
 
-/* The value is JSON if it parses as JSON ("64", "true"), else a string ("quick_gelu"). */
+/* The value is JSON if it parses as JSON ("64", "true"), otherwise a string ("quick_gelu"). */
 static grail_status parse_value(const char *setting, const char *text, json_t **out)
 {
     json_error_t error = {0};
@@ -187,8 +188,8 @@ static grail_status bind_parameter(opening *o, int index)
     return GRAIL_OK;
 }
 
-/* Walks the parts of one tensor from its first row to its last. A part is found by its name, see
- * graph_add_part. */
+/* Walks the parts of one tensor from its first row to its last. graph_add_part defines the names of
+ * the parts. */
 static grail_status check_parts(const opening *o, int index)
 {
     grail_status status = GRAIL_OK;

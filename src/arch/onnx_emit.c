@@ -69,7 +69,7 @@ grail_status onnx_emit_transpose(translation *t, onnx_name x, int rank, const in
     return onnx_emit_with(t, "Transpose", 1, inputs, 1, &attribute, out);
 }
 
-/* The uncut tensor that contains a parameter, under its name in the checkpoint. */
+/* The name of the complete tensor that contains a parameter, as in the checkpoint. */
 static grail_status whole_tensor(translation *t, int parameter, const char **name)
 {
     const char *tensor = t->g->parameters[parameter].tensor;
@@ -100,7 +100,7 @@ out:
     return status;
 }
 
-/* A constant per channel where a norm has no parameter. */
+/* A constant for every channel, for a norm that lacks a parameter. */
 static grail_status add_channels(translation *t, int64_t width, double value, onnx_name *out)
 {
     grail_status status = GRAIL_OK;

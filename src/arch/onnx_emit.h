@@ -25,7 +25,7 @@ typedef struct translation {
     const extent *extents;
     onnx_tensors *tensors;
     translated *values; /* [value_count] */
-    int names;          /* given so far */
+    int names;          /* number of names made so far */
 } translation;
 
 /** out = operator(inputs); every out is a new name. */
@@ -48,21 +48,22 @@ grail_status onnx_integers(translation *t, int count, const int64_t values[],
                            onnx_name *out) GRAIL_MUST_CHECK;
 
 /** A parameter as an input: the name of its tensor, or of the rows cut out of it. `text` may point
- * into the struct, which is not to be copied. */
+ * into the struct, so the struct must not be copied. */
 typedef struct parameter_name {
     const char *text;
     onnx_name cut;
 } parameter_name;
 
 grail_status onnx_parameter(translation *t, int parameter, parameter_name *out) GRAIL_MUST_CHECK;
-/** The same, or `width` times `value` where there is no parameter. */
+/** The same; without a parameter, a constant of `width` elements `value`. */
 grail_status onnx_channels(translation *t, int parameter, int64_t width, double value,
                            parameter_name *out) GRAIL_MUST_CHECK;
 
 /** Input `i` of a node; images become tokens where `tokens` is set. */
 grail_status onnx_value(translation *t, const node *n, int i, bool tokens,
                         translated *out) GRAIL_MUST_CHECK;
-/** The first input, which must be images; `what` reads them. */
+/** The first input, which must be images; otherwise the message says that `what` cannot be
+ * translated. */
 grail_status onnx_image(const translation *t, const node *n, const char *what,
                         translated *out) GRAIL_MUST_CHECK;
 

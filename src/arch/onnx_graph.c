@@ -215,7 +215,7 @@ out:
     return status;
 }
 
-/* Every stride-th position, then zero channels on both sides. */
+/* Takes every stride-th position, then adds zero channels on both sides. */
 static grail_status translate_shortcut(translation *t, const node *n, translated *y)
 {
     grail_status status = GRAIL_OK;
@@ -254,7 +254,7 @@ out:
     return status;
 }
 
-/* The token, repeated for every image of the batch, before the others. */
+/* Puts the class token, repeated for every image of the batch, before the other tokens. */
 static grail_status translate_class_token(translation *t, const node *n, translated *y)
 {
     grail_status status = GRAIL_OK;

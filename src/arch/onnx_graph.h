@@ -1,4 +1,4 @@
-/* The graph in ONNX operators. */
+/* Translates a graph to ONNX operators. */
 #ifndef GRAIL_ARCH_ONNX_GRAPH_H
 #define GRAIL_ARCH_ONNX_GRAPH_H
 
@@ -7,14 +7,14 @@
 
 /** The tensors of the writer and their sources. */
 typedef struct onnx_tensors {
-    int *of_checkpoint;     /* [checkpoint_count] GRAPH_NONE where the network does not read one */
-    int table;              /* graph->table; GRAPH_NONE without */
-    int64_t table_elements; /* of it */
+    int *of_checkpoint;     /* [checkpoint_count] GRAPH_NONE: the network does not read it */
+    int table;              /* graph->table; GRAPH_NONE if there is none */
+    int64_t table_elements; /* of the table */
     int64_t outputs;        /* of the network */
 } onnx_tensors;
 
-/** Declares input, nodes, tensors and output for images of `image`. tensors->of_checkpoint is the
- * caller's. A kind of node that has no translation is GRAIL_ERROR_UNSUPPORTED. */
+/** Declares input, nodes, tensors and output for images of size `image`. The caller allocates
+ * tensors->of_checkpoint. A kind of node that has no translation is GRAIL_ERROR_UNSUPPORTED. */
 grail_status onnx_graph_declare(const grail_model *model, extent image, onnx_writer *w,
                                 onnx_tensors *tensors) GRAIL_MUST_CHECK;
 

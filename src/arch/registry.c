@@ -1,4 +1,4 @@
-/* The families, and which of them a configuration or a checkpoint belongs to. */
+/* The families, and the choice of a family for a configuration or a checkpoint. */
 #include "arch/architecture.h"
 
 #include <grail/model.h>
@@ -38,7 +38,7 @@ grail_status architecture_find(const char *source, const json_t *config, const a
     return status;
 }
 
-/* matched / wanted of a is larger than that of b */
+/* whether matched / wanted is larger for a than for b */
 static bool is_nearer(const recognition *a, const recognition *b)
 {
     return (int64_t)a->matched * b->wanted > (int64_t)b->matched * a->wanted;

@@ -21,7 +21,7 @@ typedef struct builder {
     resnet_layout layout;
     activation_kind activation;
     bool strides_first_stage; /* "downsample_in_first_stage" */
-    bool strides_first_conv;  /* "downsample_in_bottleneck": not in the 3 x 3 convolution */
+    bool strides_first_conv;  /* "downsample_in_bottleneck": not the 3 x 3 convolution */
     int block;                /* of the graph */
     int64_t width;            /* of the residual stream */
 } builder;
@@ -67,7 +67,7 @@ static grail_status add_bias(builder *b, const char *part, int64_t width, int *o
                                                      : add_vector(b, part, ".bias", width, out);
 }
 
-/* The tensor of a part's weight, of the rank that its node has. */
+/* Finds the weight tensor of a part, which must have `rank` dimensions. */
 static grail_status find_weight(const builder *b, const char *part, int rank,
                                 const tensor_view **out)
 {
@@ -91,8 +91,8 @@ static grail_status find_weight(const builder *b, const char *part, int rank,
     return GRAIL_OK;
 }
 
-/* value = conv(value). *out is the number of outputs; 0 means that of the tensor. The padding keeps
- * the number of positions, except for the stride. */
+/* value = conv(value). *out is the number of outputs; if it is 0, it becomes that of the tensor.
+ * The padding keeps the number of positions, except for the stride. */
 static grail_status add_conv(builder *b, const char *part, int64_t in, int64_t kernel,
                              int64_t stride, int64_t *out, int *value)
 {
@@ -161,7 +161,7 @@ static int64_t kernel_of(const builder *b, int conv)
     return b->layout.convs == 3 && conv != 1 ? 1 : 3;
 }
 
-/* Which convolution of a block carries its stride. */
+/* The convolution of a block that has its stride. */
 static int striding_conv(const builder *b)
 {
     return b->layout.convs == 3 && !b->strides_first_conv ? 1 : 0;
@@ -173,7 +173,7 @@ static bool has_projection(const builder *b, int stage, int block)
                             ".weight");
 }
 
-/* What is added to a block's output of width `out`. */
+/* Adds the shortcut, which is summed with a block's output of width `out`. */
 static grail_status add_shortcut(builder *b, int stage, int block, int64_t stride, int64_t out,
                                  int *value)
 {
@@ -220,7 +220,7 @@ static grail_status block_width(const builder *b, int stage, int block, int64_t 
     return status;
 }
 
-/* The convolutions of a block, the last of which has `out` outputs. */
+/* Adds the convolutions of a block; the last one has `out` outputs. */
 static grail_status add_branch(builder *b, int stage, int block, int64_t stride, int64_t out,
                                int *value)
 {
@@ -411,7 +411,7 @@ static const char *preset(const json_t *config)
     return name == NULL ? "imagenet" : name;
 }
 
-/* The number of batches behind the running statistics. */
+/* The number of batches in the running statistics. */
 static bool is_ignorable(const char *tensor)
 {
     static const char suffix[] = ".num_batches_tracked";

@@ -1,6 +1,6 @@
-/* Describing a narrowed residual network, and who loads it. Stock classes compute the widths inside
- * a block from the width of the stage, so they load only networks that were cut to that pattern.
- * Source: formats.md 4.1; torchvision's and Hugging Face's ResNet classes. */
+/* Describes a narrowed residual network, and judges which loaders accept it. Stock classes compute
+ * the widths inside a block from the width of the stage, so they load only networks that were cut
+ * to that pattern. Source: torchvision's and Hugging Face's ResNet classes. */
 #include "arch/resnet.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static const int64_t *stem_shape(const graph *g, const resnet_naming *n)
     return find_shape(g, name);
 }
 
-/* false when the network has no such block */
+/* False when the network does not have this block. */
 static bool read_block(const graph *g, const resnet_naming *n, int stage, int block,
                        block_widths *out)
 {
@@ -123,7 +123,7 @@ grail_status resnet_describe_narrowed(const graph *narrowed, json_t *config)
     block_widths w;
     json_t *widths = NULL;
     if (n != &resnet_naming_huggingface) {
-        return GRAIL_OK; /* the tensors say it all */
+        return GRAIL_OK; /* the tensors state all widths */
     }
     widths = json_array();
     for (int s = 0; s < RESNET_STAGES && read_block(narrowed, n, s, 0, &w); s++) {
@@ -147,7 +147,7 @@ static void judge_class(const graph *g, const resnet_naming *n, loader_verdict *
     } else if (n == &resnet_naming_torchvision && is_for_imagenet) {
         v->loader = "torchvision, timm";
         v->loads = doubles(g, n, 64);
-    } else { /* collections of CIFAR networks begin with 16 or 64 channels */
+    } else { /* networks of CIFAR collections begin with 16 or 64 channels */
         v->loader = "its own class";
         v->loads = doubles(g, n, n->pre_activation ? stem : (stem == 16 ? 16 : 64));
     }

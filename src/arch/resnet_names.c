@@ -1,4 +1,4 @@
-/* Tensor names of residual networks, and the depth that they give. Widths play no role here, so
+/* Tensor names of residual networks, and the depth according to them. Widths play no role here, so
  * narrowed checkpoints are read like dense ones. */
 #include "arch/resnet.h"
 
@@ -100,8 +100,8 @@ static void require_norm(const checkpoint *weights, const char *part, recognitio
     }
 }
 
-/* A block changes its width if its last convolution writes another width than its first one reads.
- */
+/* Whether the width that the last convolution of a block writes differs from the width that the
+ * first one reads. */
 static bool changes_width(const checkpoint *weights, const resnet_layout *l, int stage, int block)
 {
     char name[RESNET_NAME];

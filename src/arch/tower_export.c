@@ -1,4 +1,5 @@
-/* Describing a narrowed vision transformer, and who loads it. Source: formats.md 4.1. */
+/* Describes a narrowed vision transformer, and judges which loaders accept it. Source: the classes
+ * of the libraries that the verdicts name. */
 #include "arch/transformer_tower.h"
 
 #include <math.h>
@@ -40,7 +41,7 @@ out:
     return status;
 }
 
-/* Whether the configuration is one of Hugging Face's, not one made by recognition. */
+/* Whether the configuration is from Hugging Face, not made by recognition. */
 static bool is_configured(const json_t *config)
 {
     return json_object_get(config, "names") == NULL;
@@ -84,7 +85,7 @@ static void ratio_text(const tower_widths *w, char *text, size_t size)
     snprintf(text, size, "%.*g", DIGITS, ((double)w->ffn + 0.5) / width);
 }
 
-/* Says with which arguments the class of the convention builds these widths. */
+/* States the arguments with which the class of the convention builds these widths. */
 static void judge_class(const tower_names *names, const tower_widths *w, loader_verdict *v)
 {
     char ratio[40];

@@ -7,7 +7,7 @@
 
 enum { NAME_SIZE = 128, MOST_WANTED = 16 };
 
-/* Tensors that a network needs: those outside the layers and those of the first layer. */
+/* The tensors that a network needs outside the layers and in the first layer. */
 typedef struct wanted_names {
     char names[MOST_WANTED][NAME_SIZE];
     int count;

@@ -9,7 +9,7 @@ enum {
     MOST_LAYERS = 1024,
     MOST_SIDE = 1 << 14, /* of an image */
     MOST_WIDTH = 1 << 24,
-    HEAD_DIM = 64,        /* of networks that do not state another */
+    HEAD_DIM = 64,        /* of networks that do not state it */
     CONFIGURED_HEADS = 12 /* of Hugging Face's configuration classes */
 };
 
@@ -28,8 +28,8 @@ int64_t tower_image_side(const json_t *config, int64_t fallback)
     return json_is_integer(side) ? (int64_t)json_integer_value(side) : fallback;
 }
 
-/* A tensor below the prefix with at least one element in every dimension; `suffix` is "" when
- * `part` is the complete name. */
+/* Finds a tensor under the prefix. Every dimension must be at least 1. `suffix` is "" when `part`
+ * is the complete name. */
 static grail_status require_tensor(const tower *t, const char *part, const char *suffix, int rank,
                                    const tensor_view **out)
 {
@@ -108,7 +108,7 @@ static grail_status read_learned_positions(tower *t)
     const tensor_view *view = NULL;
     TRY(require_tensor(t, t->match.names->positions, "", 2, &view));
     t->positions = view->shape[view->rank - 2];
-    const int64_t patches = t->positions - 1; /* one is the class token's */
+    const int64_t patches = t->positions - 1; /* one position is that of the class token */
     const int64_t grid = square_root(patches);
     if (patches < 1 || grid * grid != patches) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
@@ -133,7 +133,7 @@ static grail_status check_side(const char *source, const json_t *config, const t
         (long long)said, t->match.names->positions, (long long)t->side);
 }
 
-/* The fixed table fits any side, so the configuration gives the side. */
+/* The fixed table fits every side, so the side comes from the configuration. */
 static grail_status read_side(const char *source, const json_t *config, tower *t)
 {
     grail_status status = GRAIL_OK;
@@ -273,8 +273,8 @@ out:
     return status;
 }
 
-/* A head stands beside the tower's names, or one component further out: "vit." and "model." hold
- * the tower alone. */
+/* The name of a head has the tower's prefix, or the prefix without its last component: "vit." and
+ * "model." hold only the tower. */
 static grail_status read_head(tower *t)
 {
     const int all = (int)strlen(t->match.prefix);

@@ -4,7 +4,7 @@
  *   h += down(act(up(m))),                     m = norm(h)
  *   logits = head(projection(last_norm(pooled h)))
  * Source: timm vision_transformer.py, Hugging Face modeling_vit.py and modeling_clip.py, OpenAI
- * CLIP model.py, vit-pytorch simple_vit.py; see formats.md 4.1. */
+ * CLIP model.py, vit-pytorch simple_vit.py. */
 #include "arch/transformer_tower.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct builder {
     char part[96]; /* of the layer being built */
 } builder;
 
-/* "blocks.3.attn.proj" of "attn.proj"; valid until the next call. */
+/* "attn.proj" -> "blocks.3.attn.proj"; valid until the next call. */
 static const char *in_layer(builder *b, const char *part)
 {
     snprintf(b->part, sizeof b->part, "%s%d.%s", b->t->match.names->layer, b->block, part);
@@ -69,7 +69,7 @@ static grail_status add_plain(builder *b, node_kind kind, int left, int right, i
     return graph_add_node(b->g, &n, value);
 }
 
-/* Convolution whose window steps by its own size. */
+/* A convolution whose stride is the size of its kernel. */
 static grail_status add_patch_convolution(builder *b, int *h)
 {
     grail_status status = GRAIL_OK;
@@ -182,7 +182,7 @@ out:
     return status;
 }
 
-/* q, k and v from runs of rows of one tensor. */
+/* Adds q, k and v, which are runs of rows of one tensor. */
 static grail_status add_fused(builder *b, int64_t inner, int input, int qkv[3])
 {
     grail_status status = GRAIL_OK;

@@ -1,5 +1,5 @@
-/* Vision transformers with norms before attention and ffn, whatever their checkpoints call the
- * parts: what ViT and CLIP families share. A convention of names is one table; every width is read
+/* Vision transformers with norms before attention and ffn, shared by the ViT and CLIP families.
+ * Checkpoints follow different naming conventions; a convention is one table. Every width is read
  * from the tensors, so a narrowed checkpoint opens like a dense one. */
 #ifndef GRAIL_ARCH_TRANSFORMER_TOWER_H
 #define GRAIL_ARCH_TRANSFORMER_TOWER_H
@@ -16,22 +16,22 @@ typedef struct tower_names {
     const char *patch;       /* Conv2d; Linear over patches where `positions` is NULL */
     const char *class_token; /* NULL: the mean over all positions is classified instead */
     const char *positions;   /* NULL: the fixed sine and cosine table of SimpleViT */
-    const char *first_norm;  /* before the layers, where a checkpoint has it; or NULL */
+    const char *first_norm;  /* before the layers, if the checkpoint has it; or NULL */
     const char *layer;       /* before a layer's number; the names below follow "number." */
     const char *attention_norm;
     const char *fused_weight, *fused_bias; /* q, k and v one after the other; or NULL and: */
     const char *queries, *keys, *values;
     const char *output;
     const char *ffn_norm, *up, *down;
-    const char *last_norm;  /* applied to what is classified */
-    const char *projection; /* without bias, where a checkpoint has it; or NULL */
+    const char *last_norm;  /* applied before classification */
+    const char *projection; /* without bias, if the checkpoint has it; or NULL */
     const char *head;       /* where a checkpoint has it */
     bool bare_projection;   /* the projection is a matrix stored [in, out], not X.weight */
     bool bare_output;       /* `output` has no bias */
     bool configured;        /* comes with a config.json of Hugging Face */
     activation_kind activation;
     double epsilon;
-    const char *loader; /* the library whose names these are */
+    const char *loader; /* the library that uses these names */
 } tower_names;
 
 typedef struct tower_family {
@@ -40,7 +40,7 @@ typedef struct tower_family {
     int count;
 } tower_family;
 
-/** The convention that fits a checkpoint best, and the text before its names (owned). */
+/** The convention that fits a checkpoint best, and the prefix of its names (owned). */
 typedef struct tower_match {
     const tower_names *names;
     char *prefix;
@@ -56,7 +56,7 @@ typedef struct tower_layer {
     int64_t ffn;
 } tower_layer;
 
-/** Everything that a graph is built from. */
+/** Everything that is needed to build a graph. */
 typedef struct tower {
     tower_match match;
     const checkpoint *weights;
@@ -67,7 +67,7 @@ typedef struct tower {
     int64_t classes;    /* 0 = no head */
     int64_t head_dim;
     bool patch_bias, first_norm, query_bias, head_bias;
-    bool normalize; /* features get unit length before the head */
+    bool normalize; /* features are scaled to unit length before the head */
     activation_kind activation;
     double epsilon;
     int layer_count;
@@ -85,13 +85,13 @@ grail_status tower_build(const char *source, const tower *t, graph **out) GRAIL_
 grail_status tower_name(char **out, const char *prefix, const char *format, ...)
     GRAIL_PRINTF(3, 4) GRAIL_MUST_CHECK;
 
-/* Shared by the slots of `architecture`. */
+/* Used by the families for the slots of `architecture`. */
 
-/** Fills *r, and when everything is there *match and *config: model_type, names, activation,
+/** Fills *r. If no tensor is missing, also fills *match and *config: model_type, names, activation,
  * image_size. */
 grail_status tower_recognise(const tower_family *family, const checkpoint *weights, recognition *r,
                              tower_match *match, json_t **config) GRAIL_MUST_CHECK;
-/** tower_read and tower_build. */
+/** Calls tower_read and tower_build. */
 grail_status tower_build_from(const tower_family *family, const char *source, const json_t *config,
                               const checkpoint *weights, graph **out) GRAIL_MUST_CHECK;
 grail_status tower_describe_narrowed(const graph *narrowed, json_t *config) GRAIL_MUST_CHECK;
@@ -99,7 +99,7 @@ grail_status tower_describe_narrowed(const graph *narrowed, json_t *config) GRAI
 grail_status tower_judge_loaders(const tower_family *family, const json_t *config,
                                  const graph *narrowed, loader_verdict *verdicts) GRAIL_MUST_CHECK;
 
-/** Side of the images according to a configuration; `fallback` where it does not say. */
+/** Side of the images according to a configuration; `fallback` if it does not state it. */
 int64_t tower_image_side(const json_t *config, int64_t fallback);
 
 /** The object that holds a tower's sizes: "vision_config", or the configuration itself. */

@@ -1,5 +1,5 @@
-/* ViT classifiers: timm, torchvision, Hugging Face ViTForImageClassification, vit-pytorch
- * SimpleViT 0.40. Source of the names: formats.md 4.1. */
+/* ViT classifiers: timm, torchvision, Hugging Face ViTForImageClassification, vit-pytorch SimpleViT
+ * 0.40. Sources of the names: the ViT classes of these libraries. */
 #include "arch/transformer_tower.h"
 
 #include <string.h>
@@ -99,7 +99,7 @@ static grail_status build(const architecture *self, const char *source, const js
     return tower_build_from(&family, source, config, weights, out);
 }
 
-/* Those of 32 pixels were trained on CIFAR; the others mostly with mean and deviation 0.5. */
+/* Networks for 32 pixels were trained on CIFAR; the others mostly with mean and deviation 0.5. */
 static const char *preset(const json_t *config)
 {
     return tower_image_side(config, 0) == TOWER_CIFAR_SIDE ? "cifar" : "vit";

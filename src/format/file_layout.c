@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the file system cannot reserve, the file only gets its size, and a full disk shows at a
+/* If the file system cannot reserve space, the file only gets its size, and a full disk shows at a
  * later write. */
 static grail_status reserve_space(int descriptor, const char *path, size_t bytes)
 {

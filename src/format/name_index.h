@@ -18,7 +18,7 @@ typedef struct name_index {
 grail_status name_index_init(name_index *index, int64_t count,
                              const char *const names[]) GRAIL_MUST_CHECK;
 
-/** Position in `entries` of the first name that occurs twice, or -1; the other one follows it. */
+/** Position in `entries` of the first name that occurs twice, or -1; an equal name follows it. */
 int64_t name_index_duplicate(const name_index *index);
 
 /** The item of that name, or -1. */

@@ -1,6 +1,6 @@
-/* Protocol buffers: what a field is made of, and writing them. A field is a tag (number << 3 | wire
- * type) and a varint, four or eight bytes, or a length and as many bytes. Source: the encoding page
- * of the protocol buffers documentation. */
+/* Protocol buffers: the parts of a field, and functions that write fields. A field is a tag (number
+ * << 3 | wire type) and a varint, four or eight bytes, or a length and that many bytes. Source: the
+ * encoding page of the protocol buffers documentation. */
 #ifndef GRAIL_FORMAT_PROTOBUF_H
 #define GRAIL_FORMAT_PROTOBUF_H
 
@@ -21,7 +21,7 @@ grail_status protobuf_put_bytes(buffer *out, int field, const void *bytes,
 grail_status protobuf_put_string(buffer *out, int field, const char *text) GRAIL_MUST_CHECK;
 /** A message within a message. */
 grail_status protobuf_put_message(buffer *out, int field, const buffer *message) GRAIL_MUST_CHECK;
-/** Tag and length of a field whose `size` bytes the caller writes behind it. */
+/** Tag and length of a field; the caller writes its `size` bytes after them. */
 grail_status protobuf_put_header(buffer *out, int field, size_t size) GRAIL_MUST_CHECK;
 
 #endif

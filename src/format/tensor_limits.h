@@ -1,4 +1,4 @@
-/* What a file of tensors may hold, whichever its format: readers enforce it, writers keep it. */
+/* Limits for files of tensors of every format: readers enforce them, writers keep them. */
 #ifndef GRAIL_FORMAT_TENSOR_LIMITS_H
 #define GRAIL_FORMAT_TENSOR_LIMITS_H
 

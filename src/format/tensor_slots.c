@@ -58,7 +58,7 @@ grail_status tensor_slots_declare(tensor_slots *slots, const char *path, int64_t
     TRY(memory_copy_string(&slots->path, path));
     TRY(memory_new(&slots->items, (size_t)count, sizeof *slots->items));
     for (int64_t i = 0; i < count; i++) {
-        slots->count = i + 1; /* before it is filled: what that began is freed with the rest */
+        slots->count = i + 1; /* before filling, so that a partly filled slot is freed too */
         status = fill_slot(&tensors[i], &slots->items[i]);
         if (status != GRAIL_OK) {
             error_prefix("tensor '%s'", tensors[i].name);

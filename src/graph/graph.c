@@ -34,7 +34,7 @@ void graph_free(graph *g)
     memory_free(g);
 }
 
-/* The slot that holds the name, or the free one where it belongs. FNV-1a. */
+/* The slot that holds the name, or the free slot where it belongs. The hash is FNV-1a. */
 static int name_slot(const graph *g, const char *name)
 {
     uint64_t hash = 14695981039346656037U;
@@ -80,7 +80,8 @@ static bool has_shape(const graph_parameter *p, int rank, const int64_t shape[])
     return p->rank == rank && memcmp(p->shape, shape, (size_t)rank * sizeof shape[0]) == 0;
 }
 
-/* Adds `wanted`, without names yet; a parameter of that name must be the same. */
+/* Adds `wanted`, whose names are not set yet. An existing parameter of that name must have the same
+ * shape. */
 static grail_status add_parameter(graph *g, const char *name, const char *tensor,
                                   const graph_parameter *wanted, int *out)
 {
@@ -204,7 +205,7 @@ grail_status graph_finish(graph *g, int output)
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
     g->output = output;
-    /* Nodes after the last block carry its number plus one, see graph_block_range. */
+    /* Nodes after the last block have its number plus one as block, see graph_block_range. */
     g->block_count = g->node_count > 0 ? g->nodes[g->node_count - 1].block : 0;
     TRY(index_values(g));
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
@@ -281,7 +282,8 @@ static grail_status attention_width(const graph *g, const node *n, const int64_t
     return GRAIL_OK;
 }
 
-/* Every parameter that holds one element per channel must have as many as the input. */
+/* Every parameter with one element per channel must have as many elements as the input has
+ * channels. */
 static grail_status channel_width(const graph *g, const node *n, int64_t in, int64_t *out)
 {
     int parameters[NODE_MAX_PARAMETERS];

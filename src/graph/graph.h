@@ -2,8 +2,8 @@
  *
  * A value is a matrix [rows, width], rows = samples x positions (sequence positions, or height x
  * width of an image, channel last); a node reads up to three values and makes one. Widths are not
- * stored but follow from parameter shapes, so that a narrowed model is the same graph with other
- * shapes. */
+ * stored; they follow from the shapes of the parameters, so a narrowed model is the same graph with
+ * other shapes. */
 #ifndef GRAIL_GRAPH_GRAPH_H
 #define GRAIL_GRAPH_GRAPH_H
 
@@ -95,23 +95,24 @@ typedef struct graph {
 grail_status graph_create(graph **out) GRAIL_MUST_CHECK;
 void graph_free(graph *g); /* NULL is allowed */
 
-/** Adds a parameter; its index in *out. The name is copied. An existing name must have the same
+/** Adds a parameter; *out is its index. The name is copied. An existing name must have the same
  * shape and gives the same index (tied weights). */
 grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
                                  int *out) GRAIL_MUST_CHECK;
 
-/** Adds a run of rows of a tensor, shape[0] of them from `first_row`; its index in *out. */
+/** Adds shape[0] rows of a tensor from `first_row` on as a parameter; *out is its index. */
 grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int rank,
                             const int64_t shape[], int *out) GRAIL_MUST_CHECK;
 
-/** Adds a matrix W[out, in] = shape[] that is stored transposed, [in, out]; its index in *out. */
+/** Adds a matrix W[out, in] = shape[] that is stored transposed, [in, out]; *out is its index. */
 grail_status graph_add_transposed(graph *g, const char *tensor, const int64_t shape[],
                                   int *out) GRAIL_MUST_CHECK;
 
 /** A node of that kind and block with up to two inputs (GRAPH_NONE = none) and no parameters. */
 node node_of(node_kind kind, int block, int left, int right);
 
-/** Parameters of a node in a fixed order into out[NODE_MAX_PARAMETERS]; returns how many. */
+/** Writes the parameters of a node in a fixed order to out[NODE_MAX_PARAMETERS]; returns their
+ * number. */
 enum { NODE_MAX_PARAMETERS = 4 };
 int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS]);
 
@@ -121,22 +122,23 @@ int graph_find_parameter(const graph *g, const char *name);
 /** Adds a copy of `n`; its output field is set to a new value, also stored in *out. */
 grail_status graph_add_node(graph *g, const node *n, int *out) GRAIL_MUST_CHECK;
 
-/** Fixes the output, fills last_use, and checks shapes: graph_widths must succeed. */
+/** Sets the output, fills last_use, and checks shapes: graph_widths must succeed. */
 grail_status graph_finish(graph *g, int output) GRAIL_MUST_CHECK;
 
 /** The node that reads a value, if it is the only one and reads it once; GRAPH_NONE otherwise, and
  * for the output of the network. */
 int graph_sole_reader(const graph *g, int value);
 
-/** First node of a block, and one past its last. block may be block_count (what follows the last)
- * or GRAPH_NONE (what comes before the first). */
+/** The nodes of a block: *begin .. *end - 1. `block` may be block_count (the nodes after the last
+ * block) or GRAPH_NONE (those before the first). */
 void graph_block_range(const graph *g, int block, int *begin, int *end);
 
-/** widths[value_count] from the parameters' shapes; a mismatch names the node's parameter. */
+/** Fills widths[value_count] from the parameters' shapes. The message about a mismatch names the
+ * node's parameter. */
 grail_status graph_widths(const graph *g, int64_t *widths) GRAIL_MUST_CHECK;
 
-/** extents[value_count] for an input of these positions; the error names the node when a window
- * does not fit, or when a table or attention expects another number of positions. */
+/** Fills extents[value_count] for an input of these positions. An error names the node whose window
+ * does not fit, or which expects another number of positions. */
 grail_status graph_extents(const graph *g, extent input, extent *extents) GRAIL_MUST_CHECK;
 
 /** Elements of the largest value of one sample, for an input of these positions. */
@@ -145,8 +147,8 @@ grail_status graph_largest_value(const graph *g, extent input, int64_t *elements
 /** Number of output positions for `in` input positions; 0 when the window does not fit. */
 int64_t window_positions(const window2d *w, int64_t in, int64_t kernel);
 
-/** Values made before node `position` and read at or after it: live[] gets at most value_count
- * ids; returns how many. */
+/** Writes the values that are made before node `position` and read at or after it to
+ * live[value_count]; returns their number. */
 int graph_live_values(const graph *g, int position, int *live);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct extent {
     int64_t height, width;
 } extent;
 
-/** How a window moves over positions. Kernel positions (taps) outside the input count as zero, or
+/** A window that moves over positions. Kernel positions (taps) outside the input count as zero, or
  * as -infinity for a maximum. Output positions: (in + 2 padding - dilation (kernel - 1) - 1) /
  * stride + 1. */
 typedef struct window2d {

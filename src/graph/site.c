@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Summary of all values of an axis class. */
+/* The widths of the values of an axis class, and its site. */
 typedef struct axis_summary {
     int64_t narrowest, widest;
     int site; /* in the list, or -1 */
@@ -23,7 +23,7 @@ typedef struct axes {
 static int axis_root(const axes *a, int value)
 {
     while (a->parent[value] != value) {
-        a->parent[value] = a->parent[a->parent[value]]; /* halves the way for the next time */
+        a->parent[value] = a->parent[a->parent[value]]; /* path halving */
         value = a->parent[value];
     }
     return value;
@@ -165,8 +165,9 @@ static int64_t units_of(const axes *a, int root)
     return a->units[root] != 0 ? a->units[root] : a->widths[root];
 }
 
-/* Combines what all values of a class say, after every node was followed. Their widths differ only
- * where Attention joined them, and Attention sets a number of units that divides all of them. */
+/* Summarises the values of every class, after every node was followed. The widths in a class differ
+ * only if Attention joined its values, and Attention sets a number of units that divides all
+ * widths. */
 static void summarise(axes *a)
 {
     for (int v = 0; v < a->g->value_count; v++) {

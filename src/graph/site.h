@@ -1,7 +1,7 @@
 /* Sites: the places where width can be cut, derived from the graph by following the channel axis.
  *
  * Linear and Conv2d start a new axis; BatchNorm, activations, pooling, rotary positions, norms over
- * groups, Add and Multiply carry it on and join it; Attention couples the q, k and v head axes and
+ * groups, Add and Multiply pass it on and join it; Attention couples the q, k and v head axes and
  * passes v's axis to its output; an embedding, a norm over all channels, a node that mixes channels
  * with positions, the network's input and its output pin it. An axis that is not pinned and has
  * producers and consumers is a site. */
@@ -36,8 +36,8 @@ typedef struct site {
     site_kind kind;
     int block;
     int64_t units;    /* n */
-    int64_t groups;   /* equal runs of units, each of which keeps the same number of units; 1 = no
-                         such constraint */
+    int64_t groups;   /* equal runs of units that all keep the same number of units; 1 = no
+                         constraint */
     int64_t subunits; /* blocks in a unit that can be reordered; 1 = none */
     site_end *producers;
     int producer_count;
@@ -61,11 +61,11 @@ int site_list_find(const site_list *list, const char *name);
 
 const char *site_kind_name(site_kind kind); /* "ffn", "heads", "conv", "stream" */
 
-/** Whether its ends lie in several blocks; then the site is finished only when the last of them is.
- */
+/** Whether the ends of a site lie in several blocks. The site is finished when the last of these
+ * blocks is. */
 bool site_spans_blocks(const graph *g, const site *s);
 
-/** Parameters (weights and biases) that one unit of the site costs. */
+/** The number of parameters (weights and biases) of one unit of the site. */
 int64_t site_parameters_per_unit(const graph *g, const site *s);
 
 #endif

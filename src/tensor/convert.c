@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Under a sanitizer the selection of a clone runs before the sanitizer is ready. */
+/* No clones under a sanitizer: the selection of a clone runs before the sanitizer is ready. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) &&       \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
@@ -40,8 +40,8 @@ static inline uint32_t bits_of(float value)
     return bits;
 }
 
-/* Selection by bits: a conditional expression here is turned into a branch around the
- * floating-point operation, which keeps gcc from vectorising. */
+/* Selection by bits: gcc would turn a conditional expression into a branch around the
+ * floating-point operation, and would not vectorise the loop. */
 static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
 {
     const uint32_t mask = 0U - (uint32_t)condition;
@@ -61,8 +61,8 @@ static inline void store16(unsigned char *out, int64_t i, uint32_t bits)
     memcpy(out + 2 * i, &half, sizeof half);
 }
 
-/* The exponent is rebiased by 127 - 15 = 112. A subnormal m * 2^-24 becomes 2^-14 (1 + m / 2^10)
- * first, from which 2^-14 is subtracted; neither operand is subnormal in f32. */
+/* The exponent is rebiased by 127 - 15 = 112. A subnormal m * 2^-24 first becomes
+ * 2^-14 (1 + m / 2^10); then 2^-14 is subtracted. Neither operand is subnormal in f32. */
 static inline uint32_t f32_of_f16(uint32_t half)
 {
     const uint32_t sign = (half & 0x8000U) << 16;
@@ -75,9 +75,10 @@ static inline uint32_t f32_of_f16(uint32_t half)
     return sign | choose(exponent == 0x7c00U, special, finite);
 }
 
-/* NaN keeps its upper payload bits; one that would lose all of them becomes the quiet NaN. Normal
- * results round by adding just under half a unit, plus one when the last kept bit is odd. Results
- * below 2^-14 are multiples of 2^-24, the unit of f32 in [0.5, 1): the sum with 0.5 rounds. */
+/* A NaN keeps its upper payload bits; a NaN that would lose all of them becomes the quiet NaN.
+ * Normal results round by adding just under half a unit, plus one when the last kept bit is odd.
+ * Results below 2^-14 are multiples of 2^-24, the unit of f32 in [0.5, 1): the sum with 0.5 rounds.
+ */
 static inline uint32_t f16_of_f32(uint32_t bits)
 {
     const uint32_t sign = (bits >> 16) & 0x8000U;
@@ -117,7 +118,7 @@ VECTOR_CLONES static void widen_bf16(int64_t count, const unsigned char *restric
     }
 }
 
-/* Both narrowing loops tell whether a finite value became infinite. */
+/* Both narrowing loops return whether a finite value became infinite. */
 VECTOR_CLONES static bool narrow_f16(int64_t count, const float *restrict source,
                                      unsigned char *restrict out)
 {

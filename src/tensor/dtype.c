@@ -46,8 +46,8 @@ bool dtype_is_weight(grail_dtype dtype)
     return dtype == GRAIL_DTYPE_F32 || dtype == GRAIL_DTYPE_F16 || dtype == GRAIL_DTYPE_BF16;
 }
 
-/* Left to right, so that a zero hides an overflow behind it but not one before it: this is how the
- * reference safetensors reader decides. */
+/* Multiplies from left to right, as the reference safetensors reader does: a zero hides an overflow
+ * after it, but not one before it. */
 bool shape_elements(int rank, const int64_t shape[], int64_t *out)
 {
     int64_t product = 1;

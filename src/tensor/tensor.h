@@ -27,13 +27,13 @@ bool dtype_from_name(const char *name, grail_dtype *out);
 /** Whether grail can compute with it: F32, F16, BF16. */
 bool dtype_is_weight(grail_dtype dtype);
 
-/** Product of the dimensions; false on overflow or a negative one. */
+/** Product of the dimensions; false on overflow or if a dimension is negative. */
 bool shape_elements(int rank, const int64_t shape[], int64_t *out);
 
 /** Bytes of `elements` elements; false on overflow or when bits do not fill bytes. */
 bool dtype_bytes(grail_dtype dtype, int64_t elements, size_t *out);
 
-/** "[2, 3]" into text (truncated when it does not fit); returns text. */
+/** Writes "[2, 3]" to text, truncated if it does not fit; returns text. */
 const char *shape_text(int rank, const int64_t shape[], char *text, size_t size);
 
 /**
@@ -45,8 +45,8 @@ grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count
 
 /**
  * Converts f32 to F32, F16 or BF16 (round to nearest even) at `out` (any alignment). A finite value
- * that becomes infinite in F16 or BF16 is GRAIL_ERROR_NUMERIC and names its index; `out` is then
- * converted all the same.
+ * that becomes infinite in F16 or BF16 is GRAIL_ERROR_NUMERIC, and the message names its index; all
+ * of `out` is converted nevertheless.
  */
 grail_status convert_from_f32(grail_dtype dtype, const float *source, int64_t count,
                               void *out) GRAIL_MUST_CHECK;

@@ -8,7 +8,8 @@ enum { RECORD = 1 + CIFAR_BYTES, TRAIN_BATCHES = 5, LONGEST_NAME = 32 };
 
 static const char *const endings[] = {".bin", ""};
 
-/* A pickle of protocol 2 or later begins with this byte, a record with a label below it. */
+/* A pickle of protocol 2 or later begins with this byte. A record begins with a label, which is
+ * smaller. */
 static const unsigned char pickle_mark = 0x80;
 
 static grail_status set_label(cifar_batch *batch, int64_t i, int64_t label)
@@ -59,8 +60,7 @@ out:
     return status;
 }
 
-/* {"data": uint8 [count, 3072], "labels": [count]}, as the python version of the data set has it.
- */
+/* {"data": uint8 [count, 3072], "labels": [count]}, in the Python version of the data set. */
 static grail_status read_pickled(cifar_batch *batch, const unsigned char *bytes, size_t size)
 {
     grail_status status = GRAIL_OK;
@@ -125,8 +125,8 @@ out:
     return status;
 }
 
-/* File i of a split, in the binary version and, without its ending, the python version of the data
- * set; false beyond the last. */
+/* Name of file i of a split: with an ending in the binary version of the data set, without one in
+ * the Python version. False after the last file. */
 static bool batch_name(const char *split, int i, const char *ending, char name[LONGEST_NAME])
 {
     const bool train = strcmp(split, "train") == 0;
@@ -141,7 +141,7 @@ static bool batch_name(const char *split, int i, const char *ending, char name[L
     return true;
 }
 
-/* *path is owned, NULL when there is no such file. */
+/* *path is owned; NULL when the file does not exist. */
 static grail_status find_batch(const char *directory, const char *name, char **path)
 {
     char *joined = NULL;
@@ -213,7 +213,7 @@ out:
     return status;
 }
 
-/* One version of the data set: the binary one where both are there. */
+/* Reads one version of the data set; the binary one if both exist. */
 static grail_status open_split(cifar_set *set, const char *directory, const char *split)
 {
     if (strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {

@@ -1,4 +1,4 @@
-/* CIFAR-10 batches: the binary records and the python pickles, as planes of pixels in place. */
+/* CIFAR-10 batches: binary records and Python pickles. Pixels are read in place, plane by plane. */
 #ifndef GRAIL_FORMAT_IMAGES_CIFAR_H
 #define GRAIL_FORMAT_IMAGES_CIFAR_H
 
@@ -15,8 +15,8 @@ enum {
 /** One file. Image i is [3, 32, 32] bytes, red first, at pixels + i * stride. */
 typedef struct cifar_batch {
     char *path;
-    file_map map;     /* empty when the bytes are somebody else's */
-    pickle *document; /* of a python batch; NULL of a binary one */
+    file_map map;     /* empty when the bytes are the caller's */
+    pickle *document; /* of a Python batch; NULL for a binary batch */
     int64_t count;
     const unsigned char *pixels;
     size_t stride;
@@ -29,7 +29,7 @@ typedef struct cifar_set {
     int64_t count; /* of images, over all batches */
 } cifar_set;
 
-/** Whether `path` is a file or a directory that holds batches. */
+/** Whether `path` is a file, or is a directory that holds batches. */
 grail_status cifar_recognise(const char *path, bool *out) GRAIL_MUST_CHECK;
 
 /** Maps a directory's batches of a split ("train", "test"; NULL = test), or one file, for which
@@ -38,8 +38,8 @@ grail_status cifar_recognise(const char *path, bool *out) GRAIL_MUST_CHECK;
 grail_status cifar_open(const char *path, const char *split, cifar_set *out) GRAIL_MUST_CHECK;
 void cifar_close(cifar_set *set); /* works on a zeroed one */
 
-/** One batch, of either kind, from bytes in memory, which must outlive it; `name` is for messages.
- */
+/** Reads one batch of either kind from memory. The bytes must outlive the batch; `name` is for
+ * messages. */
 grail_status cifar_batch_read(const char *name, const void *bytes, size_t size,
                               cifar_batch *out) GRAIL_MUST_CHECK;
 void cifar_batch_close(cifar_batch *batch); /* works on a zeroed one */

@@ -63,7 +63,7 @@ static void drop_alpha(const image *from, unsigned char *out, size_t count)
     }
 }
 
-/* What is left of white under black ink and then under a colour's: w - round(ink * w / 255). */
+/* White minus the black ink, then minus the ink of each colour: w - round(ink * w / 255). */
 static void remove_ink(const image *from, unsigned char *out, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

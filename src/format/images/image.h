@@ -13,7 +13,7 @@ typedef enum image_mode {
     IMAGE_PALETTE,    /* P */
     IMAGE_RGB,
     IMAGE_RGBA,
-    IMAGE_CMYK /* 0 is no ink */
+    IMAGE_CMYK /* 0 means no ink */
 } image_mode;
 
 enum { IMAGE_PALETTE_COLOURS = 256 };
@@ -40,8 +40,8 @@ static inline int image_multiply(int a, int b)
     return ((product >> 8) + product) >> 8;
 }
 
-/** Replaces an image by its RGB form, as Pillow's convert("RGB"): alpha is dropped, wide grey is
- * cut to 0 .. 255. */
+/** Converts an image to RGB in place, as Pillow's convert("RGB") does: alpha is dropped, wide grey
+ * is clipped to 0 .. 255. */
 grail_status image_to_rgb(image *picture) GRAIL_MUST_CHECK;
 
 #endif

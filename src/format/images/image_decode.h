@@ -1,10 +1,10 @@
 /* JPEG and PNG files as images in the mode that Pillow 9.4 gives them, pixel for pixel.
  *
  * The first bytes of a file select its codec; its name does not matter. A JPEG is decoded as
- * stored: an EXIF orientation is not applied, as torchvision's ImageFolder does not; inks of CMYK
- * and YCCK files are taken to be inverted, as Adobe writes them. Grey PNGs of 16 bits are
- * IMAGE_GREY_WIDE, coloured ones lose the lower byte. Gamma, colour profiles and transparent
- * colours change nothing. */
+ * stored: like torchvision's ImageFolder, the decoder ignores the EXIF orientation. The inks of
+ * CMYK and YCCK files are taken to be inverted, as Adobe writes them. A grey PNG of 16 bits becomes
+ * IMAGE_GREY_WIDE; a coloured one loses the lower byte of each sample. Gamma, colour profiles and
+ * transparent colours change nothing. */
 #ifndef GRAIL_FORMAT_IMAGES_IMAGE_DECODE_H
 #define GRAIL_FORMAT_IMAGES_IMAGE_DECODE_H
 
@@ -25,10 +25,10 @@ grail_status image_decode_jpeg(const unsigned char *bytes, size_t size, int64_t 
 grail_status image_decode_png(const unsigned char *bytes, size_t size, int64_t most_pixels,
                               image *out) GRAIL_MUST_CHECK;
 
-/** Refuses no pixels and more than the most. */
+/** Refuses an image without pixels, or with more than `most_pixels`. */
 grail_status image_check_size(int64_t width, int64_t height, int64_t most_pixels) GRAIL_MUST_CHECK;
 
-/** What the header of a file of `file_size` bytes says, before anything is decoded. */
+/** Facts from the header of a file of `file_size` bytes, known before anything is decoded. */
 typedef struct image_header {
     image_mode mode;
     int64_t width;
@@ -36,7 +36,7 @@ typedef struct image_header {
     size_t file_size;
 } image_header;
 
-/** Refuses what is beyond the ceilings, and makes room for the pixels. */
+/** Refuses an image beyond the limits, and allocates its pixels. */
 grail_status image_new_checked(const image_header *header, int64_t most_pixels,
                                image *out) GRAIL_MUST_CHECK;
 

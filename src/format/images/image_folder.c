@@ -77,8 +77,8 @@ static bool has_ending(const char *name, const char *const endings[])
     return false;
 }
 
-/* Of the kinds that torchvision's ImageFolder takes, those that are not read here are refused: to
- * pass them over would change what a set holds. */
+/* torchvision's ImageFolder also takes the formats in `others`. They are refused, since skipping
+ * them would change the data set. */
 static grail_status is_image(const char *path, bool *out)
 {
     static const char *const read[] = {".jpg", ".jpeg", ".png", NULL};
@@ -109,7 +109,7 @@ static grail_status add_file(image_folder *folder, char *name, int64_t size, int
     return GRAIL_OK;
 }
 
-/* A name inside a class folder. */
+/* Adds the file `name` of a class folder. */
 static grail_status add_class_file(image_folder *folder, const char *class_name, const char *name,
                                    int64_t label)
 {
@@ -159,7 +159,7 @@ out:
     return status;
 }
 
-/* A name in the folder itself: a class or an image. */
+/* Adds an entry of the folder itself: a class or an image. */
 static grail_status add_entry(image_folder *folder, const char *name)
 {
     grail_status status = GRAIL_OK;
@@ -206,7 +206,7 @@ static grail_status check_kind(const image_folder *folder, const char *labels)
     return GRAIL_OK;
 }
 
-/* sha256 over the lines "name size label". */
+/* SHA-256 over the lines "name size label". */
 static grail_status hash_files(image_folder *folder)
 {
     grail_status status = GRAIL_OK;

@@ -1,4 +1,4 @@
-/* A folder of JPEG and PNG files: its files in a fixed order, and the class of each from its
+/* A folder of JPEG and PNG files: the files in a fixed order, each with its class from its
  * subfolder or from a CSV. */
 #ifndef GRAIL_FORMAT_IMAGES_IMAGE_FOLDER_H
 #define GRAIL_FORMAT_IMAGES_IMAGE_FOLDER_H
@@ -31,8 +31,7 @@ grail_status image_folder_open(const char *path, const char *labels,
 void image_folder_close(image_folder *folder); /* works on a zeroed one */
 
 /** Sets the labels of a folder without classes from a CSV "file,class index", with or without a
- * line of titles. Every file must have exactly one line; the error names a line that does not fit.
- */
+ * header line. Every file must have exactly one line; the error names the wrong line. */
 grail_status image_labels_read(const char *path, image_folder *folder) GRAIL_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* JPEG through libjpeg, whose fatal errors leave by longjmp: nothing outside of this file sees it.
- * The decoder's settings are its defaults (exact integer DCT, smooth chroma), which are Pillow's.
+/* Reads JPEG with libjpeg. libjpeg leaves by longjmp on a fatal error; no such jump leaves this
+ * file. The decoder keeps its default settings (exact integer DCT, smooth chroma), as Pillow does.
  */
 #include "format/images/image_decode.h"
 
@@ -30,7 +30,8 @@ static void leave(j_common_ptr info)
     longjmp(reader->escape, 1);
 }
 
-/* Warnings are of damage that decoding survives, as it does in Pillow. */
+/* libjpeg warns of damage in spite of which it goes on decoding. Pillow ignores these warnings too.
+ */
 static void ignore_message(j_common_ptr info)
 {
     (void)info;
@@ -156,7 +157,7 @@ static grail_status read_rows(jpeg_reader *reader)
     return GRAIL_OK;
 }
 
-/* Everything that libjpeg may leave by longjmp. */
+/* All calls that libjpeg may leave by longjmp are made from here. */
 static grail_status run_reader(jpeg_reader *reader, const unsigned char *bytes, size_t size)
 {
     if (setjmp(reader->escape) != 0) {

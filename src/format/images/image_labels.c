@@ -8,7 +8,8 @@
 
 enum { LARGEST_CLASS = 999999 };
 
-/* A line cut at its last comma, since names may hold commas; spaces and quotes around are gone. */
+/* A line split at its last comma, since names may hold commas. Both parts are without surrounding
+ * spaces and quotes. */
 typedef struct label_line {
     int64_t number;
     char *file;
@@ -83,7 +84,7 @@ static grail_status apply_line(const label_line *line, image_folder *folder)
     }
     const bool valid = parse_class(line->label, &label);
     if (line->number == 1 && file == NULL && !valid) {
-        return GRAIL_OK; /* titles */
+        return GRAIL_OK; /* the header line */
     }
     if (file == NULL) {
         return error_set(GRAIL_ERROR_FORMAT, "line %lld names '%s', which is not in '%s'",

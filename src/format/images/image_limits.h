@@ -6,12 +6,12 @@
 /** The most pixels that Pillow opens: twice its MAX_IMAGE_PIXELS. */
 #define IMAGE_MOST_PIXELS ((int64_t)178956970)
 
-/** Pixels of all scans of a progressive JPEG together: a scan may be a few bytes and still costs a
- * walk over the entire image. */
+/** Pixels of all scans of a progressive JPEG together: a scan may have only a few bytes, but
+ * decoding it walks over the entire image. */
 #define IMAGE_MOST_SCANNED ((int64_t)1 << 32)
 
 enum {
-    IMAGE_LONGEST_SIDE = 65535, /* JPEG has no longer ones */
+    IMAGE_LONGEST_SIDE = 65535, /* the longest that JPEG can store */
 
     /* Bytes that a decoded image may take: this many times the bytes of its file, plus a fixed
      * allowance. Photographs take up to fifty times. */

@@ -1,4 +1,4 @@
-/* Decoding ahead of the caller: one thread fills a batch while the caller uses the other. */
+/* Decodes ahead of the caller: a thread fills one batch while the caller uses the other. */
 #include "base/parallel.h"
 #include "format/images/image_set.h"
 
@@ -18,7 +18,7 @@ struct image_loader {
     const int64_t *indices;
     int64_t count;
     int64_t batch;
-    int threads;      /* of the caller's parallel_for: a setting that new threads do not inherit */
+    int threads;      /* for parallel_for: the caller's setting, which new threads do not inherit */
     int64_t next;     /* first index of the batch that is decoded */
     float *pixels[2]; /* [batch, side, side, 3] each */
     int ahead;        /* which of them is decoded */
@@ -28,7 +28,7 @@ struct image_loader {
     loader_state state;
     bool started;
     pthread_t thread;
-    pthread_mutex_t mutex; /* of state and, through it, of next, ahead, loaded, status, text */
+    pthread_mutex_t mutex; /* guards state; state says who owns next, ahead, loaded, status, text */
     pthread_cond_t changed;
 };
 

@@ -1,5 +1,5 @@
-/* PNG through libpng, whose fatal errors leave by longjmp: nothing outside of this file sees it.
- * Only what makes pixels is read; all other chunks are passed over unread. */
+/* Reads PNG with libpng. libpng leaves by longjmp on a fatal error; no such jump leaves this file.
+ * Only the chunks that define pixels are read; all others are skipped. */
 #include "format/images/image_decode.h"
 
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static image_mode choose_mode(int depth, int colour)
     }
 }
 
-/* Colours that the file does not give stay the grey of their index, as in Pillow. */
+/* As in Pillow, an index without a colour in the file stays the grey of that value. */
 static void read_palette(png_reader *reader)
 {
     png_colorp colours = NULL;
@@ -101,7 +101,7 @@ static grail_status read_header(png_reader *reader)
     grail_status status = GRAIL_OK;
     png_set_read_fn(reader->png, reader, read_bytes);
     png_set_user_limits(reader->png, LARGEST_SIDE, LARGEST_SIDE);
-    /* Else texts and profiles of a few bytes could unpack to gigabytes. */
+    /* Otherwise texts and profiles of a few bytes could unpack to gigabytes. */
     png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_read_info(reader->png, reader->info);
     const image_header header = {
@@ -119,8 +119,8 @@ out:
     return status;
 }
 
-/* Rows of wide grey are read as two bytes a pixel, high byte first, into the first half of theirs
- * and spread from the end. */
+/* A row of wide grey was read into the first half of its memory, two bytes per pixel, high byte
+ * first. Spreads it to int32 from the end. */
 static void spread_wide(unsigned char *row, int64_t width)
 {
     for (int64_t x = width; x-- > 0;) {
@@ -168,7 +168,7 @@ static void read_rows(png_reader *reader)
     finish_rows(reader, row);
 }
 
-/* Everything that libpng may leave by longjmp. */
+/* All calls that libpng may leave by longjmp are made from here. */
 static grail_status run_reader(png_reader *reader)
 {
     if (setjmp(reader->escape) != 0) {

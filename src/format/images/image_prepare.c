@@ -2,14 +2,14 @@
 
 #include "format/images/image_decode.h"
 
-/* As torchvision's CenterCrop: half of what is over, rounded to even. */
+/* As torchvision's CenterCrop: half of the excess; a half pixel is rounded to the even number. */
 static int64_t half_to_even(int64_t excess)
 {
     const int64_t half = excess / 2;
     return half + (excess % 2) * (half % 2);
 }
 
-/* As torchvision's Resize of one number: the longer side is cut down to an integer. */
+/* As torchvision's Resize with one number: the length of the longer side is rounded down. */
 static grail_status resize_and_crop(const image_rule *rule, image *picture)
 {
     grail_status status = GRAIL_OK;

@@ -4,8 +4,8 @@
 
 #include "format/images/image_preset.h"
 
-/** out[side, side, 3] <- `picture` by the rule; `picture` is replaced on the way. A size that the
- * rule does not take is GRAIL_ERROR_SHAPE; messages do not name the file. */
+/** out[side, side, 3] <- `picture`, prepared as the rule says; `picture` is overwritten. A size
+ * that the rule does not accept is GRAIL_ERROR_SHAPE; messages do not name the file. */
 grail_status image_prepare(const image_rule *rule, image *picture, float *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -59,7 +59,8 @@ static int32_t *wide_row_of(image *picture, int64_t y)
     return (int32_t *)(void *)picture->pixels + y * picture->width;
 }
 
-/* Row y of `out` <- row top + y of `source`, filtered. A constant number of channels unrolls. */
+/* Row y of `out` <- row top + y of `source`, filtered. A constant number of channels lets the
+ * compiler unroll the loops. */
 static void filter_rows(const image *source, int64_t top, const image_weights *w, image *out)
 {
     const size_t bytes = image_pixel_bytes(source->mode);
@@ -133,7 +134,7 @@ static void copy_window(const image *source, int64_t left, int64_t top, image *o
     }
 }
 
-/* Columns of the window from rows top .. top + rows - 1 of the source; filtered if the width
+/* The columns of the window for rows top .. top + rows - 1 of the source; filtered if the width
  * changes. */
 static grail_status resize_rows(const image *source, int64_t width, image_filter filter,
                                 image_window window, int64_t top, int64_t rows, image *out)
@@ -156,7 +157,8 @@ out:
     return status;
 }
 
-/* Rows first, then columns, each rounded; only the rows that the window needs. */
+/* Filters within rows first, then within columns, and rounds each result. Computes only the rows
+ * that the window needs. */
 static grail_status resize_filtered(const image *source, int64_t width, int64_t height,
                                     image_filter filter, image_window window, image *out)
 {
@@ -185,8 +187,8 @@ out:
     return status;
 }
 
-/* places[i] <- the source pixel of result pixel begin + i: its centre, found by adding up steps as
- * Pillow's affine transform does, since the sums round. */
+/* places[i] <- the source pixel at the centre of result pixel begin + i. The position is a sum of
+ * steps, as in Pillow's affine transform, because the sums round. */
 static void nearest_places(int64_t in, int64_t out, int64_t begin, int64_t count, int64_t *places)
 {
     const double step = (double)in / (double)out;

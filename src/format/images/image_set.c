@@ -15,7 +15,7 @@
 
 enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4 };
 
-/* One of `cifar` and `folder` is open, the other zero. */
+/* Either `cifar` or `folder` is open; the other is zero. */
 struct grail_images {
     image_rule rule;
     bool is_cifar;
@@ -24,7 +24,7 @@ struct grail_images {
     char hash[HASH_TEXT_SIZE];
 };
 
-/* sha256 over the lines "hash of the file" of all batches. */
+/* SHA-256 over one line per batch, which holds the hash of its file. */
 static grail_status hash_cifar(const cifar_set *cifar, char hash[HASH_TEXT_SIZE])
 {
     grail_status status = GRAIL_OK;
@@ -200,13 +200,13 @@ static grail_status load_image(const image_set *set, int64_t i, float *out)
     return status;
 }
 
-/* One call of image_set_load. Error texts belong to the thread that failed, so the one of the first
- * image that failed is carried over, whatever the order in which threads get there. */
+/* One call of image_set_load. An error text belongs to the thread that failed. The text of the
+ * first image that failed, by index and not by time, is copied for the caller. */
 typedef struct load_job {
     const image_set *set;
     const int64_t *indices;
     float *out;
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* guards the members below */
     grail_status status;
     int64_t failed;
     char text[LONGEST_TEXT];

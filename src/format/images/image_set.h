@@ -1,6 +1,6 @@
-/* A set of labelled images and how each becomes the network's input: decoded, resized and cropped
- * as Pillow 9.4 and torchvision 0.14 do it, bit by bit, then scaled to (x / 255 - mean) / deviation
- * in f32. Layout is [count, side, side, 3], channel last. */
+/* A set of labelled images, prepared as the network's input: decoded, resized and cropped as Pillow
+ * 9.4 and torchvision 0.14 do it, bit by bit, then scaled to (x / 255 - mean) / deviation in f32.
+ * Layout is [count, side, side, 3], channel last. */
 #ifndef GRAIL_FORMAT_IMAGES_IMAGE_SET_H
 #define GRAIL_FORMAT_IMAGES_IMAGE_SET_H
 
@@ -10,8 +10,8 @@
 
 typedef grail_images image_set;
 
-/** Lists the images; nothing is decoded yet, except CIFAR batches, which are mapped. Images are in
- * a fixed order: of the batches, or of the sorted paths. *out is owned: image_set_close. */
+/** Lists the images; nothing is decoded yet, except CIFAR batches, which are mapped. Images have a
+ * fixed order: that of the batches, or of the sorted paths. *out is owned: image_set_close. */
 grail_status image_set_open(const grail_image_source *source, image_set **out) GRAIL_MUST_CHECK;
 void image_set_close(image_set *set); /* NULL is allowed */
 
@@ -29,7 +29,7 @@ const char *image_set_preset(const image_set *set);
 const char *image_set_hash(const image_set *set);
 
 /** out[count, side, side, 3] <- images indices[0..count); decoded in parallel. An image that cannot
- * be decoded is GRAIL_ERROR_FORMAT naming it. */
+ * be decoded is GRAIL_ERROR_FORMAT; the message names it. */
 grail_status image_set_load(const image_set *set, int64_t count, const int64_t *indices,
                             float *out) GRAIL_MUST_CHECK;
 
@@ -38,7 +38,7 @@ grail_status image_set_load(const image_set *set, int64_t count, const int64_t *
 grail_status image_set_sample(const image_set *set, int64_t count, uint64_t seed,
                               int64_t *indices) GRAIL_MUST_CHECK;
 
-/* Loading ahead: one batch is decoded while the caller works on the one before. */
+/* Loading ahead: one batch is decoded while the caller works on the previous one. */
 typedef struct image_loader image_loader;
 
 /** Batches of `batch` images over indices[count] (borrowed until close), in order. */

@@ -1,12 +1,12 @@
-/* The weights of one axis of a resize: which source pixels make a result pixel, and how much of
- * each (Pillow's Resample.c, formats.md 4.2). */
+/* The weights of one axis of a resize: which source pixels a result pixel is made of, and in what
+ * proportion (Pillow's Resample.c). */
 #ifndef GRAIL_FORMAT_IMAGES_IMAGE_WEIGHTS_H
 #define GRAIL_FORMAT_IMAGES_IMAGE_WEIGHTS_H
 
 #include "format/images/image_resize.h"
 
-/* Fractional bits of a fixed weight. With them a sum of weighted bytes stays below 2^31: a row of
- * weights adds up to 1, and the negative ones of a cubic to more than -1/4. */
+/* Fractional bits of a fixed weight. With 22 of them a sum of weighted bytes stays below 2^31: the
+ * weights of a row add up to 1, and the negative weights of a cubic to more than -1/4. */
 enum { IMAGE_WEIGHT_BITS = 22 };
 
 /** Result pixel begin + i is the sum over t < taps[i] of weight[i * span + t] times source pixel

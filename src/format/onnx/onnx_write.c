@@ -58,13 +58,13 @@ enum {
 };
 
 enum {
-    LARGEST_TEXT = 1 << 30, /* of everything but the tensors' values */
-    PAGE = 4096             /* where tensors of a second file begin, so that they can be mapped */
+    LARGEST_TEXT = 1 << 30, /* of the model without the values of its tensors */
+    PAGE = 4096             /* alignment of tensors in a second file, so that they can be mapped */
 };
 
 typedef struct onnx_tensor {
-    buffer header;   /* TensorProto without raw_data, then tag and length of the field around it */
-    int64_t bytes;   /* of values */
+    buffer header; /* tag and length of the initializer field, then TensorProto up to its values */
+    int64_t bytes; /* of values */
     uint64_t offset; /* of the values in their file */
     int rank;
     int64_t shape[ONNX_MAX_RANK];
@@ -301,7 +301,7 @@ out:
     return status;
 }
 
-/* The field of a tensor up to its values; with `file` its values lie there. */
+/* Makes the field of a tensor up to its values. With `file` the values lie in that file. */
 static grail_status make_header(onnx_tensor *t, const char *file)
 {
     grail_status status = GRAIL_OK;
@@ -319,7 +319,7 @@ out:
     return status;
 }
 
-/* Bytes of GraphProto: what is in w->graph, and the tensors. */
+/* Makes the headers of all tensors. *out is the size of GraphProto: w->graph and the tensors. */
 static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
 {
     grail_status status = GRAIL_OK;
@@ -336,7 +336,7 @@ out:
     return status;
 }
 
-/* ModelProto up to the contents of its graph. */
+/* Writes ModelProto up to the contents of its graph. */
 static grail_status make_head(size_t graph_size, buffer *out)
 {
     grail_status status = GRAIL_OK;
@@ -368,7 +368,7 @@ static void place_in_second_file(onnx_writer *w)
     }
 }
 
-/* Head, graph and tensor headers at their places; the values follow by onnx_put. */
+/* Writes head, graph and tensor headers to their places; onnx_put writes the values later. */
 static grail_status write_text(onnx_writer *w, const buffer *head, bool split)
 {
     grail_status status = GRAIL_OK;
@@ -434,7 +434,7 @@ grail_status onnx_put(onnx_writer *w, int tensor, int64_t first, int64_t count, 
                          t->offset + (uint64_t)(first * size));
 }
 
-/* The values first: a model under its name has all of them. */
+/* Finishes the file of values first, so that a finished model has all its values. */
 grail_status onnx_finish(onnx_writer *w)
 {
     const bool split = onnx_is_split(w);

@@ -1,7 +1,7 @@
-/* Writing ONNX models (opset 17, IR version 8): nodes, small constants, and F32 tensors whose
- * values are written piece by piece to their place, so that a model is never held in memory
- * entirely. A model that one file cannot hold gets its tensors in FILE.data beside it. Source:
- * onnx.proto of the ONNX project. */
+/* Writes ONNX models (opset 17, IR version 8): nodes, small constants, and F32 tensors. The values
+ * of tensors are written piece by piece to their places, so that a model is never held in memory
+ * entirely. If one file cannot hold the model, the tensors are written to FILE.data beside it.
+ * Source: onnx.proto of the ONNX project. */
 #ifndef GRAIL_FORMAT_ONNX_ONNX_WRITE_H
 #define GRAIL_FORMAT_ONNX_ONNX_WRITE_H
 
@@ -9,7 +9,7 @@
 
 enum { ONNX_OPSET = 17, ONNX_IR_VERSION = 8, ONNX_MAX_RANK = 8, ONNX_ANY_SIZE = -1 };
 
-/** What protocol buffers can hold. */
+/** The largest file that protocol buffers allow, in bytes. */
 #define ONNX_LARGEST_FILE ((int64_t)INT32_MAX)
 
 typedef struct onnx_writer onnx_writer;
@@ -35,29 +35,30 @@ typedef struct onnx_node {
     const onnx_attribute *attributes;
 } onnx_node;
 
-/** *out is owned: onnx_writer_free, which removes what was not finished. */
+/** *out is owned: onnx_writer_free, which removes unfinished files. */
 grail_status onnx_writer_create(onnx_writer **out) GRAIL_MUST_CHECK;
 void onnx_writer_free(onnx_writer *w); /* NULL is allowed */
 
-/* Declaring, in any order; ONNX_ANY_SIZE is a size "N" that the caller of the model chooses. */
+/* Declarations, in any order. ONNX_ANY_SIZE is a dimension "N" that the user of the model chooses.
+ */
 grail_status onnx_add_input(onnx_writer *w, const char *name, int rank,
                             const int64_t shape[]) GRAIL_MUST_CHECK;
 grail_status onnx_add_output(onnx_writer *w, const char *name, int rank,
                              const int64_t shape[]) GRAIL_MUST_CHECK;
-/** After the nodes that make its inputs. */
+/** Adds a node. The nodes that make its inputs must be added before. */
 grail_status onnx_add_node(onnx_writer *w, const onnx_node *n) GRAIL_MUST_CHECK;
-/** A constant of one dimension, or a scalar for count -1. */
+/** Adds a constant of one dimension, or a scalar for count -1. */
 grail_status onnx_add_integers(onnx_writer *w, const char *name, int count,
                                const int64_t values[]) GRAIL_MUST_CHECK;
 grail_status onnx_add_real(onnx_writer *w, const char *name, double value) GRAIL_MUST_CHECK;
-/** An F32 tensor, to be put later; its index in *out. */
+/** Declares an F32 tensor, whose values onnx_put writes later; *out is its index. */
 grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const int64_t shape[],
                              int *out) GRAIL_MUST_CHECK;
 
-/** Lays the file out under a temporary name. A model of more than `largest` bytes gets a second
- * file. A file that is there already is GRAIL_ERROR_EXISTS. */
+/** Lays out the file under a temporary name. A model of more than `largest` bytes gets a second
+ * file. A file that exists already is GRAIL_ERROR_EXISTS. */
 grail_status onnx_begin(onnx_writer *w, const char *path, int64_t largest) GRAIL_MUST_CHECK;
-/** Values first .. first+count-1 of a tensor. */
+/** Writes values first .. first+count-1 of a tensor. */
 grail_status onnx_put(onnx_writer *w, int tensor, int64_t first, int64_t count,
                       const float *values) GRAIL_MUST_CHECK;
 /** Flushes and gives the files their names. */

@@ -1,5 +1,5 @@
-/* Reading text and token ids. Text is checked to be UTF-8 before anything else is made of it, so a
- * wrong byte is named by its place in the file whatever the kind. */
+/* Reading text and token ids. Text is checked to be UTF-8 before it is used in any other way, so in
+ * files of every kind the message names the place of a wrong byte. */
 #include "format/text/corpus.h"
 
 #include "base/hash.h"
@@ -19,19 +19,20 @@ struct corpus {
     char *field; /* of JSON lines; NULL for plain text */
     text_source source;
     hash_state hash;
-    bool has_text; /* other than spaces */
+    bool has_text; /* some text that is not spaces */
     bool ended;
-    /* The bytes at hand: what is left of a piece of the source, at its place in the file. */
+    /* The rest of the current piece of the source: `left` bytes, which begin at `offset` of the
+     * file. */
     const unsigned char *at;
     size_t left;
     size_t offset;
-    /* Of JSON lines. */
-    buffer line; /* the beginning of one that goes on in the next piece */
+    /* For JSON lines. */
+    buffer line; /* the beginning of a line that continues in the next piece */
     json_t *document;
     int64_t line_number;
-    size_t line_begin; /* in the file */
-    /* Of ids. */
-    npy_ids ids; /* data is NULL of text */
+    size_t line_begin; /* its place in the file */
+    /* For ids. */
+    npy_ids ids; /* data is NULL for text */
     int32_t *converted;
     int64_t next_id;
 };
@@ -58,7 +59,7 @@ static bool is_blank(const unsigned char *text, size_t size)
     return true;
 }
 
-/* Counts text that is handed out. */
+/* Adds text that is handed out to the hash, and notes whether it is blank. */
 static void take_text(corpus *c, const char *text, size_t size)
 {
     hash_add(&c->hash, text, size);
@@ -73,7 +74,7 @@ static grail_status not_utf8(size_t offset, unsigned char byte)
 
 /* --- pieces of the source --- */
 
-/* Fetches bytes when there are none at hand; c->left stays 0 at the end. */
+/* Gets the next piece if the current one is used up; c->left stays 0 at the end. */
 static grail_status fill(corpus *c)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
@@ -103,7 +104,7 @@ static void advance(corpus *c, size_t size)
 
 /* --- plain text --- */
 
-/* A character that goes on in the next piece waits in `line`. */
+/* Completes a character that continues in the next piece; its beginning is in `line`. */
 static grail_status join_character(corpus *c, corpus_piece *out)
 {
     grail_status status = GRAIL_OK;
@@ -175,7 +176,8 @@ static grail_status too_long(const corpus *c)
                      (long long)c->line_number, TEXT_LONGEST_LINE);
 }
 
-/* The next line: in the bytes at hand, or put together in c->line. *found is false at the end. */
+/* The next line: in place if one piece holds it, otherwise put together in c->line. *found is false
+ * at the end. */
 static grail_status next_line(corpus *c, const unsigned char **line, size_t *size, bool *found)
 {
     grail_status status = GRAIL_OK;
@@ -314,7 +316,7 @@ out:
     return status;
 }
 
-/* What the ending of the name tells; the source is open. */
+/* Chooses the kind by the ending of the name; the source is open. */
 static grail_status begin(corpus *c, const char *field)
 {
     grail_status status = GRAIL_OK;

@@ -14,7 +14,7 @@ typedef struct npy_header {
     bool has_shape;
 } npy_header;
 
-/* The rest of the dict literal. Everything numpy writes is ASCII here. */
+/* The rest of the dict literal. numpy writes only ASCII here. */
 typedef struct cursor {
     const char *at;
     const char *end;
@@ -27,7 +27,7 @@ static void skip_spaces(cursor *c)
     }
 }
 
-/* Takes a character, after spaces, if it is the next one. */
+/* Skips spaces, then takes the next character if it is `wanted`. */
 static bool take(cursor *c, char wanted)
 {
     skip_spaces(c);
@@ -49,7 +49,7 @@ static bool take_word(cursor *c, const char *word)
     return false;
 }
 
-/* A string in single or double quotes, which holds no escapes in what numpy writes. */
+/* A string in single or double quotes. numpy writes no escapes in it. */
 static bool take_string(cursor *c, char *out, size_t size)
 {
     skip_spaces(c);
@@ -148,8 +148,8 @@ static bool parse_dict(const char *text, size_t size, npy_header *header)
     return c.at == c.end && header->has_dtype && header->has_order && header->has_shape;
 }
 
-/* A little-endian integer as 64 bits; a signed one is extended, so a negative one shows as a huge
- * one. */
+/* A little-endian integer as 64 bits. A signed integer is sign-extended, so a negative one becomes
+ * huge. */
 static uint64_t load_integer(const unsigned char *bytes, size_t width, bool is_signed)
 {
     uint64_t value = 0;
@@ -188,7 +188,7 @@ static grail_status read_header(const unsigned char *bytes, size_t size, npy_hea
     return GRAIL_OK;
 }
 
-/* "<i4" and the like: order, kind, bytes. */
+/* Texts like "<i4": byte order, kind, bytes. */
 static grail_status check_dtype(const npy_header *header)
 {
     static const char *const known[] = {"|i1", "|u1", "<i1", "<u1", "<i2",

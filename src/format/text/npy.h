@@ -17,15 +17,14 @@ typedef struct npy_ids {
 } npy_ids;
 
 /**
- * Reads the header of a complete file of little-endian or one-byte integers in C order, one- or
- * two-dimensional. GRAIL_ERROR_FORMAT: a malformed header, too few or too many bytes, no ids.
- * GRAIL_ERROR_UNSUPPORTED: other dtypes, orders and dimensions.
+ * Reads the header of a complete file. The ids must be little-endian or one-byte integers, in one
+ * or two dimensions and in C order. GRAIL_ERROR_FORMAT: a malformed header, too few or too many
+ * bytes, no ids. GRAIL_ERROR_UNSUPPORTED: other dtypes, orders and dimensions.
  */
 grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out) GRAIL_MUST_CHECK;
 
-/** ids[first .. first + count) into out. One that is negative or beyond int32 is
- * GRAIL_ERROR_FORMAT.
- */
+/** Copies ids[first .. first + count) to out. An id that is negative or beyond int32 is
+ * GRAIL_ERROR_FORMAT. */
 grail_status npy_read_ids(const npy_ids *ids, int64_t first, int64_t count,
                           int32_t *out) GRAIL_MUST_CHECK;
 

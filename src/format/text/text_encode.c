@@ -1,6 +1,7 @@
-/* Documents, or lines, are encoded one by one as they are read, and no more is read than requested.
- * Protocols that join an entire text make one large document. Of a large document only the
- * beginning is encoded, and twice as much again until it is enough. */
+/* Documents, or lines, are encoded one by one as they are read, and no more text is read than the
+ * requested ids need. Protocols that join an entire text make one large document. Only the
+ * beginning of a large document is encoded; each time this gives too few ids, twice as much is
+ * encoded. */
 #include "format/text/text_encode.h"
 
 #include "base/buffer.h"
@@ -10,7 +11,7 @@
 
 typedef struct encoding encoding;
 
-/* What a protocol makes of a piece of the text. */
+/* Encodes a piece of the text as a protocol prescribes. */
 typedef grail_status (*piece_function)(encoding *e, const corpus_piece *piece);
 
 struct encoding {
@@ -19,13 +20,13 @@ struct encoding {
     token_list *ids;
     int64_t wanted;  /* ids; INT64_MAX for all */
     size_t read;     /* bytes */
-    buffer document; /* what was read of the document that is not encoded yet */
-    size_t next_try; /* bytes of it at which its beginning is encoded */
+    buffer document; /* the text of the current document, not encoded yet */
+    size_t next_try; /* size of `document` at which its beginning is encoded */
     int64_t documents;
     bool in_document;
-    buffer line; /* the beginning of one that goes on in the next piece */
+    buffer line; /* the beginning of a line that continues in the next piece */
     int64_t lines;
-    bool complete; /* what is to be read was read */
+    bool complete; /* everything that the protocol reads was read */
     bool enough;   /* the wanted ids were encoded, and text is left over */
 };
 
@@ -66,7 +67,7 @@ out:
     return status;
 }
 
-/* Of the document as far as it was read. */
+/* Encodes the part of the document that was read so far. */
 static grail_status encode_beginning(encoding *e)
 {
     grail_status status = GRAIL_OK;
@@ -142,11 +143,11 @@ out:
     return status;
 }
 
-/* --- lines, whatever document they are of --- */
+/* --- lines of all documents --- */
 
 typedef struct line_span {
     const char *start;
-    size_t size; /* with the newline, if there is one */
+    size_t size; /* includes the newline, if there is one */
 } line_span;
 
 static bool is_blank_byte(char c)
@@ -166,7 +167,7 @@ static line_span strip(line_span line)
     return line;
 }
 
-/* The rows of the dataset keep their newline and blank rows are empty: "\n\n".join(rows). */
+/* As "\n\n".join(rows): a row of the dataset keeps its newline, and a blank row is empty. */
 static grail_status add_wikitext2_row(encoding *e, line_span line)
 {
     grail_status status = GRAIL_OK;
@@ -284,7 +285,7 @@ out:
     return status;
 }
 
-/* The last line need not end in a newline; what was joined is one document. */
+/* Adds the last line, which may lack its newline, and encodes the joined text as one document. */
 static grail_status end_text(encoding *e)
 {
     grail_status status = GRAIL_OK;

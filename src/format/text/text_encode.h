@@ -10,7 +10,7 @@
  * Appends the ids of the text, or of an .npy file, to *out; for an .npy file `t` may be NULL. For a
  * text of more than TEXT_ENCODED_WHOLE bytes it appends at least the first `wanted` ids (0: all),
  * and encodes no more of the text than they need. *complete is false when some ids were left out;
- * then the corpus may have more to read.
+ * then the corpus may not have been read to its end.
  */
 grail_status text_encode(corpus *c, const window_options *options, const tokenizer *t,
                          int64_t wanted, token_list *out, bool *complete) GRAIL_MUST_CHECK;

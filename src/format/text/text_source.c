@@ -73,7 +73,7 @@ static void next_of_bytes(text_source *source, const unsigned char **piece, size
     source->read += *size;
 }
 
-/* zlib's codes as ours. */
+/* The error of zlib as a status and a message. */
 static grail_status inflate_failure(gzFile stream)
 {
     int code = Z_OK;
@@ -82,7 +82,7 @@ static grail_status inflate_failure(gzFile stream)
                      "cannot decompress: %s", reason);
 }
 
-/* A stream that stops inside a member reads as ended; only closing it tells. */
+/* gzread reports the end even if the file ends inside a gzip member; only gzclose then fails. */
 static grail_status end_stream(text_source *source)
 {
     const int closed = gzclose(source->stream);
@@ -93,7 +93,8 @@ static grail_status end_stream(text_source *source)
                : error_set(GRAIL_ERROR_FORMAT, "the compressed data end early: truncated?");
 }
 
-/* By the compressed bytes that were needed so far, so that it shows early. */
+/* Compares with the compressed bytes that were needed so far, so that a bad file is refused early.
+ */
 static grail_status check_ratio(const text_source *source)
 {
     const size_t needed = (size_t)gzoffset(source->stream);

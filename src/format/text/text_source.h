@@ -1,6 +1,6 @@
-/* The bytes of a text file in order, piece by piece: those of a mapped file, of bytes in memory, or
- * of a gzip file as they are decompressed. Whatever the size of the file, one piece is in memory.
- */
+/* The bytes of a text in order, piece by piece: from a mapped file, from memory, or from a gzip
+ * file, which is decompressed on the way. Only one piece is in memory at a time, whatever the size
+ * of the file. */
 #ifndef GRAIL_FORMAT_TEXT_TEXT_SOURCE_H
 #define GRAIL_FORMAT_TEXT_TEXT_SOURCE_H
 
@@ -15,21 +15,21 @@ typedef struct text_source {
     const unsigned char *bytes;
     size_t size;
     struct gzFile_s *stream; /* NULL unless compressed */
-    unsigned char *piece;    /* what was decompressed last; owned */
+    unsigned char *piece;    /* the piece decompressed last; owned */
     size_t read;             /* bytes handed out */
     bool ended;
 } text_source;
 
-/** Opens a file; messages name it. text_source_close. */
+/** Opens a file; messages name it. Close with text_source_close. */
 grail_status text_source_open(text_source *source, const char *path) GRAIL_MUST_CHECK;
-/** Decompresses a gzip file. */
+/** The same for a gzip file. */
 grail_status text_source_open_compressed(text_source *source, const char *path) GRAIL_MUST_CHECK;
 void text_source_of_bytes(text_source *source, const void *bytes, size_t size);
 void text_source_close(text_source *source); /* works on a zeroed one */
 
 /**
- * The next piece, valid until the next call; *size is 0 at the end. More than TEXT_LARGEST bytes,
- * and compressed ones that hold far more than their own number: GRAIL_ERROR_FORMAT. Messages do not
+ * The next piece, valid until the next call; *size is 0 at the end. A text of more than
+ * TEXT_LARGEST bytes, or a gzip file beyond TEXT_MOST_RATIO, is GRAIL_ERROR_FORMAT. Messages do not
  * name the file.
  */
 grail_status text_source_next(text_source *source, const unsigned char **piece,

@@ -1,6 +1,6 @@
-/* Opening a tokenizer from a directory, and encoding: added tokens are cut out of the text, the
- * rest is normalized, split and encoded by the BPE model, and the post-processor's ids are put
- * around it. */
+/* Opens a tokenizer from a directory, and encodes: cuts added tokens out of the text; normalizes,
+ * splits and encodes the rest with the BPE model; puts the post-processor's ids around the result.
+ */
 #include "format/text/tokenizer.h"
 
 #include "base/file.h"
@@ -87,7 +87,7 @@ out:
 }
 
 /* tokenizer.model does not say whether BOS and EOS are put around a text; the tokenizer's
- * configuration does. Without one BOS is put first, as the Llama family has it. */
+ * configuration does. If there is no configuration, BOS is put first, as in the Llama family. */
 static grail_status apply_configuration(const char *path, tokenizer *t)
 {
     grail_status status = GRAIL_OK;
@@ -231,11 +231,11 @@ static bool is_single_word(text_span text, size_t begin, size_t end)
            (end == text.size || !character_is_word(character_at(span_from(text, end, text.size))));
 }
 
-/* What is done with the text between added tokens. */
+/* Processes the text between two added tokens. */
 typedef grail_status (*section_function)(encoder *e, text_span section, section_edges edges);
 
-/* What lies behind the last match, up to `end`. A token that follows an open text may take the
- * spaces before it. */
+/* Processes the text from the last match to `end`. In an open text the spaces at its end wait: an
+ * added token that follows may take them. */
 static grail_status cut_rest(encoder *e, text_span text, size_t done, size_t end,
                              section_edges edges, section_function between)
 {
@@ -247,8 +247,9 @@ static grail_status cut_rest(encoder *e, text_span text, size_t done, size_t end
     return between(e, span_from(text, done, last), edges);
 }
 
-/* Appends the ids of the automaton's matches, leftmost and longest, and hands on what lies between.
- * A match that must be a complete word and is not one is skipped entirely. */
+/* Appends the ids of the automaton's matches (leftmost, then longest) and hands the text between
+ * them to `between`. A match that must be a complete word, but is not, stays text, and no match
+ * begins inside it. */
 static grail_status cut_added(encoder *e, const piece_trie *automaton, text_span text,
                               section_edges edges, section_function between)
 {
@@ -327,7 +328,7 @@ out:
     return status;
 }
 
-/* Ids that a list may have once those of a text are appended, by the size of the text alone. */
+/* The most ids that a list may have after the ids of a text of `size` bytes were appended. */
 static int64_t most_ids(const tokenizer *t, const token_list *out, size_t size)
 {
     const int64_t bytes = size < INT64_MAX / 32 ? (int64_t)size : INT64_MAX / 32;

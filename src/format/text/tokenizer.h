@@ -1,5 +1,5 @@
-/* Text to token ids, by tokenizer.json (BPE) or, if there is none, tokenizer.model (SentencePiece
- * BPE). */
+/* Encodes text as token ids, by tokenizer.json (BPE) or, if there is none, by tokenizer.model
+ * (SentencePiece BPE). */
 #ifndef GRAIL_FORMAT_TEXT_TOKENIZER_H
 #define GRAIL_FORMAT_TEXT_TOKENIZER_H
 
@@ -11,10 +11,10 @@ typedef struct tokenizer tokenizer;
 typedef struct token_list {
     int32_t *ids; /* owned */
     int64_t count;
-    int64_t most; /* ids that it takes; 0: any number */
+    int64_t most; /* the most ids that it takes; 0: any number */
 } token_list;
 
-/** GRAIL_ERROR_CANCELLED, without a text, when the list holds the most. */
+/** A list that already has `most` ids is GRAIL_ERROR_CANCELLED, without a message. */
 grail_status token_list_push(token_list *list, int32_t id) GRAIL_MUST_CHECK;
 void token_list_fini(token_list *list);
 
@@ -33,17 +33,17 @@ int32_t tokenizer_bos(const tokenizer *t);
 const char *tokenizer_hash(const tokenizer *t);
 
 /**
- * Appends the ids of UTF-8 text, which may hold NUL bytes, or the first of them until out->most is
- * reached. `special` applies the post-processor (BOS and the like). Invalid UTF-8 is
+ * Appends the ids of UTF-8 text, which may hold NUL bytes, and stops when the list has out->most
+ * ids. `special` applies the post-processor, which adds BOS and similar tokens. Invalid UTF-8 is
  * GRAIL_ERROR_FORMAT with the byte offset.
  */
 grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size, bool special,
                               token_list *out) GRAIL_MUST_CHECK;
 
 /**
- * Does the same for the beginning of a text: appends only the ids that stay the same whatever text
- * follows. With most tokenizers only the ids of the last word are left out, with some all ids.
- * `text` ends between two characters.
+ * Does the same for the beginning of a text: appends only the ids that no continuation of the text
+ * would change. Most tokenizers leave out only the ids of the last word, some leave out all. `text`
+ * ends between two characters.
  */
 grail_status tokenizer_encode_start(const tokenizer *t, const char *text, size_t size, bool special,
                                     token_list *out) GRAIL_MUST_CHECK;

@@ -1,9 +1,9 @@
-/* Byte-pair encoding: a word becomes one symbol per character, then the merge of least rank is
- * applied, the leftmost on ties, until none applies. Symbols are a linked list and candidate merges
- * a heap, so a word of n characters costs O(n log n).
+/* Byte-pair encoding: a word becomes one symbol per character; then the merge of lowest rank is
+ * applied, the leftmost of equal ones, until no merge applies. Symbols are a linked list and
+ * candidate merges a heap, so a word of n characters costs O(n log n).
  *
- * Long words are cut where no merge can reach across, which changes nothing but keeps the list and
- * the heap small when a file has no pre-tokenizer and the entire text is one word. */
+ * Long words are cut where no merge can reach across. This changes no result, but keeps the list
+ * and the heap small when a file has no pre-tokenizer and the entire text is one word. */
 #include "format/text/tokenizer_internal.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ static text_span last_character(text_span text)
     return span_from(text, begin, text.size);
 }
 
-/* A merge that takes part in no word, since one of its halves cannot arise, adds nothing. */
+/* A merge adds nothing if one of its halves can never arise. */
 static grail_status add_join(bpe_model *m, const pair_entry *merge)
 {
     const text_span left = vocabulary_piece(&m->pieces, merge->left);
@@ -76,8 +76,8 @@ static grail_status add_join(bpe_model *m, const pair_entry *merge)
     return pair_table_put(&m->joins, (pair_entry){.left = before, .right = after});
 }
 
-/* `joins` describes a symbol by the characters of its piece. That fails for merges of byte pieces
- * and of the unknown piece, whose text is a name, so a model with such merges is never cut. */
+/* `joins` describes a symbol by the characters of its piece. The text of byte pieces and of the
+ * unknown piece is only a name, so a model that merges them never cuts words. */
 grail_status bpe_prepare(bpe_model *m)
 {
     grail_status status = GRAIL_OK;
@@ -135,7 +135,7 @@ static bpe_candidate heap_pop(bpe_workspace *w)
     return top;
 }
 
-/* Enters the merge of a symbol with its right neighbour, if there is one. */
+/* Puts the merge of a symbol with its right neighbour into the heap, if there is one. */
 static grail_status consider(const bpe_model *m, bpe_workspace *w, int32_t position)
 {
     const int32_t next = position < 0 ? -1 : w->symbols[position].next;
@@ -150,8 +150,8 @@ static grail_status consider(const bpe_model *m, bpe_workspace *w, int32_t posit
     return heap_push(w, (bpe_candidate){merge->rank, position, merge->result});
 }
 
-/* Applies a candidate. One whose symbols have changed since is stale, unless they still merge into
- * the same piece: Hugging Face tokenizers then applies it at its old rank, and so does this. */
+/* Applies a candidate, unless its symbols have changed and no longer merge into the same piece. If
+ * they have changed but still do, it is applied at its old rank, as in Hugging Face tokenizers. */
 static grail_status apply(const bpe_model *m, bpe_workspace *w, bpe_candidate candidate)
 {
     grail_status status = GRAIL_OK;
@@ -241,8 +241,8 @@ out:
     return status;
 }
 
-/* A run of unknown characters waits in *pending, so that it can become one symbol. As in Hugging
- * Face tokenizers, bytes pushed meanwhile overtake it. */
+/* *pending is set while a run of unknown characters waits to become one symbol. As in Hugging Face
+ * tokenizers, bytes that are pushed meanwhile come before it. */
 static grail_status push_unknown(const bpe_model *m, bpe_workspace *w, text_span character,
                                  bool *pending, token_list *out)
 {
@@ -280,8 +280,8 @@ out:
     return status;
 }
 
-/* Whether the word is a piece as it is. An open word is longer than all of them, or nothing is
- * certain about it. */
+/* With ignore_merges, the id of a word that is a piece itself; otherwise -1. An open word is not
+ * looked up: it is longer than every piece, or none of its ids is certain. */
 static int32_t find_whole(const bpe_model *m, text_span word, bool open)
 {
     return m->ignore_merges && !open ? vocabulary_find(&m->pieces, word) : -1;

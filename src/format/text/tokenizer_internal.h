@@ -1,5 +1,5 @@
-/* What the tokenizer's parts share: text spans, the vocabulary, merges, patterns, and the steps
- * that a file is reduced to. Both file formats end in the same steps and the same BPE model. */
+/* Shared by the parts of the tokenizer: text spans, the vocabulary, merges, patterns, and
+ * processing steps. Both file formats are read into the same steps and the same BPE model. */
 #ifndef GRAIL_FORMAT_TEXT_TOKENIZER_INTERNAL_H
 #define GRAIL_FORMAT_TEXT_TOKENIZER_INTERNAL_H
 
@@ -18,11 +18,11 @@ typedef struct text_span {
     size_t size;
 } text_span;
 
-/** The part of a text that a section is. Of an open section only the certain output is made: the
+/** Where a section lies in the text. For an open section only the certain output is made: the
  * output that no continuation of the text would change. */
 typedef struct section_edges {
-    bool start; /* it begins where the text begins */
-    bool open;  /* more of it may follow */
+    bool start; /* it begins at the beginning of the text */
+    bool open;  /* it may continue */
 } section_edges;
 
 static inline text_span span_from(text_span text, size_t begin, size_t end)
@@ -50,14 +50,15 @@ static inline size_t character_length(char first)
 int32_t character_at(text_span text);
 /** Appends one code point as UTF-8. */
 grail_status character_append(buffer *out, int32_t character) GRAIL_MUST_CHECK;
-/* Character classes of Unicode 14 (utf8proc 2.8) as Rust's standard library and regex crate, and so
- * Hugging Face tokenizers, define them; but its punctuation is that of Unicode 8. */
+/* Character classes of Unicode 14 (utf8proc 2.8), as defined by Rust's standard library and regex
+ * crate, on which Hugging Face tokenizers builds; the punctuation of tokenizers is that of
+ * Unicode 8. */
 bool character_is_space(int32_t character);       /* White_Space */
 bool character_is_word(int32_t character);        /* \w */
 bool character_is_numeric(int32_t character);     /* Nd, Nl, No */
 bool character_is_punctuation(int32_t character); /* P*, and ASCII's symbols */
 
-/* --- vocabulary: text of an id, id of a text --- */
+/* --- vocabulary --- */
 
 typedef struct vocabulary {
     buffer text;     /* NUL-terminated pieces */
@@ -67,14 +68,16 @@ typedef struct vocabulary {
     int32_t *slots;  /* open addressing by the piece's hash; id or -1; owned */
     size_t slot_count;
     size_t slots_used;
-    size_t longest; /* bytes of a piece that can be found */
+    size_t longest; /* bytes of the longest piece that can be found */
 } vocabulary;
 
 void vocabulary_init(vocabulary *v);
 void vocabulary_fini(vocabulary *v);
-/** Names an id without making it findable. An id named twice is GRAIL_ERROR_FORMAT. */
+/** Gives an id its piece; vocabulary_find does not find it. An id that already has a piece is
+ * GRAIL_ERROR_FORMAT. */
 grail_status vocabulary_name(vocabulary *v, text_span piece, int32_t id) GRAIL_MUST_CHECK;
-/** Names an id and makes it the answer for its piece. A piece given twice is GRAIL_ERROR_FORMAT. */
+/** Gives an id its piece; vocabulary_find finds it. A second id for a piece is GRAIL_ERROR_FORMAT.
+ */
 grail_status vocabulary_add(vocabulary *v, text_span piece, int32_t id) GRAIL_MUST_CHECK;
 /** Id of a piece given to vocabulary_add, or -1. */
 int32_t vocabulary_find(const vocabulary *v, text_span piece);
@@ -118,12 +121,12 @@ typedef struct piece_trie {
     int32_t roots[256]; /* node + 1, so that zero means none */
 } piece_trie;
 
-/** Adds a non-empty piece; the first value given for a piece stays. */
+/** Adds a non-empty piece. A piece that was added before keeps its value. */
 grail_status piece_trie_add(piece_trie *t, text_span piece, int32_t value) GRAIL_MUST_CHECK;
 /** Bytes of the longest piece that the text starts with, 0 for none. */
 size_t piece_trie_match(const piece_trie *t, text_span text, int32_t *value);
-/** At places before this one matches are the same whatever follows the text: text.size unless it is
- * open. */
+/** No continuation of the text changes the matches that begin before this place. It is text.size
+ * unless the text is open. */
 size_t piece_trie_certain(const piece_trie *t, text_span text, bool open);
 void piece_trie_fini(piece_trie *t);
 
@@ -134,12 +137,12 @@ typedef struct bpe_model {
     pair_table merges; /* (left, right) -> rank, merged id */
     pair_table joins;  /* neighbouring characters that some merge brings together */
     piece_trie whole;  /* pieces matched before anything else and never merged */
-    bool cuts;         /* characters absent from `joins` may be cut apart before merging */
+    bool cuts; /* neighbouring characters that are not in `joins` may be cut apart before merging */
     bool byte_fallback;
     bool fuse_unknown;
     bool ignore_merges;
     bool unknown_missing; /* the file names an unknown token that has no id */
-    int32_t unknown;      /* id, or -1: unknown characters vanish */
+    int32_t unknown;      /* id, or -1: unknown characters are dropped */
     int32_t bytes[256];   /* ids of <0x00> .. <0xFF>, or -1 */
 } bpe_model;
 
@@ -155,19 +158,20 @@ typedef struct bpe_candidate {
     int32_t result;
 } bpe_candidate;
 
-/** What one encoding needs besides the model. Zero is a valid start. */
+/** Memory for encoding with a model. A zeroed one is valid. */
 typedef struct bpe_workspace {
     bpe_symbol *symbols; /* owned */
     int64_t symbol_count;
-    bpe_candidate *heap; /* owned; the least rank, then the leftmost, on top */
+    bpe_candidate *heap; /* owned; on top the lowest rank, of equal ones the leftmost */
     int64_t heap_count;
 } bpe_workspace;
 
 void bpe_init(bpe_model *m);
 void bpe_fini(bpe_model *m);
-/** Fills bytes[] from the vocabulary and derives `joins`, once pieces and merges are complete. */
+/** Fills bytes[] from the vocabulary and derives `joins`. Call it when pieces and merges are
+ * complete. */
 grail_status bpe_prepare(bpe_model *m) GRAIL_MUST_CHECK;
-/** Appends the ids of one word; of an open one those that are certain. */
+/** Appends the ids of one word; for an open word, only those that are certain. */
 grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, bool open,
                         token_list *out) GRAIL_MUST_CHECK;
 void bpe_workspace_fini(bpe_workspace *w);
@@ -197,21 +201,21 @@ typedef struct pattern_scan {
     bool open; /* more may follow the text */
     size_t position;
     size_t last_end; /* SIZE_MAX before the first match */
-    size_t decided; /* once no match was found: none begins before this; the end of a closed text */
+    size_t decided;  /* after no match was found: none begins before this place */
 } pattern_scan;
 
 /** Compiles a pattern in the syntax that tokenizer files use (Oniguruma's Ruby syntax). */
 grail_status pattern_from_regex(text_pattern *p, text_span regex) GRAIL_MUST_CHECK;
 grail_status pattern_from_string(text_pattern *p, text_span string) GRAIL_MUST_CHECK;
 void pattern_fini(text_pattern *p);
-/** For matches in a text of `size` bytes, and in what is made of it. */
+/** For matches in a text of `size` bytes and in the texts made from it. */
 grail_status pattern_workspace_init(pattern_workspace *w, size_t size) GRAIL_MUST_CHECK;
 void pattern_workspace_fini(pattern_workspace *w);
 
 pattern_scan pattern_scan_start(const text_pattern *p, pattern_workspace *w, text_span text,
                                 bool open);
-/** The next match at or after the end of the last one; *found is false when there is none, or in an
- * open text none that is certain. */
+/** The next match at or after the end of the last one; *found is false when there is none; in an
+ * open text, when none is certain. */
 grail_status pattern_scan_next(pattern_scan *s, bool *found, size_t *begin,
                                size_t *end) GRAIL_MUST_CHECK;
 
@@ -251,8 +255,8 @@ typedef struct normalizer {
 
 /** Bytes that a step may make of a text. */
 size_t tokenizer_growth_limit(size_t size);
-/** Runs every step; of an open text *out is what is certain. It is the input itself or lies in one
- * of the two buffers. */
+/** Runs every step. For an open text *out has only the certain output. *out is the input itself or
+ * lies in one of the two buffers. */
 grail_status normalizer_run(const normalizer *n, const piece_trie *whole, pattern_workspace *w,
                             text_span text, bool open, buffer buffers[2],
                             text_span *out) GRAIL_MUST_CHECK;
@@ -312,16 +316,16 @@ struct tokenizer {
     piece_trie added_normalized; /* matched in the normalized text */
     normalizer normalizer;
     pretokenizer pretokenizer;
-    token_list before; /* what the post-processor puts before and after the text's ids */
+    token_list before; /* ids that the post-processor puts before and after those of the text */
     token_list after;
     int32_t end_of_text; /* SentencePiece's EOS, or -1: its file does not say whether it is used */
 };
 
-/** What one call of tokenizer_encode needs besides the tokenizer. */
+/** Memory for one call of tokenizer_encode. */
 typedef struct encoder {
     const tokenizer *tokenizer;
     buffer normalized[2];
-    buffer steps[TOKENIZER_STEPS_MAX]; /* the text that a pre-tokenizer step made, by step */
+    buffer steps[TOKENIZER_STEPS_MAX]; /* [i]: the output of pre-tokenizer step i */
     pattern_workspace patterns;
     bpe_workspace words;
     token_list *out;
@@ -334,7 +338,7 @@ grail_status pretokenize(encoder *e, int step, text_span section,
 /** An empty tokenizer that tokenizer_close can take at any time. */
 grail_status tokenizer_new(const char *name, const void *bytes, size_t size,
                            tokenizer **out) GRAIL_MUST_CHECK;
-/** Enters the added token into the automaton of its kind. */
+/** Adds the added token to added_normalized or added_raw. */
 grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
                                  added_token token) GRAIL_MUST_CHECK;
 

@@ -109,7 +109,7 @@ out:
     return status;
 }
 
-/* Options of BPE that no decoder's tokenizer uses; they would change the ids. */
+/* Refuses options of BPE that would change the ids; no decoder's tokenizer uses them. */
 static grail_status refuse_options(const char *name, const json_t *model)
 {
     static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -132,7 +132,7 @@ out:
     return status;
 }
 
-/* Files of early versions have no model type; merges tell BPE. */
+/* Files of early versions have no model type; a model with merges is BPE. */
 static grail_status check_model_type(const char *name, const json_t *model)
 {
     grail_status status = GRAIL_OK;
@@ -178,7 +178,7 @@ out:
 
 /* --- added tokens --- */
 
-/* The id must be the vocabulary's own id of that piece, or be free. */
+/* The id must be free, or be the id that the vocabulary gives to this piece. */
 static grail_status place_added(const char *name, tokenizer *t, const char *content, int32_t id)
 {
     grail_status status = GRAIL_OK;
@@ -312,7 +312,7 @@ static grail_status read_postprocessor(const char *name, const json_t *component
         for (size_t i = 0; i < json_array_size(members); i++) {
             TRY(read_postprocessor(name, json_array_get(members, i), t));
         }
-    } else if (strcmp(type, "ByteLevel") != 0) { /* which only moves offsets */
+    } else if (strcmp(type, "ByteLevel") != 0) { /* ByteLevel only changes offsets */
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "%s: post-processor '%s' is not supported; the supported ones are TemplateProcessing, "
              "ByteLevel and Sequence",

@@ -256,7 +256,7 @@ static grail_status read_byte_level(const char *name, const json_t *component, p
         TRY(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
         TRY(pattern_from_regex(&step->pattern, span_of_string(byte_level_pattern)));
     }
-    for (int i = 0; i < p->count; i++) { /* each would double what is not ASCII */
+    for (int i = 0; i < p->count; i++) { /* each would double the bytes that are not ASCII */
         if (p->steps[i].kind == PRETOKENIZE_BYTES) {
             FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: the pre-tokenizer has more than one ByteLevel",
                  name);

@@ -40,7 +40,8 @@ out:
     return status;
 }
 
-/* Per character, with no regard to context. U+0130 is the one character whose lowercase is two. */
+/* Lowercases each character without regard to context. Only U+0130 has a lowercase of two
+ * characters. */
 static grail_status lowercase(text_span in, buffer *out)
 {
     grail_status status = GRAIL_OK;
@@ -103,8 +104,8 @@ static size_t combining_class(int32_t character)
     return (size_t)utf8proc_get_property(character)->combining_class;
 }
 
-/* Sorts a run of combining marks by class, stably, in linear time: a hostile text may have one run
- * of any length. */
+/* Sorts a run of combining marks by class, stably, in linear time: a run in a hostile text may have
+ * any length. */
 static void sort_run(int32_t *run, size_t count, int32_t *scratch)
 {
     size_t places[256] = {0};
@@ -160,7 +161,7 @@ out:
     return status;
 }
 
-/* End of the run of bytes from `begin` on that are ASCII, or are not. */
+/* End of the run of ASCII bytes from `begin` on, or of other bytes if `ascii` is false. */
 static size_t run_end(text_span text, size_t begin, bool ascii)
 {
     size_t end = begin;
@@ -170,9 +171,9 @@ static size_t run_end(text_span text, size_t begin, bool ascii)
     return end;
 }
 
-/* No form changes ASCII, and no ASCII character composes with what stands before it, so only the
- * stretches between ASCII runs are converted, each with the one ASCII character before it. Of an
- * open text the last stretch, or the last ASCII character, may go on. */
+/* No form changes ASCII, and no ASCII character composes with the character before it. So only the
+ * stretches between ASCII runs are converted, each with the ASCII character before it. In an open
+ * text the last stretch, or the last ASCII character, is left out, because it may continue. */
 static grail_status unicode_form(const normalizer_step *step, text_span in, bool open, buffer *out)
 {
     grail_status status = GRAIL_OK;
@@ -193,7 +194,7 @@ out:
 
 /* --- SentencePiece --- */
 
-/* The next unit of the text: a complete piece, or one character. */
+/* The next unit of the text: a user-defined piece, or one character. */
 static text_span next_unit(const piece_trie *whole, text_span text)
 {
     int32_t unused = 0;

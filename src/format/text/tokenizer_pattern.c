@@ -1,8 +1,9 @@
 /* Patterns that tokenizer files split and replace by, on PCRE2.
  *
- * The files are written for Oniguruma's Ruby syntax with Unicode. What reads differently in PCRE2
- * is translated (\s, \w, \h, scripts) or, where it is rare, refused: a pattern never silently means
- * something else. Case folding and character properties are those of Unicode 14 (PCRE2 10.42). */
+ * The files are written for Oniguruma's Ruby syntax with Unicode. Syntax that PCRE2 reads
+ * differently is translated (\s, \w, \h, scripts) or, if it is rare, refused: a pattern never
+ * silently means something else. Case folding and character properties are those of Unicode 14
+ * (PCRE2 10.42). */
 #include "format/text/tokenizer_internal.h"
 
 #include <ctype.h>
@@ -65,7 +66,7 @@ static grail_status refuse(const translation *t, const char *what)
                      (int)t->source.size, t->source.bytes, what, t->position);
 }
 
-/* PCRE2 takes \p{Han} for script extensions; in Oniguruma it is the script alone. */
+/* PCRE2 reads \p{Han} as script extensions; Oniguruma reads it as the script alone. */
 static grail_status translate_property(translation *t)
 {
     static const char *const scripts[] = {"Han",    "Hiragana", "Katakana",  "Hangul",
@@ -92,7 +93,7 @@ out:
     return status;
 }
 
-/* Any other escape as it is, with its braces: \x{85}. */
+/* Copies any other escape unchanged, with its braces: \x{85}. */
 static grail_status copy_escape(translation *t)
 {
     const text_span rest = span_from(t->source, t->position, t->source.size);
@@ -105,7 +106,7 @@ static grail_status copy_escape(translation *t)
     return buffer_append(&t->out, rest.bytes, length);
 }
 
-/* What stands for an escape outside brackets whose PCRE2 meaning is another, or NULL. */
+/* The translation of an escape outside brackets, or NULL if it means the same in PCRE2. */
 static const char *outside_brackets(char letter)
 {
     switch (letter) {
@@ -153,8 +154,8 @@ out:
     return status;
 }
 
-/* Whether the text starts a group with options, one of which is m or s: in Ruby m lets '.' match a
- * line feed, in PCRE2 s does, and ours is neither's default. */
+/* Whether the text starts a group with the option m or s. The option that lets '.' match a line
+ * feed is m in Ruby and s in PCRE2, so groups that set either are refused. */
 static bool sets_dot_option(text_span text)
 {
     if (!span_starts_with(text, span_of_string("(?"))) {
@@ -168,7 +169,7 @@ static bool sets_dot_option(text_span text)
     return false;
 }
 
-/* Names what Oniguruma reads differently at this place, or NULL. */
+/* The name of the syntax at this place that Oniguruma reads differently, or NULL. */
 static const char *difference(const translation *t)
 {
     const text_span rest = span_from(t->source, t->position, t->source.size);
@@ -229,7 +230,7 @@ static grail_status compile(text_span source, text_span translated, pcre2_code *
         goto out;
     }
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    /* Ruby's ^ and $ match at lines. */
+    /* In Ruby, ^ and $ match at every line. */
     *out = pcre2_compile((PCRE2_SPTR)translated.bytes, translated.size,
                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code,
                          &offset, context);
@@ -330,9 +331,9 @@ static grail_status match_failure(const pattern_scan *s, int code)
 }
 
 /* A match is first tried with few steps and on the next few bytes only, which is enough for the
- * words of ordinary patterns; then with more of both until it can be decided. What it used is
- * subtracted from the allowance for the entire text, so that no pattern takes time that grows
- * faster than the text. */
+ * words of ordinary patterns; then with more of both until it is decided. Failed tries are
+ * subtracted from the allowance for the entire text, so that the time of a pattern grows no faster
+ * than the text. */
 typedef struct attempt {
     uint32_t steps;
     size_t window;
@@ -346,7 +347,7 @@ static uint32_t most_steps(size_t size)
     return PATTERN_FREE_STEPS + PATTERN_MOST_STEPS * (uint32_t)(size < most ? size : most);
 }
 
-/* Where the window ends: between two characters, at most at the end of the text. */
+/* End of the window: between two characters, and not behind the end of the text. */
 static size_t window_end(const pattern_scan *s, size_t window)
 {
     if (s->text.size - s->position <= window) {
@@ -365,8 +366,8 @@ static bool spend(pattern_workspace *w, int64_t work)
     return w->work_left >= 0;
 }
 
-/* The result of pcre2_match on the text up to where it can be told. *all is false when more text
- * could change it. */
+/* The result of pcre2_match on the text up to the end of the window. *all is false when the window
+ * ends before the text does. */
 static int match_window(const pattern_scan *s, const attempt *a, bool *all)
 {
     const size_t end = window_end(s, a->window);
@@ -377,7 +378,7 @@ static int match_window(const pattern_scan *s, const attempt *a, bool *all)
                        PCRE2_NO_UTF_CHECK | cut, s->workspace->match, s->workspace->context);
 }
 
-/* The first match from the position on: its code, or that of a failure. */
+/* Finds the first match from the position on; returns the code of pcre2_match. */
 static int match_here(const pattern_scan *s)
 {
     attempt a = {.steps = FIRST_STEPS, .window = FIRST_WINDOW};
@@ -398,8 +399,8 @@ static int match_here(const pattern_scan *s)
     }
 }
 
-/* An empty match right behind the last match does not count; the search goes on a character later.
- */
+/* An empty match directly after the last match does not count; the search goes on at the next
+ * character. */
 static grail_status next_regex(pattern_scan *s, bool *found, size_t *begin, size_t *end)
 {
     while (s->position <= s->text.size) {
@@ -440,7 +441,7 @@ static void next_string(pattern_scan *s, bool *found, size_t *begin, size_t *end
         *begin = (size_t)(match - s->text.bytes);
         *end = *begin + s->pattern->size;
     } else if (s->open) {
-        const size_t last = s->pattern->size - 1; /* bytes of one that may begin at the end */
+        const size_t last = s->pattern->size - 1; /* most bytes of an incomplete match at the end */
         s->decided = s->text.size - s->position > last ? s->text.size - last : s->position;
     } else {
         s->decided = s->text.size;

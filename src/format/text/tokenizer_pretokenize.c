@@ -39,7 +39,7 @@ out:
     return status;
 }
 
-/* Spaces become the replacement, and one is put before the text if the scheme says so. */
+/* Spaces become the replacement, and the scheme decides whether one is put before the text. */
 static grail_status metaspace(const pretokenizer_step *step, text_span text, bool at_start,
                               buffer *out)
 {
@@ -63,7 +63,7 @@ out:
     return status;
 }
 
-/* Rewrites the section into the step's buffer and goes on with the whole of it. */
+/* Rewrites the section into the step's buffer and hands all of it to the next step. */
 static grail_status rewrite(encoder *e, int index, text_span section, section_edges edges)
 {
     grail_status status = GRAIL_OK;
@@ -83,14 +83,14 @@ out:
     return status;
 }
 
-/* A stretch of a section: a match of the step's pattern, or what lies between two matches. */
+/* A stretch of a section: a match of the step's pattern, or the text between two matches. */
 typedef struct stretch {
     size_t begin;
     size_t end;
     bool match;
 } stretch;
 
-/* The stretch that is waiting to be joined by the next one. */
+/* Holds back the last stretch, since the next one may join it. */
 typedef struct splitter {
     encoder *encoder;
     int index;
@@ -144,7 +144,7 @@ out:
     return status;
 }
 
-/* Of an open section the last stretch is not known to end, and is left. */
+/* In an open section the last stretch may continue, so it is left out. */
 static grail_status split(encoder *e, int index, text_span section, section_edges edges)
 {
     grail_status status = GRAIL_OK;

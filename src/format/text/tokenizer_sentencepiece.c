@@ -1,8 +1,8 @@
 /* Reads a SentencePiece tokenizer.model of type BPE (field numbers: sentencepiece_model.proto).
  *
  * SentencePiece merges the neighbours whose concatenation is the piece of highest score. Here every
- * way to cut a piece into two pieces becomes a merge, ranked by the score, so that the same BPE
- * model serves both formats. User-defined pieces are matched first and never merge. */
+ * way to cut a piece into two pieces becomes a merge that is ranked by the score, so both formats
+ * use the same BPE model. User-defined pieces are matched first and never merge. */
 #include "base/utf8.h"
 #include "format/text/tokenizer_internal.h"
 
@@ -241,8 +241,8 @@ static int32_t find_normal(const sentence_model *m, const bpe_model *model, text
     return id >= 0 && m->pieces[id].type == PIECE_NORMAL ? id : -1;
 }
 
-/* A character inside a piece must be a piece itself, as every trained model has it: symbols that
- * are no piece have no id to merge by. */
+/* Every character of a piece must be a piece itself, as it is in every trained model: a symbol that
+ * is not a piece has no id that a merge could name. */
 static grail_status check_characters(const bpe_model *model, text_span piece)
 {
     for (size_t i = 0; i < piece.size; i += character_length(piece.bytes[i])) {
@@ -258,7 +258,7 @@ static grail_status check_characters(const bpe_model *model, text_span piece)
     return GRAIL_OK;
 }
 
-/* Every cut of the piece into two normal pieces is a merge. */
+/* Adds a merge for every way to cut the piece into two normal pieces. */
 static grail_status add_merges_of(const sentence_model *m, bpe_model *model, int64_t id)
 {
     grail_status status = GRAIL_OK;

@@ -1,4 +1,4 @@
-/* UTF-8 and the character classes that tokenizers split by. */
+/* UTF-8, and the character classes at which tokenizers split. */
 #include "format/text/tokenizer_internal.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ bool character_is_punctuation(int32_t c)
     return ascii || (category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO);
 }
 
-/* Letters among the symbols (Other_Alphabetic): circled and squared Latin letters. */
+/* Symbols that count as letters (Other_Alphabetic): circled and squared Latin letters. */
 static bool is_enclosed_letter(int32_t c)
 {
     return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||

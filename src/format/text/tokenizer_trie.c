@@ -86,7 +86,7 @@ size_t piece_trie_match(const piece_trie *t, text_span text, int32_t *value)
 
 size_t piece_trie_certain(const piece_trie *t, text_span text, bool open)
 {
-    enum { LONGEST_CHARACTER = 4 }; /* which may be looked at behind a match */
+    enum { LONGEST_CHARACTER = 4 }; /* of a character that may be read after a match */
     const size_t margin = t->longest + LONGEST_CHARACTER;
     return !open ? text.size : text.size > margin ? text.size - margin : 0;
 }

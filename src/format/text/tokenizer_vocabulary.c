@@ -1,5 +1,5 @@
 /* The vocabulary: pieces by id in one text buffer, and ids by piece in a hash table with open
- * addressing. Ids may leave holes. */
+ * addressing. Some ids may have no piece. */
 #include "format/text/tokenizer_internal.h"
 
 #include <string.h>

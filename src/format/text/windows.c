@@ -44,13 +44,14 @@ static int64_t window_length(const window_options *options, const corpus *c)
     return corpus_row(c) > 0 ? corpus_row(c) : options->default_length;
 }
 
-/* The number of ids of the text in a window: all but the BOS that the window adds. */
+/* The number of ids of the text in a window, which excludes an added BOS. */
 static int64_t window_step(const window_options *options, const token_windows *w)
 {
     return w->length - (options->window_bos ? 1 : 0);
 }
 
-/* Windows without a lead lie in the list one after another, and take it over. */
+/* Without an added BOS the list already holds the windows one after another, and they take it over.
+ */
 static grail_status fill_windows(const window_options *options, int32_t bos, token_list *list,
                                  token_windows *w)
 {
@@ -107,7 +108,7 @@ static grail_status check_length(const window_options *options, int64_t length, 
     return GRAIL_OK;
 }
 
-/* 0 for all. */
+/* The number of ids that the windows need; 0 for all. */
 static int64_t wanted_ids(const window_options *options, const token_windows *w)
 {
     int64_t wanted = 0;
@@ -116,7 +117,7 @@ static int64_t wanted_ids(const window_options *options, const token_windows *w)
                                                                                             : 0;
 }
 
-/* When not all of a text was encoded, the number of tokens is known only for ids. */
+/* The number of tokens of the text or ids; -1 for a text that was not encoded to its end. */
 static int64_t count_stream(const corpus *c, const token_list *list, bool complete)
 {
     return complete ? list->count : corpus_ids(c);
@@ -187,7 +188,8 @@ out:
     return status;
 }
 
-/* A run's hash is a polynomial in its ids modulo 2^64, so that it rolls along a text. */
+/* The hash of a run is a polynomial in its ids modulo 2^64, so that it can be updated from one run
+ * to the next. */
 static const uint64_t shingle_base = 0x9E3779B97F4A7C15U | 1U;
 
 static uint64_t shingle_hash(const int32_t *ids)
@@ -244,7 +246,7 @@ void shingle_set_fini(shingle_set *set)
     *set = (shingle_set){0};
 }
 
-/* Marks the hash if it is in the set; 1 when it was not marked before. */
+/* Marks the hash if it is in the set. Returns 1 if it was not marked before, otherwise 0. */
 static int64_t mark_hash(const shingle_set *set, uint64_t hash, bool *marked)
 {
     const uint64_t *found =

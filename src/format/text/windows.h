@@ -1,26 +1,29 @@
 /* Windows of tokens: text brought into the form that an evaluation protocol prescribes, encoded,
- * and cut into windows of equal length. Source of the protocols: formats.md section 8.1. */
+ * and cut into windows of equal length. Source of the protocols: the data loaders of GPTQ,
+ * SparseGPT and Wanda. */
 #ifndef GRAIL_FORMAT_TEXT_WINDOWS_H
 #define GRAIL_FORMAT_TEXT_WINDOWS_H
 
 #include "format/text/tokenizer.h"
 
 typedef enum text_protocol {
-    TEXT_PLAIN,     /* every document as it stands, with the tokenizer's special tokens */
+    TEXT_PLAIN,     /* every document unchanged, with the tokenizer's special tokens */
     TEXT_LINES,     /* every non-blank line by itself, without special tokens */
     TEXT_WIKITEXT2, /* rows of the raw file joined by a blank line, as in GPTQ, SparseGPT, Wanda */
     TEXT_PTB,       /* stripped rows joined by a space, as in SparseGPT and GPTQ's ptb-new */
     TEXT_C4         /* first 1100 documents joined by a space, first 256 windows */
 } text_protocol;
 
-/** By name; GRAIL_ERROR_ARGUMENT lists the known ones. */
+/** Finds a protocol by name. An unknown name is GRAIL_ERROR_ARGUMENT; the message lists the known
+ * ones. */
 grail_status text_protocol_from_name(const char *name, text_protocol *out) GRAIL_MUST_CHECK;
 
 typedef struct window_options {
     const char *path;
     const char *field; /* of JSON lines; NULL = "text" */
     text_protocol protocol;
-    int64_t length; /* tokens per window; 0: a row of two-dimensional ids, else the next */
+    int64_t length; /* tokens per window; 0: the row length of two-dimensional ids, otherwise
+                       default_length */
     int64_t default_length;
     bool window_bos; /* every window begins with the tokenizer's BOS, then length - 1 tokens */
     int64_t windows; /* number of windows needed, from the start; 0: all */
@@ -30,32 +33,32 @@ typedef struct token_windows {
     int32_t *ids; /* [count, length], owned */
     int64_t count;
     int64_t length;
-    int64_t stream_tokens; /* number of tokens of the entire text; -1: not all of it was encoded */
+    int64_t stream_tokens; /* tokens of the entire text; -1 if not all of it was encoded */
     char text_hash[65];    /* SHA-256 of the text (or ids) that was read */
 } token_windows;
 
 /**
  * Reads, encodes and cuts; the incomplete last window is dropped. `t` may be NULL for .npy ids. A
  * text of more than TEXT_ENCODED_WHOLE bytes is read and checked completely, but only as much of it
- * is encoded as options->windows windows need. A text shorter than one window, an id outside
- * `vocabulary`: GRAIL_ERROR_ARGUMENT with the remedy. *out is filled; token_windows_fini.
+ * is encoded as options->windows windows need. A text shorter than one window, or an id outside
+ * `vocabulary`, is GRAIL_ERROR_ARGUMENT with the remedy. token_windows_fini frees *out.
  */
 grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
                           token_windows *out) GRAIL_MUST_CHECK;
 void token_windows_fini(token_windows *w); /* works on a zeroed one */
 
-/** Keeps `samples` windows drawn without replacement, in the order of the text. More than there are
- * is GRAIL_ERROR_ARGUMENT. */
+/** Keeps `samples` windows, drawn without replacement, in the order of the text. Fewer windows than
+ * `samples` is GRAIL_ERROR_ARGUMENT. */
 grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed) GRAIL_MUST_CHECK;
 
-/** Hashes of short runs of tokens, which show whether another text overlaps. */
+/** Hashes of short runs of tokens, which show whether two texts overlap. */
 enum { SHINGLE_TOKENS = 24, SHINGLE_MOST = 4096 };
 typedef struct shingle_set {
     uint64_t *hashes; /* ascending, distinct, owned */
     int64_t count;    /* at most SHINGLE_MOST */
 } shingle_set;
 
-/** Evenly spread runs of the windows. *out is filled; shingle_set_fini. */
+/** Hashes evenly spread runs of the windows. shingle_set_fini frees *out. */
 grail_status shingles_of_windows(const token_windows *w, shingle_set *out) GRAIL_MUST_CHECK;
 void shingle_set_fini(shingle_set *set);
 /** How many hashes of `set` occur somewhere in the windows. */

@@ -1,6 +1,5 @@
-/* The stack machine of a pickle. Python's pickletools describes the opcodes; which of them are read
- * follows torch/_weights_only_unpickler.py, with those of protocol 4 and Python 2's byte strings
- * added. */
+/* The stack machine of a pickle. Python's pickletools describes the opcodes. This reader accepts
+ * those of torch/_weights_only_unpickler.py, of protocol 4, and of Python 2's byte strings. */
 #include "format/torch/pickle_internal.h"
 
 #include <string.h>
@@ -18,18 +17,18 @@ typedef struct machine {
     bool stopped;
     pickle_value **stack;
     size_t stack_count;
-    size_t *marks; /* heights of the stack */
+    size_t *marks; /* stack heights */
     size_t mark_count;
     pickle_value **memo; /* NULL where nothing was put */
     size_t memo_count;
     size_t memo_puts;
 } machine;
 
-/* What an opcode is called and does; `kind` and `count` are what else opcodes of one sort differ
- * in: bytes of an operand, values of a tuple. */
+/* The name and the action of an opcode. `kind` and `count` are parameters of the action: the kind
+ * of the value it makes, and the bytes of an operand or the values of a tuple. */
 struct opcode {
     const char *name;
-    grail_status (*read)(machine *m); /* NULL: known to Python, refused here */
+    grail_status (*read)(machine *m); /* NULL: Python has this opcode, but it is refused here */
     pickle_kind kind;
     size_t count;
 };
@@ -84,7 +83,7 @@ out:
     return status;
 }
 
-/* Where the values above the last mark begin. */
+/* Index of the first value above the last mark. */
 static size_t stack_floor(const machine *m)
 {
     return m->mark_count == 0 ? 0 : m->marks[m->mark_count - 1];
@@ -106,7 +105,7 @@ static grail_status pop(machine *m, pickle_value **out)
     return status;
 }
 
-/* Drops the last mark; the values above it stay where they are: stack[*begin .. stack_count-1]. */
+/* Removes the last mark. The values above it stay: stack[*begin .. stack_count-1]. */
 static grail_status pop_mark(machine *m, size_t *begin)
 {
     if (m->mark_count == 0) {
@@ -127,7 +126,7 @@ static grail_status read_proto(machine *m)
     return status;
 }
 
-/* Frames only tell a reader how much to fetch. */
+/* Ignores the length of a frame, which only tells a reader how much to fetch. */
 static grail_status read_frame(machine *m)
 {
     uint64_t length = 0;
@@ -255,7 +254,7 @@ out:
     return status;
 }
 
-/* A tuple or frozenset of what lies above the mark. */
+/* Makes a tuple or frozenset of the values above the mark. */
 static grail_status read_marked(machine *m)
 {
     size_t begin = 0;
@@ -277,8 +276,8 @@ static grail_status read_short_tuple(machine *m)
     return status == GRAIL_OK ? gather(m, m->stack_count - m->current->count) : status;
 }
 
-/* Appends stack[begin ..] to the container below, which stays on the stack. What is put into an
- * opaque object is dropped. */
+/* Appends stack[begin ..] to the container below them, which stays on the stack. If the container
+ * is an opaque object, the values are dropped. */
 static grail_status extend(machine *m, size_t begin)
 {
     grail_status status = GRAIL_OK;
@@ -307,7 +306,7 @@ static grail_status read_extend_marked(machine *m)
     return status == GRAIL_OK ? extend(m, begin) : status;
 }
 
-/* By one item, or one pair; the container is the value before it. */
+/* Appends one item, or one pair, to the container below it. */
 static grail_status read_extend(machine *m)
 {
     const grail_status status = need_values(m, m->current->count + 1);
@@ -361,7 +360,7 @@ out:
     return status;
 }
 
-/* REDUCE and NEWOBJ: what would be made is the same to a reader that makes nothing. */
+/* REDUCE and NEWOBJ. They differ in how they make an object; this reader makes none. */
 static grail_status read_call(machine *m)
 {
     grail_status status = GRAIL_OK;
@@ -376,7 +375,7 @@ out:
     return status;
 }
 
-/* With keyword arguments, which say nothing to us. */
+/* NEWOBJ_EX. The keyword arguments are ignored. */
 static grail_status read_newobj_ex(machine *m)
 {
     pickle_value *keywords = NULL;
@@ -414,8 +413,8 @@ out:
     return status;
 }
 
-/* Writers number what they remember and remember a value once, so a number far above the count of
- * what was put, and more puts than values, are made to take memory. */
+/* Writers number memo entries in order and put a value once. An index far above the count of puts,
+ * or more puts than values, only serves to exhaust memory, so both are refused. */
 static grail_status memo_put(machine *m, uint64_t index)
 {
     grail_status status = GRAIL_OK;

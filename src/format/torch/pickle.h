@@ -1,13 +1,13 @@
-/* Python pickles read as plain values. Nothing is executed and nothing imported: a call that a
- * pickle asks for becomes a value that says what would have been called with what.
+/* Reads Python pickles as plain values. Nothing is executed or imported: a call that a pickle asks
+ * for becomes a value that holds the function and its arguments.
  *
- * Read are the opcodes of torch's weights_only unpickler, those that protocol 4 adds, and the byte
- * strings of Python 2; any other opcode is refused by name. Globals that act on the machine
- * (os.system, builtins.eval, everything of sys, subprocess, ...) are refused by name; the few that
- * have a meaning here (OrderedDict, _codecs.encode, torch.Size, ...) are applied; all others stay
- * opaque, and so does what is put into the objects they make. A value that contains itself, nests
- * too deep or has too many parts is refused; where only an opaque object's state does, the state is
- * dropped.
+ * The reader accepts the opcodes of torch's weights_only unpickler, those that protocol 4 adds, and
+ * the byte strings of Python 2; the message about any other opcode names it. Globals that act on
+ * the machine (os.system, builtins.eval, everything in sys, subprocess, ...) are refused, and the
+ * message names them. The few globals that have a meaning here (OrderedDict, _codecs.encode,
+ * torch.Size, ...) are applied. All others stay opaque, and so do the objects that they make. A
+ * value that contains itself, nests too deep or has too many parts is refused; if this is true only
+ * of the state of an opaque object, the state is dropped.
  *
  * Walking the values, with a CIFAR batch as the example:
  *
@@ -21,8 +21,8 @@
  *     pickle_array data;
  *     TRY(pickle_read_array(pickle_find(batch, "data"), &data));   a numpy array, in place
  *
- * Every function below takes NULL for a value and answers as for one of the wrong kind, so lookups
- * can be chained. */
+ * Every function below takes NULL for a value and treats it as a value of the wrong kind, so
+ * lookups can be chained. */
 #ifndef GRAIL_FORMAT_TORCH_PICKLE_H
 #define GRAIL_FORMAT_TORCH_PICKLE_H
 
@@ -40,9 +40,9 @@ typedef enum pickle_kind {
     PICKLE_TUPLE, /* torch.Size, too */
     PICKLE_SET,
     PICKLE_DICT, /* OrderedDict, Counter, defaultdict, too; its pairs in the order they were set */
-    PICKLE_GLOBAL,    /* a class or function, not looked up */
-    PICKLE_CALL,      /* what a class or function would have made of its arguments */
-    PICKLE_PERSISTENT /* something outside of the pickle, such as a torch storage */
+    PICKLE_GLOBAL,    /* a class or function, which was not looked up */
+    PICKLE_CALL,      /* the result that a class or function would have made of its arguments */
+    PICKLE_PERSISTENT /* a reference to data outside the pickle, for example a torch storage */
 } pickle_kind;
 
 typedef struct pickle_value pickle_value;
@@ -60,7 +60,7 @@ typedef struct pickle_name {
 
 struct pickle_value {
     pickle_kind kind;
-    int height; /* levels of values from this one down; the reader's own */
+    int height; /* levels of values from this one down; only for the reader */
     union {
         int64_t integer; /* INTEGER, BOOLEAN */
         double real;
@@ -73,7 +73,7 @@ struct pickle_value {
         struct {
             pickle_value *function;  /* GLOBAL or PERSISTENT */
             pickle_value *arguments; /* TUPLE */
-            pickle_value *state;     /* given afterwards (__setstate__), or NULL */
+            pickle_value *state;     /* set after the call (__setstate__), or NULL */
         } call;
         pickle_value *persistent; /* what identifies it */
     };
@@ -83,8 +83,9 @@ typedef struct pickle pickle;
 
 /**
  * Reads one pickle from the start of `bytes`, which must outlive *out: texts point into them. With
- * `used`, *used is its length and more bytes may follow; without, bytes after it are refused.
- * Messages name the offset and the opcode or global, not the file. *out is owned: pickle_close.
+ * `used`, *used is the length of the pickle, and more bytes may follow; if `used` is NULL, bytes
+ * after the pickle are refused. Messages name the offset and the opcode or global, not the file.
+ * *out is owned: pickle_close.
  */
 grail_status pickle_read(const void *bytes, size_t size, size_t *used,
                          pickle **out) GRAIL_MUST_CHECK;
@@ -93,11 +94,11 @@ void pickle_close(pickle *p); /* NULL is allowed */
 /** The outermost value; like all others, borrowed until close. Never NULL. */
 const pickle_value *pickle_root(const pickle *p);
 
-/** What stands for things outside of the pickle, in the order of reading, each place once. */
+/** The PICKLE_PERSISTENT values, in the order in which they were read. */
 int64_t pickle_persistent_count(const pickle *p);
 const pickle_value *pickle_persistent_at(const pickle *p, int64_t i);
 
-/** "a dict" and the like, for messages. */
+/** The kind as a text like "a dict", for messages. */
 const char *pickle_kind_text(const pickle_value *value);
 
 /** Items of a list, tuple or set, pairs of a dict; 0 for anything else. */
@@ -115,7 +116,7 @@ bool pickle_integer(const pickle_value *value, int64_t *out);
 bool pickle_text(const pickle_value *value, pickle_span *out);
 bool pickle_text_is(const pickle_value *value, const char *text);
 bool pickle_span_is(pickle_span span, const char *text);
-/** Whether the value is the global `module.name`. A NULL name means any of the module. */
+/** Whether the value is the global `module.name`. A NULL name means any global of the module. */
 bool pickle_is_global(const pickle_value *value, const char *module, const char *name);
 /** Whether the value is a call of that global. */
 bool pickle_is_call(const pickle_value *value, const char *module, const char *name);
@@ -132,8 +133,8 @@ typedef struct pickle_array {
     size_t bytes;              /* product of shape times element_size */
 } pickle_array;
 
-/** Anything that is no such array, is big-endian, in Fortran order, or has bytes missing or left
- * over: GRAIL_ERROR_FORMAT. */
+/** Reads a numpy array. A value that is not an array of plain numbers, is big-endian, is in Fortran
+ * order, or has too few or too many bytes is GRAIL_ERROR_FORMAT. */
 grail_status pickle_read_array(const pickle_value *value, pickle_array *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -60,7 +60,7 @@ const pickle_value *pickle_key(const pickle_value *dict, int64_t i)
     return inside && i < pickle_count(dict) ? dict->list.items[2 * i] : NULL;
 }
 
-/* From the end: what was set last under a key counts. */
+/* Searches from the end, since the value set last under a key counts. */
 const pickle_value *pickle_find(const pickle_value *dict, const char *key)
 {
     for (int64_t i = pickle_count(dict) - 1; i >= 0; i--) {

@@ -52,7 +52,7 @@ static grail_status read_shape(const pickle_value *shape, pickle_array *out)
         if (!pickle_integer(pickle_item(shape, d), &length) || length < 0 ||
             !size_multiply(bytes, (size_t)length, &bytes)) {
             return error_set(GRAIL_ERROR_FORMAT,
-                             "dimension %lld of the array is not a count, or is too large",
+                             "array dimension %lld is not an integer of 0 or more, or is too large",
                              (long long)d);
         }
         out->shape[d] = length;

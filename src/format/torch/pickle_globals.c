@@ -1,13 +1,13 @@
-/* Which classes and functions a pickle may name, and what the few known ones make of their
- * arguments. Nothing is looked up or called, so an unknown name does no harm here; the modules that
- * are refused are those whose presence says that the file was made to do harm, or would do so in
- * the next program that loads it. */
+/* Decides which classes and functions a pickle may name, and applies the few known ones to their
+ * arguments. Nothing is looked up or called, so an unknown name does no harm here. Modules are
+ * refused if a file that names them was made to do harm, or would do harm in the next program that
+ * loads it. */
 #include "format/torch/pickle_internal.h"
 
 #include <string.h>
 
-/* Everything of these and of the packages below them. The first four are those that torch's
- * weights_only unpickler refuses always. */
+/* These modules and everything below them are refused, except for plain_builtins. torch's
+ * weights_only unpickler always refuses the first four. */
 static const char *const acting_modules[] = {
     "os",          "posix",     "nt",     "sys",       "subprocess", "shutil",    "socket",
     "pty",         "importlib", "imp",    "runpy",     "ctypes",     "pickle",    "_pickle",
@@ -19,7 +19,7 @@ static const char *const acting_modules[] = {
     "__builtin__",
 };
 
-/* Of builtins only plain classes. */
+/* The classes of builtins that are not refused. */
 static const char *const plain_builtins[] = {
     "bool", "bytearray", "bytes", "complex", "dict",  "float", "frozenset", "int",     "list",
     "long", "object",    "range", "set",     "slice", "str",   "tuple",     "unicode", "xrange",
@@ -55,7 +55,7 @@ static bool acts(pickle_span module, pickle_span name)
            !(is_builtins(module) && is_among(name, builtins, plain_builtins));
 }
 
-/* So that it can stand in a message. */
+/* Whether a message can quote the name. */
 static bool is_readable(pickle_span text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -178,7 +178,7 @@ static grail_status make_size(pickle *p, const pickle_value *arguments, pickle_v
     return make_list_like(p, arguments, PICKLE_TUPLE, out);
 }
 
-/* One byte per code point below U+0100; false at any other, or at what is no UTF-8. */
+/* One byte per code point below U+0100; false for any other code point, and for invalid UTF-8. */
 static bool text_to_latin1(pickle_span text, unsigned char *out, size_t *out_size)
 {
     size_t size = 0;
@@ -198,8 +198,8 @@ static bool text_to_latin1(pickle_span text, unsigned char *out, size_t *out_siz
     return true;
 }
 
-/* bytes() and bytes(text, 'latin1'): how Python 3 writes bytes in protocol 2, also as
- * _codecs.encode. */
+/* bytes(), bytes(text, 'latin1') and _codecs.encode(text, 'latin1'): the forms in which Python 3
+ * writes bytes in protocol 2. */
 static grail_status make_bytes(pickle *p, const pickle_value *arguments, pickle_value **out)
 {
     grail_status status = GRAIL_OK;

@@ -1,4 +1,4 @@
-/* What the parts of the pickle reader share: memory, making values, and what calls mean. */
+/* Shared by the parts of the pickle reader: memory, new values, and the results of calls. */
 #ifndef GRAIL_FORMAT_TORCH_PICKLE_INTERNAL_H
 #define GRAIL_FORMAT_TORCH_PICKLE_INTERNAL_H
 
@@ -12,7 +12,7 @@ struct pickle {
     pickle_value *root;
     int64_t value_count;
     size_t allocated;
-    size_t most_allocated;     /* what the bytes read so far can need honestly */
+    size_t most_allocated;     /* the most that the bytes read so far can need in an honest file */
     pickle_value *persistents; /* a LIST */
 };
 
@@ -25,16 +25,16 @@ grail_status pickle_new(pickle *p, pickle_kind kind, pickle_value **out) GRAIL_M
 /** Appends to a LIST, TUPLE, SET or the items of a DICT. */
 grail_status pickle_append(pickle *p, pickle_value *list, pickle_value *item) GRAIL_MUST_CHECK;
 
-/** Refuses values that contain themselves or nest deeper than PICKLE_DEEPEST, after dropping the
- * states of opaque objects that do. */
+/** Refuses values that contain themselves or nest deeper than PICKLE_DEEPEST. If only the state of
+ * an opaque object does, the state is dropped. */
 grail_status pickle_check_nesting(pickle_value *root) GRAIL_MUST_CHECK;
 
-/** A GLOBAL; refuses those that act on the machine. */
+/** Makes a GLOBAL; refuses globals that act on the machine. */
 grail_status pickle_new_global(pickle *p, pickle_span module, pickle_span name,
                                pickle_value **out) GRAIL_MUST_CHECK;
 
-/** What `function` makes of the tuple `arguments`: a CALL, or the value itself where it is known.
- */
+/** Calls `function` with the tuple `arguments`. *out is the result if the function is known,
+ * otherwise a CALL. */
 grail_status pickle_new_call(pickle *p, pickle_value *function, pickle_value *arguments,
                              pickle_value **out) GRAIL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* Values of a pickle: their memory, how they grow, and that they can be walked. */
+/* Values of a pickle: their memory, their growth, and the check of their nesting. */
 #include "format/torch/pickle_internal.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ struct pickle_chunk {
     pickle_chunk *next;
     size_t used;
     size_t size;
-    unsigned char *bytes; /* behind this struct */
+    unsigned char *bytes; /* directly after this struct */
 };
 
 static grail_status new_chunk(pickle *p, size_t bytes)
@@ -71,7 +71,7 @@ grail_status pickle_new(pickle *p, pickle_kind kind, pickle_value **out)
     return status;
 }
 
-/* Full at every power of two from FIRST_CAPACITY on, so the capacity need not be kept. */
+/* The capacity doubles from FIRST_CAPACITY on, so it follows from the count and is not stored. */
 static bool is_full(int64_t count)
 {
     return count == 0 || (count >= FIRST_CAPACITY && (count & (count - 1)) == 0);
@@ -109,8 +109,9 @@ void pickle_close(pickle *p)
     memory_free(p);
 }
 
-/* `height` while walking: 0 not seen yet, WALKING on the way from the root or refused already, else
- * 1 + that of the highest part. Each value is walked once, however often it is referred to. */
+/* `height` during the walk: 0 if the value was not visited yet, WALKING if it is on the path from
+ * the root or was refused, otherwise 1 + the largest height of its parts. Each value is visited
+ * once, however many references it has. */
 enum { WALKING = -1 };
 
 static grail_status measure(pickle_value *value, int depth);
@@ -140,7 +141,8 @@ static grail_status measure_parts(pickle_value *value, int depth, int *highest)
         TRY(measure_part(value, value->persistent, depth, highest));
     } else if (value->kind == PICKLE_CALL) {
         TRY(measure_part(value, value->call.arguments, depth, highest));
-        /* Objects often refer to their parents: what they mean is not known, so nothing is lost. */
+        /* States often refer to the parents of the object. They are opaque, so nothing is lost if
+         * they are dropped. */
         if (measure_part(value, value->call.state, depth, highest) != GRAIL_OK) {
             value->call.state = NULL;
         }

@@ -1,5 +1,5 @@
-/* Which of a checkpoint's values are its tensors, and their names: the items of its dictionary, or
- * of the one that it keeps under a usual key, or the attributes of a TorchScript module. */
+/* Finds the tensors of a checkpoint and their names: the items of its dictionary, or of a
+ * dictionary under a usual key, or the attributes of a TorchScript module. */
 #include "format/torch/torch_internal.h"
 
 #include "base/utf8.h"
@@ -9,8 +9,8 @@
 
 enum { MOST_KEYS_SHOWN = 6 };
 
-/* In this order, as timm's loader does (timm/models/_helpers.py), with more that others use: the
- * tutorials of PyTorch, and the CIFAR-10 collection of kuangliu. */
+/* Keys, in the order in which they are tried: those of timm's loader (timm/models/_helpers.py), of
+ * PyTorch's tutorials and of kuangliu's CIFAR-10 collection. */
 static const char *const wrappers[] = {"state_dict_ema", "model_ema",        "ema", "state_dict",
                                        "model",          "model_state_dict", "net", "last"};
 
@@ -118,7 +118,7 @@ static bool is_script_module(const pickle_value *value)
     return module.size >= sizeof prefix - 1 && memcmp(module.data, prefix, sizeof prefix - 1) == 0;
 }
 
-/* Modules may be shared, so the walk is bounded by its steps. */
+/* Modules may be shared, so the number of steps is limited. */
 static grail_status collect_module(torch_file *file, const pickle_value *module, path *name,
                                    int64_t *visits)
 {
@@ -148,8 +148,8 @@ out:
     return status;
 }
 
-/* The class of an opaque object; the legacy format keeps it with its source: ('module', class,
- * ...). */
+/* The class of an opaque object; the legacy format stores it together with its source code:
+ * ('module', class, ...). */
 static const pickle_value *class_of(const pickle_value *value)
 {
     if (value->kind != PICKLE_CALL) {

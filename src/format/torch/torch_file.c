@@ -1,4 +1,4 @@
-/* Opening torch checkpoints of either format, and handing out their tensors. */
+/* Opens torch checkpoints of both formats and returns their tensors. */
 #include "format/torch/torch_internal.h"
 
 #include <string.h>
@@ -122,7 +122,7 @@ const tensor_view *torch_file_at(const torch_file *file, int64_t i)
     return i >= 0 && i < file->count ? &file->tensors[i] : NULL;
 }
 
-/* Copies stay: they would have to be made again. */
+/* Releases only mapped data: a copy would have to be made again. */
 void torch_file_release(const torch_file *file, const tensor_view *tensor)
 {
     const uintptr_t begin = (uintptr_t)file->bytes;

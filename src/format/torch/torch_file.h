@@ -1,11 +1,11 @@
-/* Torch checkpoints: the zip format (torch 1.6 and later), the legacy format before it, and
- * TorchScript archives, read without executing anything; and the zip format written.
+/* Torch checkpoints. The zip format (torch 1.6 and later), the legacy format before it, and
+ * TorchScript archives are read without executing anything; the zip format is written.
  *
- * Tensors come out as contiguous little-endian views: mapped at their offset in the file where the
- * stored tensor is contiguous, copied where it is strided or its member deflated, and that not
- * before torch_file_load: names and shapes are known first. Everything else than tensors is
- * skipped. Names are the keys of the dictionary that holds the tensors, or the attribute paths of a
- * TorchScript module. */
+ * Tensors are contiguous little-endian views. A stored tensor that is contiguous is mapped at its
+ * offset in the file. A tensor that is strided, or whose member is deflated, is copied by
+ * torch_file_load; its name and shape are known before. Everything but tensors is skipped. Names
+ * are the keys of the dictionary that holds the tensors, or the attribute paths of a TorchScript
+ * module. */
 #ifndef GRAIL_FORMAT_TORCH_TORCH_FILE_H
 #define GRAIL_FORMAT_TORCH_TORCH_FILE_H
 
@@ -25,15 +25,15 @@ grail_status torch_file_open_bytes(const char *name, const void *bytes, size_t s
                                    torch_file **out) GRAIL_MUST_CHECK;
 void torch_file_close(torch_file *file); /* NULL is allowed */
 
-/** Of the file as it was opened; zero of bytes in memory. */
+/** The identity of the file when it was opened; zero for bytes in memory. */
 file_identity torch_file_identity(const torch_file *file);
 
-/** Makes the data of the tensors that the file does not hold as they are, which are NULL until
- * then. Messages name the tensor, not the file. */
+/** Copies the tensors that cannot be mapped (strided or deflated); their data is NULL until then.
+ * Messages name the tensor, not the file. */
 grail_status torch_file_load(torch_file *file) GRAIL_MUST_CHECK;
 
-/** Tensors in the order of the dictionary; borrowed until close. Names are as stored, inside the
- * wrapper ("module.conv1.weight"). */
+/** Tensors in the order of the dictionary; borrowed until close. Names are as stored in the wrapper
+ * ("module.conv1.weight"). */
 int64_t torch_file_count(const torch_file *file);
 const tensor_view *torch_file_at(const torch_file *file, int64_t i);
 void torch_file_release(const torch_file *file, const tensor_view *tensor);
@@ -48,8 +48,8 @@ bool torch_file_is_script(const torch_file *file);
  * reserved, then the tensors are written in any order. The result loads with weights_only. */
 typedef struct torch_writer torch_writer;
 
-/** Lays out `count` tensors at `path`, in a dictionary under `wrapper` ("" = bare). Until it is
- * sealed no reader opens the file. *out is owned: torch_writer_close. */
+/** Lays out `count` tensors at `path`, in a dictionary under `wrapper` ("" = bare). No reader opens
+ * the file until it is sealed. *out is owned: torch_writer_close. */
 grail_status torch_writer_open(const char *path, const char *wrapper, int64_t count,
                                const tensor_view tensors[], layout_start start,
                                torch_writer **out) GRAIL_MUST_CHECK;
@@ -61,7 +61,7 @@ grail_status torch_writer_get(const torch_writer *writer, const char *name, void
                               size_t bytes) GRAIL_MUST_CHECK;
 /** Flushes everything to disk. */
 grail_status torch_writer_flush(const torch_writer *writer) GRAIL_MUST_CHECK;
-/** Makes the file one that readers open, when all tensors were put. */
+/** Seals the file, so that readers open it. All tensors must have been put. */
 grail_status torch_writer_seal(const torch_writer *writer) GRAIL_MUST_CHECK;
 void torch_writer_close(torch_writer *writer); /* NULL is allowed */
 

@@ -1,5 +1,5 @@
-/* What the parts of the torch reader share: the file being read, its storages, and tensors as the
- * pickle describes them. */
+/* Shared by the parts of the torch reader: the file being read, its storages, and the pickle's
+ * descriptions of tensors. */
 #ifndef GRAIL_FORMAT_TORCH_TORCH_INTERNAL_H
 #define GRAIL_FORMAT_TORCH_TORCH_INTERNAL_H
 
@@ -16,17 +16,17 @@ typedef struct torch_storage {
     const zip_member *member; /* NULL in the legacy format */
 } torch_storage;
 
-/* A storage as a persistent value refers to it. Counts are in elements of its type. */
+/* A reference to a storage, from a persistent value. Counts are in elements of its type. */
 typedef struct torch_reference {
     pickle_span key;
     const torch_dtype *type;
     int64_t elements;
-    int64_t view_offset; /* start of the view; files of the legacy format have views of storages */
+    int64_t view_offset; /* start of the view in the storage; only the legacy format has views */
     int64_t view_elements;
 } torch_reference;
 
-/* A tensor as the pickle describes it: element [i0, i1, ...] is number offset + sum i_d stride_d of
- * the storage, in elements. */
+/* The pickle's description of a tensor: element [i0, i1, ...] is element offset + sum i_d stride_d
+ * of the storage. */
 typedef struct torch_layout {
     torch_reference storage;
     grail_dtype dtype;
@@ -36,7 +36,7 @@ typedef struct torch_layout {
     int64_t offset;
 } torch_layout;
 
-/* A tensor whose data have to be made: inflated, or gathered by its strides. */
+/* A tensor that torch_file_load must copy: inflate, or gather by its strides. */
 typedef struct torch_pending {
     int64_t tensor;
     torch_storage *storage;
@@ -60,7 +60,7 @@ struct torch_file {
     const char *wrapper;
     torch_pending *pending;
     int64_t pending_count;
-    void **owned; /* copies of strided tensors, and what was inflated */
+    void **owned; /* copies of strided tensors, and inflated members */
     int64_t owned_count;
     size_t copied; /* bytes of the copies */
 };
@@ -68,7 +68,7 @@ struct torch_file {
 /** Makes `file` the owner of `block`, even on failure. */
 grail_status torch_own(torch_file *file, void *block) GRAIL_MUST_CHECK;
 
-/** Reads directory and object of a zip archive, or everything in a file of the legacy format: fills
+/** Read the directory and the object of a zip archive, or an entire file of the legacy format: fill
  * object, storages, keys. */
 grail_status torch_read_zip(torch_file *file) GRAIL_MUST_CHECK;
 grail_status torch_read_legacy(torch_file *file) GRAIL_MUST_CHECK;
@@ -80,17 +80,17 @@ torch_storage *torch_find_storage(const torch_file *file, pickle_span key);
 /** Finds the tensors of the object and names them: fills tensors, names, wrapper. */
 grail_status torch_collect(torch_file *file) GRAIL_MUST_CHECK;
 
-/** Of a PICKLE_PERSISTENT; *is_storage is false for what is something else (a module's source). */
+/** Reads a PICKLE_PERSISTENT; *is_storage is false if it is something else (the source code of a
+ * module). */
 grail_status torch_read_reference(const pickle_value *value, bool *is_storage,
                                   torch_reference *out) GRAIL_MUST_CHECK;
 
-/** Whether the value says that it is a tensor, even one that cannot be read. */
+/** Whether the value is described as a tensor, even if it cannot be read. */
 bool torch_is_tensor(const pickle_value *value);
 grail_status torch_read_layout(const pickle_value *value, torch_layout *out) GRAIL_MUST_CHECK;
 
-/** Fills dtype, shape, bytes and data of `view`, which is file->tensors[file->count]; where the
- * file does not hold the data as they are, they stay NULL and what torch_file_load needs is kept.
- */
+/** Fills dtype, shape, bytes and data of `view`, which is file->tensors[file->count]. If the tensor
+ * must be copied, data stays NULL until torch_file_load. */
 grail_status torch_view(torch_file *file, const torch_layout *layout,
                         tensor_view *view) GRAIL_MUST_CHECK;
 

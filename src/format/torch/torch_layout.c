@@ -1,6 +1,6 @@
-/* Tensors as torch's pickles describe them: torch._utils._rebuild_tensor and its successors, around
- * persistent references to storages. Source: torch/_utils.py and torch/serialization.py, 1.13; v3
- * and _rebuild_from_type_v2: 2.1. */
+/* Reads the descriptions of tensors in torch's pickles: calls of torch._utils._rebuild_tensor and
+ * its successors, with persistent references to storages. Source: torch/_utils.py and
+ * torch/serialization.py, 1.13; v3 and _rebuild_from_type_v2: 2.1. */
 #include "format/torch/torch_internal.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 static grail_status read_count(const pickle_value *value, const char *what, int64_t *out)
 {
     if (!pickle_integer(value, out) || *out < 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "its %s is not a count", what);
+        return error_set(GRAIL_ERROR_FORMAT, "its %s is not an integer of 0 or more", what);
     }
     return GRAIL_OK;
 }
@@ -112,7 +112,7 @@ static grail_status read_dtype(const pickle_value *name, torch_layout *layout)
     return GRAIL_OK;
 }
 
-/* (storage, offset, shape, stride, ...), of version 3 with the dtype as item 6 */
+/* (storage, offset, shape, stride, ...); item 6 of version 3 is the dtype */
 static grail_status read_arguments(const pickle_value *arguments, const pickle_value *dtype,
                                    torch_layout *out)
 {
@@ -135,7 +135,7 @@ static grail_status read_arguments(const pickle_value *arguments, const pickle_v
         FAIL(GRAIL_ERROR_FORMAT, "has %d dimensions, but %d strides", layout.rank, strides);
     }
     for (int d = 0; d < layout.rank; d++) {
-        layout.stride[d] = layout.shape[d] > 1 ? layout.stride[d] : 0; /* never taken */
+        layout.stride[d] = layout.shape[d] > 1 ? layout.stride[d] : 0; /* never used */
     }
     *out = layout;
 out:

@@ -96,13 +96,13 @@ out:
     return status;
 }
 
-/* What the object says of a storage. */
+/* The size of a storage, as stated in the object. */
 typedef struct storage_size {
     int64_t elements;
-    size_t element_size; /* 0: it says nothing */
+    size_t element_size; /* 0: not stated */
 } storage_size;
 
-/* Only the references know how large the elements of a storage are. */
+/* Only the references to a storage state the size of its elements. */
 static grail_status size_storages(const torch_file *file, storage_size sizes[])
 {
     grail_status status = GRAIL_OK;
@@ -136,7 +136,7 @@ static int64_t load_count(const unsigned char *bytes)
     return (int64_t)value;
 }
 
-/* One storage at `*at`: its count of elements, then they. */
+/* Reads one storage at `*at`: the count of its elements, then the elements. */
 static grail_status place_storage(torch_file *file, int64_t i, storage_size size, size_t *at)
 {
     size_t bytes = 0;

@@ -1,5 +1,6 @@
-/* Limits for torch checkpoints and other pickles: reading takes memory and time of a small multiple
- * of the file's size, whatever the file claims. The table in docs/formats.md lists them. */
+/* Limits for torch checkpoints and other pickles: the memory and the time of reading stay within a
+ * small multiple of the file's size, whatever the file claims. The table in docs/formats.md lists
+ * them. */
 #ifndef GRAIL_FORMAT_TORCH_TORCH_LIMITS_H
 #define GRAIL_FORMAT_TORCH_TORCH_LIMITS_H
 
@@ -7,13 +8,14 @@ enum {
     ZIP_MOST_MEMBERS = 1 << 20,
     ZIP_LONGEST_NAME = 4096,
 
-    /* Bytes that all deflated members of an archive may hold together: that many times the
-     * archive's size, and some. Trained weights deflate to nine tenths, sparse ones to a fifth. */
+    /* Bytes that all deflated members of an archive may hold together: this many times the
+     * archive's size, plus a fixed allowance. Trained weights deflate to nine tenths, sparse ones
+     * to a fifth. */
     ZIP_MOST_RATIO = 16,
     ZIP_FREE_INFLATED = 1 << 28,
 
-    /* Of data.pkl. A deflated one may hold that many times its stored size, and some: names and
-     * storages of a hundred thousand tensors deflate to a thirtieth. */
+    /* Bytes of data.pkl. If it is deflated, it may hold this many times its stored size, plus a
+     * fixed allowance: names and storages of a hundred thousand tensors deflate to a thirtieth. */
     TORCH_LARGEST_PICKLE = 1 << 27,
     TORCH_MOST_PICKLE_RATIO = 100,
     TORCH_FREE_PICKLE = 1 << 20,
@@ -26,8 +28,8 @@ enum {
     PICKLE_DEEPEST = 200,         /* levels of values: bounds the recursion of all walks */
     PICKLE_LONGEST_GLOBAL = 1024, /* bytes of a module or name */
 
-    /* Bytes that contiguous copies of strided tensors may take: that many times the file's size,
-     * and some. A file of shared storages could ask for any amount. */
+    /* Bytes that contiguous copies of strided tensors may take: this many times the file's size,
+     * plus a fixed allowance. A file of shared storages could ask for any amount. */
     TORCH_MOST_COPIES = 8,
     TORCH_FREE_COPIES = 1 << 26,
 

@@ -1,4 +1,4 @@
-/* Only opcodes that torch 1.13's restricted unpickler knows, and no memo, which is optional
+/* Writes only opcodes that torch 1.13's restricted unpickler reads, and no memo, which is optional
  * (torch's serialization.py and _weights_only_unpickler.py). */
 #include "format/torch/torch_pickle.h"
 

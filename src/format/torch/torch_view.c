@@ -51,7 +51,8 @@ out:
     return status;
 }
 
-/* *last = number of the last element in the storage; elements > 0. */
+/* *last = index of the tensor's last element in the storage. The tensor must have elements. False
+ * on overflow. */
 static bool last_element(const torch_layout *layout, int64_t *last)
 {
     int64_t at = layout->offset;
@@ -97,7 +98,7 @@ static void gather(const torch_layout *layout, const unsigned char *in, size_t s
     }
 }
 
-/* Counts a copy that torch_file_load will make. */
+/* Counts the bytes of a copy that torch_file_load will make. */
 static grail_status count_copy(torch_file *file, size_t bytes)
 {
     size_t most = 0;
@@ -170,7 +171,7 @@ grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_vie
     view->dtype = layout->dtype;
     view->rank = layout->rank;
     memcpy(view->shape, layout->shape, sizeof view->shape);
-    view->data = file->bytes; /* of no elements */
+    view->data = file->bytes; /* not NULL even without elements */
     if (elements > 0) {
         const bool in_place = is_contiguous(layout);
         TRY(in_place ? GRAIL_OK : count_copy(file, view->bytes));

@@ -1,5 +1,5 @@
-/* Writing torch checkpoints in the zip format: archive/data.pkl, byteorder and version, then every
- * tensor as a storage of its own. */
+/* Writes torch checkpoints in the zip format: archive/data.pkl, byteorder and version, then a
+ * storage for every tensor. */
 #include "format/torch/torch_file.h"
 
 #include "base/checksum.h"
@@ -12,10 +12,10 @@
 #include <string.h>
 
 struct torch_writer {
-    tensor_slots slots; /* as given: tensor i is storage i */
+    tensor_slots slots; /* in the order given: tensor i is storage i */
     zip_layout zip;
     file_layout layout;
-    int64_t first; /* member of the first tensor */
+    int64_t first; /* index of the first tensor's member */
 };
 
 static grail_status declare(torch_writer *writer, const char *path, int64_t count,
@@ -106,8 +106,8 @@ out:
     return status;
 }
 
-/* The bytes, then their checksum at its two places: a run that ends between them writes the tensor
- * again when it continues. */
+/* Writes the bytes, then their checksum at both places. A run that is interrupted in between writes
+ * the tensor again when it is resumed. */
 static grail_status write_member(const torch_writer *writer, const zip_place *place,
                                  const void *data)
 {

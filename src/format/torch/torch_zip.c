@@ -1,12 +1,12 @@
-/* The zip format of torch 1.6 and later: one folder with data.pkl, the storages as data/<key>, and
- * in TorchScript archives constants.pkl and code. */
+/* The zip format of torch 1.6 and later: one folder with data.pkl and the storages as data/<key>;
+ * TorchScript archives also have constants.pkl and code. */
 #include "format/torch/torch_internal.h"
 
 #include <string.h>
 
 static const char object_name[] = "/data.pkl";
 
-/* The member <root>/data.pkl, where the root is one folder. */
+/* Finds the member <root>/data.pkl, where <root> is the name of one folder. */
 static grail_status find_object(const zip_reader *zip, const zip_member **out)
 {
     const zip_member *found = NULL;
@@ -91,7 +91,7 @@ out:
     return status;
 }
 
-/* Every member <root>/data/<key>; stored ones need no copy. */
+/* Lists every member <root>/data/<key>. Members that are not deflated need no copy. */
 static grail_status list_storages(torch_file *file, const char *root, size_t root_length)
 {
     static const char folder[] = "/data/";

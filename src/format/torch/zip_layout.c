@@ -14,7 +14,7 @@ enum {
     CRC_SIZE = 4,
     ZIP64_ID = 0x0001,
     PADDING_ID = 0x4246, /* "FB" */
-    FIELD_SIZE = 4,      /* of an extra field: its id and length */
+    FIELD_SIZE = 4,      /* of the head of an extra field: id and length */
     NAMES_ARE_UTF8 = 1 << 11,
     PLAIN_VERSION = 20, /* of the format: 2.0 */
     ZIP64_VERSION = 45,
@@ -22,7 +22,8 @@ enum {
     LARGEST_LAYOUT = 1 << 30
 };
 
-static const size_t zip64_limit = 0xffffffff; /* what does not stay below it is written as this */
+/* Takes the place of every number that is not below it; the number is stored in a zip64 field. */
+static const size_t zip64_limit = 0xffffffff;
 
 void zip_layout_init(zip_layout *zip)
 {
@@ -74,7 +75,7 @@ static uint64_t cap(size_t value)
     return value < zip64_limit ? value : zip64_limit;
 }
 
-/* The layout's bytes from `at` on stand at `begin` in the file. */
+/* Adds a piece: `size` bytes of the layout from `at` on are written at `begin` of the file. */
 static grail_status add_piece(zip_layout *zip, size_t begin, size_t at, size_t size)
 {
     const grail_status status =
@@ -85,7 +86,7 @@ static grail_status add_piece(zip_layout *zip, size_t begin, size_t at, size_t s
     return status;
 }
 
-/* As add_piece, without the checksum `crc` bytes behind the begin. */
+/* As add_piece, but leaves out the checksum, which is `crc` bytes after `begin`. */
 static grail_status add_piece_around(zip_layout *zip, size_t begin, size_t at, size_t size,
                                      size_t crc)
 {
@@ -114,7 +115,7 @@ static uint64_t version_for(const zip_place *member)
                                                                         : PLAIN_VERSION;
 }
 
-/* Header, name, and the fields that end at the member's data. */
+/* Appends the header, the name, and extra fields up to the member's data. */
 static grail_status append_header(buffer *out, const zip_place *member)
 {
     grail_status status = GRAIL_OK;
@@ -198,8 +199,8 @@ out:
     return status;
 }
 
-/* The directory of `count` entries takes [begin, begin + size); the zip64 records are written only
- * where the plain one cannot hold a number. */
+/* Appends the end of the directory, which has `count` entries in [begin, begin + size). The zip64
+ * records are written only if the plain record cannot hold a number. */
 static grail_status append_end(buffer *out, size_t count, size_t begin, size_t size)
 {
     grail_status status = GRAIL_OK;

@@ -1,18 +1,19 @@
-/* Layout of a zip archive of stored members, some of whose contents come later: headers, directory,
- * and the contents that are known. Data begins at multiples of 64 bytes, as torch pads it. */
+/* Layout of a zip archive of stored members: headers, directory, and the contents that are known
+ * already; other contents are written later. As in torch's files, data begins at multiples of 64
+ * bytes. */
 #ifndef GRAIL_FORMAT_TORCH_ZIP_LAYOUT_H
 #define GRAIL_FORMAT_TORCH_ZIP_LAYOUT_H
 
 #include "format/file_layout.h"
 
-/* Where a member stands in the file. The checksum of its bytes (CRC-32, 4 bytes little-endian) is
- * written at both places together with them. */
+/* The place of a member in the file. The checksum of its bytes (CRC-32, 4 bytes little-endian) is
+ * written to the header and to the directory after the bytes. */
 typedef struct zip_place {
     char *name; /* owned */
     size_t header;
     size_t data;
     size_t size;
-    uint32_t crc; /* 0 where the content comes later */
+    uint32_t crc; /* 0 if the content is written later */
     bool later;
     size_t header_crc;
     size_t directory_crc;
@@ -22,7 +23,7 @@ typedef struct zip_layout {
     buffer bytes;
     layout_piece *pieces;
     int64_t piece_count;
-    layout_piece seal; /* the end of the directory, without which there is no archive */
+    layout_piece seal; /* the end of the directory; without it the file is no archive */
     zip_place *members;
     int64_t count;
     size_t file_size;
@@ -32,7 +33,8 @@ typedef struct zip_layout {
 void zip_layout_init(zip_layout *zip);
 void zip_layout_fini(zip_layout *zip); /* works on a zeroed one */
 
-/** Adds a member of `size` bytes behind the others; without `data` its content comes later. */
+/** Adds a member of `size` bytes after the others. If `data` is NULL, its content is written later.
+ */
 grail_status zip_layout_add(zip_layout *zip, const char *name, const void *data,
                             size_t size) GRAIL_MUST_CHECK;
 

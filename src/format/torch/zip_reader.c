@@ -21,14 +21,14 @@ enum {
     LOCATOR64_SIZE = 20,
     LONGEST_COMMENT = 0xffff,
     ZIP64_FIELD = 1,
-    ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13, /* plainly, strongly, and with a masked directory */
-    SIZES_FOLLOW = 1 << 3,                 /* the local header leaves them out */
+    ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13, /* traditional, strong, and with a masked directory */
+    SIZES_FOLLOW = 1 << 3,                 /* the local header leaves out the sizes */
     STORED = 0,
     DEFLATED = 8,
-    MOST_INFLATED = 1032 /* bytes that deflate can make of one (zlib's technical notes) */
+    MOST_INFLATED = 1032 /* bytes that one deflated byte can become (zlib's technical notes) */
 };
 
-static const uint64_t in_zip64 = 0xffffffff; /* in 32 bits: the number is in the zip64 field */
+static const uint64_t in_zip64 = 0xffffffff; /* the number is in the zip64 field instead */
 
 struct zip_reader {
     const unsigned char *bytes;
@@ -49,7 +49,7 @@ static uint64_t load(const unsigned char *bytes, size_t width)
     return value;
 }
 
-/* The last record is found by its signature, from the end; its comment must end the file. */
+/* Searches backwards for the signature of the end record, whose comment must end the file. */
 static bool find_end(const zip_reader *zip, size_t *out)
 {
     const size_t most = END_SIZE + LONGEST_COMMENT;
@@ -65,7 +65,7 @@ static bool find_end(const zip_reader *zip, size_t *out)
     return false;
 }
 
-/* What a record says about the directory. */
+/* Facts about the directory from an end record. */
 typedef struct directory_facts {
     uint64_t entries;
     uint64_t size;
@@ -77,8 +77,8 @@ static bool contradicts(uint64_t narrow, uint64_t most, uint64_t wide)
     return narrow != most && narrow != wide;
 }
 
-/* The zip64 record stands before its locator, and that before the last record at *end; *end becomes
- * where the directory must end. */
+/* Reads the zip64 end record, if there is one. It comes before its locator, which comes before the
+ * end record at *end. *end becomes the place where the directory must end. */
 static grail_status read_end64(const zip_reader *zip, directory_facts *facts, size_t *end)
 {
     if (*end < LOCATOR64_SIZE ||
@@ -131,7 +131,7 @@ out:
     return status;
 }
 
-/* One entry of the directory, as it stands there. */
+/* One entry of the directory, as stored. */
 typedef struct zip_entry {
     uint64_t flags;
     uint64_t method;
@@ -142,7 +142,7 @@ typedef struct zip_entry {
     size_t name_size;
 } zip_entry;
 
-/* Numbers that 32 bits do not hold stand in the zip64 field, in this order. */
+/* Reads the numbers that do not fit 32 bits from the zip64 field, which has them in this order. */
 static bool read_zip64(const unsigned char *extra, size_t size, zip_entry *entry)
 {
     uint64_t *const numbers[] = {&entry->size, &entry->stored_size, &entry->header};
@@ -164,7 +164,7 @@ static bool read_zip64(const unsigned char *extra, size_t size, zip_entry *entry
     return true;
 }
 
-/* The entry at *at, which moves behind it. */
+/* Reads the entry at *at and moves *at past it. */
 static grail_status read_entry(const zip_reader *zip, size_t *at, zip_entry *entry,
                                zip_member *member)
 {
@@ -235,7 +235,8 @@ static grail_status check_claims(const zip_entry *entry)
     return GRAIL_OK;
 }
 
-/* Headers of torch's own files leave out sizes and checksum, others may leave sizes to zip64. */
+/* Local headers of torch's own files leave out sizes and checksum; others may store the sizes in a
+ * zip64 field. */
 static bool agrees(const unsigned char *header, const zip_entry *entry, const zip_member *member)
 {
     const uint64_t stored_size = load(header + 18, 4);
@@ -252,7 +253,8 @@ static bool agrees(const unsigned char *header, const zip_entry *entry, const zi
            (size == in_zip64 || size == entry->size);
 }
 
-/* The length of the local header, which must agree with the entry, says where the bytes begin. */
+/* Finds the bytes of a member, which follow its local header. The header must agree with the entry.
+ */
 static grail_status find_bytes(const zip_reader *zip, const zip_entry *entry, zip_member *member)
 {
     const size_t end = zip->directory;
@@ -341,7 +343,7 @@ out:
     return status;
 }
 
-/* By what the directory claims: inflating makes that many bytes or fails. */
+/* Adds up the sizes that the directory claims; inflating makes exactly that many bytes or fails. */
 static grail_status check_inflated(const zip_reader *zip)
 {
     int64_t deflated = 0;
@@ -431,7 +433,7 @@ const zip_member *zip_reader_find(const zip_reader *zip, const char *name)
     return zip_reader_at(zip, name_index_find(&zip->index, name));
 }
 
-/* The next part of what is left; zlib counts in 32 bits. */
+/* The bytes that zlib processes next; it counts in 32 bits. */
 static unsigned part_of(size_t left)
 {
     return left < 1U << 30 ? (unsigned)left : 1U << 30;

@@ -1,9 +1,9 @@
-/* Members of a zip archive in memory, where each begins in it, and what it holds.
+/* The members of a zip archive in memory: their places and their contents.
  *
- * Only the central directory is believed, and only after it was checked: every member has its own
- * name and its own bytes before the directory, is neither encrypted nor compressed other than by
- * deflate, and claims no more than its compressed bytes can hold; and what all deflated ones hold
- * together is bounded, before any is inflated. */
+ * Only the central directory is trusted, and only after it was checked: every member has its own
+ * name and its own bytes before the directory, is not encrypted, is stored or deflated, and claims
+ * no more than its compressed bytes can hold. The size of all deflated members together is limited
+ * before any is inflated. */
 #ifndef GRAIL_FORMAT_TORCH_ZIP_READER_H
 #define GRAIL_FORMAT_TORCH_ZIP_READER_H
 
@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 
-/* What messages about too much compression end in. */
+/* The end of messages about too much compression. */
 #define ZIP_REMEDY                                                                                 \
     "; load it with torch.load and save it again with torch.save, which stores without "           \
     "compression"
@@ -20,7 +20,7 @@ typedef struct zip_member {
     char *name; /* owned by the archive */
     bool deflated;
     uint32_t crc;
-    size_t header;      /* where its local header begins */
+    size_t header;      /* offset of its local header */
     size_t offset;      /* of its first byte, compressed or not */
     size_t stored_size; /* bytes in the archive */
     size_t size;        /* bytes it holds; equal unless deflated */
@@ -40,9 +40,9 @@ const zip_member *zip_reader_at(const zip_reader *zip, int64_t i);
 const zip_member *zip_reader_find(const zip_reader *zip, const char *name);
 
 /**
- * What a member holds: in place when it is stored, else inflated into *owned, which the caller
- * frees (NULL otherwise). Bytes that do not inflate to exactly its size and checksum are
- * GRAIL_ERROR_FORMAT.
+ * The content of a member. A stored member is returned in place, and *owned is NULL; a deflated one
+ * is inflated into *owned, which the caller frees. Bytes that do not inflate to exactly its size
+ * and checksum are GRAIL_ERROR_FORMAT.
  */
 grail_status zip_reader_bytes(const zip_reader *zip, const zip_member *member, const void **out,
                               void **owned) GRAIL_MUST_CHECK;

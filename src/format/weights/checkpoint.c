@@ -1,4 +1,4 @@
-/* Opening a model's tensors. The index of shards is checked against them both ways, so that every
+/* Opens a model's tensors. The index and the shards must list the same tensors, so that every
  * tensor has exactly one place. */
 #include "format/weights/checkpoint.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Either pointer is NULL. */
+/* Only one of the two pointers is set. */
 typedef struct checkpoint_file {
     char *name; /* base name, owned */
     safetensors *tensors;
@@ -147,7 +147,7 @@ static const char *plain_name(const char *name)
         const size_t length = strlen(prefixes[i]);
         if (strncmp(name, prefixes[i], length) == 0) {
             name += length;
-            i = 0; /* in any order, any number of times */
+            i = 0; /* prefixes may repeat, in any order */
         } else {
             i++;
         }
@@ -284,7 +284,7 @@ out:
     return status;
 }
 
-/* A shard holds a part of the network: the names of the rest would be missed one by one. */
+/* Refuses a shard here, since opening it alone would only report that some tensor is missing. */
 static grail_status refuse_shard(const checkpoint *c, const char *name)
 {
     static const char *const indexes[] = {CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_INDEX_NAME};

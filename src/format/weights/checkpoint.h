@@ -1,5 +1,5 @@
-/* A model's tensors, in whatever files they come: safetensors or torch checkpoints, in one file or
- * in shards that an index names. */
+/* A model's tensors, from safetensors or torch checkpoints, in one file or in shards that an index
+ * names. */
 #ifndef GRAIL_FORMAT_WEIGHTS_CHECKPOINT_H
 #define GRAIL_FORMAT_WEIGHTS_CHECKPOINT_H
 
@@ -13,7 +13,7 @@
 #define CHECKPOINT_TORCH_INDEX_NAME "pytorch_model.bin.index.json"
 
 typedef enum checkpoint_kind {
-    CHECKPOINT_LIKE, /* when writing: as what was read */
+    CHECKPOINT_LIKE, /* for writing: the kind that was read */
     CHECKPOINT_SAFETENSORS,
     CHECKPOINT_TORCH
 } checkpoint_kind;
@@ -24,21 +24,21 @@ typedef struct checkpoint checkpoint;
  * Opens a weights file, or those of a directory: model.safetensors, else its shards, else
  * pytorch_model.bin, else its shards, else the only weights file there is. A missing shard, a
  * tensor listed but absent, present twice or present but not listed, a weight_map file name that is
- * not a plain base name: GRAIL_ERROR_FORMAT. The path of a shard, or of an index:
- * GRAIL_ERROR_ARGUMENT that names the directory. *out is owned: checkpoint_close.
+ * not a plain base name: GRAIL_ERROR_FORMAT. The path of a shard or of an index is
+ * GRAIL_ERROR_ARGUMENT; the message names the directory to open. *out is owned: checkpoint_close.
  */
 grail_status checkpoint_open(const char *path, checkpoint **out) GRAIL_MUST_CHECK;
 void checkpoint_close(checkpoint *c); /* NULL is allowed */
 
 /**
- * Makes the data of tensors that a torch checkpoint does not hold as they are (deflated, or
- * strided), which are NULL until then: names and shapes can be judged before that costs anything.
+ * Copies the tensors of a torch checkpoint that cannot be mapped (deflated or strided). Their data
+ * is NULL until then, so that names and shapes can be checked before the cost of copying.
  */
 grail_status checkpoint_load(checkpoint *c) GRAIL_MUST_CHECK;
 
-/** What was opened, for messages. */
+/** The path that was opened, for messages. */
 const char *checkpoint_path(const checkpoint *c);
-/** Where its files are: of a file, the folder it is in. */
+/** The directory of its files. */
 const char *checkpoint_directory(const checkpoint *c);
 /** CHECKPOINT_SAFETENSORS or CHECKPOINT_TORCH. */
 checkpoint_kind checkpoint_kind_of(const checkpoint *c);
@@ -46,13 +46,13 @@ checkpoint_kind checkpoint_kind_of(const checkpoint *c);
 int64_t checkpoint_count(const checkpoint *c);
 const tensor_view *checkpoint_at(const checkpoint *c, int64_t i);
 /**
- * By the stored name, else by the plain one where just one tensor has it. NULL, or -1, when there
- * is none of that name.
+ * Finds a tensor by its stored name, otherwise by its plain name if only one tensor has it. NULL,
+ * or -1, when there is none.
  */
 const tensor_view *checkpoint_find(const checkpoint *c, const char *name);
 int64_t checkpoint_index_of(const checkpoint *c, const char *name);
-/** Name of tensor i without "module." and "_orig_mod." in front, which torch's wrappers of modules
- * add; checkpoint_at(c, i)->name has them. */
+/** Name of tensor i without the prefixes "module." and "_orig_mod.", which torch's wrappers of
+ * modules add; checkpoint_at(c, i)->name has them. */
 const char *checkpoint_plain_name(const checkpoint *c, int64_t i);
 void checkpoint_release(const checkpoint *c, const tensor_view *tensor);
 
@@ -60,47 +60,47 @@ void checkpoint_release(const checkpoint *c, const tensor_view *tensor);
 int checkpoint_file_count(const checkpoint *c);
 const char *checkpoint_file_name(const checkpoint *c, int file); /* base name */
 int checkpoint_file_of(const checkpoint *c, int64_t i);
-/** Of a file as it was opened. */
+/** The identity of a file when it was opened. */
 file_identity checkpoint_file_identity(const checkpoint *c, int file);
 bool checkpoint_is_sharded(const checkpoint *c); /* has an index file */
 /** Base name of the index file, or NULL. */
 const char *checkpoint_index_name(const checkpoint *c);
-/** Key under which a torch file keeps its tensors; "" where they are bare, and in safetensors. */
+/** Key under which a torch file keeps its tensors; "" if there is no key, and for safetensors. */
 const char *checkpoint_wrapper(const checkpoint *c, int file);
 /** Whether a file is a TorchScript archive, which is never written. */
 bool checkpoint_is_script(const checkpoint *c, int file);
 
-/* Writing a checkpoint of the same names with other shapes. */
+/* Writes a checkpoint with the same names and other shapes. */
 typedef struct checkpoint_writer checkpoint_writer;
 
 /**
  * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives name, dtype, rank and
- * shape of tensor i of `like`, which must outlive *out. In the format of `like` it has the files of
- * `like`, to which the caller adds the index; only a TorchScript archive becomes a plain .pth. In
- * the other format it is one file: model.safetensors, or a .pth of the same base name. Until they
- * are sealed no reader opens the files; where it fails, those before the failing one stay. *out is
- * owned: checkpoint_writer_close.
+ * shape of tensor i of `like`, which must outlive *out. In the format of `like` it has the same
+ * files as `like`, except that a TorchScript archive becomes a plain .pth; the caller adds the
+ * index. In the other format it is one file: model.safetensors, or a .pth of the same base name. No
+ * reader opens the files until they are sealed. On failure, files that are already laid out stay.
+ * *out is owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
                                     checkpoint_kind kind, const tensor_view shapes[],
                                     layout_start start, checkpoint_writer **out) GRAIL_MUST_CHECK;
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes) GRAIL_MUST_CHECK;
-/** Reads a tensor back, as it was put by this writer or one before it. */
+/** Reads a tensor back, as this writer or an earlier one wrote it. */
 grail_status checkpoint_writer_get(const checkpoint_writer *writer, const char *name, void *data,
                                    size_t bytes) GRAIL_MUST_CHECK;
 grail_status checkpoint_writer_flush(const checkpoint_writer *writer) GRAIL_MUST_CHECK;
-/** Makes the files such that readers open them, when all tensors were put. */
+/** Seals the files, so that readers open them. All tensors must have been put. */
 grail_status checkpoint_writer_seal(const checkpoint_writer *writer) GRAIL_MUST_CHECK;
 void checkpoint_writer_close(checkpoint_writer *writer); /* NULL is allowed */
 
-/** Base names of the files that make such a checkpoint: those of checkpoint_writer_open, and of the
- * index where there is one. *out is owned. */
+/** Base names of the files of a written checkpoint: those that checkpoint_writer_open lays out, and
+ * the index if there is one. *out is owned. */
 int checkpoint_written_count(const checkpoint *like, checkpoint_kind kind);
 grail_status checkpoint_written_name(const checkpoint *like, checkpoint_kind kind, int file,
                                      char **out) GRAIL_MUST_CHECK;
 /** Contents of the index, {"metadata": {"total_size": bytes of all tensors}, "weight_map": {tensor:
- * file}}, where `like` has one and is written in its own format. *out is owned. */
+ * file}}, if `like` has an index and is written in its own format. *out is owned. */
 grail_status checkpoint_written_index(const checkpoint *like, const tensor_view shapes[],
                                       json_t **out) GRAIL_MUST_CHECK;
 

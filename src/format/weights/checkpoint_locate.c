@@ -1,5 +1,5 @@
-/* The names that transformers gives weights, in its order, then any other weights file as long as
- * it is the only one. */
+/* Looks for the names that transformers gives to weights, in its order, then for a single other
+ * weights file. */
 #include "format/weights/checkpoint_locate.h"
 
 #include "base/file.h"
@@ -118,7 +118,7 @@ static grail_status refuse(const char *directory, const name_list *list)
         return error_set(
             GRAIL_ERROR_IO,
             "'%s' holds neither %s nor %s nor %s, nor another weights file (.safetensors, "
-            ".pth, .pt, .th, .bin, .ckpt)",
+            ".pth, .pt, .th, .bin, .ckpt, .pth.tar)",
             directory, CHECKPOINT_SINGLE_NAME, CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_SINGLE_NAME);
     }
     const grail_status status =

@@ -1,29 +1,30 @@
-/* Which files of a directory are a model's weights. */
+/* Finds the files of a directory that are a model's weights. */
 #ifndef GRAIL_FORMAT_WEIGHTS_CHECKPOINT_LOCATE_H
 #define GRAIL_FORMAT_WEIGHTS_CHECKPOINT_LOCATE_H
 
 #include "base/memory.h"
 
 /**
- * *out, owned, is the base name of the weights file or index in `directory`. None, or several of
- * which no one comes first: GRAIL_ERROR_IO that says what was looked for, or found.
+ * *out, owned, is the base name of the weights file or index in `directory`. If there is none, or
+ * if there are several and none has a usual name, this is GRAIL_ERROR_IO; the message lists the
+ * names that were tried, or the files that were found.
  */
 grail_status checkpoint_locate(const char *directory, char **out, bool *is_index) GRAIL_MUST_CHECK;
 
 /**
- * Whether the weights file `name` of `directory` is what opening the directory reads: under one of
- * the names that are looked for, or as the only one. Several others, or none, is no error.
+ * Whether opening `directory` reads the weights file `name`, because it has a usual name or is the
+ * only one. Several other files, or none, are no error.
  */
 grail_status checkpoint_is_located(const char *directory, const char *name,
                                    bool *out) GRAIL_MUST_CHECK;
 
-/** Whether the name is one of those that a directory's weights have in one file, not in shards. */
+/** Whether the name is a usual name of weights in one file, without shards. */
 bool checkpoint_is_usual_name(const char *name);
 
-/** Whether the name is one of those that an index of shards has. */
+/** Whether the name is a usual name of an index of shards. */
 bool checkpoint_is_index_name(const char *name);
 
-/** Whether files of this name hold weights in safetensors, or else in torch's formats. */
+/** Whether the ending of the name is that of safetensors files, or of torch's files. */
 bool checkpoint_is_safetensors_name(const char *name);
 bool checkpoint_is_torch_name(const char *name);
 

@@ -1,5 +1,5 @@
-/* Writing a checkpoint with the names of another. All files are laid out at once, so a disk that is
- * too small shows before any work is done. */
+/* Writes a checkpoint with the tensor names of another. All files are laid out at once, so a disk
+ * that is too small shows before any work is done. */
 #include "format/weights/checkpoint.h"
 
 #include "base/file.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Either writer is NULL. */
+/* Only one of the two writers is set. */
 typedef struct written_file {
     char *path;
     safetensors_writer *tensors;
@@ -18,13 +18,13 @@ typedef struct written_file {
 } written_file;
 
 struct checkpoint_writer {
-    const checkpoint *like; /* borrowed: where each name goes */
+    const checkpoint *like; /* borrowed; says which file has which tensor */
     checkpoint_kind kind;
     written_file *files; /* in the order of the files of `like`, or one */
     int file_count;
 };
 
-/* What becomes of the files of `like`. */
+/* The format to write, never CHECKPOINT_LIKE. */
 static checkpoint_kind resolve_kind(const checkpoint *like, checkpoint_kind kind)
 {
     return kind == CHECKPOINT_LIKE ? checkpoint_kind_of(like) : kind;

@@ -1,10 +1,10 @@
 /* Strict reading of safetensors files. Everything is checked before a tensor is handed out: the
- * header's length, its nesting and entry count (before a tree is built of it), its JSON, each
- * entry's fields, and that the byte ranges cover the data without hole, overlap or rest.
+ * header's length, its nesting and entry count (before it is parsed), its JSON, each entry's
+ * fields, and that the byte ranges cover the data without hole, overlap or rest.
  *
- * Rules: huggingface/safetensors, tensor.rs. Stricter here: a key that occurs twice is refused
- * always, entries nest three levels at most, dimensions and offsets are below 2^63, and the
- * limits below hold. */
+ * Rules: huggingface/safetensors, tensor.rs. This reader is stricter: it always refuses a key that
+ * occurs twice, entries nest three levels at most, dimensions and offsets are below 2^63, and the
+ * limits of weights_limits.h and tensor_limits.h hold. */
 #include "format/weights/safetensors.h"
 
 #include "base/file.h"
@@ -26,7 +26,7 @@ struct safetensors {
     tensor_view *tensors; /* in the order of the data */
     int64_t count;
     name_index index;
-    char *names; /* what the views' names point into */
+    char *names; /* memory of the names in `tensors` */
 };
 
 static grail_status header_length(const unsigned char *bytes, size_t size, size_t *out)
@@ -57,7 +57,8 @@ static grail_status header_length(const unsigned char *bytes, size_t size, size_
     return GRAIL_OK;
 }
 
-/* Bounds what a parser may be given. Malformed JSON passes; the parser names it. */
+/* Limits the nesting and the size of what the parser gets. Malformed JSON passes here; the parser
+ * reports it. */
 static grail_status check_extent(const unsigned char *text, size_t size)
 {
     const json_extent extent = json_measure(text, size);
@@ -143,7 +144,7 @@ static grail_status read_shape(const json_t *entry, tensor_view *view)
     view->rank = (int)rank;
     for (size_t d = 0; d < rank; d++) {
         if (!read_count(json_array_get(shape, d), &view->shape[d])) {
-            return error_set(GRAIL_ERROR_FORMAT, "dimension %zu is not a count", d);
+            return error_set(GRAIL_ERROR_FORMAT, "dimension %zu is not an integer of 0 or more", d);
         }
     }
     return GRAIL_OK;
@@ -159,7 +160,7 @@ static grail_status read_offsets(const json_t *entry, int64_t *begin, int64_t *e
     return GRAIL_OK;
 }
 
-/* Fills dtype, shape, bytes and data; `data` of `size` bytes is what offsets refer to. */
+/* Fills dtype, shape, bytes and data; offsets refer to `data` of `size` bytes. */
 static grail_status read_entry(const json_t *entry, const unsigned char *data, size_t size,
                                tensor_view *view)
 {
@@ -200,8 +201,8 @@ out:
     return status;
 }
 
-/* Room for `count` tensors and a copy of every name; sums cannot overflow, as the names lie in a
- * header of bounded length. */
+/* Allocates `count` tensors and a copy of every name. The sum of the names cannot overflow, since
+ * the header has a limited length. */
 static grail_status new_tables(safetensors *file, json_t *header, size_t count)
 {
     grail_status status = GRAIL_OK;
@@ -247,7 +248,8 @@ out:
     return status;
 }
 
-/* By first byte, then last, so that empty tensors come before the one that shares their place. */
+/* Orders by first byte, then by last, so that an empty tensor comes before the tensor that begins
+ * at its place. */
 static int compare_places(const void *a, const void *b)
 {
     const tensor_view *left = a;

@@ -1,4 +1,5 @@
-/* safetensors files: strict reading of mapped files, and writing at offsets known in advance.
+/* safetensors files: mapped files are read strictly; tensors are written at offsets that are known
+ * in advance.
  *
  * Layout (huggingface/safetensors README): u64 little-endian header length N, N bytes of JSON
  * {"name": {"dtype", "shape", "data_offsets": [begin, end]}, ..., "__metadata__": {str: str}},
@@ -22,7 +23,7 @@ grail_status safetensors_open_bytes(const char *name, const void *bytes, size_t 
                                     safetensors **out) GRAIL_MUST_CHECK;
 void safetensors_close(safetensors *file); /* NULL is allowed */
 
-/** Of the file as it was opened; zero of bytes in memory. */
+/** The identity of the file when it was opened; zero for bytes in memory. */
 file_identity safetensors_identity(const safetensors *file);
 
 int64_t safetensors_count(const safetensors *file);
@@ -40,7 +41,7 @@ typedef struct safetensors_writer safetensors_writer;
 /**
  * Lays out `count` tensors (name, dtype, rank, shape are read; data is ignored) at `path`: sorted
  * by dtype as the reference writer does (largest alignment first), then by name, metadata
- * {"format": "pt"}. Until it is sealed no reader opens the file. *out is owned:
+ * {"format": "pt"}. No reader opens the file until it is sealed. *out is owned:
  * safetensors_writer_close.
  */
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
@@ -56,13 +57,13 @@ grail_status safetensors_writer_get(const safetensors_writer *writer, const char
 
 /** Flushes everything to disk. */
 grail_status safetensors_writer_flush(const safetensors_writer *writer) GRAIL_MUST_CHECK;
-/** Makes the file one that readers open, when all tensors were put. */
+/** Seals the file, so that readers open it. All tensors must have been put. */
 grail_status safetensors_writer_seal(const safetensors_writer *writer) GRAIL_MUST_CHECK;
 /** Closes; what was not flushed may be lost. NULL is allowed. */
 void safetensors_writer_close(safetensors_writer *writer);
 
-/** The file `path` with these tensors and their data, which appears when it is complete;
- * `replaces` is that of output_file_open. */
+/** Writes the file `path` with these tensors and their data. The file appears when it is complete;
+ * `replaces` is as in output_file_open. */
 grail_status safetensors_write_file(const char *path, bool replaces, int64_t count,
                                     const tensor_view tensors[]) GRAIL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* Writing safetensors files. The header depends on names, dtypes and shapes alone, so the file is
+/* Writes safetensors files. The header depends only on names, dtypes and shapes, so the file is
  * laid out at once. */
 #include "format/weights/safetensors.h"
 
@@ -18,8 +18,8 @@ struct safetensors_writer {
     tensor_slots slots; /* in the order of the data */
     size_t *begins;     /* [slots.count], relative to the data */
     size_t data_bytes;
-    buffer header;     /* with its length before it, padded: everything before the data */
-    layout_piece text; /* of the header: all but its length, which is the seal */
+    buffer header; /* everything before the data: the length of the JSON, then the padded JSON */
+    layout_piece text; /* the header without its length; the length is the seal */
     file_layout layout;
 };
 
@@ -129,7 +129,7 @@ out:
     return status;
 }
 
-/* A header of length 0 is refused by every reader. */
+/* Every reader refuses a header of length 0. */
 static grail_status open_file(safetensors_writer *writer, layout_start start)
 {
     const size_t text = writer->header.size - LENGTH_SIZE;
