@@ -1,6 +1,6 @@
-/* Parameter stores: what a run multiplies with. A store answers with its own entry when it has one,
- * else asks its parent; the root reads the model's checkpoint on demand. So a narrowed network is a
- * thin layer over the dense one. */
+/* Parameter stores: the parameters that a run computes with. A store answers with its own entry
+ * when it has one, and else asks its parent; the root reads the model's checkpoint on demand. So a
+ * narrowed network is a thin layer over the dense one. */
 #ifndef GRAIL_EXEC_PARAMETERS_H
 #define GRAIL_EXEC_PARAMETERS_H
 
