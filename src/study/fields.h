@@ -6,7 +6,7 @@
 
 enum { FIELD_MOST_BYTES = 1000 };
 
-/** A text that must be there, not empty and of at most FIELD_MOST_BYTES; *out is borrowed. */
+/** A required text of 1 to FIELD_MOST_BYTES bytes; *out is borrowed. */
 grail_status field_text(const char *where, const json_t *object, const char *key,
                         const char **out) GRAIL_MUST_CHECK;
 

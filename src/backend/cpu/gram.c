@@ -66,8 +66,8 @@ static void sum_tile(int64_t task, float *scratch, void *context)
     }
 }
 
-/* A single tile leaves only the rows to share out: a batch of parts is multiplied at once, each
- * into its own buffer, then added in order, so the bits do not depend on the threads. */
+/* Where C is a single tile, threads share its rows: the parts of a batch are multiplied at once,
+ * each into its own buffer, and then added in order, so the bits do not depend on the threads. */
 enum { PART = 2048 };
 
 typedef struct batch {

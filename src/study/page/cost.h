@@ -1,4 +1,4 @@
-/* What the variants of a section took. */
+/* Time and memory that the variants of a section took. */
 #ifndef GRAIL_STUDY_PAGE_COST_H
 #define GRAIL_STUDY_PAGE_COST_H
 

@@ -9,7 +9,7 @@
 
 enum { RESULTS_MAXIMUM = 1 << 30 };
 
-/* What is read of a file, and what is looked for in it. */
+/* The state of reading a file, with the cells that are looked for in it. */
 typedef struct reading {
     const char *path;
     const sweep_recipe *recipe;
@@ -123,7 +123,7 @@ out:
     return status;
 }
 
-/* What follows the last line end is no line. */
+/* Text after the last line end is not a line. */
 static grail_status read_lines(reading *r, const buffer *text)
 {
     grail_status status = GRAIL_OK;
