@@ -112,7 +112,7 @@ config 's/"llama"/"bert"/' \
     "model/config.json: unknown model_type \"bert\"; the known ones are llama, mistral, qwen2, qwen3"
 config '/"model_type"/d' "known ones are llama, mistral, qwen2, qwen3"
 
-# poison MODEL TENSOR BYTES...: behind the first two elements of four bytes, or four of two
+# poison MODEL TENSOR BYTES...: overwrites the data after the first 8 bytes
 poison() {
     fresh "$1"
     patch $weights $(($(tensor_offset $weights "$2") + 8)) "${@:3}"

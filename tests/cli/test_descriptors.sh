@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Commands that are started with standard input, output or error closed, read-only or joined: what
-# they write has the bytes of a run with all three, what they print is there where it can be, and a
-# standard output that takes nothing is an error.
+# Commands that are started with standard input, output or error closed, read-only or joined: they
+# write the same bytes as with all three open, print what can be printed, and fail when standard
+# output accepts nothing.
 #
 # usage: test_descriptors.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A disk that is too small, and a limit on the size of files: told of with the file and the reason,
-# nothing is left that could be taken for a result, and with more room --resume finishes.
+# A disk that is too small, and a limit on the size of files: the message names the file and the
+# reason, nothing is left that could be taken for a result, and with more room --resume finishes.
 #
 # usage: test_disk_full.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Small files that ask for much memory or time: refused, or read, within a budget of both. The
-# budgets are some ten times what is taken, and a fraction of what would be without ceilings.
+# budgets are some ten times the actual use, and a fraction of the use without ceilings.
 #
 # usage: test_hostile.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ctrl-C and SIGTERM: every command ends by the signal, which the shell shows as 130 and 143; what
-# compress and sweep have finished is kept, and they say how it is continued; nothing that is half
-# written looks finished.
+# compress and sweep have finished is kept, and they say how it is continued; nothing half-written
+# looks finished.
 #
 # usage: test_interrupt.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"

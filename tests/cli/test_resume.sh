@@ -8,7 +8,7 @@
 # The run that is killed; the tests set its arguments.
 command=()
 start() {
-    : >stderr # the child would empty it too late for those who look for its words
+    : >stderr # the child would empty it too late: has_said would read the run before
     "$grail" compress "${command[@]}" -o out "$@" >stdout 2>stderr &
     pid=$!
 }

@@ -95,7 +95,7 @@ for bytes in $(sed -n 's/.*"peak_bytes":\([0-9]*\).*/\1/p' r.jsonl); do
     ((bytes > 0 && bytes <= estimated)) || fail "$bytes bytes, estimated $estimated"
 done
 
-# What follows asks how sweeps end and go on: the same cells, each on a few images.
+# From here on: how sweeps end and continue, with the same cells on a few images each.
 recipe r.json "${lists/\[64\]/[8]}" "$vision/calibration" 20
 rm r.jsonl
 runs "$grail" sweep r.json -o r.jsonl --json

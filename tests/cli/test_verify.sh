@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# grail verify: what was pruned without repair equals the dense model with its consumers' columns
+# grail verify: a model pruned without repair equals the dense model with its consumers' columns
 # zeroed, in every family and both ways of cutting grouped heads; one changed value is noticed.
 #
 # usage: test_verify.sh GRAIL SOURCE_DIRECTORY

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# grail verify on networks that read images: what was pruned without repair equals the dense network
-# with its consumers' columns zeroed, for every kind of site; one changed value is noticed.
+# grail verify on networks that read images: a network pruned without repair equals the dense
+# network with its consumers' columns zeroed, for every kind of site; one changed value is noticed.
 #
 # usage: test_verify_images.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"

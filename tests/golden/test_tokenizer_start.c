@@ -1,6 +1,6 @@
-/* The beginning of a text is encoded to ids that the whole text begins with, whatever follows: of
- * the tokenizers under tests/golden/tokenizers and of others made here, at every place of a nasty
- * text, before many continuations. */
+/* The ids of the beginning of a text are the first ids of the complete text, whatever follows.
+ * Checked with the tokenizers under tests/golden/tokenizers and others made here, at every place of
+ * a nasty text, before many continuations. */
 #include "support/support.h"
 
 #include "base/file.h"
@@ -82,7 +82,7 @@ static size_t character_start(const buffer *text, size_t at)
     return at;
 }
 
-/* At every character of a window of the text; the number of certain ids at its end. */
+/* Checks every character of a window of the text; returns the number of certain ids at its end. */
 static int64_t check_window(const char *what, const tokenizer *t, const buffer *text, size_t begin,
                             size_t size)
 {

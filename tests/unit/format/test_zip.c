@@ -203,7 +203,7 @@ static void test_a_name_with_a_nul_is_refused(void **state)
     close_archive(&a);
 }
 
-/* Offsets in the first local header, and what an untrue byte there is. */
+/* A wrong byte at each of these offsets in the first local header is noticed. */
 static void test_a_directory_that_contradicts_a_header_is_refused(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* Interrupted runs: continued to the same bytes from wherever they stopped, refused where anything
- * that decides the bytes is another, and torn state. */
+ * that decides the bytes differs, and torn state. */
 #include "lab.h"
 
 #include "base/file.h"
@@ -418,7 +418,7 @@ static void every_failing_allocation_of_opening_is_survived(void **state)
     lab_close(&l);
 }
 
-/* A whole run allocates too often to fail each time: every tenth or so, more sparsely later. */
+/* A complete run allocates too often to fail each time: every tenth or so, more sparsely later. */
 static void failing_allocations_of_a_run_are_survived(void **state)
 {
     (void)state;
