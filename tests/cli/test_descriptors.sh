@@ -77,8 +77,8 @@ for command in "${commands[@]}"; do
                     [[ $err == '2>&-' ]] || says "grail: cannot write to standard output: Bad file" told
                 else
                     ((code == 0)) || fail "exit code $code"
-                    cmp reference.printed <(without_times printed) || fail "prints something else"
-                    [[ $err == '2>&-' ]] || cmp reference.told <(without_times told) || fail "tells else"
+                    cmp reference.printed <(without_times printed) || fail "standard output differs"
+                    [[ $err == '2>&-' ]] || cmp reference.told <(without_times told) || fail "standard error differs"
                 fi
             done
         done

@@ -48,7 +48,7 @@ static void assert_begins_with(const char *what, size_t cut, const token_list *w
         same = whole->ids[i] == start->ids[i];
     }
     if (!same) {
-        print_error("%s: the first %zu bytes are not encoded as the whole text begins\n", what,
+        print_error("%s: the ids of the first %zu bytes are not the first ids of the text\n", what,
                     cut);
         fail();
     }

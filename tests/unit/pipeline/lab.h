@@ -1,4 +1,4 @@
-/* What the tests of whole runs share: a directory with calibration ids, runs in one call, and
+/* What the tests of complete runs share: a directory with calibration ids, runs in one call, and
  * comparisons of checkpoints. */
 #ifndef GRAIL_TESTS_PIPELINE_LAB_H
 #define GRAIL_TESTS_PIPELINE_LAB_H
