@@ -164,8 +164,8 @@ static void forget_shared_inputs(execution *e, const node *n)
     }
 }
 
-/* Drops the values of which node `index` is the last reader. A buffer that became the
- * output stays. */
+/* Drops the values whose last reader is node `index`. A buffer that became the output
+ * stays. */
 static void drop_inputs(execution *e, int index)
 {
     const node *n = &e->graph->nodes[index];

@@ -27,7 +27,7 @@ grail_status budget_kept_units(const site *s, double sparsity, int64_t *out) GRA
 
 /**
  * Sets p->sites[].kept. Heads are cut in units; the ffn width then makes up for the rounding of the
- * heads, and is rounded to the alignment. `auto` takes the largest of 256, 128, 64, 32 whose
+ * heads and is rounded to the alignment. `auto` takes the largest of 256, 128, 64, 32 whose
  * rounding changes the site's removed parameters by at most 5 % of the site, else 32; sites
  * narrower than 64 are not aligned. Each override applies to its own site only; an unknown site is
  * GRAIL_ERROR_ARGUMENT.

@@ -14,7 +14,7 @@
 #include "reduce/reducer.h"
 
 typedef struct kmeans_options {
-    int restarts;        /* starts, of which the lowest inertia wins; usually 4 */
+    int restarts;        /* number of starts; the lowest inertia wins; usually 4 */
     int sweeps;          /* at most this many; usually 20 */
     double stop_changes; /* stop when at most this fraction moved (usually 0.02), or none did */
     uint64_t seed;

@@ -10,11 +10,11 @@ enum { FIELD_MOST_BYTES = 1000 };
 grail_status field_text(const char *where, const json_t *object, const char *key,
                         const char **out) GRAIL_MUST_CHECK;
 
-/** The same; *out is owned. */
+/** As field_text, but *out is owned. */
 grail_status field_copy(const char *where, const json_t *object, const char *key,
                         char **out) GRAIL_MUST_CHECK;
 
-/** The same, a path: joined with the directory when it is relative. */
+/** As field_copy, for a path: a relative one is joined with the directory. */
 grail_status field_path(const char *where, const json_t *object, const char *key,
                         const char *directory, char **out) GRAIL_MUST_CHECK;
 

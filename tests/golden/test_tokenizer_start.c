@@ -125,7 +125,7 @@ static void check_everywhere(const char *what, const tokenizer *t)
     buffer_fini(&text);
 }
 
-/* Of plain prose nearly all is certain. */
+/* Nearly all ids of plain prose are certain. */
 static void check_prose(const char *what, const tokenizer *t)
 {
     enum { MOST_MISSING = 60 };

@@ -1,6 +1,6 @@
 /* Sums of products over rows, C[m, n] += Y^T X, with f64 totals: f32 products of panels of rows,
- * one tile of C at a time, are added into f64. A Gram is the case Y = X of which only the lower
- * tiles are formed. Nothing of the size of C is allocated. */
+ * one tile of C at a time, are added into f64. A Gram is the case Y = X, where only the lower tiles
+ * are formed. Nothing of the size of C is allocated. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"

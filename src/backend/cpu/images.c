@@ -1,4 +1,4 @@
-/* What the cpu backend does with images: convolution and pooling, patches, the mean over positions.
+/* Images in the cpu backend: convolution and pooling, patches, the mean over positions.
  */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"

@@ -4,7 +4,7 @@
 
 #include "study/page/aggregate.h"
 
-/** Over all groups of a variant that the section shows. */
+/** The cost of a variant over all groups that the section shows. */
 typedef struct cost {
     spread seconds[SECONDS_KINDS]; /* of the groups' means */
     spread peak;                   /* of the groups' highest */

@@ -30,7 +30,7 @@ typedef struct line_settings {
     bool open_loop;
 } line_settings;
 
-/** What is measured of a network. A dense one has neither times nor memory. */
+/** The measurements of a network. A dense one has neither times nor memory. */
 typedef struct line_measures {
     double top1, top5, interval; /* fractions */
     double images;
@@ -39,7 +39,7 @@ typedef struct line_measures {
     double peak_bytes;
 } line_measures;
 
-/** What was done at one site. `kind` is written, not read. */
+/** The cut and the fits of one site. `kind` is written, not read. */
 typedef struct line_site {
     char *name, *kind; /* owned; kind may be NULL */
     double units, kept;

@@ -8,7 +8,7 @@
 #include "study/recipe/cells.h"
 #include "study/results/line.h"
 
-/** What the header tells beside the recipe. */
+/** The contents of the header besides the recipe. */
 typedef struct sweep_origin {
     const char *cpu, *version;
     int threads;

@@ -42,7 +42,7 @@ static int64_t largest_of(const double *row, int64_t width)
     return best;
 }
 
-/* By hand, from the outputs on the same images. */
+/* Compares by hand, from the outputs on the same images. */
 static grail_comparison expected_comparison(const vision_values *a, const vision_values *b)
 {
     grail_comparison c = {.max_abs = vision_distance(a, b), .compared = a->rows};

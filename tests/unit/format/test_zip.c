@@ -286,7 +286,7 @@ static void test_lying_sizes_of_deflated_members_are_refused(void **state)
     close_archive(&a);
 }
 
-/* Two members of 1 MiB, each of which claims what deflate can make of it at most. */
+/* Two members of 1 MiB, each of which claims the largest size that deflate can make of it. */
 static void test_members_that_would_inflate_far_are_refused_before_that(void **state)
 {
     (void)state;

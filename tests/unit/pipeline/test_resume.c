@@ -305,7 +305,7 @@ static void a_state_that_lost_its_first_record_is_refused(void **state)
     lab_close(&l);
 }
 
-/* Records with right checksums, of which one does not belong there. */
+/* Records with correct checksums, one of which does not belong there. */
 static void a_record_without_its_sites_is_refused(void **state)
 {
     (void)state;

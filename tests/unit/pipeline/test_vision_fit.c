@@ -60,7 +60,7 @@ static void removed_multiples_of_what_is_kept_cost_nothing(void **state)
     }
 }
 
-/* Kept columns of a dense value against all columns of the narrow one. */
+/* Compares the kept columns of a dense value with all columns of the narrow one. */
 static void assert_kept_columns(const vision_lab *v, const char *model, const char *output,
                                 const char *of_site, const char *name, int behind)
 {

@@ -159,7 +159,7 @@ static void padded_streams_stay_and_inner_channels_are_cut(void **state)
     vision_close(&v);
 }
 
-/* Of three heads one is kept: rows 0..7 of q, k and v each, one behind the other. */
+/* One of three heads is kept: rows 0..7 of each of q, k and v, one after another. */
 static void a_fused_tensor_holds_three_narrowed_parts(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The choice of alpha and the errors that are told. */
+/* The choice of alpha and the errors that are reported. */
 #include "oracle.h"
 
 #include <math.h>
