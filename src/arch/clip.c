@@ -1,7 +1,7 @@
 /* Visual towers of CLIP: OpenAI and open_clip (with the head of model soups), Hugging Face
  * CLIPModel and CLIPVisionModelWithProjection. The output is the image feature, or the logits where
- * there is a classification head. The text tower is copied, not read. Source:
- * formats.md 4.1, 2.5, 2.6. */
+ * there is a classification head. The text tower is copied, not read. docs/formats.md lists the
+ * names. */
 #include "arch/transformer_tower.h"
 
 #include <string.h>

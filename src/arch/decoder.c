@@ -1,7 +1,8 @@
 /* The graph of a decoder:
  *   h += o(attention(rope(q(n)), rope(k(n)), v(n))), n = norm(h)
  *   h += down(act(gate(m)) * up(m)),                 m = norm(h)
- * and logits = head(norm(h)). Source: the modeling files named in formats.md 3.1 - 3.4. */
+ * and logits = head(norm(h)). Source: the modeling files of the families in Hugging Face
+ * transformers. */
 #include "arch/decoder.h"
 
 #include <math.h>

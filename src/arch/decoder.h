@@ -4,8 +4,8 @@
 
 #include "arch/architecture.h"
 
-/** Differences between the families. Source: the Hugging Face configuration and modeling classes,
- * see formats.md 3.1 - 3.4. */
+/** Differences between the families. Source: the Hugging Face configuration and modeling
+ * classes. */
 typedef struct decoder_family {
     int64_t default_kv_heads; /* when config.json has none; 0 = as many as query heads */
     int64_t default_head_dim; /* 0 = hidden_size / num_attention_heads */

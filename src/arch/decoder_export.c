@@ -1,5 +1,5 @@
 /* Describing a narrowed decoder so that stock loaders accept it.
- * Source: formats.md 0 and 3.9, peers.md 3.1 (what each loader checks). */
+ * docs/formats.md says what each loader accepts. */
 #include "arch/decoder.h"
 
 #include <stdio.h>

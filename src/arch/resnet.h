@@ -13,7 +13,7 @@ enum {
 };
 
 /* Parts are names without ".weight"; a part of a block follows the block's prefix,
- * "<stages><stage><blocks><block>.". Source: formats.md 4.1. */
+ * "<stages><stage><blocks><block>.". */
 typedef struct resnet_naming {
     const char *stages, *blocks;
     int first_stage; /* the number of the first stage in names */

@@ -1,6 +1,6 @@
 /* Describing a narrowed residual network, and who loads it. Stock classes compute the widths inside
  * a block from the width of the stage, so they load only networks that were cut to that pattern.
- * Source: formats.md 4.1; torchvision's and Hugging Face's ResNet classes. */
+ * Source: torchvision's and Hugging Face's ResNet classes. */
 #include "arch/resnet.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Rotary position frequencies: plain, linear and llama3 scaling.
- * Source: transformers modeling_rope_utils.py, formulas in formats.md 3.1. */
+ * Source: transformers modeling_rope_utils.py. */
 #include "arch/decoder.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Describing a narrowed vision transformer, and who loads it. Source: formats.md 4.1. */
+/* Describing a narrowed vision transformer, and who loads it (docs/formats.md). */
 #include "arch/transformer_tower.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  *   h += down(act(up(m))),                     m = norm(h)
  *   logits = head(projection(last_norm(pooled h)))
  * Source: timm vision_transformer.py, Hugging Face modeling_vit.py and modeling_clip.py, OpenAI
- * CLIP model.py, vit-pytorch simple_vit.py; see formats.md 4.1. */
+ * CLIP model.py, vit-pytorch simple_vit.py. */
 #include "arch/transformer_tower.h"
 
 #include <math.h>

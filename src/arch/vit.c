@@ -1,5 +1,5 @@
 /* ViT classifiers: timm, torchvision, Hugging Face ViTForImageClassification, vit-pytorch
- * SimpleViT 0.40. Source of the names: formats.md 4.1. */
+ * SimpleViT 0.40. docs/formats.md lists their names. */
 #include "arch/transformer_tower.h"
 
 #include <string.h>

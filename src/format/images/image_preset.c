@@ -19,7 +19,7 @@ typedef struct preset {
 
 #define IMAGENET_SCALE .mean = {0.485, 0.456, 0.406}, .deviation = {0.229, 0.224, 0.225}
 
-/* The pipelines of formats.md 4.2. cifar is that of the paper's CIFAR-10 evaluation and cifar-plain
+/* The presets of docs/numerics.md. cifar is that of the paper's CIFAR-10 evaluation and cifar-plain
  * that of its PreActResNet; imagenet is torchvision's first, vit timm's for the augreg weights
  * (crop 0.9), clip OpenAI's and open_clip's, which converts to RGB last. */
 static const preset presets[] = {

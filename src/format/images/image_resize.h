@@ -1,6 +1,7 @@
 /* Resizing as Pillow 9.4 does it, bit by bit: separable filters over the source pixels that a
  * result pixel covers (so enlarging interpolates and shrinking averages), weights in 22 fractional
- * bits, each pass rounded to the mode's own integers (formats.md 4.2, Pillow's Resample.c). */
+ * bits, each pass rounded to the mode's own integers (Pillow's Resample.c; docs/numerics.md,
+ * Images). */
 #ifndef GRAIL_FORMAT_IMAGES_IMAGE_RESIZE_H
 #define GRAIL_FORMAT_IMAGES_IMAGE_RESIZE_H
 

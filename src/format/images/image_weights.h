@@ -1,5 +1,5 @@
 /* The weights of one axis of a resize: which source pixels make a result pixel, and how much of
- * each (Pillow's Resample.c, formats.md 4.2). */
+ * each (Pillow's Resample.c; docs/numerics.md, Images). */
 #ifndef GRAIL_FORMAT_IMAGES_IMAGE_WEIGHTS_H
 #define GRAIL_FORMAT_IMAGES_IMAGE_WEIGHTS_H
 

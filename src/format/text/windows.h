@@ -1,5 +1,5 @@
 /* Windows of tokens: text brought into the form that an evaluation protocol prescribes, encoded,
- * and cut into windows of equal length. Source of the protocols: formats.md section 8.1. */
+ * and cut into windows of equal length. grail-eval(1) describes the protocols. */
 #ifndef GRAIL_FORMAT_TEXT_WINDOWS_H
 #define GRAIL_FORMAT_TEXT_WINDOWS_H
 
