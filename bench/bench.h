@@ -21,7 +21,7 @@ float *bench_normals(int64_t count, uint64_t seed);
 /** Seconds on a monotonic clock. */
 double bench_now(void);
 
-/** What is timed. */
+/** A function to time, or to prepare a run. */
 typedef void (*bench_body)(void *context);
 
 typedef enum bench_peak { BENCH_SGEMM, BENCH_DGEMM } bench_peak;

@@ -1,11 +1,11 @@
-/* The whole compress of a synthetic Llama-shaped model: time against the measured peak over all
+/* A complete compression of a synthetic Llama-shaped model: time against the measured peak over all
  * counted operations, and peak resident memory against its bound.
  *
  *   bench_compress [--layers 2] [--hidden 4096] [--ffn 11008] [--heads 32] [--vocabulary 32000]
  *                  [--samples 8] [--context 2048] [--percent 30] [--threads N]
  *
- * Products in f32 are held against the sgemm peak, those of the solve in f64 against the dgemm
- * peak: ideal seconds = flops32 / peak32 + flops64 / peak64. */
+ * Products in f32 are compared with the sgemm peak, those of the solve in f64 with the dgemm peak:
+ * ideal seconds = flops32 / peak32 + flops64 / peak64. */
 #include "bench.h"
 
 #include "base/file.h"
@@ -72,7 +72,8 @@ static tensor_list list_tensors(const shape *s)
     return list;
 }
 
-/* Uniform values of the usual scale: 1/sqrt(columns), norms one. Cheap, since it is gigabytes. */
+/* Uniform values of the usual scale, 1/sqrt(columns); norms are 1. Cheap, since it makes
+ * gigabytes. */
 static void write_tensor(safetensors_writer *writer, const tensor_view *view, uint64_t seed)
 {
     int64_t count = 0;
@@ -196,7 +197,8 @@ static double peak_resident(void)
     return 1024.0 * (double)usage.ru_maxrss;
 }
 
-/* Design: one block in f32, its statistics (fit and held out, f64), the streams, 300 MB. */
+/* The bound: one block in f32, its statistics (fit and held out, f64), the sample streams, 300
+ * MB. */
 static double memory_bound(const shape *s)
 {
     const double e = (double)s->hidden;

@@ -3,9 +3,10 @@
  *   bench_forward MODEL PIXELS OUTPUTS --side 32 [--batch 128] [--fused 1] [--threads N]
  *
  * PIXELS holds f32 [batch, side, side, 3]. Runs once and writes the outputs, f32 [batch, width], to
- * OUTPUTS; then once for every line on standard input, each time answering with the seconds on the
- * clock and those of the processor. So another program can run its own passes in turn with these
- * (bench_forward_torch.py does). With --fused 0 node by node, as statistics are taken. */
+ * OUTPUTS; then runs once for every line on standard input and answers with the seconds of
+ * wall-clock and of processor time. So another program can alternate its own passes with these
+ * (bench_forward_torch.py does). With --fused 0 the network runs node by node, as it does for
+ * statistics. */
 #include "bench.h"
 
 #include "base/output_file.h"

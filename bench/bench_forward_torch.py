@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # the one that waits must not steal time
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # a waiting process must not take CPU time
 
 import torch  # noqa: E402
 import torchvision  # noqa: E402

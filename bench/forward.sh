@@ -6,12 +6,12 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=${1:-$root/build/release/bin/bench_forward}
 shift || true
-python=/usr/bin/python3 # the one that Debian's torch is installed for
+python=/usr/bin/python3 # Debian's torch is installed for this one
 
 "$python" "$root/bench/bench_forward_torch.py" "$program" "$@"
-# Debian's torch takes the system's BLAS. Where that is BLIS, it knows no processor younger than itself and
-# takes slow kernels, which shows in a transformer's products. The same once more with the kernels
-# that grail chooses: 0 is skx, 3 is haswell.
+# Debian's torch takes the system's BLAS. Where that is BLIS, it takes slow kernels on processors
+# newer than itself, which slows the products of a transformer down. So the measurement is repeated
+# with the kernels that grail chooses: 0 is skx, 3 is haswell.
 kernel=3
 if grep -qw avx512vl /proc/cpuinfo; then
     kernel=0

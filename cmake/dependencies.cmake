@@ -19,16 +19,17 @@ add_library(blis::blis INTERFACE IMPORTED)
 target_include_directories(blis::blis SYSTEM INTERFACE ${BLIS_INCLUDE})
 target_link_libraries(blis::blis INTERFACE ${BLIS_LIBRARY})
 
-# liblapacke-dev: eigenvalues, the last fallback of the solve. By header and library: its pkg-config
-# file asks for one of the system's BLAS.
+# liblapacke-dev: eigenvalues, the last fallback of the solve. Found by header and library, since
+# its pkg-config file asks for the system's BLAS.
 find_path(LAPACKE_INCLUDE lapacke.h REQUIRED)
 find_library(LAPACKE_LIBRARY lapacke REQUIRED)
 add_library(lapacke::lapacke INTERFACE IMPORTED)
 target_include_directories(lapacke::lapacke SYSTEM INTERFACE ${LAPACKE_INCLUDE})
 target_link_libraries(lapacke::lapacke INTERFACE ${LAPACKE_LIBRARY})
 
-# libdnnl-dev, oneDNN 2.x or 3.x: convolution and pooling. By header and library: its CMake package
-# file also asks for OpenCL, which only its recommended packages bring and grail does not use.
+# libdnnl-dev, oneDNN 2.x or 3.x: convolution and pooling. Found by header and library, since its
+# CMake package file also asks for OpenCL, which only its recommended packages bring and grail does
+# not use.
 find_path(DNNL_INCLUDE oneapi/dnnl/dnnl_version.h REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 add_library(dnnl::dnnl INTERFACE IMPORTED)

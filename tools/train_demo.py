@@ -199,7 +199,7 @@ def learning_rate(step, steps):
 
 
 def batches(stream, steps, random):
-    """Windows of one pass over the stream in random order; half of them start with BOS."""
+    """Windows of one pass over the ids in random order; half of them start with BOS."""
     starts = random.permutation((len(stream) - 1) // CONTEXT)[:steps * BATCH] * CONTEXT
     assert len(starts) == steps * BATCH, "the training text is too short for so many steps"
     for step in range(steps):

@@ -11,7 +11,7 @@ extern "C" {
 
 /**
  * The map from n units to K: a selection (pruning) or cluster labels (folding). A unit has u
- * features; feature j*u + i is feature i of unit j. M and U of methods.md section 1:
+ * features; feature j*u + i is feature i of unit j. Narrow input X M, plain consumer W U:
  *   pruning: M = columns e_p of the kept units;  folding: M[h,k] = 1/|C_k| if h in C_k, U[h,k] = 1.
  * Source: GRAIL paper, section 3.1, M_prune and M_fold; eq. (kron-llm) for units of u features.
  */

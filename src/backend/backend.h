@@ -1,6 +1,6 @@
-/* What computes. A backend is one table of functions over row-major matrices of its own element
- * type: `cpu` works in f32 (BLIS products, our kernels), `ref` in f64 with plain loops (the
- * oracle).
+/* Backends: the arithmetic of a run. A backend is one table of functions over row-major matrices of
+ * its own element type: `cpu` works in f32 (BLIS products, our kernels), `ref` in f64 with plain
+ * loops (the oracle).
  *
  * Shapes are written X[rows, width]. "Element" is float for cpu and double for ref; matrices are
  * passed as void pointers so that one executor serves all. `stride` is the distance between rows in
@@ -24,7 +24,8 @@ typedef struct attention_shape {
     double scale;       /* of the scores, head_dim^-0.5 for most */
 } attention_shape;
 
-/** Images X[samples, height, width, in], channel last, and what a square window makes of them. */
+/** Images X[samples, height, width, in], channel last, and the output of a window that moves over
+ * them. */
 typedef struct conv_shape {
     int64_t samples;
     extent in, out; /* positions; out as window_positions says */
@@ -32,9 +33,9 @@ typedef struct conv_shape {
     window2d window;
 } conv_shape;
 
-/** What follows a convolution in the same pass over its output; unused for statistics. */
+/** Operations that follow a convolution in the same pass over its output; unused for statistics. */
 typedef struct conv_epilogue {
-    const void *residual; /* Y[...] is added, or NULL; may be the output itself */
+    const void *residual; /* Y[...] to be added, or NULL; may be the output itself */
     bool relu;
 } conv_epilogue;
 
@@ -45,8 +46,8 @@ typedef struct backend {
     const char *name;
     size_t element_size; /* 4 or 8 */
 
-    /** Gets what the calling thread needs before the first product, or says that it cannot be had;
-     * NULL: nothing. Called by backend_find. */
+    /** Allocates what the calling thread needs before its first product, or fails. NULL where
+     * nothing is needed. Called by backend_find. */
     grail_status (*start)(void);
 
     /* -- conversion ------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ void accuracy_interval(int64_t hits, int64_t count, double *low, double *high)
     *high = hits == count ? 1.0 : centre + half;
 }
 
-/* Place of the label's output among `outputs` when sorted downwards, from 0. */
+/* Rank of the label's output among `outputs`; 0 for the largest. */
 static int64_t rank_of_label(const float *outputs, int64_t classes, int64_t label)
 {
     int64_t rank = 0;

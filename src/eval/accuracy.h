@@ -7,7 +7,7 @@
 
 #include <grail/eval.h>
 
-/** What of a batch's outputs counts. */
+/** Counts and sums over images. */
 typedef struct accuracy_sums {
     int64_t images, top1, top5;
     double nll;
@@ -18,7 +18,7 @@ grail_status accuracy_check_model(const grail_model *model) GRAIL_MUST_CHECK;
 
 /**
  * Runs the network as `store` has it, which may be narrow, over `images` of the set (0 = all) in
- * batches of `batch` (0 = as many as work well) and fills *out. A label that the network has no
+ * batches of `batch` (0 = a size that works well) and fills *out. A label that the network has no
  * output for is GRAIL_ERROR_ARGUMENT naming the image.
  */
 grail_status accuracy_measure(const grail_model *model, parameter_store *store, const backend *b,

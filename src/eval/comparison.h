@@ -16,7 +16,8 @@ typedef struct comparison_sums {
 grail_status comparison_add(const backend *b, int64_t rows, int64_t width, const void *left,
                             const void *right, comparison_sums *sums) GRAIL_MUST_CHECK;
 
-/** The comparison that the sums, of at least one row, amount to; no identity was checked. */
+/** The comparison from the sums of at least one row, marked as one that did not check the
+ * identity. */
 grail_comparison comparison_result(const comparison_sums *sums);
 
 #endif

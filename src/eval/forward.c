@@ -97,7 +97,7 @@ grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64
     int begin = 0;
     int end = 0;
     graph_block_range(g, g->block_count, &begin, &end);
-    /* behind the last block nothing looks across rows, so a slice of rows is a sequence of its own
+    /* after the last block no node mixes rows, so a slice of rows can run as one sequence
      */
     TRY(execution_begin(f->run, sequence_batch(1, rows), (batch_input){0}));
     for (int i = 0; i < f->stream.live_count; i++) {

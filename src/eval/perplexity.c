@@ -1,4 +1,4 @@
-/* Perplexity as the research repositories measure it. Source: formats.md 8.1. */
+/* Perplexity as the research repositories measure it. Source: docs/numerics.md, Perplexity. */
 #include "arch/model_text.h"
 #include "eval/forward.h"
 

@@ -12,7 +12,7 @@
 
 enum { RANDOM_WINDOWS = 4, RANDOM_LENGTH = 64, RANDOM_IMAGES = 8 };
 
-/* What both networks read: of the kind of their graphs' input. */
+/* The inputs of both networks: text or images, as their graphs read. */
 typedef struct inputs {
     token_windows text;
     image_set *set;   /* NULL: random pixels */

@@ -38,7 +38,7 @@ static grail_status zero_site(parameter_store *store, const site_list *sites, co
     const int index = name == NULL ? -1 : site_list_find(sites, name);
     const json_t *list = json_object_get(entry, "kept_units");
     if (list == NULL) {
-        return GRAIL_OK; /* a site that keeps everything */
+        return GRAIL_OK; /* an uncut site */
     }
     if (index < 0) {
         FAIL(GRAIL_ERROR_FORMAT,

@@ -46,7 +46,7 @@ void execution_free(execution *e)
     memory_free(e);
 }
 
-/* Row counts of all values can be represented. */
+/* Checks that the row counts of all values fit an int64_t. */
 static grail_status check_rows(const execution *e)
 {
     for (int v = 0; v < e->graph->value_count; v++) {
@@ -152,7 +152,8 @@ out:
     return status;
 }
 
-/* A node that failed may have made its output in an input's buffer: it must not be dropped twice.
+/* A node that failed may have made its output in an input's buffer, which must not be dropped
+ * twice.
  */
 static void forget_shared_inputs(execution *e, const node *n)
 {
@@ -163,7 +164,8 @@ static void forget_shared_inputs(execution *e, const node *n)
     }
 }
 
-/* Drops what node `index` read for the last time. A buffer that became the output stays. */
+/* Drops the values whose last reader is node `index`. A buffer that became the output
+ * stays. */
 static void drop_inputs(execution *e, int index)
 {
     const node *n = &e->graph->nodes[index];

@@ -1,6 +1,5 @@
 /* Runs nodes of a graph on a backend over one batch of samples. The caller puts live values in,
- * runs a range of nodes, and takes values out: a tap is a value that is looked at between two
- * ranges. */
+ * runs a range of nodes, and takes values out. A value is observed by a stop between two ranges. */
 #ifndef GRAIL_EXEC_EXECUTION_H
 #define GRAIL_EXEC_EXECUTION_H
 
@@ -13,7 +12,7 @@ typedef struct matrix {
     int64_t rows, width;
 } matrix;
 
-/** Samples of equal positions, one after the other in the rows: sequences of `positions.height`
+/** Samples with equal positions, one after the other in the rows: sequences of `positions.height`
  * tokens (width 1), or images. */
 typedef struct batch_shape {
     int64_t samples;
@@ -22,8 +21,8 @@ typedef struct batch_shape {
 
 batch_shape sequence_batch(int64_t sequences, int64_t length);
 
-/** What a batch is made of; borrowed until the next execution_begin. Both NULL: the input is not
- * read, the values were put in by the caller. */
+/** The input of a batch; borrowed until the next execution_begin. Both are NULL when the caller
+ * puts values in and no node reads the input. */
 typedef struct batch_input {
     const int32_t *ids;  /* [samples * positions] */
     const float *pixels; /* [samples, height, width, 3] */
@@ -45,7 +44,7 @@ grail_status execution_create(const graph *g, const backend *b, buffer_pool *poo
 void execution_free(execution *e); /* NULL is allowed */
 
 /** Forgets all values and begins a batch: `input`'s pixels become the input value. A shape that the
- * graph cannot take is GRAIL_ERROR_SHAPE. Without samples nothing begins, values are forgotten. */
+ * graph cannot take is GRAIL_ERROR_SHAPE. With no samples it only forgets the values. */
 grail_status execution_begin(execution *e, batch_shape shape, batch_input input) GRAIL_MUST_CHECK;
 
 /** Rows of value `v` in this batch. */

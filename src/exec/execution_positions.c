@@ -1,5 +1,5 @@
-/* Nodes that look at the positions of a sample: windows over images, tokens put before others,
- * positions added. Copies of rows are made here, arithmetic by the backend. */
+/* Nodes that look at the positions of a sample: windows over images, prepended tokens, added
+ * position embeddings. Copies of rows are made here, arithmetic by the backend. */
 #include "exec/node_run.h"
 
 #include "base/parallel.h"
@@ -38,7 +38,8 @@ static grail_status check_kernel(const execution *e, const node *n, const int64_
                      (long long)n->window.kernel_height, (long long)n->window.kernel_width);
 }
 
-/* Room for a convolution's output: what is added to it, when nobody reads that any more. */
+/* Room for a convolution's output: the buffer of the value added to it, when no later node reads
+ * that. */
 static grail_status make_convolved(execution *e, int index, int64_t channels, void **out)
 {
     const node *n = &e->graph->nodes[index];
@@ -156,7 +157,7 @@ out:
     return status;
 }
 
-/* A row of a patch lies in one piece, its channels behind each other. */
+/* A row of a patch is contiguous: position after position, each with all its channels. */
 static void patch_samples(int64_t begin, int64_t end, void *context)
 {
     const copy_job *job = context;
@@ -225,7 +226,8 @@ out:
     return status;
 }
 
-/* The table as elements; through f32, in which trained networks keep it. *out is of the pool. */
+/* The table as elements, read as f32, in which trained networks keep it. *out is taken from the
+ * pool. */
 static grail_status table_elements(execution *e, const double *table, int64_t count, void **out)
 {
     grail_status status = GRAIL_OK;

@@ -1,4 +1,4 @@
-/* Nodes that treat every row for itself, and attention. */
+/* Nodes that treat every row on its own, and attention. */
 #include "exec/node_run.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 struct fused_network {
     graph graph; /* parameters are those of the network's graph; nodes and indices are owned */
     grail_model model;
-    tensor_view stored;          /* as which folded parameters are kept: f32 */
+    tensor_view stored;          /* the stored form of folded parameters: f32 */
     const tensor_view **tensors; /* [parameter_count], all `stored` */
     parameter_store *store;      /* folded parameters over the network's store */
 };
@@ -22,7 +22,7 @@ parameter_store *fused_network_store(fused_network *f)
 
 /* -- finding what to fuse ---------------------------------------------------------------------- */
 
-/* A convolution and what is done in the same pass; GRAPH_NONE where there is no such node. */
+/* A convolution and the nodes done in the same pass; GRAPH_NONE for those that are missing. */
 typedef struct chain {
     int convolution, norm, addition, relu;
     int last; /* the node whose place the chain takes */
@@ -66,7 +66,7 @@ static int free_reader(const survey *s, int index, node_kind kind)
     return fits ? reader : GRAPH_NONE;
 }
 
-/* Whether nobody else uses a parameter of the node, so that it may be given other values. */
+/* Whether no other node uses the node's parameters, so that their values may be changed. */
 static bool owns_parameters(const survey *s, const node *n)
 {
     int parameters[NODE_MAX_PARAMETERS];
@@ -120,7 +120,7 @@ static chain find_chain(survey *s, int convolution)
 /* -- folding batch norm ------------------------------------------------------------------------ */
 
 /* conv(x) W^T + b, then (. - mean) factor + beta with factor = gamma / sqrt(variance + epsilon), is
- * conv(x) (factor W)^T + (b - mean) factor + beta. Values of f32, in f64 until they are set. */
+ * conv(x) (factor W)^T + (b - mean) factor + beta. Values are computed in f64 and set as f32. */
 typedef struct folding {
     float *weight, *bias, *gamma, *beta, *mean, *variance; /* NULL where there is none */
     int64_t weights, channels;

@@ -5,7 +5,7 @@
 
 #include "exec/parameters.h"
 
-/** What takes the place of the network's graph and store in an execution. */
+/** A graph and store that replace those of the network in an execution. */
 typedef struct fused_network fused_network;
 
 /**
@@ -16,7 +16,7 @@ typedef struct fused_network fused_network;
 grail_status fused_network_create(parameter_store *store, fused_network **out) GRAIL_MUST_CHECK;
 void fused_network_free(fused_network *f); /* NULL is allowed */
 
-/** Input and output are the values of the network's own graph; values between them are missing. */
+/** Input and output are those of the network's own graph; some values between them are missing. */
 const graph *fused_network_graph(const fused_network *f);
 parameter_store *fused_network_store(fused_network *f);
 

@@ -1,5 +1,5 @@
-/* How single nodes are run: what execution.c shares with the files that run one family each. Every
- * function makes the node's output from its inputs, which are live. */
+/* Running single nodes: the functions that execution.c and the files for one family of nodes each
+ * share. Every function makes the node's output from its inputs, which are live. */
 #ifndef GRAIL_EXEC_NODE_RUN_H
 #define GRAIL_EXEC_NODE_RUN_H
 
@@ -16,16 +16,16 @@ static inline const void *entry_data(const parameter_entry *entry)
     return entry == NULL ? NULL : entry->data;
 }
 
-/** Room for the output of a node that may work in place: an input's buffer when nobody reads that
- * any more. */
+/** Room for the output of a node that may work in place: an input's buffer when no later node reads
+ * that input. */
 grail_status execution_make_elementwise(execution *e, int index, void **out) GRAIL_MUST_CHECK;
 
-/* execution_rows.c: every row for itself, and attention */
+/* execution_rows.c: nodes that treat every row on its own, and attention */
 grail_status run_linear(execution *e, const node *n, const node_entries *p) GRAIL_MUST_CHECK;
 grail_status run_attention(execution *e, const node *n) GRAIL_MUST_CHECK;
 grail_status run_elementwise(execution *e, int index, const node_entries *p) GRAIL_MUST_CHECK;
 
-/* execution_positions.c: what looks at the positions of a sample */
+/* execution_positions.c: nodes that look at the positions of a sample */
 grail_status run_conv2d(execution *e, int index, const node_entries *p) GRAIL_MUST_CHECK;
 grail_status run_max_pool(execution *e, const node *n) GRAIL_MUST_CHECK;
 grail_status run_mean(execution *e, const node *n) GRAIL_MUST_CHECK;

@@ -1,6 +1,6 @@
-/* Parameter stores: what a run multiplies with. A store answers with its own entry when it has one,
- * else asks its parent; the root reads the model's checkpoint on demand. So a narrowed network is a
- * thin layer over the dense one. */
+/* Parameter stores: the parameters that a run computes with. A store answers with its own entry
+ * when it has one, and else asks its parent; the root reads the model's checkpoint on demand. So a
+ * narrowed network is a thin layer over the dense one. */
 #ifndef GRAIL_EXEC_PARAMETERS_H
 #define GRAIL_EXEC_PARAMETERS_H
 
@@ -42,8 +42,8 @@ grail_status parameter_store_set(parameter_store *store, int index, const int64_
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements) GRAIL_MUST_CHECK;
 
-/** As read_f32 without a copy where elements are f32: *out is borrowed, or lies in *owned, which
- * the caller frees (NULL otherwise). */
+/** As parameter_store_read_f32, without a copy where elements are f32: *out is borrowed, or lies in
+ * *owned, which the caller frees (NULL otherwise). */
 grail_status parameter_store_borrow_f32(parameter_store *store, int index, const float **out,
                                         float **owned) GRAIL_MUST_CHECK;
 

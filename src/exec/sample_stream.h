@@ -29,7 +29,7 @@ void sample_stream_fini(sample_stream *s); /* works on a zeroed one */
 grail_status sample_stream_move_begin(sample_stream *s, int position) GRAIL_MUST_CHECK;
 /** Puts the values of a batch at the old position into `e`, and frees them here. */
 grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e) GRAIL_MUST_CHECK;
-/** Copies them instead, for a pass that leaves the sample stream where it is. */
+/** Copies the values instead, for a pass that leaves the sample stream where it is. */
 grail_status sample_stream_peek(const sample_stream *s, int64_t batch,
                                 execution *e) GRAIL_MUST_CHECK;
 /** Stores the values of `e` that are live at the new position. */

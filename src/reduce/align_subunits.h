@@ -12,7 +12,7 @@ void subunits_by_norm(int64_t units, int64_t subunits, int64_t features_per_unit
 /**
  * Improves `order`: the sub-blocks of every member are assigned to those of its cluster's centroid,
  * taking the closest pair first, until nothing changes (at most eight rounds).
- * labels[n] in 0..clusters-1. Source: methods.md 6.3 (e).
+ * labels[n] in 0..clusters-1.
  */
 grail_status subunits_to_centroid(int64_t units, int64_t subunits, int64_t clusters,
                                   const int64_t *labels, int64_t features_per_unit, int64_t columns,

@@ -35,7 +35,7 @@ grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
     return GRAIL_OK;
 }
 
-/* Nearest multiple of `align` to `wanted` within align .. units; units itself always counts. */
+/* Nearest multiple of `align` to `wanted` within align .. units; units itself is always allowed. */
 static int64_t nearest_multiple(int64_t wanted, int64_t align, int64_t units)
 {
     int64_t rounded = (wanted + align / 2) / align * align;
@@ -102,7 +102,7 @@ out:
     return status;
 }
 
-/* Channels are cut site by site; nothing is made up for elsewhere. */
+/* Channels are rounded site by site; no other site makes up for the difference. */
 static grail_status apply_channels(const budget *b, const site_list *sites, plan *p)
 {
     grail_status status = GRAIL_OK;

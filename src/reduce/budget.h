@@ -21,16 +21,15 @@ typedef struct budget {
 } budget;
 
 /** K = n - floor(r n + 1e-9) for neurons and heads, max(1, floor(n (1 - r) + 1e-9)) for channels,
- * as the paper's language and vision codes count (methods.md 3.1); a multiple of the site's groups,
- * at least `groups`. GRAIL_ERROR_ARGUMENT when r is outside [0, 1) or the site would lose every
- * unit. */
+ * as the paper's language and vision codes count; a multiple of the site's groups, at least
+ * `groups`. GRAIL_ERROR_ARGUMENT when r is outside [0, 1) or the site would lose every unit. */
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out) GRAIL_MUST_CHECK;
 
 /**
- * Sets p->sites[].kept. Heads are cut in units; the ffn width then takes up what rounding the
- * heads left over, and is rounded to the alignment. `auto` takes the largest of 256, 128, 64, 32
- * whose rounding changes the site's removed parameters by at most 5 % of the site, else 32; sites
- * narrower than 64 are not aligned. Each override applies to its own site alone; an unknown site is
+ * Sets p->sites[].kept. Heads are cut in units; the ffn width then makes up for the rounding of the
+ * heads and is rounded to the alignment. `auto` takes the largest of 256, 128, 64, 32 whose
+ * rounding changes the site's removed parameters by at most 5 % of the site, else 32; sites
+ * narrower than 64 are not aligned. Each override applies to its own site only; an unknown site is
  * GRAIL_ERROR_ARGUMENT.
  */
 grail_status budget_apply(const budget *b, const graph *g, const site_list *sites,

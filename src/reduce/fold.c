@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A point moves only when that lowers the inertia by more than rounding may account for, relative
- * to the point's own square: P_ii is the scale of every term of a distance. */
+/* A point moves only when that lowers the inertia by more than rounding errors can, relative to the
+ * point's own square: P_ii is the scale of every term of a distance. */
 static const double resolution = 1e-12;
 
 /* One start: a partition of n points into K clusters that its sweeps improve. */
@@ -49,7 +49,7 @@ static void start_balanced(partition *p, random_state *random)
     }
 }
 
-/* Points that are closer to the centre `c` than to those before it join its cluster. */
+/* Points that are closer to the centre `c` than to all earlier centres join its cluster. */
 static void add_centre(partition *p, int64_t c, int64_t label)
 {
     const double *products = p->products + c * p->units;
@@ -64,9 +64,9 @@ static void add_centre(partition *p, int64_t c, int64_t label)
     p->labels[c] = label;
 }
 
-/* Every next centre is the point farthest from all centres, so that equal points share a cluster
- * as long as there are clusters for all different ones: what Hartigan's moves from a random start
- * do not always find. Source: Gonzalez 1985, farthest-first traversal. */
+/* Each next centre is the point farthest from all centres so far. So equal points share a cluster
+ * whenever there are at least as many clusters as different points; Hartigan's moves from a random
+ * start do not always find this. Source: Gonzalez 1985, farthest-first traversal. */
 static void start_spread(partition *p, random_state *random)
 {
     int64_t centre = random_below(random, p->units);

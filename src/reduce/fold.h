@@ -4,9 +4,9 @@
  * P[n, n] = X X^T is needed, since ||x_i - c_t||^2 = P_ii - 2 S_it / n_t + Q_t / n_t^2 with
  * S_it = sum_{j in t} P_ij and Q_t = sum_{i in t} S_it. Row S_i is summed when point i is visited,
  * in one pass over row i of P: n^2 additions per sweep however many points move, and no S[n, K].
- * Source: methods.md 6.4 (Hartigan's rule, balanced random start, stop at 2 % changes). The first
- * start is spread out instead of random: with as many clusters as different points it puts equal
- * ones together, so that duplicated units fold without loss. */
+ * Source: docs/numerics.md, Folding (Hartigan's rule, balanced random start, stop at 2 % changes).
+ * The first start is spread out instead of random: with as many clusters as different points it
+ * puts equal ones together, so duplicated units fold without loss. */
 #ifndef GRAIL_REDUCE_FOLD_H
 #define GRAIL_REDUCE_FOLD_H
 
@@ -14,9 +14,9 @@
 #include "reduce/reducer.h"
 
 typedef struct kmeans_options {
-    int restarts;        /* best of this many starts by inertia; 4 */
-    int sweeps;          /* at most; 20 */
-    double stop_changes; /* stop when at most this fraction moved; 0.02, and 0 moves always stops */
+    int restarts;        /* number of starts; the lowest inertia wins; usually 4 */
+    int sweeps;          /* at most this many; usually 20 */
+    double stop_changes; /* stop when at most this fraction moved (usually 0.02), or none did */
     uint64_t seed;
     uint64_t stream;
 } kmeans_options;

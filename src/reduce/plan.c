@@ -13,7 +13,7 @@ static const char *const loop_names[] = {"closed", "open"};
 static const char *const stream_score_names[] = {"first", "all"};
 static const char *const gqa_names[] = {"kv-groups", "query-per-group"};
 
-/* What plan_to_json writes; any other key is a mistake that would be without effect. */
+/* The keys that plan_to_json writes. Any other key is refused, since it would have no effect. */
 static const char *const plan_keys[] = {
     "grail_plan", "gqa", "seed", "loop", "stream_score", "repair", "compensation", "sites", NULL};
 static const char *const compensation_keys[] = {"enabled", "target", "bias", "conv_fit",
@@ -39,7 +39,7 @@ static grail_status name_index(const char *what, const char *name, const char *c
     return status;
 }
 
-/* A function NAME_from_name that looks a value of an enumeration up in its names. */
+/* Defines NAME_from_name, which finds the value of an enumeration by its name. */
 #define DEFINE_FROM_NAME(function, type, what, names)                                              \
     grail_status function(const char *name, type *out)                                             \
     {                                                                                              \
@@ -108,7 +108,7 @@ void plan_fini(plan *p)
     *p = (plan){0};
 }
 
-/* A name in a document: what is wrong with it is told with the document. */
+/* Finds the value of a name in a document; errors name the document. */
 static grail_status in_document(const char *source, grail_status status)
 {
     if (status != GRAIL_OK) {

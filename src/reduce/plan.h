@@ -7,7 +7,7 @@
 #include "graph/site.h"
 #include "reduce/select.h"
 
-/** The choices of design.md section 4. */
+/** The choices of a plan (docs/man/grail-plan.5.scd). */
 typedef enum target_kind { TARGET_LOCAL, TARGET_DENSE } target_kind;
 typedef enum bias_mode { BIAS_OFF, BIAS_ON, BIAS_AUTO } bias_mode;
 typedef enum ridge_shrink { SHRINK_TO_ZERO, SHRINK_TO_PRIOR } ridge_shrink;
@@ -48,7 +48,7 @@ typedef struct plan {
     int count;
 } plan;
 
-/** "none", "grail" or "full" (design.md section 4). */
+/** "none", "grail" or "full". */
 grail_status compensation_from_name(const char *name, compensation *out) GRAIL_MUST_CHECK;
 grail_status target_from_name(const char *name, target_kind *out) GRAIL_MUST_CHECK;
 grail_status bias_from_name(const char *name, bias_mode *out) GRAIL_MUST_CHECK;
@@ -57,7 +57,7 @@ grail_status loop_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;
 grail_status stream_score_from_name(const char *name, stream_score *out) GRAIL_MUST_CHECK;
 grail_status shrink_from_name(const char *name, ridge_shrink *out) GRAIL_MUST_CHECK;
 
-/** A plan that keeps everything; one entry per site. *out is filled; plan_fini. */
+/** A plan that keeps everything, with one entry per site. *out is owned: plan_fini. */
 grail_status plan_init(plan *p, const site_list *sites, selector_kind selector) GRAIL_MUST_CHECK;
 void plan_fini(plan *p); /* works on a zeroed one */
 

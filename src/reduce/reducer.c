@@ -201,7 +201,7 @@ typedef struct narrowing {
     float *out;
 } narrowing;
 
-/* Where feature i of unit j comes from. */
+/* Index in the source of feature i of unit j. */
 static int64_t source_feature(const narrowing *n, int64_t j, int64_t i)
 {
     if (n->order == NULL) {

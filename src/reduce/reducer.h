@@ -1,4 +1,4 @@
-/* The reducer's inside, for the layers that walk it. */
+/* The inner structure of a reducer, for the layers that walk over its units. */
 #ifndef GRAIL_REDUCE_REDUCER_H
 #define GRAIL_REDUCE_REDUCER_H
 
@@ -26,7 +26,7 @@ bool reducer_is_identity(const grail_reducer *r);
 void reducer_kept_features(const grail_reducer *r, int64_t features_per_unit, int64_t *out);
 
 /** A matrix followed by its mean map: in[rows, n*u] -> out[rows, (n + K)*u], [X | X M] for a
- * folding of activations or of anything with the units in its columns. */
+ * folding of activations or of any other matrix with the units in its columns. */
 void reducer_append_means(const grail_reducer *r, int64_t features_per_unit, int64_t rows,
                           const float *in, float *out);
 

@@ -20,7 +20,7 @@ static const selector_entry selectors[] = {
     [SELECTOR_MAGNITUDE_L1] = {.name = "magnitude-l1"},
     [SELECTOR_MAGNITUDE_L2] = {.name = "magnitude-l2"},
     [SELECTOR_WANDA] = {.name = "wanda", .needs_statistics = true},
-    [SELECTOR_FOLD] = {.name = "fold", .folds = true, .draws = true}, /* where clustering starts */
+    [SELECTOR_FOLD] = {.name = "fold", .folds = true, .draws = true}, /* seeds the clustering */
     [SELECTOR_RANDOM_FOLD] = {.name = "random-fold", .folds = true, .draws = true},
 };
 
@@ -80,7 +80,7 @@ static void column_sums(const selector_input *input, bool squares, double *sums)
 }
 
 /* The score of one feature from its column sum. The norm ||X_:,j|| of a feature that never fires is
- * taken as 1e-8, so that such features are still told apart by their weights (methods.md 5.4). */
+ * taken as 1e-8, so that the weights still tell these features apart. */
 static double feature_score(selector_kind kind, const selector_input *input, int64_t j, double sum)
 {
     if (kind == SELECTOR_MAGNITUDE_L2) {
@@ -213,7 +213,7 @@ static int by_index(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* chosen[kept] = the best units of first .. first+count-1. */
+/* chosen[kept] = the best of the units first .. first+count-1. */
 static void rank_group(int64_t first, int64_t count, const double *scores, int64_t kept,
                        ranked_unit *ranked, int64_t *chosen)
 {

@@ -67,7 +67,7 @@ out:
     return status;
 }
 
-/* A selection of every unit has no error on its own output: shrinking it would only do harm. */
+/* A selection that keeps every unit has no error on its own output; a ridge would only add one. */
 static ridge_options solve_options(const grail_statistics *s, const grail_reducer *reducer,
                                    const grail_compensate_options *options)
 {

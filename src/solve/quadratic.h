@@ -4,7 +4,7 @@
 
 #include "backend/backend.h"
 
-/** Features per panel: what a solve holds beside its matrices is O times this. */
+/** Features per panel; a solve holds O times as many values beside its matrices. */
 enum { SOLVE_PANEL = 256 };
 
 /** sum_i a_i b_i */

@@ -182,7 +182,7 @@ out:
 }
 
 /* Moves A[row i of `rows`, kept] to row i of a matrix of kept_count columns in the same memory.
- * NULL rows means all. Both lists ascend, so that what is written was read before. */
+ * NULL rows means all. Both lists ascend, so every element is read before it is overwritten. */
 static void compact(const int64_t *rows, int64_t row_count, int64_t width, const feature_split *f,
                     double *a)
 {
@@ -195,7 +195,7 @@ static void compact(const int64_t *rows, int64_t row_count, int64_t width, const
     }
 }
 
-/* Moves G[P, P] and s_P into the regression and returns what they no longer need. */
+/* Moves G[P, P] and s_P into the regression and frees the memory that they no longer need. */
 static grail_status take_kept_sums(grail_statistics *s, const feature_split *f, regression *r)
 {
     grail_status status = GRAIL_OK;
@@ -413,7 +413,7 @@ grail_status regression_from_measured(const backend *b, grail_statistics *s, con
     return take_statistics(b, s, NULL, 1, s->outputs, prior, out);
 }
 
-/* The mean map: features of one unit go to the cluster's, each with its share. */
+/* The mean map: the features of a cluster are the means over its units. */
 typedef struct mean_map {
     const grail_reducer *r;
     int64_t u;

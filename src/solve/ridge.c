@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Candidates are judged against this one when there is no held-out part. */
+/* Without a held-out part the candidate closest to this alpha is used. */
 static const double usual_alpha = 1e-3;
 
 /* One solve. Changes D = W' - W0 of the measured outputs (every step-th one) are rows of [m, K]. */
@@ -24,7 +24,7 @@ typedef struct ridge_problem {
     double *change;     /* [m, K] of the candidate */
     double *best;       /* [m, K] of the best candidate so far */
     double *forms;      /* [m] scratch */
-    bool keeps_plain;   /* the held-out part likes W0 best */
+    bool keeps_plain;   /* W0 has the lowest error on the held-out part */
 } ridge_problem;
 
 static grail_status not_finite(const char *part, const char *what, int64_t i)
@@ -102,7 +102,7 @@ static void problem_fini(ridge_problem *p)
     memory_free(p->forms);
 }
 
-/* The outputs whose errors count; all where none of those that are measured does. */
+/* The outputs whose errors count; NULL = all, also where no measured output is judged. */
 static const bool *judged_outputs(const ridge_problem *p)
 {
     const bool *judged = p->options->judged;
@@ -135,8 +135,8 @@ out:
 }
 
 /* d[rows, K] = D of every step-th output: (E_c [- lambda W0]) (A_c + lambda I)^-1, where
- * E_c = E - residual_sum s^T / T with a bias. Where nothing varies D only carries W0 to the value
- * that the ridge prefers. */
+ * E_c = E - residual_sum s^T / T with a bias. Where no input varies, D only moves W0 to the target
+ * of the ridge. */
 static grail_status solve_outputs(const ridge_problem *p, int64_t rows, int64_t step, double *d)
 {
     const regression *r = p->fit;
@@ -170,7 +170,7 @@ static double bias_of(const ridge_problem *p, int64_t o, const double *d)
 
 /* The squared error on `part` of the measured outputs that are judged, after the change D[m, K] and
  * the bias d: sum_o res_o - 2 D_o E_o + D_o A D_o^T - 2 d_o (residual_sum_o - D_o s) + T d_o^2. A
- * is needed in both triangles. */
+ * must fill both triangles. */
 static grail_status changed_error(const ridge_problem *p, const regression *part, const double *d,
                                   double *out)
 {
@@ -194,7 +194,8 @@ out:
     return status;
 }
 
-/* Error relative to the squared target; rounding below 0 counts as 0, as does an empty target. */
+/* Error relative to the squared target; an error that rounding made negative counts as 0, and so
+ * does an empty target. */
 static double relative_error(const ridge_problem *p, const regression *part, double error)
 {
     double target = 0.0;
@@ -259,8 +260,8 @@ static void keep_candidate(ridge_problem *p)
     p->change = spare;
 }
 
-/* The candidate with the lowest error on the held-out part, the larger of equals; its changes are
- * left in p->best. A single alpha is a list of one. */
+/* Chooses the candidate with the lowest error on the held-out part, the larger one on a tie, and
+ * leaves its changes in p->best. A single alpha is a list of one. */
 static grail_status cross_validate(ridge_problem *p, double *alpha)
 {
     grail_status status = GRAIL_OK;
@@ -302,7 +303,7 @@ out:
     return status;
 }
 
-/* D of all outputs into weight[O, K], and what is told about it. */
+/* Writes D of all outputs to weight[O, K], and to the result how it was solved. */
 static grail_status solve_all(ridge_problem *p, double *weight, ridge_result *result)
 {
     grail_status status = GRAIL_OK;

@@ -12,7 +12,7 @@
  * lambda = alpha * mean(diag A). With a bias all sums are centred first (A - s s^T / T, ...), and
  * d = mean(Y) - W' mean(Z). For pruning on a local target E = W_R G[R,P] with the removed features
  * R, so only the removed columns are multiplied.
- * Source: GRAIL paper, section 3.1; methods.md 4.1-4.7; design.md section 4. */
+ * Source: GRAIL paper, section 3.1; derivations in docs/numerics.md. */
 #ifndef GRAIL_SOLVE_RIDGE_H
 #define GRAIL_SOLVE_RIDGE_H
 
@@ -37,12 +37,12 @@ enum { REGRESSION_MEASURED = 512 };
 int64_t regression_measured_stride(int64_t outputs);
 
 /**
- * Turns statistics of the full-width input into the regression of a selection; `s` gives its
- * memory up (its arrays are moved or freed, *s is left empty), so that no second Gram is needed.
- * After GRAIL_ERROR_MEMORY *s is empty too; after other errors it is as it was.
+ * Turns statistics of the full-width input into the regression of a selection. Takes over the
+ * memory of `s` (its arrays are moved or freed, *s is left empty), so that no second Gram is
+ * needed. After GRAIL_ERROR_MEMORY *s is empty too; after other errors it is unchanged.
  *   s->outputs == 0: local target Y = Z_full W^T, E = W_R G[R,P].
  *   s->outputs == O: E = C[:,P] - W_P G[P,P].
- * consumer W[O, n*u]; W0 = W[:, P]. *out is filled; regression_fini.
+ * consumer W[O, n*u]; W0 = W[:, P]. *out is owned: regression_fini.
  */
 grail_status regression_from_selection(const backend *b, grail_statistics *s,
                                        const grail_reducer *reducer, int64_t features_per_unit,
@@ -50,14 +50,14 @@ grail_status regression_from_selection(const backend *b, grail_statistics *s,
                                        regression *out) GRAIL_MUST_CHECK;
 
 /** From statistics measured on the reduced input itself (folding: Z is what the folded producer
- * emits) with a target: E = C - W0 A. prior W0[O, K]. `s` gives its memory up. */
+ * emits) with a target: E = C - W0 A. prior W0[O, K]. Takes over the memory of `s`. */
 grail_status regression_from_measured(const backend *b, grail_statistics *s, const float *prior,
                                       regression *out) GRAIL_MUST_CHECK;
 
 /**
  * From statistics of the full-width input, for a folding whose input is taken as the mean of the
- * unfolded activations, Z = X M (the paper's; methods.md 6.6): A = M^T G M, E = W G M - W0 A.
- * consumer W[O, n*u], prior W0[O, K*u]. `s` is left as it is.
+ * unfolded activations, Z = X M (as the paper does): A = M^T G M, E = W G M - W0 A.
+ * consumer W[O, n*u], prior W0[O, K*u]. `s` is unchanged.
  */
 grail_status regression_from_folding(const backend *b, const grail_statistics *s,
                                      const grail_reducer *reducer, int64_t features_per_unit,
@@ -100,12 +100,13 @@ typedef struct ridge_result {
 } ridge_result;
 
 /**
- * Solves. `held` may be NULL or empty (count 0): then the first candidate closest to 1e-3 serves as
- * alpha when candidates are given, and held_* are NaN. Otherwise candidates are tried on `fit` and
- * judged on `held`, errors are those of the fit on `fit` alone, and the answer is refitted on both.
- * With the prior ridge W0 itself, alpha = infinity, is the last candidate: where no other does
- * better on the held-out part, W' = W0 and d = 0.
- * Both are used as workspace and hold no meaning afterwards. prior W0[O,K] as f32.
+ * Solves. `held` may be NULL or empty (count 0): then alpha is the candidate closest to 1e-3 when
+ * candidates are given, and held_* are NaN. Otherwise candidates are tried on `fit` and judged on
+ * `held`, errors are those of the fit on `fit` alone, and the answer is refitted on both. With the
+ * prior ridge W0 itself, alpha = infinity, is the last candidate: where no other does better on the
+ * held-out part, W' = W0 and d = 0.
+ * Both regressions serve as workspace; their contents are undefined afterwards. prior W0[O,K] as
+ * f32.
  * weight W'[O,K] and bias_change d[O] (when options->bias) are f64 outputs.
  * lambda = alpha * mean diag A, at least 1e-8 of it when features are dead. A failing factorisation
  * raises lambda to max(10 lambda, 1e-8 mean diag) up to six times, then eigenvalues are used.

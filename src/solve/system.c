@@ -35,7 +35,7 @@ static double centred_diagonal(const ridge_system *s, int64_t i)
     return s->diagonal[i] - sum * sum * regression_inverse_count(s->r);
 }
 
-/* What is left of a diagonal after centring is rounding when it is a tiny share of what it was. */
+/* A diagonal element that centring reduced to a tiny share of its value is only rounding error. */
 static void measure_diagonal(ridge_system *s)
 {
     const int64_t n = s->r->width;
@@ -105,7 +105,7 @@ static void load_system(ridge_system *s, double lambda)
     }
 }
 
-/* Whether the lower triangle holds a factor none of whose pivots is rounding. */
+/* Whether the lower triangle holds a factor whose pivots all exceed rounding errors. */
 static bool factor_in_place(const ridge_system *s, double lambda)
 {
     const int64_t n = s->r->width;

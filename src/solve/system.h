@@ -1,13 +1,14 @@
 /* The normal equations of one regression: A + lambda I factored inside A's own memory.
  *
  * A lives in the strict upper triangle and in `diagonal`, the factor in the lower triangle, so that
- * A can be had back for another lambda without a second matrix. When the regression has a bias, A
+ * A can be restored for another lambda without a second matrix. When the regression has a bias, A
  * is centred as it is copied down: A_c = A - s s^T / T.
  *
  * Singularity: a pivot that is not above 10 K 2^-52 of its own diagonal element counts as failed.
  * Then lambda is raised to max(10 lambda, 1e-8 mean diag) up to six times; when that does not help,
- * A_c is decomposed (this alone needs a second matrix) and eigenvalues below 1e-10 of the largest
- * are dropped: the solution has no part along their vectors. Not checked: NaN, see ridge.c. */
+ * the eigenvalues of A_c are computed (only this needs a second matrix) and those below 1e-10 of
+ * the largest are dropped: the solution has no part along their vectors. NaN is not checked here;
+ * see ridge.c. */
 #ifndef GRAIL_SOLVE_SYSTEM_H
 #define GRAIL_SOLVE_SYSTEM_H
 
@@ -19,7 +20,7 @@ typedef struct ridge_system {
     bool centred;
     double *diagonal; /* [K] of A */
     double scale;     /* mean diag A_c; 0 when nothing varies: then every solution is 0 */
-    bool dead;        /* a feature with no (variance) sum of its own */
+    bool dead;        /* some feature is always 0, or with a bias constant */
     double lambda;
     int raises;
     ridge_fallback fallback;
@@ -27,18 +28,19 @@ typedef struct ridge_system {
     double *eigenvalues;  /* [K] ascending */
 } ridge_system;
 
-/** Takes the regression's Gram matrix over; ridge_system_fini on a zeroed or initialised one. */
+/** Takes over the regression's Gram matrix. ridge_system_fini works on a zeroed or initialised
+ * system. */
 grail_status ridge_system_init(ridge_system *s, const backend *b, regression *r,
                                bool centred) GRAIL_MUST_CHECK;
 void ridge_system_fini(ridge_system *s);
 
-/** Factors A_c + lambda I with lambda = alpha * scale, or what the fallback makes of it. */
+/** Factors A_c + lambda I with lambda = alpha * scale, or as the fallbacks above change it. */
 grail_status ridge_system_factor(ridge_system *s, double alpha) GRAIL_MUST_CHECK;
 
 /** X[rows, K] <- X (A_c + lambda I)^-1 */
 grail_status ridge_system_solve(const ridge_system *s, int64_t rows, double *x) GRAIL_MUST_CHECK;
 
-/** Estimate of cond_2(A_c + lambda I), from below, by a few steps of power and inverse iteration.
+/** Estimates cond_2(A_c + lambda I) from below by a few steps of power and inverse iteration.
  */
 grail_status ridge_system_condition(const ridge_system *s, double *out) GRAIL_MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /* Statistics: second-order sums of the activations at a consumer's input.
  *
  * Rows are tokens (or positions, or images). Z[T, H] is the consumer's input, Y[T, O] the target of
- * the regression (design: "target Y"). All sums are f64 sums, not means:
+ * the regression. All sums are f64 sums, not means:
  *
  *   gram[H, H]        G = Z^T Z     lower triangle valid
  *   sum[H]            s = Z^T 1

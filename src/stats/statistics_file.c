@@ -28,7 +28,7 @@ static void layout_add(statistics_layout *layout, const char *name, int rank, in
     };
 }
 
-/* The tensors of a file of these statistics, as they are and as they must be. */
+/* The tensors of a statistics file: what is written, and what a file must have to be read. */
 static void layout_of(const grail_statistics *s, statistics_layout *layout)
 {
     *layout = (statistics_layout){.count = 1};
@@ -86,7 +86,7 @@ static grail_status check_tensor(const char *path, const tensor_view *found,
         shape_text(expected->rank, expected->shape, expected_text, sizeof expected_text));
 }
 
-/* Copies one tensor's bytes to where `expected` has its own. */
+/* Copies the bytes of the tensor that `expected` describes, after a check. */
 static grail_status read_tensor(const char *path, const safetensors *file,
                                 const tensor_view *expected, void *out)
 {

@@ -1,5 +1,5 @@
-/* Triangles are copied tile by tile through a buffer: rows are then read and written in runs of a
- * tile's width, which a power-of-two row length cannot spoil. */
+/* Triangles are copied tile by tile through a buffer, so that rows are read and written in runs of
+ * a tile's width. Walking down a column would be slow where the row length is a power of two. */
 #include "stats/sums.h"
 
 #include "base/parallel.h"

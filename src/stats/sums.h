@@ -1,4 +1,4 @@
-/* Arrays of f64 sums: symmetric matrices of which one triangle is kept, and the search for NaN. */
+/* Arrays of f64 sums: symmetric matrices stored as one triangle, and the search for NaN. */
 #ifndef GRAIL_STATS_SUMS_H
 #define GRAIL_STATS_SUMS_H
 

@@ -6,15 +6,15 @@
 
 enum { FIELD_MOST_BYTES = 1000 };
 
-/** A text that must be there, not empty and of at most FIELD_MOST_BYTES; *out is borrowed. */
+/** A required text of 1 to FIELD_MOST_BYTES bytes; *out is borrowed. */
 grail_status field_text(const char *where, const json_t *object, const char *key,
                         const char **out) GRAIL_MUST_CHECK;
 
-/** The same; *out is owned. */
+/** As field_text, but *out is owned. */
 grail_status field_copy(const char *where, const json_t *object, const char *key,
                         char **out) GRAIL_MUST_CHECK;
 
-/** The same, a path: joined with the directory when it is relative. */
+/** As field_copy, for a path: a relative one is joined with the directory. */
 grail_status field_path(const char *where, const json_t *object, const char *key,
                         const char *directory, char **out) GRAIL_MUST_CHECK;
 

@@ -60,7 +60,7 @@ def long_text():
 
 
 def many_ids():
-    """A header, for 300 million ids that are a hole in the file."""
+    """A header for 300 million ids, which are a hole in the file."""
     header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (300000000,), }".ljust(117) + b"\n"
     return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header
 
@@ -82,13 +82,13 @@ def exponential_pattern():
 
 
 def quadratic_pattern():
-    """Looks through the rest of the text at every character."""
+    """A pattern that searches the rest of the text at every character."""
     return tokenizer(lambda t: t.update(pre_tokenizer={
         "type": "Split", "pattern": {"Regex": "(?=[^#]*#)|[^#]"}, "behavior": "Isolated"}))
 
 
 def quadratic_scan():
-    """The same without a step back."""
+    """The same without backtracking."""
     return tokenizer(lambda t: t.update(pre_tokenizer={
         "type": "Split", "pattern": {"Regex": "(?=[^#]*+#)|[^#]"}, "behavior": "Isolated"}))
 
@@ -168,7 +168,7 @@ def zip_of_zeros():
 
 
 def zip_of_foreign_zeros():
-    """A member that inflates within what is allowed, of a network of no known family."""
+    """A member that inflates to an allowed size; the network belongs to no known family."""
     size = 200 * MEGABYTE
     pickle = b"\x80\2}(" + text("weight") + pickled_tensor(0, size // 4) + b"u."
     return archive([("a/data.pkl", pickle, len(pickle), None),
@@ -176,7 +176,7 @@ def zip_of_foreign_zeros():
 
 
 def zip_of_pickle(opcodes, count):
-    """A deflated pickle that pushes and pushes."""
+    """A deflated pickle that only pushes values."""
     pickle = b"\x80\2" + opcodes * count + b"."
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     stored = packer.compress(pickle) + packer.flush()
@@ -184,7 +184,7 @@ def zip_of_pickle(opcodes, count):
 
 
 def pickle_of(opcodes, megabytes):
-    """The same, in the older stream and so as it is."""
+    """The same in the legacy format, which is not compressed."""
     magic = b"\x80\2\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
     facts = b"\x80\2}" + text("little_endian") + b"\x88s."
     return (magic + b"\x80\2M\xe9\3." + facts + b"\x80\2" +
@@ -238,7 +238,8 @@ def stuffed(bits):
 
 
 def jpeg(width, height, scans):
-    """Progressive and grey, of scans of bands of zeros: a few bytes for a walk over all."""
+    """A progressive grey JPEG whose scans hold only zeros: a few bytes take a walk over all
+    pixels."""
     blocks = -(-width // 8) * -(-height // 8)
     start = (b"\xff\xd8" + segment(0xDB, b"\0" + b"\1" * 64) +
              segment(0xC2, struct.pack(">BHHB", 8, height, width, 1) + b"\1\x11\0") +

@@ -15,7 +15,7 @@ SELECTORS = ["random", "magnitude-l1", "magnitude-l2", "wanda", "fold", "random-
 VARIANTS = [("none", False), ("none", True), ("grail", False), ("grail", True), ("full", False)]
 SAMPLES = [8, 16, 32, 64, 128, 256, 512, 1024]
 RATIOS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
-# How much of the damage of a ratio each selector does, and each repair leaves.
+# The share of a ratio's damage that each selector does, and that each repair leaves.
 HARM = {"random": 1.35, "magnitude-l1": 1.0, "magnitude-l2": 0.97, "wanda": 0.9, "fold": 0.82,
         "random-fold": 1.2}
 LEFT = {("none", False): 1.0, ("none", True): 0.62, ("grail", False): 0.33, ("grail", True): 0.26,

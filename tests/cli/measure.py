@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs a command with a limit of CPU seconds, and writes its peak resident memory in MiB and its
-CPU seconds to a file. Exits as the command did, with 128 and the number of a signal.
+CPU seconds to a file. Exits with the command's status, or with 128 plus the number of the signal
+that ended it.
 
 usage: measure.py FILE SECONDS COMMAND...
 """

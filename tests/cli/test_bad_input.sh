@@ -91,7 +91,7 @@ says "with 80: rounding to multiples of --align leaves nothing to remove; raise 
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.01 --sites heads --align 1 --dry-run
 says "warning: 2 of 2 sites keep all of their units" stderr
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.3 --dry-run
-[[ ! -s stderr ]] || { show; fail "a warning without reason"; }
+[[ ! -s stderr ]] || { show; fail "printed a warning that does not apply"; }
 
 check "a warning names a kind that the options name and the model lacks"
 for words in "--sparsity 0.3 --sites ffn,conv" "--sparsity ffn=0.3,conv=0.5"; do
@@ -99,7 +99,7 @@ for words in "--sparsity 0.3 --sites ffn,conv" "--sparsity ffn=0.3,conv=0.5"; do
     says "grail: warning: the model has no sites of kind conv" stderr
 done
 runs "$grail" compress "$demo/vision/cnn.pth" -o out --sparsity 0.3 --dry-run
-[[ ! -s stderr ]] || { show; fail "a warning without reason"; }
+[[ ! -s stderr ]] || { show; fail "printed a warning that does not apply"; }
 
 check "unknown names are refused, with the known ones"
 option 1 "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold" --sparsity 0.3 --selector foo
@@ -134,7 +134,7 @@ option 2 "--threads takes an integer from 0 to 1024, not '100000'" --sparsity 0.
 option 2 "--samples takes an integer of at least 0, not 'x'" --sparsity 0.3 --samples x
 option 2 "--seed takes an integer of at least 0, not '-1'" --sparsity 0.3 --seed -1
 option 2 "--memory takes a number of bytes, such as 500M, not '5X'" --sparsity 0.3 --memory 5X
-check "what this model cannot have"
+check "options that this model does not support"
 option 1 "no parameter of the checkpoint can take a fitted bias" --sparsity 0.3 --bias on
 option 1 "folding needs complete KV groups" --sparsity 0.5 --selector fold --gqa query-per-group
 

@@ -36,7 +36,7 @@ fresh
 truncate -s 300000 $weights
 bad 1 "$weights: the tensors end at byte 271616 of the data, but the data has 297872 bytes"
 
-check "headers that lie"
+check "headers that contradict the file"
 fresh
 patch $weights 0 ff ff ff ff ff ff ff 7f
 bad 1 "$weights: claims a header of 9223372036854775807 bytes"
@@ -62,7 +62,7 @@ fresh
 replace_header $weights '"model.layers.0.mlp.down_proj' '"model.layers.0.mlp.town_proj'
 bad 1 "tensor 'model.layers.0.mlp.down_proj.weight' is missing"
 
-check "files that are missing, or are not where the index says"
+check "files that are missing or not where the index says"
 fresh
 rm $weights model/golden.safetensors
 bad 1 "'model' holds neither model.safetensors nor model.safetensors.index.json"
@@ -97,7 +97,7 @@ config 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' \
     "tensor 'model.layers.2.input_layernorm.weight' is missing"
 config 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' \
     "tensor 'model.layers.1.input_layernorm.weight' is not part of"
-check "a config.json that makes no sense"
+check "missing and impossible values in config.json"
 config 's/"num_key_value_heads": 4/"num_key_value_heads": 3/' \
     "model/config.json: layer 0: 8 attention heads are not divisible by 3"
 config 's/"num_attention_heads": 8/"num_attention_heads": 0/' \
@@ -107,12 +107,12 @@ config '/"hidden_size"/d' "model/config.json: \"hidden_size\" is missing"
 config 's/"silu"/"mish"/' "hidden_act \"mish\" is not supported; the supported values are silu"
 config 's/"llama3"/"yarn"/' "rotary scaling \"yarn\" is not supported"
 config 's/^{/[/' "model/config.json: not valid JSON"
-check "a family that is not known"
+check "an unknown family"
 config 's/"llama"/"bert"/' \
     "model/config.json: unknown model_type \"bert\"; the known ones are llama, mistral, qwen2, qwen3"
 config '/"model_type"/d' "known ones are llama, mistral, qwen2, qwen3"
 
-# poison MODEL TENSOR BYTES...: behind the first two elements of four bytes, or four of two
+# poison MODEL TENSOR BYTES...: overwrites the data after the first 8 bytes
 poison() {
     fresh "$1"
     patch $weights $(($(tensor_offset $weights "$2") + 8)) "${@:3}"
@@ -137,7 +137,7 @@ poison llama3 model.layers.1.mlp.up_proj.weight 00 00 c0 7f
 check "the message stands on a line of its own, behind the progress"
 run "$grail" compress model -o out --calib ids.npy --sparsity 0.5 --align 1
 ((code == 3)) || fail "exit code $code"
-grep -q '^grail: ' stderr || { show; fail "it does not"; }
+grep -q '^grail: ' stderr || { show; fail "the message does not begin a line"; }
 check "activations that overflow: the layer is named"
 poison llama3 model.layers.1.mlp.gate_proj.weight ff ff 7f 7f ff ff 7f 7f ff ff 7f 7f
 bad 3 "the output of 'model.layers.1.mlp.gate_proj.weight' is NaN or infinite"

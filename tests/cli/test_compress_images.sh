@@ -12,7 +12,7 @@ top1() {
     field top1 stdout
 }
 
-check "half of all channels, by four repairs"
+check "half of all channels removed, with four repairs"
 for repair in "none" "none --repair" "grail" "full"; do
     read -ra words <<<"$repair"
     runs "$grail" compress "$cnn" -o "out-${repair// /}" --calib "$calibration" --sparsity 0.5 \
@@ -39,7 +39,7 @@ for i in $(seq 32); do
 done >data_batch_1.bin
 runs "$grail" compress "$cnn" -o batch --calib data_batch_1.bin --sparsity 0.25 --samples 16 --quiet
 
-check "what does not fit is refused"
+check "options that do not fit the network are refused"
 printf 'words\n' >text.txt
 refuses 1 "the model reads images: give CIFAR batches, or a folder of JPEG and PNG files" \
     "$grail" compress "$cnn" -o no --calib "$demo/calibration.txt" --sparsity 0.5

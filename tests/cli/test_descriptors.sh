@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Commands that are started with standard input, output or error closed, read-only or joined: what
-# they write has the bytes of a run with all three, what they print is there where it can be, and a
-# standard output that takes nothing is an error.
+# Commands that are started with standard input, output or error closed, read-only or joined: they
+# write the same bytes as with all three open, print what can be printed, and fail when standard
+# output accepts nothing.
 #
 # usage: test_descriptors.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -77,8 +77,8 @@ for command in "${commands[@]}"; do
                     [[ $err == '2>&-' ]] || says "grail: cannot write to standard output: Bad file" told
                 else
                     ((code == 0)) || fail "exit code $code"
-                    cmp reference.printed <(without_times printed) || fail "prints something else"
-                    [[ $err == '2>&-' ]] || cmp reference.told <(without_times told) || fail "tells else"
+                    cmp reference.printed <(without_times printed) || fail "standard output differs"
+                    [[ $err == '2>&-' ]] || cmp reference.told <(without_times told) || fail "standard error differs"
                 fi
             done
         done

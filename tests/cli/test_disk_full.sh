@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A disk that is too small, and a limit on the size of files: told of with the file and the reason,
-# nothing is left that could be taken for a result, and with more room --resume finishes.
+# A disk that is too small, and a limit on the size of files: the message names the file and the
+# reason, nothing is left that could be taken for a result, and with more room --resume finishes.
 #
 # usage: test_disk_full.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -19,7 +19,7 @@ runs "${compress[@]}" -o out --resume
 same_result complete out
 rm -r out
 
-check "standard output is full: told, and the result is there"
+check "a full standard output is an error, but the result is there"
 run bash -c '"$@" >/dev/full' - "${compress[@]}" -o out --quiet
 ((code == 1)) || fail "exit code $code"
 says "cannot write to standard output: No space left on device" stderr
@@ -43,10 +43,10 @@ for ((size = 64;; size += 4)); do
     code=0
     "${compress[@]}" -o out --quiet >/dev/null 2>../stderr || code=$?
     ((code != 0)) || break
-    ((size < 4096)) || fail "4 MB are not enough"
+    ((size < 4096)) || fail "no run finished within 4 MB"
     told=$(grep -o "'out.partial/[^']*': No space left on device" ../stderr) || {
         cat ../stderr >&2
-        fail "does not say which file at ${size}k"
+        fail "the message names no file at ${size}k"
     }
     [[ $stages == *"$told"* ]] || {
         stages+=$told$'\n'
@@ -54,13 +54,13 @@ for ((size = 64;; size += 4)); do
         sed 's/^/   /' ../stderr
     }
     ((code == 1 && $(wc -l <../stderr) == 1)) || fail "exit code $code, or more than a line"
-    [[ ! -e out ]] || fail "there is an output at ${size}k"
+    [[ ! -e out ]] || fail "a failed run left an output at ${size}k"
     if [[ -e out.partial ]]; then
         grep -q "of 2 blocks are finished in 'out.partial'; --resume continues" ../stderr ||
             grep -q "all weights are written in 'out.partial'; --resume finishes" ../stderr ||
             fail "out.partial is left without a word at ${size}k"
     else
-        ! grep -q resume ../stderr || fail "there is nothing to continue at ${size}k"
+        ! grep -q resume ../stderr || fail "names --resume with nothing to continue at ${size}k"
     fi
     mount -o remount,size=4m .
     "${compress[@]}" -o out --quiet --resume >/dev/null

@@ -32,13 +32,13 @@ top1=$(field top1 stdout)
 sed -n '/"cnn"/,/}/p' "$demo/vision/expected.json" >expected
 holds "($top1 - $(field top1 expected)) ^ 2 < 0.0021 ^ 2" # two images of a thousand
 
-check "folders of some of the classes are told"
+check "a folder with only some of the classes gives a warning"
 mkdir some
 cp -r "$demo/vision/test/checker" "$demo/vision/test/disc" some
 runs "$grail" eval "$demo/vision/cnn.pth" --data some
 says "grail: warning: some has 2 class folders, the network has 10 classes" stderr
 runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 10
-[[ ! -s stderr ]] || { show; fail "a warning without reason"; }
+[[ ! -s stderr ]] || { show; fail "printed a warning that does not apply"; }
 check "activations that overflow name the matrix, and its block where it is in one"
 refuses 3 "grail: the output of 'conv1.weight' is NaN or infinite" "$grail" eval "$demo/vision/cnn.pth" \
     --data "$demo/vision/test" --images 8 --mean 1e38,1e38,1e38 --std 1e-38,1e-38,1e-38
@@ -59,16 +59,16 @@ holds "$complete >= 0.807 && $complete <= 0.813"
 holds "$(field low stdout) < $complete && $complete < $(field high stdout)"
 holds "$(field top5 stdout) > 0.98"
 holds "($(field high stdout) - $(field low stdout)) / 2 - $(field interval stdout) < 1e-9"
-check "another preset is another result"
+check "another preset gives another result"
 runs "$grail" eval "$resnet20" --data "$cifar" --json --images 500
 expected=$(field mean_nll stdout)
 runs "$grail" eval "$resnet20" --data "$cifar" --json --images 500 --preset cifar
 [[ $(field preset stdout) == cifar ]] || fail "preset $(field preset stdout)"
-[[ $(field mean_nll stdout) != "$expected" ]] || fail "the same result"
+[[ $(field mean_nll stdout) != "$expected" ]] || fail "the preset changed nothing"
 check "the preset's numbers given one by one are the preset"
 runs "$grail" eval "$resnet20" --data "$cifar" --json --images 500 --preset cifar \
     --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
-[[ $(field mean_nll stdout) == "$expected" ]] || fail "another result"
+[[ $(field mean_nll stdout) == "$expected" ]] || fail "the result differs"
 
 check "ResNet-18: 86.0 % lies in the interval of 1,000 images"
 runs "$grail" eval "$resnet18" --data "$cifar" --json --images 1000
@@ -79,7 +79,7 @@ check "one line says what matters"
 runs "$grail" eval "$resnet20" --data "$cifar" --images 100
 head -n 1 stdout |
     grep -qE '^top-1 [0-9.]+ % \+- [0-9.]+, top-5 [0-9.]+ %, 100 images, preset cifar-imagenet$' ||
-    { show; fail "the first line"; }
+    { show; fail "the first line is wrong"; }
 [[ ! -s stderr ]] || { show; fail "progress where there is no terminal"; }
 
 check "inspect tells what an image costs"

@@ -26,9 +26,9 @@ check "an existing file is left alone"
 before=$(sha256sum net.onnx)
 refuses 1 "'net.onnx' exists; remove it or give another name" \
     "$grail" export "$vit" -o net.onnx --set head_dim=16
-[[ $(sha256sum net.onnx) == "$before" ]] || fail "it was changed"
+[[ $(sha256sum net.onnx) == "$before" ]] || fail "the existing file was changed"
 
-check "what cannot be written is named"
+check "a file that cannot be written is named"
 refuses 2 "name the ONNX file to write with -o FILE.onnx" "$grail" export "$vit"
 refuses 1 "cannot write a decoder as ONNX, only a network that reads images; convert the checkpoint with a tool for decoders" \
     "$grail" export "$golden/llama3" -o out

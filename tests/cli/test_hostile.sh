@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Small files that ask for much memory or time: refused, or read, within a budget of both. The
-# budgets are some ten times what is taken, and a fraction of what would be without ceilings.
+# budgets are some ten times the actual use, and a fraction of the use without ceilings.
 #
 # usage: test_hostile.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -78,7 +78,7 @@ says '"stream_tokens": null' stdout
 large=$(field perplexity stdout)
 head -c 1000000 a.txt >b.txt
 reads 150 30 "${text_of_demo[@]}" b.txt --json
-[[ $(field perplexity stdout) == "$large" ]] || fail "the first window is not that of the whole text"
+[[ $(field perplexity stdout) == "$large" ]] || fail "the first window differs from that of the complete text"
 rm a.txt
 
 check "more token ids than are held"
@@ -169,7 +169,7 @@ limited() {
     run "$@"
     ((code <= 1)) || { show; fail "exit code $code under $limit MiB of: $*"; }
     ((code == 0)) || (($(wc -l <stderr) == 1)) || { show; fail "not one line on stderr: $*"; }
-    ((code == 0)) || grep -q 'memory\|cannot start' stderr || { show; fail "says nothing of memory"; }
+    ((code == 0)) || grep -q 'memory\|cannot start' stderr || { show; fail "the message does not mention memory"; }
     ((code == 0)) || echo "   $limit MiB: $(cat stderr)"
 }
 if [[ -n $sanitized ]]; then

@@ -12,7 +12,7 @@ commands=(inspect compress eval verify sweep report export doctor completion)
 
 check "help"
 runs "$grail" --help
-[[ ! -s stderr ]] || fail "--help speaks on stderr"
+[[ ! -s stderr ]] || fail "--help prints on stderr"
 for command in "${commands[@]}"; do
     says "  $command " stdout
 done
@@ -23,7 +23,7 @@ for command in "${commands[@]}" logits; do
         runs "$grail" "$command" $flag
         says "usage: grail $command" stdout
         says "  --help" stdout
-        [[ ! -s stderr ]] || fail "$command $flag speaks on stderr"
+        [[ ! -s stderr ]] || fail "$command $flag prints on stderr"
         (($(wc -L <stdout) <= 100)) || fail "$command $flag has lines of $(wc -L <stdout) columns"
     done
     cp stdout expected
@@ -86,8 +86,8 @@ check "--quiet says nothing on stderr"
 for arguments in "eval out --data other.npy" "compress $tiny --calib ids.npy -o quiet --sparsity=0.5"; do
     read -ra words <<<"$arguments"
     runs "$grail" "${words[@]}" --quiet
-    [[ ! -s stderr ]] || { show; fail "'$arguments' does"; }
-    [[ -s stdout ]] || fail "'$arguments' gives no result"
+    [[ ! -s stderr ]] || { show; fail "'$arguments' prints on stderr"; }
+    [[ -s stdout ]] || fail "'$arguments' prints no result"
 done
 same_result out quiet
 rm -r out quiet
@@ -137,16 +137,16 @@ cat >plan.json <<END
     {"site": "model.layers.1.self_attn.o_proj", "kept": 3}]}
 END
 runs "${compress[@]}" -o out --plan plan.json
-(($(grep -c '^  \(transformers\|vLLM\|llama.cpp\) *no ' stdout) == 3)) || { show; fail "the verdict"; }
+(($(grep -c '^  \(transformers\|vLLM\|llama.cpp\) *no ' stdout) == 3)) || { show; fail "the verdicts on the loaders are wrong"; }
 says "ffn   60 of 80 units kept" stdout
 says "heads 3 of 4 units kept" stdout
 runs "$grail" eval out --data ids.npy
 runs "$grail" inspect out
 says "model.layers.0.mlp.down_proj                      40" stdout
-check "its plan.json repeats it"
+check "its plan.json repeats the run"
 runs "${compress[@]}" -o again --plan out/plan.json
 cmp out/model.safetensors again/model.safetensors
-check "what grail narrowed can be narrowed again"
+check "a narrowed model can be narrowed again"
 runs "$grail" compress out -o twice --calib ids.npy --sparsity ffn=0.25 --align 1
 runs "$grail" eval twice --data ids.npy
 rm -r out again twice
@@ -173,11 +173,11 @@ printf '{"n": 1, "body": "%s"}\n\n' "$json_text" >body.jsonl
 text_run out text.txt
 for file in text.jsonl text.jsonl.gz; do
     text_run again $file
-    cmp out/model.safetensors again/model.safetensors || fail "$file calibrates otherwise"
+    cmp out/model.safetensors again/model.safetensors || fail "calibration from $file gives other weights"
     rm -r again
 done
 text_run again body.jsonl --field body
-cmp out/model.safetensors again/model.safetensors || fail "--field calibrates otherwise"
+cmp out/model.safetensors again/model.safetensors || fail "calibration from another --field gives other weights"
 rm -r out again
 
 check "eval warns of text that the model was calibrated on, and of that alone"
@@ -189,9 +189,9 @@ runs "$grail" eval out --data first.txt --context 64 --windows 10
 says "warning: this text holds" stderr
 says "perplexity" stdout
 runs "$grail" eval out --data second.txt --context 64 --windows 10
-[[ ! -s stderr ]] || { show; fail "warns of other text"; }
+[[ ! -s stderr ]] || { show; fail "warns about text that was not calibrated on"; }
 runs "$grail" eval "$demo/model" --data first.txt --context 64 --windows 10
-[[ ! -s stderr ]] || { show; fail "warns of a model that was not calibrated"; }
+[[ ! -s stderr ]] || { show; fail "warns about a model that was not calibrated"; }
 
 command -v python3 >/dev/null || skip "JSON is not parsed: python3 is not installed"
 # parses KEYS COMMAND...: valid JSON, which has the keys

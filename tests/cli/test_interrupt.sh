@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ctrl-C and SIGTERM: every command ends by the signal, which the shell shows as 130 and 143; what
-# compress and sweep have finished is kept, and they say how it is continued; nothing that is half
-# written looks finished.
+# compress and sweep have finished is kept, and they say how it is continued; nothing half-written
+# looks finished.
 #
 # usage: test_interrupt.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -37,7 +37,7 @@ ends() {
 # wait_for CONDITION...: as long as the command runs
 wait_for() {
     until "$@"; do
-        kill -0 $pid 2>/dev/null || { show; fail "was over before: $*"; }
+        kill -0 $pid 2>/dev/null || { show; fail "the command ended before: $*"; }
         sleep 0.01
     done
 }
@@ -66,16 +66,16 @@ for signal in INT TERM; do
     kill -$signal $pid
     ends
     ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
-    grep -qE "^grail: interrupted in block [1-4] of 4; $line\$" stderr || { show; fail "says otherwise"; }
+    grep -qE "^grail: interrupted in block [1-4] of 4; $line\$" stderr || { show; fail "the message differs"; }
     [[ ! -s stdout ]] || { show; fail "prints a result"; }
-    [[ ! -e out ]] || fail "there is a result"
+    [[ ! -e out ]] || fail "an interrupted run left a result"
     refuses 1 "continue it with --resume" "$grail" compress "$demo/model" -o out --sparsity 0.3 \
         --calib "$demo/calibration.txt" >/dev/null
     runs "$grail" "${compress[@]}" -o out --resume --quiet
     same_result complete out
 done
 
-check "with --quiet it is told too"
+check "with --quiet the message is printed too"
 rm -rf out
 start "${compress[@]}" -o out --quiet
 wait_for has_lines 3 out.partial/grail-state.jsonl
@@ -95,7 +95,7 @@ kill -INT $pid
 kill -TERM $pid
 ends
 ((code == 143)) || { show; fail "exit code $code"; }
-! grep -q interrupted stderr || { show; fail "it ended in its own time"; }
+! grep -q interrupted stderr || { show; fail "the second signal did not end it at once"; }
 runs "$grail" "${compress[@]}" -o out --resume --quiet
 same_result complete out
 
@@ -132,7 +132,7 @@ in_terminal out.partial/grail-state.jsonl '"$@" -o out --quiet 2>stderr; echo >a
 says "$line" stderr
 [[ ! -e after ]] || fail "the script went on"
 
-check "all of a pipeline ends"
+check "every command of a pipeline ends"
 in_terminal began 'trap : INT; >began; "$@" 2>stderr | cat; echo "${PIPESTATUS[*]}" >statuses' \
     "$grail" eval "$demo/model" --data "$demo/held-out.txt"
 [[ $(cat statuses) == "130 130" ]] || fail "exit codes $(cat statuses)"
@@ -153,12 +153,12 @@ for signal in INT TERM; do
     ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
     cells=$(grep -c '^{"cell"' r.jsonl)
     [[ $(cat stderr) == "grail: interrupted; $cells of 8 cells are in 'r.jsonl', run the same command \
-again to continue the sweep" ]] || { show; fail "says otherwise"; }
+again to continue the sweep" ]] || { show; fail "the message differs"; }
     runs "$grail" sweep recipe.json -o r.jsonl --quiet
     says "8 cells: $cells done before" stdout
 done
 
-check "the others end where they are"
+check "the other commands end at once"
 python3 "$source_dir/tests/cli/make_results.py" results.jsonl --checkpoints 10
 write_ids ids.npy 200 64 512
 runs "$grail" export "$vision/vit" -o complete.onnx
@@ -178,9 +178,9 @@ for command in "eval $demo/model ${data[*]}" "eval $vision/cnn.pth --data $visio
             ends
             ((code == 0 || code == $(status_of $signal))) || { show; fail "exit code $code of $command"; }
             ended=$((ended + (code != 0)))
-            [[ ! -s stderr ]] || { show; fail "says something: $command"; }
-            [[ ! -e new.onnx ]] || cmp new.onnx complete.onnx || fail "half an export"
-            [[ ! -e new.html ]] || cmp new.html complete.html || fail "half a report"
+            [[ ! -s stderr ]] || { show; fail "prints on stderr: $command"; }
+            [[ ! -e new.onnx ]] || cmp new.onnx complete.onnx || fail "left a partial export"
+            [[ ! -e new.html ]] || cmp new.html complete.html || fail "left a partial report"
         done
     done
     ((ended > 0)) || [[ $command == inspect* ]] || fail "never ended early: $command"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# That repair does what it is for: on text that neither training nor calibration has seen, a repaired
-# model lies between the dense one and the plain cut, however deep the cut.
+# Repair works: on text that neither training nor calibration has seen, a repaired model lies
+# between the dense one and the plain cut, however deep the cut.
 #
 # usage: test_recovery.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
 
-windows=(--context "$context") measured=(--windows 97) # of 256 tokens: all
+windows=(--context "$context") measured=(--windows 97) # all of them, at 256 tokens
 dense=$(perplexity "$demo/model" "$demo/held-out.txt" "${windows[@]}" "${measured[@]}")
 for sparsity in 0.2 0.3 0.5; do
     check "demonstration model, $sparsity of FFN and heads: dense < full < grail < plain cut"

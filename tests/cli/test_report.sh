@@ -13,7 +13,7 @@ make_results() {
 
 # parses_as_page FILE: elements nest, one script, nothing from elsewhere
 parses_as_page() {
-    python3 - "$1" <<'END' || fail "$1 is not a page as it should be"
+    python3 - "$1" <<'END' || fail "$1 is not a well-formed page"
 import html.parser, sys
 
 class Page(html.parser.HTMLParser):
@@ -72,7 +72,7 @@ check "a sweep of two checkpoints and six selectors"
 make_results sweep.jsonl
 runs "$grail" report sweep.jsonl -o report.html --svg figures
 says "report.html: 11 figures of 1318 cells and 2 checkpoints; 2 cells failed" stdout
-[[ ! -s stderr ]] || { show; fail "speaks on stderr"; }
+[[ ! -s stderr ]] || { show; fail "prints on stderr"; }
 parses_as_page report.html
 parse_as_figures figures 11
 says "site &#39;layer4.1.conv2&#39;: the statistics hold a NaN" report.html
@@ -86,13 +86,13 @@ check "the same results give the same bytes, and replace a page"
 cp report.html first.html
 sed -i 's/resnet18/resnet19/g' report.html
 runs "$grail" report sweep.jsonl --output report.html --quiet
-[[ ! -s stdout && ! -s stderr ]] || { show; fail "--quiet speaks"; }
+[[ ! -s stdout && ! -s stderr ]] || { show; fail "--quiet prints text"; }
 cmp first.html report.html
 : >report.html
 runs "$grail" report sweep.jsonl -o report.html --quiet --svg figures
 cmp first.html report.html
 
-check "what is no report is not replaced"
+check "only a report is replaced"
 # keeps FILE TEXT OPTIONS...: refused with TEXT, and FILE keeps its bytes
 keeps() {
     local file=$1 said=$2
@@ -110,11 +110,11 @@ cp figures/01-scatter.svg mine.svg
 keeps mine.svg "'mine.svg' exists and was not written by grail report" -o mine.svg
 ln -s report.html link.html
 keeps link.html "'link.html' is a symbolic link, and a report can replace only a regular file" -o link.html
-[[ -L link.html ]] || fail "link.html is no link any more"
+[[ -L link.html ]] || fail "link.html is no longer a link"
 refuses 1 "'figures' is a directory, and a report can replace only a regular file" "$grail" report sweep.jsonl \
     -o figures
 refuses 1 "'/dev/null' is a device or a pipe, and a report" "$grail" report sweep.jsonl -o /dev/null
-[[ -c /dev/null ]] || fail "/dev/null is no device any more"
+[[ -c /dev/null ]] || fail "/dev/null is no longer a device"
 refuses 1 "'/dev/stdout' is a symbolic link" "$grail" report sweep.jsonl -o /dev/stdout
 mkfifo pipe.html
 refuses 1 "'pipe.html' is a device or a pipe" "$grail" report sweep.jsonl -o pipe.html
@@ -129,7 +129,7 @@ runs "$grail" report hostile.jsonl -o hostile.html --svg hostile
 parses_as_page hostile.html
 parse_as_figures hostile 11
 
-check "many checkpoints are put together by architecture"
+check "many checkpoints are grouped by architecture"
 make_results many.jsonl --checkpoints 10
 runs "$grail" report many.jsonl -o many.html
 says "of 6590 cells and 10 checkpoints" stdout
@@ -149,7 +149,7 @@ head -n 1 sweep.jsonl >begun.jsonl
 runs "$grail" report begun.jsonl -o begun.html
 says "begun.html: 0 figures of 0 cells and 0 checkpoints" stdout
 
-check "what is refused"
+check "refused input"
 refuses 2 "name the page to write with -o FILE" "$grail" report sweep.jsonl
 refuses 1 "cannot open 'none.jsonl'" "$grail" report none.jsonl -o out
 refuses 1 "is the results file" "$grail" report sweep.jsonl -o sweep.jsonl

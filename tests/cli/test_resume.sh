@@ -8,7 +8,7 @@
 # The run that is killed; the tests set its arguments.
 command=()
 start() {
-    : >stderr # the child would empty it too late for those who look for its words
+    : >stderr # the child would empty it too late: has_said would read the run before
     "$grail" compress "${command[@]}" -o out "$@" >stdout 2>stderr &
     pid=$!
 }
@@ -41,7 +41,7 @@ killed_when() {
             return
         fi
     done
-    fail "the run is always over before: $*"
+    fail "every run ended before it could be killed: $*"
 }
 
 # A killed run is not taken for a model, is not overwritten, and is continued to the same bytes.
@@ -76,14 +76,14 @@ assert_continues
 for block in 1 2 3; do
     check "pruning, single file: killed behind block $block"
     killed_when has_said "^block $block/4 .*written"
-    [[ -s out.partial/grail-state.jsonl ]] || fail "there is no state"
+    [[ -s out.partial/grail-state.jsonl ]] || fail "the killed run left no state"
     assert_continues
-    ! grep -q "^block $block/4" stderr || { show; fail "the block was done again"; }
+    ! grep -q "^block $block/4" stderr || { show; fail "the block was run again"; }
 done
 check "killed twice: behind block 1, and when the continued run stands behind block 3"
 killed_when has_said '^block 1/4 .*written'
 start --resume
-kill_when has_said '^block 3/4 .*written' || fail "the continued run is over before"
+kill_when has_said '^block 3/4 .*written' || fail "the continued run ended before it could be killed"
 assert_continues
 
 check "a second run into the same output is refused while the first goes on"
@@ -93,7 +93,7 @@ while [[ ! -s out.partial/grail-state.jsonl ]] && kill -0 $pid 2>/dev/null; do
     :
 done
 kill -STOP $pid
-[[ ! -e out ]] || fail "the run was over before"
+[[ ! -e out ]] || fail "the run ended before it could be killed"
 mv stderr first
 refuses 1 "another run is writing to 'out.partial'; wait until it ends, or choose another output" "$grail" compress "${command[@]}" -o out --resume
 refuses 1 "another run is writing to 'out.partial'; wait until it ends, or choose another output" "$grail" compress "${command[@]}" -o out
@@ -101,7 +101,7 @@ kill -KILL $pid
 wait $pid 2>/dev/null || true
 assert_continues
 
-check "what decides the bytes must be the same, and is named where it is not"
+check "options that decide the bytes must be the same; the message names one that differs"
 killed_when has_said '^block 2/4 .*written'
 other() {
     local said=$1

@@ -49,23 +49,23 @@ says "12 cells: 0 done before, 12 run now" stdout
 (($(wc -l <stderr) == 12)) || { show; fail "not one line of progress for every cell"; }
 says "12/12 cnn, wanda, 55 %, full, 64 samples, seed 0: top-1" stderr
 (($(wc -l <r.jsonl) == 14)) || fail "$(wc -l <r.jsonl) lines"
-[[ $(head -n 1 r.jsonl) == '{"grail_results":2,"recipe":{"checkpoints":['* ]] || fail "the header"
+[[ $(head -n 1 r.jsonl) == '{"grail_results":2,"recipe":{"checkpoints":['* ]] || fail "the header is wrong"
 number='[0-9.e+-]*'
 accuracy="\"top1\":$number,\"top5\":$number,\"interval\":$number,\"images\":100"
 sed -n 2p r.jsonl | grep -q "^{\"dense\":{\"checkpoint\":\"cnn\",\"path\":\"$vision/cnn.pth\",\
 \"architecture\":\"resnet\",\"parameters\":[0-9]*,\"macs\":[0-9]*,$accuracy},\"crc32\":\"[0-9a-f]*\"}\$" ||
-    fail "the dense network: $(sed -n 2p r.jsonl)"
+    fail "the line of the dense network is wrong: $(sed -n 2p r.jsonl)"
 (($(grep -c "^{\"cell\":{\"checkpoint\":\"cnn\",\"selector\":\"[a-z0-9-]*\",\"sparsity\":0\.[35]*,\
 \"compensate\":\"[a-z]*\",\"repair\":[a-z]*,\"samples\":64,\"seed\":0,\"loop\":\"closed\"},\
 $accuracy,\"parameters\":[0-9]*,\"macs\":[0-9]*,\"seconds\":{\"calibrate\":$number,\
 \"compensate\":$number,\"evaluate\":$number,\"total\":$number},\"peak_bytes\":[0-9]*,\
 \"sites\":\[{\"name\":\"layer1" r.jsonl) == 12)) ||
-    { cut -c1-500 r.jsonl; fail "the lines of the cells"; }
+    { cut -c1-500 r.jsonl; fail "the lines of the cells are wrong"; }
 if command -v python3 >/dev/null; then
     python3 -c 'import json; [json.loads(line) for line in open("r.jsonl")]' || fail "not JSON"
 fi
 
-check "repair lifts what the cut broke"
+check "repair recovers accuracy that the cut lost"
 for selector in magnitude-l1 wanda; do
     cut=$(value top1 $selector 0.55 none r.jsonl)
     holds "$(value top1 $selector 0.55 full r.jsonl) > $cut + 0.1"
@@ -95,7 +95,7 @@ for bytes in $(sed -n 's/.*"peak_bytes":\([0-9]*\).*/\1/p' r.jsonl); do
     ((bytes > 0 && bytes <= estimated)) || fail "$bytes bytes, estimated $estimated"
 done
 
-# What follows asks how sweeps end and go on: the same cells, each on a few images.
+# From here on: how sweeps end and continue, with the same cells on a few images each.
 recipe r.json "${lists/\[64\]/[8]}" "$vision/calibration" 20
 rm r.jsonl
 runs "$grail" sweep r.json -o r.jsonl --json
@@ -112,8 +112,8 @@ runs "$grail" sweep r.json -o r.jsonl --dry-run
 says "12 cells: 9 done before, 3 to run" stdout
 runs "$grail" sweep r.json -o r.jsonl
 says "12 cells: 9 done before, 3 run now" stdout
-cmp <(head -n 11 r.jsonl) <(sed '5d; 9d; $d' before) || fail "what was there was changed"
-cmp expected <(without_times r.jsonl) || fail "other results"
+cmp <(head -n 11 r.jsonl) <(sed '5d; 9d; $d' before) || fail "earlier lines were changed"
+cmp expected <(without_times r.jsonl) || fail "the results differ"
 
 # ends_early SIGNAL: a sweep that is sent the signal after its second cell
 ends_early() {
@@ -138,17 +138,17 @@ for signal in INT TERM KILL; do
         complete_lines s.jsonl
     fi
     runs "$grail" sweep r.json -o s.jsonl --quiet
-    cmp expected <(without_times s.jsonl) || fail "other results"
+    cmp expected <(without_times s.jsonl) || fail "the results differ"
 done
 
 check "two jobs give the results of one with as many threads for each cell"
 runs "$grail" sweep r.json -o one.jsonl --quiet --threads 1
 runs "$grail" sweep r.json -o two.jsonl --quiet --threads 2 --jobs 2
-cmp <(without_times one.jsonl) <(without_times two.jsonl) || fail "other results"
-check "where memory is for one cell only, they run one after the other"
+cmp <(without_times one.jsonl) <(without_times two.jsonl) || fail "the results differ"
+check "with memory for one cell, the cells run one after another"
 rm two.jsonl
 runs "$grail" sweep r.json -o two.jsonl --quiet --threads 2 --jobs 2 --memory $((estimated + 1))
-cmp <(without_times one.jsonl) <(without_times two.jsonl) || fail "other results"
+cmp <(without_times one.jsonl) <(without_times two.jsonl) || fail "the results differ"
 
 check "an open loop, further seeds where chance plays, and grids"
 recipe o.json '"selectors": ["magnitude-l2", "random", "fold"], "sparsities": [0.5],
@@ -156,7 +156,7 @@ recipe o.json '"selectors": ["magnitude-l2", "random", "fold"], "sparsities": [0
  "grids": [{}, {"selectors": ["magnitude-l2"], "samples": [8, 32]}]'
 runs "$grail" sweep o.json -o o.jsonl
 says "12 cells: 0 done before, 12 run now" stdout # 2 + 4 + 4, and 2 with 8 samples
-(($(grep -c '"seed":4,"loop":"open"' o.jsonl) == 4)) || fail "seeds of random and fold"
+(($(grep -c '"seed":4,"loop":"open"' o.jsonl) == 4)) || fail "random and fold were not run with all seeds"
 cut=$(value top1 magnitude-l2 0.5 none o.jsonl)
 holds "$(value top1 magnitude-l2 0.5 grail o.jsonl) > $cut"
 
@@ -170,13 +170,13 @@ run "$grail" sweep d.json -o d.jsonl
 ((code == 1)) || { show; fail "exit code $code"; }
 says "2 cells: 0 done before, 2 run now" stdout
 says "1 of them failed" stdout
-grep -q '"compensate":"none".*"top1":' d.jsonl || fail "the cell that needs no images"
-grep -q '"compensate":"grail".*},"error":"[^"]*00003.jpg' d.jsonl || fail "the one that does"
-check "it is run again when the sweep continues"
+grep -q '"compensate":"none".*"top1":' d.jsonl || fail "the cell that needs no images has no result"
+grep -q '"compensate":"grail".*},"error":"[^"]*00003.jpg' d.jsonl || fail "the cell that needs images has no error"
+check "the failed cell is run again when the sweep continues"
 cp "$vision/calibration/00003.jpg" damaged
 runs "$grail" sweep d.json -o d.jsonl
 says "2 cells: 1 done before, 1 run now" stdout
-tail -n 1 d.jsonl | grep -q '"compensate":"grail".*"top1":' || fail "no result of the failed cell"
+tail -n 1 d.jsonl | grep -q '"compensate":"grail".*"top1":' || fail "the failed cell has no result"
 runs "$grail" sweep d.json -o d.jsonl
 says "2 cells: 2 done before, 0 run now" stdout
 
@@ -188,7 +188,7 @@ says "f.jsonl" stderr
 (($(wc -l <f.jsonl) > 2)) || fail "nothing was written"
 complete_lines f.jsonl
 runs "$grail" sweep r.json -o f.jsonl --quiet
-cmp expected <(without_times f.jsonl) || fail "other results"
+cmp expected <(without_times f.jsonl) || fail "the results differ"
 
 check "results of another recipe, and files of something else, are left alone"
 recipe other.json '"selectors": ["wanda"], "sparsities": [0.3], "compensate": ["none"]'
@@ -198,9 +198,9 @@ refuses 1 'holds results of another recipe ("selectors" differs)' \
 cmp before r.jsonl
 printf 'precious' >precious
 refuses 1 "precious: not results of a sweep" "$grail" sweep r.json -o precious
-[[ $(cat precious) == precious ]] || fail "it was changed"
+[[ $(cat precious) == precious ]] || fail "the existing file was changed"
 
-check "what cannot be run is refused before anything is written"
+check "a recipe that cannot be run is refused before anything is written"
 refuses 2 "name the file of results with -o" "$grail" sweep r.json
 refuses 2 "--jobs takes an integer from 1 to 1024" "$grail" sweep r.json -o out --jobs 0
 refuses 1 "no-such.json" "$grail" sweep no-such.json -o out

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# grail verify: what was pruned without repair equals the dense model with its consumers' columns
+# grail verify: a model pruned without repair equals the dense model with its consumers' columns
 # zeroed, in every family and both ways of cutting grouped heads; one changed value is noticed.
 #
 # usage: test_verify.sh GRAIL SOURCE_DIRECTORY
@@ -43,7 +43,7 @@ done
 check "a wider tolerance lets it pass"
 runs "$grail" verify "$golden/llama3" out --tolerance 1e6
 
-check "it does not apply to what was repaired or folded, which is compared by its logits"
+check "the identity does not apply to repaired or folded models, which are compared by their logits"
 for options in "--compensate grail" "--compensate none --selector fold"; do
     read -ra words <<<"$options"
     cut_model llama3 --sparsity 0.5 "${words[@]}"
@@ -60,7 +60,7 @@ check "nothing cut: the weights' files have the model's bytes"
 for family in "${families[@]}"; do
     cut_model $family --sparsity 0
     for file in "$golden/$family"/model*.safetensors; do
-        cmp "$file" "out/${file##*/}" || fail "$file is another"
+        cmp "$file" "out/${file##*/}" || fail "$file differs"
     done
     runs "$grail" verify "$golden/$family" out --json
     holds "$(field max_abs stdout) == 0"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# grail verify on networks that read images: what was pruned without repair equals the dense network
-# with its consumers' columns zeroed, for every kind of site; one changed value is noticed.
+# grail verify on networks that read images: a network pruned without repair equals the dense
+# network with its consumers' columns zeroed, for every kind of site; one changed value is noticed.
 #
 # usage: test_verify_images.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -73,7 +73,7 @@ for part in attention.attention.query attention.attention.value attention.output
     assert_no_identity "$vit" damaged
 done
 
-check "it does not apply to what was fitted, folded or given new statistics"
+check "the identity does not apply to fitted or folded networks, or to new BatchNorm statistics"
 for options in "--compensate grail" "--compensate none --selector fold" "--compensate none --repair"; do
     read -ra words <<<"$options"
     cut_network "$cnn" --sites conv,stream --selector magnitude-l1 "${words[@]}"
@@ -94,17 +94,17 @@ for data in few "$images"; do
     holds "$(field max_abs stdout) == 0 && $(field mean_kl stdout) == 0"
     holds "$(field top1_agreement stdout) == 1"
 done
-check "images read in another way are another result"
+check "images read in another way give another result"
 runs "$grail" verify "$cnn" out --data few --json
 expected=$(field max_abs stdout)
 for option in "--mean 0.9,0.9,0.9" "--std 0.5,0.5,0.5" "--preset cifar-plain" \
     "--preset imagenet --size 64"; do
     read -ra words <<<"$option"
     runs "$grail" verify "$cnn" out --data few --json "${words[@]}"
-    [[ $(field max_abs stdout) != "$expected" ]] || fail "the same result with $option"
+    [[ $(field max_abs stdout) != "$expected" ]] || fail "$option changed nothing"
 done
 
-check "features have a distance only"
+check "features are compared by distance only"
 tower=$golden/../vision/hf-clip-vision
 runs "$grail" verify "$tower" "$tower"
 says "features of 8 images: max abs difference 0" stdout
@@ -112,12 +112,12 @@ runs "$grail" verify "$tower" "$tower" --json
 says '"mean_kl": null' stdout
 
 rm -r out
-check "settings are of both"
+check "settings apply to both networks"
 runs "$grail" verify "$vit" "$vit" --set activation=relu
 says "max abs difference 0," stdout
 refuses 1 "no_such_key" "$grail" verify "$vit" "$vit" --set no_such_key=1
 
-check "what cannot be compared"
+check "networks that cannot be compared"
 refuses 1 "cannot compare a text network with an image network" \
     "$grail" verify "$cnn" "$golden/llama3"
 refuses 1 "cannot compare a text network with an image network" \

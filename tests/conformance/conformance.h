@@ -11,7 +11,7 @@
 /** Runs the body for every backend `b`. */
 #define FOR_EACH_BACKEND(b) for (const backend *b = backend_at(0); b != NULL; b = backend_after(b))
 
-/** The one behind `b` in the registry, or NULL. */
+/** The next backend after `b` in the registry, or NULL. */
 const backend *backend_after(const backend *b);
 
 /** Relative rounding of one element: 2^-24 or 2^-53. */
@@ -38,7 +38,7 @@ double *doubles(int64_t count, double value);
 void assert_all_near(const backend *b, const char *what, int64_t count, const double *actual,
                      const double *expected, const double *scale, double tolerance);
 
-/** sum of the squares of a[0 .. count-1], as a root. */
+/** Root of the sum of the squares of a[0 .. count-1]. */
 double norm_of(int64_t count, const double *a);
 
 #endif

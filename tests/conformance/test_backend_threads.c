@@ -45,7 +45,7 @@ static double *run_attention(const backend *b, int64_t *count)
     return out;
 }
 
-/* RMS norm, rotation and activation, one on top of the other. */
+/* RMS norm, rotation and activation, one after another. */
 static double *run_rows(const backend *b, int64_t *count)
 {
     enum { ROWS = 700, HEADS = 3, HEAD_DIM = 46, WIDTH = HEADS * HEAD_DIM };
@@ -66,7 +66,7 @@ static double *run_rows(const backend *b, int64_t *count)
     return out;
 }
 
-/* Convolution, batch norm and pooling, one on top of the other. */
+/* Convolution, batch norm and pooling, one after another. */
 static double *run_images(const backend *b, int64_t *count)
 {
     enum { SAMPLES = 3, SIDE = 33, HALF = 17, IN = 13, OUT = 21, TAPS = 9 };

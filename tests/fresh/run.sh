@@ -61,7 +61,7 @@ export http_proxy
 child=
 clean_up() {
     local try
-    # With this process all others of its namespace end.
+    # When this process ends, all others of its namespace end.
     [[ -z $child ]] || kill -KILL "$child" 2>/dev/null || true
     wait
     if [[ -n $keep ]]; then
@@ -88,7 +88,7 @@ confined() {
     return "$code"
 }
 
-# All that the chroot has of this machine is the way to the mirror. The keys of trixie are in the
+# The chroot shares only the access to the mirror with this machine. The keys of trixie are in the
 # debian-archive-keyring of bookworm's point releases.
 make_system() {
     confined debootstrap --variant=minbase --include=git,ca-certificates --force-check-gpg \

@@ -181,7 +181,8 @@ def pre_activation(width):
 
 
 def narrowed_resnet50():
-    """torchvision's bottlenecks at odd widths: 3 + 5 s inside, 13 + 4 s in stage s's stream."""
+    """torchvision's bottlenecks at odd widths: 3 + 5 s inside, 13 + 4 s in stage s's residual
+    stream."""
     model = torchvision.models.ResNet(torchvision.models.resnet.Bottleneck, [1, 2, 1, 2], 7)
 
     def norm(width):

@@ -9,7 +9,7 @@
 
 enum { PATH_SIZE = 1024 };
 
-static const double tolerance = 1e-4; /* design.md section 7 */
+static const double tolerance = 1e-4; /* of a logit, absolute */
 
 /* "ids" I64 [count, length] of a golden file as windows. */
 static void read_golden_ids(const safetensors *golden, token_windows *out)

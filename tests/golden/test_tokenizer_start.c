@@ -1,6 +1,6 @@
-/* The beginning of a text is encoded to ids that the whole text begins with, whatever follows: of
- * the tokenizers under tests/golden/tokenizers and of others made here, at every place of a nasty
- * text, before many continuations. */
+/* The ids of the beginning of a text are the first ids of the complete text, whatever follows.
+ * Checked with the tokenizers under tests/golden/tokenizers and others made here, at every place of
+ * a nasty text, before many continuations. */
 #include "support/support.h"
 
 #include "base/file.h"
@@ -48,7 +48,7 @@ static void assert_begins_with(const char *what, size_t cut, const token_list *w
         same = whole->ids[i] == start->ids[i];
     }
     if (!same) {
-        print_error("%s: the first %zu bytes are not encoded as the whole text begins\n", what,
+        print_error("%s: the ids of the first %zu bytes are not the first ids of the text\n", what,
                     cut);
         fail();
     }
@@ -82,7 +82,7 @@ static size_t character_start(const buffer *text, size_t at)
     return at;
 }
 
-/* At every character of a window of the text; the number of certain ids at its end. */
+/* Checks every character of a window of the text; returns the number of certain ids at its end. */
 static int64_t check_window(const char *what, const tokenizer *t, const buffer *text, size_t begin,
                             size_t size)
 {
@@ -125,7 +125,7 @@ static void check_everywhere(const char *what, const tokenizer *t)
     buffer_fini(&text);
 }
 
-/* Of plain prose nearly all is certain. */
+/* Nearly all ids of plain prose are certain. */
 static void check_prose(const char *what, const tokenizer *t)
 {
     enum { MOST_MISSING = 60 };

@@ -115,7 +115,7 @@ static void check_whole(const family *f)
     assert_ids(f->name, &empty, json_object_get(f->expected, "empty_special"));
 }
 
-/* As long_word() of the script. */
+/* The same word as long_word() of the script makes. */
 static void check_long_word(const family *f)
 {
     enum { LETTERS = 50000 };

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double tolerance = 1e-4; /* design.md section 7 */
+static const double tolerance = 1e-4; /* of an output, absolute */
 
 /* Largest difference from `expected` over all outputs of one batch on a backend. */
 static double largest_difference(const grail_model *m, const backend *b, const tensor_view *pixels,

@@ -52,7 +52,7 @@ echo "-- through find_package"
 "$cmake" -S "$source/examples/embed" -B "$work/embed" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" 2>&1 ||
     { cat "$work/configure.log"; fail "find_package(grail)"; }
-"$cmake" --build "$work/embed" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "build"; }
+"$cmake" --build "$work/embed" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the program does not build"; }
 run "$work/embed/embed" || fail "the program built through find_package"
 
 mkdir "$work/study"
@@ -66,7 +66,7 @@ END
 "$cmake" -S "$work/study" -B "$work/study" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" 2>&1 ||
     { cat "$work/configure.log"; fail "find_package(grail) for grail::study"; }
-"$cmake" --build "$work/study" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "build"; }
+"$cmake" --build "$work/study" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the program does not build"; }
 run "$work/study/study" || fail "the program with grail::study"
 
 echo "-- through pkg-config"

@@ -1,4 +1,4 @@
-/* A program that uses both libraries: an error of the one is read through the other. */
+/* A program that uses both libraries: an error of one is read through the other. */
 #include <grail-study/report.h>
 #include <grail-study/sweep.h>
 #include <grail/machine.h>

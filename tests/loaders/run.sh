@@ -62,9 +62,9 @@ for model in llama3 llama-mha mistral qwen2 qwen3; do
         done
     done
 done
-# A quarter of the heads leaves 6 of 8: 64 is no multiple, which stock Llama refuses in release 5, so
-# the result must call itself Mistral. llama-mha has biases, which Mistral has no place for: no stock
-# class opens it then.
+# Removing a quarter of 8 heads leaves 6, and 64 is no multiple of 6, which Llama in transformers 5
+# refuses. So the result must call itself Mistral. llama-mha has biases, which Mistral does not
+# have, so no stock class opens it then.
 for model in llama3 mistral qwen2 qwen3; do
     narrow "$model" wanda 0.25 heads
 done

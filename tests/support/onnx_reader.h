@@ -1,4 +1,4 @@
-/* Reads an ONNX file back: what a test wants to know of it. */
+/* Reads an ONNX file back, as far as the tests look at it. */
 #ifndef GRAIL_TESTS_ONNX_READER_H
 #define GRAIL_TESTS_ONNX_READER_H
 

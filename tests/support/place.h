@@ -1,4 +1,4 @@
-/* A directory of a test's own with the path of one file in it. */
+/* A directory for one test, with the path of one file in it. */
 #ifndef GRAIL_TESTS_PLACE_H
 #define GRAIL_TESTS_PLACE_H
 

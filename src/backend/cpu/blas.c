@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* BLIS 0.9 reads BLIS_ARCH_TYPE as a decimal number, aborts on one it was not built for, and takes
- * any word for 0. So words are translated and whatever is not in this table is replaced. */
+/* BLIS 0.9 reads BLIS_ARCH_TYPE as a decimal number, aborts on one it was not built for, and reads
+ * any word as 0. So words are translated, and values that this table lacks are replaced. */
 static const struct {
     const char *name;
     arch_t id;

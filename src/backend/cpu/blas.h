@@ -1,5 +1,5 @@
 /* The products of the cpu backend, row-major with row strides, over BLIS. Each runs on the calling
- * thread alone: sharing out is the caller's part, through parallel_for. Sizes may be zero. */
+ * thread alone: the caller shares the work out with parallel_for. Sizes may be zero. */
 #ifndef GRAIL_BACKEND_CPU_BLAS_H
 #define GRAIL_BACKEND_CPU_BLAS_H
 

@@ -1,4 +1,4 @@
-/* What the cpu backend's files give to its table; backend.h has each contract. */
+/* The functions of the cpu backend's table, by file; backend.h has each contract. */
 #ifndef GRAIL_BACKEND_CPU_CPU_H
 #define GRAIL_BACKEND_CPU_CPU_H
 

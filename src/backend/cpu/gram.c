@@ -1,6 +1,6 @@
 /* Sums of products over rows, C[m, n] += Y^T X, with f64 totals: f32 products of panels of rows,
- * one tile of C at a time, are added into f64. A Gram is the case Y = X of which only the lower
- * tiles are formed. Nothing of the size of C is allocated. */
+ * one tile of C at a time, are added into f64. A Gram is the case Y = X, where only the lower tiles
+ * are formed. Nothing of the size of C is allocated. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
@@ -66,8 +66,8 @@ static void sum_tile(int64_t task, float *scratch, void *context)
     }
 }
 
-/* A single tile leaves only the rows to share out: a batch of parts is multiplied at once, each
- * into its own buffer, then added in order, so the bits do not depend on the threads. */
+/* Where C is a single tile, threads share its rows: the parts of a batch are multiplied at once,
+ * each into its own buffer, and then added in order, so the bits do not depend on the threads. */
 enum { PART = 2048 };
 
 typedef struct batch {

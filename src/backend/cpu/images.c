@@ -1,4 +1,4 @@
-/* What the cpu backend does with images: convolution and pooling, patches, the mean over positions.
+/* Images in the cpu backend: convolution and pooling, patches, the mean over positions.
  */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
@@ -22,7 +22,7 @@ static int64_t row_of_weight(const conv_shape *s)
 
 /* oneDNN reads the entire weight for every image. Where that is much for few positions, a product
  * of the patches of many images at once is faster: 512 channels of 4 x 4 positions ran at 115
- * GFLOP/s there and at 153 here. In all other shapes that were tried oneDNN was ahead, 1 x 1
+ * GFLOP/s in oneDNN and at 153 here. In all other shapes that were tried oneDNN was faster, 1 x 1
  * kernels and patch embeddings included. */
 static bool prefers_product(const conv_shape *s)
 {
@@ -54,7 +54,8 @@ out:
     return status;
 }
 
-/* The epilogue in passes of its own; what is added may lie in Y, so the product does not. */
+/* The epilogue in separate passes. The residual may lie in Y, so it is added to a product in a
+ * buffer of its own. */
 static grail_status convolve_apart(const conv_shape *s, const float *x, const float *weight,
                                    const float *bias, const conv_epilogue *epilogue, float *y)
 {

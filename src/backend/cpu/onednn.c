@@ -151,7 +151,7 @@ static void start(void)
     }
 }
 
-/* oneDNN's own codes as ours; `step` says what was asked of it. */
+/* Turns oneDNN's codes into ours; `step` says what oneDNN was doing. */
 static grail_status checked(dnnl_status_t code, const char *step)
 {
     if (code == dnnl_success) {
@@ -170,7 +170,7 @@ const char *onednn_version(void)
     return version_text;
 }
 
-/* A kernel with what it runs on. A zeroed one is empty. */
+/* A kernel with its operands and scratch memory. A zeroed one is empty. */
 typedef struct operation {
     dnnl_primitive_desc_t descriptor;
     dnnl_primitive_t kernel;
@@ -226,7 +226,7 @@ out:
     return status;
 }
 
-/* A kernel that cannot be generated for want of memory is called all the same (oneDNN 2.6). */
+/* oneDNN 2.6 calls a kernel even when it lacked the memory to generate it. */
 static grail_status check_room(void)
 {
     return memory_has_room(0) ? GRAIL_OK
@@ -251,7 +251,8 @@ out:
     return status;
 }
 
-/* *out: scratch memory is the caller's, and what follows the kernel in the same pass. */
+/* *out says that the caller owns the scratch memory, and which operations follow in the same
+ * pass. */
 static grail_status attributes_new(bool accumulate, bool relu, dnnl_primitive_attr_t *out)
 {
     grail_status status = GRAIL_OK;

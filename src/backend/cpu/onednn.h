@@ -12,7 +12,7 @@ grail_status onednn_convolve(const conv_shape *shape, const float *x, const floa
 
 grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y) GRAIL_MUST_CHECK;
 
-/** Of the library that is loaded, such as "2.6.3"; static. */
+/** Version of the library that is loaded, such as "2.6.3"; static. */
 const char *onednn_version(void);
 
 #endif

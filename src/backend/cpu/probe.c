@@ -17,7 +17,7 @@
 #include <cpuid.h>
 #endif
 
-/* The text behind the colon of the first line that starts with `key`. An absent file is an ordinary
+/* The text after the colon of the first line that starts with `key`. An absent file is an ordinary
  * answer: not every system has /proc. */
 static bool read_value(const char *path, const char *key, char *out, size_t size)
 {

@@ -1,4 +1,4 @@
-/* What the cpu backend runs on and how fast it is: for `grail doctor` and for reports. */
+/* The machine that the cpu backend runs on and its speed: for `grail doctor` and for reports. */
 #ifndef GRAIL_BACKEND_CPU_PROBE_H
 #define GRAIL_BACKEND_CPU_PROBE_H
 
@@ -19,7 +19,7 @@ typedef struct cpu_probe {
     const char *kernel;          /* kernel set in use */
     const char *kernel_choice;   /* who chose it, in words */
     const char *suitable_kernel; /* for these features; NULL when BLAS decides */
-    const char *remedy;   /* what to do when the kernel is the wrong one, NULL when it is not */
+    const char *remedy;   /* what to do when the kernel does not suit the CPU; NULL when it does */
     int64_t memory_total; /* bytes, -1 when unknown */
     int64_t memory_available;
 } cpu_probe;

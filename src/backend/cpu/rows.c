@@ -50,7 +50,7 @@ static void rotate_position(const rotation *r, int64_t position, int64_t k0, int
     }
 }
 
-/* Positions on the outside: a sine is computed once for all sequences and heads, and needs no
+/* Positions are the outer loop: a sine is computed once for all sequences and heads, and needs no
  * table that could fail to be allocated. Angles are f64, since position * frequency loses the
  * fraction of a turn in f32. */
 static void rotate_positions(int64_t begin, int64_t end, void *context)

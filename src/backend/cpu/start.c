@@ -1,20 +1,20 @@
-/* What must be there before the first product. BLIS aborts when it is refused memory, so it gets
- * what it will need while that can still be an error: once each thread has made a product, packing
- * uses the blocks of that one again. */
+/* Memory for the first product. BLIS aborts when an allocation fails, so it allocates its blocks
+ * here, where a lack of memory can be reported as an error: once each thread has computed a
+ * product, later ones reuse the blocks for packing. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/cpu.h"
 
 #include "base/parallel.h"
 
 enum {
-    /* Of BLIS, per thread: a panel of B of up to 8.4 MB, a block of A of up to 1.5 MB, and small
-     * ones. */
+    /* Memory of BLIS per thread: a panel of B of up to 8.4 MB, a block of A of up to 1.5 MB, and
+     * small ones. */
     BLAS_BYTES_OF_THREAD = 16 << 20,
-    /* Smaller products are made without packing. */
+    /* BLIS computes smaller products without packing. */
     ROWS = 512,
     COLUMNS = 256,
     DEPTH = 256,
-    PRODUCTS_OF_THREAD = 2 /* so that all threads are at it at the same time */
+    PRODUCTS_OF_THREAD = 2 /* so that all threads compute at the same time */
 };
 
 static void multiply(int64_t begin, int64_t end, void *context)

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 
-/** Does task 0 <= task < count, which no other task may depend on. `scratch` is unset. */
+/** Does task 0 <= task < count; no other task may depend on it. `scratch` is uninitialised. */
 typedef void (*task_body)(int64_t task, float *scratch, void *context);
 
 /**

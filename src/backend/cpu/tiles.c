@@ -18,7 +18,8 @@ int64_t tiling_count(const tiling *t)
     return t->lower ? down * (down + 1) / 2 : down * pieces(t->n, t->tile_n);
 }
 
-/* Halves the side that is longer for real: a tile may be taller or wider than the matrix. */
+/* Halves the side that is longer inside the matrix: a tile may be taller or wider than the
+ * matrix. */
 static void halve(tiling *t)
 {
     if (t->lower) {
@@ -31,7 +32,8 @@ static void halve(tiling *t)
     }
 }
 
-/* Tiles of one size instead of full ones and a rest; a multiple of what vector kernels take. */
+/* Tiles of one size instead of full ones and a remainder; a multiple of the width of vector
+ * kernels. */
 static int64_t even(int64_t count, int64_t size)
 {
     enum { STEP = 48 };

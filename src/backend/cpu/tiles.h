@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** A cut of [m, n]; of the tiles of a `lower` one (m = n, square tiles) only those on and below the
- * diagonal exist. */
+/** A tiling of [m, n]. A `lower` one (m = n, square tiles) has only the tiles on and below the
+ * diagonal. */
 typedef struct tiling {
     bool lower;
     int64_t m;
@@ -27,13 +27,14 @@ typedef struct tile {
  * to the end, but not below a quarter of it. */
 tiling tiling_new(bool lower, int64_t m, int64_t n, int64_t largest);
 
-/** Zero when m or n is. */
+/** Number of tiles; 0 when m or n is 0. */
 int64_t tiling_count(const tiling *t);
 
 /** Tiles count from 0, row by row. */
 tile tiling_at(const tiling *t, int64_t index);
 
-/** Whether the tile of a lower tiling has a triangle to leave out. */
+/** Whether the tile of a lower tiling lies on the diagonal, so that its upper triangle is left
+ * out. */
 bool tile_on_diagonal(const tiling *t, const tile *one);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the reference backend's files give to its table; backend.h has each contract. */
+/* The functions of the reference backend's table, by file; backend.h has each contract. */
 #ifndef GRAIL_BACKEND_REF_REFERENCE_H
 #define GRAIL_BACKEND_REF_REFERENCE_H
 

@@ -103,7 +103,7 @@ static void annihilate(int64_t n, double *a, double *v, int64_t p, int64_t q)
     rotate(n, a + p, a + q, n, c, s);
     rotate(n, a + p * n, a + q * n, 1, c, s);
     rotate(n, v + p * n, v + q * n, 1, c, s);
-    a[p * n + q] = 0.0; /* what rounding left there would keep the sweeps from ending */
+    a[p * n + q] = 0.0; /* a rounding error left there would keep the sweeps from ending */
     a[q * n + p] = 0.0;
 }
 
@@ -119,7 +119,7 @@ static double squared_norm(int64_t n, const double *a, bool off_diagonal)
     return sum;
 }
 
-/* Cyclic Jacobi; converges quadratically, so a few sweeps more than ten never happen. */
+/* Cyclic Jacobi; converges quadratically, so it never takes many more than ten sweeps. */
 static bool diagonalise(int64_t n, double *a, double *v)
 {
     enum { MOST_SWEEPS = 60 };

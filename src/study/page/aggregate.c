@@ -9,7 +9,7 @@ static int compare_integers(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/* Ratios that differ by less than a millionth are one: 0.3 and 3 * 0.1. */
+/* Ratios that differ by less than a millionth count as equal: 0.3 and 3 * 0.1. */
 static int compare_ratios(double a, double b)
 {
     return compare_integers(llround(1e6 * a), llround(1e6 * b));
@@ -100,7 +100,8 @@ static group_key key_of(const aggregate *a, const result_cell *cell)
     };
 }
 
-/* Fills cells and failed, in order, from sorted; of equal settings the last line stands. */
+/* Fills cells and failed, in order, from sorted; of lines with equal settings the last one
+ * counts. */
 static void take_cells(aggregate *a, const keyed_cell *sorted, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -205,7 +206,7 @@ static int compare_setting(const void *a, const void *b)
     return order != 0 ? order : compare_integers(left->samples, right->samples);
 }
 
-/* The setting of most cells; of equally many the closed loop, and more samples. */
+/* The setting of most cells. A tie goes to the closed loop, then to more samples. */
 static void choose_setting(section *s, setting *all, int count)
 {
     int most = 0;
@@ -273,7 +274,7 @@ static grail_status list_ratios(aggregate *a)
     return status;
 }
 
-/* First of the cells from which on checkpoint and seed are not below the given ones. */
+/* Index of the first cell whose checkpoint and seed are not below the given ones. */
 static int lower_bound(const cell_group *g, int checkpoint, int64_t seed)
 {
     int low = 0;
@@ -367,8 +368,8 @@ const cell_group *section_find(const section *s, const group_key *key)
     return bsearch(key, s->groups, (size_t)s->group_count, sizeof s->groups[0], compare_group);
 }
 
-/* A plain cut at any setting. Groups are ordered by selector, then variant: the run is found by
- * bisection, and is as long as the settings are many. */
+/* A plain cut at any setting. Groups are ordered by selector, then variant, so bisection finds the
+ * first candidate; there is one for each ratio and setting. */
 static const cell_group *any_plain(const section *s, int selector, double sparsity)
 {
     const cell_group *found = NULL;

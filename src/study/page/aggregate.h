@@ -1,12 +1,13 @@
-/* Cells put together: sections of the report, and in each the cells that differ in their seed (or
- * checkpoint) only, as mean and range. */
+/* Aggregated cells: the sections of the report, and in each section groups of cells that differ
+ * only in their seed (or checkpoint), as mean and range. */
 #ifndef GRAIL_STUDY_PAGE_AGGREGATE_H
 #define GRAIL_STUDY_PAGE_AGGREGATE_H
 
 #include "study/page/spread.h"
 #include "study/results/results.h"
 
-/** With more checkpoints than this a section is an architecture, not a checkpoint. */
+/** With more checkpoints than MOST_CHECKPOINT_SECTIONS a section is an architecture, not a
+ * checkpoint. */
 enum { MOST_CHECKPOINT_SECTIONS = 8, MOST_GROUPS = 20000, MOST_RATIOS = 1000 };
 
 /** What the cells of a group have in common within their section. */
@@ -23,15 +24,15 @@ typedef struct cell_group {
     const result_cell *const *cells; /* by checkpoint, then seed */
     int count;
     spread top1, top5, interval;
-    /* top-1 less that of the plain cut of the same checkpoint, selector, ratio and seed; where that
-     * is random for neither, of its lowest seed. NaN for the plain cut itself. */
+    /* top-1 minus that of the plain cut of the same checkpoint, selector, ratio and seed, or of its
+     * lowest seed where it was not run with that seed. NaN for the plain cut itself. */
     spread gain, plain;
     spread parameters, macs, seconds[SECONDS_KINDS], peak_bytes;
 } cell_group;
 
 typedef struct section {
     const char *name;
-    bool is_architecture; /* of many checkpoints */
+    bool is_architecture; /* it holds many checkpoints */
     int checkpoints;
     spread dense; /* top-1 */
     cell_group *groups;
@@ -41,7 +42,7 @@ typedef struct section {
     bool open_loop;
     const double *ratios; /* the sparsities that they show, ascending */
     int ratio_count;
-    bool selectors[MOST_SELECTORS]; /* which occur */
+    bool selectors[MOST_SELECTORS]; /* those that occur */
     bool variants[VARIANTS];
 } section;
 
@@ -66,14 +67,14 @@ void aggregate_fini(aggregate *a);
 
 /** NULL where there is none. */
 const cell_group *section_find(const section *s, const group_key *key);
-/** At the section's own setting; a plain cut that was measured at another setting only stands in,
- * since it depends on neither samples nor loop but through its selector. */
+/** The group at the section's own setting. A plain cut that was only measured at another setting
+ * stands in for it, since samples and loop affect a plain cut only through its selector. */
 const cell_group *section_at(const section *s, int selector, variant v, double sparsity);
 /** Whether the group is what section_at shows. */
 bool section_shows(const section *s, const cell_group *group);
 
-/** The strongest compensation that occurs, full before grail, without REPAIR before with it;
- * VARIANT_NONE where none does. */
+/** The strongest compensation that occurs: full before grail, and without REPAIR before with
+ * REPAIR. VARIANT_NONE where none occurs. */
 variant section_best_variant(const section *s);
 
 #endif

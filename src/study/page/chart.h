@@ -25,7 +25,7 @@ void chart_frame(const chart *c);
 
 point chart_at(const chart *c, double x, double y);
 
-/** Between the lower and upper value at each x. */
+/** A band between the lower and upper value at each x. */
 void chart_band(const chart *c, const double *x, const double *lower, const double *upper,
                 int count);
 void chart_curve(const chart *c, const series_style *style, const double *x, const double *y,
@@ -33,7 +33,8 @@ void chart_curve(const chart *c, const series_style *style, const double *x, con
 /** A horizontal line across the panel; at its right end the label and the value. */
 void chart_reference(const chart *c, double y, const char *label);
 
-/** A marker with room to point at; inside svg_hover_begin ... svg_group_end it shows a tooltip. */
+/** A marker in an area for the pointer; inside svg_hover_begin ... svg_group_end it shows a
+ * tooltip. */
 void chart_marker(const chart *c, const series_style *style, double x, double y);
 
 #endif

@@ -1,10 +1,10 @@
-/* What the variants of a section took. */
+/* Time and memory that the variants of a section took. */
 #ifndef GRAIL_STUDY_PAGE_COST_H
 #define GRAIL_STUDY_PAGE_COST_H
 
 #include "study/page/aggregate.h"
 
-/** Over all groups of a variant that the section shows. */
+/** The cost of a variant over all groups that the section shows. */
 typedef struct cost {
     spread seconds[SECONDS_KINDS]; /* of the groups' means */
     spread peak;                   /* of the groups' highest */

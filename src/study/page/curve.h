@@ -15,18 +15,19 @@ typedef struct curve {
     curve_measure measure;
 } curve;
 
-/** At the section's setting, over all its ratios. Groups without the measure are left out. */
+/** A curve at the section's setting, over all its ratios. Groups without the measure are left
+ * out. */
 grail_status curve_over_ratios(const section *s, int selector, variant v, curve_measure measure,
                                curve *out) GRAIL_MUST_CHECK;
-/** Gains at one ratio and the section's loop, over the sample counts that were tried. */
+/** A curve of gains at one ratio and the section's loop, over the sample counts that were tried. */
 grail_status curve_over_samples(const section *s, int selector, variant v, double sparsity,
                                 curve *out) GRAIL_MUST_CHECK;
 void curve_fini(curve *c);
 
-/** Percent. */
+/** Value i of the curve, in percent. */
 spread curve_value(const curve *c, int i);
 
-/** Band of the range, line, and markers with tooltips. */
+/** Draws the band of the range, the line, and markers with tooltips. */
 grail_status curve_draw(const curve *c, const aggregate *a, const chart *on,
                         const series_style *style) GRAIL_MUST_CHECK;
 

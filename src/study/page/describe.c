@@ -14,7 +14,7 @@ const char *describe_members(const section *s)
     return s->is_architecture ? "checkpoints and seeds" : "seeds";
 }
 
-/* " (84.1 to 85.3)", in percent; nothing of one value. */
+/* " (84.1 to 85.3)", in percent; nothing for a single value. */
 static void append_range(markup *m, const spread *s)
 {
     if (s->count > 1) {

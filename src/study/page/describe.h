@@ -8,7 +8,7 @@
 /** "128 samples, closed loop" */
 void describe_setting(markup *m, int64_t samples, bool open_loop);
 
-/** All about a group, in lines. */
+/** Everything about a group, one fact per line. */
 void describe_group(markup *m, const aggregate *a, const cell_group *g);
 
 /** "3 checkpoints" or "1 checkpoint". */

@@ -32,16 +32,16 @@ typedef struct figure {
 void figure_init(figure *f, const char *kind);
 void figure_fini(figure *f);
 
-/** A new last panel, empty; *out is valid until the next call. */
+/** Appends an empty panel; *out is valid until the next call. */
 grail_status figure_add_panel(figure *f, double width, double height, panel **out) GRAIL_MUST_CHECK;
 void figure_add_legend(figure *f, const series_style *style, const char *label);
 
-/** The first append that failed in any part. */
+/** The status of the first append that failed in any part. */
 grail_status figure_status(const figure *f) GRAIL_MUST_CHECK;
 
-/** As an HTML `figure` element. */
+/** Writes the figure as an HTML `figure` element. */
 void figure_write_html(const figure *f, int number, markup *page);
-/** As an SVG document. */
+/** Writes the figure as an SVG document. */
 void figure_write_svg(const figure *f, markup *out);
 
 #endif

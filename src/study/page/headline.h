@@ -11,7 +11,7 @@ grail_status headline_write(const aggregate *a, markup *page) GRAIL_MUST_CHECK;
 /** A list of numbers of cells, images, samples, machine and start. */
 void facts_write(const aggregate *a, markup *page);
 
-/** What a reader must know of the file: cells that failed, were repeated or cut short. */
+/** What a reader must know about the file: cells that failed, were repeated or cut short. */
 void remarks_write(const aggregate *a, markup *page);
 
 #endif

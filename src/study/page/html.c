@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-/* The results took hours; a page must not take their place. */
+/* The results took hours; a page must not overwrite them. */
 static grail_status refuse_same_file(const char *results_path, const char *html_path)
 {
     struct stat from;

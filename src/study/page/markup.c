@@ -81,10 +81,10 @@ static const char *entity(char c)
     }
 }
 
-/* Bytes of a control character at the beginning of a text, or of U+FFFE and U+FFFF, EF BF BE and
- * BF; 0 where there is none. Those of several bytes: U+0080 to U+009F, C2 80 to 9F; the separators
- * of lines and paragraphs and the marks that turn the direction of all the text that follows,
- * U+2028 to U+202E, E2 80 A8 to AE, and U+2066 to U+2069, E2 81 A6 to A9. */
+/* Number of bytes of the character at the beginning of a text when markup must not hold it, else 0.
+ * These are control characters, U+0080 to U+009F (C2 80 to 9F) included; separators of lines and
+ * paragraphs and marks that turn the direction of all following text, U+2028 to U+202E (E2 80 A8 to
+ * AE) and U+2066 to U+2069 (E2 81 A6 to A9); U+FFFE and U+FFFF (EF BF BE and BF). */
 static size_t control_length(const char *text)
 {
     const unsigned char *bytes = (const unsigned char *)text;

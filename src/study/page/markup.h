@@ -14,7 +14,7 @@ void markup_init(markup *m, size_t maximum);
 void markup_fini(markup *m);
 grail_status markup_status(const markup *m) GRAIL_MUST_CHECK;
 
-/** Appends markup as it is: never text that somebody else wrote. */
+/** Appends markup unescaped; not for text that others wrote. */
 void markup_raw(markup *m, const char *text);
 void markup_format(markup *m, const char *format, ...) GRAIL_PRINTF(2, 3);
 void markup_append(markup *m, const markup *other);
@@ -22,7 +22,7 @@ void markup_append(markup *m, const markup *other);
 /** Appends text for an element or a quoted attribute. `text` is UTF-8; what may not occur in XML
  * (control characters, U+FFFE, U+FFFF) or would turn the direction of other text becomes U+FFFD. */
 void markup_text(markup *m, const char *text);
-/** At most `most` characters: the first ones, or the last ones, with an ellipsis. */
+/** Appends at most `most` characters, the first or the last ones, with an ellipsis. */
 void markup_start_of(markup *m, const char *text, size_t most);
 void markup_end_of(markup *m, const char *text, size_t most);
 

@@ -28,7 +28,7 @@ grail_status page_check_place(const char *path, const char *mark)
     file_map map = {0};
     struct stat info;
     if (lstat(path, &info) != 0) {
-        return GRAIL_OK; /* what is wrong besides shows when it is written */
+        return GRAIL_OK; /* other problems show when the file is written */
     }
     if (!S_ISREG(info.st_mode)) {
         FAIL(GRAIL_ERROR_EXISTS,

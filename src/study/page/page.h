@@ -5,7 +5,7 @@
 #include "study/page/aggregate.h"
 #include "study/page/markup.h"
 
-/** What every page begins with, and every figure of its own, within the first PAGE_HEAD bytes. */
+/** Every page, and every figure in a file of its own, has its mark in its first PAGE_HEAD bytes. */
 #define PAGE_MARK "<title>grail: results of a sweep</title>"
 #define FIGURE_MARK "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\""
 enum { PAGE_HEAD = 1024 };

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Of the gains that are shown, and zero; in points. */
+/* The range of the gains that are shown, with zero; in points. */
 static void extent(const section *s, double *least, double *most)
 {
     *least = 0.0;

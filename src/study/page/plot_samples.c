@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* The ratio with the most sample counts, of equally many the one nearest to a half; NaN where no
+/* The ratio with the most sample counts; a tie goes to the one nearest to a half. NaN where no
  * ratio has two. */
 static grail_status choose_ratio(const section *s, int selector, variant v, double *out)
 {

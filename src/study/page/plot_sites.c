@@ -7,7 +7,7 @@
 
 enum { LEFT = 132, ROW = 14, MOST_FULL_ROWS = 40, NAME_CHARACTERS = 19, LABEL_HEIGHT = 12 };
 
-/* An error of 1 is an output of zeros; what is worse than 2 stands at the end of the axis. */
+/* An output of zeros has error 1. Errors above 2 stand at the end of the axis. */
 static const double largest_error = 2.0;
 
 /* The two errors that are shown: on the held-out part where there is one. */

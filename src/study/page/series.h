@@ -9,7 +9,8 @@ const series_style *variant_style(variant v);
 /** "grail + REPAIR" */
 const char *variant_label(variant v);
 
-/** By index into results.selectors; styles repeat beyond the eighth. */
+/** The style of a selector, by its index into results.selectors; styles repeat beyond the
+ * eighth. */
 const series_style *selector_style(int selector);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef GRAIL_STUDY_PAGE_SPREAD_H
 #define GRAIL_STUDY_PAGE_SPREAD_H
 
-/** Of the values that are not NaN; all NaN when count is 0. */
+/** Mean and range of the values that are not NaN; all NaN when count is 0. */
 typedef struct spread {
     double mean, least, most;
     int count;
@@ -11,7 +11,7 @@ typedef struct spread {
 spread spread_empty(void);
 void spread_add(spread *s, double value);
 
-/** Ascending. */
+/** Sorts in ascending order. */
 void sort_values(double *values, int count);
 
 #endif

@@ -38,7 +38,8 @@ static const struct {
 
 enum { COLOURS = sizeof colours / sizeof colours[0], FIRST_SERIES = 7 };
 
-/* What has a colour of its own; series give theirs to lines and markers through `color`. */
+/* Elements with a colour of their own; lines and markers take that of their series through
+ * `color`. */
 static const struct {
     const char *selector, *property, *colour;
 } painted[] = {

@@ -45,7 +45,7 @@ void svg_text(markup *m, const char *class, point at, const char *text);
 void svg_group_begin(markup *m, const char *class);
 void svg_group_end(markup *m);
 
-/** A group whose tooltip is what is appended until svg_hover_body; svg_group_end ends it. */
+/** A group with a tooltip: the text appended until svg_hover_body. svg_group_end ends the group. */
 void svg_hover_begin(markup *m);
 void svg_hover_body(markup *m);
 

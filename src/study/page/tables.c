@@ -106,7 +106,7 @@ void table_dense(const aggregate *a, markup *page)
     table_end(page);
 }
 
-/* Of a selector and ratio the variant with the highest mean; VARIANTS where none was measured. */
+/* The variant with the highest mean for a selector and ratio; VARIANTS where none was measured. */
 static int best_of(const section *s, int selector, double ratio)
 {
     int best = VARIANTS;
@@ -140,7 +140,8 @@ static void accuracy_cell(markup *m, const cell_group *g, bool is_best)
     markup_raw(m, "</td>");
 }
 
-/* Of any variant: the size is the same for all of a cut. NULL where none was measured. */
+/* A group of any variant, since all variants of a cut have the same size. NULL where none was
+ * measured. */
 static const cell_group *any_group(const section *s, int selector, double ratio)
 {
     for (int v = 0; v < VARIANTS; v++) {

@@ -14,7 +14,7 @@ void table_accuracy(const aggregate *a, const section *s, markup *page);
 /** Time by stage and peak memory of each variant, at the section's setting. */
 void table_cost(const section *s, markup *page);
 
-/** Cells that failed, with what they said. Nothing where none did. */
+/** Cells that failed, with their messages. Nothing where none failed. */
 void table_failures(const aggregate *a, markup *page);
 
 /** Every measured cell. */

@@ -59,7 +59,7 @@ bool sweep_cells_share(const sweep_cell *a, const sweep_cell *b)
 /* -- enumeration --------------------------------------------------------------------------------
  */
 
-/* Combinations of a grid, those that only repeat another included. */
+/* Adds the number of combinations of a grid, including those that repeat another. */
 static grail_status count_grid(const sweep_grid *grid, int64_t *total)
 {
     int64_t product = 1;

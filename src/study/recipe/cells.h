@@ -19,8 +19,8 @@ typedef struct sweep_cell {
 
 /**
  * All cells of all grids, each once. They are sorted by checkpoint, loop, sample count and seed, so
- * that what is taken of the dense network serves the selectors, ratios and variants that follow.
- * *out is owned; *count is at most SWEEP_MOST_CELLS.
+ * that statistics of the dense network serve all selectors, ratios and variants that follow. *out
+ * is owned; *count is at most SWEEP_MOST_CELLS.
  */
 grail_status sweep_cells(const sweep_recipe *recipe, sweep_cell **out,
                          int64_t *count) GRAIL_MUST_CHECK;
@@ -28,9 +28,10 @@ grail_status sweep_cells(const sweep_recipe *recipe, sweep_cell **out,
 /** Whether two cells run on the same checkpoint and calibration images. */
 bool sweep_cells_share(const sweep_cell *a, const sweep_cell *b);
 
-/** As a results line has it; borrows from the recipe. */
+/** The settings of a cell for its results line; borrows from the recipe. */
 line_settings sweep_cell_settings(const sweep_recipe *recipe, const sweep_cell *cell);
-/** The cell of the sorted ones that has these settings: its index. `where` is used in messages. */
+/** Finds the index of the cell with these settings among sorted ones. `where` is used in
+ * messages. */
 grail_status sweep_cell_of_settings(const char *where, const line_settings *settings,
                                     const sweep_recipe *recipe, const sweep_cell *cells,
                                     int64_t count, int64_t *index) GRAIL_MUST_CHECK;

@@ -1,4 +1,5 @@
-/* The lists of a recipe, of which all combinations are run, and grids of such lists. */
+/* The lists of a recipe, and the grids that they form: all combinations of their entries are
+ * run. */
 #ifndef GRAIL_STUDY_RECIPE_LISTS_H
 #define GRAIL_STUDY_RECIPE_LISTS_H
 
@@ -10,7 +11,7 @@ typedef struct sweep_list {
     int count;
 } sweep_list;
 
-/** What is combined with what: all entries of one list with all of the others. */
+/** A grid: every entry of one list is combined with every entry of the others. */
 typedef enum sweep_axis {
     SWEEP_CHECKPOINTS, /* indices */
     SWEEP_SELECTORS,   /* indices of grail_selector_at */
@@ -26,12 +27,13 @@ typedef struct sweep_grid {
     bool open_loop;
 } sweep_grid;
 
-/** By name: its index of grail_selector_at. `where` is used in messages. */
+/** Index in grail_selector_at of the selector with this name. `where` is used in messages. */
 grail_status sweep_find_selector(const char *where, const char *name, int *out) GRAIL_MUST_CHECK;
 
 /**
- * A grid's lists and loop from an object; what it lacks is copied from `base` (may be NULL), or is
- * the default. With `complete` a list without default that neither has is refused.
+ * Reads a grid's lists and loop from an object. What the object lacks is copied from `base` (may be
+ * NULL) or takes its default. With `complete`, a list that has no default and is in neither is
+ * refused.
  */
 grail_status sweep_grid_read(const char *where, const json_t *object,
                              const sweep_checkpoints *checkpoints, const sweep_grid *base,

@@ -23,8 +23,8 @@ typedef struct sweep_recipe {
 /** Whether a ratio applies to sites of that kind. */
 bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind);
 
-/** Reads a document; `source` names it in messages, relative paths begin at `directory`. *out is
- * filled, with a reference of its own to the document; sweep_recipe_fini. */
+/** Reads a document; `source` names it in messages, relative paths begin at `directory`. *out keeps
+ * a reference of its own to the document and is released with sweep_recipe_fini. */
 grail_status sweep_recipe_parse(const char *source, json_t *document, const char *directory,
                                 sweep_recipe *out) GRAIL_MUST_CHECK;
 /** Reads a file; relative paths begin at its directory. */

@@ -19,10 +19,10 @@ static const char *const setting_keys[] = {
 typedef enum field_form {
     FORM_COUNT,  /* an integer */
     FORM_EXACT,  /* all digits */
-    FORM_ROUNDED /* 6 digits: more than a second's or an error's accuracy */
+    FORM_ROUNDED /* 6 digits: times and errors are less accurate */
 } field_form;
 
-/* A number of a structure, a double there, and what it may be in the file. */
+/* A number, which is a double in its structure, with its form and range in the file. */
 typedef struct field {
     const char *key;
     size_t offset;
@@ -30,7 +30,7 @@ typedef struct field {
     double least, most;
 } field;
 
-/* No count, number of bytes or time comes near; sums of all cells stay finite. */
+/* No count, number of bytes or time comes near it; sums over all cells stay finite. */
 #define LARGEST 1e18
 
 #define MEASURE(member) offsetof(line_measures, member)
@@ -102,7 +102,8 @@ out:
     return status;
 }
 
-/* The reverse; what the object lacks, which may be NULL, was not measured. */
+/* The reverse: reads the fields from the object, which may be NULL. Missing ones become
+ * NOT_MEASURED. */
 static grail_status read_fields(const char *where, const json_t *object, const field *fields,
                                 void *to)
 {

@@ -1,6 +1,6 @@
 /* A line of the results of a sweep: the header, a dense checkpoint, a cell, or a cell that failed.
- * What keys a line has and how their values are written stands in line.c alone; grail-recipe(5)
- * describes them. */
+ * Only line.c knows the keys of a line and how their values are written; grail-recipe(5) describes
+ * them. */
 #ifndef GRAIL_STUDY_RESULTS_LINE_H
 #define GRAIL_STUDY_RESULTS_LINE_H
 
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* In all structures where the file has null or nothing. */
+/* Stands in the structures for a value that is null or missing in the file. */
 #define NOT_MEASURED ((double)NAN)
 
 enum { SECONDS_CALIBRATE, SECONDS_COMPENSATE, SECONDS_EVALUATE, SECONDS_TOTAL, SECONDS_KINDS };
@@ -21,7 +21,7 @@ typedef struct line_header {
     int64_t threads;                     /* 0: not said */
 } line_header;
 
-/** What makes a cell; its texts are borrowed. */
+/** The settings of a cell; its texts are borrowed. */
 typedef struct line_settings {
     const char *checkpoint, *selector;
     double sparsity; /* [0, 1) */
@@ -30,7 +30,7 @@ typedef struct line_settings {
     bool open_loop;
 } line_settings;
 
-/** What is measured of a network. A dense one has neither times nor memory. */
+/** The measurements of a network. A dense one has neither times nor memory. */
 typedef struct line_measures {
     double top1, top5, interval; /* fractions */
     double images;
@@ -39,7 +39,7 @@ typedef struct line_measures {
     double peak_bytes;
 } line_measures;
 
-/** What was done at one site. `kind` is written, not read. */
+/** The cut and the fits of one site. `kind` is written, not read. */
 typedef struct line_site {
     char *name, *kind; /* owned; kind may be NULL */
     double units, kept;
@@ -48,10 +48,11 @@ typedef struct line_site {
 
 typedef enum line_kind { LINE_DENSE, LINE_CELL, LINE_FAILURE } line_kind;
 
-/** A line after the first. All texts are borrowed, of a line that was read from its document. */
+/** A line after the first. All texts are borrowed; those of a line that was read belong to its
+ * document. */
 typedef struct result_line {
     line_kind kind;
-    line_settings settings;   /* of a dense network the checkpoint alone */
+    line_settings settings;   /* a dense network has the checkpoint alone */
     const char *path;         /* of a dense one; written, not read */
     const char *architecture; /* of a dense one */
     const char *error;        /* of a failure */
@@ -65,21 +66,22 @@ line_measures line_not_measured(void);
 
 /** The document of the first line; *out is owned. */
 grail_status line_header_to_json(const line_header *header, json_t **out) GRAIL_MUST_CHECK;
-/** What is no header is GRAIL_ERROR_FORMAT, one of another version GRAIL_ERROR_UNSUPPORTED. */
+/** Anything but a header is GRAIL_ERROR_FORMAT, a header of another version
+ * GRAIL_ERROR_UNSUPPORTED. */
 grail_status line_header_read(json_t *document, line_header *out) GRAIL_MUST_CHECK;
-/** Whether these bytes are what a results file begins with, or a part of that. */
+/** Whether the bytes begin as a results file does; they may end before its header ends. */
 bool line_header_begins(const void *bytes, size_t size);
 
 /** The document of another line; *out is owned. */
 grail_status line_to_json(const result_line *line, json_t **out) GRAIL_MUST_CHECK;
-/** Every value is checked; `where` is used in messages. Keys that are not known are passed over.
- * *out is released with line_fini. */
+/** Every value is checked; `where` is used in messages. Unknown keys are ignored. *out is released
+ * with line_fini. */
 grail_status line_read(const char *where, const json_t *document,
                        result_line *out) GRAIL_MUST_CHECK;
-/** Refuses a cell that has settings besides those known. */
+/** Refuses a cell that has unknown settings. */
 grail_status line_check_settings(const char *where, const json_t *document) GRAIL_MUST_CHECK;
 
-/** Both work on zeroed ones. */
+/** Both work on zeroed structures. */
 void line_fini(result_line *line);
 void line_sites_free(line_site *sites, int count);
 

@@ -84,7 +84,7 @@ out:
     return status;
 }
 
-/* The line's sites are taken. */
+/* Takes over the line's sites. */
 static grail_status add_cell(results *r, result_line *l, const char *where, size_t line)
 {
     grail_status status = GRAIL_OK;

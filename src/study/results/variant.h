@@ -21,7 +21,7 @@ const char *variant_name(variant v);
 const char *variant_compensation(variant v);
 bool variant_repairs(variant v);
 
-/** By its name, or by its two parts; false when there is none. */
+/** Finds a variant by its name, or by its two parts; false when there is none. */
 bool variant_from_name(const char *name, variant *out);
 bool variant_from_parts(const char *compensation, bool repairs, variant *out);
 

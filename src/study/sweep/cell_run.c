@@ -122,7 +122,7 @@ static int watch_images(void *user, int64_t done, int64_t total, double top1)
     return context->should_stop(context->user);
 }
 
-/* What a cell asks for; strings are borrowed from the recipe. */
+/* The options of a cell; strings are borrowed from the recipe. */
 static grail_compress_options options_of(const sweep_recipe *recipe, const sweep_cell *cell)
 {
     grail_compress_options o;

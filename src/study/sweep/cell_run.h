@@ -7,14 +7,14 @@
 #include <grail/compress.h>
 #include <grail/eval.h>
 
-/** What is opened of a checkpoint before the first cell runs. */
+/** A checkpoint and its images, opened before the first cell runs. */
 typedef struct sweep_checkpoint_data {
     grail_model *model;
     grail_images *evaluation;
-    int64_t calibration_images; /* that there are */
+    int64_t calibration_images; /* how many there are */
 } sweep_checkpoint_data;
 
-/** How the model is read; borrows from the recipe. */
+/** The options for reading the model; they borrow from the recipe. */
 grail_model_options sweep_reading(const sweep_checkpoint *c);
 
 /** Opens and checks checkpoint `index` and the images for it; sweep_checkpoint_close frees. */
@@ -22,17 +22,17 @@ grail_status sweep_checkpoint_open(const sweep_recipe *recipe, int index,
                                    sweep_checkpoint_data *out) GRAIL_MUST_CHECK;
 void sweep_checkpoint_close(sweep_checkpoint_data *data); /* works on a zeroed one */
 
-/** Estimated for running and evaluating the cell; see grail_compress_estimate. */
+/** Estimates the memory for running and evaluating the cell; see grail_compress_estimate. */
 grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *model,
                               const sweep_cell *cell, int64_t *out) GRAIL_MUST_CHECK;
 
-/** Evaluates the dense checkpoint: its line of the results, which borrows from the recipe and the
- * data. */
+/** Evaluates the dense checkpoint. *out is its line of the results and borrows from the recipe and
+ * the data. */
 grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
                                  const sweep_checkpoint_data *data, grail_eval_observer observer,
                                  void *user, result_line *out) GRAIL_MUST_CHECK;
 
-/** What a cell came to. */
+/** The outcome of a cell. */
 typedef struct sweep_outcome {
     const sweep_cell *cell;
     grail_status status;
@@ -42,7 +42,7 @@ typedef struct sweep_outcome {
     int site_count;
 } sweep_outcome;
 
-/** What all cells of a sweep have in common. */
+/** The options that all cells of a sweep share. */
 typedef struct sweep_context {
     const sweep_recipe *recipe;
     const grail_images *evaluation;

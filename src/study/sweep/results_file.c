@@ -10,7 +10,7 @@
 
 enum { RESULTS_MAXIMUM = 1 << 30 };
 
-/* What is read of a file, and what is looked for in it. */
+/* The state of reading a file, with the cells that are looked for in it. */
 typedef struct reading {
     const char *path;
     const sweep_recipe *recipe;

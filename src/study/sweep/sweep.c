@@ -138,8 +138,8 @@ static int should_stop(void *user)
 /* -- workers ------------------------------------------------------------------------------------
  */
 
-/* How much a worker gains by cell i: 2 where it has what the cell shares with others, 1 where no
- * other worker has, 0 where another has. */
+/* How much a worker gains by cell i: 2 where it holds what the cell shares with others, 1 where no
+ * worker does, 0 where another worker does. */
 static int preference(const worker *w, int64_t i)
 {
     const sweep *s = w->sweep;
@@ -373,8 +373,8 @@ out:
     return status;
 }
 
-/* A budget that was given holds; half of what is free, which is only a guess, gives way to a cell
- * that runs alone. */
+/* A given budget is a limit. The default, half of the free memory, is only a guess, which a cell
+ * that runs alone may exceed. */
 static grail_status set_budget(sweep *s)
 {
     int64_t largest = 0;

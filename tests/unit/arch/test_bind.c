@@ -1,5 +1,5 @@
-/* Parameters that are parts of a tensor, or stored the other way round. That they hold the right
- * values is for the golden tests to say. */
+/* Parameters that are parts of a tensor, or stored transposed. The golden tests check their
+ * values. */
 #include "tower_lab.h"
 
 #include "support/json_memory.h"

@@ -1,5 +1,5 @@
-/* Models written as ONNX: which operators and tensors the files have, and what is refused. That
- * ONNX Runtime computes the same from them is for tests/loaders. */
+/* Models written as ONNX: which operators and tensors the files have, and what is refused.
+ * tests/loaders checks that ONNX Runtime computes the same from them. */
 #include "tower_lab.h"
 
 #include "support/onnx_reader.h"

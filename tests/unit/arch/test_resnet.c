@@ -200,7 +200,7 @@ static void pre_activation_projects_what_it_activated(void **state)
     assert_int_equal(maker_of(g, conv->inputs[0])->kind, NODE_ACTIVATION);
     assert_int_equal(maker_of(g, network_reader(g, "layer2.0.bn2.weight")->inputs[0])->kind,
                      NODE_CONV2D);
-    /* an identity carries the stream as it was */
+    /* an identity carries the residual stream unchanged */
     const node *sum = maker_of(g, network_reader(g, "layer3.0.bn1.weight")->inputs[0]);
     assert_int_equal(sum->inputs[0], network_reader(g, "layer2.1.bn1.weight")->inputs[0]);
     assert_int_equal(network_reader(g, "bn.weight")->block, g->block_count);

@@ -570,7 +570,7 @@ static void a_tower_that_was_recognised_is_described_so_that_it_opens_again(void
     assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
     lab.config = json_deep_copy(m->config);
     grail_model_close(m);
-    m = tower_model(&lab, NULL); /* nothing has to be told again */
+    m = tower_model(&lab, NULL); /* no setting has to be given again */
     assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 16);
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_QUICK_GELU);
     assert_non_null(tower_node(m, NODE_UNIT_LENGTH));
@@ -578,7 +578,7 @@ static void a_tower_that_was_recognised_is_described_so_that_it_opens_again(void
     tower_close(&lab);
 }
 
-/* With fewer heads 64 may not divide what is left of another size: it is said from then on. */
+/* simple-vit assumes heads of 64 where nothing else is said. A narrowed one states the size. */
 static void the_size_of_heads_is_written_where_it_was_taken_for_granted(void **state)
 {
     (void)state;

@@ -67,7 +67,7 @@ static void test_names_keep_what_json_can_hold(void **state)
     assert_escapes(name, "a\\xff\\\\", "a\\xff\\\\"); /* UTF-8 as it is */
 }
 
-/* The bytes that a name was made of which were not UTF-8. */
+/* Restores the bytes of a name that were not UTF-8. */
 static void restore(const char *name, char *out)
 {
     for (; *name != 0; out++) {

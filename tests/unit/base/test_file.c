@@ -1,4 +1,4 @@
-/* Files: opening, maps, whole reads, writes, locks, paths, and errors that name the path. */
+/* Files: opening, maps, complete reads, writes, locks, paths, and errors that name the path. */
 #include "support/place.h"
 #include "support/support.h"
 

@@ -1,4 +1,4 @@
-/* What a JSON text holds is told before it is parsed, and too much of it refused. */
+/* What a JSON text holds is measured before it is parsed, and too much is refused. */
 #include "support/support.h"
 
 #include "base/json.h"
@@ -63,7 +63,7 @@ static void test_dense_documents_of_real_kinds_are_read(void **state)
     check_repeated(MANY, "480,", NULL);
 }
 
-/* `depth` arrays in each other. */
+/* `depth` nested arrays. */
 static void check_nested(int64_t depth, const char *refusal)
 {
     buffer text = {.maximum = 1 << 20};

@@ -1,4 +1,5 @@
-/* Logs of whole lines: locked, continued behind the last whole line, left alone when taken. */
+/* Logs of complete lines: locked, continued after the last complete line, left alone when locked by
+ * others. */
 #include "support/place.h"
 #include "support/support.h"
 

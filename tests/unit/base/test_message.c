@@ -1,5 +1,5 @@
 /* Messages: every conversion as printf has it, what is inserted escaped and shortened, and cuts
- * that leave whole characters. */
+ * that leave complete characters. */
 #include "support/support.h"
 
 #include "base/message.h"

@@ -124,7 +124,7 @@ static void test_without_a_beginning_a_run_is_not_refused(void **state)
     assert_finished(p);
 }
 
-/* As a run that ends right behind the commit's rename leaves it. */
+/* The state that a run leaves when it ends right after the commit's rename. */
 static void leave_behind_the_rename(const place *p)
 {
     struct stat info;

@@ -45,7 +45,7 @@ static void test_long_texts_are_cut_and_stay_strings(void **state)
     assert_int_equal(strlen(grail_error_message()), longest);
 }
 
-/* What other people's text does to a terminal it must not do through a message. */
+/* Text that others wrote must not act on a terminal through a message. */
 static void test_texts_are_escaped_and_keep_their_reason(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@ typedef struct labelled {
 } labelled;
 
 /* Outputs for an image of colour c: 1 for class c, 0 for the other colours, then -1, -2, -3, -4. So
- * of a red image the classes follow each other in order, with classes 1 and 2 equal. */
+ * a red image ranks the classes in order, with classes 1 and 2 equal. */
 static const labelled five[IMAGES] = {{RED, 0}, {GREEN, 1}, {BLUE, 0}, {RED, 4}, {RED, 5}};
 
 typedef struct fixture {

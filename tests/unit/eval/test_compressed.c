@@ -1,5 +1,5 @@
-/* Accuracy of a narrowed network that was not written: that of the checkpoint that the same run
- * writes, on images that are opened once. */
+/* A narrowed network in memory has the accuracy of the checkpoint that the same run writes, on
+ * images that are opened once. */
 #include "unit/pipeline/vision_lab.h"
 
 static grail_accuracy accuracy_of(const char *path, const grail_images *images, int64_t count)

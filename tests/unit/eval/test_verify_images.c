@@ -42,7 +42,7 @@ static int64_t largest_of(const double *row, int64_t width)
     return best;
 }
 
-/* By hand, from the outputs on the same images. */
+/* Compares by hand, from the outputs on the same images. */
 static grail_comparison expected_comparison(const vision_values *a, const vision_values *b)
 {
     grail_comparison c = {.max_abs = vision_distance(a, b), .compared = a->rows};
@@ -175,7 +175,7 @@ static void assert_identity(vision_family family, const char *selector, const ch
     const grail_comparison c = compare(&v, model, options.output, backend_name);
     assert_int_equal(c.identity_checked, 1);
     assert_near(c.identity_max_abs, 0.0, 1e-4);
-    assert_true(c.max_abs > 0.01); /* the cut itself is felt */
+    assert_true(c.max_abs > 0.01); /* the cut changes the outputs */
     vision_close(&v);
 }
 

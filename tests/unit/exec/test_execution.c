@@ -158,7 +158,7 @@ static void every_failing_allocation_is_survived(void **state)
     graph_free(g);
 }
 
-/* -- whole networks ---------------------------------------------------------------------------- */
+/* -- complete networks ------------------------------------------------------------------------- */
 
 static grail_status run_model(const char *directory, const int32_t *ids, int64_t length)
 {

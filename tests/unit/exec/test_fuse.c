@@ -24,8 +24,8 @@ static int relu(hand_network *n, int x)
     return hand_activation(n, ACTIVATION_RELU, x);
 }
 
-/* A block whose shortcut is the stream, one whose shortcut is a projection that is made after the
- * branch; 17 nodes of which 6 convolutions and the head remain. */
+/* A block whose shortcut is the residual stream, one whose shortcut is a projection that is made
+ * after the branch; 17 nodes of which 6 convolutions and the head remain. */
 static int residual(hand_network *n)
 {
     int h = relu(n, conv_norm(n, "stem", "stem_n", 3, 8, three, n->g->input));
@@ -198,7 +198,7 @@ static void a_residual_that_fails_is_given_back_once(void **state)
     execution_free(e);
     fused_network_free(f);
     memory_free(pixels);
-    hand_fini(&n); /* frees what the pool was given, which must be there once */
+    hand_fini(&n); /* frees the buffers of the pool, each of which must be there once */
 }
 
 static void the_output_itself_stays(void **state)
@@ -207,7 +207,7 @@ static void the_output_itself_stays(void **state)
     hand_network n;
     hand_begin(&n);
     const int x = hand_conv(&n, "conv", 3, 4, three, false, n.g->input);
-    relu(&n, hand_norm(&n, NODE_BATCH_NORM, "norm", 4, x)); /* its reader comes to nothing */
+    relu(&n, hand_norm(&n, NODE_BATCH_NORM, "norm", 4, x)); /* nothing reads the result */
     hand_end(&n, &backend_cpu, x);
     assert_int_equal(fused_nodes(&n), n.g->node_count);
     hand_fini(&n);

@@ -1,4 +1,5 @@
-/* Streams: what is live between two nodes, kept for every batch while it moves along. */
+/* Sample streams: the values that are live between two nodes, kept for every batch while the sample
+ * stream moves. */
 #include "support/support.h"
 
 #include "exec/sample_stream.h"
@@ -93,7 +94,7 @@ static void peeking_leaves_the_stream_as_it_is(void **state)
     fixture f;
     setup(&f);
     assert_int_equal(f.s.position, 1);
-    assert_int_equal(f.s.live_count, 1); /* the ids are not a value of the sample_stream */
+    assert_int_equal(f.s.live_count, 1); /* the ids are not a value of the sample stream */
     assert_int_equal(f.s.live[0], 1);
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t batch = 0; batch < BATCHES; batch++) {

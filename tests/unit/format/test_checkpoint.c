@@ -385,7 +385,7 @@ static void close_narrowing(narrowing *n)
 static const char *const narrow_names[] = {
     "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", CHECKPOINT_INDEX_NAME};
 
-/* Anew. */
+/* Removes the files of earlier calls first. */
 static grail_status write_narrow(void *context)
 {
     const narrowing *n = context;

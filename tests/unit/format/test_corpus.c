@@ -11,7 +11,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* What was read of a file. */
+/* What was read from a file. */
 typedef struct contents {
     buffer text;
     size_t starts[8]; /* of documents, and the end of the last */
@@ -367,7 +367,7 @@ static void test_a_line_beyond_the_ceiling_is_refused(void **state)
     buffer_fini(&line);
 }
 
-/* 80 MiB of the same line, of which less than the half is read. */
+/* 80 MiB of the same line, of which less than half is read. */
 static void test_lines_that_inflate_without_end_are_refused(void **state)
 {
     (void)state;

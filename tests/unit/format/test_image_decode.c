@@ -1,5 +1,5 @@
-/* Decoding JPEG and PNG: modes, and files that are refused. What the pixels are is held by
- * golden/test_images over the same files. */
+/* Decoding JPEG and PNG: modes, and files that are refused. golden/test_images checks the pixels of
+ * the same files. */
 #include "support/support.h"
 
 #include "base/file.h"

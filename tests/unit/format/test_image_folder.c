@@ -256,7 +256,7 @@ static void test_a_folder_takes_no_split(void **state)
     discard(directory);
 }
 
-/* Images of `directory` by the cifar preset, whole or through a loader. */
+/* Loads the three images of the set, in one call or through a loader. */
 static grail_status load_all(const image_set *set, bool ahead, float *pixels)
 {
     const int64_t indices[] = {0, 1, 2};

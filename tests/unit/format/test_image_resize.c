@@ -1,5 +1,5 @@
-/* Resizing: what holds for any filter, and small cases worked out by hand. That the bits are
- * Pillow's is held by golden/test_images. */
+/* Resizing: what holds for any filter, and small cases worked out by hand. golden/test_images
+ * checks that the bits are Pillow's. */
 #include "support/support.h"
 
 #include "format/images/image_prepare.h"
@@ -21,7 +21,7 @@ static image noise(image_mode mode, int64_t width, int64_t height)
     assert_ok(image_new(mode, width, height, &made));
     const int64_t bytes = width * height * (int64_t)image_pixel_bytes(mode);
     for (int64_t i = 0; i < bytes; i++) {
-        /* Wide grey is little int32 numbers: the upper two bytes are zero. */
+        /* Wide grey pixels are 16-bit values in int32: the upper two bytes are zero. */
         const bool upper = mode == IMAGE_GREY_WIDE && i % 4 >= 2;
         made.pixels[i] = upper ? 0 : (unsigned char)random_below(&random, 256);
     }
@@ -126,7 +126,7 @@ static void test_weights_of_a_pixel_add_up_to_one(void **state)
     }
 }
 
-/* Of four pixels two: centres 1 and 3, triangles of width 2 over 0 .. 2 and 1 .. 3:
+/* Four pixels become two: centres 1 and 3, triangles of width 2 over 0 .. 2 and 1 .. 3:
  * weights 3/8 of the near two, 1/8 of the next, over their sum. */
 static void test_halving_by_triangles(void **state)
 {

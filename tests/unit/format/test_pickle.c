@@ -327,7 +327,7 @@ static void test_an_opaque_object_that_refers_to_itself_loses_its_state(void **s
     pickle_close(p);
 }
 
-/* `levels` lists in each other */
+/* `levels` nested lists */
 static grail_status read_nested(int levels)
 {
     char bytes[1024];

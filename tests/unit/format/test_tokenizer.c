@@ -1,5 +1,5 @@
-/* Tokenizers: what single options of a tokenizer.json do, and failed allocations. Whole families
- * are compared with their own libraries in golden/test_tokenizers. */
+/* Tokenizers: what single options of a tokenizer.json do, and failed allocations.
+ * golden/test_tokenizers compares complete families with their own libraries. */
 #include "support/support.h"
 
 #include "base/buffer.h"
@@ -136,7 +136,7 @@ static void encoding_appends(void **state)
     tokenizer_close(t);
 }
 
-/* What is no piece vanishes before merging, so "a?a" is "aa" unless the pattern cuts it. */
+/* Text that is no piece vanishes before merging, so "a?a" is "aa" unless the pattern cuts it. */
 static void assert_cuts(const char *split, const char *text, bool cuts)
 {
     tokenizer *t = must_open_tokenizer(PLAIN, split);

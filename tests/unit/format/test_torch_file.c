@@ -59,7 +59,7 @@ static void put(checkpoint_bytes *c, const char *text)
     assert_ok(buffer_append_string(&c->object, text));
 }
 
-/* The whole storage as one vector. */
+/* The entire storage as one vector. */
 static torch_tensor_bytes plain(const char *name)
 {
     return (torch_tensor_bytes){
@@ -76,7 +76,7 @@ static const tensor_view *find_tensor(const torch_file *file, const char *name)
     return NULL;
 }
 
-/* Storages of legacy streams stand at any address. */
+/* Storages of legacy files stand at any address. */
 static double value_at(const tensor_view *view, size_t i)
 {
     float value = 0;
@@ -339,7 +339,7 @@ static void test_script_archives_give_attribute_paths(void **state)
     end(&c);
 }
 
-/* What a tensor says that its file does not keep, and the message. */
+/* A tensor that claims what its file does not hold, and the message. */
 typedef struct tensor_lie {
     torch_tensor_bytes tensor;
     grail_status code;
@@ -534,7 +534,7 @@ static void test_other_files_are_refused(void **state)
 static const char legacy_begin[] =
     "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.";
 
-/* A stream up to its object, which comes next. */
+/* A legacy file up to its object, which the caller appends. */
 static void begin_legacy(checkpoint_bytes *c, bool little_endian)
 {
     assert_ok(buffer_append(&c->file, BYTES(legacy_begin)));

@@ -16,7 +16,7 @@
 
 enum { TENSORS = 5, LARGEST = 256 };
 
-/* As the writer takes them; every byte of tensor i is its number and its place. */
+/* The tensors that are written; every byte of tensor i is computed from i and the byte's place. */
 static const tensor_view tensors[TENSORS] = {
     {.name = "conv.weight", .dtype = GRAIL_DTYPE_F32, .rank = 2, .shape = {3, 20}, .bytes = 240},
     {.name = "bn.num_batches_tracked", .dtype = GRAIL_DTYPE_I64, .rank = 0, .bytes = 8},

@@ -269,7 +269,7 @@ static void what_cannot_be_cut_is_refused(void **state)
 
 /* -- large texts ------------------------------------------------------------------------------- */
 
-/* As many copies as take more than what is encoded in any case. */
+/* Writes enough copies to exceed the size up to which a text is always encoded completely. */
 static size_t write_copies(const fixture *f, const char *name, const char *text)
 {
     buffer copies = {.maximum = 1 << 26};
@@ -329,7 +329,7 @@ static void no_more_of_a_large_text_is_encoded_than_its_windows_need(void **stat
     check_first_windows("a.txt", lines, TEXT_C4, false);
 }
 
-/* What comes late is read and checked all the same. */
+/* The rest of a text is read and checked even when no window needs it. */
 static void the_rest_of_a_large_text_is_checked(void **state)
 {
     (void)state;
@@ -361,8 +361,8 @@ static void assert_copies(const token_windows *w)
     }
 }
 
-/* Of windows that reach a little further than what is encoded at first, and of those up to the last
- * one, which only the end of the text fills up. The tokenizer puts an id behind a text. */
+/* Windows that reach a little beyond the part that is encoded at first, and all windows up to the
+ * last one, which only the end of the text completes. The tokenizer appends an id to a text. */
 static void windows_at_every_end_of_a_large_text_are_right(void **state)
 {
     (void)state;

@@ -203,7 +203,7 @@ static void test_a_name_with_a_nul_is_refused(void **state)
     close_archive(&a);
 }
 
-/* Offsets in the first local header, and what an untrue byte there is. */
+/* A wrong byte at each of these offsets in the first local header is noticed. */
 static void test_a_directory_that_contradicts_a_header_is_refused(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void test_lying_sizes_of_deflated_members_are_refused(void **state)
     close_archive(&a);
 }
 
-/* Two members of 1 MiB, each of which claims what deflate can make of it at most. */
+/* Two members of 1 MiB, each of which claims the largest size that deflate can make of it. */
 static void test_members_that_would_inflate_far_are_refused_before_that(void **state)
 {
     (void)state;

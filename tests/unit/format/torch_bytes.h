@@ -7,7 +7,8 @@
 
 enum { TORCH_BYTES_MOST_RANK = 9 };
 
-/* What a pickle says of a tensor; members left 0 or NULL take what stands behind them. */
+/* The description of a tensor in a pickle; members left 0 or NULL take the values in the
+ * comments. */
 typedef struct torch_tensor_bytes {
     const char *name;
     const char *function; /* "_rebuild_tensor_v2" of torch._utils */
@@ -27,7 +28,7 @@ typedef struct torch_tensor_bytes {
 
 void torch_bytes_text(buffer *out, const char *text);
 void torch_bytes_integer(buffer *out, int64_t value);
-/** The value alone, or key and value of a dictionary. */
+/** Appends the value alone, or a key and value of a dictionary. */
 void torch_bytes_tensor(buffer *out, const torch_tensor_bytes *tensor);
 void torch_bytes_item(buffer *out, const torch_tensor_bytes *tensor);
 /** A pickle of a dictionary. */

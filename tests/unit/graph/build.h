@@ -8,7 +8,7 @@
 
 /** y = x W^T with W "<name>.weight" [out, in], and b "<name>.bias" when `bias`. */
 int add_linear(graph *g, int block, const char *name, int64_t in, int64_t out, bool bias, int x);
-/** RMSNorm "<name>.weight" over groups of `group`, 0 = the whole width. */
+/** RMSNorm "<name>.weight" over groups of `group`, 0 = the full width. */
 int add_norm(graph *g, int block, const char *name, int64_t width, int64_t group, int x);
 int add_embedding(graph *g, const char *name, int64_t vocabulary, int64_t width);
 /** Activation or rotary positions of one value; Add or Multiply of two. */

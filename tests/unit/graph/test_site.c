@@ -15,7 +15,7 @@ static graph *begin_graph(int *h, int *normed)
     return g;
 }
 
-/* Adds y to the stream, and the final norm and head. */
+/* Adds y to the residual stream, and the final norm and head. */
 static void end_graph(graph *g, int h, int y)
 {
     const int s = add_plain(g, 0, NODE_ADD, h, y);

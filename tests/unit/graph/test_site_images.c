@@ -181,7 +181,7 @@ static void a_shortcut_that_only_strides_joins_them(void **state)
     graph_free(g);
 }
 
-/* norm and relu on the stream, then the convolution: the norms go with the stream. */
+/* norm and relu on the residual stream, then the convolution: the norms are cut with the stream. */
 static void norms_on_a_stream_are_channels_of_it(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What the tests of whole runs share: a directory with calibration ids, runs in one call, and
+/* What the tests of complete runs share: a directory with calibration ids, runs in one call, and
  * comparisons of checkpoints. */
 #ifndef GRAIL_TESTS_PIPELINE_LAB_H
 #define GRAIL_TESTS_PIPELINE_LAB_H
@@ -28,10 +28,10 @@ const char *lab_f32(const lab *l, const char *golden, const char *name);
 
 /** Options of a run: a quarter of the ffn and half of the heads, no alignment. */
 grail_compress_options lab_options(const lab *l, const char *model, const char *output);
-/** Open, run, finish, close. */
+/** Opens, runs, finishes and closes. */
 grail_status lab_compress(const grail_compress_options *options);
-/** The same, and site reports before closing: reports[sites]. Returns how many. Names are not kept.
- */
+/** The same, with the site reports read before closing: reports[sites]. Returns how many. Names are
+ * not kept. */
 int lab_compress_reports(const grail_compress_options *options, grail_site_report *reports,
                          int most);
 

@@ -1,4 +1,4 @@
-/* Folding: what is there twice folds without loss, in every family, and stays so when repaired. */
+/* Folding: duplicated units fold without loss in every family, also when repaired. */
 #include "lab.h"
 
 #include <string.h>

@@ -71,10 +71,11 @@ static void the_estimate_grows_with_what_takes_memory(void **state)
     grail_compress_options o = cut_options(&v, path);
     o.compensate = "grail";
     const int64_t grail = estimate(model, &o);
-    o.samples = 256; /* 128 when it is not said */
+    o.samples = 256; /* 128 by default */
     assert_true(estimate(model, &o) > grail);
     o = cut_options(&v, path);
-    assert_true(estimate(model, &o) > grail); /* full: every tap, and a second stream */
+    /* full: every kernel position, and a second sample stream */
+    assert_true(estimate(model, &o) > grail);
     o.conv_fit = "channel";
     o.target = "local";
     assert_true(estimate(model, &o) == grail);
@@ -104,7 +105,7 @@ static void nothing_cut_takes_no_calibration(void **state)
     grail_compress_options o = vision_options(&v, path, NULL);
     o.samples = 1000000;
     const int64_t whole = estimate(model, &o);
-    o.sparsity_heads = 0.5; /* of which this network has none */
+    o.sparsity_heads = 0.5; /* this network has none */
     assert_true(estimate(model, &o) == whole);
     o.sparsity_conv = 0.5;
     assert_true(estimate(model, &o) > whole);

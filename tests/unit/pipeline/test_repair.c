@@ -34,7 +34,7 @@ static void a_fit_towards_the_plain_consumer_is_at_least_as_close(void **state)
     lab_open(&l);
     fit_errors(&l, "grail", "grail", before[0], after[0]);
     fit_errors(&l, "full", "full", before[1], after[1]);
-    /* the first site is the same problem in both; later ones see another stream */
+    /* the first site is the same problem in both; later ones see another sample stream */
     assert_near(before[0][0], before[1][0], 1e-12);
     assert_true(after[1][0] <= after[0][0]);
     for (int i = 0; i < SITES; i++) {
@@ -89,7 +89,8 @@ static grail_compress_options cut_only(const lab *l, const char *model, const ch
 }
 
 /* Cutting one site after the other, each in the checkpoint that the run before wrote, is what one
- * run must do by itself: a later site sees the stream of the sites before it, compressed. */
+ * run must do by itself: a later site sees the sample stream through the compressed sites before
+ * it. */
 static void sites_are_fitted_in_order_on_the_compressed_stream(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* Interrupted runs: continued to the same bytes from wherever they stopped, refused where anything
- * that decides the bytes is another, and torn state. */
+ * that decides the bytes differs, and torn state. */
 #include "lab.h"
 
 #include "base/file.h"
@@ -305,7 +305,7 @@ static void a_state_that_lost_its_first_record_is_refused(void **state)
     lab_close(&l);
 }
 
-/* Records with right checksums, of which one does not belong there. */
+/* Records with correct checksums, one of which does not belong there. */
 static void a_record_without_its_sites_is_refused(void **state)
 {
     (void)state;
@@ -418,7 +418,7 @@ static void every_failing_allocation_of_opening_is_survived(void **state)
     lab_close(&l);
 }
 
-/* A whole run allocates too often to fail each time: every tenth or so, more sparsely later. */
+/* A complete run allocates too often to fail each time: every tenth or so, more sparsely later. */
 static void failing_allocations_of_a_run_are_survived(void **state)
 {
     (void)state;

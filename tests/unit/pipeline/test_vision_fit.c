@@ -1,5 +1,6 @@
-/* What the fit of convolutions, streams, neurons and heads may promise: nothing is lost that the
- * kept features can say, means are kept, and the answer is that of the regression written out. */
+/* What the fit of convolutions, residual streams, neurons and heads promises: nothing is lost that
+ * the kept features can express, means are kept, and the answer equals that of the regression
+ * written out. */
 #include "vision_sites.h"
 
 #include "../solve/oracle.h"
@@ -59,7 +60,7 @@ static void removed_multiples_of_what_is_kept_cost_nothing(void **state)
     }
 }
 
-/* Kept columns of a dense value against all columns of the narrow one. */
+/* Compares the kept columns of a dense value with all columns of the narrow one. */
 static void assert_kept_columns(const vision_lab *v, const char *model, const char *output,
                                 const char *of_site, const char *name, int behind)
 {
@@ -189,8 +190,8 @@ static bool is_border(int64_t row)
     return x == 0 || y == 0 || x == VISION_SIDE - 1 || y == VISION_SIDE - 1;
 }
 
-/* A tap at a time the constant is the same at every position, so all taps' shares add up where the
- * patch lies inside. */
+/* For each kernel position the constant is the same everywhere, so the shares of all kernel
+ * positions add up where the patch lies inside the image. */
 static void a_bias_fitted_by_channel_is_that_of_all_taps(void **state)
 {
     (void)state;
@@ -209,7 +210,7 @@ static void a_bias_fitted_by_channel_is_that_of_all_taps(void **state)
             assert_near(narrow.data[i], dense.data[i], 1e-4);
         }
     }
-    assert_true(vision_distance(&dense, &narrow) > 1e-3); /* there it cannot be */
+    assert_true(vision_distance(&dense, &narrow) > 1e-3); /* at the border it cannot be right */
     memory_free(dense.data);
     memory_free(narrow.data);
     vision_close(&v);
@@ -507,8 +508,8 @@ static double output_error(const vision_lab *v, const char *model, const char *o
     return error;
 }
 
-/* Behind a pool; 3 x 3 with stride 1 and 2; 1 x 1; 1 x 1 with stride 2; a Linear. A stream has
- * several consumers, whose reports are averaged. */
+/* Behind a pool; 3 x 3 with stride 1 and 2; 1 x 1; 1 x 1 with stride 2; a Linear. A residual stream
+ * has several consumers, whose reports are averaged. */
 static void assert_is_fitted(const vision_lab *v, const char *model, const grail_site_facts *facts)
 {
     static const char *const targets[] = {"local", "dense"};

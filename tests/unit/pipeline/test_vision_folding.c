@@ -1,5 +1,5 @@
-/* Folding channels, streams, neurons and heads of networks that read images: what is there twice
- * folds without loss, in every family, and stays so when repaired. */
+/* Folding channels, residual streams, neurons and heads of networks that read images: duplicated
+ * units fold without loss in every family, also when repaired. */
 #include "vision_sites.h"
 
 #include <string.h>
@@ -76,8 +76,8 @@ static void also_with_norms_repaired(void **state)
     }
 }
 
-/* All rows and columns of a site become those of its first unit; what the BatchNorm says is all
- * that tells the pairs apart. */
+/* All rows and columns of a site become those of its first unit; only the BatchNorm tells the pairs
+ * apart. */
 static void units_are_told_apart_by_their_norm_too(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void units_are_told_apart_by_their_norm_too(void **state)
     for (int64_t i = 0; i < vision_elements(columns); i++) {
         columns->values[i] = columns->values[i / (units * 9) * (units * 9) + i % 9];
     }
-    for (int64_t j = 0; j < units; j++) { /* not a feature: it is merged as it comes */
+    for (int64_t j = 0; j < units; j++) { /* not a feature of the clustering */
         vision_find(&m, "layer1.0.bn1.running_mean")->values[j] = 0.1F;
         vision_find(&m, "layer1.0.bn1.running_var")->values[j] = 0.5F;
     }

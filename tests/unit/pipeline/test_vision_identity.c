@@ -1,4 +1,5 @@
-/* Networks that read images: what a run must not change, and what pruning without repair is. */
+/* Networks that read images: what a run must not change, and what pruning without repair must
+ * equal. */
 #include "vision_sites.h"
 
 #include "base/file.h"
@@ -87,7 +88,7 @@ static void assert_pruning_is_zeroing(vision_family family, const char *selector
     vision_write(&m, vision_path(&v, "zeroed"));
     vision_fini(&m);
     assert_near(vision_difference(&v, options.output, vision_path(&v, "zeroed")), 0.0, 1e-5);
-    assert_true(vision_difference(&v, options.output, model) > 0.01); /* the cut is felt */
+    assert_true(vision_difference(&v, options.output, model) > 0.01); /* the cut shows */
     vision_close(&v);
 }
 
@@ -158,7 +159,7 @@ static void padded_streams_stay_and_inner_channels_are_cut(void **state)
     vision_close(&v);
 }
 
-/* Of three heads one is kept: rows 0..7 of q, k and v each, one behind the other. */
+/* One of three heads is kept: rows 0..7 of each of q, k and v, one after another. */
 static void a_fused_tensor_holds_three_narrowed_parts(void **state)
 {
     (void)state;

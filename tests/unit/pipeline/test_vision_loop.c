@@ -69,7 +69,7 @@ static int64_t counted(const grail_session *session, const grail_statistics **fi
 static void the_dense_network_is_run_once(void **state)
 {
     (void)state;
-    /* conv2 of three blocks, conv1 and downsample behind streams, fc */
+    /* conv2 of three blocks, conv1 and downsample behind residual streams, fc */
     static const int64_t rows = 4 * 32 * 32 + 3 * 16 * 16 + 1;
     vision_lab v;
     const grail_statistics *first = NULL;
@@ -83,7 +83,7 @@ static void the_dense_network_is_run_once(void **state)
     run_open(&v, model, session, "fold", 0.25, "quarter");
     assert_int_equal(counted(session, &again), VISION_IMAGES * rows);
     assert_ptr_equal(first, again);
-    /* a run that needs no data takes nothing away */
+    /* a run that needs no data leaves the statistics in the session */
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "plain"));
     vision_cut(&options, 0.5);
     options.compensate = "none";
@@ -92,7 +92,7 @@ static void the_dense_network_is_run_once(void **state)
     assert_ok(lab_compress(&options));
     assert_int_equal(counted(session, &again), VISION_IMAGES * rows);
     assert_ptr_equal(first, again);
-    /* other samples are other statistics */
+    /* other samples need other statistics */
     options = vision_options(&v, model, vision_path(&v, "fewer"));
     vision_cut(&options, 0.5);
     options.session = session;
@@ -135,7 +135,7 @@ static void the_samples_are_read_once(void **state)
     vision_close(&v);
 }
 
-/* Held-out batches show what the others show, whatever order the images have. */
+/* Held-out batches show the same kinds of images as the others, whatever the order of the set. */
 static void the_samples_are_mixed(void **state)
 {
     (void)state;
@@ -176,7 +176,7 @@ static void the_samples_are_mixed(void **state)
     vision_close(&v);
 }
 
-/* Two runs that differ in what their statistics are of, both open at once in one session. */
+/* Two runs that need different statistics, both open at once in one session. */
 static void assert_runs_apart(grail_compress_options left, grail_compress_options right)
 {
     grail_compress_options *options[] = {&left, &right};
@@ -347,8 +347,8 @@ static int stop_behind_the_first_block(void *user, const grail_site_report *one,
     return one == NULL && block == 0;
 }
 
-/* Sites within blocks are finished block by block; where streams are cut, or norms are repaired,
- * the run begins anew. */
+/* Sites within blocks are finished block by block; where residual streams are cut, or norms are
+ * repaired, the run begins anew. */
 static void assert_resumed(vision_family family, const char *selector, const char *compensate,
                            bool streams, bool repair)
 {

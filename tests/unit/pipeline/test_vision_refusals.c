@@ -151,8 +151,8 @@ static void nothing_cut_needs_no_images(void **state)
 
 /* -- a lack of memory ------------------------------------------------------------------------- */
 
-/* Fails from every tenth allocation on or so, more sparsely later. What is half written goes,
- * unless memory lacks for that too; nothing ever looks finished. */
+/* Fails from every tenth allocation on or so, more sparsely later. Half-written files are removed,
+ * unless memory is lacking for that too; nothing ever looks finished. */
 static void assert_survives(refusal *r)
 {
     grail_status status = GRAIL_ERROR_MEMORY;

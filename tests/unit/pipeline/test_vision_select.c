@@ -73,8 +73,8 @@ static void cut_by_wanda(const vision_lab *v, const char *model, const char *out
     assert_ok(lab_compress(&options));
 }
 
-/* In front of the block's inner channels, what the stream loses gets weights that would turn their
- * order around. */
+/* The weights of the inner channels that read removed channels of the residual stream become so
+ * large that they would reverse the order of the inner channels. */
 static void write_misleading(const vision_lab *v, vision_model *m, const int64_t *kept, int count)
 {
     vision_tensor *conv = vision_find(m, "layer1.0.conv1.weight");
@@ -95,8 +95,8 @@ static void write_misleading(const vision_lab *v, vision_model *m, const int64_t
     vision_write(m, vision_path(v, "misleading"));
 }
 
-/* The stem reads pixels; the block's first convolution reads the stream that the stem makes, of
- * which only the kept channels count. */
+/* The stem reads pixels; the block's first convolution reads the residual stream that the stem
+ * makes, of which only the kept channels count. */
 static void wanda_weighs_rows_by_the_input_that_is_left(void **state)
 {
     (void)state;

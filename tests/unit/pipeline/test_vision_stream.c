@@ -20,7 +20,7 @@ static double squared_distance(const vision_lab *v, const char *a, const char *b
     return sum;
 }
 
-/* Two runs that differ in the target alone; every sum on the stream. */
+/* Two runs that differ in the target alone; every sum on the residual stream. */
 static void assert_sums_are_nearer(vision_family family, const char *const *names, int count,
                                    int behind)
 {
@@ -106,8 +106,9 @@ static void every_consumer_of_a_stream_is_fitted(void **state)
     vision_close(&v);
 }
 
-/* What is told of a stream is the mean over its consumers, each on the network that the fits before
- * it made. Errors before the fit of the first consumer alone are those of a run that stops there.
+/* The report of a residual stream is the mean over its consumers, each measured on the network that
+ * the earlier fits made. Errors before the fit of the first consumer alone are those of a run that
+ * stops there.
  */
 static int remember(void *user, const grail_site_report *site_report, int block, int blocks,
                     double left)
@@ -186,8 +187,8 @@ static double fit_error_before(const char *output, const char *name)
     return error;
 }
 
-/* Rows of layer1.0.conv2 that the stream loses are made large: the error of the fit there is about
- * the others. */
+/* The rows of layer1.0.conv2 that the residual stream loses are made large; the error of the fit
+ * counts only the others. */
 static void errors_are_those_of_outputs_that_stay(void **state)
 {
     (void)state;
@@ -227,7 +228,8 @@ static void errors_are_those_of_outputs_that_stay(void **state)
     vision_close(&v);
 }
 
-/* Narrowing streams and inner channels in one run: later sites see the earlier ones compressed. */
+/* Narrowing residual streams and inner channels in one run: later sites see the earlier ones
+ * compressed. */
 static void all_sites_together_leave_a_better_network_fitted_than_not(void **state)
 {
     (void)state;

@@ -160,7 +160,7 @@ int64_t vision_elements(const vision_tensor *t)
 }
 
 /* Matrices of a transformer are smaller than the formula makes them: each of its layers adds to the
- * stream, and scores that saturate would hide what happens before them. */
+ * residual stream, and scores that saturate would hide what happens before them. */
 static void fill(vision_tensor *t, bool tower)
 {
     if (t->shape.dtype != GRAIL_DTYPE_F32) {
@@ -371,7 +371,8 @@ const char *vision_network(const vision_lab *v, vision_family family, const char
 
 /* -- runs ------------------------------------------------------------------------------------- */
 
-/* What the names of a transformer do not say, until a run has written it down. */
+/* The setting that the tensor names of a transformer do not give; a run writes it into
+ * grail.json. */
 static const char *const tower_setting = "head_dim=8";
 
 static bool needs_setting(const char *path)

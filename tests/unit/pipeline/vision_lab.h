@@ -1,4 +1,4 @@
-/* What the tests of whole runs on images share: small random residual networks and vision
+/* What the tests of complete runs on images share: small random residual networks and vision
  * transformers that are changed in memory and stored, CIFAR images to calibrate on, and looking at
  * any value of the networks that come out. */
 #ifndef GRAIL_TESTS_PIPELINE_VISION_LAB_H

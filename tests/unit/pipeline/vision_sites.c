@@ -90,7 +90,7 @@ void vision_zero_removed(vision_model *dense, const char *path, const char *outp
 
 enum { MOST_FEATURES = 512 };
 
-/* What becomes of one axis of a parameter: feature i of the result is `factor[i]` times feature
+/* The change of one axis of a parameter: feature i of the result is `factor[i]` times feature
  * source[i]; count 0 where the axis stays. */
 typedef struct axis_copy {
     int64_t count;

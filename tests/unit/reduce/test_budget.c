@@ -224,7 +224,8 @@ static void what_makes_no_sense_is_refused(void **state)
     teardown(&n);
 }
 
-/* A stem and a block with an identity: a stream of 24 channels and 40 between its convolutions. */
+/* A stem and a block with an identity: a residual stream of 24 channels, and 40 channels between
+ * the convolutions. */
 static void setup_images(network *n)
 {
     *n = (network){0};

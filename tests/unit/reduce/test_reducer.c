@@ -262,7 +262,7 @@ static double hidden_layer(int64_t units, const float *producer, const float *co
     return output;
 }
 
-/* methods.md T2: W relu(V x) is the same when exactly duplicated hidden units are folded. */
+/* W relu(V x) is the same when exactly duplicated hidden units are folded. */
 static void duplicated_units_fold_without_loss(void **state)
 {
     (void)state;

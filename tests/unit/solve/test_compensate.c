@@ -1,4 +1,4 @@
-/* The public fit, on the worked example of methods.md 5.9 and T6: G = [[2,1,0],[1,2,1],[0,1,2]]. */
+/* The public fit, on a worked example: G = [[2,1,0],[1,2,1],[0,1,2]]. */
 #include <grail/ridge.h>
 
 #include "support/support.h"

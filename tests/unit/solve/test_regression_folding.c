@@ -96,7 +96,7 @@ static void every_sum_equals_its_definition_on_the_rows(void **state)
     }
 }
 
-/* Other ratios need them again. */
+/* Fits at other ratios use the same statistics. */
 static void the_statistics_are_left_as_they_were(void **state)
 {
     (void)state;

@@ -127,7 +127,7 @@ static void identity_matrix(double *a)
 }
 
 /* Optimal brain surgeon, one feature after the other: W -= W_q Hi_q,: / Hi_qq, and Hi is downdated
- * likewise (methods.md 5.9 with units of one feature). weight[O, H]. */
+ * likewise; units of one feature. weight[O, H]. */
 static void remove_one_by_one(const oracle *o, const double *h, double *weight)
 {
     double inverse[H * H];
@@ -149,7 +149,7 @@ static void remove_one_by_one(const oracle *o, const double *h, double *weight)
     grail_reducer_free(reducer);
 }
 
-/* methods.md T4: sequential OBS = joint OBS W H[:,P] H[P,P]^-1 = prior ridge. */
+/* Sequential OBS = joint OBS W H[:,P] H[P,P]^-1 = prior ridge. */
 static void the_prior_ridge_equals_sequential_and_joint_brain_surgery(void **state)
 {
     (void)state;
@@ -193,7 +193,7 @@ static void a_strong_prior_gives_the_plainly_narrowed_consumer(void **state)
     }
 }
 
-/* Removed features become sums of kept ones, plus `shift` (methods.md T3). */
+/* Removed features become sums of kept ones, plus `shift`. */
 static void make_dependent(oracle *o, float shift)
 {
     grail_reducer *reducer = oracle_reducer();
@@ -237,7 +237,7 @@ static void affinely_dependent_features_prune_without_loss_with_a_bias(void **st
     assert_true(oracle_error(&o, 0, T, o.own, weight, change) < 1e-13);
 }
 
-/* methods.md T16: with a bias the mean output over the calibration rows is the target's. */
+/* With a bias the mean output over the calibration rows is the target's. */
 static void a_bias_keeps_the_mean_of_the_target_exactly(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The choice of alpha and the errors that are told. */
+/* The choice of alpha and the errors that are reported. */
 #include "oracle.h"
 
 #include <math.h>
@@ -73,7 +73,7 @@ static void the_alpha_of_least_held_out_error_is_chosen(void **state)
     assert_choice(1.0F, 1.0F, RIDGE_ZERO, false, &middle);
 }
 
-/* What becomes of an output that is not judged changes neither the choice nor the errors. */
+/* An output that is not judged changes neither the choice nor the errors. */
 static void only_judged_outputs_count(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Cells put together: means over seeds, gains on the right plain cut, settings and sections. */
+/* Aggregated cells: means over seeds, gains on the right plain cut, settings and sections. */
 #include "support/support.h"
 
 #include "study/page/aggregate.h"

@@ -1,4 +1,4 @@
-/* The report as a whole: what it shows, hostile names, half a sweep, files, and failures. */
+/* The complete report: what it shows, hostile names, half a sweep, files, and failures. */
 #include "support/support.h"
 
 #include <grail-study/report.h>

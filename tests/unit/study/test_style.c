@@ -20,7 +20,7 @@ static double luminance(unsigned rgb)
            0.0722 * channel(rgb & 255);
 }
 
-/* Of a variable in the block of declarations at `block`. */
+/* Luminance of a variable in the block of declarations at `block`. */
 static double luminance_of(const char *block, const char *name)
 {
     char key[16];
