@@ -4,10 +4,13 @@
 # takes long while a second run wants the same output. What looks finished is right, nothing that
 # was finished is lost, and the continued run has the bytes of an uninterrupted one. Needs strace.
 #
-# usage: test_faults.sh GRAIL SOURCE_DIRECTORY KIND [MOST|all]
+# Then the program is killed at random times.
+#
+# usage: test_faults.sh GRAIL SOURCE_DIRECTORY KIND [MOST|all [KILLS]]
 # KIND is decoder, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
-# disk, at most MOST of each (6); with `all` every call that the run makes, which takes hours.
-kind=$3 scope=${4-6}
+# disk, at most MOST of each (6); with `all` every call that the run makes, which takes hours. KILLS
+# (3) is the number of random times.
+kind=$3 scope=${4-6} kills=${5-3}
 . "$(dirname "$0")/lib.sh"
 
 # strace knows of no leak checker, nor the leak checker of strace
@@ -136,11 +139,15 @@ assert_told() {
 
 # Two runs into one output: one of them, or the second behind the first, makes it.
 second_run_meanwhile() {
-    local first
+    local first i
     rm -rf out out.partial
     strace -f -qq -o trace -e trace="$1" -e inject="$1:delay_enter=150000:when=$2" "$grail" \
         "${command[@]}" -o out >first.out 2>first.err &
     first=$!
+    for ((i = 0; i < 10; i++)); do # until the first run has begun, or is held up before that
+        [[ ! -e out && ! -e out.partial ]] || break
+        sleep 0.01
+    done
     run "$grail" "${command[@]}" -o out
     if ((code != 0)); then
         grep -q "another \(run\|sweep\) is\|exists already\|interrupted run\|cannot open" stderr ||
@@ -190,12 +197,44 @@ for call in "${calls[@]}"; do
 done
 ((total > 10)) || fail "only $total faults met the run"
 
-for call in mkdir unlinkat renameat2 fsync; do
+for call in mkdir unlinkat renameat2 fsync fdatasync pwrite64; do
     for ((n = 1; n <= 16; n += 5)); do
         where="a second run while $call $n takes long"
         checking=$where
         second_run_meanwhile $call $n || break
         total=$((total + 1))
     done
+    ((n == 1)) || echo "-- a second run while $call takes long: up to the $((n - 5)). of them"
 done
+
+# killed_after MICROSECONDS: whether the run was still going on then
+killed_after() {
+    local process status=0
+    rm -rf out out.partial page.html
+    "$grail" "${command[@]}" -o out >stdout 2>stderr &
+    process=$!
+    sleep "$(printf '%d.%06d' $(($1 / 1000000)) $(($1 % 1000000)))"
+    {
+        kill -KILL $process
+        wait $process
+    } 2>/dev/null || status=$?
+    ((status == 128 + 9))
+}
+
+begin=${EPOCHREALTIME/./}
+runs "$grail" "${command[@]}" -o timed
+duration=$((${EPOCHREALTIME/./} - begin))
+met=0
+for ((n = 0; n < kills; n++)); do
+    delay=$((RANDOM * duration / 32768))
+    where="SIGKILL after $delay of $duration microseconds"
+    checking=$where
+    if killed_after $delay; then
+        met=$((met + 1))
+    fi
+    assert_nothing_pretended
+    continue_run
+done
+echo "-- SIGKILL at $kills random times within $((duration / 1000)) ms: $met met the run"
+total=$((total + met))
 echo "$total faults in a $kind"
