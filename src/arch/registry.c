@@ -30,7 +30,7 @@ grail_status architecture_find(const char *source, const json_t *config, const a
             return GRAIL_OK;
         }
     }
-    status = error_set(GRAIL_ERROR_UNSUPPORTED, "%s: unknown model_type \"%s\"; the known ones are",
+    status = error_set(GRAIL_ERROR_UNSUPPORTED, "%s: unknown model_type \"%s\"; expected one of",
                        source, name == NULL ? "(missing)" : name);
     for (int i = 0; i < ARCHITECTURE_COUNT; i++) {
         error_append("%s %s", i == 0 ? "" : ",", architectures[i]->name);

@@ -109,8 +109,8 @@ config 's/"llama3"/"yarn"/' "rotary scaling \"yarn\" is not supported"
 config 's/^{/[/' "model/config.json: not valid JSON"
 check "an unknown family"
 config 's/"llama"/"bert"/' \
-    "model/config.json: unknown model_type \"bert\"; the known ones are llama, mistral, qwen2, qwen3"
-config '/"model_type"/d' "known ones are llama, mistral, qwen2, qwen3"
+    "model/config.json: unknown model_type \"bert\"; expected one of llama, mistral, qwen2, qwen3"
+config '/"model_type"/d' "expected one of llama, mistral, qwen2, qwen3"
 
 # poison MODEL TENSOR BYTES...: overwrites the data after the first 8 bytes
 poison() {

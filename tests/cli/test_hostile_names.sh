@@ -173,7 +173,7 @@ copy_model "$golden/llama3" model
 sed -i -E "s/\"model_type\": *\"[^\"]*\"/\"model_type\": \"$long\"/" model/config.json
 objects "nnn...nnn" "$grail" inspect model
 (($(wc -c <stderr) < 1200)) || fail "$(wc -c <stderr) bytes"
-says "nnn\"; the known ones are llama" stderr
+says "nnn\"; expected one of llama" stderr
 objects "'nnn" "$grail" inspect "$(head -c 3000 <<<"$long")"
 says "nnn' is neither a model directory nor a weights file" stderr
 

@@ -222,7 +222,7 @@ static grail_status read_behavior(const char *name, const json_t *component, spl
         }
     }
     FAIL(GRAIL_ERROR_FORMAT,
-         "%s: a pre-tokenizer has the unknown behavior '%s'; the known ones are Isolated, Removed, "
+         "%s: a pre-tokenizer has the unknown behavior '%s'; expected one of Isolated, Removed, "
          "MergedWithPrevious, MergedWithNext and Contiguous",
          name, behavior);
 out:

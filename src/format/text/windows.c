@@ -20,7 +20,7 @@ grail_status text_protocol_from_name(const char *name, text_protocol *out)
     }
     return error_set(
         GRAIL_ERROR_ARGUMENT,
-        "unknown protocol '%s'; the known protocols are plain, lines, wikitext2, ptb, c4", name);
+        "unknown protocol '%s'; expected one of plain, lines, wikitext2, ptb, c4", name);
 }
 
 static grail_status check_ids(const char *path, const token_list *list, int64_t vocabulary)

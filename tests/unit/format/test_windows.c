@@ -186,7 +186,7 @@ static void protocols_are_known_by_name(void **state)
     }
     assert_fails(
         text_protocol_from_name("wikitext", &protocol), GRAIL_ERROR_ARGUMENT,
-        "unknown protocol 'wikitext'; the known protocols are plain, lines, wikitext2, ptb, c4");
+        "unknown protocol 'wikitext'; expected one of plain, lines, wikitext2, ptb, c4");
 }
 
 /* -- token ids --------------------------------------------------------------------------------- */
