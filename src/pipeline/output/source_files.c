@@ -3,6 +3,7 @@
 #include "arch/model_config.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,10 @@ static grail_status check_place(const char *path, const char *directory)
     grail_status status = GRAIL_OK;
     bool in_blobs = false;
     char *real = realpath(path, NULL);
+    if (real == NULL && errno == ENOENT) {
+        FAIL(GRAIL_ERROR_IO,
+             "'%s' is a symbolic link to a file that does not exist; remove the link", path);
+    }
     if (real == NULL) {
         TRY(error_from_errno("cannot follow the link", path));
     }
@@ -86,18 +91,16 @@ out:
     return status;
 }
 
-static grail_status check_companion(const source_file *file, const char *directory)
+static grail_status check_size(const source_file *file)
 {
-    grail_status status = GRAIL_OK;
-    TRY(check_place(file->path, directory));
     if (file->identity.size > LARGEST_COMPANION) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "'%s' has %lld bytes, but a file that is copied beside the weights may have at most "
-             "%d; remove it from the model's directory",
-             file->path, (long long)file->identity.size, LARGEST_COMPANION);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "'%s' has %lld bytes, but a file that is copied beside the weights may have at most "
+            "%d; remove it from the model's directory",
+            file->path, (long long)file->identity.size, LARGEST_COMPANION);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* -- finding them ------------------------------------------------------------------------------ */
@@ -136,8 +139,9 @@ static grail_status add_companion(source_files *files, const char *directory, co
     source_file *file = NULL;
     TRY(add_file(files, directory, name, &file));
     file->is_companion = true;
+    TRY(check_place(file->path, real));
     TRY(file_identify(file->path, &file->identity));
-    TRY(check_companion(file, real));
+    TRY(check_size(file));
 out:
     return status;
 }

@@ -67,7 +67,9 @@ static void what_cannot_be_copied_is_refused_before_the_first_block(void **state
     lab_open(&l);
     copied_model(&l, model);
     link_in(&l, "nowhere", "model/extra.json");
-    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_IO, "model/extra.json");
+    assert_refused_before_the_first_block(
+        &l, model, GRAIL_ERROR_IO,
+        "model/extra.json' is a symbolic link to a file that does not exist");
     support_write_file(l.directory, "secret.txt", "secret", 6);
     link_in(&l, "../secret.txt", "model/extra.json");
     assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_ARGUMENT,
