@@ -270,9 +270,15 @@ grail_status path_parent(char **out, const char *path)
                        : memory_format(out, "%.*s", (int)length, path);
 }
 
+/* EINVAL: this file system cannot flush files of this kind, mostly directories; there is nothing
+ * that could be done instead. */
 grail_status file_flush(int descriptor, const char *path)
 {
-    return fsync(descriptor) == 0 ? GRAIL_OK : error_from_errno("cannot flush", path);
+    int code = 0;
+    do {
+        code = fsync(descriptor);
+    } while (code != 0 && errno == EINTR);
+    return code == 0 || errno == EINVAL ? GRAIL_OK : error_from_errno("cannot flush", path);
 }
 
 grail_status path_flush_parent(const char *path)
