@@ -29,9 +29,9 @@ typedef struct calibration_network {
     network_run current; /* as narrowed so far; its store has the dense one as parent */
     buffer_pool *pool;   /* shared by both executions */
     bool has_dense_stream;
-    bool keep_activations; /* whether the sample stream advances to each consumer, not only at the
-                              borders of blocks; a continued run uses the value of the interrupted
-                              one */
+    bool keep_activations; /* whether the stream of `current` advances with every pass, not only at
+                              the borders of blocks; a continued run uses the value of the
+                              interrupted one */
     site_result *results;  /* [sites] */
     double calibrate_seconds, compensate_seconds; /* so far */
     progress progress;
