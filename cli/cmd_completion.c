@@ -51,7 +51,8 @@ static void print_bash(void)
               "complete -o filenames -F _grail grail\n");
 }
 
-/* Text inside double quotes and, for _arguments and _describe, before a colon or bracket. */
+/* Prints text with backslashes before what has a meaning in double quotes, or for _arguments and
+ * _describe (colons, brackets). */
 static void print_zsh_text(const char *text)
 {
     for (; *text != 0; text++) {

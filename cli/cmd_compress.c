@@ -109,8 +109,8 @@ static const char *scientific(double value, char *text)
     return text;
 }
 
-/* Progress is one line per block: begun at its first site, ended when it is written, or by a
- * failure. */
+/* Progress is one line per block. The line begins at the block's first site, and ends when the
+ * block is written or the run fails. */
 static bool line_is_open;
 static int block_now, block_count; /* as last reported to the observer */
 
@@ -215,7 +215,7 @@ static void print_loaders(const grail_compression *c)
     }
 }
 
-/* The fraction that the options ask to remove from a site. */
+/* The fraction of a site's units that the options ask to remove. */
 static double asked_of(const grail_site_report *s)
 {
     for (int i = 0; i < o.site_sparsity_count; i++) {
@@ -227,8 +227,8 @@ static double asked_of(const grail_site_report *s)
     return sparsity == NULL ? 0.0 : *sparsity;
 }
 
-/* A kind that was named and does not occur is no error, so that one command serves many networks.
- */
+/* It is not an error to name a kind of site that the model lacks, so that one command serves many
+ * networks. */
 static void warn_missing(const grail_compression *c)
 {
     const bool named =
@@ -444,7 +444,7 @@ static int read_request(sparsity_list *list)
                : sparsity_parse(sparsity_text, sites_text == NULL ? usual : sites_text, &o, list);
 }
 
-/* --calib names text or images, whichever the model reads. */
+/* Uses --calib as text or as images, whichever the model reads. */
 static void name_calibration(void)
 {
     o.calibration.path = calib;
@@ -453,7 +453,7 @@ static void name_calibration(void)
     o.images = calib == NULL ? NULL : image_options_source(&images, calib);
 }
 
-/* main then ends the program by the signal. */
+/* Says what was interrupted; main then ends the program by the signal. */
 static int print_interrupted(void)
 {
     char *partial = NULL;

@@ -7,7 +7,7 @@
 extern const command command_inspect, command_compress, command_eval, command_verify, command_sweep,
     command_report, command_export, command_doctor, command_logits, command_completion;
 
-/** Of "grail help COMMAND", which main.c answers itself. */
+/** The summary of "grail help COMMAND", which main.c handles itself. */
 #define HELP_SUMMARY "print the help of a command"
 
 extern const option *const inspect_options;

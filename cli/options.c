@@ -170,7 +170,7 @@ static int bad_value(const command *c, const option *o, const char *value)
     return EXIT_USAGE;
 }
 
-/* "--name value" or "--name=value"; *index moves past a separate value. */
+/* Parses "--name value" or "--name=value". *index moves past a separate value. */
 static int parse_one(const command *c, const option *options, int argc, char **argv, int *index)
 {
     const char *name = argv[*index] + 2;

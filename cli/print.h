@@ -14,23 +14,23 @@
  * the format itself does not contain. Everything that the commands print goes through print.c.
  */
 void print_out(const char *format, ...) GRAIL_PRINTF(1, 2);
-/** The same on standard error. */
+/** Like print_out, but on standard error. */
 void print_error(const char *format, ...) GRAIL_PRINTF(1, 2);
 
 /** Rewrites the current line of standard error. */
 void print_progress(const char *format, ...) GRAIL_PRINTF(1, 2);
-/** Clears that line. */
+/** Clears the line of print_progress. */
 void print_progress_end(void);
 
 /** Prints "grail: " and the text of the last error on stderr; returns the exit code of the status.
  */
 int print_failure(grail_status status);
 
-/** Formats as in "6.74 G" into text (HUMAN_SIZE bytes); returns text. */
+/** Formats a count as in "6.74 G" into text (HUMAN_SIZE bytes); returns text. */
 const char *human_count(double value, char *text);
-/** As in "13.5 GB". */
+/** Formats bytes as in "13.5 GB". */
 const char *human_bytes(double value, char *text);
-/** As in "1 h 02 min", "3 min 20 s" or "4.1 s". */
+/** Formats a duration as in "1 h 02 min", "3 min 20 s" or "4.1 s". */
 const char *human_seconds(double seconds, char *text);
 
 enum { HUMAN_SIZE = 24 };
@@ -42,7 +42,7 @@ int print_json(json_t *value);
 /** A JSON string from any bytes, such as a path; bytes that are not UTF-8 are escaped
  * (GRAIL_ESCAPE_NAME). NULL when memory runs out. */
 json_t *json_text(const char *bytes);
-/** The same, and JSON null for NULL. */
+/** Like json_text, but JSON null for NULL. */
 json_t *json_text_or_null(const char *bytes);
 
 /** A number, or null when it is NaN or infinite. */

@@ -10,8 +10,8 @@ typedef struct sparsity_list {
     int count;
 } sparsity_list;
 
-/** Fills in the options' sparsities. Returns an exit code, after a message on stderr where it is
- * not EXIT_OK. `kinds` lists the kinds that a single fraction applies to. */
+/** Fills in the options' sparsities. Returns EXIT_OK, or another exit code after a message on
+ * stderr. `kinds` lists the kinds that a single fraction applies to. */
 int sparsity_parse(const char *text, const char *kinds, grail_compress_options *options,
                    sparsity_list *list);
 void sparsity_list_free(sparsity_list *list);

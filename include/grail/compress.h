@@ -32,8 +32,7 @@ GRAIL_API void grail_session_close(grail_session *session);         /* NULL is a
 GRAIL_API grail_model *grail_session_model(grail_session *session); /* borrowed */
 
 /** How well a consumer fits. Errors are squared errors divided by the squared target; NaN means not
- * measured.
- */
+ * measured. */
 typedef struct grail_fit {
     const char *consumer; /* name of its parameter; NULL for a mean over consumers */
     double alpha, lambda, condition;
@@ -73,9 +72,8 @@ typedef struct grail_compress_options {
     grail_session *session;             /* used instead of `model`, or NULL */
     const char *output;                 /* must not exist; NULL: the result stays in memory */
     grail_text_source calibration;      /* path may be NULL only if nothing needs data */
-    const grail_image_source *images; /* calibration images, for networks that read images; or NULL.
-                                         Its split NULL = train */
-    int64_t samples;                  /* windows or images; 0 = 128, or all if there are fewer */
+    const grail_image_source *images;   /* calibration images, or NULL; split NULL = train */
+    int64_t samples;                    /* windows or images; 0 = 128, or all if there are fewer */
     uint64_t seed;
     const char *selector;                       /* "wanda" */
     double sparsity_ffn;                        /* removed fraction of every ffn site */

@@ -62,10 +62,9 @@ typedef struct grail_accuracy {
 } grail_accuracy;
 
 /**
- * Measures top-1 and top-5 accuracy on labelled images. They were opened for this model, or for one
+ * Measures top-1 and top-5 accuracy on labelled images, which were opened for this model or for one
  * that reads images in the same way. `count` > 0 draws that many images evenly from all; the choice
- * is always the same.
- * The observer may be NULL. backend: "cpu" or "ref".
+ * is always the same. The observer may be NULL. backend: "cpu" or "ref".
  */
 GRAIL_API grail_status grail_accuracy_measure(const grail_model *model, const grail_images *images,
                                               int64_t count, const char *backend,
@@ -119,8 +118,9 @@ GRAIL_API grail_status grail_verify_images(const grail_model *dense, const grail
 GRAIL_API grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,
                                           const char *backend, const char *path) GRAIL_MUST_CHECK;
 
-/** The same for images: reads the tensor "pixels" F32 [images, height, width, 3], normalised as the
- * network expects, of the safetensors file `pixels`, and writes "logits" F32 [images, outputs]. */
+/** Does the same for images: reads the tensor "pixels" F32 [images, height, width, 3], normalised
+ * as the network expects, from the safetensors file `pixels`, and writes "logits" F32 [images,
+ * outputs]. */
 GRAIL_API grail_status grail_pixel_logits_write(const grail_model *model, const char *pixels,
                                                 const char *backend,
                                                 const char *path) GRAIL_MUST_CHECK;

@@ -4,17 +4,17 @@
 /**
  * libgrail: narrow trained networks and repair them in closed form.
  *
- * Whole checkpoints: model.h, compress.h, eval.h. The numerics alone, on your own buffers:
+ * For checkpoints: model.h, compress.h, eval.h. For the numerics alone, on your own buffers:
  * statistics.h (Gram matrices), reducer.h (selections and foldings), ridge.h (the fit).
- * Every fallible call returns a grail_status; grail_error_message() says what happened. An object
- * is used by one thread at a time, different objects concurrently. Sweeps of many narrowings, and
- * the page of their results, are a library on top of this one: grail-study/sweep.h,
- * grail-study/report.h.
+ * Every fallible call returns a grail_status; grail_error_message() says what happened. Only one
+ * thread may use an object at a time; different threads may use different objects at once. A
+ * second library on top of this one runs sweeps of many narrowings and draws the page of their
+ * results: grail-study/sweep.h, grail-study/report.h.
  *
- * The library never prints, exits or aborts, with one exception. BLIS and OpenMP end the program,
- * and oneDNN crashes, when they are refused memory or threads. What they need is asked for first,
- * and a margin of 16 MiB is left to them under ulimit -v or -d, so that too little is
- * GRAIL_ERROR_MEMORY here; but the program's own threads may take it meanwhile.
+ * The library never prints, exits or aborts, with one exception. When they are refused memory or
+ * threads, BLIS and OpenMP end the program, and oneDNN crashes. So the library asks for what they
+ * need first, and leaves them a margin of 16 MiB under ulimit -v or -d; too little memory is then
+ * GRAIL_ERROR_MEMORY. But other threads of the program may take the margin meanwhile.
  */
 #include <grail/compress.h>
 #include <grail/dtype.h>

@@ -23,7 +23,7 @@ GRAIL_API int grail_threads(void);
 GRAIL_API int64_t grail_memory_peak(void);
 GRAIL_API void grail_memory_peak_begin(void);
 
-/** What the machine offers and how fast its matrix products are. Texts are static unless arrays. */
+/** What the machine offers and how fast its matrix products are. Pointers refer to static texts. */
 typedef struct grail_machine {
     char cpu[128];
     char features[256];

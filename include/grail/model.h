@@ -51,7 +51,7 @@ typedef struct grail_model_facts {
     int64_t kv_bytes_per_token; /* key and value cache of all blocks in the stored dtype */
     int64_t blocks, vocabulary, context;
     int reads_images;   /* 1: images, with macs_per_token counted per image */
-    int64_t image_side; /* that the network was made for, or its preset's; 0 = any */
+    int64_t image_side; /* side that the network was made for, or its preset's; 0 = any */
     const char *preset; /* of image preprocessing; NULL when it reads tokens */
     int64_t classes;    /* outputs of a network that reads images; 0 without a head */
 } grail_model_facts;

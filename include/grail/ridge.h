@@ -15,7 +15,7 @@ typedef struct grail_compensate_options {
     double alpha; /* lambda = alpha * mean diag(A); 1e-3 */
 } grail_compensate_options;
 
-/** What the fit did, for a report. Errors are squared, relative to the squared target. */
+/** What the fit did, for a report. Errors are squared errors divided by the squared target. */
 typedef struct grail_compensate_result {
     double lambda;
     double condition; /* estimate of cond_2(A + lambda I) */
@@ -28,12 +28,14 @@ GRAIL_API void grail_compensate_options_init(grail_compensate_options *options);
 
 /**
  * Fits the narrowed consumer: W'[O, K*u] (f32) and, with options->bias, the change of its bias
- * d[O] (NULL otherwise), from statistics and the dense consumer W[O, n*u].
+ * d[O] (NULL otherwise), from statistics and the dense consumer W[O, n*u]. The fit minimises
+ *
+ *     || Y - Z W'^T - 1 d^T ||^2 + lambda || W' - prior ||^2
  *
  * For a selection, `statistics` are those of the full-width input (H = n*u). If they have no
  * target, the target is the dense consumer's own output Y = X W^T. For a folding, `statistics` are
- * those of the folded producer's output (H = K*u) and must have a target. min || Y - Z W'^T - 1 d^T
- * ||^2 + lambda || W' - prior ||^2 Statistics are not changed. Source: GRAIL paper, section 3.1.
+ * those of the folded producer's output (H = K*u) and must have a target. Statistics are not
+ * changed. Source: GRAIL paper, section 3.1.
  */
 GRAIL_API grail_status grail_compensate(const grail_statistics *statistics,
                                         const grail_reducer *reducer, int64_t features_per_unit,

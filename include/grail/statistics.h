@@ -11,7 +11,7 @@ extern "C" {
 
 /**
  * Second-order sums of activations at a consumer's input: all that selection and compensation need.
- * Additive over any split of the rows, so files and machines can be summed.
+ * They are sums over rows, so those of several files or machines can be added.
  *
  * Z[T, H]: rows of the consumer's input. Y[T, O]: rows of the target, when there is one.
  *   G = Z^T Z, s = Z^T 1, and with a target C = Y^T Z, t = Y^T 1, q_o = sum_t Y_to^2.

@@ -8,14 +8,14 @@
 enum { CHECKSUM_TEXT_SIZE = 9 };
 
 uint32_t checksum_crc32(const void *bytes, size_t size);
-/** As 8 hexadecimal digits; returns `out`. */
+/** Writes the CRC-32 of the bytes as 8 hexadecimal digits; returns `out`. */
 const char *checksum_text(const void *bytes, size_t size, char out[CHECKSUM_TEXT_SIZE]);
 
-/** Appends ,"crc32":"89abcdef"} of the bytes of the line from `begin` on: the end of an object. */
+/** Ends an object: appends ,"crc32":"89abcdef"} with the checksum of the line from `begin` on. */
 grail_status checksum_append_end(buffer *line, size_t begin) GRAIL_MUST_CHECK;
 
 typedef enum checksum_end {
-    CHECKSUM_ABSENT, /* the line does not end as one with a checksum does */
+    CHECKSUM_ABSENT, /* the line does not end with a checksum */
     CHECKSUM_WRONG,
     CHECKSUM_RIGHT
 } checksum_end;

@@ -36,8 +36,8 @@ static size_t escape_length(const char *text, size_t left)
     return left >= 2 && text[0] == '\\' && strchr("nrt", text[1]) != NULL ? 2 : 1;
 }
 
-/* The code point of a well-formed sequence. For four bytes any value will do that is none of those
- * tested here. */
+/* The code point of a well-formed sequence. For four bytes the result is only some value that is
+ * not a control character or a mark. */
 static unsigned code_point(const char *text, size_t length)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -53,8 +53,8 @@ static unsigned code_point(const char *text, size_t length)
     }
 }
 
-/* DEL and the second set of control characters; the separators of lines and paragraphs; and the
- * marks that change the direction of the text that follows. */
+/* Whether a code point is DEL or in the second set of control characters, a separator of lines or
+ * paragraphs, or a mark that changes the direction of text. */
 static bool is_wide_control(unsigned code)
 {
     return (code >= 0x7f && code <= 0x9f) || (code >= 0x2028 && code <= 0x202e) ||
@@ -111,7 +111,7 @@ escape_unit escape_line_unit(const char *text, size_t left)
     return is_wide_control(code) ? escaped_point(code, length) : unit_of(text, length);
 }
 
-/* `doubles`: every backslash of this text is doubled. */
+/* If `doubles`, every backslash of this text is doubled. */
 static escape_unit name_unit(const char *text, size_t left, bool doubles)
 {
     const size_t length = utf8_sequence_length(text, left);

@@ -28,7 +28,7 @@ typedef struct file_map {
  */
 int file_open(int directory, const char *path, int flags);
 
-/** Of a regular file; symbolic links are followed. */
+/** Identifies a regular file. Symbolic links are followed. */
 grail_status file_identify(const char *path, file_identity *out) GRAIL_MUST_CHECK;
 
 grail_status file_map_open(file_map *map, const char *path) GRAIL_MUST_CHECK;

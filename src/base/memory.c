@@ -8,12 +8,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* Stands before every block: its size and, in the last byte, its distance from the address that
- * malloc returned. */
+/* A header precedes every block: the size of the block and, in the last byte, its distance from the
+ * address that malloc returned. */
 enum { ALIGNMENT = 64, HEADER = sizeof(size_t) + 1 };
 
-/* Blocks from LARGE bytes on leave MARGIN bytes to others: threads' small blocks, kernels that
- * oneDNN generates. */
+/* A block of at least LARGE bytes is refused unless MARGIN bytes remain for others: small blocks of
+ * threads, kernels that oneDNN generates. */
 enum { LARGE = 1 << 16, MARGIN = 16 << 20 };
 
 /* The least that memory_reserve allocates. */
@@ -114,7 +114,7 @@ static bool is_limited(void)
     return space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY;
 }
 
-/* Mapped and unmapped again: pages that are not touched cost nothing. */
+/* Maps the bytes and unmaps them at once; pages that are not touched cost nothing. */
 bool memory_has_room(size_t bytes)
 {
     size_t wanted = 0;

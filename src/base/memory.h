@@ -30,9 +30,10 @@ grail_status memory_resize(void *pointer, size_t count, size_t size) GRAIL_MUST_
 grail_status memory_reserve(void *pointer, size_t count, size_t size) GRAIL_MUST_CHECK;
 
 /**
- * Whether `bytes` more could be had, and beyond them the margin that large blocks of the functions
+ * Whether `bytes` more can be allocated with room for the margin that large blocks of the functions
  * above leave. It matters only under a limit of the address space or of data (ulimit -v, -d): the
- * libraries that we call abort when they are refused memory, or crash, so ours fails before theirs.
+ * libraries that grail calls abort or crash when they are refused memory, so grail must fail before
+ * they do.
  */
 bool memory_has_room(size_t bytes);
 

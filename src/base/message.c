@@ -50,7 +50,7 @@ static size_t escaped_size(const char *text, size_t length)
     return size;
 }
 
-/* Inserts a text; of a long one, only the beginning and the end. */
+/* Inserts a text. A long text is cut in the middle. */
 static void put_inserted(message *m, const char *text, size_t length)
 {
     const size_t half = (LONGEST_INSERTED - DOTS) / 2;
@@ -61,7 +61,7 @@ static void put_inserted(message *m, const char *text, size_t length)
     }
     escape_unit unit = {0};
     bool in_middle = false;
-    size_t passed = 0; /* of the escaped bytes */
+    size_t passed = 0; /* escaped bytes so far */
     for (size_t at = 0; at < length; at += unit.taken) {
         unit = escape_line_unit(text + at, length - at);
         if (passed + unit.size <= half || size - passed <= half) {

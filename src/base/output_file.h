@@ -19,8 +19,8 @@ typedef struct output_file {
 
 /**
  * Begins the file `path`. With `replaces`, the commit replaces an existing regular file; without,
- * anything at the path is GRAIL_ERROR_EXISTS, now and at the commit. Anything else than a regular
- * file is always refused. The caller calls output_file_fini afterwards, even after a failure.
+ * anything at the path is GRAIL_ERROR_EXISTS, now and at the commit. Anything but a regular file is
+ * always refused. The caller calls output_file_fini afterwards, even after a failure.
  */
 grail_status output_file_open(const char *path, bool replaces, output_file *out) GRAIL_MUST_CHECK;
 

@@ -34,7 +34,7 @@ void parallel_for(int64_t count, int64_t grain, parallel_body body, void *contex
     }
 }
 
-/* Threads that wait until all of them were started. */
+/* Makes threads wait until all of them are started. */
 typedef struct gate {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -60,8 +60,8 @@ static void open_gate(gate *g)
     pthread_mutex_unlock(&g->mutex);
 }
 
-/* As many threads as OpenMP will start, all there at the same time. The error code of the one that
- * could not be started, or 0. */
+/* Starts as many threads as OpenMP will, so that all exist at the same time. Returns 0, or the
+ * error code of the thread that could not be started. */
 static int try_threads(int count, pthread_t threads[])
 {
     gate g = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -78,8 +78,8 @@ static int try_threads(int count, pthread_t threads[])
     return code;
 }
 
-/* glibc takes address space for a thread with its first block, as much as 64 MiB: now, and not when
- * others count on it. */
+/* glibc reserves up to 64 MiB of address space at the first allocation of a thread. This makes it
+ * do so now, before others count on that space. */
 static void allocate_once(void)
 {
     void *block = NULL;

@@ -1,4 +1,4 @@
-/* Whether bytes are UTF-8. */
+/* Checks whether bytes are UTF-8. */
 #ifndef GRAIL_BASE_UTF8_H
 #define GRAIL_BASE_UTF8_H
 

@@ -1,5 +1,5 @@
-/* A compression run: what was asked, the network that is narrowed, and the output. Only the public
- * functions know all three. */
+/* A compression run: the request, the calibration network and the output. Only the public functions
+ * know all three. */
 #ifndef GRAIL_PIPELINE_COMPRESSION_H
 #define GRAIL_PIPELINE_COMPRESSION_H
 

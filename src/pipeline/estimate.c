@@ -1,4 +1,4 @@
-/* How much memory a run is expected to take, so that several can run beside each other. */
+/* Estimates how much memory a run takes, so that several runs can share a machine. */
 #include "arch/model.h"
 #include "pipeline/request/options.h"
 
@@ -6,13 +6,13 @@ enum {
     PARAMETER_COPIES = 4,
     FOLDED_COPIES = 6,
     USUAL_SAMPLES = 128,
-    BATCH_IMAGES = 128, /* of the evaluation, as long as a value is not larger than this: */
+    BATCH_IMAGES = 128, /* of the evaluation; fewer if a value would exceed BATCH_BYTES */
     BATCH_BYTES = 128 << 20,
-    BATCH_VALUES = 4, /* that live at the same time */
+    BATCH_VALUES = 4, /* that are in memory at the same time */
     STREAM_VALUES = 2
 };
 
-/* What of the options decides. */
+/* The options that decide the estimate. */
 typedef struct request {
     const graph *graph;
     site_list sites;
@@ -68,8 +68,8 @@ static bool fits_each_tap(const request *r)
     return r->how.enabled && r->how.conv == CONV_FIT_KERNEL;
 }
 
-/* How much wider a cut axis is in the calibration network: the clusters of a folding stand behind
- * the units that they came from. */
+/* How many times wider a cut axis is in the calibration network: the merged units of a folding are
+ * behind the units that they were merged from. */
 static double widening(const request *r, const site *s)
 {
     return selector_folds(r->selector) && cuts_site(r, s) ? 2.0 - r->sparsity[s->kind] : 1.0;

@@ -1,4 +1,4 @@
-/* What is known of a run: totals once it is open, results of sites as they come. */
+/* The facts of a run: totals once it is open, results of each site once it is done. */
 #include "pipeline/compression.h"
 
 int grail_compression_site_count(const grail_compression *c)

@@ -1,4 +1,4 @@
-/* Opening a run: everything that can be checked is checked here, before anything is written. */
+/* Opens a run: checks everything that can be checked before anything is written. */
 #include "pipeline/compression.h"
 #include "pipeline/output/output_place.h"
 

@@ -1,4 +1,4 @@
-/* report.json: what a run did, for people and for later commands. */
+/* Makes report.json, which says what a run did, for people and for later commands. */
 #include "base/parallel.h"
 #include "pipeline/compression.h"
 #include "pipeline/network/site_record.h"

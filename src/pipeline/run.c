@@ -1,4 +1,4 @@
-/* The run: what precedes the blocks, blocks one after the other, what follows them. */
+/* The run: the nodes before the blocks, the blocks one after another, the nodes after them. */
 #include "pipeline/compression.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/walk.h"
@@ -10,8 +10,8 @@ static grail_status read_recorded(const void *from, int parameter, float **out)
     return tensors_read_parameter(output->request, output->writer, parameter, out);
 }
 
-/* Finished blocks of an interrupted run: their narrow tensors are put back, and the streams go
- * through them. */
+/* Restores the finished blocks of an interrupted run: puts their narrow tensors back, and carries
+ * the sample streams through them. */
 static grail_status replay_blocks(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
@@ -33,14 +33,13 @@ static grail_status fresh_block(grail_compression *c, int block)
         TRY(output_write_block(c->output, c->network, block));
         network_release_block(c->network, block);
     }
-    /* a run cancelled here has lost nothing */
+    /* a run that is cancelled here loses nothing */
     TRY(progress_tell(&c->network->progress, c->request, block, NULL));
 out:
     return status;
 }
 
-/* What is outside the blocks: written at once where nothing there is cut, with everything else at
- * the end where it is. */
+/* Tensors outside the blocks are written now unless the network is finished at once at the end. */
 static grail_status run_beginning(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
@@ -55,7 +54,8 @@ out:
     return status;
 }
 
-/* The head, REPAIR after an open loop, and all that could not be written before. */
+/* Runs the head and, after an open loop, REPAIR; writes everything that could not be written
+ * before. */
 static grail_status run_end(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
@@ -92,7 +92,7 @@ out:
     return status;
 }
 
-/* A run that is continued when all its weights are written has nothing left to compute. */
+/* A continued run whose weights are all written has nothing left to compute. */
 grail_status grail_compression_run(grail_compression *c)
 {
     const bool is_complete = c->output != NULL && c->output->is_complete;

@@ -1,15 +1,15 @@
-/* Every node runs once per batch. Where the activations that a consumer reads would not fit in
- * memory for all samples, the stream stays at the block's begin instead and every pass runs from
- * there with what is reduced already. */
+/* Every node runs once per batch. If the inputs of the consumers do not fit in memory for all
+ * samples, the sample stream stays at the begin of the block, and every pass starts there and runs
+ * through what is already narrowed. */
 #include "pipeline/network/carry.h"
 
 #include "base/clock.h"
 
-/* What one of the networks runs in a pass. */
+/* The part of a pass that one of the two networks runs. */
 typedef struct leg {
     network_run *run;
     int begin, end; /* nodes */
-    bool moves;     /* its stream stands at `end` afterwards */
+    bool moves;     /* its sample stream is at `end` afterwards */
 } leg;
 
 typedef struct carry {
@@ -24,7 +24,7 @@ static grail_status carry_leg(const compression_request *request, const leg *l, 
     grail_status status = GRAIL_OK;
     const graph *g = request->graph;
     execution *e = l->run->execution;
-    batch_input input = {0}; /* token ids or pixels, where a pass from there still reads them */
+    batch_input input = {0}; /* token ids or pixels, if a node from `begin` on reads them */
     if (g->last_use[g->input] >= l->begin) {
         input = calibration_input(request->samples, batch);
     }
@@ -70,7 +70,7 @@ static grail_status begin_move(const leg *l)
     return l->moves ? sample_stream_move_begin(&l->run->stream, l->end) : GRAIL_OK;
 }
 
-/* The last batch's values are in the stream now; the execution forgets its own. */
+/* Frees the execution's values: the sample stream now holds those of every batch. */
 static grail_status end_move(const leg *l)
 {
     const batch_shape none = {0};

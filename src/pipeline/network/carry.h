@@ -4,7 +4,7 @@
 
 #include "pipeline/network/network.h"
 
-/** Told of each batch when the current network stands before node `end`, and the dense one before
+/** Called for each batch when the current network has run up to node `end`, and the dense one up to
  * `dense_end`. */
 typedef grail_status (*batch_visitor)(calibration_network *network, int64_t batch, void *user);
 

@@ -20,7 +20,8 @@ static bool fits_bias(const compression_request *request, int consumer)
            consumer_bias_slot(request->graph, consumer).parameter != GRAPH_NONE;
 }
 
-/* Y <- Y - 1 b^T in the sums: a dense target contains the consumer's own bias, which stays.
+/* Y <- Y - 1 b^T in the sums: a dense target contains the consumer's own bias, which stays where it
+ * is.
  *   C <- C - b s^T,  q_o <- q_o - 2 b_o t_o + T b_o^2,  t <- t - T b */
 static void remove_bias_from_target(grail_statistics *s, const float *bias)
 {
@@ -35,7 +36,7 @@ static void remove_bias_from_target(grail_statistics *s, const float *bias)
     }
 }
 
-/* Targets made by multiplication have no bias; the dense network's own output has. */
+/* Targets computed by multiplication contain no bias; the dense network's own output does. */
 static grail_status shift_targets(const calibration_network *network, observation *o)
 {
     grail_status status = GRAIL_OK;
@@ -83,9 +84,10 @@ static ridge_options options_of(const compression_request *request, int consumer
     };
 }
 
-/* judged[rows * tap_rows]: outputs that the narrowed network has; those of units that are removed,
- * or replaced by merged ones, are computed only to keep the calibration network's shape. NULL where
- * the consumer's rows are not cut, or nobody knows yet which. *out is owned. */
+/* judged[rows * tap_rows]: whether the narrowed network has this output. The outputs of units that
+ * are removed, or replaced by merged ones, are computed only to keep the calibration network's
+ * shape. *out is owned; NULL when the consumer's rows are not cut, or when it is not yet decided
+ * which. */
 static grail_status find_judged(const calibration_network *network, const observation *o,
                                 bool **out)
 {
@@ -108,7 +110,8 @@ out:
     return status;
 }
 
-/* Solves and sets the consumer. The fit is f64; rounding to f32 and to the stored dtype follows. */
+/* Solves, and sets the consumer. The fit is computed in f64; then it is rounded to f32 and to the
+ * stored dtype. */
 static grail_status fit_consumer(calibration_network *network, observation *o, float *prior)
 {
     grail_status status = GRAIL_OK;
@@ -132,7 +135,7 @@ static grail_status fit_consumer(calibration_network *network, observation *o, f
     TRY(ridge_solve(network->request->backend, &fit, &held, prior, &options, weight, bias_change,
                     &result));
     for (size_t i = 0; i < count; i++) {
-        prior[i] = (float)weight[i]; /* the prior has served; its memory takes the fit */
+        prior[i] = (float)weight[i]; /* the prior is no longer needed; its memory takes the fit */
     }
     TRY(consumer_set(network, o->site, o->consumer, prior, bias_change));
     const grail_fit made = site_fit_of(site_consumer_name(network->request, o->site, o->consumer),
@@ -147,8 +150,8 @@ out:
     return status;
 }
 
-/* The dense weights before the consumer have served; they are read again where a pass needs them.
- */
+/* The dense weights before the consumer are no longer needed. A later pass that needs them reads
+ * them again. */
 static void release_dense_before(calibration_network *network, int consumer)
 {
     int begin = 0;

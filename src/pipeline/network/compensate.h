@@ -1,13 +1,13 @@
-/* From the statistics of a consumer to its narrow weight. */
+/* Computes the narrow weight of a consumer from its statistics. */
 #ifndef GRAIL_PIPELINE_NETWORK_COMPENSATE_H
 #define GRAIL_PIPELINE_NETWORK_COMPENSATE_H
 
 #include "pipeline/network/observation.h"
 
-/** From the finished statistics: decides the reducer where that needs them, solves, sets the
- * consumer. The statistics are used up. */
+/** Takes the finished statistics: decides the reducer if it is not decided yet, solves, and sets
+ * the consumer. The statistics cannot be used afterwards. */
 grail_status compensate_consumer(calibration_network *network, observation *o) GRAIL_MUST_CHECK;
-/** Without statistics: the consumer narrowed as it is. */
+/** Sets the consumer narrowed without a fit, so it needs no statistics. */
 grail_status narrow_consumer_plainly(calibration_network *network, int site,
                                      int consumer) GRAIL_MUST_CHECK;
 

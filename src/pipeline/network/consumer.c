@@ -119,7 +119,8 @@ static void scatter_columns(const grail_reducer *r, int64_t u, int64_t rows, int
     }
 }
 
-/* out_o = sum over a row's taps: what all of them add to an output whose patch lies inside. */
+/* out_o = sum over the taps of output o: what they add together where the patch lies inside the
+ * image. */
 static void sum_taps(int64_t rows, int64_t taps, const double *in, double *out)
 {
     for (int64_t r = 0; r < rows; r++) {

@@ -1,12 +1,13 @@
-/* A consumer's weight: as the regression sees it, and as the calibration network holds it. */
+/* The weight of a consumer, in the form for the regression and in that of the calibration network.
+ */
 #ifndef GRAIL_PIPELINE_NETWORK_CONSUMER_H
 #define GRAIL_PIPELINE_NETWORK_CONSUMER_H
 
 #include "pipeline/network/network.h"
 
-/** As the regression sees it, [outputs, features]: features are those of the input in order, with
- * `taps` columns each when every tap is fitted for itself; else a convolution's taps are `tap_rows`
- * outputs of one row each. */
+/** The form for the regression, [outputs, features]. Features are those of the input, in order. If
+ * every tap is fitted separately, each feature has `taps` columns. Otherwise each tap of a
+ * convolution is an output of its own: a row of the weight becomes `tap_rows` rows. */
 typedef struct consumer_layout {
     int64_t rows;     /* of the weight in the calibration network */
     int64_t features; /* of its input before reduction: n u */
@@ -15,17 +16,17 @@ typedef struct consumer_layout {
 
 consumer_layout consumer_layout_of(const compression_request *request, int site, int consumer);
 
-/** W[rows * tap_rows, features * taps] of a consumer not yet reduced; *out is owned. */
+/** W[rows * tap_rows, features * taps] of a consumer that is not reduced yet; *out is owned. */
 grail_status consumer_read(const calibration_network *network, int site, int consumer,
                            float **out) GRAIL_MUST_CHECK;
-/** W0 likewise with the kept units: the consumer narrowed without data; *out is owned. */
+/** W0[rows * tap_rows, K u taps], the consumer narrowed without data; *out is owned. */
 grail_status consumer_merge(const calibration_network *network, int site, int consumer,
                             const float *weight, float **out) GRAIL_MUST_CHECK;
-/** Sets the consumer's weight from narrow [rows * tap_rows, K u taps], zero elsewhere, and when not
- * NULL adds bias_change[rows * tap_rows] to its bias slot. */
+/** Sets the consumer's weight from narrow[rows * tap_rows, K u taps], with zeros in the other
+ * columns. Adds bias_change[rows * tap_rows] to its bias slot unless it is NULL. */
 grail_status consumer_set(calibration_network *network, int site, int consumer, const float *narrow,
                           const double *bias_change) GRAIL_MUST_CHECK;
-/** The weight from a narrow one as it is stored, [rows, K u, taps]. */
+/** As consumer_set, from a narrow weight in the stored form, [rows, K u, taps]. */
 grail_status consumer_set_stored(calibration_network *network, int site, int consumer,
                                  const float *narrow) GRAIL_MUST_CHECK;
 

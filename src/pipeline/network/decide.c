@@ -22,8 +22,8 @@ static grail_status add_squares(calibration_network *network, int64_t batch, voi
     return GRAIL_OK;
 }
 
-/* Norms of the features of a producer's input; of an axis that is cut only the kept ones count
- * (methods.md 5.4). features is the dense width. */
+/* Norms of the features of a producer's input, from their squares. Features that an earlier site
+ * removed get 0 (docs/numerics.md, Scores). features is the dense width. */
 static void norms_of_squares(const calibration_network *network, const cut_axis *axis,
                              int64_t features, double *squares)
 {
@@ -91,7 +91,7 @@ out:
     return status;
 }
 
-/* From the diagonal of the input's Gram. */
+/* Uses the diagonal of the input's Gram matrix, over all batches. */
 grail_status decide_at_consumer(calibration_network *network, const observation *o)
 {
     grail_status status = GRAIL_OK;

@@ -1,14 +1,15 @@
-/* When a site's reducer is decided, and from what. */
+/* Decides the reducer of a site, as soon as the data for it is there. */
 #ifndef GRAIL_PIPELINE_NETWORK_DECIDE_H
 #define GRAIL_PIPELINE_NETWORK_DECIDE_H
 
 #include "pipeline/network/observation.h"
 
-/** At the first producer: foldings, and selections that need no statistics of what a consumer
- * reads; others stay undecided. A folding's merged rows are appended. */
+/** Called at the first producer. Decides foldings, and selections that need no statistics of a
+ * consumer's input; other sites stay undecided. The merged rows of a folding are appended. */
 grail_status decide_at_producer(calibration_network *network, int site) GRAIL_MUST_CHECK;
 
-/** At the first consumer, of a site that is undecided: from the finished statistics. */
+/** Called at the first consumer of a site that is still undecided: decides it from the finished
+ * statistics. */
 grail_status decide_at_consumer(calibration_network *network,
                                 const observation *o) GRAIL_MUST_CHECK;
 

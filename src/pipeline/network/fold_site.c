@@ -23,7 +23,8 @@ static grail_status read_rows(parameter_store *dense, const site *s, const site_
     return status;
 }
 
-/* Adds the inner products of one parameter's unit rows, with query heads in `order`. */
+/* Adds the inner products of one parameter's rows, unit by unit, with the query heads in `order`.
+ */
 static grail_status add_producer(parameter_store *dense, const site *s, const site_end *end,
                                  int parameter, const int64_t *order, double *products)
 {
@@ -68,8 +69,8 @@ out:
     return status;
 }
 
-/* gamma and beta of a BatchNorm tell units apart, its running statistics do not (methods.md 6.3).
- */
+/* Adds gamma and beta of the BatchNorms. Running means and variances do not count
+ * (docs/numerics.md, Folding). */
 static grail_status add_channels(parameter_store *dense, const site *s, double *products)
 {
     grail_status status = GRAIL_OK;
@@ -118,8 +119,8 @@ static const site_end *exchangeable_producer(const site *s)
     return NULL;
 }
 
-/* Order of the query heads inside every group: by norm first, then, with labels, to the centroid.
- */
+/* The order of the query heads in every group: by norm without labels, else by the assignment to
+ * the heads of the cluster's mean. */
 static grail_status align_heads(parameter_store *dense, const site *s, int64_t clusters,
                                 const int64_t *labels, int64_t *order)
 {

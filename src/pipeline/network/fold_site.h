@@ -1,4 +1,4 @@
-/* Folding a site: clustering its units on the dense weights. */
+/* Folds a site: clusters its units by the dense weights. */
 #ifndef GRAIL_PIPELINE_NETWORK_FOLD_SITE_H
 #define GRAIL_PIPELINE_NETWORK_FOLD_SITE_H
 

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-/* Elements of the widest input of a site's consumers in one sample. */
+/* The number of elements per sample of the widest input of a site's consumers. */
 static double widest_input(const compression_request *request, int index, const extent *extents)
 {
     const site *s = site_at(request, index);
@@ -17,7 +17,7 @@ static double widest_input(const compression_request *request, int index, const 
     return widest;
 }
 
-/* Widest consumer input that would be kept for all samples, in bytes. */
+/* Bytes of the widest input of a consumer, for all samples. */
 static grail_status kept_bytes(const compression_request *request, double *out)
 {
     grail_status status = GRAIL_OK;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* [rows | merged rows] of one parameter into the current network. */
+/* Sets one parameter of the current network to [rows | merged rows]. */
 static grail_status append_merged(calibration_network *network, const site *s, const site_end *end,
                                   int parameter, const grail_reducer *reducer)
 {

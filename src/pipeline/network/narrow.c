@@ -7,8 +7,8 @@ bool parameter_is_changed(const calibration_network *network, int parameter)
            cut->rows.site != GRAPH_NONE || cut->columns.site != GRAPH_NONE;
 }
 
-/* Which features of a wide axis the result has: those of the kept units, or the merged ones behind
- * the others. out[K u]. */
+/* The features of a wide axis that the result has, out[K u]: those of the kept units, or for a
+ * folding the merged ones behind the others. */
 static void reduced_features(const calibration_network *network, const cut_axis *axis, int64_t *out)
 {
     const grail_reducer *reducer = network->results[axis->site].reducer;
@@ -21,7 +21,7 @@ static void reduced_features(const calibration_network *network, const cut_axis 
     }
 }
 
-/* Features that an axis keeps, or all `size` of an axis that is not cut. *out is owned. */
+/* The features that an axis keeps; all `size` of them if the axis is not cut. *out is owned. */
 static grail_status axis_features(const calibration_network *network, const cut_axis *axis,
                                   int64_t size, int64_t *count, int64_t **out)
 {

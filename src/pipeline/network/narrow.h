@@ -1,4 +1,4 @@
-/* From the calibration network's parameters to the narrow ones. */
+/* Takes the narrow parameters out of the calibration network. */
 #ifndef GRAIL_PIPELINE_NETWORK_NARROW_H
 #define GRAIL_PIPELINE_NETWORK_NARROW_H
 
@@ -9,7 +9,7 @@ bool parameter_is_changed(const calibration_network *network, int parameter);
 /** The finished parameter with the shape of the narrowed graph, f32; *out is owned. */
 grail_status narrow_parameter(const calibration_network *network, int parameter,
                               float **out) GRAIL_MUST_CHECK;
-/** All finished parameters as a store over the dense one; *out is owned. */
+/** All finished parameters, as a store whose parent is the dense one; *out is owned. */
 grail_status narrow_store(const calibration_network *network,
                           parameter_store **out) GRAIL_MUST_CHECK;
 

@@ -21,7 +21,7 @@ static void free_run(network_run *run)
     parameter_store_free(run->parameters);
 }
 
-/* A dense target is the only thing that reads the dense network beside the current one. */
+/* Only a dense target needs the dense network to run beside the current one. */
 static bool wants_dense_stream(const compression_request *request)
 {
     const compensation *how = &request->plan.compensation;

@@ -11,15 +11,16 @@ void observation_fini(observation *o)
     *o = (observation){0};
 }
 
-/* A convolution fitted by channel is observed at all positions of its input. Where its output has
- * others, or each is a sum over taps, a dense target is made tap by tap from the dense input. */
+/* A convolution that is fitted by channel is observed at all positions of its input. If its output
+ * has other positions, or each output is a sum over taps, a dense target is computed for each tap
+ * from the dense input. */
 static bool is_made_by_tap(const plan *p, const node *n, const consumer_layout *layout)
 {
     return n->kind == NODE_CONV2D && p->compensation.conv == CONV_FIT_CHANNEL &&
            (layout->tap_rows > 1 || n->window.stride > 1);
 }
 
-/* Statistics are taken of the reduced input alone where it folds: then the target must be given. */
+/* A folding has statistics of the reduced input alone, so they must include the target. */
 static observed_target target_of(const plan *p, const node *n, const consumer_layout *layout,
                                  bool folds)
 {
@@ -51,8 +52,8 @@ static observation describe(const compression_request *request, int index, int c
     };
 }
 
-/* What the input's columns are multiplied with to make the target: W, and for the folded columns
- * behind the others, of the same input, zero. */
+/* The matrix that turns the input's columns into the target: W, with zeros for the folded columns
+ * behind the others of the same input. */
 static grail_status make_target_weight(const backend *b, observation *o, int64_t wide)
 {
     grail_status status = GRAIL_OK;

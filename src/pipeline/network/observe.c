@@ -10,8 +10,8 @@ static const void *row_at(const backend *b, const void *base, int64_t row, int64
     return (const unsigned char *)base + (size_t)(row * width) * b->element_size;
 }
 
-/* Rows whose target is made, in pieces: the target has taps times as many columns as the consumer
- * has outputs. */
+/* Adds rows and computes their target, in pieces: the target has taps times as many columns as the
+ * consumer has outputs. */
 static grail_status add_rows_with_target(const observation *o, const execution *e,
                                          grail_statistics *into, const matrix *in,
                                          const matrix *source)
@@ -36,8 +36,8 @@ out:
     return status;
 }
 
-/* Adds rows to the statistics: the reduced columns of `in`, and a target that is given
- * (y[rows, outputs]) or made from `source`'s columns. */
+/* Adds rows to the statistics: the reduced columns of `in`, and the target. The target is y[rows,
+ * outputs], or if that is NULL computed from the columns of `source`. */
 static grail_status add_rows(const observation *o, const execution *e, grail_statistics *into,
                              const matrix *in, const void *y, const matrix *source)
 {
@@ -67,7 +67,8 @@ static conv_shape shape_of_conv(const observation *o, const execution *e)
     };
 }
 
-/* Patches in pieces: all of them would be kernel^2 times the input. y covers the entire batch. */
+/* Adds patches in pieces, since all together have kernel^2 times the size of the input. y covers
+ * the entire batch. */
 static grail_status add_patches(const observation *o, const execution *e, grail_statistics *into,
                                 const matrix *in, const void *y)
 {

@@ -9,7 +9,7 @@ static bool is_collected(const compression_request *request, int index, int64_t 
     return d->fit != NULL && d->taps == taps;
 }
 
-/* Observations to be made, in the order of their nodes, and inputs to be squared. */
+/* The observations to make, in the order of their nodes, and the nodes whose inputs to square. */
 typedef struct collection {
     observation *items; /* owned */
     int count;
@@ -42,7 +42,7 @@ out:
     return status;
 }
 
-/* Whether a node is the first producer of a site, whose input norms some selector asks for. */
+/* Whether a node is the first producer of a site: some selectors need the norms of its input. */
 static bool wants_squares(const compression_request *request, int index)
 {
     for (int i = 0; i < request->sites->list.count; i++) {
@@ -121,7 +121,7 @@ static void keep_statistics(grail_session *session, const collection *l)
     }
 }
 
-/* Of a pass that failed: sums of some batches only. */
+/* Called after a pass that failed, whose sums cover only some of the batches. */
 static void drop_squares(grail_session *session, const collection *l)
 {
     for (int n = 0; l->squares != NULL && n < session->model->graph->node_count; n++) {

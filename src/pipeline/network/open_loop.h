@@ -1,14 +1,16 @@
 /* The open loop: one pass of the dense network takes the statistics of all sites, and the session
- * keeps them for other ratios. Source: the paper's vision code (methods.md 4.8). */
+ * keeps them for other ratios (docs/numerics.md, Closed and open loop). Source: the GRAIL paper's
+ * vision code. */
 #ifndef GRAIL_PIPELINE_NETWORK_OPEN_LOOP_H
 #define GRAIL_PIPELINE_NETWORK_OPEN_LOOP_H
 
 #include "pipeline/network/observation.h"
 
-/** Statistics at every consumer of a cut site, and the sums of squares that selectors ask for, into
- * the session, as far as it does not have them. */
+/** Takes the statistics at every consumer of a cut site, and the sums of squares that selectors
+ * need, unless the session already has them. */
 grail_status open_loop_collect(calibration_network *network) GRAIL_MUST_CHECK;
-/** Into the observation: a copy of what was collected there, which other ratios need again. */
+/** Copies the collected statistics into the observation; the session keeps its own for other
+ * ratios. */
 grail_status open_loop_take(const compression_request *request, observation *o) GRAIL_MUST_CHECK;
 
 #endif

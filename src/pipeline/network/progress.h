@@ -1,4 +1,4 @@
-/* How far a run has come, for its observer. */
+/* Reports the progress of a run to its observer. */
 #ifndef GRAIL_PIPELINE_NETWORK_PROGRESS_H
 #define GRAIL_PIPELINE_NETWORK_PROGRESS_H
 
@@ -6,14 +6,14 @@
 
 typedef struct progress {
     double started;      /* seconds, monotonic */
-    int blocks_replayed; /* before that, from their records */
+    int blocks_replayed; /* blocks restored from their records before `started` */
 } progress;
 
-/** From now on, behind so many replayed blocks. */
+/** Starts the clock, after this many replayed blocks. */
 progress progress_start(int blocks_replayed);
 
-/** Tells the request's observer of a site, or with `report` NULL that a block is finished; its wish
- * to cancel is GRAIL_ERROR_CANCELLED. */
+/** Tells the request's observer that a site is finished, or with `report` NULL that a block is.
+ * Returns GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
 grail_status progress_tell(const progress *p, const compression_request *request, int block,
                            const grail_site_report *report) GRAIL_MUST_CHECK;
 

@@ -1,17 +1,19 @@
-/* Finished blocks of a run that is continued: narrow tensors back into the calibration network. */
+/* Puts the narrow tensors of finished blocks back into the calibration network when a run is
+ * continued. */
 #ifndef GRAIL_PIPELINE_NETWORK_RECORDED_H
 #define GRAIL_PIPELINE_NETWORK_RECORDED_H
 
 #include "pipeline/network/network.h"
 
-/** Where the parameters of finished blocks are. */
+/** Reads the parameters of finished blocks. */
 typedef struct recorded_parameters {
-    /* f32 values of the parameter's narrow shape; *out is owned */
+    /* the parameter in f32, in its narrow shape; *out is owned */
     grail_status (*read)(const void *from, int parameter, float **out);
     const void *from;
 } recorded_parameters;
 
-/** Sets a consumer of a decided site, and what took its bias, from its recorded tensors. */
+/** Sets a consumer of a decided site, and the parameter that took its bias, from the recorded
+ * tensors. */
 grail_status widen_consumer(calibration_network *network, int site, int consumer,
                             const recorded_parameters *recorded) GRAIL_MUST_CHECK;
 

@@ -18,11 +18,11 @@ static grail_status add_batch(calibration_network *network, int64_t batch, void 
     return GRAIL_OK;
 }
 
-/* A channel that does not vary on the samples keeps its variance: dividing by next to nothing would
- * blow up whatever else it shows later. The variance is unbiased, as torch stores it. */
+/* A channel that does not vary on the samples keeps its variance: division by a tiny variance would
+ * amplify the channel on other data. The variance is unbiased, as torch stores it. */
 static void new_statistics(const channel_sums *s, float *mean, float *variance)
 {
-    static const double nothing = 1e-12; /* of the second moment: f64 rounding of the sums */
+    static const double nothing = 1e-12; /* of the second moment: rounding of the f64 sums */
     const double count = (double)s->count;
     for (int64_t k = 0; k < s->width; k++) {
         const double average = s->sum[k] / count;

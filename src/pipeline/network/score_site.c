@@ -47,7 +47,8 @@ out:
     return status;
 }
 
-/* norms[features] of an input's channels, once per tap of a weight's row. *out is owned. */
+/* Repeats norms[features] of an input's channels for every tap, in the order of a weight's row.
+ * *out is owned. */
 static grail_status spread_norms(const double *norms, int64_t features, int64_t taps, double **out)
 {
     const grail_status status = memory_new(out, (size_t)(features * taps), sizeof **out);

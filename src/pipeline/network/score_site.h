@@ -1,6 +1,6 @@
-/* Selections from scores of a site's units: from the rows of its producers where those make
- * channels or plain neurons, from the consumer's columns where the units are gated neurons or heads
- * (methods.md 5.3, 5.4). Weights are those of the dense network. */
+/* Selects units of a site by scores. Channels, and plain neurons by magnitude, are scored by the
+ * rows of the producers, other units by the columns of the first consumer (docs/numerics.md,
+ * Scores). Weights are those of the dense network. */
 #ifndef GRAIL_PIPELINE_NETWORK_SCORE_SITE_H
 #define GRAIL_PIPELINE_NETWORK_SCORE_SITE_H
 
@@ -11,13 +11,13 @@
 /** Whether the site's selector looks at the producers' rows (channels, plain neurons), not at the
  * consumer's columns. */
 bool site_scores_rows(const compression_request *request, int site);
-/** From the producers' rows; norms[width of the first producer's input] of its features, or NULL.
- * *out is owned. */
+/** Selects by the producers' rows. norms are those of the features of the first producer's input,
+ * as many as it has columns, or NULL. *out is owned. */
 grail_status site_select_by_rows(const compression_request *request, parameter_store *dense,
                                  int site, const double *norms,
                                  grail_reducer **out) GRAIL_MUST_CHECK;
-/** From the first consumer's columns; gram_diagonal may be NULL where the selector needs none.
- * *out is owned. */
+/** Selects by the first consumer's columns; gram_diagonal may be NULL if the selector needs no
+ * statistics. *out is owned. */
 grail_status site_select_by_columns(const compression_request *request, parameter_store *dense,
                                     int site, const double *gram_diagonal,
                                     grail_reducer **out) GRAIL_MUST_CHECK;

@@ -11,8 +11,8 @@ static json_t *real_or_null(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* Kept units of a selection, cluster labels of a folding, and in what order the exchangeable blocks
- * of its units were merged. */
+/* Writes the kept units of a selection, or the cluster labels of a folding with the order in which
+ * the exchangeable blocks of its units were merged. */
 static grail_status reducer_to_json(const grail_reducer *r, json_t *object)
 {
     grail_status status = GRAIL_OK;
@@ -120,7 +120,7 @@ static grail_fit fit_from_json(const json_t *object)
     };
 }
 
-/* The consumer's name as the site has it; NULL of a parameter that does not read the site. */
+/* The site's own string for this consumer name; NULL when no consumer of the site has it. */
 static const char *known_consumer(const compression_request *request, int index, const char *name)
 {
     for (int k = 0; name != NULL && k < site_at(request, index)->consumer_count; k++) {

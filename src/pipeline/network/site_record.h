@@ -8,7 +8,7 @@
 /** The report, with the kept units or labels. *out is owned. */
 grail_status site_result_to_json(const site_result *result, json_t **out) GRAIL_MUST_CHECK;
 
-/** The reverse, for a site that is not decided yet. */
+/** Restores the result of a site that is not decided yet from its record. */
 grail_status site_result_restore(const compression_request *request, int site, const json_t *record,
                                  site_result *result) GRAIL_MUST_CHECK;
 

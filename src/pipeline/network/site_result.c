@@ -6,7 +6,7 @@
 static const char *const fallback_names[] = {"none", "lambda raised", "eigenvalues", "kept plain"};
 enum { FALLBACK_COUNT = sizeof fallback_names / sizeof fallback_names[0] };
 
-/* The place of a fallback in the list of what had to be done; 0 of an unknown one. */
+/* The place of a fallback in the order from best to worst; 0 for an unknown name. */
 static int fallback_place(const char *name)
 {
     for (int i = 0; name != NULL && i < FALLBACK_COUNT; i++) {
@@ -17,7 +17,7 @@ static int fallback_place(const char *name)
     return 0;
 }
 
-/* The mean over `count` values when `value` is the last of them. */
+/* Updates the mean of count - 1 values to that of `count` values, of which `value` is the last. */
 static void average(double *mean, double value, int count)
 {
     *mean = count == 1 ? value : (*mean * (count - 1) + value) / count;

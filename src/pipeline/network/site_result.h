@@ -12,21 +12,21 @@ typedef struct site_result {
     grail_fit *fits;        /* owned, [report.fit_count]; report.fits borrows it */
 } site_result;
 
-/** The planned widths of every site, nothing decided. *out is [sites], owned:
+/** Results with the planned widths of every site, nothing decided yet. *out is [sites], owned:
  * site_results_free. Names are borrowed from the request. */
 grail_status site_results_create(const compression_request *request,
                                  site_result **out) GRAIL_MUST_CHECK;
 void site_results_free(site_result *results, int count); /* NULL is allowed */
 
-/** The parameter by which a consumer is known in fits. */
+/** The parameter name that identifies a consumer in fits. */
 const char *site_consumer_name(const compression_request *request, int site, int consumer);
 
-/** A fit of the consumer of that name. */
+/** The fit of the consumer with this name. */
 grail_fit site_fit_of(const char *consumer, const ridge_result *result, bool bias);
-/** Adds it to the site's report and to the means over its consumers. */
+/** Adds a fit to the site's report and to the means over its consumers. */
 grail_status site_result_add_fit(site_result *result, const grail_fit *fit) GRAIL_MUST_CHECK;
 
-/** The static name that is equal to `name`; "none" for NULL and what is no fallback. */
+/** The static string equal to `name`; "none" for NULL and for anything that is not a fallback. */
 const char *site_fallback_name(const char *name);
 
 #endif

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A copy of a dense value [rows, n u]; where the calibration network has merged channels there,
- * with their means behind it, [X | X M]. *out is of the pool. */
+/* Copies a dense value [rows, n u]. If the calibration network has merged channels on this axis,
+ * their means are appended: [X | X M]. *out belongs to the pool. */
 static grail_status copy_with_means(const calibration_network *network, const cut_axis *axis,
                                     const matrix *in, void **out)
 {
@@ -33,8 +33,9 @@ out:
     return status;
 }
 
-/* Per channel sqrt(variance + epsilon) / weight: what one unit behind a BatchNorm is before it.
- * Channels that the BatchNorm all but switches off get 0: nothing before it can move them. */
+/* For each channel sqrt(variance + epsilon) / weight: the change before a BatchNorm that changes
+ * its output by 1. Channels with a weight near zero get 0, because their input hardly affects the
+ * output. */
 static grail_status inverse_scale(parameter_store *parameters, const node *norm, int64_t width,
                                   float *out)
 {
@@ -60,8 +61,8 @@ out:
     return status;
 }
 
-/* X[rows, width] *= 1 scale^T, as a BatchNorm of mean 0 and variance 1. *scale may be taken over.
- */
+/* X[rows, width] *= 1 scale^T, computed as a BatchNorm of mean 0 and variance 1. May take over
+ * *scale. */
 static grail_status scale_columns(const backend *b, int64_t rows, int64_t width, float **scale,
                                   void *x)
 {
@@ -86,9 +87,9 @@ out:
     return status;
 }
 
-/* Y += (dense skip - compressed skip), brought before the BatchNorm that stands between: what the
- * consumer has to give so that the sum behind it is what the dense network had. `rows` is the axis
- * of its outputs. */
+/* Y += (dense skip - compressed skip), converted to the input of the BatchNorm if one stands
+ * between. With this target the sum after the Add is that of the dense network. `rows` is the axis
+ * of the consumer's outputs. */
 static grail_status add_drift(const calibration_network *network, const cut_axis *rows,
                               const consumer_tail *tail, void *y)
 {

@@ -1,12 +1,12 @@
-/* What a consumer should produce when the dense network is the target. */
+/* The target of a consumer when it is computed from the dense network. */
 #ifndef GRAIL_PIPELINE_NETWORK_TARGET_H
 #define GRAIL_PIPELINE_NETWORK_TARGET_H
 
 #include "pipeline/network/network.h"
 
-/** Y[rows, outputs] of the present batch: the dense network's own output at this consumer, plus the
- * drift of what it is added to. The current network stands before the node, the dense one behind
- * it. *out is of the pool: buffer_pool_give. */
+/** Y[rows, outputs] of the current batch: the dense network's output at this consumer, plus the
+ * drift of the residual stream that it is added to. The current network has run up to the node, the
+ * dense one through it. *out belongs to the pool: buffer_pool_give. */
 grail_status dense_target(const calibration_network *network, int consumer,
                           void **out) GRAIL_MUST_CHECK;
 

@@ -9,7 +9,7 @@
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/repair.h"
 
-/* The cut site that node `node_index` is the first producer of, or GRAPH_NONE. */
+/* The cut site whose first producer is node `node_index`, or GRAPH_NONE. */
 static int site_beginning_at(const compression_request *request, int node_index)
 {
     for (int i = 0; i < request->sites->list.count; i++) {
@@ -21,7 +21,8 @@ static int site_beginning_at(const compression_request *request, int node_index)
     return GRAPH_NONE;
 }
 
-/* The cut site that node `node_index` consumes, and as which consumer; GRAPH_NONE without one. */
+/* The cut site that node `node_index` consumes, or GRAPH_NONE; *consumer becomes its index there.
+ */
 static int site_read_by(const compression_request *request, int node_index, int *consumer)
 {
     const int weight = request->graph->nodes[node_index].weight;
@@ -98,7 +99,7 @@ out:
     return status;
 }
 
-/* A network that keeps everything keeps its statistics too. */
+/* A network in which nothing is cut keeps its statistics. */
 static bool is_repaired(const compression_request *request, int node_index)
 {
     return request->plan.repair && request->graph->nodes[node_index].kind == NODE_BATCH_NORM &&
@@ -125,7 +126,7 @@ out:
     return status;
 }
 
-/* Whether anything behind `node_index` still needs the streams there. */
+/* Whether any node from `node_index` on still needs the sample streams. */
 static bool streams_are_wanted(const compression_request *request, int node_index)
 {
     return request->samples->batch_count > 0 && request->plan.loop == LOOP_CLOSED &&

@@ -66,7 +66,7 @@ out:
     return status;
 }
 
-/* All that is known before the first block: a full disk shows here. */
+/* Writes everything that is known before the first block, so that a full disk shows early. */
 grail_status companions_write(const companion_files *c)
 {
     grail_status status = GRAIL_OK;

@@ -1,4 +1,4 @@
-/* What lies beside the weights of a result: configuration, index of shards, plan, report, and the
+/* The files beside the weights of a result: configuration, index of shards, plan, report, and the
  * files that are copied from the model. */
 #ifndef GRAIL_PIPELINE_OUTPUT_COMPANIONS_H
 #define GRAIL_PIPELINE_OUTPUT_COMPANIONS_H
@@ -17,10 +17,11 @@ typedef struct companion_files {
     output_directory *directory;
 } companion_files;
 
-/** Declares every file of the result, weights too. */
+/** Declares every file of the result, including the weights. */
 grail_status companions_declare(const companion_files *c) GRAIL_MUST_CHECK;
 
-/** Writes all but the report: what is known before the first block, so that a full disk shows. */
+/** Writes all files but the report. They are known before the first block, so a full disk shows
+ * early. */
 grail_status companions_write(const companion_files *c) GRAIL_MUST_CHECK;
 
 /** Writes a declared file of indented JSON. */

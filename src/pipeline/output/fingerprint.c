@@ -86,8 +86,8 @@ static bool enter_element(difference *d)
     return false;
 }
 
-/* Narrows a difference down to the first value that differs, as far as both have the same form.
- * Lists of plain values are compared as one value: a file's size and time, shingles. */
+/* Narrows a difference down to the first value that differs, as long as both sides have the same
+ * form. A list of plain values (a file's size and time, shingles) counts as one value. */
 static void narrow_down(difference *d)
 {
     bool deeper = true;
@@ -101,7 +101,8 @@ static void narrow_down(difference *d)
     }
 }
 
-/* A plain value as JSON; empty for lists, objects and what is too long to be read. */
+/* Writes a plain value as JSON. The text is empty for lists, objects and values that are too long
+ * to show. */
 static void value_text(const json_t *value, char text[VALUE_SIZE])
 {
     text[0] = 0;

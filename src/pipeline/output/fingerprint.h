@@ -1,16 +1,17 @@
-/* The fingerprint of a run: everything that decides its bytes. A run is continued only where it is
- * the same, and what differs is named. */
+/* The fingerprint of a run: everything that decides its bytes. A run is continued only if the
+ * fingerprint is the same; the message names what differs. */
 #ifndef GRAIL_PIPELINE_OUTPUT_FINGERPRINT_H
 #define GRAIL_PIPELINE_OUTPUT_FINGERPRINT_H
 
 #include "pipeline/output/source_files.h"
 #include "pipeline/request/request.h"
 
-/** Files, configuration, plan, calibration, backend, threads. *out is owned. */
+/** Contains files, configuration, plan, calibration, backend and threads. *out is owned. */
 grail_status fingerprint_of_run(const compression_request *request, const source_files *sources,
                                 json_t **out) GRAIL_MUST_CHECK;
 
-/** GRAIL_ERROR_ARGUMENT names the first value that differs, and `place`, the unfinished output. */
+/** A difference is GRAIL_ERROR_ARGUMENT. The message names the first value that differs, and
+ * `place`, the unfinished output. */
 grail_status fingerprint_compare(const char *place, json_t *then, json_t *now) GRAIL_MUST_CHECK;
 
 #endif

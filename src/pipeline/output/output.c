@@ -42,7 +42,7 @@ out:
 static grail_status lay_out(narrow_output *o)
 {
     grail_status status = GRAIL_OK;
-    output_directory_clear(o->directory); /* of a run that ended while it laid out */
+    output_directory_clear(o->directory); /* removes what a run left that ended while it laid out */
     TRY(open_writer(o, LAYOUT_NEW));
     TRY(write_companions(o));
     TRY(record_flag(o, RECORD_LAID_OUT));
@@ -87,8 +87,8 @@ static grail_status verify_record(const narrow_output *o, const json_t *record)
     return status;
 }
 
-/* Tensors outside all blocks are written again where the run goes on, so only a complete output
- * needs them. */
+/* A continued run writes the tensors outside all blocks again, so they are verified only when the
+ * output is complete. */
 static grail_status verify_tensors(const narrow_output *o)
 {
     grail_status status = GRAIL_OK;
@@ -203,7 +203,7 @@ out:
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
-/* A record tells of what is on disk, and of a model that is what it was. */
+/* Adds a record only once its tensors are on disk, and if the model's files are unchanged. */
 static grail_status record_tensors(narrow_output *o, json_t *record)
 {
     grail_status status = GRAIL_OK;

@@ -1,10 +1,11 @@
-/* Where an output may go. */
+/* Checks where an output may be written. */
 #ifndef GRAIL_PIPELINE_OUTPUT_OUTPUT_PLACE_H
 #define GRAIL_PIPELINE_OUTPUT_OUTPUT_PLACE_H
 
 #include <grail/compress.h>
 
-/** Whether the options name a place where an output can be; before anything is read. */
+/** Checks that an output can be created at the place that the options name. Called before anything
+ * is read. */
 grail_status output_check_place(const grail_compress_options *options) GRAIL_MUST_CHECK;
 
 #endif

@@ -12,7 +12,8 @@ enum { LARGEST_COMPANION = 1 << 28 };
 
 /* -- which files are companions ---------------------------------------------------------------- */
 
-/* Small files beside the weights; weights in other formats stay behind, they are not narrow. */
+/* Companions are small files beside the weights. Weights in other formats are not copied, because
+ * they would not be narrow. */
 static bool is_companion_name(const char *name)
 {
     static const char *const suffixes[] = {".json", ".model", ".txt", ".jinja", ".tiktoken"};
@@ -41,7 +42,8 @@ static bool is_inside(const char *path, const char *directory)
     return strncmp(path, directory, length) == 0 && path[length] == '/';
 }
 
-/* Of .../snapshots/REVISION, whose files are links to .../blobs. */
+/* Whether `directory` is .../snapshots/REVISION of a Hugging Face cache and `path` is in .../blobs,
+ * to which the files of a snapshot link. */
 static grail_status is_in_blobs(const char *path, const char *directory, bool *out)
 {
     grail_status status = GRAIL_OK;
@@ -64,7 +66,7 @@ out:
     return status;
 }
 
-/* `directory` has no links in it. */
+/* `directory` is a path without links. */
 static grail_status check_place(const char *path, const char *directory)
 {
     grail_status status = GRAIL_OK;
@@ -103,9 +105,9 @@ static grail_status check_size(const source_file *file)
     return GRAIL_OK;
 }
 
-/* -- finding them ------------------------------------------------------------------------------ */
+/* -- finding the files ------------------------------------------------------------------------- */
 
-/* Room for one more, which is empty; its fields are filled by the caller. */
+/* Appends a file with this name and path; the caller fills in the identity. */
 static grail_status add_file(source_files *files, const char *directory, const char *name,
                              source_file **out)
 {
@@ -153,7 +155,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* In name order, whatever that of the directory is. */
+/* Adds companions in the order of their names, because the order of a directory is not fixed. */
 static grail_status add_companions(const char *directory, source_files *files)
 {
     grail_status status = GRAIL_OK;
@@ -212,7 +214,7 @@ void source_files_fini(source_files *files)
     *files = (source_files){0};
 }
 
-/* -- that they are as they were ---------------------------------------------------------------- */
+/* -- checking that they are unchanged ---------------------------------------------------------- */
 
 static grail_status require_same(const source_file *file, const file_identity *now)
 {

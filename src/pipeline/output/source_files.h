@@ -1,6 +1,6 @@
 /* The files of the model that a run reads: its weights, its configuration, and the companions that
- * go over into the result (tokenizer, generation settings). They are looked at before the first
- * block, and must be what they were when the result is finished. */
+ * are copied into the result (tokenizer, generation settings). They are identified before the first
+ * block, and must be unchanged when the result is finished. */
 #ifndef GRAIL_PIPELINE_OUTPUT_SOURCE_FILES_H
 #define GRAIL_PIPELINE_OUTPUT_SOURCE_FILES_H
 
@@ -20,18 +20,18 @@ typedef struct source_files {
 } source_files;
 
 /**
- * Finds them. A companion that is not a regular file, that is a symbolic link out of the model's
- * directory, or that is larger than companions are, is an error that names it. Links into the
- * `blobs` of a Hugging Face cache, beside its `snapshots`, are not out of it. To be followed by
- * source_files_fini, even where it fails.
+ * Finds the files. A companion that is not a regular file, or is larger than 256 MiB, or is a
+ * symbolic link to a file outside the model's directory, is an error that names it. Links into the
+ * `blobs` of a Hugging Face cache, beside its `snapshots`, are allowed. The caller calls
+ * source_files_fini afterwards, even after a failure.
  */
 grail_status source_files_find(const grail_model *model, source_files *out) GRAIL_MUST_CHECK;
 void source_files_fini(source_files *files); /* works on a zeroed one */
 
-/** Whether all are as they were found; the one that is not is named. */
+/** Checks that all files are as they were found; the message names one that is not. */
 grail_status source_files_check(const source_files *files) GRAIL_MUST_CHECK;
 
-/** Appends a companion's bytes, if it is as it was found. */
+/** Appends a companion's bytes; a file that is not as it was found is an error. */
 grail_status source_file_read(const source_file *file, buffer *out) GRAIL_MUST_CHECK;
 
 #endif

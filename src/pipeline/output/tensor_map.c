@@ -65,7 +65,7 @@ int tensor_map_block(const tensor_map *map, int64_t i)
     return p == GRAPH_NONE ? GRAPH_NONE : map->parameter_block[p];
 }
 
-/* Leading dimensions of 1 that the parameter has not stay. */
+/* Keeps leading dimensions of 1 that only the tensor has, not the parameter. */
 static void narrow_shape(const tensor_map *map, const compression_request *request, int64_t index,
                          int64_t *shape)
 {
@@ -73,7 +73,7 @@ static void narrow_shape(const tensor_map *map, const compression_request *reque
     const graph *narrowed = request->narrowed.graph;
     int p = map->first_parameter[index];
     if (p == GRAPH_NONE || narrowed->parameters[p].transposed) {
-        return; /* outside the graph, or never cut */
+        return; /* outside the graph, or transposed: never cut */
     }
     const graph_parameter *narrow = &narrowed->parameters[p];
     const int leading = checkpoint_at(request->model->checkpoint, index)->rank - narrow->rank;

@@ -16,7 +16,7 @@ out:
     return status;
 }
 
-/* One part's values as stored, behind what is there already. */
+/* Appends the values of one parameter in the dtype of the tensor. */
 static grail_status append_stored(const calibration_network *network, int parameter,
                                   const tensor_view *tensor, buffer *out)
 {

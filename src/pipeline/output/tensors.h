@@ -1,24 +1,24 @@
-/* The tensors of a result: written with their checksums, read back against them. */
+/* Writes the tensors of a result and records their checksums; reads them back and checks them. */
 #ifndef GRAIL_PIPELINE_OUTPUT_TENSORS_H
 #define GRAIL_PIPELINE_OUTPUT_TENSORS_H
 
 #include "pipeline/network/network.h"
 #include "pipeline/output/tensor_map.h"
 
-/** Writes the tensors of one block, or with GRAPH_NONE those outside all blocks: what a site
- * touched from the network, the rest byte for byte. checksums is an object and gets {name: CRC-32}.
- */
+/** Writes the tensors of one block, or those outside all blocks for GRAPH_NONE. Tensors that a site
+ * changed come from the network, the others are copied byte for byte. checksums is an object and
+ * gets {name: CRC-32}. */
 grail_status tensors_write(const calibration_network *network, const tensor_map *map, int block,
                            checkpoint_writer *writer, json_t *checksums) GRAIL_MUST_CHECK;
 
-/** Reads the tensors that `checksums` names back; one that differs is GRAIL_ERROR_FORMAT that names
- * it and the file of `place`. */
+/** Reads back the tensors that `checksums` names. One that does not match is GRAIL_ERROR_FORMAT;
+ * the message names it and its file in `place`. */
 grail_status tensors_verify(const compression_request *request, const tensor_view shapes[],
                             const checkpoint_writer *writer, const json_t *checksums,
                             const char *place) GRAIL_MUST_CHECK;
 
-/** A parameter that was written, f32 of its narrow shape; *out is owned. Not of tensors that hold
- * more than this parameter, or hold it transposed. */
+/** Reads back a parameter in f32, in its narrow shape; *out is owned. Its tensor must hold only
+ * this parameter, and not transposed. */
 grail_status tensors_read_parameter(const compression_request *request,
                                     const checkpoint_writer *writer, int parameter,
                                     float **out) GRAIL_MUST_CHECK;

@@ -114,7 +114,7 @@ out:
     return status;
 }
 
-/* At least four batches when there are four samples, so that some can be held out. */
+/* Makes at least four batches of four samples or more, so that some can be held out. */
 static void plan_batches(calibration *c, int64_t most)
 {
     const int64_t quarter = (c->count + 3) / 4;
@@ -193,12 +193,12 @@ out:
     return status;
 }
 
-/* A set's images stand in the order of their classes, and whole batches are held out: in that order
- * they would show other classes than the batches that are fitted. */
+/* Shuffles the images. A set lists them by class, and batches are held out as units, so without
+ * this the held-out batches would show other classes than the fitted ones. */
 static grail_status mix(uint64_t seed, int64_t count, int64_t *indices)
 {
     grail_status status = GRAIL_OK;
-    enum { STREAM = 1 }; /* another than what draws the sample */
+    enum { STREAM = 1 }; /* not the sequence that draws the sample */
     random_state random;
     int64_t *order = NULL;
     int64_t *sorted = NULL;
@@ -239,7 +239,7 @@ out:
     return status;
 }
 
-/* Batches are calibrated on the images that the network may have been trained on. */
+/* CIFAR batches are calibrated on the training images unless the source names a split. */
 static grail_status choose_split(grail_image_source *source)
 {
     bool batches = false;

@@ -13,21 +13,22 @@ typedef struct calibration {
     shingle_set shingles;
     char tokenizer_hash[65];
     float *pixels;    /* images [count, height, width, 3], owned */
-    int64_t count;    /* samples; 0 when nothing needs data */
+    int64_t count;    /* number of samples; 0 when nothing needs data */
     extent positions; /* of one sample */
     int64_t batch_samples, batch_count;
-    json_t *description; /* what the report says about it, owned */
+    json_t *description; /* for report.json, owned */
     int users;           /* runs and sessions that hold it */
 } calibration;
 
-/** Reads the samples that the options name for this model. *out is held once: calibration_release.
+/** Reads the samples that the options name, for this model. *out is held once: calibration_release.
  */
 grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
                               calibration **out) GRAIL_MUST_CHECK;
-/** For a run that needs no data: no samples, only their description. Released likewise. */
+/** Makes a calibration without samples, only with their description, for a run that needs no data.
+ * *out is held once: calibration_release. */
 grail_status calibration_empty(calibration **out) GRAIL_MUST_CHECK;
-/** A document that is equal when options name the same samples of unchanged files; *out is owned.
- */
+/** Makes a document that is equal whenever options name the same samples of unchanged files; *out
+ * is owned. */
 grail_status calibration_key(const grail_compress_options *options, json_t **out) GRAIL_MUST_CHECK;
 calibration *calibration_hold(calibration *c);
 void calibration_release(calibration *c); /* NULL is allowed */
@@ -35,7 +36,8 @@ void calibration_release(calibration *c); /* NULL is allowed */
 batch_shape calibration_shape(const calibration *c, int64_t batch);
 batch_input calibration_input(const calibration *c, int64_t batch);
 
-/** Every fourth batch judges alpha and the error; with two or three batches the last one. */
+/** Whether a batch is held out to choose alpha and measure errors: every fourth batch; with two or
+ * three batches the last; a single batch never. */
 bool calibration_holds_out(const calibration *c, int64_t batch);
 
 #endif

@@ -1,20 +1,22 @@
-/* What stands behind a consumer: where its bias can go, and the residual Add that reads it. */
+/* The nodes behind a consumer: where a change of its bias can be stored, and the residual Add that
+ * reads its output. */
 #ifndef GRAIL_PIPELINE_REQUEST_CONSUMER_TAIL_H
 #define GRAIL_PIPELINE_REQUEST_CONSUMER_TAIL_H
 
 #include "graph/graph.h"
 
-/** What stands between a consumer and the residual Add that its output goes to. */
+/** The nodes between a consumer and the residual Add that reads its output. */
 typedef struct consumer_tail {
-    int batch_norm; /* node, or GRAPH_NONE */
-    int skip; /* the Add's other operand when it is there before the consumer, or GRAPH_NONE */
+    int batch_norm; /* the BatchNorm between them, or GRAPH_NONE */
+    int skip; /* the Add's other operand if it is computed before the consumer, or GRAPH_NONE */
 } consumer_tail;
 consumer_tail consumer_tail_of(const graph *g, int consumer);
 
-/** Where a consumer's bias can go: its own, or the mean of the BatchNorm that reads it alone. */
+/** The parameter that can store a change of a consumer's bias: its own bias, or the mean of a
+ * BatchNorm that is the only reader. */
 typedef struct bias_slot {
-    int parameter; /* GRAPH_NONE: nowhere */
-    double sign;   /* of the change there */
+    int parameter; /* GRAPH_NONE: there is none */
+    double sign;   /* 1: the change is added to the parameter; -1: subtracted */
 } bias_slot;
 bias_slot consumer_bias_slot(const graph *g, int consumer);
 

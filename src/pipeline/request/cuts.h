@@ -1,4 +1,4 @@
-/* What a plan cuts: sites, and the rows and columns of parameters that they lie on. */
+/* What a plan cuts: sites, and the rows and columns of parameters that belong to them. */
 #ifndef GRAIL_PIPELINE_REQUEST_CUTS_H
 #define GRAIL_PIPELINE_REQUEST_CUTS_H
 
@@ -7,13 +7,13 @@
 bool site_is_cut(const plan *p, int site);
 bool anything_is_cut(const plan *p);
 
-/** Units of a cut site's axis in the calibration network: n, or n + K when it folds. */
+/** Units on a cut site's axis in the calibration network: n, or n + K for a folding. */
 int64_t site_wide_units(const plan *p, int site);
 
 /** The axis that a site cuts in a parameter. */
 typedef struct cut_axis {
     int site;         /* GRAPH_NONE: not cut */
-    int64_t features; /* per unit: rows, or columns (with the taps of a convolution) */
+    int64_t features; /* rows or columns per unit; columns of a convolution include its taps */
     bool exchangeable;
 } cut_axis;
 

@@ -1,5 +1,5 @@
-/* The network that a plan makes of a model, before anything is run: shapes, configuration, and who
- * loads it. */
+/* The narrowed network as known before the run: its shapes, its configuration, and which loaders
+ * open it. */
 #ifndef GRAIL_PIPELINE_REQUEST_NARROWED_H
 #define GRAIL_PIPELINE_REQUEST_NARROWED_H
 
@@ -7,12 +7,12 @@
 #include "pipeline/request/cuts.h"
 
 typedef struct narrowed_model {
-    graph *graph;   /* the model's with the planned shapes; owned */
+    graph *graph;   /* the model's graph with the planned shapes; owned */
     json_t *config; /* config.json or grail.json of the result; owned */
     loader_verdict verdicts[LOADER_COUNT];
 } narrowed_model;
 
-/** cuts[parameter_count] are those of the plan. narrowed_fini frees. */
+/** cuts[parameter_count] are those of the plan. The caller calls narrowed_fini. */
 grail_status narrowed_describe(const grail_model *model, const plan *p, const parameter_cut *cuts,
                                narrowed_model *out) GRAIL_MUST_CHECK;
 void narrowed_fini(narrowed_model *narrowed); /* works on a zeroed one */

@@ -1,4 +1,4 @@
-/* What the options of a run say. */
+/* The values of single options of a run. */
 #ifndef GRAIL_PIPELINE_REQUEST_OPTIONS_H
 #define GRAIL_PIPELINE_REQUEST_OPTIONS_H
 
@@ -6,7 +6,8 @@
 
 #include <grail/compress.h>
 
-/** The repair that `compensate` names, with the single choices that the options make themselves. */
+/** The compensation that `compensate` names, changed by the options that are given separately
+ * (target, bias, conv_fit, ridge, alpha). */
 grail_status compensation_from_options(const grail_compress_options *o,
                                        compensation *out) GRAIL_MUST_CHECK;
 

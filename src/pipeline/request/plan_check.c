@@ -3,7 +3,7 @@
 #include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/cuts.h"
 
-/* Where a bias of a consumer could go is known before anything is run. */
+/* Refuses --bias on if a consumer has no parameter that can store a bias. */
 static grail_status check_bias(const graph *g, const site *s, const compensation *how)
 {
     for (int k = 0; k < s->consumer_count; k++) {

@@ -1,4 +1,4 @@
-/* What a plan asks of a network that cannot be done is refused before anything runs. */
+/* Refuses plans that the network cannot follow, before anything runs. */
 #ifndef GRAIL_PIPELINE_REQUEST_PLAN_CHECK_H
 #define GRAIL_PIPELINE_REQUEST_PLAN_CHECK_H
 

@@ -5,7 +5,7 @@
 
 enum { PLAN_MAXIMUM = 64 << 20 };
 
-/* Kept widths from the sparsities of kinds and of single sites. */
+/* Sets the kept widths from the sparsities of kinds and of single sites. */
 static grail_status apply_sparsities(const grail_compress_options *o, const graph *g,
                                      const site_list *sites, plan *p)
 {

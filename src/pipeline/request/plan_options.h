@@ -1,4 +1,4 @@
-/* From the options of a run to its plan. */
+/* Makes the plan of a run from its options. */
 #ifndef GRAIL_PIPELINE_REQUEST_PLAN_OPTIONS_H
 #define GRAIL_PIPELINE_REQUEST_PLAN_OPTIONS_H
 
@@ -7,9 +7,9 @@
 
 #include <grail/compress.h>
 
-/** The model's sites with the heads grouped as asked, and the plan: from the document that the
- * options name, or from selector and sparsity. *sites and *out are owned: grail_site_list_free,
- * plan_fini. */
+/** Makes the model's sites, with the heads grouped as the options ask, and the plan: from the plan
+ * document that the options name, or from selector and sparsity. *sites and *out are owned:
+ * grail_site_list_free, plan_fini. */
 grail_status plan_from_options(const grail_model *model, const grail_compress_options *options,
                                grail_site_list **sites, plan *out) GRAIL_MUST_CHECK;
 

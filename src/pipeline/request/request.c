@@ -41,7 +41,8 @@ static grail_status read_samples(const grail_compress_options *options,
                : calibration_empty(&request->samples);
 }
 
-/* Whether a consumer is cut by rows too: its narrow tensor does not give back what is left out. */
+/* Whether the rows of a consumer are cut too. Then its narrow tensor lacks rows that the
+ * calibration network needs, so it cannot be restored from it. */
 static bool is_read_by_a_producer(const compression_request *request, const site *s)
 {
     for (int k = 0; k < s->consumer_count; k++) {
@@ -53,8 +54,8 @@ static bool is_read_by_a_producer(const compression_request *request, const site
     return false;
 }
 
-/* A site that spans blocks, one outside all blocks, and BatchNorms everywhere are finished only
- * with the network. */
+/* Whether blocks can only be finished with the entire network: when a cut site spans blocks or is
+ * outside all blocks, with REPAIR, and in an open loop. */
 static bool finishes_with_network(const compression_request *request)
 {
     const graph *g = request->graph;
@@ -84,7 +85,7 @@ grail_status request_open(const grail_compress_options *options, compression_req
     TRY(plan_check(r->graph, &r->sites->list, &r->plan));
     TRY(narrowed_describe(r->model, &r->plan, r->cuts, &r->narrowed));
     TRY(read_samples(options, r));
-    /* what nobody writes needs no finished blocks */
+    /* without an output, no block has to be finished early */
     r->finishes_with_network = options->output == NULL || finishes_with_network(r);
     *out = r;
     r = NULL;

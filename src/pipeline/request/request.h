@@ -1,5 +1,5 @@
-/* What was asked of a run, and what follows from that before anything runs. request_open alone
- * writes it; from then on it is const. */
+/* The request: the options of a run, and everything that follows from them before it runs. Only
+ * request_open writes it; from then on it is const. */
 #ifndef GRAIL_PIPELINE_REQUEST_REQUEST_H
 #define GRAIL_PIPELINE_REQUEST_REQUEST_H
 
@@ -9,7 +9,7 @@
 
 typedef struct compression_request {
     grail_session *own_session; /* NULL when the caller's is used */
-    grail_session *session;     /* its statistics are taken and read by an open loop */
+    grail_session *session;     /* an open loop takes its statistics and keeps them here */
     const grail_model *model;   /* of the session */
     const graph *graph;         /* of the model: the dense network */
     grail_site_list *sites;
@@ -17,14 +17,14 @@ typedef struct compression_request {
     parameter_cut *cuts; /* [parameter_count] */
     narrowed_model narrowed;
     const backend *backend;
-    calibration *samples;       /* held; none where nothing needs data */
-    bool finishes_with_network; /* no block is finished, or written, before the last one is */
+    calibration *samples;       /* held; without samples if nothing needs data */
+    bool finishes_with_network; /* all blocks are finished together, after the last one */
     grail_compress_observer observer;
     void *observer_user;
 } compression_request;
 
-/** Opens the model where no session is given, makes the plan, checks all that can be checked and
- * reads the samples (not of a dry run). *out is owned: request_close. */
+/** Opens the model unless a session is given, makes the plan, checks everything that can be
+ * checked, and reads the samples (except for a dry run). *out is owned: request_close. */
 grail_status request_open(const grail_compress_options *options,
                           compression_request **out) GRAIL_MUST_CHECK;
 void request_close(compression_request *request); /* NULL is allowed */

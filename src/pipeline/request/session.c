@@ -74,7 +74,7 @@ out:
 void session_count(grail_session *s, calibration *samples, const backend *by)
 {
     if (s->counted != samples || s->counted_by != by) {
-        calibration *held = calibration_hold(samples); /* it may be the one that is let go */
+        calibration *held = calibration_hold(samples); /* it may be released next */
         forget_statistics(s);
         s->counted = held;
         s->counted_by = by;

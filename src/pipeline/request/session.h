@@ -1,5 +1,5 @@
-/* What runs on one checkpoint share: the opened model, the samples, and the dense network's
- * statistics of an open loop. Not to be used by two threads at once. */
+/* What the runs on one checkpoint share: the opened model, the samples, and the dense network's
+ * statistics for an open loop. Only one thread may use a session at a time. */
 #ifndef GRAIL_PIPELINE_REQUEST_SESSION_H
 #define GRAIL_PIPELINE_REQUEST_SESSION_H
 
@@ -10,7 +10,7 @@
 
 #include <grail/compress.h>
 
-/** Of the dense network at one node's input. */
+/** Statistics of the dense network at the input of one node. */
 typedef struct dense_statistics {
     grail_statistics *fit, *held; /* owned; of patches where `taps` > 1 */
     int64_t taps;
@@ -19,18 +19,18 @@ typedef struct dense_statistics {
 
 struct grail_session {
     grail_model *model;
-    calibration *samples; /* of the run opened last that needed some; held, NULL = none yet */
-    json_t *samples_key;  /* what they were asked for with, owned */
-    calibration *counted; /* what the statistics are of; held, NULL = none yet */
+    calibration *samples; /* of the last run that needed samples; held, NULL = none yet */
+    json_t *samples_key;  /* calibration_key of `samples`, owned */
+    calibration *counted; /* samples of the statistics; held, NULL = none yet */
     const backend *counted_by;
-    dense_statistics *of_nodes; /* [node_count], taken by open_loop.c of the run that needs them */
+    dense_statistics *of_nodes; /* [node_count], filled by open_loop.c when a run needs them */
 };
 
-/** The samples that the options name: those at hand, or read anew. *out is held for the caller:
- * calibration_release. */
+/** Gets the samples that the options name; reads them unless the session has them. *out is held for
+ * the caller: calibration_release. */
 grail_status session_calibration(grail_session *s, const grail_compress_options *options,
                                  calibration **out) GRAIL_MUST_CHECK;
-/** Forgets the statistics unless they are of these samples, taken by this backend. */
+/** Drops the statistics unless they were taken from these samples by this backend. */
 void session_count(grail_session *s, calibration *samples, const backend *by);
 
 #endif

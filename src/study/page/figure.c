@@ -107,7 +107,7 @@ void figure_write_html(const figure *f, int number, markup *page)
     markup_append(page, &f->title);
     markup_raw(page, "</h3>\n");
     write_legend_html(f, page);
-    markup_raw(page, f->panel_count == 4 ? "<div class=\"panels four\">\n" /* two and two */
+    markup_raw(page, f->panel_count == 4 ? "<div class=\"panels four\">\n" /* two per row */
                                          : "<div class=\"panels\">\n");
     for (int i = 0; i < f->panel_count; i++) {
         write_panel_html(f, &f->panels[i], page);
@@ -117,7 +117,7 @@ void figure_write_html(const figure *f, int number, markup *page)
     markup_raw(page, "</figcaption>\n</figure>\n");
 }
 
-/* Where things are in a file of its own. */
+/* The layout of a figure in a file of its own. */
 typedef struct sheet {
     int columns;
     double column, width, height, legend_height;
@@ -132,7 +132,7 @@ static double row_height(const figure *f, const sheet *s, int first)
     return height + GAP;
 }
 
-/* About what a label takes, as no font is at hand to measure it. */
+/* The estimated width of a legend entry; there is no font to measure it with. */
 static double legend_width(const legend_entry *entry)
 {
     return 56.0 + 6.4 * fmin((double)strlen(entry->label), 40.0);
@@ -180,7 +180,7 @@ static void write_sheet_head(const figure *f, const sheet *s, markup *out)
 {
     markup_raw(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                     "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\"");
-    svg_attribute(out, "width", s->width); /* page.h knows a figure by all this */
+    svg_attribute(out, "width", s->width); /* FIGURE_MARK in page.h is this beginning */
     svg_attribute(out, "height", s->height);
     markup_raw(out, " viewBox=\"0 0 ");
     markup_number(out, s->width, 1);
