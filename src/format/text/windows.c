@@ -18,9 +18,9 @@ grail_status text_protocol_from_name(const char *name, text_protocol *out)
             return GRAIL_OK;
         }
     }
-    return error_set(
-        GRAIL_ERROR_ARGUMENT,
-        "unknown protocol '%s'; expected one of plain, lines, wikitext2, ptb, c4", name);
+    return error_set(GRAIL_ERROR_ARGUMENT,
+                     "unknown protocol '%s'; expected one of plain, lines, wikitext2, ptb, c4",
+                     name);
 }
 
 static grail_status check_ids(const char *path, const token_list *list, int64_t vocabulary)

@@ -64,9 +64,9 @@ grail_status site_select_by_rows(const compression_request *request, parameter_s
     grail_status status = GRAIL_OK;
     const site *s = site_at(request, index);
     const plan_site *planned = &request->plan.sites[index];
-    const int count = s->kind == SITE_STREAM && request->plan.stream_score == STREAM_SCORE_FIRST
-                          ? 1
-                          : s->producer_count;
+    const bool scores_first =
+        s->kind == SITE_STREAM && request->plan.stream_score == STREAM_SCORE_FIRST;
+    const int count = scores_first || norms != NULL ? 1 : s->producer_count;
     producer_rows *producers = NULL;
     float **owned = NULL;
     double *spread = NULL;

@@ -12,7 +12,8 @@
  * consumer's columns. */
 bool site_scores_rows(const compression_request *request, int site);
 /** Selects by the producers' rows. norms are those of the features of the first producer's input,
- * as many as it has columns, or NULL. *out is owned. */
+ * as many as it has columns, or NULL; with norms the first producer alone is scored. *out is owned.
+ */
 grail_status site_select_by_rows(const compression_request *request, parameter_store *dense,
                                  int site, const double *norms,
                                  grail_reducer **out) GRAIL_MUST_CHECK;

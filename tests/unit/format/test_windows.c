@@ -184,9 +184,8 @@ static void protocols_are_known_by_name(void **state)
         assert_ok(text_protocol_from_name(names[i], &protocol));
         assert_int_equal(protocol, i);
     }
-    assert_fails(
-        text_protocol_from_name("wikitext", &protocol), GRAIL_ERROR_ARGUMENT,
-        "unknown protocol 'wikitext'; expected one of plain, lines, wikitext2, ptb, c4");
+    assert_fails(text_protocol_from_name("wikitext", &protocol), GRAIL_ERROR_ARGUMENT,
+                 "unknown protocol 'wikitext'; expected one of plain, lines, wikitext2, ptb, c4");
 }
 
 /* -- token ids --------------------------------------------------------------------------------- */
