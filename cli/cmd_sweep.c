@@ -99,7 +99,13 @@ static int sweep(void)
         return print_failure(status);
     }
     const int code = as_json ? print_summary_json(&summary) : print_summary(&summary);
-    return code == EXIT_OK && summary.failed > 0 ? EXIT_FAILED : code;
+    if (summary.failed == 0) {
+        return code;
+    }
+    print_error("grail: %lld of %lld cells failed; '%s' has the reasons, and the same command runs "
+                "these cells again\n",
+                (long long)summary.failed, (long long)summary.cells, o.results);
+    return code == EXIT_OK ? EXIT_FAILED : code;
 }
 
 static int run(int argc, char **argv)

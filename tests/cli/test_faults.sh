@@ -54,9 +54,11 @@ if [[ $kind == sweep ]]; then
     resume=()
 fi
 
-# What a sweep's lines say without the times and the memory that it took.
+# What a sweep's lines say without the times and the memory that it took. A cell that failed was run
+# again.
 lines_without_measures() {
-    sed 's/"started":"[^"]*"//; s/"seconds":{[^}]*}//; s/"peak_bytes":[0-9]*//; s/,"crc32":.*//' "$1" | sort
+    sed 's/"started":"[^"]*"//; s/"seconds":{[^}]*}//; s/"peak_bytes":[0-9]*//; s/,"crc32":.*//' "$1" |
+        grep -v '"error":' | sort
 }
 
 same_as_complete() {

@@ -170,6 +170,7 @@ run "$grail" sweep d.json -o d.jsonl
 ((code == 1)) || { show; fail "exit code $code"; }
 says "2 cells: 0 done before, 2 run now" stdout
 says "1 of them failed" stdout
+says "1 of 2 cells failed; 'd.jsonl' has the reasons, and the same command runs these cells again" stderr
 grep -q '"compensate":"none".*"top1":' d.jsonl || fail "the cell that needs no images has no result"
 grep -q '"compensate":"grail".*},"error":"[^"]*00003.jpg' d.jsonl || fail "the cell that needs images has no error"
 check "the failed cell is run again when the sweep continues"
