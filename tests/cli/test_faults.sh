@@ -54,10 +54,10 @@ if [[ $kind == sweep ]]; then
     resume=()
 fi
 
-# What a sweep's lines say without the times and the memory that it took. A cell that failed was run
+# What the lines of a sweep say without its times, memory and processor. A cell that failed was run
 # again.
 lines_without_measures() {
-    sed 's/"started":"[^"]*"//; s/"seconds":{[^}]*}//; s/"peak_bytes":[0-9]*//; s/,"crc32":.*//' "$1" |
+    sed 's/"started":"[^"]*"//; s/"cpu":"[^"]*"//; s/"seconds":{[^}]*}//; s/"peak_bytes":[0-9]*//; s/,"crc32":.*//' "$1" |
         grep -v '"error":' | sort
 }
 
