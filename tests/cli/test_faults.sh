@@ -233,9 +233,14 @@ killed_after() {
     ((status == 128 + 9))
 }
 
-begin=${EPOCHREALTIME/./}
-runs "$grail" "${command[@]}" -o timed
-duration=$((${EPOCHREALTIME/./} - begin))
+duration=1000000000 # the shortest of some runs, so that most kills meet one
+for ((n = 0; n < 5; n++)); do
+    rm -rf timed
+    begin=${EPOCHREALTIME/./}
+    runs "$grail" "${command[@]}" -o timed
+    took=$((${EPOCHREALTIME/./} - begin))
+    duration=$((took < duration ? took : duration))
+done
 met=0
 for ((n = 0; n < kills; n++)); do
     delay=$((RANDOM * duration / 32768))
