@@ -161,6 +161,7 @@ GRAIL_API const char *grail_selector_at(int i);
 /** What a selector does. */
 typedef struct grail_selector_facts {
     int index;            /* of grail_selector_at */
+    const char *summary;  /* what it does, such as "keeps units at random" */
     int folds;            /* 1: units are merged into clusters; 0: some are kept as they are */
     int draws;            /* 1: the choice depends on the seed */
     int needs_statistics; /* 1: it needs calibration data even where nothing is fitted */
