@@ -42,10 +42,8 @@ static const option table[] = {
      "number of calibration windows or images (128, or all if there are fewer)"},
     {"seed", OPTION_INTEGER, &seed, "N", NULL,
      "seed for drawing samples and for random choices (0)"},
-    {"selector", OPTION_TEXT, &o.selector, "NAME",
-     "random magnitude-l1 magnitude-l2 wanda fold random-fold",
-     "how to choose the units that stay: random, magnitude-l1, magnitude-l2, wanda; or merge "
-     "units: fold, random-fold (wanda)"},
+    {"selector", OPTION_SELECTOR, &o.selector, "NAME", NULL,
+     "rule that chooses the units that stay, or merges units (wanda):"},
     {"sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
      "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
      "SITE=0.5,..."},
