@@ -87,7 +87,7 @@ static const option table[] = {
      "print the widths, the totals and who loads the result; write nothing"},
     {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
      "memory for kept activations, such as 500M; if they do not fit, blocks are recomputed (half "
-     "of the free memory)"},
+     "of the available memory)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
     {"backend", OPTION_TEXT, &o.backend, "NAME", "cpu ref",
      "cpu, or ref: plain loops in f64, slow (cpu)"},

@@ -96,7 +96,7 @@ typedef struct grail_compress_options {
     int open_loop; /* 1: take all statistics in one pass of the dense network */
     const char *stream_score; /* "first", "all": producers that score a residual stream */
     const char *backend;      /* "cpu" or "ref" */
-    int64_t memory; /* bytes that kept activations may take; 0 = half of the free memory */
+    int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
     int resume;     /* 1: continue an interrupted run */
     int dry_run;    /* 1: open only plans and describes; do not call run or finish */
     grail_compress_observer observer; /* may be NULL */
