@@ -32,6 +32,12 @@ bool storage_is_plain(const storage_map *map)
            scale_of(map) == 1.0;
 }
 
+bool storage_is_run_of_rows(const storage_map *map, int64_t rows)
+{
+    return axis_is_contiguous(&map->rows, rows) && axis_is_identity(&map->columns) &&
+           !map->transposed && scale_of(map) == 1.0;
+}
+
 static int64_t columns_of(const stored_matrix *p)
 {
     int64_t columns = 1;

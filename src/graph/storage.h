@@ -42,6 +42,9 @@ int64_t storage_position(const storage_axis *axis, int64_t i);
 /** Whether the parameter is its tensor, as it is. */
 bool storage_is_plain(const storage_map *map);
 
+/** Whether the parameter, of so many rows, is a run of complete rows of its tensor, as they are. */
+bool storage_is_run_of_rows(const storage_map *map, int64_t rows);
+
 /** Whether the parameter can be taken from a tensor of this shape. Leading dimensions that the
  * parameter lacks must be 1, unless the map says which of the stacked matrices it is. */
 bool storage_fits(const stored_matrix *p, const tensor_view *tensor);
