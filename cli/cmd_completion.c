@@ -2,18 +2,34 @@
 #include "commands.h"
 #include "print.h"
 
+#include <grail/compress.h>
+
 #include <string.h>
 
 static const option table[] = {{0}};
 const option *const completion_options = table;
 
+static bool has_choices(const option *o)
+{
+    return o->choices != NULL || o->kind == OPTION_SELECTOR;
+}
+
+static void print_choices(const option *o)
+{
+    print_out("%s", o->choices == NULL ? "" : o->choices);
+    for (int i = 0; o->kind == OPTION_SELECTOR && grail_selector_at(i) != NULL; i++) {
+        print_out("%s%s", i == 0 ? "" : " ", grail_selector_at(i));
+    }
+}
+
 static void print_bash_command(const command *c)
 {
     print_out("    %s)\n        case \"$previous\" in\n", c->name);
     for (const option *o = command_options(c->name); o->name != NULL; o++) {
-        if (o->choices != NULL) {
-            print_out("        --%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n",
-                      o->name, o->choices);
+        if (has_choices(o)) {
+            print_out("        --%s) COMPREPLY=($(compgen -W '", o->name);
+            print_choices(o);
+            print_out("' -- \"$word\")); return ;;\n");
         } else if (o->kind == OPTION_TEXT) {
             print_out("        --%s) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", o->name);
         }
@@ -67,8 +83,10 @@ static void print_zsh_command(const command *c)
         print_out("            \"--%s[", o->name);
         print_zsh_text(o->help == NULL ? "" : o->help);
         print_out("]");
-        if (o->choices != NULL) {
-            print_out(":%s:(%s)", o->argument, o->choices);
+        if (has_choices(o)) {
+            print_out(":%s:(", o->argument);
+            print_choices(o);
+            print_out(")");
         } else if (o->kind != OPTION_FLAG) {
             print_out(":%s:%s", o->argument, o->kind == OPTION_TEXT ? "_files" : "");
         }

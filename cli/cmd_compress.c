@@ -42,10 +42,8 @@ static const option table[] = {
      "number of calibration windows or images (128, or all if there are fewer)"},
     {"seed", OPTION_INTEGER, &seed, "N", NULL,
      "seed for drawing samples and for random choices (0)"},
-    {"selector", OPTION_TEXT, &o.selector, "NAME",
-     "random magnitude-l1 magnitude-l2 wanda fold random-fold",
-     "how to choose the units that stay: random, magnitude-l1, magnitude-l2, wanda; or merge "
-     "units: fold, random-fold (wanda)"},
+    {"selector", OPTION_SELECTOR, &o.selector, "NAME", NULL,
+     "rule that chooses the units that stay, or merges units (wanda):"},
     {"sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
      "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
      "SITE=0.5,..."},
@@ -89,7 +87,7 @@ static const option table[] = {
      "print the widths, the totals and who loads the result; write nothing"},
     {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
      "memory for kept activations, such as 500M; if they do not fit, blocks are recomputed (half "
-     "of the free memory)"},
+     "of the available memory)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
     {"backend", OPTION_TEXT, &o.backend, "NAME", "cpu ref",
      "cpu, or ref: plain loops in f64, slow (cpu)"},

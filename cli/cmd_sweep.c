@@ -20,7 +20,7 @@ static const option table[] = {
     {"jobs", OPTION_INTEGER, &jobs, "N", NULL,
      "number of cells that run at the same time and share the threads, 1 to 1024 (1)"},
     {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
-     "memory for all running cells together, such as 2G (half of the free memory)"},
+     "memory for all running cells together, such as 2G (half of the available memory)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL,
      "number of threads of all jobs together, at most 1024 (all cores)"},
     {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL,

@@ -2,12 +2,14 @@
 
 #include "print.h"
 
+#include <grail/compress.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 26, HELP_WIDTH = 100 };
+enum { HELP_COLUMN = 26, HELP_WIDTH = 100, SELECTOR_WIDTH = 14 };
 
 /* Prints the words of `text` from column `at` on; continuation lines begin at column `indent`. */
 static void print_wrapped(const char *text, int at, int indent)
@@ -27,6 +29,18 @@ static void print_wrapped(const char *text, int at, int indent)
         word += strspn(word, " \n");
     }
     print_out("\n");
+}
+
+static void print_selectors(void)
+{
+    const int column = HELP_COLUMN + 2 + SELECTOR_WIDTH;
+    grail_selector_facts facts = {0};
+    for (int i = 0; grail_selector_at(i) != NULL; i++) {
+        if (grail_selector_describe(grail_selector_at(i), &facts) == GRAIL_OK) {
+            print_out("%*s%-*s", HELP_COLUMN + 2, "", SELECTOR_WIDTH, grail_selector_at(i));
+            print_wrapped(facts.summary, column, column);
+        }
+    }
 }
 
 static void print_help(const command *c, const option *options)
@@ -51,6 +65,9 @@ static void print_help(const command *c, const option *options)
             print_out("%-*s", HELP_COLUMN, left);
         }
         print_wrapped(o->help, HELP_COLUMN, HELP_COLUMN);
+        if (o->kind == OPTION_SELECTOR) {
+            print_selectors();
+        }
     }
     print_out("%-*s%s\n", HELP_COLUMN, "  --help", "print this help");
 }
@@ -111,6 +128,7 @@ static bool set_option(const option *o, const char *text)
         *(bool *)o->target = true;
         return true;
     case OPTION_TEXT:
+    case OPTION_SELECTOR:
         *(const char **)o->target = text;
         return true;
     case OPTION_INTEGER:

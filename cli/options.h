@@ -6,14 +6,15 @@
 #include <stdint.h>
 
 typedef enum option_kind {
-    OPTION_FLAG,    /* bool */
-    OPTION_TEXT,    /* const char * */
-    OPTION_INTEGER, /* int64_t, not negative */
-    OPTION_THREADS, /* int64_t, up to MOST_THREADS */
-    OPTION_SIZE,    /* int64_t bytes; suffixes K, M, G */
-    OPTION_REAL,    /* double */
-    OPTION_TRIPLE,  /* option_triple: three numbers separated by commas */
-    OPTION_LIST     /* option_list: the option may be repeated */
+    OPTION_FLAG,     /* bool */
+    OPTION_TEXT,     /* const char * */
+    OPTION_SELECTOR, /* const char *; the help lists the selectors */
+    OPTION_INTEGER,  /* int64_t, not negative */
+    OPTION_THREADS,  /* int64_t, up to MOST_THREADS */
+    OPTION_SIZE,     /* int64_t bytes; suffixes K, M, G */
+    OPTION_REAL,     /* double */
+    OPTION_TRIPLE,   /* option_triple: three numbers separated by commas */
+    OPTION_LIST      /* option_list: the option may be repeated */
 } option_kind;
 
 typedef struct option_triple {

@@ -26,7 +26,7 @@ static void check_round_trip(const plan *p, const site_list *sites)
     json_t *written = NULL;
     fuzz_require(!(p->compensation.alpha < 0.0) && !isinf(p->compensation.alpha));
     fuzz_require(plan_to_json(p, sites, &document) == GRAIL_OK);
-    fuzz_require(plan_init(&again, sites, SELECTOR_WANDA) == GRAIL_OK);
+    fuzz_require(plan_init(&again, sites, &selector_wanda) == GRAIL_OK);
     fuzz_require(plan_read("again", document, sites, &again) == GRAIL_OK);
     fuzz_require(plan_to_json(&again, sites, &written) == GRAIL_OK);
     fuzz_require(json_equal(document, written));
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         plan_read_gqa("plan.json", document, &gqa) == GRAIL_OK) {
         fuzz_require(sites_derive(g, gqa, &sites) == GRAIL_OK && sites.count == 4);
         p.gqa = gqa;
-        fuzz_require(plan_init(&p, &sites, SELECTOR_WANDA) == GRAIL_OK);
+        fuzz_require(plan_init(&p, &sites, &selector_wanda) == GRAIL_OK);
         if (plan_read("plan.json", document, &sites, &p) == GRAIL_OK) {
             check_kept(&p, &sites);
             check_round_trip(&p, &sites);

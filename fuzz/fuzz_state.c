@@ -39,7 +39,7 @@ static void ask(asked *a)
     a->request.graph = g;
     a->request.sites = &a->sites;
     fuzz_require(sites_derive(g, GQA_KV_GROUPS, &a->sites.list) == GRAIL_OK);
-    fuzz_require(plan_init(&a->request.plan, &a->sites.list, SELECTOR_WANDA) == GRAIL_OK);
+    fuzz_require(plan_init(&a->request.plan, &a->sites.list, &selector_wanda) == GRAIL_OK);
     fuzz_require(memory_new(&a->sites.facts, (size_t)a->sites.list.count,
                             sizeof a->sites.facts[0]) == GRAIL_OK);
     for (int i = 0; i < a->sites.list.count; i++) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the manual and the program name the same commands and options.
+"""Checks that the manual and the program name the same commands, options and selectors.
 
 usage: check_manual.py GRAIL
 """
@@ -33,6 +33,22 @@ def options_of_page(text):
     return set(re.findall(r"^\*--([a-z0-9-]+)\*", text, re.MULTILINE))
 
 
+def selectors_of_program(grail):
+    """The list below --selector: indented names, each with its meaning."""
+    listed = help_text(grail, "compress").split("--selector", 1)[1].split("\n  --", 1)[0]
+    return set(re.findall(r"^ {28}([a-z0-9-]+) ", listed, re.MULTILINE))
+
+
+def check_selectors(grail):
+    selectors = selectors_of_program(grail)
+    compress = (MANUAL / "grail-compress.1.scd").read_text().split("*--selector*", 1)[1].split("\n\n", 1)[0]
+    recipe = (MANUAL / "grail-recipe.5.scd").read_text().split("*selectors*", 1)[1].split("\n\n", 1)[0]
+    problems = compare("grail-compress.1: --selector", selectors,
+                       set(re.findall(r"\*([a-z0-9-]+)\*", compress)))
+    problems += compare("grail-recipe.5: selectors", selectors, set(re.findall(r'"([a-z0-9-]+)"', recipe)))
+    return problems if selectors else problems + ["grail compress --help lists no selectors"]
+
+
 def compare(what, program, manual):
     problems = [f"{what}: the manual lacks {name}" for name in sorted(program - manual)]
     return problems + [f"{what}: the program has no {name}" for name in sorted(manual - program)]
@@ -49,7 +65,7 @@ def check(grail):
         page = (MANUAL / f"grail-{command}.1.scd").read_text()
         problems += compare(f"grail-{command}.1", options_of_program(grail, command),
                             options_of_page(page))
-    return problems, commands
+    return problems + check_selectors(grail), commands
 
 
 def main():

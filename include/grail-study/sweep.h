@@ -36,9 +36,9 @@ typedef struct grail_sweep_options {
     const char *recipe;  /* file */
     const char *results; /* file; continued when it holds results of this recipe */
     int jobs;            /* cells that run at the same time; the threads are shared among them */
-    int64_t
-        memory; /* limit on the estimated bytes of the running cells; 0 = half of the free memory */
-    int dry_run;                   /* 1: check and count everything, run and write nothing */
+    int64_t memory; /* limit on the estimated bytes of the running cells; 0 = half of the available
+                       memory */
+    int dry_run;    /* 1: check and count everything, run and write nothing */
     grail_sweep_observer observer; /* may be NULL */
     void *observer_user;
 } grail_sweep_options;

@@ -96,7 +96,7 @@ typedef struct grail_compress_options {
     int open_loop; /* 1: take all statistics in one pass of the dense network */
     const char *stream_score; /* "first", "all": producers that score a residual stream */
     const char *backend;      /* "cpu" or "ref" */
-    int64_t memory; /* bytes that kept activations may take; 0 = half of the free memory */
+    int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
     int resume;     /* 1: continue an interrupted run */
     int dry_run;    /* 1: open only plans and describes; do not call run or finish */
     grail_compress_observer observer; /* may be NULL */
@@ -161,6 +161,7 @@ GRAIL_API const char *grail_selector_at(int i);
 /** What a selector does. */
 typedef struct grail_selector_facts {
     int index;            /* of grail_selector_at */
+    const char *summary;  /* what it does, such as "keeps units at random" */
     int folds;            /* 1: units are merged into clusters; 0: some are kept as they are */
     int draws;            /* 1: the choice depends on the seed */
     int needs_statistics; /* 1: it needs calibration data even where nothing is fitted */

@@ -14,41 +14,17 @@ int64_t model_parameter_elements(const grail_model *model, int index)
     return elements_of(&model->graph->parameters[index]);
 }
 
-/* Transposes values[columns, rows] to [rows, columns] through a temporary copy. */
-static grail_status turn(int64_t rows, int64_t columns, float *values)
-{
-    float *stored = NULL;
-    const size_t count = (size_t)(rows * columns);
-    const grail_status status = memory_new_unset(&stored, count, sizeof stored[0]);
-    if (status == GRAIL_OK) {
-        memcpy(stored, values, count * sizeof stored[0]);
-        for (int64_t r = 0; r < rows; r++) {
-            for (int64_t c = 0; c < columns; c++) {
-                values[r * columns + c] = stored[c * rows + r];
-            }
-        }
-    }
-    memory_free(stored);
-    return status;
-}
-
 grail_status model_parameter_f32(const grail_model *model, int index, float *out)
 {
     grail_status status = GRAIL_OK;
-    const graph_parameter *p = &model->graph->parameters[index];
+    const stored_matrix stored = graph_stored(&model->graph->parameters[index]);
     const tensor_view *tensor = model->tensors[index];
-    const int64_t count = model_parameter_elements(model, index);
-    const int64_t before = p->first_row > 0 ? count / p->shape[0] * p->first_row : 0;
-    const size_t skipped = (size_t)before * dtype_bits(tensor->dtype) / 8;
-    TRY(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + skipped, count, out));
-    const int64_t bad = find_non_finite(out, count);
+    TRY(storage_read(&stored, tensor, out));
+    const int64_t bad = find_non_finite(out, model_parameter_elements(model, index));
     if (bad >= 0) {
         FAIL(GRAIL_ERROR_NUMERIC,
              "%s: tensor '%s' holds a NaN or infinity at element %lld; the checkpoint is damaged",
-             model->path, tensor->name, (long long)(before + bad));
-    }
-    if (p->transposed) {
-        TRY(turn(p->shape[0], p->shape[1], out));
+             model->path, tensor->name, (long long)storage_element(&stored, tensor, bad));
     }
     checkpoint_release(model->checkpoint, tensor);
 out:

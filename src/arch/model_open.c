@@ -116,34 +116,6 @@ out:
     return status;
 }
 
-/* The tensor's dimensions without the extra leading dimensions of size 1. */
-static int own_dimensions(const graph_parameter *wanted, const tensor_view *found,
-                          const int64_t **shape)
-{
-    int skipped = 0;
-    while (found->rank - skipped > wanted->rank && found->shape[skipped] == 1) {
-        skipped++;
-    }
-    *shape = &found->shape[skipped];
-    return found->rank - skipped;
-}
-
-static bool has_shape(const graph_parameter *wanted, const tensor_view *found)
-{
-    const int64_t *shape = NULL;
-    const int rank = own_dimensions(wanted, found, &shape);
-    if (rank != wanted->rank) {
-        return false;
-    }
-    if (wanted->transposed) {
-        return shape[0] == wanted->shape[1] && shape[1] == wanted->shape[0];
-    }
-    const bool rows_fit = wanted->part ? wanted->first_row <= shape[0] - wanted->shape[0]
-                                       : shape[0] == wanted->shape[0];
-    return rows_fit &&
-           memcmp(&shape[1], &wanted->shape[1], (size_t)(rank - 1) * sizeof shape[0]) == 0;
-}
-
 static grail_status wrong_shape(const opening *o, const graph_parameter *wanted,
                                 const tensor_view *found)
 {
@@ -151,29 +123,28 @@ static grail_status wrong_shape(const opening *o, const graph_parameter *wanted,
     char stored[64];
     const int64_t turned[2] = {wanted->shape[1], wanted->shape[0]};
     shape_text(found->rank, found->shape, stored, sizeof stored);
-    shape_text(wanted->rank, wanted->transposed ? turned : wanted->shape, expected,
+    shape_text(wanted->rank, wanted->map.transposed ? turned : wanted->shape, expected,
                sizeof expected);
-    if (wanted->part) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "%s: tensor '%s' has shape %s, but %s needs shape %s from row %lld on",
-                         o->m->path, wanted->tensor, stored, o->asker, expected,
-                         (long long)wanted->first_row);
+    error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, but %s needs shape %s", o->m->path,
+              wanted->tensor, stored, o->asker, expected);
+    if (wanted->map.rows.run > 0) {
+        error_append(" from row %lld on", (long long)wanted->map.rows.first);
     }
-    return error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, but %s needs shape %s",
-                     o->m->path, wanted->tensor, stored, o->asker, expected);
+    return GRAIL_ERROR_SHAPE;
 }
 
 static grail_status bind_parameter(opening *o, int index)
 {
     grail_model *m = o->m;
     const graph_parameter *wanted = &m->graph->parameters[index];
+    const stored_matrix stored = graph_stored(wanted);
     const int64_t place = checkpoint_index_of(m->checkpoint, wanted->tensor);
     const tensor_view *found = checkpoint_at(m->checkpoint, place);
     if (found == NULL) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, but %s needs it", m->path,
                          wanted->tensor, o->asker);
     }
-    if (!has_shape(wanted, found)) {
+    if (!storage_fits(&stored, found)) {
         return wrong_shape(o, wanted, found);
     }
     if (!dtype_is_weight(found->dtype)) {
@@ -188,29 +159,32 @@ static grail_status bind_parameter(opening *o, int index)
     return GRAIL_OK;
 }
 
-/* Walks the parts of one tensor from its first row to its last. graph_add_part defines the names of
- * the parts. */
-static grail_status check_parts(const opening *o, int index)
+/* The parameters of the tensor of parameter `first` cover it. */
+static grail_status check_cover(const opening *o, int first)
 {
     grail_status status = GRAIL_OK;
     const graph *g = o->m->graph;
-    const graph_parameter *part = &g->parameters[index];
-    const int64_t *shape = NULL;
-    char *name = NULL;
-    own_dimensions(part, o->m->tensors[index], &shape);
-    for (int64_t row = 0; row < shape[0];) {
-        memory_free(name);
-        name = NULL;
-        TRY(memory_format(&name, "%s[%lld]", part->tensor, (long long)row));
-        const int next = graph_find_parameter(g, name);
-        if (next == GRAPH_NONE || g->parameters[next].shape[0] < 1) {
-            FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has %lld rows, but %s needs %lld", o->m->path,
-                 part->tensor, (long long)shape[0], o->asker, (long long)row);
+    const tensor_view *tensor = o->m->tensors[first];
+    stored_matrix *parts = NULL;
+    const stored_matrix **pointers = NULL;
+    int count = 0;
+    TRY(memory_new(&parts, (size_t)g->parameter_count, sizeof parts[0]));
+    TRY(memory_new(&pointers, (size_t)g->parameter_count, sizeof pointers[0]));
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (o->m->tensors[p] == tensor) {
+            parts[count] = graph_stored(&g->parameters[p]);
+            pointers[count] = &parts[count];
+            count++;
         }
-        row += g->parameters[next].shape[0];
+    }
+    status = storage_check_cover(count, pointers, tensor);
+    if (status == GRAIL_ERROR_SHAPE) {
+        error_prefix("%s", o->m->path);
+        error_append(" of the network that %s describes", o->asker);
     }
 out:
-    memory_free(name);
+    memory_free(pointers);
+    memory_free(parts);
     return status;
 }
 
@@ -243,8 +217,8 @@ static grail_status bind_parameters(opening *o)
         TRY(bind_parameter(o, p));
     }
     for (int p = 0; p < count; p++) {
-        if (m->graph->parameters[p].part) {
-            TRY(check_parts(o, p));
+        if (!storage_is_plain(&m->graph->parameters[p].map)) {
+            TRY(check_cover(o, p));
         }
     }
     TRY(refuse_unknown_tensors(o));

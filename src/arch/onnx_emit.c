@@ -86,8 +86,13 @@ grail_status onnx_parameter(translation *t, int parameter, parameter_name *out)
     grail_status status = GRAIL_OK;
     const graph_parameter *p = &t->g->parameters[parameter];
     TRY(whole_tensor(t, parameter, &out->text));
-    if (p->part) {
-        const int64_t ends[] = {p->first_row, p->first_row + p->shape[0], 0};
+    if (!p->map.transposed && !storage_is_run_of_rows(&p->map, p->shape[0])) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "cannot write '%s' as ONNX: it is not a run of rows of tensor '%s'", p->name,
+             p->tensor);
+    }
+    if (p->map.rows.run > 0) {
+        const int64_t ends[] = {p->map.rows.first, p->map.rows.first + p->shape[0], 0};
         onnx_name range[3]; /* from, to, axis */
         for (int i = 0; i < 3; i++) {
             TRY(onnx_integers(t, 1, &ends[i], &range[i]));

@@ -102,7 +102,7 @@ static grail_status translate_linear(translation *t, const node *n, translated *
     parameter_name bias;
     TRY(onnx_value(t, n, 0, true, y));
     TRY(onnx_parameter(t, n->weight, &weight));
-    if (!t->g->parameters[n->weight].transposed) { /* stored [out, in] */
+    if (!t->g->parameters[n->weight].map.transposed) { /* stored [out, in] */
         const char *const inputs[] = {weight.text};
         const onnx_attribute order = {
             .name = "perm", .kind = ONNX_INTEGERS, .integers = (const int64_t[]){1, 0}, .count = 2};

@@ -181,10 +181,15 @@ grail_status parameter_store_gather_rows(parameter_store *store, int index, int6
 {
     grail_status status = GRAIL_OK;
     const tensor_view *table = store->model->tensors[index];
+    const graph_parameter *p = &store->model->graph->parameters[index];
     const int64_t columns = table->shape[1];
     const size_t stored_row = (size_t)columns * dtype_bits(table->dtype) / 8;
     const size_t row = (size_t)columns * store->backend->element_size;
     float *values = NULL;
+    if (!storage_is_plain(&p->map)) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "cannot read rows of '%s', which shares tensor '%s'", p->name,
+             p->tensor);
+    }
     TRY(memory_new_unset(&values, (size_t)columns, sizeof values[0]));
     for (int64_t r = 0; r < count; r++) {
         if (ids[r] < 0 || ids[r] >= table->shape[0]) {

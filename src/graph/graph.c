@@ -109,23 +109,28 @@ out:
     return status;
 }
 
+grail_status graph_add_stored(graph *g, const char *name, const char *tensor,
+                              const storage_map *map, int rank, const int64_t shape[], int *out)
+{
+    graph_parameter wanted = {.map = *map, .rank = rank};
+    memcpy(wanted.shape, shape, (size_t)rank * sizeof shape[0]);
+    return add_parameter(g, name, tensor, &wanted, out);
+}
+
 grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
                                  int *out)
 {
-    graph_parameter wanted = {.rank = rank};
-    memcpy(wanted.shape, shape, (size_t)rank * sizeof shape[0]);
-    return add_parameter(g, name, name, &wanted, out);
+    return graph_add_stored(g, name, name, &(storage_map){0}, rank, shape, out);
 }
 
 grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int rank,
                             const int64_t shape[], int *out)
 {
     char *name = NULL;
+    const storage_map map = {.rows = {.first = first_row, .run = shape[0], .stride = shape[0]}};
     grail_status status = memory_format(&name, "%s[%lld]", tensor, (long long)first_row);
     if (status == GRAIL_OK) {
-        graph_parameter wanted = {.first_row = first_row, .part = true, .rank = rank};
-        memcpy(wanted.shape, shape, (size_t)rank * sizeof shape[0]);
-        status = add_parameter(g, name, tensor, &wanted, out);
+        status = graph_add_stored(g, name, tensor, &map, rank, shape, out);
     }
     memory_free(name);
     return status;
@@ -133,8 +138,15 @@ grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int
 
 grail_status graph_add_transposed(graph *g, const char *tensor, const int64_t shape[], int *out)
 {
-    const graph_parameter wanted = {.transposed = true, .rank = 2, .shape = {shape[0], shape[1]}};
-    return add_parameter(g, tensor, tensor, &wanted, out);
+    const storage_map map = {.transposed = true};
+    return graph_add_stored(g, tensor, tensor, &map, 2, shape, out);
+}
+
+stored_matrix graph_stored(const graph_parameter *p)
+{
+    stored_matrix m = {.map = p->map, .rank = p->rank};
+    memcpy(m.shape, p->shape, sizeof m.shape);
+    return m;
 }
 
 node node_of(node_kind kind, int block, int left, int right)

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "graph/operator.h"
+#include "graph/storage.h"
 
 typedef enum node_kind {
     NODE_EMBEDDING, /* ids -> rows of weight[V, E] */
@@ -34,7 +35,7 @@ typedef enum node_kind {
 
 typedef enum input_kind { INPUT_TOKENS, INPUT_IMAGES } input_kind;
 
-enum { GRAPH_NONE = -1, NODE_MAX_INPUTS = 3, PARAMETER_MAX_RANK = 4, IMAGE_CHANNELS = 3 };
+enum { GRAPH_NONE = -1, NODE_MAX_INPUTS = 3, IMAGE_CHANNELS = 3 };
 
 typedef struct node {
     node_kind kind;
@@ -59,14 +60,12 @@ typedef struct node {
                             borrowed from the graph */
 } node;
 
-/* A parameter is a tensor of the checkpoint, or a run of its rows: one tensor may hold q, k and v.
- * Extra leading dimensions of size 1 in the tensor are ignored. */
+/* A parameter lies in a tensor of the checkpoint as its map says, which is that of the dense
+ * network also where the graph is narrowed. */
 typedef struct graph_parameter {
     char *name; /* name of the checkpoint tensor; for a part, followed by "[first row]" */
     char *tensor;
-    int64_t first_row; /* in the dense tensor */
-    bool part;         /* the tensor has other rows too */
-    bool transposed;   /* the tensor is stored [in, out] */
+    storage_map map;
     int rank;
     int64_t shape[PARAMETER_MAX_RANK];
 } graph_parameter;
@@ -107,6 +106,14 @@ grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int
 /** Adds a matrix W[out, in] = shape[] that is stored transposed, [in, out]; *out is its index. */
 grail_status graph_add_transposed(graph *g, const char *tensor, const int64_t shape[],
                                   int *out) GRAIL_MUST_CHECK;
+
+/** Adds a parameter that lies in a tensor as `map` says. The name is its own in the graph. */
+grail_status graph_add_stored(graph *g, const char *name, const char *tensor,
+                              const storage_map *map, int rank, const int64_t shape[],
+                              int *out) GRAIL_MUST_CHECK;
+
+/** Shape and place of a parameter. */
+stored_matrix graph_stored(const graph_parameter *p);
 
 /** A node of that kind and block with up to two inputs (GRAPH_NONE = none) and no parameters. */
 node node_of(node_kind kind, int block, int left, int right);

@@ -16,7 +16,7 @@ enum {
 typedef struct request {
     const graph *graph;
     site_list sites;
-    selector_kind selector;
+    const selector *selector;
     compensation how;
     double sparsity[SITE_KINDS];
     double samples;
@@ -72,7 +72,7 @@ static bool fits_each_tap(const request *r)
  * behind the units that they were merged from. */
 static double widening(const request *r, const site *s)
 {
-    return selector_folds(r->selector) && cuts_site(r, s) ? 2.0 - r->sparsity[s->kind] : 1.0;
+    return r->selector->folds && cuts_site(r, s) ? 2.0 - r->sparsity[s->kind] : 1.0;
 }
 
 /* A kernel fit has one column for every tap of the convolution. */
@@ -117,7 +117,7 @@ static double batch_bytes(double value)
 
 static double parameter_bytes(const request *r, const grail_model *model)
 {
-    const double copies = selector_folds(r->selector) ? FOLDED_COPIES : PARAMETER_COPIES;
+    const double copies = r->selector->folds ? FOLDED_COPIES : PARAMETER_COPIES;
     double bytes = 0.0;
     for (int p = 0; p < r->graph->parameter_count; p++) {
         bytes += copies * (double)sizeof(float) * (double)model_parameter_elements(model, p);
@@ -128,7 +128,7 @@ static double parameter_bytes(const request *r, const grail_model *model)
 /* `value`: elements of the largest value between nodes, for one image of `pixels` elements. */
 static double calibration_bytes(const request *r, double pixels, double value)
 {
-    const bool measures = r->how.enabled || selector_needs_statistics(r->selector);
+    const bool measures = r->how.enabled || r->selector->uses_data;
     const bool has_dense_stream = r->how.enabled && r->how.target == TARGET_DENSE && !r->open_loop;
     const double streams = has_dense_stream ? 2.0 : 1.0;
     double bytes = 0.0;

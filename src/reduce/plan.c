@@ -84,14 +84,14 @@ grail_status compensation_from_name(const char *name, compensation *out)
     return status;
 }
 
-grail_status plan_init(plan *p, const site_list *sites, selector_kind selector)
+grail_status plan_init(plan *p, const site_list *sites, const selector *rule)
 {
     grail_status status = GRAIL_OK;
     TRY(memory_new(&p->sites, (size_t)sites->count, sizeof p->sites[0]));
     for (int i = 0; i < sites->count; i++) {
         plan_site *own = &p->sites[i];
         *own = (plan_site){
-            .selector = selector, .units = sites->sites[i].units, .kept = sites->sites[i].units};
+            .selector = rule, .units = sites->sites[i].units, .kept = sites->sites[i].units};
         p->count = i + 1;
         TRY(memory_copy_string(&own->name, sites->sites[i].name));
     }
@@ -189,7 +189,7 @@ static grail_status read_site(const char *source, const json_t *entry, const sit
 {
     grail_status status = GRAIL_OK;
     const char *name = NULL;
-    const char *selector = NULL;
+    const char *rule = NULL;
     TRY(json_get_string(source, entry, "site", NULL, &name));
     if (name == NULL) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: an entry of \"sites\" has no \"site\"", source);
@@ -204,8 +204,8 @@ static grail_status read_site(const char *source, const json_t *entry, const sit
     }
     seen[index] = true;
     plan_site *own = &p->sites[index];
-    TRY(json_get_string(source, entry, "selector", selector_name(own->selector), &selector));
-    TRY(in_document(source, selector_from_name(selector, &own->selector)));
+    TRY(json_get_string(source, entry, "selector", own->selector->name, &rule));
+    TRY(in_document(source, selector_from_name(rule, &own->selector)));
     TRY(read_kept(source, entry, &sites->sites[index], own));
 out:
     return status;
@@ -312,7 +312,7 @@ static grail_status site_to_json(const plan_site *own, const site *s, json_t *ar
     TRY(json_push(array, entry));
     TRY(json_put(entry, "site", json_text(own->name)));
     TRY(json_put(entry, "kind", json_text(site_kind_name(s->kind))));
-    TRY(json_put(entry, "selector", json_text(selector_name(own->selector))));
+    TRY(json_put(entry, "selector", json_text(own->selector->name)));
     TRY(json_put(entry, "units", json_integer(own->units)));
     TRY(json_put(entry, "kept", json_integer(own->kept)));
 out:

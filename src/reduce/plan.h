@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "graph/site.h"
-#include "reduce/select.h"
+#include "reduce/selector.h"
 
 /** The choices of a plan (docs/man/grail-plan.5.scd). */
 typedef enum target_kind { TARGET_LOCAL, TARGET_DENSE } target_kind;
@@ -32,7 +32,7 @@ typedef struct compensation {
 
 typedef struct plan_site {
     char *name;
-    selector_kind selector;
+    const selector *selector;
     int64_t units;
     int64_t kept;
 } plan_site;
@@ -58,7 +58,7 @@ grail_status stream_score_from_name(const char *name, stream_score *out) GRAIL_M
 grail_status shrink_from_name(const char *name, ridge_shrink *out) GRAIL_MUST_CHECK;
 
 /** A plan that keeps everything, with one entry per site. *out is owned: plan_fini. */
-grail_status plan_init(plan *p, const site_list *sites, selector_kind selector) GRAIL_MUST_CHECK;
+grail_status plan_init(plan *p, const site_list *sites, const selector *rule) GRAIL_MUST_CHECK;
 void plan_fini(plan *p); /* works on a zeroed one */
 
 /**

@@ -5,12 +5,12 @@
 #include "backend/cpu/onednn.h"
 
 #include "base/clock.h"
+#include "base/machine_memory.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -36,15 +36,6 @@ static bool read_value(const char *path, const char *key, char *out, size_t size
         fclose(file);
     }
     return found;
-}
-
-static int64_t memory_bytes(const char *key)
-{
-    char text[64];
-    if (!read_value("/proc/meminfo", key, text, sizeof text)) {
-        return -1;
-    }
-    return (int64_t)strtoll(text, NULL, 10) * 1024; /* "16384 kB" */
 }
 
 static void add_feature(char *features, size_t size, bool present, const char *name)
@@ -121,6 +112,7 @@ static const char *remedy_text(const cpu_probe *p, blas_choice choice)
 
 void cpu_probe_fill(cpu_probe *out)
 {
+    const machine_memory memory = machine_memory_read("");
     cpu_probe p = {.cores = usable_cores(), .threads = parallel_threads(), .blas_name = "BLIS"};
     if (!read_value("/proc/cpuinfo", "model name", p.model, sizeof p.model)) {
         snprintf(p.model, sizeof p.model, "unknown");
@@ -132,8 +124,8 @@ void cpu_probe_fill(cpu_probe *out)
     p.kernel_choice = choice_text(blas_kernel_choice());
     p.suitable_kernel = blas_suitable_kernel();
     p.remedy = remedy_text(&p, blas_kernel_choice());
-    p.memory_total = memory_bytes("MemTotal");
-    p.memory_available = memory_bytes("MemAvailable");
+    p.memory_total = memory.total;
+    p.memory_available = memory.available;
     *out = p;
 }
 

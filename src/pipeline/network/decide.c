@@ -1,9 +1,7 @@
 #include "pipeline/network/decide.h"
 
 #include "pipeline/network/carry.h"
-#include "pipeline/network/fold_site.h"
 #include "pipeline/network/merged_rows.h"
-#include "pipeline/network/score_site.h"
 
 #include <math.h>
 #include <string.h>
@@ -49,7 +47,8 @@ static grail_status observe_squares(calibration_network *network, int producer, 
     return streams_carry(network, producer, GRAPH_NONE, add_squares, &s);
 }
 
-static grail_status decide_by_rows(calibration_network *network, int index)
+/* Norms of the features of the first producer's input. *out is owned. */
+static grail_status measure_input_norms(calibration_network *network, int index, double **out)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
@@ -58,36 +57,69 @@ static grail_status decide_by_rows(calibration_network *network, int index)
     const node *n = &request->graph->nodes[producer];
     const parameter_cut *cut = &request->cuts[n->weight];
     const int64_t features = request->graph->parameters[n->weight].shape[1];
-    if (selector_needs_statistics(request->plan.sites[index].selector)) {
-        const bool wide = cut->columns.site != GRAPH_NONE && request->plan.loop == LOOP_CLOSED;
-        const int64_t most = wide ? cut_wide_features(&request->plan, &cut->columns) : features;
-        TRY(memory_new(&norms, (size_t)(most > features ? most : features), sizeof norms[0]));
-        TRY(observe_squares(network, producer, features, norms));
-        norms_of_squares(network, &cut->columns, features, norms);
-    }
-    TRY(site_select_by_rows(request, network->dense.parameters, index, norms,
-                            &network->results[index].reducer));
+    const bool wide = cut->columns.site != GRAPH_NONE && request->plan.loop == LOOP_CLOSED;
+    const int64_t most = wide ? cut_wide_features(&request->plan, &cut->columns) : features;
+    TRY(memory_new(&norms, (size_t)(most > features ? most : features), sizeof norms[0]));
+    TRY(observe_squares(network, producer, features, norms));
+    norms_of_squares(network, &cut->columns, features, norms);
+    *out = norms;
+    norms = NULL;
 out:
     memory_free(norms);
     return status;
 }
 
+static grail_status borrow_dense(void *context, int parameter, const float **out, float **owned)
+{
+    return parameter_store_borrow_f32(context, parameter, out, owned);
+}
+
+/* Input norms are those of the first producer alone. */
+static int scored_producers(const plan *p, const site *s, const double *input_norms)
+{
+    const bool first = s->kind == SITE_STREAM && p->stream_score == STREAM_SCORE_FIRST;
+    return first || input_norms != NULL ? 1 : s->producer_count;
+}
+
+static grail_status decide(calibration_network *network, int index, const double *input_norms,
+                           const double *diagonal)
+{
+    const compression_request *request = network->request;
+    const plan_site *planned = &request->plan.sites[index];
+    const site *s = site_at(request, index);
+    const site_view view = {
+        .graph = request->graph,
+        .site = s,
+        .kept = planned->kept,
+        .backend = request->backend,
+        .weights = {.borrow = borrow_dense, .context = network->dense.parameters},
+        .seed = request->plan.seed,
+        .stream = (uint64_t)index,
+        .scored_producers = scored_producers(&request->plan, s, input_norms),
+        .input_norms = input_norms,
+        .diagonal = diagonal,
+    };
+    return planned->selector->decide(&view, &network->results[index].reducer);
+}
+
 grail_status decide_at_producer(calibration_network *network, int index)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = network->request;
-    parameter_store *dense = network->dense.parameters;
-    grail_reducer **reducer = &network->results[index].reducer;
-    const selector_kind selector = request->plan.sites[index].selector;
-    if (selector_folds(selector)) {
-        TRY(site_fold(request, dense, index, reducer));
+    const selector *rule = network->request->plan.sites[index].selector;
+    const unsigned needs = selector_needs(rule, site_at(network->request, index));
+    double *norms = NULL;
+    if ((needs & NEEDS_DIAGONAL) != 0) {
+        return GRAIL_OK;
+    }
+    if ((needs & NEEDS_INPUT_NORMS) != 0) {
+        TRY(measure_input_norms(network, index, &norms));
+    }
+    TRY(decide(network, index, norms, NULL));
+    if (rule->folds) {
         TRY(site_append_merged(network, index));
-    } else if (site_scores_rows(request, index)) {
-        TRY(decide_by_rows(network, index));
-    } else if (!selector_needs_statistics(selector)) {
-        TRY(site_select_by_columns(request, dense, index, NULL, reducer));
     }
 out:
+    memory_free(norms);
     return status;
 }
 
@@ -101,8 +133,7 @@ grail_status decide_at_consumer(calibration_network *network, const observation 
     for (int64_t j = 0; j < width; j++) {
         diagonal[j] = o->fit->gram[j * width + j] + o->held->gram[j * width + j];
     }
-    TRY(site_select_by_columns(network->request, network->dense.parameters, o->site, diagonal,
-                               &network->results[o->site].reducer));
+    TRY(decide(network, o->site, NULL, diagonal));
 out:
     memory_free(diagonal);
     return status;

@@ -4,8 +4,8 @@
 
 #include "pipeline/network/observation.h"
 
-/** Called at the first producer. Decides foldings, and selections that need no statistics of a
- * consumer's input; other sites stay undecided. The merged rows of a folding are appended. */
+/** Called at the first producer. Decides the site unless its selector needs statistics of a
+ * consumer's input. The merged rows of a folding are appended. */
 grail_status decide_at_producer(calibration_network *network, int site) GRAIL_MUST_CHECK;
 
 /** Called at the first consumer of a site that is still undecided: decides it from the finished

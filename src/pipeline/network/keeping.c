@@ -1,6 +1,6 @@
 #include "pipeline/network/keeping.h"
 
-#include <unistd.h>
+#include "base/machine_memory.h"
 
 /* The number of elements per sample of the widest input of a site's consumers. */
 static double widest_input(const compression_request *request, int index, const extent *extents)
@@ -46,7 +46,7 @@ grail_status activations_fit(const compression_request *request, int64_t memory,
         TRY(kept_bytes(request, &wanted));
     }
     if (memory == 0) {
-        limit = 0.5 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+        limit = 0.5 * (double)machine_memory_read("").available; /* unknown: nothing fits */
     }
     *out = wanted <= limit;
 out:

@@ -36,7 +36,7 @@ static observed_target target_of(const plan *p, const node *n, const consumer_la
 static observation describe(const compression_request *request, int index, int consumer)
 {
     const plan *p = &request->plan;
-    const bool folds = selector_folds(p->sites[index].selector) && p->loop == LOOP_CLOSED;
+    const bool folds = p->sites[index].selector->folds && p->loop == LOOP_CLOSED;
     const consumer_layout layout = consumer_layout_of(request, index, consumer);
     const int reader = site_at(request, index)->consumers[consumer].node;
     const node *n = &request->graph->nodes[reader];

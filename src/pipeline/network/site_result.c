@@ -85,7 +85,7 @@ static grail_site_report planned_report(const grail_site_facts *facts, const pla
     return (grail_site_report){
         .name = facts->name,
         .kind = facts->kind,
-        .selector = selector_name(planned->selector),
+        .selector = planned->selector->name,
         .block = facts->block,
         .units = planned->units,
         .kept = planned->kept,

@@ -88,7 +88,7 @@ static grail_status begin_site(calibration_network *network, int index, bool rep
     const double begun = clock_seconds();
     if (!replay) {
         TRY(decide_at_producer(network, index));
-    } else if (selector_folds(network->request->plan.sites[index].selector)) {
+    } else if (network->request->plan.sites[index].selector->folds) {
         TRY(site_append_merged(network, index));
     }
     network->results[index].report.seconds += clock_seconds() - begun;

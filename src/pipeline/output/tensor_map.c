@@ -65,40 +65,75 @@ int tensor_map_block(const tensor_map *map, int64_t i)
     return p == GRAPH_NONE ? GRAPH_NONE : map->parameter_block[p];
 }
 
-/* Keeps leading dimensions of 1 that only the tensor has, not the parameter. */
-static void narrow_shape(const tensor_map *map, const compression_request *request, int64_t index,
-                         int64_t *shape)
+int tensor_map_count(const tensor_map *map, int64_t i)
 {
-    int64_t rows = 0;
-    const graph *narrowed = request->narrowed.graph;
-    int p = map->first_parameter[index];
-    if (p == GRAPH_NONE || narrowed->parameters[p].transposed) {
-        return; /* outside the graph, or transposed: never cut */
+    int count = 0;
+    for (int p = map->first_parameter[i]; p != GRAPH_NONE; p = map->next_part[p]) {
+        count++;
     }
-    const graph_parameter *narrow = &narrowed->parameters[p];
-    const int leading = checkpoint_at(request->model->checkpoint, index)->rank - narrow->rank;
-    for (int d = 0; d < narrow->rank; d++) {
-        shape[leading + d] = narrow->shape[d];
+    return count;
+}
+
+storage_piece piece_of(const compression_request *request, int parameter)
+{
+    const graph_parameter *narrow = &request->narrowed.graph->parameters[parameter];
+    storage_piece piece = {.dense = graph_stored(&request->graph->parameters[parameter]),
+                           .rows = narrow->shape[0],
+                           .columns = 1};
+    for (int d = 1; d < narrow->rank; d++) {
+        piece.columns *= narrow->shape[d];
     }
-    for (; p != GRAPH_NONE; p = map->next_part[p]) {
-        rows += narrowed->parameters[p].shape[0];
+    return piece;
+}
+
+grail_status tensor_map_pieces(const tensor_map *map, const compression_request *request, int64_t i,
+                               storage_piece **out)
+{
+    storage_piece *pieces = NULL;
+    int count = 0;
+    const grail_status status =
+        memory_new(&pieces, (size_t)tensor_map_count(map, i), sizeof pieces[0]);
+    for (int p = map->first_parameter[i]; status == GRAIL_OK && p != GRAPH_NONE;
+         p = map->next_part[p]) {
+        pieces[count++] = piece_of(request, p);
     }
-    if (narrow->part) {
-        shape[leading] = rows;
+    *out = pieces;
+    return status;
+}
+
+static grail_status narrow_shape(const tensor_map *map, const compression_request *request,
+                                 int64_t i, int64_t *shape)
+{
+    grail_status status = GRAIL_OK;
+    storage_piece *pieces = NULL;
+    storage_layout layout = {0};
+    if (map->first_parameter[i] == GRAPH_NONE) {
+        return GRAIL_OK; /* outside the graph */
     }
+    TRY(tensor_map_pieces(map, request, i, &pieces));
+    TRY(storage_lay_out(tensor_map_count(map, i), pieces, &layout));
+    TRY(storage_narrow_shape(&layout, checkpoint_at(request->model->checkpoint, i), shape));
+out:
+    storage_layout_fini(&layout);
+    memory_free(pieces);
+    return status;
 }
 
 grail_status tensor_map_shapes(const tensor_map *map, const compression_request *request,
                                tensor_view **out)
 {
+    grail_status status = GRAIL_OK;
     tensor_view *shapes = NULL;
     const checkpoint *like = request->model->checkpoint;
     const int64_t count = checkpoint_count(like);
-    const grail_status status = memory_new(&shapes, (size_t)count, sizeof shapes[0]);
-    for (int64_t i = 0; status == GRAIL_OK && i < count; i++) {
+    TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
+    for (int64_t i = 0; i < count; i++) {
         shapes[i] = *checkpoint_at(like, i);
-        narrow_shape(map, request, i, shapes[i].shape);
+        TRY(narrow_shape(map, request, i, shapes[i].shape));
     }
     *out = shapes;
+    shapes = NULL;
+out:
+    memory_free(shapes);
     return status;
 }

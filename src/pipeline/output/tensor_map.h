@@ -8,7 +8,7 @@
 typedef struct tensor_map {
     int *parameter_block; /* [parameter_count]: block that writes it, or GRAPH_NONE */
     int *first_parameter; /* [tensors of the checkpoint]: GRAPH_NONE if the graph reads none */
-    int *next_part; /* [parameter_count]: next parameter of the same tensor, in the order of rows */
+    int *next_part;       /* [parameter_count]: next parameter of the same tensor */
 } tensor_map;
 
 /** The caller calls tensor_map_fini afterwards, even after a failure. */
@@ -17,6 +17,15 @@ void tensor_map_fini(tensor_map *map); /* works on a zeroed one */
 
 /** The block that writes tensor i; GRAPH_NONE outside all blocks. */
 int tensor_map_block(const tensor_map *map, int64_t i);
+
+/** How many parameters of the graph tensor i holds. */
+int tensor_map_count(const tensor_map *map, int64_t i);
+/** A parameter and how much of it is left, without origins. */
+storage_piece piece_of(const compression_request *request, int parameter);
+/** These parameters and how much of each is left, without what each row and column stands for.
+ * *out is [tensor_map_count], owned. */
+grail_status tensor_map_pieces(const tensor_map *map, const compression_request *request, int64_t i,
+                               storage_piece **out) GRAIL_MUST_CHECK;
 
 /** The checkpoint's tensors with the shapes of the result; *out is [tensors of the checkpoint],
  * owned. */

@@ -16,27 +16,81 @@ out:
     return status;
 }
 
-/* Appends the values of one parameter in the dtype of the tensor. */
-static grail_status append_stored(const calibration_network *network, int parameter,
-                                  const tensor_view *tensor, buffer *out)
+/* The dense features that those of a narrowed axis stand for: the kept ones, or for a merged unit
+ * those of its first member. NULL if the axis is not cut; *out is owned. */
+static grail_status origins_of(const calibration_network *network, const cut_axis *axis,
+                               int64_t **out)
+{
+    int64_t *origins = NULL;
+    if (axis->site == GRAPH_NONE) {
+        return GRAIL_OK;
+    }
+    const grail_reducer *r = network->results[axis->site].reducer;
+    const int64_t u = axis->features;
+    const grail_status status = memory_new(&origins, (size_t)(r->kept * u), sizeof origins[0]);
+    for (int64_t j = r->units - 1; status == GRAIL_OK && j >= 0; j--) {
+        for (int64_t f = 0; r->labels[j] >= 0 && f < u; f++) {
+            origins[r->labels[j] * u + f] = j * u + f;
+        }
+    }
+    *out = origins;
+    return status;
+}
+
+/* What is left of the parameters of a tensor, with origins. The caller calls pieces_free. */
+static grail_status find_pieces(const calibration_network *network, const tensor_map *map,
+                                int64_t index, storage_piece **out)
+{
+    grail_status status = GRAIL_OK;
+    int count = 0;
+    TRY(tensor_map_pieces(map, network->request, index, out));
+    for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
+        const parameter_cut *cut = &network->request->cuts[p];
+        int64_t *rows = NULL;
+        int64_t *columns = NULL;
+        TRY(origins_of(network, &cut->rows, &rows));
+        (*out)[count].row_origin = rows;
+        TRY(origins_of(network, &cut->columns, &columns));
+        (*out)[count].column_origin = columns;
+        count++;
+    }
+out:
+    return status;
+}
+
+static void pieces_free(int count, storage_piece *pieces)
+{
+    for (int i = 0; pieces != NULL && i < count; i++) {
+        memory_free((int64_t *)(uintptr_t)pieces[i].row_origin);
+        memory_free((int64_t *)(uintptr_t)pieces[i].column_origin);
+    }
+    memory_free(pieces);
+}
+
+/* matrix[rows, columns] of the narrowed tensor as f32, owned. A parameter that is its tensor needs no
+ * copy. */
+static grail_status assemble(const calibration_network *network, const tensor_map *map,
+                             int64_t index, const storage_layout *layout, float **out)
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;
-    void *stored = NULL;
-    int64_t count = 0;
-    size_t bytes = 0;
-    const graph_parameter *narrow = &network->request->narrowed.graph->parameters[parameter];
-    TRY(narrow_parameter(network, parameter, &values));
-    if (!shape_elements(narrow->rank, narrow->shape, &count) ||
-        !dtype_bytes(tensor->dtype, count, &bytes)) {
-        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", tensor->name);
+    float *assembled = NULL;
+    int i = 0;
+    if (layout->count == 1 && storage_is_plain(&layout->pieces[0].dense.map)) {
+        return narrow_parameter(network, map->first_parameter[index], out);
     }
-    TRY(memory_new_unset(&stored, bytes, 1));
-    TRY(convert_from_f32(tensor->dtype, values, count, stored));
-    TRY(buffer_append(out, stored, bytes));
+    TRY(memory_new_unset(&assembled, (size_t)(layout->rows * layout->columns), sizeof assembled[0]));
+    for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
+        TRY(narrow_parameter(network, p, &values));
+        storage_put(layout, i++, values, assembled);
+        memory_free(values);
+        values = NULL;
+    }
+    *out = assembled;
+    assembled = NULL;
 out:
     memory_free(values);
-    memory_free(stored);
+    memory_free(assembled);
     return status;
 }
 
@@ -44,15 +98,27 @@ static grail_status write_changed(const calibration_network *network, const tens
                                   int64_t index, checkpoint_writer *writer, json_t *checksums)
 {
     grail_status status = GRAIL_OK;
-    buffer bytes = {0};
     const tensor_view *tensor = checkpoint_at(network->request->model->checkpoint, index);
-    buffer_init(&bytes, SIZE_MAX / 2);
-    for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
-        TRY(append_stored(network, p, tensor, &bytes));
+    const int count = tensor_map_count(map, index);
+    storage_piece *pieces = NULL;
+    storage_layout layout = {0};
+    float *assembled = NULL;
+    void *stored = NULL;
+    size_t bytes = 0;
+    TRY(find_pieces(network, map, index, &pieces));
+    TRY(storage_lay_out(count, pieces, &layout));
+    TRY(assemble(network, map, index, &layout, &assembled));
+    if (!dtype_bytes(tensor->dtype, layout.rows * layout.columns, &bytes)) {
+        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", tensor->name);
     }
-    TRY(put_tensor(writer, tensor->name, bytes.bytes, bytes.size, checksums));
+    TRY(memory_new_unset(&stored, bytes, 1));
+    TRY(convert_from_f32(tensor->dtype, assembled, layout.rows * layout.columns, stored));
+    TRY(put_tensor(writer, tensor->name, stored, bytes, checksums));
 out:
-    buffer_fini(&bytes);
+    memory_free(stored);
+    memory_free(assembled);
+    storage_layout_fini(&layout);
+    pieces_free(count, pieces);
     return status;
 }
 
@@ -147,24 +213,31 @@ grail_status tensors_read_parameter(const compression_request *request,
                                     const checkpoint_writer *writer, int parameter, float **out)
 {
     grail_status status = GRAIL_OK;
+    const graph_parameter *narrow = &request->narrowed.graph->parameters[parameter];
+    const storage_piece piece = piece_of(request, parameter);
+    storage_layout layout = {0};
+    tensor_view shape = *request->model->tensors[parameter];
+    float *assembled = NULL;
     float *values = NULL;
     void *data = NULL;
     size_t bytes = 0;
-    int64_t count = 0;
-    const graph_parameter *narrow = &request->narrowed.graph->parameters[parameter];
-    const tensor_view *dense = request->model->tensors[parameter];
-    tensor_view shape = {.name = dense->name, .dtype = dense->dtype, .rank = narrow->rank};
-    memcpy(shape.shape, narrow->shape, (size_t)narrow->rank * sizeof shape.shape[0]);
-    if (narrow->part || narrow->transposed || !shape_elements(shape.rank, shape.shape, &count)) {
+    if (narrow->map.rows.run != 0 || narrow->map.columns.run != 0) {
         FAIL(GRAIL_ERROR_INTERNAL, "tensor '%s' is not one parameter's own", shape.name);
     }
+    TRY(storage_lay_out(1, &piece, &layout));
+    TRY(storage_narrow_shape(&layout, &shape, shape.shape));
     TRY(read_back(writer, &shape, &data, &bytes));
+    const int64_t count = layout.rows * layout.columns;
+    TRY(memory_new_unset(&assembled, (size_t)count, sizeof assembled[0]));
     TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
-    TRY(convert_to_f32(shape.dtype, data, count, values));
+    TRY(convert_to_f32(shape.dtype, data, count, assembled));
+    storage_get(&layout, 0, assembled, values);
     *out = values;
     values = NULL;
 out:
+    memory_free(assembled);
     memory_free(values);
     memory_free(data);
+    storage_layout_fini(&layout);
     return status;
 }

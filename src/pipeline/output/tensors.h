@@ -18,7 +18,7 @@ grail_status tensors_verify(const compression_request *request, const tensor_vie
                             const char *place) GRAIL_MUST_CHECK;
 
 /** Reads back a parameter in f32, in its narrow shape; *out is owned. Its tensor must hold only
- * this parameter, and not transposed. */
+ * this parameter. */
 grail_status tensors_read_parameter(const compression_request *request,
                                     const checkpoint_writer *writer, int parameter,
                                     float **out) GRAIL_MUST_CHECK;

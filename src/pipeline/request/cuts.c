@@ -74,7 +74,7 @@ out:
 int64_t site_wide_units(const plan *p, int index)
 {
     const plan_site *planned = &p->sites[index];
-    return planned->units + (selector_folds(planned->selector) ? planned->kept : 0);
+    return planned->units + (planned->selector->folds ? planned->kept : 0);
 }
 
 int64_t cut_wide_features(const plan *p, const cut_axis *axis)

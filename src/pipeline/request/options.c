@@ -1,7 +1,7 @@
 #include "pipeline/request/options.h"
 
 #include "graph/site.h"
-#include "reduce/select.h"
+#include "reduce/selector.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,7 +18,8 @@ void grail_compress_options_init(grail_compress_options *options)
 
 const char *grail_selector_at(int i)
 {
-    return selector_name_at(i);
+    const selector *s = selector_at(i);
+    return s == NULL ? NULL : s->name;
 }
 
 const char *grail_site_kind_at(int i)
@@ -44,14 +45,15 @@ double *grail_compress_sparsity(grail_compress_options *options, const char *kin
 
 grail_status grail_selector_describe(const char *name, grail_selector_facts *out)
 {
-    selector_kind kind = SELECTOR_RANDOM;
-    const grail_status status = selector_from_name(name, &kind);
+    const selector *s = NULL;
+    const grail_status status = selector_from_name(name, &s);
     if (status == GRAIL_OK) {
         *out = (grail_selector_facts){
-            .index = (int)kind,
-            .folds = selector_folds(kind) ? 1 : 0,
-            .draws = selector_draws(kind) ? 1 : 0,
-            .needs_statistics = selector_needs_statistics(kind) ? 1 : 0,
+            .index = selector_index(s),
+            .summary = s->summary,
+            .folds = s->folds ? 1 : 0,
+            .draws = s->draws ? 1 : 0,
+            .needs_statistics = s->uses_data ? 1 : 0,
         };
     }
     return status;

@@ -19,25 +19,25 @@ static grail_status check_bias(const graph *g, const site *s, const compensation
     return GRAIL_OK;
 }
 
-static grail_status check_site(const graph *g, const site *s, selector_kind selector, const plan *p)
+static grail_status check_site(const graph *g, const site *s, const selector *rule, const plan *p)
 {
-    if (s->groups > 1 && selector_folds(selector)) {
+    if (s->groups > 1 && rule->folds) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "site '%s': folding needs complete KV groups; use --gqa kv-groups",
                          s->name);
     }
-    if (s->kind == SITE_HEADS && selector_folds(selector) && p->loop == LOOP_OPEN) {
+    if (s->kind == SITE_HEADS && rule->folds && p->loop == LOOP_OPEN) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "site '%s': an open loop cannot fold heads, because the output of folded "
                          "heads must be observed; use --loop closed",
                          s->name);
     }
-    if (s->kind == SITE_STREAM && selector_needs_statistics(selector) &&
+    if (s->kind == SITE_STREAM && selector_needs(rule, s) != 0 &&
         p->stream_score == STREAM_SCORE_ALL) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "site '%s': selector '%s' needs activations, but it must score the units "
                          "before the later producers have run; use --stream-score first",
-                         s->name, selector_name(selector));
+                         s->name, rule->name);
     }
     return check_bias(g, s, &p->compensation);
 }

@@ -37,12 +37,12 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
     grail_site_list *sites = NULL;
-    selector_kind selector = SELECTOR_WANDA;
+    const selector *rule = NULL;
     plan p = {.gqa = o->gqa == GRAIL_GQA_KV_GROUPS ? GQA_KV_GROUPS : GQA_QUERY_PER_GROUP,
               .seed = o->seed,
               .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
               .repair = o->repair != 0};
-    TRY(selector_from_name(o->selector, &selector));
+    TRY(selector_from_name(o->selector, &rule));
     TRY(compensation_from_options(o, &p.compensation));
     if (o->plan != NULL) {
         TRY(json_read_file(o->plan, PLAN_MAXIMUM, &document));
@@ -53,7 +53,7 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     if (o->stream_score != NULL) {
         TRY(stream_score_from_name(o->stream_score, &p.stream_score));
     }
-    TRY(plan_init(&p, &sites->list, selector));
+    TRY(plan_init(&p, &sites->list, rule));
     if (document != NULL) {
         TRY(plan_read(o->plan, document, &sites->list, &p));
     } else {

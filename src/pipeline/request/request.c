@@ -24,8 +24,7 @@ out:
 static bool needs_samples(const plan *p)
 {
     for (int i = 0; i < p->count; i++) {
-        const bool measures =
-            p->compensation.enabled || selector_needs_statistics(p->sites[i].selector);
+        const bool measures = p->compensation.enabled || p->sites[i].selector->uses_data;
         if (site_is_cut(p, i) && (measures || p->repair)) {
             return true;
         }

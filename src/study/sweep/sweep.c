@@ -3,6 +3,7 @@
 #include "study/sweep/cell_run.h"
 
 #include "base/clock.h"
+#include "base/machine_memory.h"
 #include "study/sweep/results_file.h"
 
 #include <grail-study/sweep.h>
@@ -12,7 +13,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_JOBS = 256, LONGEST_MESSAGE = 1000 };
 
@@ -373,8 +373,8 @@ out:
     return status;
 }
 
-/* A given budget is a limit. The default, half of the free memory, is only a guess, which a cell
- * that runs alone may exceed. */
+/* A given budget is a limit. The default, half of the available memory, is only a guess, which a
+ * cell that runs alone may exceed. */
 static grail_status set_budget(sweep *s)
 {
     int64_t largest = 0;
@@ -383,7 +383,7 @@ static grail_status set_budget(sweep *s)
     }
     s->budget = s->options->memory;
     if (s->budget <= 0) {
-        s->budget = (int64_t)sysconf(_SC_AVPHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE) / 2;
+        s->budget = machine_memory_read("").available / 2; /* unknown: one cell after another */
         return GRAIL_OK;
     }
     if (largest > s->budget) {

@@ -13,8 +13,9 @@ static void parts_cover_their_tensor_to_its_end(void **state)
     tower_open(&lab, "timm-vit");
     tensor_view *bias = tower_tensor(&lab, "blocks.0.attn.qkv.bias");
     bias->shape[0] = 99;
-    tower_refuses(&lab, heads, GRAIL_ERROR_SHAPE,
-                  "tensor 'blocks.0.attn.qkv.bias' has 99 rows, but a vit network needs 96");
+    tower_refuses(
+        &lab, heads, GRAIL_ERROR_SHAPE,
+        "tensor 'blocks.0.attn.qkv.bias' has 99 rows, but row 96 is read by no parameter");
     bias->shape[0] = 95;
     tower_refuses(&lab, heads, GRAIL_ERROR_SHAPE,
                   "tensor 'blocks.0.attn.qkv.bias' has shape [95], but a vit network needs shape "

@@ -386,7 +386,7 @@ static void narrowed_checkpoints_open_by_their_shapes(void **state)
     const int v = graph_find_parameter(m->graph, "blocks.1.attn.qkv.weight[32]");
     assert_true(v != GRAPH_NONE);
     assert_int_equal(m->graph->parameters[v].shape[0], 16);
-    assert_int_equal(m->graph->parameters[v].first_row, 32);
+    assert_int_equal(m->graph->parameters[v].map.rows.first, 32);
     grail_model_close(m);
     tower_close(&lab);
     tower_open(&lab, "simple-vit");

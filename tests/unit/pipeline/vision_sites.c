@@ -223,7 +223,7 @@ static void rewrite_tensor(const doubling *d, vision_tensor *t)
             continue;
         }
         const int leading = t->shape.rank - own->rank;
-        assert_int_equal(own->first_row, next); /* the graph lists parts in their order */
+        assert_int_equal(own->map.rows.first, next); /* the graph lists parts in their order */
         const int64_t width = own->rank == 1 ? 1 : own->shape[1] * taps_of(own);
         const int64_t added =
             append_copy(&d->copies[p], own, t->values + next * width, values + begin);

@@ -100,7 +100,7 @@ static void setup(network *n, int64_t heads, int64_t inner)
     assert_ok(graph_finish(n->g, add_linear(n->g, 1, "head", WIDE, 10, false, x)));
     assert_ok(sites_derive(n->g, GQA_KV_GROUPS, &n->sites));
     assert_int_equal(n->sites.count, 2);
-    assert_ok(plan_init(&n->p, &n->sites, SELECTOR_WANDA));
+    assert_ok(plan_init(&n->p, &n->sites, &selector_wanda));
 }
 
 static void teardown(network *n)
@@ -241,7 +241,7 @@ static void setup_images(network *n)
     assert_int_equal(n->sites.count, 2);
     assert_int_equal(n->sites.sites[0].kind, SITE_STREAM);
     assert_int_equal(n->sites.sites[1].kind, SITE_CONV);
-    assert_ok(plan_init(&n->p, &n->sites, SELECTOR_MAGNITUDE_L1));
+    assert_ok(plan_init(&n->p, &n->sites, &selector_magnitude_l1));
 }
 
 static void assert_channels_kept(const budget *b, int64_t stream, int64_t conv)

@@ -19,7 +19,7 @@ static plan new_plan(void)
 {
     plan p = {.gqa = GQA_QUERY_PER_GROUP, .seed = 5};
     assert_ok(compensation_from_name("full", &p.compensation));
-    assert_ok(plan_init(&p, &sites, SELECTOR_WANDA));
+    assert_ok(plan_init(&p, &sites, &selector_wanda));
     return p;
 }
 
@@ -74,7 +74,7 @@ static void a_new_plan_keeps_everything(void **state)
     assert_int_equal(p.sites[0].kept, 12);
     assert_int_equal(p.sites[1].units, 100);
     assert_int_equal(p.sites[1].kept, 100);
-    assert_int_equal(p.sites[1].selector, SELECTOR_WANDA);
+    assert_ptr_equal(p.sites[1].selector, &selector_wanda);
     plan_fini(&p);
     plan_fini(&p);
 }
@@ -94,7 +94,7 @@ static void a_document_sets_what_it_names(void **state)
     assert_true(p.compensation.target == TARGET_LOCAL && p.compensation.bias == BIAS_ON);
     assert_true(p.compensation.shrink == SHRINK_TO_ZERO && p.compensation.alpha == 0.5);
     assert_int_equal(p.sites[0].kept, 6);
-    assert_int_equal(p.sites[0].selector, SELECTOR_MAGNITUDE_L2);
+    assert_ptr_equal(p.sites[0].selector, &selector_magnitude_l2);
     assert_int_equal(p.sites[1].kept, 100); /* not named */
     plan_fini(&p);
 }
@@ -157,7 +157,7 @@ static void what_is_written_reads_back_the_same(void **state)
     p.gqa = GQA_KV_GROUPS;
     p.compensation =
         (compensation){.enabled = false, .bias = BIAS_ON, .shrink = SHRINK_TO_PRIOR, .alpha = 0.1};
-    p.sites[0].selector = SELECTOR_RANDOM_FOLD;
+    p.sites[0].selector = &selector_random_fold;
     p.sites[1].kept = 1;
     assert_round_trip(&p);
     p.loop = LOOP_OPEN;
@@ -261,7 +261,7 @@ static grail_status read_and_write(void *context)
     json_t *written = NULL;
     plan p = {0};
     TRY(json_parse("p.json", text, sizeof text - 1, &document));
-    TRY(plan_init(&p, &sites, SELECTOR_WANDA));
+    TRY(plan_init(&p, &sites, &selector_wanda));
     TRY(plan_read("p.json", document, &sites, &p));
     TRY(plan_to_json(&p, &sites, &written));
 out:

@@ -1,91 +1,202 @@
-#include "reduce/select.h"
+/* Selectors on a site of hand-made weights: scores by rows and by columns, draws, and the selection
+ * of the best. Foldings by similarity are tested in test_fold and in unit/pipeline/test_folding. */
+#include "reduce/scores.h"
+#include "reduce/selector.h"
 
 #include "support/support.h"
 
 #include <math.h>
+#include <string.h>
 
-/* Two units of two features, two outputs. */
+enum { MOST = 4 };
+
+/* A site with Linears at its ends; parameter i of the graph has weights[i]. */
+typedef struct fixture {
+    graph graph;
+    node nodes[MOST];
+    graph_parameter parameters[MOST];
+    const float *weights[MOST];
+    site_end producers[MOST], consumers[1];
+    site site;
+    site_view view;
+    grail_reducer *reducer;
+} fixture;
+
+static grail_status borrow(void *context, int parameter, const float **out, float **owned)
+{
+    const fixture *f = context;
+    *owned = NULL;
+    *out = f->weights[parameter];
+    return GRAIL_OK;
+}
+
+static void begin(fixture *f, site_kind kind, int64_t units, int64_t kept)
+{
+    *f = (fixture){0};
+    f->graph = (graph){.nodes = f->nodes, .parameters = f->parameters};
+    f->site = (site){.kind = kind,
+                     .units = units,
+                     .groups = 1,
+                     .subunits = 1,
+                     .producers = f->producers,
+                     .consumers = f->consumers};
+    f->view = (site_view){
+        .graph = &f->graph, .site = &f->site, .kept = kept, .weights = {borrow, f}, .seed = 42};
+}
+
+static int add_node(fixture *f, int64_t rows, int64_t columns, const float *weight)
+{
+    const int i = f->graph.node_count++;
+    f->nodes[i] = (node){.kind = NODE_LINEAR, .weight = i, .bias = GRAPH_NONE};
+    f->parameters[i] = (graph_parameter){.rank = 2, .shape = {rows, columns}};
+    f->weights[i] = weight;
+    return i;
+}
+
+static void add_producer(fixture *f, int64_t features, int64_t columns, const float *weight)
+{
+    const int i = add_node(f, f->site.units * features, columns, weight);
+    f->producers[f->site.producer_count++] = (site_end){.node = i, .features_per_unit = features};
+    f->view.scored_producers = f->site.producer_count;
+}
+
+static void set_consumer(fixture *f, int64_t features, int64_t outputs, const float *weight)
+{
+    const int i = add_node(f, outputs, f->site.units * features, weight);
+    f->consumers[0] = (site_end){.node = i, .features_per_unit = features};
+    f->site.consumer_count = 1;
+}
+
+/* Two heads of two features, two outputs. */
 static const float consumer[] = {3, -4, 0, 1, 4, 3, -2, 1};
 static const double gram_diagonal[] = {4, 1, 9, 0.25};
 
-static selector_input two_units(void)
+static void two_heads(fixture *f)
 {
-    return (selector_input){.units = 2,
-                            .features_per_unit = 2,
-                            .outputs = 2,
-                            .consumer = consumer,
-                            .gram_diagonal = gram_diagonal,
-                            .seed = 42};
+    begin(f, SITE_HEADS, 2, 1);
+    set_consumer(f, 2, 2, consumer);
+    f->view.diagonal = gram_diagonal;
+}
+
+static void assert_kept(const grail_reducer *r, const char *pattern)
+{
+    for (int64_t j = 0; j < r->units; j++) {
+        assert_int_equal(grail_reducer_label(r, j) >= 0, pattern[j] == '1');
+    }
+}
+
+static void assert_decides(fixture *f, const selector *s, const char *pattern)
+{
+    assert_ok(s->decide(&f->view, &f->reducer));
+    assert_kept(f->reducer, pattern);
+    grail_reducer_free(f->reducer);
+    f->reducer = NULL;
 }
 
 static void every_selector_is_found_by_its_name(void **state)
 {
     (void)state;
     int count = 0;
-    for (; selector_name_at(count) != NULL; count++) {
-        selector_kind kind = SELECTOR_RANDOM;
-        assert_ok(selector_from_name(selector_name_at(count), &kind));
-        assert_int_equal(kind, count);
-        assert_string_equal(selector_name(kind), selector_name_at(count));
+    for (; selector_at(count) != NULL; count++) {
+        const selector *s = NULL;
+        assert_ok(selector_from_name(selector_at(count)->name, &s));
+        assert_ptr_equal(s, selector_at(count));
+        assert_int_equal(selector_index(s), count);
+        assert_non_null(s->summary);
     }
-    assert_int_equal(count, SELECTOR_RANDOM_FOLD + 1);
-    assert_null(selector_name_at(-1));
+    assert_int_equal(count, 6);
+    assert_null(selector_at(-1));
 }
 
 static void an_unknown_selector_lists_the_known_ones(void **state)
 {
     (void)state;
-    selector_kind kind = SELECTOR_WANDA;
-    assert_fails(selector_from_name("Wanda", &kind), GRAIL_ERROR_ARGUMENT,
+    const selector *s = NULL;
+    assert_fails(selector_from_name("Wanda", &s), GRAIL_ERROR_ARGUMENT,
                  "unknown selector 'Wanda'; expected one of random, magnitude-l1, magnitude-l2, "
                  "wanda, fold, random-fold");
 }
 
-static void only_wanda_needs_statistics_and_only_foldings_fold(void **state)
+/* uses_data says what needs() says of some kind of site. */
+static void needs_are_declared(void **state)
 {
     (void)state;
-    for (int kind = SELECTOR_RANDOM; kind <= SELECTOR_RANDOM_FOLD; kind++) {
-        assert_int_equal(selector_needs_statistics(kind), kind == SELECTOR_WANDA);
-        assert_int_equal(selector_folds(kind),
-                         kind == SELECTOR_FOLD || kind == SELECTOR_RANDOM_FOLD);
+    for (int i = 0; selector_at(i) != NULL; i++) {
+        unsigned all = 0;
+        for (int kind = 0; kind < SITE_KINDS; kind++) {
+            const site s = {.kind = (site_kind)kind, .producer_count = 1};
+            all |= selector_needs(selector_at(i), &s);
+        }
+        assert_int_equal(all != 0, selector_at(i)->uses_data);
+    }
+    const site heads = {.kind = SITE_HEADS};
+    const site channels = {.kind = SITE_STREAM};
+    assert_int_equal(selector_needs(&selector_wanda, &heads), NEEDS_DIAGONAL);
+    assert_int_equal(selector_needs(&selector_wanda, &channels), NEEDS_INPUT_NORMS);
+    assert_int_equal(selector_needs(&selector_magnitude_l1, &heads), 0);
+}
+
+/* Sums over columns: magnitudes 7 7 2 2, squares 25 25 4 2. */
+static void columns_are_summed(void **state)
+{
+    (void)state;
+    static const double expected[2][4] = {{7, 7, 2, 2}, {25, 25, 4, 2}};
+    fixture f;
+    two_heads(&f);
+    for (int term = TERM_MAGNITUDE; term <= TERM_SQUARE; term++) {
+        double *sums = NULL;
+        int64_t features = 0;
+        int64_t rows = 0;
+        assert_ok(sums_of_columns(&f.view, (score_term)term, &sums, &features, &rows));
+        assert_int_equal(features, 2);
+        assert_int_equal(rows, 2);
+        assert_memory_equal(sums, expected[term], sizeof expected[term]);
+        memory_free(sums);
     }
 }
 
-/* Column norms: L1 7 7 2 2, L2 5 5 2 sqrt(2). */
-static void magnitude_sums_the_column_norms_of_a_unit(void **state)
+/* A unit's features: one column of 4, four of 2.2 each. L1: 4 against 8.8; L2: 4 against 4.4 as the
+ * sum of norms, though the norm of all together, 4 * 1.1 = 4.4, agrees; with 1.9 it keeps 4. */
+static void magnitude_sums_the_norms_of_a_units_columns(void **state)
 {
     (void)state;
-    const selector_input input = two_units();
-    double scores[2];
-    assert_ok(selector_scores(SELECTOR_MAGNITUDE_L1, &input, scores));
-    assert_near(scores[0], 14.0, 0.0);
-    assert_near(scores[1], 4.0, 0.0);
-    assert_ok(selector_scores(SELECTOR_MAGNITUDE_L2, &input, scores));
-    assert_near(scores[0], 10.0, 1e-15);
-    assert_near(scores[1], 2.0 + sqrt(2.0), 1e-15);
+    static const float weak[] = {4, 0, 2.2F, 2.2F}; /* one output */
+    static const float long_column[] = {3, 0, 2, 2, 3, 0, 2, 2};
+    fixture f;
+    begin(&f, SITE_HEADS, 2, 1);
+    set_consumer(&f, 2, 1, weak);
+    assert_decides(&f, &selector_magnitude_l1, "01");
+    assert_decides(&f, &selector_magnitude_l2, "01");
+    begin(&f, SITE_HEADS, 2, 1);
+    set_consumer(&f, 2, 2,
+                 long_column); /* L1 6 and 8, L2 4.24 and 5.66, of all together 4.24 and 4 */
+    assert_decides(&f, &selector_magnitude_l1, "01");
+    assert_decides(&f, &selector_magnitude_l2, "01");
 }
 
-/* 7/2 * 2 + 7/2 * 1 and 2/2 * 3 + 2/2 * 0.5 */
-static void wanda_weighs_columns_by_the_norm_of_their_activations(void **state)
+/* 7/2 * 2 + 7/2 * 1 = 10.5 and 2/2 * 3 + 2/2 * 0.5 = 3.5; with the norms turned around 2/2 * 12. */
+static void wanda_weighs_columns_by_the_norms_of_their_activations(void **state)
 {
     (void)state;
-    const selector_input input = two_units();
-    double scores[2];
-    assert_ok(selector_scores(SELECTOR_WANDA, &input, scores));
-    assert_near(scores[0], 10.5, 1e-15);
-    assert_near(scores[1], 3.5, 1e-15);
+    static const double turned[] = {1, 1, 36, 36};
+    fixture f;
+    two_heads(&f);
+    assert_decides(&f, &selector_wanda, "10");
+    f.view.diagonal = turned; /* 7 against 12 */
+    assert_decides(&f, &selector_wanda, "01");
 }
 
 static void silent_features_are_told_apart_by_their_weights(void **state)
 {
     (void)state;
-    selector_input input = two_units();
-    const double silent[] = {0, 0, 0, 0};
-    input.gram_diagonal = silent;
-    double scores[2];
-    assert_ok(selector_scores(SELECTOR_WANDA, &input, scores));
-    assert_near(scores[0], 7e-8, 1e-20);
-    assert_near(scores[1], 2e-8, 1e-20);
+    static const double silent[] = {0, 0, 0, 0};
+    static const float second[] = {0, 1, 3, -4, -2, 1, 4, 3};
+    fixture f;
+    two_heads(&f);
+    f.view.diagonal = silent;
+    assert_decides(&f, &selector_wanda, "10");
+    f.weights[0] = second;
+    assert_decides(&f, &selector_wanda, "01");
 }
 
 /* Two units of two rows in one producer, of one row in another: row sums of magnitudes
@@ -96,107 +207,153 @@ static const float narrow_rows[] = {2, 3, 0, 1};
 static void rows_of_all_producers_score_a_unit_together(void **state)
 {
     (void)state;
-    const producer_rows wide = {.weight = wide_rows, .columns = 2};
-    const producer_rows both[] = {{.weight = narrow_rows, .columns = 2},
-                                  {.weight = wide_rows, .columns = 2}};
+    fixture f;
     double scores[2];
-    assert_ok(selector_row_scores(SELECTOR_MAGNITUDE_L1, 2, 2, 1, &wide, scores));
+    begin(&f, SITE_STREAM, 2, 1);
+    add_producer(&f, 2, 2, wide_rows);
+    assert_ok(scores_of_rows(&f.view, TERM_MAGNITUDE, scores));
     assert_near(scores[0], 10.0, 0.0);
     assert_near(scores[1], 3.0, 0.0);
-    assert_ok(selector_row_scores(SELECTOR_MAGNITUDE_L2, 2, 2, 1, &wide, scores));
-    assert_near(scores[0], sqrt(34.0), 1e-15);
-    assert_near(scores[1], sqrt(3.0), 1e-15);
-    assert_ok(selector_row_scores(SELECTOR_MAGNITUDE_L1, 2, 1, 2, both, scores));
-    assert_near(scores[0], 5.0 + 7.0, 0.0);
-    assert_near(scores[1], 1.0 + 3.0, 0.0);
-    assert_ok(selector_row_scores(SELECTOR_MAGNITUDE_L2, 2, 1, 2, both, scores));
-    assert_near(scores[0], sqrt(13.0 + 25.0), 1e-15); /* of the rows together, not a sum of norms */
-    assert_near(scores[1], sqrt(1.0 + 9.0), 1e-15);
+    add_producer(&f, 1, 2, narrow_rows);
+    assert_ok(scores_of_rows(&f.view, TERM_MAGNITUDE, scores));
+    assert_near(scores[0], 15.0, 0.0);
+    assert_near(scores[1], 4.0, 0.0);
+    assert_ok(scores_of_rows(&f.view, TERM_SQUARE, scores));
+    assert_near(scores[0], 47.0, 0.0);
+    assert_near(scores[1], 4.0, 0.0);
+    f.view.scored_producers = 1;
+    assert_ok(scores_of_rows(&f.view, TERM_SQUARE, scores));
+    assert_near(scores[0], 34.0, 0.0);
+    assert_decides(&f, &selector_magnitude_l2, "10");
 }
 
 static void wanda_weighs_rows_by_the_norms_of_their_inputs(void **state)
 {
     (void)state;
-    const double norms[] = {2.0, 0.5};
-    const producer_rows rows = {.weight = wide_rows, .columns = 2, .column_norms = norms};
+    static const double norms[] = {2.0, 0.5};
+    static const double silent[] = {0.0, 1.0};
+    static const float rows[] = {5, 1, 1, 2};
+    fixture f;
     double scores[2];
-    assert_ok(selector_row_scores(SELECTOR_WANDA, 2, 2, 1, &rows, scores));
+    begin(&f, SITE_CONV, 2, 1);
+    add_producer(&f, 2, 2, wide_rows);
+    f.view.input_norms = norms;
+    assert_ok(scores_of_rows(&f.view, TERM_MAGNITUDE, scores));
     assert_near(scores[0], 3.0 * 2.0 + 4.0 * 0.5 + 3.0 * 0.5, 1e-15);
     assert_near(scores[1], 2.0 + 0.5 + 2.0, 1e-15);
+    begin(&f, SITE_CONV, 2, 1);
+    add_producer(&f, 1, 2, rows);
+    f.view.input_norms = norms;
+    assert_decides(&f, &selector_wanda, "10");
+    f.view.input_norms = silent;
+    assert_decides(&f, &selector_wanda, "01");
 }
 
-static void a_nan_in_a_row_names_its_unit(void **state)
+/* A convolution's row has every input channel's taps one after the other. */
+static void a_norm_serves_all_taps_of_its_channel(void **state)
 {
     (void)state;
-    const float bad[] = {1, 2, 3, (float)NAN};
-    const producer_rows rows = {.weight = bad, .columns = 2};
+    static const double norms[] = {1.0, 10.0};
+    static const float rows[] = {1, 1, 0, 0, 0, 0, 0, 1};
+    fixture f;
     double scores[2];
-    assert_fails(selector_row_scores(SELECTOR_MAGNITUDE_L1, 2, 1, 1, &rows, scores),
-                 GRAIL_ERROR_NUMERIC, "unit 1");
-}
-
-static void wanda_without_statistics_is_refused(void **state)
-{
-    (void)state;
-    selector_input input = two_units();
-    input.gram_diagonal = NULL;
-    double scores[2];
-    assert_fails(selector_scores(SELECTOR_WANDA, &input, scores), GRAIL_ERROR_ARGUMENT,
-                 "'wanda' needs statistics");
-}
-
-static void a_folding_has_no_scores(void **state)
-{
-    (void)state;
-    const selector_input input = two_units();
-    double scores[2];
-    assert_fails(selector_scores(SELECTOR_FOLD, &input, scores), GRAIL_ERROR_ARGUMENT,
-                 "'fold' clusters units");
+    begin(&f, SITE_CONV, 2, 1);
+    add_producer(&f, 1, 4, rows);
+    f.parameters[0] = (graph_parameter){.rank = 4, .shape = {2, 2, 1, 2}};
+    f.view.input_norms = norms;
+    assert_ok(scores_of_rows(&f.view, TERM_MAGNITUDE, scores));
+    assert_near(scores[0], 2.0, 0.0);
+    assert_near(scores[1], 10.0, 0.0);
 }
 
 static void a_nan_score_names_its_unit(void **state)
 {
     (void)state;
-    selector_input input = two_units();
-    const double broken[] = {1, 1, NAN, 1};
+    static const double broken[] = {1, 1, NAN, 1};
+    static const float bad_rows[] = {1, 2, 3, (float)NAN};
     const double nan_scores[] = {1, NAN};
-    input.gram_diagonal = broken;
-    double scores[2];
+    fixture f;
     grail_reducer *r = NULL;
-    assert_fails(selector_scores(SELECTOR_WANDA, &input, scores), GRAIL_ERROR_NUMERIC, "unit 1");
+    two_heads(&f);
+    f.view.diagonal = broken;
+    assert_fails(selector_wanda.decide(&f.view, &r), GRAIL_ERROR_NUMERIC, "unit 1");
+    begin(&f, SITE_CONV, 2, 1);
+    add_producer(&f, 1, 2, bad_rows);
+    assert_fails(selector_magnitude_l1.decide(&f.view, &r), GRAIL_ERROR_NUMERIC, "unit 1");
     assert_fails(select_best(2, 1, 1, nan_scores, &r), GRAIL_ERROR_NUMERIC, "unit 1");
     assert_null(r);
 }
 
-static void random_scores_are_a_permutation_told_apart_by_seed_and_stream(void **state)
+static grail_reducer *drawn(const selector *s, int64_t units, int64_t kept, uint64_t seed,
+                            uint64_t stream)
 {
-    (void)state;
-    enum { UNITS = 40 };
-    selector_input input = {.units = UNITS, .features_per_unit = 1, .seed = 42};
-    double first[UNITS];
-    double again[UNITS];
-    double other[UNITS];
-    assert_ok(selector_scores(SELECTOR_RANDOM, &input, first));
-    assert_ok(selector_scores(SELECTOR_RANDOM, &input, again));
-    input.stream = 1;
-    assert_ok(selector_scores(SELECTOR_RANDOM, &input, other));
-    assert_memory_equal(first, again, sizeof first);
-    assert_memory_not_equal(first, other, sizeof first);
-    double sum = 0.0;
-    double squares = 0.0;
-    for (int i = 0; i < UNITS; i++) {
-        sum += first[i];
-        squares += first[i] * first[i];
-    }
-    assert_near(sum, UNITS * (UNITS - 1) / 2.0, 0.0);
-    assert_near(squares, (UNITS - 1) * UNITS * (2 * UNITS - 1) / 6.0, 0.0);
+    fixture f;
+    begin(&f, SITE_FFN, units, kept);
+    f.view.seed = seed;
+    f.view.stream = stream;
+    assert_ok(s->decide(&f.view, &f.reducer));
+    assert_int_equal(grail_reducer_kept(f.reducer), kept);
+    return f.reducer;
 }
 
-static void assert_kept(const grail_reducer *r, const char *pattern)
+static bool same_labels(const grail_reducer *a, const grail_reducer *b)
 {
-    for (int64_t j = 0; j < r->units; j++) {
-        assert_int_equal(grail_reducer_label(r, j) >= 0, pattern[j] == '1');
+    return memcmp(a->labels, b->labels, (size_t)a->units * sizeof a->labels[0]) == 0;
+}
+
+static void draws_repeat_and_depend_on_seed_and_stream(void **state)
+{
+    (void)state;
+    const selector *const selectors[] = {&selector_random, &selector_random_fold};
+    for (int i = 0; i < 2; i++) {
+        grail_reducer *first = drawn(selectors[i], 40, 13, 7, 1);
+        grail_reducer *again = drawn(selectors[i], 40, 13, 7, 1);
+        grail_reducer *stream = drawn(selectors[i], 40, 13, 7, 2);
+        grail_reducer *seed = drawn(selectors[i], 40, 13, 8, 1);
+        assert_true(same_labels(first, again));
+        assert_false(same_labels(first, stream));
+        assert_false(same_labels(first, seed));
+        grail_reducer_free(first);
+        grail_reducer_free(again);
+        grail_reducer_free(stream);
+        grail_reducer_free(seed);
     }
+}
+
+/* Every unit is kept about equally often. */
+static void random_selection_is_even(void **state)
+{
+    (void)state;
+    enum { UNITS = 10, KEPT = 4, DRAWS = 2000 };
+    int times[UNITS] = {0};
+    for (uint64_t seed = 0; seed < DRAWS; seed++) {
+        grail_reducer *r = drawn(&selector_random, UNITS, KEPT, seed, 0);
+        for (int64_t j = 0; j < UNITS; j++) {
+            times[j] += grail_reducer_label(r, j) >= 0;
+        }
+        grail_reducer_free(r);
+    }
+    for (int j = 0; j < UNITS; j++) { /* 800 expected, standard deviation 22 */
+        assert_in_range(times[j], 690, 910);
+    }
+}
+
+static void random_folding_fills_every_cluster(void **state)
+{
+    (void)state;
+    enum { UNITS = 30 };
+    for (int64_t kept = 1; kept <= UNITS; kept++) {
+        grail_reducer *r = drawn(&selector_random_fold, UNITS, kept, 7, 1);
+        assert_int_equal(reducer_is_identity(r), kept == UNITS);
+        grail_reducer_free(r);
+    }
+    fixture f;
+    begin(&f, SITE_FFN, 3, 4);
+    assert_fails(selector_random_fold.decide(&f.view, &f.reducer), GRAIL_ERROR_ARGUMENT,
+                 "3 units into 4");
+    f.view.kept = 0;
+    assert_fails(selector_random_fold.decide(&f.view, &f.reducer), GRAIL_ERROR_ARGUMENT,
+                 "3 units into 0");
 }
 
 static void the_best_units_are_kept_in_their_old_order(void **state)
@@ -242,67 +399,25 @@ static void a_count_that_does_not_fit_the_groups_is_refused(void **state)
     assert_fails(select_best(4, 8, 1, scores, &r), GRAIL_ERROR_ARGUMENT, "8 of 4");
 }
 
-static void random_folding_fills_every_cluster_and_repeats(void **state)
-{
-    (void)state;
-    enum { UNITS = 30 };
-    for (int64_t kept = 1; kept <= UNITS; kept++) {
-        grail_reducer *first = NULL;
-        grail_reducer *again = NULL;
-        assert_ok(fold_randomly(UNITS, kept, 7, 1, &first));
-        assert_ok(fold_randomly(UNITS, kept, 7, 1, &again));
-        assert_int_equal(grail_reducer_kept(first), kept);
-        assert_memory_equal(first->labels, again->labels, UNITS * sizeof *first->labels);
-        grail_reducer_free(first);
-        grail_reducer_free(again);
-    }
-    grail_reducer *all = NULL;
-    assert_ok(fold_randomly(UNITS, UNITS, 7, 1, &all));
-    assert_true(reducer_is_identity(all));
-    grail_reducer_free(all);
-}
-
-static void random_folding_depends_on_the_stream(void **state)
-{
-    (void)state;
-    grail_reducer *first = NULL;
-    grail_reducer *other = NULL;
-    assert_ok(fold_randomly(30, 10, 7, 1, &first));
-    assert_ok(fold_randomly(30, 10, 7, 2, &other));
-    assert_memory_not_equal(first->labels, other->labels, 30 * sizeof *first->labels);
-    grail_reducer_free(first);
-    grail_reducer_free(other);
-    grail_reducer *none = NULL;
-    assert_fails(fold_randomly(3, 4, 0, 0, &none), GRAIL_ERROR_ARGUMENT, "3 units into 4");
-    assert_fails(fold_randomly(3, 0, 0, 0, &none), GRAIL_ERROR_ARGUMENT, "3 units into 0");
-}
-
-static grail_status select_and_fold(void *context)
+static grail_status decide_with_each(void *context)
 {
     (void)context;
-    const selector_input input = two_units();
-    double scores[2];
-    grail_reducer *selected = NULL;
-    grail_reducer *folded = NULL;
-    grail_status status = selector_scores(SELECTOR_RANDOM, &input, scores);
-    if (status == GRAIL_OK) {
-        status = selector_scores(SELECTOR_WANDA, &input, scores);
+    grail_status status = GRAIL_OK;
+    const selector *const tried[] = {&selector_random, &selector_wanda, &selector_magnitude_l1,
+                                     &selector_random_fold};
+    for (int i = 0; status == GRAIL_OK && i < 4; i++) {
+        fixture f;
+        two_heads(&f);
+        status = tried[i]->decide(&f.view, &f.reducer);
+        grail_reducer_free(f.reducer);
     }
-    if (status == GRAIL_OK) {
-        status = select_best(2, 1, 1, scores, &selected);
-    }
-    if (status == GRAIL_OK) {
-        status = fold_randomly(2, 1, 0, 0, &folded);
-    }
-    grail_reducer_free(selected);
-    grail_reducer_free(folded);
     return status;
 }
 
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
-    support_fail_each_allocation(select_and_fold, NULL);
+    support_fail_each_allocation(decide_with_each, NULL);
 }
 
 int main(void)
@@ -310,23 +425,22 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_selector_is_found_by_its_name),
         cmocka_unit_test(an_unknown_selector_lists_the_known_ones),
-        cmocka_unit_test(only_wanda_needs_statistics_and_only_foldings_fold),
-        cmocka_unit_test(magnitude_sums_the_column_norms_of_a_unit),
-        cmocka_unit_test(wanda_weighs_columns_by_the_norm_of_their_activations),
+        cmocka_unit_test(needs_are_declared),
+        cmocka_unit_test(columns_are_summed),
+        cmocka_unit_test(magnitude_sums_the_norms_of_a_units_columns),
+        cmocka_unit_test(wanda_weighs_columns_by_the_norms_of_their_activations),
         cmocka_unit_test(silent_features_are_told_apart_by_their_weights),
         cmocka_unit_test(rows_of_all_producers_score_a_unit_together),
         cmocka_unit_test(wanda_weighs_rows_by_the_norms_of_their_inputs),
-        cmocka_unit_test(a_nan_in_a_row_names_its_unit),
-        cmocka_unit_test(wanda_without_statistics_is_refused),
-        cmocka_unit_test(a_folding_has_no_scores),
+        cmocka_unit_test(a_norm_serves_all_taps_of_its_channel),
         cmocka_unit_test(a_nan_score_names_its_unit),
-        cmocka_unit_test(random_scores_are_a_permutation_told_apart_by_seed_and_stream),
+        cmocka_unit_test(draws_repeat_and_depend_on_seed_and_stream),
+        cmocka_unit_test(random_selection_is_even),
+        cmocka_unit_test(random_folding_fills_every_cluster),
         cmocka_unit_test(the_best_units_are_kept_in_their_old_order),
         cmocka_unit_test(ties_go_to_the_lower_index),
         cmocka_unit_test(groups_keep_equally_many),
         cmocka_unit_test(a_count_that_does_not_fit_the_groups_is_refused),
-        cmocka_unit_test(random_folding_fills_every_cluster_and_repeats),
-        cmocka_unit_test(random_folding_depends_on_the_stream),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,498 @@
+#include "graph/storage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- shapes ------------------------------------------------------------------------------------ */
+
+int64_t storage_position(const storage_axis *axis, int64_t i)
+{
+    return axis->run == 0 ? axis->first + i
+                          : axis->first + i / axis->run * axis->stride + i % axis->run;
+}
+
+static bool axis_is_identity(const storage_axis *axis)
+{
+    return axis->first == 0 && axis->run == 0;
+}
+
+static bool axis_is_contiguous(const storage_axis *axis, int64_t count)
+{
+    return axis->run == 0 || axis->run >= count;
+}
+
+static double scale_of(const storage_map *map)
+{
+    return map->scale == 0.0 ? 1.0 : map->scale;
+}
+
+bool storage_is_plain(const storage_map *map)
+{
+    return axis_is_identity(&map->rows) && axis_is_identity(&map->columns) && !map->transposed &&
+           scale_of(map) == 1.0;
+}
+
+bool storage_is_run_of_rows(const storage_map *map, int64_t rows)
+{
+    return axis_is_contiguous(&map->rows, rows) && axis_is_identity(&map->columns) &&
+           !map->transposed && scale_of(map) == 1.0;
+}
+
+static int64_t columns_of(const stored_matrix *p)
+{
+    int64_t columns = 1;
+    for (int d = 1; d < p->rank; d++) {
+        columns *= p->shape[d];
+    }
+    return columns;
+}
+
+/* A tensor as a matrix, for parameters of one rank. */
+typedef struct tensor_matrix {
+    int64_t rows, columns;
+} tensor_matrix;
+
+static int64_t product(const int64_t shape[], int begin, int end)
+{
+    int64_t elements = 1;
+    for (int d = begin; d < end; d++) {
+        elements *= shape[d];
+    }
+    return elements;
+}
+
+static tensor_matrix matrix_of(const stored_matrix *p, const tensor_view *tensor)
+{
+    const int split = tensor->rank - (p->rank - 1); /* dimensions before this one are rows */
+    return (tensor_matrix){.rows = product(tensor->shape, 0, split),
+                           .columns = product(tensor->shape, split, tensor->rank)};
+}
+
+static bool axis_fits(const storage_axis *axis, int64_t count, int64_t extent)
+{
+    if (axis_is_identity(axis)) {
+        return count == extent;
+    }
+    return axis->first >= 0 && axis->run >= 0 && axis->stride >= axis->run &&
+           (count == 0 || storage_position(axis, count - 1) < extent);
+}
+
+bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
+{
+    if (tensor->rank < p->rank) {
+        return false;
+    }
+    const tensor_matrix t = matrix_of(p, tensor);
+    const storage_map *map = &p->map;
+    const bool stacked = product(tensor->shape, 0, tensor->rank - p->rank) != 1;
+    if (stacked && axis_is_identity(map->transposed ? &map->columns : &map->rows)) {
+        return false;
+    }
+    if (p->rank > 2 && memcmp(&tensor->shape[tensor->rank - p->rank + 1], &p->shape[1],
+                              (size_t)(p->rank - 1) * sizeof p->shape[0]) != 0) {
+        return false;
+    }
+    return axis_fits(&map->rows, p->shape[0], map->transposed ? t.columns : t.rows) &&
+           axis_fits(&map->columns, columns_of(p), map->transposed ? t.rows : t.columns);
+}
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+/* Row r of the tensor's matrix as f32. */
+static grail_status read_row(const tensor_view *tensor, int64_t r, int64_t columns, float *out)
+{
+    const size_t bytes = (size_t)columns * dtype_bits(tensor->dtype) / 8;
+    return convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + (size_t)r * bytes,
+                          columns, out);
+}
+
+static void scale_values(const storage_map *map, int64_t count, float *values)
+{
+    const double scale = scale_of(map);
+    for (int64_t i = 0; scale != 1.0 && i < count; i++) {
+        values[i] = (float)(scale * (double)values[i]);
+    }
+}
+
+/* The tensor is read row by row, whichever axis of the parameter lies along its rows. */
+static grail_status gather(const stored_matrix *p, const tensor_view *tensor, float *out)
+{
+    grail_status status = GRAIL_OK;
+    const storage_map *map = &p->map;
+    const int64_t width = matrix_of(p, tensor).columns;
+    const int64_t rows = p->shape[0];
+    const int64_t columns = columns_of(p);
+    const int64_t outer = map->transposed ? columns : rows;
+    const int64_t inner = map->transposed ? rows : columns;
+    const storage_axis *across = map->transposed ? &map->columns : &map->rows;
+    const storage_axis *along = map->transposed ? &map->rows : &map->columns;
+    float *row = NULL;
+    TRY(memory_new_unset(&row, (size_t)width, sizeof row[0]));
+    for (int64_t r = 0; r < outer; r++) {
+        TRY(read_row(tensor, storage_position(across, r), width, row));
+        for (int64_t i = 0; i < inner; i++) {
+            out[map->transposed ? i * columns + r : r * columns + i] =
+                row[storage_position(along, i)];
+        }
+    }
+out:
+    memory_free(row);
+    return status;
+}
+
+grail_status storage_read(const stored_matrix *p, const tensor_view *tensor, float *out)
+{
+    grail_status status = GRAIL_OK;
+    const storage_map *map = &p->map;
+    const int64_t columns = columns_of(p);
+    const int64_t count = p->shape[0] * columns;
+    if (map->transposed || !axis_is_contiguous(&map->rows, p->shape[0]) ||
+        !axis_is_identity(&map->columns)) {
+        TRY(gather(p, tensor, out));
+    } else {
+        const size_t before = (size_t)(map->rows.first * columns) * dtype_bits(tensor->dtype) / 8;
+        TRY(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + before, count,
+                           out));
+    }
+    scale_values(map, count, out);
+out:
+    return status;
+}
+
+int64_t storage_element(const stored_matrix *p, const tensor_view *tensor, int64_t i)
+{
+    const int64_t columns = columns_of(p);
+    const int64_t r = storage_position(&p->map.rows, i / columns);
+    const int64_t c = storage_position(&p->map.columns, i % columns);
+    const int64_t width = matrix_of(p, tensor).columns;
+    return p->map.transposed ? c * width + r : r * width + c;
+}
+
+/* -- covering ---------------------------------------------------------------------------------- */
+
+/* The distinct sets of positions that parameters have on one axis of their tensor. */
+typedef struct axis_classes {
+    int *of;                   /* [parameters]: class of each */
+    const storage_axis **axes; /* [count] */
+    int64_t *lengths;          /* [count] */
+    int count;
+} axis_classes;
+
+static void axis_classes_fini(axis_classes *c)
+{
+    memory_free(c->of);
+    memory_free(c->axes);
+    memory_free(c->lengths);
+}
+
+static bool same_axis(const storage_axis *a, const storage_axis *b)
+{
+    return a->first == b->first && a->run == b->run && (a->run == 0 || a->stride == b->stride);
+}
+
+/* Classes along the tensor's rows, or its columns. */
+static grail_status find_classes(int count, const stored_matrix *const parameters[], bool rows,
+                                 axis_classes *out)
+{
+    grail_status status = GRAIL_OK;
+    *out = (axis_classes){0};
+    TRY(memory_new(&out->of, (size_t)count, sizeof out->of[0]));
+    TRY(memory_new(&out->axes, (size_t)count, sizeof out->axes[0]));
+    TRY(memory_new(&out->lengths, (size_t)count, sizeof out->lengths[0]));
+    for (int p = 0; p < count; p++) {
+        const stored_matrix *m = parameters[p];
+        const bool own_rows = rows != m->map.transposed;
+        const storage_axis *axis = own_rows ? &m->map.rows : &m->map.columns;
+        const int64_t length = own_rows ? m->shape[0] : columns_of(m);
+        int c = 0;
+        while (c < out->count && (!same_axis(out->axes[c], axis) || out->lengths[c] != length)) {
+            c++;
+        }
+        if (c == out->count) {
+            out->axes[c] = axis;
+            out->lengths[c] = length;
+            out->count++;
+        }
+        out->of[p] = c;
+    }
+out:
+    return status;
+}
+
+/* Whether every position of an axis belongs to one class. */
+static grail_status check_partition(const axis_classes *classes, int64_t extent, const char *what,
+                                    const tensor_view *tensor)
+{
+    grail_status status = GRAIL_OK;
+    bool *taken = NULL;
+    int64_t found = 0;
+    TRY(memory_new(&taken, (size_t)extent, sizeof taken[0]));
+    for (int c = 0; c < classes->count; c++) {
+        for (int64_t i = 0; i < classes->lengths[c]; i++) {
+            const int64_t at = storage_position(classes->axes[c], i);
+            if (taken[at]) {
+                FAIL(GRAIL_ERROR_SHAPE, "%s %lld of tensor '%s' is read by two parameters", what,
+                     (long long)at, tensor->name);
+            }
+            taken[at] = true;
+            found++;
+        }
+    }
+    if (found < extent) {
+        int64_t at = 0;
+        while (taken[at]) {
+            at++;
+        }
+        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' has %lld %ss, but %s %lld is read by no parameter",
+             tensor->name, (long long)extent, what, what, (long long)at);
+    }
+out:
+    memory_free(taken);
+    return status;
+}
+
+/* Each pair of a row class and a column class belongs to one parameter. */
+static grail_status check_grid(int count, const axis_classes *rows, const axis_classes *columns,
+                               const tensor_view *tensor)
+{
+    grail_status status = GRAIL_OK;
+    int *readers = NULL;
+    const int cells = rows->count * columns->count;
+    TRY(memory_new(&readers, (size_t)cells, sizeof readers[0]));
+    for (int p = 0; p < count; p++) {
+        readers[rows->of[p] * columns->count + columns->of[p]]++;
+    }
+    for (int i = 0; i < cells; i++) {
+        if (readers[i] != 1) {
+            FAIL(GRAIL_ERROR_SHAPE, "a part of tensor '%s' is read by %d parameters, expected 1",
+                 tensor->name, readers[i]);
+        }
+    }
+out:
+    memory_free(readers);
+    return status;
+}
+
+grail_status storage_check_cover(int count, const stored_matrix *const parameters[],
+                                 const tensor_view *tensor)
+{
+    grail_status status = GRAIL_OK;
+    axis_classes rows = {0};
+    axis_classes columns = {0};
+    const tensor_matrix t = matrix_of(parameters[0], tensor);
+    TRY(find_classes(count, parameters, true, &rows));
+    TRY(find_classes(count, parameters, false, &columns));
+    TRY(check_partition(&rows, t.rows, "row", tensor));
+    TRY(check_partition(&columns, t.columns, "column", tensor));
+    TRY(check_grid(count, &rows, &columns, tensor));
+out:
+    axis_classes_fini(&rows);
+    axis_classes_fini(&columns);
+    return status;
+}
+
+/* -- the narrowed tensor ----------------------------------------------------------------------- */
+
+/* What is left of one class: element i of it stands for a dense position of the tensor. */
+typedef struct left_over {
+    int64_t at; /* dense position */
+    int class;
+    int64_t i;
+} left_over;
+
+static int by_position(const void *left, const void *right)
+{
+    const left_over *a = left;
+    const left_over *b = right;
+    return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : (a->i > b->i) - (a->i < b->i);
+}
+
+static const int64_t *origin_of(const storage_piece *p, bool rows, int64_t *count)
+{
+    const bool own_rows = rows != p->dense.map.transposed;
+    *count = own_rows ? p->rows : p->columns;
+    return own_rows ? p->row_origin : p->column_origin;
+}
+
+static void add_class(const storage_piece *p, bool rows, const storage_axis *axis, int class,
+                      left_over *list)
+{
+    int64_t count = 0;
+    const int64_t *origin = origin_of(p, rows, &count);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t dense = origin == NULL ? i : origin[i];
+        list[i] = (left_over){.at = storage_position(axis, dense), .class = class, .i = i};
+    }
+}
+
+/* The first piece of every class speaks for it; the others must have as much left. */
+static grail_status count_left(int count, const storage_piece pieces[], bool rows,
+                               const axis_classes *classes, int *speaker, int64_t *total)
+{
+    *total = 0;
+    for (int c = 0; c < classes->count; c++) {
+        speaker[c] = -1;
+    }
+    for (int p = 0; p < count; p++) {
+        int64_t left = 0;
+        int64_t expected = 0;
+        const int c = classes->of[p];
+        (void)origin_of(&pieces[p], rows, &left);
+        if (speaker[c] < 0) {
+            speaker[c] = p;
+            *total += left;
+        }
+        (void)origin_of(&pieces[speaker[c]], rows, &expected);
+        if (left != expected) {
+            return error_set(GRAIL_ERROR_INTERNAL,
+                             "parameters side by side are cut to %lld and %lld",
+                             (long long)expected, (long long)left);
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* positions[c][i] of what is left of each class, on one axis of the narrowed tensor. */
+static grail_status place_classes(const storage_piece pieces[], bool rows,
+                                  const axis_classes *classes, const int *speaker, int64_t total,
+                                  int64_t **positions)
+{
+    grail_status status = GRAIL_OK;
+    left_over *list = NULL;
+    int64_t filled = 0;
+    TRY(memory_new(&list, (size_t)total, sizeof list[0]));
+    for (int c = 0; c < classes->count; c++) {
+        int64_t left = 0;
+        (void)origin_of(&pieces[speaker[c]], rows, &left);
+        TRY(memory_new(&positions[c], (size_t)left, sizeof positions[c][0]));
+        add_class(&pieces[speaker[c]], rows, classes->axes[c], c, list + filled);
+        filled += left;
+    }
+    qsort(list, (size_t)total, sizeof list[0], by_position);
+    for (int64_t i = 0; i < total; i++) {
+        positions[list[i].class][list[i].i] = i;
+    }
+out:
+    memory_free(list);
+    return status;
+}
+
+/* The same for each piece: piece_position[count][left], owned copies. */
+static grail_status place_axis(int count, const storage_piece pieces[],
+                               const stored_matrix *const parameters[], bool rows,
+                               int64_t *piece_position[], int64_t *total)
+{
+    grail_status status = GRAIL_OK;
+    axis_classes classes = {0};
+    int *speaker = NULL;
+    int64_t **positions = NULL;
+    TRY(find_classes(count, parameters, rows, &classes));
+    TRY(memory_new(&speaker, (size_t)count, sizeof speaker[0]));
+    TRY(memory_new(&positions, (size_t)count, sizeof(positions[0])));
+    TRY(count_left(count, pieces, rows, &classes, speaker, total));
+    TRY(place_classes(pieces, rows, &classes, speaker, *total, positions));
+    for (int p = 0; p < count; p++) {
+        int64_t left = 0;
+        (void)origin_of(&pieces[p], rows, &left);
+        TRY(memory_new(&piece_position[p], (size_t)left, sizeof piece_position[p][0]));
+        memcpy(piece_position[p], positions[classes.of[p]],
+               (size_t)left * sizeof piece_position[p][0]);
+    }
+out:
+    for (int c = 0; positions != NULL && c < count; c++) {
+        memory_free(positions[c]);
+    }
+    memory_free(positions);
+    memory_free(speaker);
+    axis_classes_fini(&classes);
+    return status;
+}
+
+grail_status storage_lay_out(int count, const storage_piece pieces[], storage_layout *out)
+{
+    grail_status status = GRAIL_OK;
+    const stored_matrix **parameters = NULL;
+    storage_layout l = {.count = count, .pieces = pieces};
+    TRY(memory_new(&parameters, (size_t)count, sizeof parameters[0]));
+    TRY(memory_new(&l.row_at, (size_t)count, sizeof(l.row_at[0])));
+    TRY(memory_new(&l.column_at, (size_t)count, sizeof(l.column_at[0])));
+    for (int p = 0; p < count; p++) {
+        parameters[p] = &pieces[p].dense;
+    }
+    TRY(place_axis(count, pieces, parameters, true, l.row_at, &l.rows));
+    TRY(place_axis(count, pieces, parameters, false, l.column_at, &l.columns));
+    *out = l;
+    l = (storage_layout){0};
+out:
+    memory_free(parameters);
+    storage_layout_fini(&l);
+    return status;
+}
+
+void storage_layout_fini(storage_layout *l)
+{
+    for (int p = 0; p < l->count; p++) {
+        if (l->row_at != NULL) {
+            memory_free(l->row_at[p]);
+        }
+        if (l->column_at != NULL) {
+            memory_free(l->column_at[p]);
+        }
+    }
+    memory_free(l->row_at);
+    memory_free(l->column_at);
+    *l = (storage_layout){0};
+}
+
+grail_status storage_narrow_shape(const storage_layout *layout, const tensor_view *tensor,
+                                  int64_t shape[])
+{
+    const stored_matrix *p = &layout->pieces[0].dense;
+    const int split = tensor->rank - (p->rank - 1);
+    const int64_t leading = product(tensor->shape, 0, split - 1);
+    const int64_t taps = product(tensor->shape, split + 1, tensor->rank);
+    memcpy(shape, tensor->shape, (size_t)tensor->rank * sizeof shape[0]);
+    if (leading == 0 || taps == 0 || layout->rows % leading != 0 || layout->columns % taps != 0) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "tensor '%s' has %lld matrices in it, which %lld rows do not fill evenly",
+                         tensor->name, (long long)leading, (long long)layout->rows);
+    }
+    shape[split - 1] = layout->rows / leading;
+    if (split < tensor->rank) {
+        shape[split] = layout->columns / taps;
+    }
+    return GRAIL_OK;
+}
+
+/* Element [r, c] of the piece, in the order of the tensor's axes, within values[rows, columns]. */
+static int64_t place_in_piece(const storage_piece *p, int64_t r, int64_t c)
+{
+    return p->dense.map.transposed ? c * p->columns + r : r * p->columns + c;
+}
+
+void storage_put(const storage_layout *l, int i, const float *values, float *out)
+{
+    const storage_piece *p = &l->pieces[i];
+    const bool turned = p->dense.map.transposed;
+    const double scale = scale_of(&p->dense.map);
+    for (int64_t r = 0; r < (turned ? p->columns : p->rows); r++) {
+        float *row = out + l->row_at[i][r] * l->columns;
+        for (int64_t c = 0; c < (turned ? p->rows : p->columns); c++) {
+            const float value = values[place_in_piece(p, r, c)];
+            row[l->column_at[i][c]] = scale == 1.0 ? value : (float)((double)value / scale);
+        }
+    }
+}
+
+void storage_get(const storage_layout *l, int i, const float *in, float *values)
+{
+    const storage_piece *p = &l->pieces[i];
+    const bool turned = p->dense.map.transposed;
+    for (int64_t r = 0; r < (turned ? p->columns : p->rows); r++) {
+        const float *row = in + l->row_at[i][r] * l->columns;
+        for (int64_t c = 0; c < (turned ? p->rows : p->columns); c++) {
+            values[place_in_piece(p, r, c)] = row[l->column_at[i][c]];
+        }
+    }
+    scale_values(&p->dense.map, p->rows * p->columns, values);
+}

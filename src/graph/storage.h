@@ -1,0 +1,97 @@
+/* How parameters lie in the tensors of a checkpoint: one tensor may hold q, k and v one after
+ * another or head by head, the matrices of several experts, or a matrix that is stored transposed.
+ *
+ * A parameter is seen as a matrix P[rows, columns] (dimensions after the first are columns), its
+ * tensor as T[R, C]: the last dimension is C and those before it are R, but a vector has C = 1 and
+ * a convolution keeps all dimensions after the first in C. A map takes P[i, j] from T:
+ *
+ *   P[i, j] = scale * T[row(i), column(j)],   or scale * T[column(j), row(i)] when transposed
+ *
+ * The parameters of a tensor must cover it like a grid: the sets of positions along each axis are
+ * disjoint and complete, and each pair of a row set and a column set belongs to one parameter. */
+#ifndef GRAIL_GRAPH_STORAGE_H
+#define GRAIL_GRAPH_STORAGE_H
+
+#include "tensor/tensor.h"
+
+enum { PARAMETER_MAX_RANK = 4 };
+
+/** Element i of an axis of the parameter is at first + (i / run) * stride + i % run on an axis of
+ * the tensor; with run 0 at first + i. */
+typedef struct storage_axis {
+    int64_t first, run, stride;
+} storage_axis;
+
+/** A zeroed map is that of a parameter which is a tensor of its own. */
+typedef struct storage_map {
+    storage_axis rows, columns;
+    bool transposed; /* rows of the parameter lie along the columns of the tensor */
+    double scale;    /* 0 counts as 1 */
+} storage_map;
+
+/** A parameter's shape and its place. */
+typedef struct stored_matrix {
+    storage_map map;
+    int rank;
+    int64_t shape[PARAMETER_MAX_RANK];
+} stored_matrix;
+
+/** Where element i of an axis lies. */
+int64_t storage_position(const storage_axis *axis, int64_t i);
+
+/** Whether the parameter is its tensor, as it is. */
+bool storage_is_plain(const storage_map *map);
+
+/** Whether the parameter, of so many rows, is a run of complete rows of its tensor, as they are. */
+bool storage_is_run_of_rows(const storage_map *map, int64_t rows);
+
+/** Whether the parameter can be taken from a tensor of this shape. Leading dimensions that the
+ * parameter lacks must be 1, unless the map says which of the stacked matrices it is. */
+bool storage_fits(const stored_matrix *p, const tensor_view *tensor);
+
+/** out[elements of p] <- the parameter as f32, NaN and infinity included. */
+grail_status storage_read(const stored_matrix *p, const tensor_view *tensor,
+                          float *out) GRAIL_MUST_CHECK;
+
+/** The index in the tensor of the parameter's element i. */
+int64_t storage_element(const stored_matrix *p, const tensor_view *tensor, int64_t i);
+
+/** GRAIL_ERROR_SHAPE unless the parameters, which all fit, cover the tensor like a grid. */
+grail_status storage_check_cover(int count, const stored_matrix *const parameters[],
+                                 const tensor_view *tensor) GRAIL_MUST_CHECK;
+
+/** One parameter of a tensor and what is left of it. */
+typedef struct storage_piece {
+    stored_matrix dense;
+    int64_t rows, columns; /* that are left */
+    const int64_t
+        *row_origin; /* [rows]: the dense row that each stands for, ascending; NULL: all */
+    const int64_t *column_origin; /* [columns], likewise */
+} storage_piece;
+
+/** Where the pieces lie in the narrowed tensor, a matrix of rows x columns. */
+typedef struct storage_layout {
+    int64_t rows, columns;
+    int count;
+    const storage_piece *pieces; /* borrowed */
+    int64_t **row_at;    /* [count]: for each piece the tensor's row of each of its rows, or of its
+                            columns when it is transposed; owned */
+    int64_t **column_at; /* [count], likewise */
+} storage_layout;
+
+/** Rows and columns that are left keep the order of the dense ones that they stand for. The pieces
+ * cover the dense tensor. *out is released with storage_layout_fini. */
+grail_status storage_lay_out(int count, const storage_piece pieces[],
+                             storage_layout *out) GRAIL_MUST_CHECK;
+void storage_layout_fini(storage_layout *layout); /* works on a zeroed one */
+
+/** The narrowed tensor's shape: the dense rank and leading dimensions. */
+grail_status storage_narrow_shape(const storage_layout *layout, const tensor_view *tensor,
+                                  int64_t shape[]) GRAIL_MUST_CHECK;
+
+/** Puts piece i, values[rows, columns], into the narrowed tensor's matrix out[R', C'] (f32). */
+void storage_put(const storage_layout *layout, int i, const float *values, float *out);
+/** The reverse. */
+void storage_get(const storage_layout *layout, int i, const float *in, float *values);
+
+#endif

@@ -1,0 +1,152 @@
+#include "reduce/scores.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+bool scores_are_of_rows(const site *s)
+{
+    return s->kind == SITE_CONV || s->kind == SITE_STREAM ||
+           (s->kind == SITE_FFN && s->producer_count == 1);
+}
+
+static double term_of(score_term term, double value)
+{
+    return term == TERM_SQUARE ? value * value : value;
+}
+
+/* The columns of a convolution's row are those of its input channels, each with all taps. */
+static double unit_sum(const unit_matrix *m, int64_t unit, score_term term, const double *norms,
+                       int64_t taps)
+{
+    double sum = 0.0;
+    for (int64_t r = unit * m->features; r < (unit + 1) * m->features; r++) {
+        const float *row = m->values + r * m->others;
+        for (int64_t i = 0; i < m->others; i++) {
+            const double norm = norms == NULL ? 1.0 : norms[i / taps];
+            sum += term_of(term, fabs((double)row[i]) * norm);
+        }
+    }
+    return sum;
+}
+
+static int64_t taps_of_producer(const site_view *v, const unit_matrix *m)
+{
+    const node *n = &v->graph->nodes[v->site->producers[0].node];
+    return m->others / v->graph->parameters[n->weight].shape[1];
+}
+
+grail_status scores_of_rows(const site_view *v, score_term term, double *scores)
+{
+    grail_status status = GRAIL_OK;
+    unit_matrix m = {0};
+    for (int64_t j = 0; j < v->site->units; j++) {
+        scores[j] = 0.0;
+    }
+    for (int p = 0; p < v->scored_producers; p++) {
+        TRY(site_view_producer(v, p, &m));
+        const int64_t taps = v->input_norms == NULL ? 1 : taps_of_producer(v, &m);
+        for (int64_t j = 0; j < v->site->units; j++) {
+            scores[j] += unit_sum(&m, j, term, v->input_norms, taps);
+        }
+        unit_matrix_fini(&m);
+    }
+out:
+    unit_matrix_fini(&m);
+    return status;
+}
+
+grail_status sums_of_columns(const site_view *v, score_term term, double **sums, int64_t *features,
+                             int64_t *rows)
+{
+    grail_status status = GRAIL_OK;
+    unit_matrix m = {0};
+    double *s = NULL;
+    TRY(site_view_consumer(v, 0, &m));
+    const int64_t width = v->site->units * m.features;
+    TRY(memory_new(&s, (size_t)width, sizeof s[0]));
+    for (int64_t o = 0; o < m.others; o++) {
+        const float *row = m.values + o * width;
+        for (int64_t j = 0; j < width; j++) {
+            s[j] += term_of(term, fabs((double)row[j]));
+        }
+    }
+    *sums = s;
+    *features = m.features;
+    *rows = m.others;
+out:
+    unit_matrix_fini(&m);
+    return status;
+}
+
+static grail_status check_scores(int64_t units, const double *scores)
+{
+    for (int64_t j = 0; j < units; j++) {
+        if (isnan(scores[j])) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "the score of unit %lld is not a number; look for NaN or infinity in "
+                             "the weights and activations",
+                             (long long)j);
+        }
+    }
+    return GRAIL_OK;
+}
+
+typedef struct ranked_unit {
+    double score;
+    int64_t unit;
+} ranked_unit;
+
+static int by_rank(const void *left, const void *right)
+{
+    const ranked_unit *a = left;
+    const ranked_unit *b = right;
+    if (a->score != b->score) {
+        return a->score > b->score ? -1 : 1;
+    }
+    return (a->unit > b->unit) - (a->unit < b->unit);
+}
+
+static int by_index(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left;
+    const int64_t b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* chosen[kept] = the best of the units first .. first+count-1. */
+static void rank_group(int64_t first, int64_t count, const double *scores, int64_t kept,
+                       ranked_unit *ranked, int64_t *chosen)
+{
+    for (int64_t i = 0; i < count; i++) {
+        ranked[i] = (ranked_unit){scores[first + i], first + i};
+    }
+    qsort(ranked, (size_t)count, sizeof *ranked, by_rank);
+    for (int64_t i = 0; i < kept; i++) {
+        chosen[i] = ranked[i].unit;
+    }
+}
+
+grail_status select_best(int64_t units, int64_t kept, int64_t groups, const double *scores,
+                         grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    ranked_unit *ranked = NULL;
+    int64_t *chosen = NULL;
+    if (groups <= 0 || units % groups != 0 || kept % groups != 0 || kept <= 0 || kept > units) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "cannot keep %lld of %lld units evenly in %lld groups",
+             (long long)kept, (long long)units, (long long)groups);
+    }
+    TRY(check_scores(units, scores));
+    TRY(memory_new_unset(&ranked, (size_t)(units / groups), sizeof *ranked));
+    TRY(memory_new_unset(&chosen, (size_t)kept, sizeof *chosen));
+    for (int64_t g = 0; g < groups; g++) {
+        rank_group(g * (units / groups), units / groups, scores, kept / groups, ranked,
+                   chosen + g * (kept / groups));
+    }
+    qsort(chosen, (size_t)kept, sizeof *chosen, by_index);
+    TRY(grail_reducer_from_selection(units, kept, chosen, out));
+out:
+    memory_free(ranked);
+    memory_free(chosen);
+    return status;
+}

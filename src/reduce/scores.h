@@ -1,0 +1,36 @@
+/* Scores of units, and the selection of the best: what the selectors that score have in common. For
+ * every score a large one means keep. */
+#ifndef GRAIL_REDUCE_SCORES_H
+#define GRAIL_REDUCE_SCORES_H
+
+#include "reduce/reducer.h"
+#include "reduce/site_view.h"
+
+/** Whether a site is scored by the rows of its producers if no statistics of its consumers are
+ * needed: channels, and neurons with a single producer. Gated neurons and heads are scored by the
+ * columns of the first consumer. */
+bool scores_are_of_rows(const site *s);
+
+/** What is summed over weights w. */
+typedef enum score_term { TERM_MAGNITUDE, TERM_SQUARE } score_term;
+
+/**
+ * scores[n]: sum over the rows of a unit in the scored producers of |w_ji| a_i, or of its square;
+ * a_i is the norm of input feature i where the view has input norms (one producer then), else 1.
+ */
+grail_status scores_of_rows(const site_view *v, score_term term, double *scores) GRAIL_MUST_CHECK;
+
+/** sums[n*u] over the rows of the first consumer's columns; *features becomes u and *rows the
+ * number of rows. *sums is owned. */
+grail_status sums_of_columns(const site_view *v, score_term term, double **sums, int64_t *features,
+                             int64_t *rows) GRAIL_MUST_CHECK;
+
+/**
+ * Keeps the K best units, ties to the lower index. With groups > 1 the units are cut into that many
+ * equal runs and K/groups are kept of each (query heads per KV group). A NaN score is
+ * GRAIL_ERROR_NUMERIC naming the unit. *out is owned.
+ */
+grail_status select_best(int64_t units, int64_t kept, int64_t groups, const double *scores,
+                         grail_reducer **out) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,59 @@
+/* wanda: weights times the norms of the activations that they read (docs/numerics.md, Scores). */
+#include "reduce/scores.h"
+#include "reduce/selector.h"
+
+#include <math.h>
+
+/* A feature that never fires counts as this, so that its weights still tell it from others. */
+static const double least_norm = 1e-8;
+
+static bool is_of_channels(const site *s)
+{
+    return s->kind == SITE_CONV || s->kind == SITE_STREAM;
+}
+
+static unsigned needs(const site *s)
+{
+    return is_of_channels(s) ? NEEDS_INPUT_NORMS : NEEDS_DIAGONAL;
+}
+
+/* scores[n]: sum over a unit's features of (1/O) sum_o |W_oj| ||X_:,j||. */
+static grail_status score_columns(const site_view *v, double *scores)
+{
+    grail_status status = GRAIL_OK;
+    double *sums = NULL;
+    int64_t u = 0;
+    int64_t rows = 0;
+    TRY(sums_of_columns(v, TERM_MAGNITUDE, &sums, &u, &rows));
+    for (int64_t j = 0; j < v->site->units; j++) {
+        scores[j] = 0.0;
+        for (int64_t i = j * u; i < (j + 1) * u; i++) {
+            const double norm = sqrt(v->diagonal[i]);
+            scores[j] += sums[i] / (double)rows * (norm < least_norm ? least_norm : norm);
+        }
+    }
+out:
+    memory_free(sums);
+    return status;
+}
+
+static grail_status decide(const site_view *v, grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    double *scores = NULL;
+    TRY(memory_new(&scores, (size_t)v->site->units, sizeof scores[0]));
+    TRY(is_of_channels(v->site) ? scores_of_rows(v, TERM_MAGNITUDE, scores)
+                                : score_columns(v, scores));
+    TRY(select_best(v->site->units, v->kept, v->site->groups, scores, out));
+out:
+    memory_free(scores);
+    return status;
+}
+
+const selector selector_wanda = {
+    .name = "wanda",
+    .summary = "keeps units by their weights times the norms of their activations",
+    .uses_data = true,
+    .needs = needs,
+    .decide = decide,
+};

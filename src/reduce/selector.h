@@ -1,0 +1,45 @@
+/* Selectors: rules that choose the units of a site that stay, or merge them into clusters. A
+ * selector is one row of the table in selectors.c, with its functions in a file of its own. */
+#ifndef GRAIL_REDUCE_SELECTOR_H
+#define GRAIL_REDUCE_SELECTOR_H
+
+#include "reduce/reducer.h"
+#include "reduce/site_view.h"
+
+/** Statistics that a selector needs. Dense weights can be read at any time. The decision is taken
+ * at the first node of the walk where all that is needed is there. */
+typedef enum selector_need {
+    NEEDS_INPUT_NORMS = 1 << 0, /* at the first producer */
+    NEEDS_DIAGONAL = 1 << 1     /* at the first consumer */
+} selector_need;
+
+typedef struct selector {
+    const char *name;
+    const char *summary; /* what it does, for help: "keeps units at random" */
+    bool folds;          /* merges units into clusters */
+    bool draws;          /* the result depends on the seed */
+    bool uses_data;      /* needs statistics of some sites */
+    /** The statistics needed at this site; NULL: none at any. */
+    unsigned (*needs)(const site *s);
+    /** Decides the site; *out is owned. */
+    grail_status (*decide)(const site_view *view, grail_reducer **out);
+} selector;
+
+extern const selector selector_random;
+extern const selector selector_magnitude_l1;
+extern const selector selector_magnitude_l2;
+extern const selector selector_wanda;
+extern const selector selector_fold;
+extern const selector selector_random_fold;
+
+/** i-th selector, NULL beyond the last. */
+const selector *selector_at(int i);
+/** Its place in the table. */
+int selector_index(const selector *s);
+/** Finds a selector by name; GRAIL_ERROR_ARGUMENT lists the known ones. */
+grail_status selector_from_name(const char *name, const selector **out) GRAIL_MUST_CHECK;
+
+/** A set of selector_need. */
+unsigned selector_needs(const selector *rule, const site *s);
+
+#endif

@@ -1,0 +1,45 @@
+/* The table of selectors. Their order is that of listings and of styles in reports. */
+#include "reduce/selector.h"
+
+#include <string.h>
+
+static const selector *const selectors[] = {
+    &selector_random, &selector_magnitude_l1, &selector_magnitude_l2,
+    &selector_wanda,  &selector_fold,         &selector_random_fold,
+};
+
+enum { SELECTORS = sizeof selectors / sizeof selectors[0] };
+
+const selector *selector_at(int i)
+{
+    return i >= 0 && i < SELECTORS ? selectors[i] : NULL;
+}
+
+int selector_index(const selector *s)
+{
+    int i = 0;
+    while (selectors[i] != s) {
+        i++;
+    }
+    return i;
+}
+
+grail_status selector_from_name(const char *name, const selector **out)
+{
+    for (int i = 0; i < SELECTORS; i++) {
+        if (strcmp(name, selectors[i]->name) == 0) {
+            *out = selectors[i];
+            return GRAIL_OK;
+        }
+    }
+    error_set(GRAIL_ERROR_ARGUMENT, "unknown selector '%s'; expected one of", name);
+    for (int i = 0; i < SELECTORS; i++) {
+        error_append("%s %s", i == 0 ? "" : ",", selectors[i]->name);
+    }
+    return GRAIL_ERROR_ARGUMENT;
+}
+
+unsigned selector_needs(const selector *rule, const site *s)
+{
+    return rule->needs == NULL ? 0 : rule->needs(s);
+}

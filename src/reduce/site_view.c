@@ -1,0 +1,84 @@
+#include "reduce/site_view.h"
+
+#include "base/memory.h"
+
+static grail_status read_matrix(const site_view *v, int parameter, int64_t features, bool rows,
+                                unit_matrix *out)
+{
+    const graph_parameter *p = &v->graph->parameters[parameter];
+    unit_matrix m = {0};
+    int64_t elements = 1;
+    for (int d = 0; d < p->rank; d++) {
+        elements *= p->shape[d];
+    }
+    m.others = rows ? elements / (v->site->units * features) : p->shape[0];
+    m.features = rows ? features : elements / (v->site->units * p->shape[0]);
+    const grail_status status =
+        v->weights.borrow(v->weights.context, parameter, &m.values, &m.owned);
+    if (status == GRAIL_OK) {
+        *out = m;
+    }
+    return status;
+}
+
+static grail_status read_rows(const site_view *v, const site_end *end, int parameter,
+                              unit_matrix *out)
+{
+    const grail_status status = read_matrix(v, parameter, end->features_per_unit, true, out);
+    if (status == GRAIL_OK) {
+        out->exchangeable = end->exchangeable;
+    }
+    return status;
+}
+
+static const node *node_of_end(const site_view *v, const site_end *end)
+{
+    return &v->graph->nodes[end->node];
+}
+
+grail_status site_view_producer(const site_view *v, int p, unit_matrix *out)
+{
+    const site_end *end = &v->site->producers[p];
+    return read_rows(v, end, node_of_end(v, end)->weight, out);
+}
+
+grail_status site_view_producer_bias(const site_view *v, int p, unit_matrix *out)
+{
+    const site_end *end = &v->site->producers[p];
+    const int bias = node_of_end(v, end)->bias;
+    if (bias == GRAPH_NONE) {
+        *out = (unit_matrix){0};
+        return GRAIL_OK;
+    }
+    return read_rows(v, end, bias, out);
+}
+
+grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
+{
+    const site_end *end = &v->site->consumers[k];
+    const grail_status status = read_matrix(v, node_of_end(v, end)->weight, 0, false, out);
+    if (status == GRAIL_OK) {
+        out->exchangeable = end->exchangeable;
+    }
+    return status;
+}
+
+grail_status site_view_channel(const site_view *v, int c, unit_matrix *weight, unit_matrix *bias)
+{
+    grail_status status = GRAIL_OK;
+    const node *n = &v->graph->nodes[v->site->channels[c]];
+    unit_matrix first = {0};
+    TRY(read_matrix(v, n->weight, 1, true, &first));
+    TRY(read_matrix(v, n->bias, 1, true, bias));
+    *weight = first;
+    first = (unit_matrix){0};
+out:
+    unit_matrix_fini(&first);
+    return status;
+}
+
+void unit_matrix_fini(unit_matrix *m)
+{
+    memory_free(m->owned);
+    *m = (unit_matrix){0};
+}

@@ -1,0 +1,49 @@
+/* What a selector sees of a site: its shape, the dense weights at its ends, and the statistics that
+ * the selector asked for. */
+#ifndef GRAIL_REDUCE_SITE_VIEW_H
+#define GRAIL_REDUCE_SITE_VIEW_H
+
+#include "backend/backend.h"
+#include "graph/site.h"
+
+/** Reads dense parameters as f32: *out is borrowed, or lies in *owned, which the reader frees. */
+typedef struct weight_source {
+    grail_status (*borrow)(void *context, int parameter, const float **out, float **owned);
+    void *context;
+} weight_source;
+
+typedef struct site_view {
+    const graph *graph; /* dense */
+    const site *site;
+    int64_t kept; /* K */
+    const backend *backend;
+    weight_source weights;
+    uint64_t seed;
+    uint64_t stream;      /* random stream: differs between the sites of one run */
+    int scored_producers; /* producers whose rows score a unit, from the first on */
+    /* Statistics, NULL where the selector does not need them. */
+    const double *input_norms; /* norms of the features of the first producer's input; 0 where an
+                                  earlier site removed them */
+    const double *diagonal;    /* [n*u] of the Gram matrix at the first consumer */
+} site_view;
+
+/** A matrix whose rows (or columns) are cut by the site, `features` for each unit. */
+typedef struct unit_matrix {
+    const float *values; /* rows: [n * features, others]; columns: [others, n * features] */
+    float *owned;
+    int64_t features, others;
+    bool exchangeable; /* a unit's features form `subunits` blocks that can be reordered */
+} unit_matrix;
+
+/** Rows of producer p: its weight, or its bias (others = 1; values is NULL without one). Frees with
+ * unit_matrix_fini. */
+grail_status site_view_producer(const site_view *v, int p, unit_matrix *out) GRAIL_MUST_CHECK;
+grail_status site_view_producer_bias(const site_view *v, int p, unit_matrix *out) GRAIL_MUST_CHECK;
+/** Columns of consumer k; features include the taps of a convolution. */
+grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out) GRAIL_MUST_CHECK;
+/** Weight and bias of BatchNorm c on the site's axis, one value for each unit. */
+grail_status site_view_channel(const site_view *v, int c, unit_matrix *weight,
+                               unit_matrix *bias) GRAIL_MUST_CHECK;
+void unit_matrix_fini(unit_matrix *m); /* works on a zeroed one */
+
+#endif

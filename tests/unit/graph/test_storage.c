@@ -1,0 +1,387 @@
+/* Parameters that share tensors or lie turned in them, with hand-made tensors of every kind: read,
+ * narrowed and written. A tensor from which rows and columns are removed must be what is left of it
+ * when they are struck out, whatever parameters they belong to. */
+#include "graph/storage.h"
+#include "support/support.h"
+
+#include <string.h>
+
+enum { MOST = 24, LARGEST = 4096 };
+
+/* A tensor of the numbers 0, 1, 2 ..., and the parameters that lie in it. */
+typedef struct fixture {
+    float values[LARGEST];
+    tensor_view tensor;
+    storage_piece pieces[MOST];
+    const stored_matrix *parameters[MOST];
+    int count;
+} fixture;
+
+static void begin(fixture *f, int rank, const int64_t shape[])
+{
+    int64_t elements = 0;
+    *f = (fixture){0};
+    f->tensor = (tensor_view){
+        .name = "fused", .dtype = GRAIL_DTYPE_F32, .rank = rank, .data = f->values};
+    memcpy(f->tensor.shape, shape, (size_t)rank * sizeof shape[0]);
+    assert_true(shape_elements(rank, shape, &elements) && elements <= LARGEST);
+    for (int64_t i = 0; i < elements; i++) {
+        f->values[i] = (float)i;
+    }
+}
+
+/* All of the parameter stays unless `keep` is called. */
+static void add(fixture *f, storage_map map, int64_t rows, int64_t columns)
+{
+    f->pieces[f->count] = (storage_piece){
+        .dense = {.map = map, .rank = 2, .shape = {rows, columns}}, .rows = rows,
+        .columns = columns};
+    f->parameters[f->count] = &f->pieces[f->count].dense;
+    f->count++;
+}
+
+static storage_axis part(int64_t first, int64_t count)
+{
+    return (storage_axis){.first = first, .run = count, .stride = count};
+}
+
+static void keep_rows(fixture *f, int i, int64_t count, const int64_t *rows)
+{
+    f->pieces[i].rows = count;
+    f->pieces[i].row_origin = rows;
+}
+
+static void keep_columns(fixture *f, int i, int64_t count, const int64_t *columns)
+{
+    f->pieces[i].columns = count;
+    f->pieces[i].column_origin = columns;
+}
+
+/* q, k and v one after another. */
+static void fuse_qkv(fixture *f)
+{
+    begin(f, 2, (const int64_t[]){12, 5});
+    for (int i = 0; i < 3; i++) {
+        add(f, (storage_map){.rows = part(4 * i, 4)}, 4, 5);
+    }
+}
+
+/* q, k and v of one head after those of the other: heads of 2 features. */
+static void interleave_heads(fixture *f)
+{
+    begin(f, 2, (const int64_t[]){18, 4});
+    for (int i = 0; i < 3; i++) {
+        add(f, (storage_map){.rows = {.first = 2 * i, .run = 2, .stride = 6}}, 6, 4);
+    }
+}
+
+/* [in, 3 out], as GPT-2 stores its attention. */
+static void fuse_transposed(fixture *f)
+{
+    begin(f, 2, (const int64_t[]){5, 12});
+    for (int i = 0; i < 3; i++) {
+        add(f, (storage_map){.transposed = true, .rows = part(4 * i, 4)}, 4, 5);
+    }
+}
+
+/* [experts, out, in] */
+static void stack_experts(fixture *f)
+{
+    begin(f, 3, (const int64_t[]){3, 4, 5});
+    for (int e = 0; e < 3; e++) {
+        add(f, (storage_map){.rows = part(4 * e, 4)}, 4, 5);
+    }
+}
+
+/* [experts, in, 2 out]: gate and up turn by turn in the columns, transposed, scaled by 2 and 3. */
+static void stack_interleaved(fixture *f)
+{
+    begin(f, 3, (const int64_t[]){3, 5, 8});
+    for (int e = 0; e < 3; e++) {
+        for (int half = 0; half < 2; half++) {
+            add(f,
+                (storage_map){.transposed = true,
+                              .rows = {.first = half, .run = 1, .stride = 2},
+                              .columns = part(5 * e, 5),
+                              .scale = 2.0 + half},
+                4, 5);
+        }
+    }
+}
+
+static void turn(fixture *f)
+{
+    begin(f, 2, (const int64_t[]){5, 4});
+    add(f, (storage_map){.transposed = true}, 4, 5);
+}
+
+static void leave_alone(fixture *f)
+{
+    begin(f, 2, (const int64_t[]){4, 5});
+    add(f, (storage_map){0}, 4, 5);
+}
+
+typedef void (*kind)(fixture *f);
+
+static const kind kinds[] = {leave_alone,     turn,          fuse_qkv,         interleave_heads,
+                             fuse_transposed, stack_experts, stack_interleaved};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static float read_at(const fixture *f, int p, int64_t r, int64_t c)
+{
+    const stored_matrix *m = f->parameters[p];
+    float values[LARGEST];
+    assert_ok(storage_read(m, &f->tensor, values));
+    return values[r * m->shape[1] + c];
+}
+
+static void parameters_are_read_from_their_places(void **state)
+{
+    (void)state;
+    fixture f;
+    fuse_qkv(&f);
+    assert_near((double)read_at(&f, 1, 2, 3), (4 + 2) * 5 + 3, 0);
+    interleave_heads(&f); /* k of head 2, feature 1 */
+    assert_near((double)read_at(&f, 1, 2 * 2 + 1, 3), (2 * 6 + 2 + 1) * 4 + 3, 0);
+    fuse_transposed(&f);
+    assert_near((double)read_at(&f, 2, 1, 4), 4 * 12 + 8 + 1, 0);
+    stack_experts(&f);
+    assert_near((double)read_at(&f, 2, 3, 1), (2 * 4 + 3) * 5 + 1, 0);
+    stack_interleaved(&f); /* up of expert 1, output 2, input 3 */
+    assert_near((double)read_at(&f, 3, 2, 3), 3.0 * ((5 + 3) * 8 + 2 * 2 + 1), 0);
+}
+
+/* storage_element says where a parameter's elements are. */
+static void elements_are_found_in_the_tensor(void **state)
+{
+    (void)state;
+    for (int k = 0; k < KINDS; k++) {
+        fixture f;
+        kinds[k](&f);
+        for (int p = 0; p < f.count; p++) {
+            const stored_matrix *m = f.parameters[p];
+            const double scale = m->map.scale == 0.0 ? 1.0 : m->map.scale;
+            for (int64_t i = 0; i < m->shape[0] * m->shape[1]; i++) {
+                const int64_t at = storage_element(m, &f.tensor, i);
+                const float value = read_at(&f, p, i / m->shape[1], i % m->shape[1]);
+                assert_near((double)value, scale * (double)at, 0);
+            }
+        }
+    }
+}
+
+static void all_kinds_cover_their_tensors(void **state)
+{
+    (void)state;
+    for (int k = 0; k < KINDS; k++) {
+        fixture f;
+        kinds[k](&f);
+        for (int p = 0; p < f.count; p++) {
+            assert_true(storage_fits(f.parameters[p], &f.tensor));
+        }
+        assert_ok(storage_check_cover(f.count, f.parameters, &f.tensor));
+    }
+}
+
+/* Values of a piece, of its dense parameter. */
+static void values_left(const fixture *f, int p, float *out)
+{
+    const storage_piece *piece = &f->pieces[p];
+    float dense[LARGEST];
+    assert_ok(storage_read(&piece->dense, &f->tensor, dense));
+    for (int64_t r = 0; r < piece->rows; r++) {
+        for (int64_t c = 0; c < piece->columns; c++) {
+            const int64_t row = piece->row_origin == NULL ? r : piece->row_origin[r];
+            const int64_t column = piece->column_origin == NULL ? c : piece->column_origin[c];
+            out[r * piece->columns + c] = dense[row * piece->dense.shape[1] + column];
+        }
+    }
+}
+
+/* The numbers that are left stand in the order of the dense tensor, and each is there once. */
+static void assert_struck_out(const float *narrow, int64_t count, const bool *left)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < LARGEST; i++) {
+        if (left[i]) {
+            assert_true(found < count);
+            assert_near((double)narrow[found++], (double)i, 0);
+        }
+    }
+    assert_int_equal(found, count);
+}
+
+static void mark_left(const fixture *f, int p, bool *left)
+{
+    const storage_piece *piece = &f->pieces[p];
+    for (int64_t r = 0; r < piece->rows; r++) {
+        for (int64_t c = 0; c < piece->columns; c++) {
+            const int64_t row = piece->row_origin == NULL ? r : piece->row_origin[r];
+            const int64_t column = piece->column_origin == NULL ? c : piece->column_origin[c];
+            left[storage_element(&piece->dense, &f->tensor,
+                                 row * piece->dense.shape[1] + column)] = true;
+        }
+    }
+}
+
+/* Writes what is left, compares it with the dense tensor struck out, and reads it back. */
+static void assert_narrowed(fixture *f, int rank, const int64_t expected[])
+{
+    storage_layout l = {0};
+    int64_t shape[TENSOR_MAX_RANK];
+    float narrow[LARGEST];
+    float values[LARGEST];
+    float back[LARGEST];
+    bool left[LARGEST] = {false};
+    assert_ok(storage_lay_out(f->count, f->pieces, &l));
+    assert_ok(storage_narrow_shape(&l, &f->tensor, shape));
+    assert_int_equal(f->tensor.rank, rank);
+    assert_memory_equal(shape, expected, (size_t)rank * sizeof shape[0]);
+    for (int p = 0; p < f->count; p++) {
+        values_left(f, p, values);
+        storage_put(&l, p, values, narrow);
+        mark_left(f, p, left);
+    }
+    assert_struck_out(narrow, l.rows * l.columns, left);
+    for (int p = 0; p < f->count; p++) {
+        values_left(f, p, values);
+        storage_get(&l, p, narrow, back);
+        assert_memory_equal(back, values,
+                            (size_t)(f->pieces[p].rows * f->pieces[p].columns) * sizeof back[0]);
+    }
+    storage_layout_fini(&l);
+}
+
+static const int64_t second_and_last[] = {1, 3};
+static const int64_t first_and_third[] = {0, 2};
+static const int64_t middle_column[] = {2};
+static const int64_t outer_heads[] = {0, 1, 4, 5};
+
+static void what_is_left_keeps_its_order(void **state)
+{
+    (void)state;
+    fixture f;
+    leave_alone(&f);
+    keep_rows(&f, 0, 2, second_and_last);
+    keep_columns(&f, 0, 1, middle_column);
+    assert_narrowed(&f, 2, (const int64_t[]){2, 1});
+    turn(&f);
+    keep_rows(&f, 0, 2, first_and_third);
+    assert_narrowed(&f, 2, (const int64_t[]){5, 2});
+    fuse_qkv(&f);
+    keep_rows(&f, 0, 2, second_and_last);
+    keep_rows(&f, 2, 2, first_and_third);
+    assert_narrowed(&f, 2, (const int64_t[]){8, 5});
+    fuse_transposed(&f);
+    keep_rows(&f, 1, 2, second_and_last);
+    for (int p = 0; p < f.count; p++) {
+        keep_columns(&f, p, 2, first_and_third);
+    }
+    assert_narrowed(&f, 2, (const int64_t[]){2, 10});
+    interleave_heads(&f);
+    for (int p = 0; p < f.count; p++) {
+        keep_rows(&f, p, 4, outer_heads);
+    }
+    assert_narrowed(&f, 2, (const int64_t[]){12, 4});
+}
+
+static void stacked_matrices_are_cut_alike(void **state)
+{
+    (void)state;
+    fixture f;
+    stack_experts(&f);
+    keep_rows(&f, 0, 2, second_and_last);
+    keep_rows(&f, 1, 2, first_and_third);
+    keep_rows(&f, 2, 2, second_and_last);
+    assert_narrowed(&f, 3, (const int64_t[]){3, 2, 5});
+    stack_interleaved(&f);
+    for (int p = 0; p < f.count; p++) {
+        keep_rows(&f, p, 2, first_and_third);
+    }
+    assert_narrowed(&f, 3, (const int64_t[]){3, 5, 4});
+    stack_experts(&f);
+    keep_rows(&f, 0, 2, second_and_last);
+    storage_layout l = {0};
+    int64_t shape[TENSOR_MAX_RANK];
+    assert_ok(storage_lay_out(f.count, f.pieces, &l));
+    assert_fails(storage_narrow_shape(&l, &f.tensor, shape), GRAIL_ERROR_SHAPE,
+                 "3 matrices in it, which 10 rows do not fill evenly");
+    storage_layout_fini(&l);
+}
+
+static void gaps_and_overlaps_are_told(void **state)
+{
+    (void)state;
+    fixture f;
+    fuse_qkv(&f);
+    assert_fails(storage_check_cover(2, f.parameters, &f.tensor), GRAIL_ERROR_SHAPE,
+                 "tensor 'fused' has 12 rows, but row 8 is read by no parameter");
+    f.pieces[2].dense.map.rows = part(6, 4);
+    assert_fails(storage_check_cover(3, f.parameters, &f.tensor), GRAIL_ERROR_SHAPE,
+                 "row 6 of tensor 'fused' is read by two parameters");
+    stack_interleaved(&f);
+    f.pieces[5] = f.pieces[4];
+    assert_fails(storage_check_cover(6, f.parameters, &f.tensor), GRAIL_ERROR_SHAPE,
+                 "a part of tensor 'fused' is read by 2 parameters, expected 1");
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    fixture f;
+    stack_experts(&f); /* a matrix of 12 rows is not told apart from three of 4 */
+    const stored_matrix all = {.rank = 2, .shape = {12, 5}};
+    assert_false(storage_fits(&all, &f.tensor));
+    stored_matrix last = *f.parameters[2];
+    last.map.rows.first = 9;
+    assert_false(storage_fits(&last, &f.tensor));
+    last = *f.parameters[2];
+    last.map.rows.first = -1;
+    assert_false(storage_fits(&last, &f.tensor));
+    leave_alone(&f);
+    const stored_matrix narrow = {.rank = 2, .shape = {4, 4}};
+    const stored_matrix vector = {.rank = 1, .shape = {20}};
+    assert_false(storage_fits(&narrow, &f.tensor));
+    assert_false(storage_fits(&vector, &f.tensor));
+    f.tensor.rank = 1;
+    f.tensor.shape[0] = 20;
+    assert_true(storage_fits(&vector, &f.tensor));
+    assert_false(storage_fits(f.parameters[0], &f.tensor));
+}
+
+static grail_status read_check_and_lay_out(void *context)
+{
+    grail_status status = GRAIL_OK;
+    (void)context;
+    fixture f;
+    storage_layout l = {0};
+    float values[LARGEST];
+    stack_interleaved(&f);
+    TRY(storage_read(f.parameters[3], &f.tensor, values));
+    TRY(storage_check_cover(f.count, f.parameters, &f.tensor));
+    TRY(storage_lay_out(f.count, f.pieces, &l));
+out:
+    storage_layout_fini(&l);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    support_fail_each_allocation(read_check_and_lay_out, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_are_read_from_their_places),
+        cmocka_unit_test(elements_are_found_in_the_tensor),
+        cmocka_unit_test(all_kinds_cover_their_tensors),
+        cmocka_unit_test(what_is_left_keeps_its_order),
+        cmocka_unit_test(stacked_matrices_are_cut_alike),
+        cmocka_unit_test(gaps_and_overlaps_are_told),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
