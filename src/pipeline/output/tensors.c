@@ -67,8 +67,8 @@ static void pieces_free(int count, storage_piece *pieces)
     memory_free(pieces);
 }
 
-/* matrix[rows, columns] of the narrowed tensor as f32, owned. A parameter that is its tensor needs no
- * copy. */
+/* matrix[rows, columns] of the narrowed tensor as f32, owned. A parameter that is its tensor needs
+ * no copy. */
 static grail_status assemble(const calibration_network *network, const tensor_map *map,
                              int64_t index, const storage_layout *layout, float **out)
 {
@@ -79,7 +79,8 @@ static grail_status assemble(const calibration_network *network, const tensor_ma
     if (layout->count == 1 && storage_is_plain(&layout->pieces[0].dense.map)) {
         return narrow_parameter(network, map->first_parameter[index], out);
     }
-    TRY(memory_new_unset(&assembled, (size_t)(layout->rows * layout->columns), sizeof assembled[0]));
+    TRY(memory_new_unset(&assembled, (size_t)(layout->rows * layout->columns),
+                         sizeof assembled[0]));
     for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
         TRY(narrow_parameter(network, p, &values));
         storage_put(layout, i++, values, assembled);
