@@ -46,7 +46,7 @@ static grail_status run_beginning(grail_compression *c)
     if (!c->request->finishes_with_network) {
         TRY(output_write_block(c->output, c->network, GRAPH_NONE));
     }
-    if (c->request->plan.loop == LOOP_OPEN && c->request->samples->count > 0) {
+    if (open_loop_is_needed(c->request)) {
         TRY(open_loop_collect(c->network));
     }
     TRY(compress_block(c->network, GRAPH_NONE, NULL));

@@ -28,7 +28,7 @@ static grail_status score_columns(const site_view *v, double *scores)
     for (int64_t j = 0; j < v->site->units; j++) {
         scores[j] = 0.0;
         for (int64_t i = j * u; i < (j + 1) * u; i++) {
-            const double norm = sqrt(v->diagonal[i]);
+            const double norm = sqrt(v->inputs[0].diagonal[i]);
             scores[j] += sums[i] / (double)rows * (norm < least_norm ? least_norm : norm);
         }
     }

@@ -9,8 +9,14 @@
 /** Statistics that a selector needs. Dense weights can be read at any time. The decision is taken
  * at the first node of the walk where all that is needed is there. */
 typedef enum selector_need {
-    NEEDS_INPUT_NORMS = 1 << 0, /* at the first producer */
-    NEEDS_DIAGONAL = 1 << 1     /* at the first consumer */
+    NEEDS_INPUT_NORMS = 1 << 0, /* of the first producer's input: there at the first producer */
+    /* Of the first consumer's input, of the network as narrowed so far: there at that consumer. */
+    NEEDS_DIAGONAL = 1 << 1,
+    NEEDS_GRAM = 1 << 2,
+    NEEDS_MEANS = 1 << 3,
+    /* The last three of every consumer's input, of the dense network: there from the beginning. */
+    NEEDS_ALL_CONSUMERS = 1 << 4,
+    NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS
 } selector_need;
 
 typedef struct selector {

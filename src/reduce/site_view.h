@@ -12,6 +12,17 @@ typedef struct weight_source {
     void *context;
 } weight_source;
 
+/** Statistics of one consumer's input, NULL where the selector does not need them. Features are the
+ * site's, unit by unit; where a convolution is fitted by kernel position, each with all positions.
+ */
+typedef struct input_statistics {
+    int64_t width;          /* H, a multiple of n */
+    int64_t count;          /* rows */
+    const double *diagonal; /* [H] of the Gram matrix */
+    const double *gram;     /* [H, H], lower triangle */
+    const double *means;    /* [H] */
+} input_statistics;
+
 typedef struct site_view {
     const graph *graph; /* dense */
     const site *site;
@@ -24,7 +35,8 @@ typedef struct site_view {
     /* Statistics, NULL where the selector does not need them. */
     const double *input_norms; /* norms of the features of the first producer's input; 0 where an
                                   earlier site removed them */
-    const double *diagonal;    /* [n*u] of the Gram matrix at the first consumer */
+    const input_statistics *inputs; /* [input_count]: of the first consumer, or of all */
+    int input_count;
 } site_view;
 
 /** A matrix whose rows (or columns) are cut by the site, `features` for each unit. */

@@ -81,8 +81,72 @@ static int scored_producers(const plan *p, const site *s, const double *input_no
     return first || input_norms != NULL ? 1 : s->producer_count;
 }
 
+/* Releases what take_input allocated. */
+static void inputs_free(int count, input_statistics *inputs)
+{
+    for (int i = 0; inputs != NULL && i < count; i++) {
+        memory_free((double *)(uintptr_t)inputs[i].diagonal);
+        memory_free((double *)(uintptr_t)inputs[i].gram);
+        memory_free((double *)(uintptr_t)inputs[i].means);
+    }
+    memory_free(inputs);
+}
+
+static grail_status add_means(const grail_statistics *fit, const grail_statistics *held,
+                              double **out)
+{
+    double *means = NULL;
+    const grail_status status = memory_new(&means, (size_t)fit->width, sizeof means[0]);
+    for (int64_t j = 0; status == GRAIL_OK && j < fit->width; j++) {
+        means[j] = (fit->sum[j] + held->sum[j]) / (double)(fit->count + held->count);
+    }
+    *out = means;
+    return status;
+}
+
+/* The Gram matrix (its lower triangle), or only its diagonal, over all batches. */
+static grail_status add_products(const grail_statistics *fit, const grail_statistics *held,
+                                 bool diagonal, double **out)
+{
+    const int64_t width = fit->width;
+    double *sums = NULL;
+    const grail_status status =
+        memory_new(&sums, (size_t)(diagonal ? width : width * width), sizeof sums[0]);
+    for (int64_t i = 0; status == GRAIL_OK && i < width; i++) {
+        for (int64_t j = diagonal ? i : 0; j <= i; j++) {
+            const double sum = fit->gram[i * width + j] + held->gram[i * width + j];
+            sums[diagonal ? i : i * width + j] = sum;
+        }
+    }
+    *out = sums;
+    return status;
+}
+
+/* What is needed of the statistics of one consumer; inputs_free frees, even after a failure. */
+static grail_status take_input(unsigned needs, const grail_statistics *fit,
+                               const grail_statistics *held, input_statistics *out)
+{
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    *out = (input_statistics){.width = fit->width, .count = fit->count + held->count};
+    if ((needs & NEEDS_DIAGONAL) != 0) {
+        TRY(add_products(fit, held, true, &values));
+        out->diagonal = values;
+    }
+    if ((needs & NEEDS_GRAM) != 0) {
+        TRY(add_products(fit, held, false, &values));
+        out->gram = values;
+    }
+    if ((needs & NEEDS_MEANS) != 0) {
+        TRY(add_means(fit, held, &values));
+        out->means = values;
+    }
+out:
+    return status;
+}
+
 static grail_status decide(calibration_network *network, int index, const double *input_norms,
-                           const double *diagonal)
+                           int input_count, const input_statistics *inputs)
 {
     const compression_request *request = network->request;
     const plan_site *planned = &request->plan.sites[index];
@@ -97,44 +161,66 @@ static grail_status decide(calibration_network *network, int index, const double
         .stream = (uint64_t)index,
         .scored_producers = scored_producers(&request->plan, s, input_norms),
         .input_norms = input_norms,
-        .diagonal = diagonal,
+        .inputs = inputs,
+        .input_count = input_count,
     };
     return planned->selector->decide(&view, &network->results[index].reducer);
+}
+
+/* Of every consumer's input, as the dense network gives it. *out is [consumer_count]; inputs_free
+ * frees it, even after a failure. */
+static grail_status take_dense_inputs(const calibration_network *network, int index, unsigned needs,
+                                      input_statistics **out)
+{
+    grail_status status = GRAIL_OK;
+    const site *s = site_at(network->request, index);
+    TRY(memory_new(out, (size_t)s->consumer_count, sizeof(**out)));
+    for (int k = 0; k < s->consumer_count; k++) {
+        const dense_statistics *d = &network->request->session->of_nodes[s->consumers[k].node];
+        TRY(take_input(needs, d->fit, d->held, &(*out)[k]));
+    }
+out:
+    return status;
 }
 
 grail_status decide_at_producer(calibration_network *network, int index)
 {
     grail_status status = GRAIL_OK;
     const selector *rule = network->request->plan.sites[index].selector;
-    const unsigned needs = selector_needs(rule, site_at(network->request, index));
+    const site *s = site_at(network->request, index);
+    const unsigned needs = selector_needs(rule, s);
+    const bool of_all = (needs & NEEDS_ALL_CONSUMERS) != 0;
     double *norms = NULL;
-    if ((needs & NEEDS_DIAGONAL) != 0) {
+    input_statistics *inputs = NULL;
+    if ((needs & NEEDS_OF_CONSUMERS) != 0 && !of_all) {
         return GRAIL_OK;
     }
     if ((needs & NEEDS_INPUT_NORMS) != 0) {
         TRY(measure_input_norms(network, index, &norms));
     }
-    TRY(decide(network, index, norms, NULL));
+    if (of_all) {
+        TRY(take_dense_inputs(network, index, needs, &inputs));
+    }
+    TRY(decide(network, index, norms, of_all ? s->consumer_count : 0, inputs));
     if (rule->folds) {
         TRY(site_append_merged(network, index));
     }
 out:
+    inputs_free(of_all ? s->consumer_count : 0, inputs);
     memory_free(norms);
     return status;
 }
 
-/* Uses the diagonal of the input's Gram matrix, over all batches. */
 grail_status decide_at_consumer(calibration_network *network, const observation *o)
 {
     grail_status status = GRAIL_OK;
-    double *diagonal = NULL;
-    const int64_t width = o->fit->width;
-    TRY(memory_new(&diagonal, (size_t)width, sizeof diagonal[0]));
-    for (int64_t j = 0; j < width; j++) {
-        diagonal[j] = o->fit->gram[j * width + j] + o->held->gram[j * width + j];
-    }
-    TRY(decide(network, o->site, NULL, diagonal));
+    input_statistics *input = NULL;
+    const selector *rule = network->request->plan.sites[o->site].selector;
+    const unsigned needs = selector_needs(rule, site_at(network->request, o->site));
+    TRY(memory_new(&input, 1, sizeof input[0]));
+    TRY(take_input(needs, o->fit, o->held, input));
+    TRY(decide(network, o->site, NULL, 1, input));
 out:
-    memory_free(diagonal);
+    inputs_free(1, input);
     return status;
 }

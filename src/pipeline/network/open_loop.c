@@ -53,18 +53,41 @@ static bool wants_squares(const compression_request *request, int index)
     return false;
 }
 
+static bool needs_all_consumers(const compression_request *request, int index)
+{
+    const selector *rule = request->plan.sites[index].selector;
+    return (selector_needs(rule, site_at(request, index)) & NEEDS_ALL_CONSUMERS) != 0;
+}
+
+/* Whether statistics of the dense network at the site's consumers are needed. */
+static bool is_wanted(const compression_request *request, int index)
+{
+    return site_is_cut(&request->plan, index) &&
+           (request->plan.loop == LOOP_OPEN || needs_all_consumers(request, index));
+}
+
+bool open_loop_is_needed(const compression_request *request)
+{
+    bool needed = false;
+    for (int i = 0; i < request->plan.count; i++) {
+        needed = needed || is_wanted(request, i);
+    }
+    return needed && request->samples->count > 0;
+}
+
 static grail_status plan_collection(const compression_request *request, collection *l)
 {
     grail_status status = GRAIL_OK;
     const int nodes = request->graph->node_count;
     TRY(memory_new(&l->squares, (size_t)nodes, sizeof l->squares[0]));
     for (int i = 0; i < request->plan.count; i++) {
-        if (site_is_cut(&request->plan, i)) {
+        if (is_wanted(request, i)) {
             TRY(collect_site(request, i, l));
         }
     }
     for (int n = 0; n < nodes; n++) {
-        l->squares[n] = wants_squares(request, n) && request->session->of_nodes[n].squares == NULL;
+        l->squares[n] = request->plan.loop == LOOP_OPEN && wants_squares(request, n) &&
+                        request->session->of_nodes[n].squares == NULL;
         l->any_squares = l->any_squares || l->squares[n];
     }
 out:

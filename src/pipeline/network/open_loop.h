@@ -6,8 +6,12 @@
 
 #include "pipeline/network/observation.h"
 
-/** Takes the statistics at every consumer of a cut site, and the sums of squares that selectors
- * need, unless the session already has them. */
+/** Whether statistics of the dense network are needed: in an open loop, and where a selector looks
+ * at all consumers of a site. */
+bool open_loop_is_needed(const compression_request *request);
+
+/** Takes these statistics, and in an open loop the sums of squares that selectors need, unless the
+ * session already has them. */
 grail_status open_loop_collect(calibration_network *network) GRAIL_MUST_CHECK;
 /** Copies the collected statistics into the observation; the session keeps its own for other
  * ratios. */

@@ -32,7 +32,7 @@ static grail_status check_site(const graph *g, const site *s, const selector *ru
                          "heads must be observed; use --loop closed",
                          s->name);
     }
-    if (s->kind == SITE_STREAM && selector_needs(rule, s) != 0 &&
+    if (s->kind == SITE_STREAM && (selector_needs(rule, s) & NEEDS_INPUT_NORMS) != 0 &&
         p->stream_score == STREAM_SCORE_ALL) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "site '%s': selector '%s' needs activations, but it must score the units "

@@ -19,6 +19,7 @@ typedef struct fixture {
     site_end producers[MOST], consumers[1];
     site site;
     site_view view;
+    input_statistics input;
     grail_reducer *reducer;
 } fixture;
 
@@ -40,8 +41,13 @@ static void begin(fixture *f, site_kind kind, int64_t units, int64_t kept)
                      .subunits = 1,
                      .producers = f->producers,
                      .consumers = f->consumers};
-    f->view = (site_view){
-        .graph = &f->graph, .site = &f->site, .kept = kept, .weights = {borrow, f}, .seed = 42};
+    f->view = (site_view){.graph = &f->graph,
+                          .site = &f->site,
+                          .kept = kept,
+                          .weights = {borrow, f},
+                          .seed = 42,
+                          .inputs = &f->input,
+                          .input_count = 1};
 }
 
 static int add_node(fixture *f, int64_t rows, int64_t columns, const float *weight)
@@ -75,7 +81,7 @@ static void two_heads(fixture *f)
 {
     begin(f, SITE_HEADS, 2, 1);
     set_consumer(f, 2, 2, consumer);
-    f->view.diagonal = gram_diagonal;
+    f->input.diagonal = gram_diagonal;
 }
 
 static void assert_kept(const grail_reducer *r, const char *pattern)
@@ -182,7 +188,7 @@ static void wanda_weighs_columns_by_the_norms_of_their_activations(void **state)
     fixture f;
     two_heads(&f);
     assert_decides(&f, &selector_wanda, "10");
-    f.view.diagonal = turned; /* 7 against 12 */
+    f.input.diagonal = turned; /* 7 against 12 */
     assert_decides(&f, &selector_wanda, "01");
 }
 
@@ -193,7 +199,7 @@ static void silent_features_are_told_apart_by_their_weights(void **state)
     static const float second[] = {0, 1, 3, -4, -2, 1, 4, 3};
     fixture f;
     two_heads(&f);
-    f.view.diagonal = silent;
+    f.input.diagonal = silent;
     assert_decides(&f, &selector_wanda, "10");
     f.weights[0] = second;
     assert_decides(&f, &selector_wanda, "01");
@@ -275,7 +281,7 @@ static void a_nan_score_names_its_unit(void **state)
     fixture f;
     grail_reducer *r = NULL;
     two_heads(&f);
-    f.view.diagonal = broken;
+    f.input.diagonal = broken;
     assert_fails(selector_wanda.decide(&f.view, &r), GRAIL_ERROR_NUMERIC, "unit 1");
     begin(&f, SITE_CONV, 2, 1);
     add_producer(&f, 1, 2, bad_rows);

@@ -1,0 +1,165 @@
+/* What selectors may need: rules that are made up here and put into a plan get what they declare,
+ * no more, at sites of every kind. */
+#include "vision_lab.h"
+
+#include "pipeline/compression.h"
+#include "reduce/scores.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_SITES = 64, MOST_UNITS = 512 };
+
+/* What the rule is to need, and what it saw, by the number of the site. */
+static struct {
+    unsigned needs;
+    int decided;
+    int inputs[MOST_SITES];
+    double first_diagonal[MOST_SITES]; /* of feature 0 of the first consumer's input */
+} seen;
+
+static unsigned declared(const site *s)
+{
+    (void)s;
+    return seen.needs;
+}
+
+static void check_input(const site_view *v, const input_statistics *in)
+{
+    assert_int_equal(in->diagonal != NULL, (seen.needs & NEEDS_DIAGONAL) != 0);
+    assert_int_equal(in->gram != NULL, (seen.needs & NEEDS_GRAM) != 0);
+    assert_int_equal(in->means != NULL, (seen.needs & NEEDS_MEANS) != 0);
+    assert_int_equal(in->width % v->site->units, 0);
+    assert_true(in->count > 0);
+    for (int64_t i = 0; i < in->width; i++) {
+        if (in->gram != NULL && in->diagonal != NULL) {
+            assert_near(in->gram[i * in->width + i], in->diagonal[i], 0.0);
+        }
+        if (in->means != NULL && in->diagonal != NULL) { /* the mean's square is at most this */
+            const double mean_square = in->diagonal[i] / (double)in->count;
+            assert_true(in->means[i] * in->means[i] <= mean_square * (1.0 + 1e-9));
+        }
+    }
+}
+
+/* Keeps the units of the largest activations, or the first ones where none are known. */
+static grail_status keep_largest(const site_view *v, grail_reducer **out)
+{
+    double scores[MOST_UNITS];
+    const int64_t units = v->site->units;
+    const double *diagonal = v->input_count > 0 ? v->inputs[0].diagonal : NULL;
+    assert_true(units <= MOST_UNITS && v->stream < MOST_SITES);
+    assert_int_equal(v->input_norms != NULL, (seen.needs & NEEDS_INPUT_NORMS) != 0);
+    for (int k = 0; k < v->input_count; k++) {
+        check_input(v, &v->inputs[k]);
+    }
+    for (int64_t j = 0; j < units; j++) {
+        scores[j] = diagonal == NULL ? -(double)j : diagonal[j * v->inputs[0].width / units];
+    }
+    seen.first_diagonal[v->stream] = diagonal == NULL ? 0.0 : diagonal[0];
+    seen.inputs[v->stream] = v->input_count;
+    seen.decided++;
+    return select_best(units, v->kept, v->site->groups, scores, out);
+}
+
+static const selector made_up = {
+    .name = "made-up", .summary = "", .uses_data = true, .needs = declared, .decide = keep_largest};
+
+static int inputs_expected(const site *s, unsigned needs)
+{
+    if ((needs & NEEDS_ALL_CONSUMERS) != 0) {
+        return s->consumer_count;
+    }
+    return (needs & NEEDS_OF_CONSUMERS) != 0 ? 1 : 0;
+}
+
+/* Runs with the made-up rule in place of the plan's selectors. */
+static void run_with(const grail_compress_options *options, unsigned needs)
+{
+    grail_compression *c = NULL;
+    int cut = 0;
+    memset(&seen, 0, sizeof seen);
+    seen.needs = needs;
+    assert_ok(grail_compression_open(options, &c));
+    for (int i = 0; i < c->request->plan.count; i++) {
+        c->request->plan.sites[i].selector = &made_up;
+    }
+    assert_ok(grail_compression_run(c));
+    for (int i = 0; i < c->request->plan.count; i++) {
+        if (site_is_cut(&c->request->plan, i)) {
+            assert_int_equal(seen.inputs[i], inputs_expected(site_at(c->request, i), needs));
+            cut++;
+        }
+    }
+    assert_true(cut > 2);
+    assert_int_equal(seen.decided, cut);
+    grail_compression_close(c);
+}
+
+static const unsigned sets[] = {
+    0,
+    NEEDS_INPUT_NORMS,
+    NEEDS_DIAGONAL,
+    NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS,
+    NEEDS_DIAGONAL | NEEDS_MEANS | NEEDS_ALL_CONSUMERS,
+    NEEDS_INPUT_NORMS | NEEDS_GRAM | NEEDS_ALL_CONSUMERS,
+};
+enum { SETS = sizeof sets / sizeof sets[0] };
+
+static void heads_and_gated_neurons_get_what_is_declared(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    for (int i = 0; i < 2 * SETS; i++) {
+        grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+        options.open_loop = i % 2;
+        run_with(&options, sets[i / 2]);
+    }
+    lab_close(&l);
+}
+
+static void channels_streams_and_plain_neurons_get_what_is_declared(void **state)
+{
+    (void)state;
+    static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
+    vision_lab l;
+    vision_open(&l);
+    for (int f = 0; f < 2; f++) {
+        const char *model = vision_network(&l, families[f], vision_family_name(families[f]));
+        for (int i = 0; i < 2 * SETS; i++) {
+            grail_compress_options options = vision_options(&l, model, NULL);
+            vision_cut(&options, 0.5);
+            options.open_loop = i % 2;
+            run_with(&options, sets[i / 2]);
+        }
+    }
+    vision_close(&l);
+}
+
+/* Before the first cut the narrowed network is the dense one, so both say the same of its site. */
+static void dense_statistics_are_those_before_the_first_cut(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    run_with(&options, NEEDS_DIAGONAL);
+    const double first = seen.first_diagonal[0];
+    const double last = seen.first_diagonal[3];
+    run_with(&options, NEEDS_DIAGONAL | NEEDS_ALL_CONSUMERS);
+    assert_true(first > 0.0 && last > 0.0);
+    assert_near(seen.first_diagonal[0], first, 1e-9 * first);
+    assert_true(fabs(seen.first_diagonal[3] - last) > 1e-9 * last);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heads_and_gated_neurons_get_what_is_declared),
+        cmocka_unit_test(channels_streams_and_plain_neurons_get_what_is_declared),
+        cmocka_unit_test(dense_statistics_are_those_before_the_first_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
