@@ -112,6 +112,15 @@ static int flush_output(int code)
     return code == EXIT_OK ? EXIT_FAILED : code;
 }
 
+/* Before anything computes, and while there is only one thread. */
+static void choose_kernels(void)
+{
+    const char *setting = grail_blas_setting();
+    if (setting != NULL) {
+        setenv("BLIS_ARCH_TYPE", setting, 1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (!descriptors_open_missing()) {
@@ -119,6 +128,7 @@ int main(int argc, char **argv)
                     strerror(errno));
         return EXIT_FAILED;
     }
+    choose_kernels();
     signal(SIGXFSZ, SIG_IGN); /* so that the write fails with an error that names the file */
     const int code = flush_output(run_command(argc, argv));
     interrupt_end();

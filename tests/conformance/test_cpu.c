@@ -1,4 +1,5 @@
 /* What only the cpu backend has: its kernel choice and probe, exp and erfc, tasks and tiles. */
+#include "backend/backend.h"
 #include "backend/cpu/blas.h"
 #include "backend/cpu/probe.h"
 #include "backend/cpu/special.h"
@@ -118,9 +119,9 @@ static void test_tasks_run_once_each(void **state)
     assert_fails(tasks_run(5, SIZE_MAX, count_task, counts), GRAIL_ERROR_MEMORY, "out of memory");
 }
 
-/* In a child process, since BLIS keeps its first choice: exit status 0 when the kernel and the way
- * it was chosen are the expected ones. */
-static bool kernel_with(const char *variable, const char *kernel, blas_choice choice)
+/* In a child process, since BLIS keeps its first choice. */
+static bool in_child(bool (*holds)(const char *variable, const void *context), const char *variable,
+                     const void *context)
 {
     fflush(NULL);
     const pid_t child = fork();
@@ -131,15 +132,38 @@ static bool kernel_with(const char *variable, const char *kernel, blas_choice ch
         } else {
             setenv("BLIS_ARCH_TYPE", variable, 1);
         }
-        const bool right = strcmp(blas_kernel(), kernel) == 0 && blas_kernel_choice() == choice;
-        _exit(right ? 0 : 1);
+        _exit(holds(variable, context) ? 0 : 1);
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void test_the_kernel_follows_the_cpu_unless_the_user_chose(void **state)
+typedef struct expected_kernel {
+    const char *kernel;
+    blas_choice choice;
+} expected_kernel;
+
+/* A program that follows the recommendation has these kernels. */
+static bool has_kernel(const char *variable, const void *context)
+{
+    const expected_kernel *e = context;
+    const char *setting = blas_setting();
+    (void)variable;
+    if (setting != NULL) {
+        setenv("BLIS_ARCH_TYPE", setting, 1);
+    }
+    return blas_setting() == NULL && blas_start() == GRAIL_OK &&
+           strcmp(blas_kernel(), e->kernel) == 0 && blas_kernel_choice() == e->choice;
+}
+
+static bool kernel_with(const char *variable, const char *kernel, blas_choice choice)
+{
+    const expected_kernel e = {kernel, choice};
+    return in_child(has_kernel, variable, &e);
+}
+
+static void test_the_recommended_kernel_follows_the_cpu_unless_the_user_chose(void **state)
 {
     (void)state;
     const char *suitable = blas_suitable_kernel();
@@ -153,10 +177,37 @@ static void test_the_kernel_follows_the_cpu_unless_the_user_chose(void **state)
     assert_true(kernel_with("penryn", "penryn", BLAS_CHOICE_USER));
 }
 
+/* Nor does the library touch the environment. */
+static bool is_refused(const char *variable, const void *context)
+{
+    const backend *b = NULL;
+    const grail_status status = backend_find("cpu", &b);
+    (void)context;
+    return status == GRAIL_ERROR_ARGUMENT && strstr(grail_error_message(), variable) != NULL &&
+           strcmp(getenv("BLIS_ARCH_TYPE"), variable) == 0 && strcmp(blas_kernel(), "none") == 0;
+}
+
+static bool is_left_unset(const char *variable, const void *context)
+{
+    const backend *b = NULL;
+    (void)variable;
+    (void)context;
+    return backend_find("cpu", &b) == GRAIL_OK && getenv("BLIS_ARCH_TYPE") == NULL &&
+           blas_kernel_choice() == BLAS_CHOICE_LIBRARY;
+}
+
+static void test_a_kernel_that_blis_does_not_know_is_refused(void **state)
+{
+    (void)state;
+    assert_true(in_child(is_refused, "no such kernel", NULL));
+    assert_true(in_child(is_refused, "haswell", NULL)); /* the program did not translate it */
+    assert_true(in_child(is_refused, "99", NULL));
+    assert_true(in_child(is_left_unset, NULL, NULL));
+}
+
 static void test_the_probe_names_the_machine(void **state)
 {
     (void)state;
-    unsetenv("BLIS_ARCH_TYPE");
     cpu_probe p;
     cpu_probe_fill(&p);
     assert_true(p.model[0] != '\0');
@@ -182,6 +233,7 @@ static void test_the_probe_tells_how_to_mend_a_slow_choice(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         setenv("BLIS_ARCH_TYPE", "generic", 1);
+        setenv("BLIS_ARCH_TYPE", blas_setting(), 1);
         cpu_probe p;
         cpu_probe_fill(&p);
         _exit(p.remedy != NULL && strstr(p.remedy, "unset BLIS_ARCH_TYPE") != NULL ? 0 : 1);
@@ -209,7 +261,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         /* first: it needs a process that has not called BLIS */
-        cmocka_unit_test(test_the_kernel_follows_the_cpu_unless_the_user_chose),
+        cmocka_unit_test(test_the_recommended_kernel_follows_the_cpu_unless_the_user_chose),
+        cmocka_unit_test(test_a_kernel_that_blis_does_not_know_is_refused),
         cmocka_unit_test(test_the_probe_tells_how_to_mend_a_slow_choice),
         cmocka_unit_test(test_the_probe_names_the_machine),
         cmocka_unit_test(test_exp_keeps_its_stated_accuracy),

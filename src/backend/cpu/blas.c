@@ -1,7 +1,7 @@
-/* The only file that includes BLIS. Chooses its kernels before the first product: BLIS 0.9 knows no
- * CPU younger than itself and takes its generic C kernels there, which reach a fifth of the speed
- * (measured on Zen 5: generic 78 GFLOP/s in f32, haswell 240, skx 425; zen, zen2 and zen3 equal
- * haswell). */
+/* The only file that includes BLIS, and that knows which of its kernels suit a CPU: BLIS 0.9 knows
+ * no CPU younger than itself and takes its generic C kernels there, which reach a fifth of the
+ * speed (measured on Zen 5: generic 78 GFLOP/s in f32, haswell 240, skx 425; zen, zen2 and zen3
+ * equal haswell). */
 #include "backend/cpu/blas.h"
 
 #include <blis.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* BLIS 0.9 reads BLIS_ARCH_TYPE as a decimal number, aborts on one it was not built for, and reads
- * any word as 0. So words are translated, and values that this table lacks are replaced. */
+ * any word as 0. */
 static const struct {
     const char *name;
     arch_t id;
@@ -27,7 +27,9 @@ static const struct {
 enum { KERNEL_COUNT = sizeof kernels / sizeof kernels[0] };
 
 static const char arch_variable[] = "BLIS_ARCH_TYPE";
-static pthread_once_t chosen = PTHREAD_ONCE_INIT;
+enum { NUMBER_SIZE = 16 };
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool started;
 static blas_choice choice = BLAS_CHOICE_LIBRARY;
 
 const char *blas_suitable_kernel(void)
@@ -45,46 +47,80 @@ const char *blas_suitable_kernel(void)
     return NULL;
 }
 
-/* Index in the table of a name or a number, or -1. */
-static int find_kernel(const char *text)
+static void number_of(int kernel, char number[NUMBER_SIZE])
+{
+    snprintf(number, NUMBER_SIZE, "%d", (int)kernels[kernel].id);
+}
+
+/* Index in the table of a number, or with `words` also of a name; -1 of anything else. */
+static int find_kernel(const char *text, bool words)
 {
     for (int i = 0; text != NULL && i < KERNEL_COUNT; i++) {
-        char number[16];
-        snprintf(number, sizeof number, "%d", (int)kernels[i].id);
-        if (strcmp(text, kernels[i].name) == 0 || strcmp(text, number) == 0) {
+        char number[NUMBER_SIZE];
+        number_of(i, number);
+        if (strcmp(text, number) == 0 || (words && strcmp(text, kernels[i].name) == 0)) {
             return i;
         }
     }
     return -1;
 }
 
-static void choose_kernel(void)
+const char *blas_setting(void)
 {
-    int kernel = find_kernel(getenv(arch_variable));
-    choice = BLAS_CHOICE_USER;
-    if (kernel < 0) {
-        kernel = find_kernel(blas_suitable_kernel());
-        choice = kernel < 0 ? BLAS_CHOICE_LIBRARY : BLAS_CHOICE_FEATURES;
+    static _Thread_local char setting[NUMBER_SIZE];
+    const char *given = getenv(arch_variable);
+    int kernel = find_kernel(given, true);
+    if (find_kernel(given, false) >= 0) {
+        return NULL;
     }
     if (kernel < 0) {
-        unsetenv(arch_variable);
-    } else {
-        char number[16];
-        snprintf(number, sizeof number, "%d", (int)kernels[kernel].id);
-        setenv(arch_variable, number, 1);
+        kernel = find_kernel(blas_suitable_kernel(), true);
     }
+    if (kernel < 0 && given == NULL) {
+        return NULL;
+    }
+    number_of(kernel < 0 ? find_kernel("generic", true) : kernel, setting);
+    return setting;
+}
+
+/* BLIS would abort on a value that it does not know, so it is not started then. */
+static void start_blis(void)
+{
+    const char *given = getenv(arch_variable);
+    const int kernel = find_kernel(given, false);
+    const int suitable = find_kernel(blas_suitable_kernel(), true);
+    if (given != NULL && kernel < 0) {
+        return;
+    }
+    choice = given == NULL        ? BLAS_CHOICE_LIBRARY
+             : kernel == suitable ? BLAS_CHOICE_FEATURES
+                                  : BLAS_CHOICE_USER;
     bli_init();
+    started = true;
+}
+
+grail_status blas_start(void)
+{
+    pthread_once(&once, start_blis);
+    if (!started) {
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "the environment variable BLIS_ARCH_TYPE is '%s', expected the number of a "
+            "kernel set, such as 3 (haswell) or 0 (skx); unset it",
+            getenv(arch_variable) == NULL ? "" : getenv(arch_variable));
+    }
+    return GRAIL_OK;
 }
 
 const char *blas_kernel(void)
 {
-    pthread_once(&chosen, choose_kernel);
-    return bli_arch_string(bli_arch_query_id());
+    pthread_once(&once, start_blis);
+    return started ? bli_arch_string(bli_arch_query_id()) : "none";
 }
 
 blas_choice blas_kernel_choice(void)
 {
-    pthread_once(&chosen, choose_kernel);
+    pthread_once(&once, start_blis);
     return choice;
 }
 
@@ -95,7 +131,6 @@ const char *blas_version(void)
 
 static rntm_t runtime(void)
 {
-    pthread_once(&chosen, choose_kernel);
     rntm_t r;
     bli_rntm_init_from_global(&r); /* what BLIS 0.9 and 1.x both have */
     bli_rntm_set_num_threads(1, &r);

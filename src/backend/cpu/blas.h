@@ -3,6 +3,8 @@
 #ifndef GRAIL_BACKEND_CPU_BLAS_H
 #define GRAIL_BACKEND_CPU_BLAS_H
 
+#include "base/status.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,15 +29,25 @@ void blas_dtrsm(bool transpose_l, int64_t m, int64_t n, const double *l, int64_t
 
 /** How the kernels were chosen. */
 typedef enum blas_choice {
-    BLAS_CHOICE_FEATURES, /* by us, from the CPU's instruction sets */
-    BLAS_CHOICE_USER,     /* by BLIS_ARCH_TYPE in the environment */
-    BLAS_CHOICE_LIBRARY   /* by BLIS itself: we know no better kernel for this CPU */
+    BLAS_CHOICE_FEATURES, /* by BLIS_ARCH_TYPE, and they suit the CPU's instruction sets */
+    BLAS_CHOICE_USER,     /* by BLIS_ARCH_TYPE, and others would suit */
+    BLAS_CHOICE_LIBRARY   /* by BLIS itself */
 } blas_choice;
 
 /** Kernel set that suits this CPU ("skx", "haswell"), or NULL where BLIS decides. */
 const char *blas_suitable_kernel(void);
 
-/** Kernel set in use, such as "skx"; chooses it when this is the first call. */
+/** What the program should set BLIS_ARCH_TYPE to before the first product: the kernels that suit
+ * this CPU, or the user's choice in the form that BLIS reads; NULL: leave it alone. The library
+ * never changes the environment, which other threads may be reading. Valid until the thread's next
+ * call. */
+const char *blas_setting(void);
+
+/** Starts BLIS with the kernels that BLIS_ARCH_TYPE names, or its own choice; later calls do
+ * nothing. A value that BLIS does not know is GRAIL_ERROR_ARGUMENT. */
+grail_status blas_start(void) GRAIL_MUST_CHECK;
+
+/** Kernel set in use, such as "skx"; starts BLIS. "none" when it cannot be started. */
 const char *blas_kernel(void);
 blas_choice blas_kernel_choice(void);
 const char *blas_version(void);

@@ -165,7 +165,7 @@ grail_status cpu_eigen(int64_t n, double *a, double *values)
     const int liwork = 3 + 5 * order;
     TRY(memory_new_unset(&work, (size_t)lwork, sizeof *work));
     TRY(memory_new_unset(&integer_work, (size_t)liwork, sizeof *integer_work));
-    blas_kernel();
+    TRY(blas_start());
     const int info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', order, a, order, values, work,
                                          lwork, integer_work, liwork);
     if (info != 0) {

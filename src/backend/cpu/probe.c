@@ -104,10 +104,8 @@ static const char *remedy_text(const cpu_probe *p, blas_choice choice)
         return "unset BLIS_ARCH_TYPE; grail then chooses a faster kernel for this CPU";
     }
     return strcmp(p->suitable_kernel, "skx") == 0
-               ? "BLIS started before grail could choose the kernel; set BLIS_ARCH_TYPE=0 (skx) in "
-                 "the environment"
-               : "BLIS started before grail could choose the kernel; set BLIS_ARCH_TYPE=3 "
-                 "(haswell) in the environment";
+               ? "set BLIS_ARCH_TYPE=0 (skx) in the environment; BLIS does not know this CPU"
+               : "set BLIS_ARCH_TYPE=3 (haswell) in the environment; BLIS does not know this CPU";
 }
 
 void cpu_probe_fill(cpu_probe *out)
