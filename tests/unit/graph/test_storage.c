@@ -21,8 +21,8 @@ static void begin(fixture *f, int rank, const int64_t shape[])
 {
     int64_t elements = 0;
     *f = (fixture){0};
-    f->tensor = (tensor_view){
-        .name = "fused", .dtype = GRAIL_DTYPE_F32, .rank = rank, .data = f->values};
+    f->tensor =
+        (tensor_view){.name = "fused", .dtype = GRAIL_DTYPE_F32, .rank = rank, .data = f->values};
     memcpy(f->tensor.shape, shape, (size_t)rank * sizeof shape[0]);
     assert_true(shape_elements(rank, shape, &elements) && elements <= LARGEST);
     for (int64_t i = 0; i < elements; i++) {
@@ -33,9 +33,10 @@ static void begin(fixture *f, int rank, const int64_t shape[])
 /* All of the parameter stays unless `keep` is called. */
 static void add(fixture *f, storage_map map, int64_t rows, int64_t columns)
 {
-    f->pieces[f->count] = (storage_piece){
-        .dense = {.map = map, .rank = 2, .shape = {rows, columns}}, .rows = rows,
-        .columns = columns};
+    f->pieces[f->count] =
+        (storage_piece){.dense = {.map = map, .rank = 2, .shape = {rows, columns}},
+                        .rows = rows,
+                        .columns = columns};
     f->parameters[f->count] = &f->pieces[f->count].dense;
     f->count++;
 }
@@ -218,8 +219,8 @@ static void mark_left(const fixture *f, int p, bool *left)
         for (int64_t c = 0; c < piece->columns; c++) {
             const int64_t row = piece->row_origin == NULL ? r : piece->row_origin[r];
             const int64_t column = piece->column_origin == NULL ? c : piece->column_origin[c];
-            left[storage_element(&piece->dense, &f->tensor,
-                                 row * piece->dense.shape[1] + column)] = true;
+            left[storage_element(&piece->dense, &f->tensor, row * piece->dense.shape[1] + column)] =
+                true;
         }
     }
 }
