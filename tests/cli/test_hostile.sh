@@ -8,7 +8,7 @@ command -v python3 >/dev/null || skip "python3 is not installed"
 
 # A sanitizer takes memory of its own, and address space without end.
 sanitized=
-if ldd "$grail" | grep -q 'lib[a-z]*san'; then
+if [[ $(ldd "$grail") =~ lib[a-z]*san ]]; then
     sanitized=yes
     echo "   memory is not measured: this is a build with sanitizers"
 fi
