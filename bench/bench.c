@@ -32,16 +32,25 @@ void bench_check(grail_status status)
     }
 }
 
-float *bench_normals(int64_t count, uint64_t seed)
+matrix bench_matrix(grail_dtype type, int64_t rows, int64_t columns)
 {
-    float *values = NULL;
-    bench_check(memory_new_unset(&values, (size_t)count, sizeof *values));
+    matrix m = {0};
+    bench_check(matrix_new(backend_host(), type, rows, columns, &m));
+    return m;
+}
+
+matrix bench_normal_matrix(int64_t rows, int64_t columns, uint64_t seed)
+{
+    const matrix m = bench_matrix(GRAIL_DTYPE_F32, rows, columns);
+    host_view v = {0};
     random_state random;
     random_seed(&random, seed, 0);
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = (float)random_normal(&random);
+    bench_check(host_view_open(m, GRAIL_DTYPE_F32, HOST_WRITES, &v));
+    for (int64_t i = 0; i < matrix_count(m); i++) {
+        ((float *)v.values)[i] = (float)random_normal(&random);
     }
-    return values;
+    bench_check(host_view_close(&v));
+    return m;
 }
 
 double bench_now(void)

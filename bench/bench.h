@@ -3,7 +3,7 @@
 #ifndef GRAIL_BENCH_H
 #define GRAIL_BENCH_H
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 #include "base/json.h"
 
 /** Value of "--name N" on the command line, or `fallback`. */
@@ -15,8 +15,9 @@ void bench_set_threads(int count, char **arguments);
 /** Ends the program with the library's error text unless `status` is GRAIL_OK. */
 void bench_check(grail_status status);
 
-/** `count` standard normals; the caller frees them. */
-float *bench_normals(int64_t count, uint64_t seed);
+/** A matrix on the host instance: unset f64 or f32, or of standard normals in f32. matrix_free. */
+matrix bench_matrix(grail_dtype type, int64_t rows, int64_t columns);
+matrix bench_normal_matrix(int64_t rows, int64_t columns, uint64_t seed);
 
 /** Seconds on a monotonic clock. */
 double bench_now(void);

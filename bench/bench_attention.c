@@ -5,16 +5,16 @@
 
 typedef struct attention_case {
     attention_shape shape;
-    float *q;
-    float *k;
-    float *v;
-    float *out;
+    matrix q;
+    matrix k;
+    matrix v;
+    matrix out;
 } attention_case;
 
 static void attend(void *context)
 {
     const attention_case *c = context;
-    bench_check(backend_cpu.attention(&c->shape, c->q, c->k, c->v, c->out));
+    bench_check(matrix_attention(&c->shape, c->q, c->k, c->v, c->out));
 }
 
 /* Pairs of query and key that are not masked, in one head of one sequence. */
@@ -38,12 +38,11 @@ int main(int count, char **arguments)
                                   .window = bench_option(count, arguments, "window", 0),
                                   .scale = 0.125}};
     const attention_shape *s = &c.shape;
-    const int64_t queries = s->sequences * s->length * s->query_heads * s->head_dim;
-    const int64_t keys = s->sequences * s->length * s->kv_heads * s->head_dim;
-    c.q = bench_normals(queries, 1);
-    c.k = bench_normals(keys, 2);
-    c.v = bench_normals(keys, 3);
-    bench_check(memory_new(&c.out, (size_t)queries, sizeof *c.out));
+    const int64_t rows = s->sequences * s->length;
+    c.q = bench_normal_matrix(rows, s->query_heads * s->head_dim, 1);
+    c.k = bench_normal_matrix(rows, s->kv_heads * s->head_dim, 2);
+    c.v = bench_normal_matrix(rows, s->kv_heads * s->head_dim, 3);
+    c.out = bench_matrix(GRAIL_DTYPE_F32, rows, s->query_heads * s->head_dim);
     const double flops =
         4.0 * visible_pairs(s) * (double)(s->sequences * s->query_heads) * (double)s->head_dim;
     json_t *report =
@@ -54,9 +53,9 @@ int main(int count, char **arguments)
     bench_run(report, bench_option(count, arguments, "runs", 5), flops, BENCH_SGEMM, NULL, attend,
               &c);
     bench_print(report);
-    memory_free(c.out);
-    memory_free(c.v);
-    memory_free(c.k);
-    memory_free(c.q);
+    matrix_free(&c.out);
+    matrix_free(&c.v);
+    matrix_free(&c.k);
+    matrix_free(&c.q);
     return 0;
 }

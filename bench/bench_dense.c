@@ -3,26 +3,25 @@
  * 2 outputs n^2. */
 #include "bench.h"
 
-#include <string.h>
-
 typedef struct dense_case {
-    int64_t n;
-    int64_t outputs;
-    const double *matrix; /* [n, n] */
-    double *factor;
-    double *right; /* [outputs, n] */
+    matrix symmetric; /* [n, n] */
+    matrix factor;
+    matrix ones;  /* [1, n] */
+    matrix right; /* [outputs, n] */
 } dense_case;
 
 static void copy_matrix(void *context)
 {
     const dense_case *c = context;
-    memcpy(c->factor, c->matrix, (size_t)(c->n * c->n) * sizeof *c->factor);
+    bench_check(matrix_copy(c->symmetric, c->factor));
 }
 
 static void factorise(void *context)
 {
     const dense_case *c = context;
-    if (backend_cpu.cholesky(c->n, c->factor, c->n) >= 0) {
+    int64_t pivot = 0;
+    bench_check(matrix_cholesky(c->factor, &pivot));
+    if (pivot >= 0) {
         bench_check(error_set(GRAIL_ERROR_NUMERIC, "the matrix is not positive definite"));
     }
 }
@@ -30,31 +29,39 @@ static void factorise(void *context)
 static void fill_right(void *context)
 {
     const dense_case *c = context;
-    for (int64_t i = 0; i < c->outputs * c->n; i++) {
-        c->right[i] = 1.0;
-    }
+    bench_check(matrix_copy(matrix_repeat_row(c->ones, c->right.rows), c->right));
 }
 
 static void solve(void *context)
 {
     const dense_case *c = context;
-    backend_cpu.cholesky_solve(c->outputs, c->n, c->factor, c->n, c->right, c->n);
+    bench_check(matrix_cholesky_solve(c->factor, c->right));
 }
 
-/* X^T X / n + I for random X[n, n] */
-static double *ridge_matrix(int64_t n)
+/* X^T X + n I for random X[n, n] */
+static matrix ridge_matrix(int64_t n)
 {
-    double *matrix = NULL;
-    bench_check(memory_new(&matrix, (size_t)(n * n), sizeof *matrix));
-    float *x = bench_normals(n * n, 1);
-    bench_check(backend_cpu.gram(n, n, x, n, matrix));
+    matrix gram = bench_matrix(GRAIL_DTYPE_F64, n, n);
+    matrix x = bench_normal_matrix(n, n, 1);
+    bench_check(matrix_zero(gram));
+    bench_check(matrix_gram(x, gram));
+    bench_check(matrix_shift_diagonal((double)n, gram));
+    matrix_free(&x);
+    return gram;
+}
+
+/* A row of ones. */
+static matrix row_of_ones(int64_t n)
+{
+    matrix row = bench_matrix(GRAIL_DTYPE_F64, 1, n);
+    double *ones = NULL;
+    bench_check(memory_new(&ones, (size_t)n, sizeof ones[0]));
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j <= i; j++) {
-            matrix[i * n + j] = matrix[i * n + j] / (double)n + (i == j ? 1.0 : 0.0);
-        }
+        ones[i] = 1.0;
     }
-    memory_free(x);
-    return matrix;
+    bench_check(matrix_upload(row, ones));
+    memory_free(ones);
+    return row;
 }
 
 int main(int count, char **arguments)
@@ -63,10 +70,10 @@ int main(int count, char **arguments)
     const int64_t n = bench_option(count, arguments, "width", 4096);
     const int64_t outputs = bench_option(count, arguments, "outputs", 4096);
     const int64_t runs = bench_option(count, arguments, "runs", 5);
-    double *matrix = ridge_matrix(n);
-    dense_case c = {.n = n, .outputs = outputs, .matrix = matrix};
-    bench_check(memory_new(&c.factor, (size_t)(n * n), sizeof *c.factor));
-    bench_check(memory_new(&c.right, (size_t)(outputs * n), sizeof *c.right));
+    dense_case c = {.symmetric = ridge_matrix(n),
+                    .factor = bench_matrix(GRAIL_DTYPE_F64, n, n),
+                    .ones = row_of_ones(n),
+                    .right = bench_matrix(GRAIL_DTYPE_F64, outputs, n)};
     json_t *report = json_pack("{s:s, s:I}", "bench", "cholesky", "width", (json_int_t)n);
     const double order = (double)n;
     bench_run(report, runs, order * order * order / 3.0, BENCH_DGEMM, copy_matrix, factorise, &c);
@@ -76,8 +83,9 @@ int main(int count, char **arguments)
     bench_run(report, runs, 2.0 * (double)outputs * order * order, BENCH_DGEMM, fill_right, solve,
               &c);
     bench_print(report);
-    memory_free(c.right);
-    memory_free(c.factor);
-    memory_free(matrix);
+    matrix_free(&c.right);
+    matrix_free(&c.ones);
+    matrix_free(&c.factor);
+    matrix_free(&c.symmetric);
     return 0;
 }

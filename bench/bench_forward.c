@@ -21,7 +21,7 @@ typedef struct network {
     grail_model *model;
     parameter_store *store;
     fused_network *fused;
-    buffer_pool *pool;
+    matrix_pool *pool;
     execution *run;
     parameter_store *run_store;
     batch_shape shape;
@@ -32,7 +32,7 @@ static void open_network(network *n, const char *path, bool fused)
 {
     const graph *g = NULL;
     bench_check(grail_model_open(path, &n->model));
-    bench_check(parameter_store_create(n->model, &backend_cpu, NULL, &n->store));
+    bench_check(parameter_store_create(n->model, backend_host(), NULL, &n->store));
     n->run_store = n->store;
     g = n->model->graph;
     if (fused) {
@@ -40,20 +40,20 @@ static void open_network(network *n, const char *path, bool fused)
         n->run_store = fused_network_store(n->fused);
         g = fused_network_graph(n->fused);
     }
-    bench_check(buffer_pool_create(&n->pool));
-    bench_check(execution_create(g, &backend_cpu, n->pool, &n->run));
+    bench_check(matrix_pool_create(backend_host(), &n->pool));
+    bench_check(execution_create(g, backend_host(), n->pool, &n->run));
 }
 
 static void close_network(network *n)
 {
     execution_free(n->run);
-    buffer_pool_free(n->pool);
+    matrix_pool_free(n->pool);
     fused_network_free(n->fused);
     parameter_store_free(n->store);
     grail_model_close(n->model);
 }
 
-static const matrix *forward(network *n)
+static matrix forward(network *n)
 {
     const graph *g = n->run->graph;
     bench_check(execution_begin(n->run, n->shape, (batch_input){.pixels = n->pixels}));
@@ -61,9 +61,12 @@ static const matrix *forward(network *n)
     return execution_value(n->run, g->output);
 }
 
-static void write_outputs(const char *path, const matrix *y)
+static void write_outputs(const char *path, matrix y)
 {
-    bench_check(output_file_write(path, y->data, (size_t)(y->rows * y->width) * sizeof(float)));
+    host_view v = {0};
+    bench_check(host_view_open(y, GRAIL_DTYPE_F32, HOST_READS, &v));
+    bench_check(output_file_write(path, v.values, (size_t)matrix_count(y) * sizeof(float)));
+    host_view_drop(&v);
 }
 
 static double processor_seconds(void)

@@ -11,14 +11,17 @@ const option *const completion_options = table;
 
 static bool has_choices(const option *o)
 {
-    return o->choices != NULL || o->kind == OPTION_SELECTOR;
+    const char *meaning = NULL;
+    return o->choices != NULL || option_known_name(o->kind, 0, &meaning) != NULL;
 }
 
 static void print_choices(const option *o)
 {
     print_out("%s", o->choices == NULL ? "" : o->choices);
-    for (int i = 0; o->kind == OPTION_SELECTOR && grail_selector_at(i) != NULL; i++) {
-        print_out("%s%s", i == 0 ? "" : " ", grail_selector_at(i));
+    const char *meaning = NULL;
+    const char *name = option_known_name(o->kind, 0, &meaning);
+    for (int i = 1; name != NULL; name = option_known_name(o->kind, i++, &meaning)) {
+        print_out("%s%s", i == 1 ? "" : " ", name);
     }
 }
 

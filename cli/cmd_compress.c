@@ -89,8 +89,7 @@ static const option table[] = {
      "memory for kept activations, such as 500M; if they do not fit, blocks are recomputed (half "
      "of the available memory)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
-    {"backend", OPTION_TEXT, &o.backend, "NAME", "cpu ref",
-     "cpu, or ref: plain loops in f64, slow (cpu)"},
+    {"backend", OPTION_BACKEND, &o.backend, "NAME", NULL, "what computes (cpu):"},
     {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
     {0},

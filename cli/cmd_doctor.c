@@ -15,6 +15,40 @@ static const option table[] = {
 };
 const option *const doctor_options = table;
 
+/* "backends   cpu (f32), ref (f64)", and what one leaves to the host. */
+static void print_backends(void)
+{
+    grail_backend b = {0};
+    for (int i = 0; grail_backend_describe(i, &b) != 0; i++) {
+        print_out("%s%s (%s)", i == 0 ? "backends   " : ", ", b.name, b.precision);
+    }
+    print_out("\n");
+    for (int i = 0; grail_backend_describe(i, &b) != 0; i++) {
+        print_out("%s%s", b.left_out > 0 ? "           done on the host for " : "",
+                  b.left_out > 0 ? b.name : "");
+        for (int k = 0; k < b.left_out; k++) {
+            print_out("%s%s", k == 0 ? ": " : ", ", grail_backend_left_out(i, k));
+        }
+        print_out("%s", b.left_out > 0 ? "\n" : "");
+    }
+}
+
+static json_t *backends_json(void)
+{
+    json_t *list = json_array();
+    grail_backend b = {0};
+    for (int i = 0; grail_backend_describe(i, &b) != 0; i++) {
+        json_t *left_out = json_array();
+        for (int k = 0; k < b.left_out; k++) {
+            json_array_append_new(left_out, json_text(grail_backend_left_out(i, k)));
+        }
+        json_array_append_new(list, json_pack("{s:o, s:o, s:i, s:o}", "name", json_text(b.name),
+                                              "precision", json_text(b.precision), "operations",
+                                              b.operations, "done_on_host", left_out));
+    }
+    return list;
+}
+
 static void print_machine(const grail_machine *m)
 {
     char total[HUMAN_SIZE];
@@ -28,6 +62,7 @@ static void print_machine(const grail_machine *m)
     print_out("products   %s %s, kernel %s (%s)\n", m->blas_name, m->blas_version, m->kernel,
               m->kernel_choice);
     print_out("images     oneDNN %s\n", m->onednn_version);
+    print_backends();
     if (m->sgemm_gflops > 0.0) {
         print_out("speed      %.0f GFLOP/s in f32, %.0f in f64\n", m->sgemm_gflops,
                   m->dgemm_gflops);
@@ -41,15 +76,15 @@ static void print_machine(const grail_machine *m)
 
 static int print_machine_json(const grail_machine *m)
 {
-    return print_json(
-        json_pack("{s:o, s:o, s:o, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o}",
-                  "version", json_text(grail_version()), "cpu", json_text(m->cpu), "features",
-                  json_text(m->features), "cores", m->cores, "threads", m->threads, "memory_total",
-                  (json_int_t)m->memory_total, "memory_available", (json_int_t)m->memory_available,
-                  "blas", json_text(m->blas_name), "blas_version", json_text(m->blas_version),
-                  "onednn_version", json_text(m->onednn_version), "kernel", json_text(m->kernel),
-                  "kernel_choice", json_text(m->kernel_choice), "sgemm_gflops", m->sgemm_gflops,
-                  "dgemm_gflops", m->dgemm_gflops, "remedy", json_text_or_null(m->remedy)));
+    return print_json(json_pack(
+        "{s:o, s:o, s:o, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o}",
+        "version", json_text(grail_version()), "cpu", json_text(m->cpu), "features",
+        json_text(m->features), "cores", m->cores, "threads", m->threads, "memory_total",
+        (json_int_t)m->memory_total, "memory_available", (json_int_t)m->memory_available, "blas",
+        json_text(m->blas_name), "blas_version", json_text(m->blas_version), "onednn_version",
+        json_text(m->onednn_version), "kernel", json_text(m->kernel), "kernel_choice",
+        json_text(m->kernel_choice), "sgemm_gflops", m->sgemm_gflops, "dgemm_gflops",
+        m->dgemm_gflops, "remedy", json_text_or_null(m->remedy), "backends", backends_json()));
 }
 
 static int run(int argc, char **argv)

@@ -19,8 +19,7 @@ static const option table[] = {
      "repeated"},
     {"context", OPTION_INTEGER, &source.context, "N", NULL, "tokens per window (T)"},
     {"output", OPTION_TEXT, &output, "FILE", NULL, "safetensors file to write; short form: -o"},
-    {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref",
-     "cpu, or ref: plain loops in f64, slow (cpu)"},
+    {"backend", OPTION_BACKEND, &backend, "NAME", NULL, "what computes (cpu):"},
     {0},
 };
 const option *const logits_options = table;

@@ -43,8 +43,7 @@ static const option table[] = {
     {"tolerance", OPTION_REAL, &tolerance, "X", NULL,
      "largest logit difference at which the zero-column identity still holds (1e-3)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
-    {"backend", OPTION_TEXT, &backend, "NAME", "cpu ref",
-     "cpu, or ref: plain loops in f64, slow (cpu)"},
+    {"backend", OPTION_BACKEND, &backend, "NAME", NULL, "what computes (cpu):"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
     {0},
 };

@@ -3,13 +3,14 @@
 #include "print.h"
 
 #include <grail/compress.h>
+#include <grail/machine.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 26, HELP_WIDTH = 100, SELECTOR_WIDTH = 14 };
+enum { HELP_COLUMN = 26, HELP_WIDTH = 100, NAME_WIDTH = 14 };
 
 /* Prints the words of `text` from column `at` on; continuation lines begin at column `indent`. */
 static void print_wrapped(const char *text, int at, int indent)
@@ -31,15 +32,29 @@ static void print_wrapped(const char *text, int at, int indent)
     print_out("\n");
 }
 
-static void print_selectors(void)
+const char *option_known_name(option_kind kind, int i, const char **meaning)
 {
-    const int column = HELP_COLUMN + 2 + SELECTOR_WIDTH;
-    grail_selector_facts facts = {0};
-    for (int i = 0; grail_selector_at(i) != NULL; i++) {
-        if (grail_selector_describe(grail_selector_at(i), &facts) == GRAIL_OK) {
-            print_out("%*s%-*s", HELP_COLUMN + 2, "", SELECTOR_WIDTH, grail_selector_at(i));
-            print_wrapped(facts.summary, column, column);
-        }
+    static grail_selector_facts selector;
+    static grail_backend backend;
+    if (kind == OPTION_BACKEND && grail_backend_describe(i, &backend) != 0) {
+        *meaning = backend.summary;
+        return backend.name;
+    }
+    const char *name = kind == OPTION_SELECTOR ? grail_selector_at(i) : NULL;
+    if (name != NULL && grail_selector_describe(name, &selector) == GRAIL_OK) {
+        *meaning = selector.summary;
+    }
+    return name;
+}
+
+static void print_known_names(option_kind kind)
+{
+    const int column = HELP_COLUMN + 2 + NAME_WIDTH;
+    const char *meaning = "";
+    const char *name = option_known_name(kind, 0, &meaning);
+    for (int i = 1; name != NULL; name = option_known_name(kind, i++, &meaning)) {
+        print_out("%*s%-*s", HELP_COLUMN + 2, "", NAME_WIDTH, name);
+        print_wrapped(meaning, column, column);
     }
 }
 
@@ -65,9 +80,7 @@ static void print_help(const command *c, const option *options)
             print_out("%-*s", HELP_COLUMN, left);
         }
         print_wrapped(o->help, HELP_COLUMN, HELP_COLUMN);
-        if (o->kind == OPTION_SELECTOR) {
-            print_selectors();
-        }
+        print_known_names(o->kind);
     }
     print_out("%-*s%s\n", HELP_COLUMN, "  --help", "print this help");
 }
@@ -129,6 +142,7 @@ static bool set_option(const option *o, const char *text)
         return true;
     case OPTION_TEXT:
     case OPTION_SELECTOR:
+    case OPTION_BACKEND:
         *(const char **)o->target = text;
         return true;
     case OPTION_INTEGER:

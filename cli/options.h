@@ -8,7 +8,8 @@
 typedef enum option_kind {
     OPTION_FLAG,     /* bool */
     OPTION_TEXT,     /* const char * */
-    OPTION_SELECTOR, /* const char *; the help lists the selectors */
+    OPTION_SELECTOR, /* const char *; the help lists the names that the library knows */
+    OPTION_BACKEND,  /* likewise */
     OPTION_INTEGER,  /* int64_t, not negative */
     OPTION_THREADS,  /* int64_t, up to MOST_THREADS */
     OPTION_SIZE,     /* int64_t bytes; suffixes K, M, G */
@@ -62,6 +63,10 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
  */
 int options_parse(const command *c, const option *options, int argc, char **argv,
                   const char **positional, bool *help);
+
+/** The i-th name that the library knows for an option of this kind, and what it means; NULL past
+ * the last, and for other kinds. */
+const char *option_known_name(option_kind kind, int i, const char **meaning);
 
 /** The commands in order, NULL past the last, and the option table of a command; for completion. */
 const command *command_at(int i);

@@ -44,6 +44,20 @@ typedef struct grail_machine {
     double sgemm_gflops, dgemm_gflops;      /* 0 when not measured */
 } grail_machine;
 
+/** A backend, which computes. */
+typedef struct grail_backend {
+    const char *name;      /* "cpu" */
+    const char *summary;   /* what it is, for help */
+    const char *precision; /* of values: "f32" or "f64" */
+    int operations;        /* how many there are */
+    int left_out;          /* how many of them it leaves to the host */
+} grail_backend;
+
+/** Describes the i-th backend; 0 beyond the last one, else 1. */
+GRAIL_API int grail_backend_describe(int i, grail_backend *out);
+/** Name of the k-th operation that the i-th backend leaves to the host; NULL beyond the last. */
+GRAIL_API const char *grail_backend_left_out(int i, int k);
+
 /** Examines the machine. With seconds > 0, times matrix products for about that long. */
 GRAIL_API grail_status grail_machine_examine(double seconds, grail_machine *out) GRAIL_MUST_CHECK;
 

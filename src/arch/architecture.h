@@ -71,13 +71,8 @@ grail_status architecture_find(const char *source, const json_t *config,
  * any widths. */
 void judge_loaders_of_any_width(loader_verdict *verdicts);
 
-extern const architecture architecture_llama;
-extern const architecture architecture_mistral;
-extern const architecture architecture_qwen2;
-extern const architecture architecture_qwen3;
-extern const architecture architecture_resnet;
-extern const architecture architecture_vit;
-extern const architecture architecture_clip;
-extern const architecture architecture_clip_vision;
+#define ARCHITECTURE(name) extern const architecture architecture_##name;
+#include "arch/architecture_list.h"
+#undef ARCHITECTURE
 
 #endif

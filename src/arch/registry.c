@@ -5,10 +5,11 @@
 
 #include <string.h>
 
+#define ARCHITECTURE(name) &architecture_##name,
 static const architecture *const architectures[] = {
-    &architecture_llama,  &architecture_mistral, &architecture_qwen2, &architecture_qwen3,
-    &architecture_resnet, &architecture_vit,     &architecture_clip,  &architecture_clip_vision,
+#include "arch/architecture_list.h"
 };
+#undef ARCHITECTURE
 
 enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };
 

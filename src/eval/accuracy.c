@@ -1,5 +1,6 @@
 #include "eval/accuracy.h"
 
+#include "backend/operations.h"
 #include "base/clock.h"
 #include "eval/image_pass.h"
 
@@ -11,7 +12,6 @@ enum { TOP = 5 };
 
 /* The state of one measurement. */
 typedef struct measurement {
-    const backend *backend;
     const image_set *set;
     image_pass pass;
     const int64_t *indices; /* [images] of the set */
@@ -42,31 +42,30 @@ static int64_t rank_of_label(const float *outputs, int64_t classes, int64_t labe
     return rank;
 }
 
-grail_status accuracy_add(const backend *b, int64_t rows, int64_t classes, const void *logits,
-                          const int32_t *labels, accuracy_sums *sums)
+grail_status accuracy_add(matrix logits, const int32_t *labels, accuracy_sums *sums)
 {
     grail_status status = GRAIL_OK;
+    const int64_t classes = logits.columns;
     double *nll = NULL;
-    float *outputs = NULL;
-    TRY(memory_new_unset(&nll, (size_t)rows, sizeof nll[0]));
-    TRY(memory_new_unset(&outputs, (size_t)classes, sizeof outputs[0]));
-    b->cross_entropy(rows, classes, logits, labels, nll);
-    for (int64_t r = 0; r < rows; r++) {
+    host_view outputs = {0};
+    TRY(memory_new_unset(&nll, (size_t)logits.rows, sizeof nll[0]));
+    TRY(matrix_cross_entropy(logits, labels, nll));
+    TRY(host_view_open(logits, GRAIL_DTYPE_F32, HOST_READS, &outputs));
+    for (int64_t r = 0; r < logits.rows; r++) {
         if (!isfinite(nll[r])) { /* nothing is larger than a NaN: it would count as a hit */
             FAIL(GRAIL_ERROR_NUMERIC, "the outputs of image %lld are NaN or infinite",
                  (long long)(sums->images + r));
         }
-        const size_t offset = (size_t)r * (size_t)classes * b->element_size;
-        b->to_f32(classes, (const unsigned char *)logits + offset, outputs);
-        const int64_t rank = rank_of_label(outputs, classes, labels[r]);
+        const float *row = (const float *)outputs.values + r * classes;
+        const int64_t rank = rank_of_label(row, classes, labels[r]);
         sums->top1 += rank == 0 ? 1 : 0;
         sums->top5 += rank < TOP ? 1 : 0;
         sums->nll += nll[r];
     }
-    sums->images += rows;
+    sums->images += logits.rows;
 out:
     memory_free(nll);
-    memory_free(outputs);
+    host_view_drop(&outputs);
     return status;
 }
 
@@ -113,13 +112,13 @@ out:
     return status;
 }
 
-static grail_status check_outputs(const measurement *m, int64_t rows, const matrix *logits)
+static grail_status check_outputs(const measurement *m, int64_t rows, matrix logits)
 {
-    if (logits->rows != rows || logits->width != m->classes) {
+    if (logits.rows != rows || logits.columns != m->classes) {
         return error_set(
             GRAIL_ERROR_SHAPE,
             "the network returned %lld x %lld outputs, expected %lld images x %lld classes",
-            (long long)logits->rows, (long long)logits->width, (long long)rows,
+            (long long)logits.rows, (long long)logits.columns, (long long)rows,
             (long long)m->classes);
     }
     return GRAIL_OK;
@@ -128,11 +127,10 @@ static grail_status check_outputs(const measurement *m, int64_t rows, const matr
 static grail_status run_batch(measurement *m, const float *pixels, int64_t count)
 {
     grail_status status = GRAIL_OK;
-    const matrix *logits = NULL;
+    matrix logits = {0};
     TRY(image_pass_run(&m->pass, count, pixels, &logits));
     TRY(check_outputs(m, count, logits));
-    TRY(accuracy_add(m->backend, count, m->classes, logits->data, m->labels + m->sums.images,
-                     &m->sums));
+    TRY(accuracy_add(logits, m->labels + m->sums.images, &m->sums));
 out:
     return status;
 }
@@ -183,14 +181,14 @@ static void fill_result(const grail_model *model, const measurement *m, double s
     snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model->tensors[0]->dtype));
 }
 
-grail_status accuracy_measure(const grail_model *model, parameter_store *store, const backend *b,
+grail_status accuracy_measure(const grail_model *model, parameter_store *store,
                               const image_set *set, int64_t images, int64_t batch,
                               grail_eval_observer observer, void *user, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
     int64_t *indices = NULL;
     grail_model_facts facts = {0};
-    measurement m = {.backend = b, .set = set, .side = image_set_side(set)};
+    measurement m = {.set = set, .side = image_set_side(set)};
     TRY(grail_model_describe(model, &facts));
     m.classes = facts.classes;
     m.images = images == 0 ? image_set_count(set) : images;
@@ -218,13 +216,14 @@ grail_status grail_accuracy_measure(const grail_model *model, const grail_images
                                     grail_eval_observer observer, void *user, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
-    const backend *b = NULL;
+    backend *b = NULL;
     parameter_store *store = NULL;
-    TRY(backend_find(backend_name, &b));
+    TRY(backend_open(backend_name, NULL, &b));
     TRY(accuracy_check_model(model));
     TRY(parameter_store_create(model, b, NULL, &store));
-    TRY(accuracy_measure(model, store, b, images, count, 0, observer, user, out));
+    TRY(accuracy_measure(model, store, images, count, 0, observer, user, out));
 out:
     parameter_store_free(store);
+    backend_close(b);
     return status;
 }

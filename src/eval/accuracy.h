@@ -21,16 +21,15 @@ grail_status accuracy_check_model(const grail_model *model) GRAIL_MUST_CHECK;
  * batches of `batch` (0 = a size that works well) and fills *out. A label that the network has no
  * output for is GRAIL_ERROR_ARGUMENT naming the image.
  */
-grail_status accuracy_measure(const grail_model *model, parameter_store *store, const backend *b,
+grail_status accuracy_measure(const grail_model *model, parameter_store *store,
                               const image_set *set, int64_t images, int64_t batch,
                               grail_eval_observer observer, void *user,
                               grail_accuracy *out) GRAIL_MUST_CHECK;
 
-/** Adds `rows` outputs logits[rows, classes] in elements, of images with labels[rows], each in 0 ..
- * classes-1. Of equal outputs the first counts as the largest; NaN and infinity are
- * GRAIL_ERROR_NUMERIC. */
-grail_status accuracy_add(const backend *b, int64_t rows, int64_t classes, const void *logits,
-                          const int32_t *labels, accuracy_sums *sums) GRAIL_MUST_CHECK;
+/** Adds the outputs logits[rows, classes] of images with labels[rows], each in 0 .. classes-1. Of
+ * equal outputs the first counts as the largest; NaN and infinity are GRAIL_ERROR_NUMERIC. */
+grail_status accuracy_add(matrix logits, const int32_t *labels,
+                          accuracy_sums *sums) GRAIL_MUST_CHECK;
 
 /** 95 % interval of a share, `hits` of `count` > 0. Source: Wilson 1927. */
 void accuracy_interval(int64_t hits, int64_t count, double *low, double *high);

@@ -40,22 +40,20 @@ static void add_row(const float *a, const float *b, int64_t count, comparison_su
     sums->rows++;
 }
 
-grail_status comparison_add(const backend *b, int64_t rows, int64_t width, const void *left,
-                            const void *right, comparison_sums *sums)
+grail_status comparison_add(matrix left, matrix right, comparison_sums *sums)
 {
     grail_status status = GRAIL_OK;
-    float *row[2] = {NULL, NULL};
-    TRY(memory_new_unset(&row[0], (size_t)width, sizeof row[0][0]));
-    TRY(memory_new_unset(&row[1], (size_t)width, sizeof row[1][0]));
-    for (int64_t r = 0; r < rows; r++) {
-        const size_t offset = (size_t)r * (size_t)width * b->element_size;
-        b->to_f32(width, (const unsigned char *)left + offset, row[0]);
-        b->to_f32(width, (const unsigned char *)right + offset, row[1]);
-        add_row(row[0], row[1], width, sums);
+    host_view a = {0};
+    host_view b = {0};
+    TRY(host_view_open(left, GRAIL_DTYPE_F32, HOST_READS, &a));
+    TRY(host_view_open(right, GRAIL_DTYPE_F32, HOST_READS, &b));
+    for (int64_t r = 0; r < left.rows; r++) {
+        const int64_t row = r * left.columns;
+        add_row((const float *)a.values + row, (const float *)b.values + row, left.columns, sums);
     }
 out:
-    memory_free(row[0]);
-    memory_free(row[1]);
+    host_view_drop(&a);
+    host_view_drop(&b);
     return status;
 }
 

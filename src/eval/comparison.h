@@ -2,7 +2,7 @@
 #ifndef GRAIL_EVAL_COMPARISON_H
 #define GRAIL_EVAL_COMPARISON_H
 
-#include "backend/backend.h"
+#include "backend/matrix.h"
 
 #include <grail/eval.h>
 
@@ -11,10 +11,8 @@ typedef struct comparison_sums {
     int64_t same_top, rows;
 } comparison_sums;
 
-/** Adds the rows of left and right[rows, width], both logits in elements; KL is that of right from
- * left. */
-grail_status comparison_add(const backend *b, int64_t rows, int64_t width, const void *left,
-                            const void *right, comparison_sums *sums) GRAIL_MUST_CHECK;
+/** Adds the rows of left and right[rows, width], both logits; KL is that of right from left. */
+grail_status comparison_add(matrix left, matrix right, comparison_sums *sums) GRAIL_MUST_CHECK;
 
 /** The comparison from the sums of at least one row, marked as one that did not check the
  * identity. */

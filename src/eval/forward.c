@@ -1,6 +1,6 @@
 #include "eval/forward.h"
 
-#include <string.h>
+#include "backend/operations.h"
 
 enum { FORWARD_BATCH_ROWS = 2048, FORWARD_MEMORY = 1 << 30 };
 
@@ -13,7 +13,7 @@ static int64_t hidden_width(const grail_model *model)
 int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length, int64_t memory)
 {
     const int64_t limit = memory == 0 ? FORWARD_MEMORY : memory;
-    const int64_t window = hidden_width(model) * length * (int64_t)b->element_size;
+    const int64_t window = hidden_width(model) * length * (int64_t)backend_value_size(b);
     return limit / window > 1 ? limit / window : 1;
 }
 
@@ -65,7 +65,7 @@ grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_
                         .first = first,
                         .count = count,
                         .batch_windows = per_batch > 1 ? per_batch : 1};
-    TRY(buffer_pool_create(&f->pool));
+    TRY(matrix_pool_create(f->backend, &f->pool));
     TRY(execution_create(model->graph, f->backend, f->pool, &f->run));
     TRY(sample_stream_init(&f->stream, model->graph, f->backend, batch_count(f)));
     for (int block = GRAPH_NONE; block < model->graph->block_count; block++) {
@@ -82,12 +82,12 @@ void forward_end(forward_pass *f)
 {
     execution_free(f->run);
     sample_stream_fini(&f->stream);
-    buffer_pool_free(f->pool);
+    matrix_pool_free(f->pool);
     *f = (forward_pass){0};
 }
 
 grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64_t rows,
-                            const void **out)
+                            matrix *out)
 {
     grail_status status = GRAIL_OK;
     const graph *g = f->model->graph;
@@ -101,15 +101,13 @@ grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64
      */
     TRY(execution_begin(f->run, sequence_batch(1, rows), (batch_input){0}));
     for (int i = 0; i < f->stream.live_count; i++) {
-        const matrix *held = &f->stream.held[batch * f->stream.live_count + i];
-        const size_t row_bytes = (size_t)held->width * f->backend->element_size;
-        void *place = NULL;
-        TRY(execution_make(f->run, f->stream.live[i], held->width, &place));
-        memcpy(place, (const unsigned char *)held->data + (size_t)row * row_bytes,
-               (size_t)rows * row_bytes);
+        const matrix held = f->stream.held[batch * f->stream.live_count + i];
+        matrix place = {0};
+        TRY(execution_make(f->run, f->stream.live[i], held.columns, &place));
+        TRY(matrix_copy(matrix_rows(held, row, rows), place));
     }
     TRY(execution_run(f->run, f->store, begin, end));
-    *out = execution_value(f->run, g->output)->data;
+    *out = execution_value(f->run, g->output);
 out:
     return status;
 }

@@ -9,9 +9,9 @@
 /** The sample stream of windows [first, first + count) behind the last block. */
 typedef struct forward_pass {
     const grail_model *model;
-    const backend *backend;
+    backend *backend;
     parameter_store *store; /* borrowed */
-    buffer_pool *pool;
+    matrix_pool *pool;
     execution *run;
     sample_stream stream;
     const token_windows *windows;
@@ -30,10 +30,10 @@ void forward_end(forward_pass *f); /* works on a zeroed one */
 
 /**
  * Logits of `rows` positions of window `window` (an index into windows) from position `from`:
- * *out[rows, vocabulary] in elements, borrowed until the next call.
+ * out[rows, vocabulary], borrowed until the next call.
  */
 grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64_t rows,
-                            const void **out) GRAIL_MUST_CHECK;
+                            matrix *out) GRAIL_MUST_CHECK;
 
 /** Positions whose logits are computed at once. */
 enum { FORWARD_ROWS = 256 };

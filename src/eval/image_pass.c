@@ -7,7 +7,7 @@ enum {
 
 static int64_t choose_batch(const backend *b, int64_t widest)
 {
-    const int64_t fit = BATCH_BYTES / (int64_t)b->element_size / widest;
+    const int64_t fit = BATCH_BYTES / (int64_t)backend_value_size(b) / widest;
     return fit < 1 ? 1 : fit > MOST_IN_BATCH ? MOST_IN_BATCH : fit;
 }
 
@@ -18,7 +18,7 @@ grail_status image_pass_begin(image_pass *p, parameter_store *store, int64_t sid
     *p = (image_pass){.side = side};
     TRY(graph_largest_value(store->model->graph, (extent){.height = side, .width = side}, &widest));
     p->batch = choose_batch(store->backend, widest);
-    TRY(buffer_pool_create(&p->pool));
+    TRY(matrix_pool_create(store->backend, &p->pool));
     TRY(fused_network_create(store, &p->fused));
     TRY(execution_create(fused_network_graph(p->fused), store->backend, p->pool, &p->run));
 out:
@@ -32,11 +32,11 @@ void image_pass_end(image_pass *p)
 {
     execution_free(p->run);
     fused_network_free(p->fused);
-    buffer_pool_free(p->pool);
+    matrix_pool_free(p->pool);
     *p = (image_pass){0};
 }
 
-grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels, const matrix **out)
+grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels, matrix *out)
 {
     grail_status status = GRAIL_OK;
     const graph *g = p->run->graph;

@@ -9,7 +9,7 @@
 typedef struct image_pass {
     int64_t side;  /* of the images */
     int64_t batch; /* images at once that work well */
-    buffer_pool *pool;
+    matrix_pool *pool;
     fused_network *fused;
     execution *run;
 } image_pass;
@@ -22,6 +22,6 @@ void image_pass_end(image_pass *p); /* works on a zeroed one */
 /** The network's outputs for pixels[images, side, side, 3], one row per image: *out is borrowed
  * until the next call. */
 grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels,
-                            const matrix **out) GRAIL_MUST_CHECK;
+                            matrix *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -16,9 +16,9 @@ static grail_status collect_window(forward_pass *f, int64_t window, float *out)
     for (int64_t from = 0; from < f->windows->length; from += FORWARD_ROWS) {
         const int64_t left = f->windows->length - from;
         const int64_t rows = left < FORWARD_ROWS ? left : FORWARD_ROWS;
-        const void *logits = NULL;
+        matrix logits = {0};
         TRY(forward_logits(f, window, from, rows, &logits));
-        f->backend->to_f32(rows * vocabulary, logits, out + from * vocabulary);
+        TRY(matrix_download_f32(logits, out + from * vocabulary));
     }
 out:
     return status;
@@ -43,14 +43,14 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
                                 const char *backend_name, const char *path)
 {
     grail_status status = GRAIL_OK;
-    const backend *b = NULL;
+    backend *b = NULL;
     token_windows windows = {0};
     parameter_store *store = NULL;
     forward_pass f = {0};
     float *logits = NULL;
     char hash[65];
     const int64_t vocabulary = model->graph->vocabulary;
-    TRY(backend_find(backend_name, &b));
+    TRY(backend_open(backend_name, NULL, &b));
     TRY(model_read_windows(model, source, &windows, hash));
     TRY(parameter_store_create(model, b, NULL, &store));
     TRY(memory_new_unset(&logits, (size_t)(windows.count * windows.length * vocabulary),
@@ -64,6 +64,7 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
 out:
     forward_end(&f);
     parameter_store_free(store);
+    backend_close(b);
     memory_free(logits);
     token_windows_fini(&windows);
     return status;

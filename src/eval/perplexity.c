@@ -1,5 +1,6 @@
 /* Perplexity as the research repositories measure it. Source: docs/numerics.md, Perplexity. */
 #include "arch/model_text.h"
+#include "backend/operations.h"
 #include "eval/forward.h"
 
 #include "base/file.h"
@@ -23,10 +24,10 @@ static grail_status add_rows(forward_pass *f, int64_t window, int64_t from, int6
                              double *nll, nll_sums *sums)
 {
     grail_status status = GRAIL_OK;
-    const void *logits = NULL;
+    matrix logits = {0};
     const int32_t *targets = f->windows->ids + window * f->windows->length + from + 1;
     TRY(forward_logits(f, window, from, rows, &logits));
-    f->backend->cross_entropy(rows, f->model->graph->vocabulary, logits, targets, nll);
+    TRY(matrix_cross_entropy(logits, targets, nll));
     for (int64_t r = 0; r < rows; r++) {
         sums->sum += nll[r];
         sums->square += nll[r] * nll[r];
@@ -128,12 +129,12 @@ grail_status grail_perplexity_measure(const grail_model *model, const grail_text
                                       grail_perplexity *out)
 {
     grail_status status = GRAIL_OK;
-    const backend *b = NULL;
+    backend *b = NULL;
     token_windows text = {0};
     parameter_store *store = NULL;
     nll_sums sums = {0};
     grail_perplexity result = {0};
-    TRY(backend_find(backend_name, &b));
+    TRY(backend_open(backend_name, NULL, &b));
     TRY(model_read_first_windows(model, source, windows, &text, result.tokenizer_sha256));
     TRY(limit_windows(&text, windows));
     TRY(parameter_store_create(model, b, NULL, &store));
@@ -155,6 +156,7 @@ grail_status grail_perplexity_measure(const grail_model *model, const grail_text
     *out = result;
 out:
     parameter_store_free(store);
+    backend_close(b);
     token_windows_fini(&text);
     return status;
 }

@@ -49,14 +49,13 @@ out:
 static grail_status store_outputs(const execution *e, const char *path)
 {
     grail_status status = GRAIL_OK;
-    const matrix *y = execution_value(e, e->graph->output);
-    const int64_t shape[] = {y->rows, y->width};
-    float *values = NULL;
-    TRY(memory_new_unset(&values, (size_t)(y->rows * y->width), sizeof values[0]));
-    e->backend->to_f32(y->rows * y->width, y->data, values);
-    TRY(logits_store(path, 2, shape, values));
+    const matrix y = execution_value(e, e->graph->output);
+    const int64_t shape[] = {y.rows, y.columns};
+    host_view v = {0};
+    TRY(host_view_open(y, GRAIL_DTYPE_F32, HOST_READS, &v));
+    TRY(logits_store(path, 2, shape, v.values));
 out:
-    memory_free(values);
+    host_view_drop(&v);
     return status;
 }
 
@@ -64,17 +63,17 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
                                       const char *backend_name, const char *path)
 {
     grail_status status = GRAIL_OK;
-    const backend *b = NULL;
+    backend *b = NULL;
     safetensors *file = NULL;
     const tensor_view *pixels = NULL;
-    buffer_pool *pool = NULL;
+    matrix_pool *pool = NULL;
     parameter_store *store = NULL;
     execution *e = NULL;
     TRY(check_model(model));
-    TRY(backend_find(backend_name, &b));
+    TRY(backend_open(backend_name, NULL, &b));
     TRY(safetensors_open(pixels_path, &file));
     TRY(find_pixels(file, pixels_path, &pixels));
-    TRY(buffer_pool_create(&pool));
+    TRY(matrix_pool_create(b, &pool));
     TRY(parameter_store_create(model, b, NULL, &store));
     TRY(execution_create(model->graph, b, pool, &e));
     TRY(run_all(model, e, store, pixels));
@@ -82,7 +81,8 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
 out:
     execution_free(e);
     parameter_store_free(store);
-    buffer_pool_free(pool);
+    matrix_pool_free(pool);
+    backend_close(b);
     safetensors_close(file);
     return status;
 }

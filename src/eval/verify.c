@@ -38,11 +38,11 @@ static grail_status compare_window(forward_pass *a, forward_pass *b, int64_t win
     const int64_t length = a->windows->length;
     for (int64_t from = 0; from < length; from += FORWARD_ROWS) {
         const int64_t rows = length - from < FORWARD_ROWS ? length - from : FORWARD_ROWS;
-        const void *left = NULL;
-        const void *right = NULL;
+        matrix left = {0};
+        matrix right = {0};
         TRY(forward_logits(a, window, from, rows, &left));
         TRY(forward_logits(b, window, from, rows, &right));
-        TRY(comparison_add(a->backend, rows, a->model->graph->vocabulary, left, right, sums));
+        TRY(comparison_add(left, right, sums));
     }
 out:
     return status;
@@ -114,11 +114,11 @@ static grail_status compare_batch(image_pass *a, image_pass *b, int64_t images, 
                                   comparison_sums *sums)
 {
     grail_status status = GRAIL_OK;
-    const matrix *left = NULL;
-    const matrix *right = NULL;
+    matrix left = {0};
+    matrix right = {0};
     TRY(image_pass_run(a, images, pixels, &left));
     TRY(image_pass_run(b, images, pixels, &right));
-    TRY(comparison_add(a->run->backend, left->rows, left->width, left->data, right->data, sums));
+    TRY(comparison_add(left, right, sums));
 out:
     return status;
 }
@@ -221,7 +221,7 @@ out:
 }
 
 static grail_status compare_models(const grail_model *dense, const grail_model *narrow,
-                                   const inputs *in, const backend *b, grail_comparison *out)
+                                   const inputs *in, backend *b, grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
     parameter_store *left = NULL;
@@ -305,15 +305,16 @@ grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
                           const char *backend_name, grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
-    const backend *b = NULL;
+    backend *b = NULL;
     inputs in = {0};
     TRY(check_kinds(dense, narrow, INPUT_TOKENS));
     TRY(check_vocabularies(dense, narrow));
-    TRY(backend_find(backend_name, &b));
+    TRY(backend_open(backend_name, NULL, &b));
     TRY(read_text(dense, source, windows, &in.text));
     TRY(compare_models(dense, narrow, &in, b, out));
 out:
     inputs_fini(&in);
+    backend_close(b);
     return status;
 }
 
@@ -322,11 +323,11 @@ grail_status grail_verify_images(const grail_model *dense, const grail_model *na
                                  const char *backend_name, grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
-    const backend *b = NULL;
+    backend *b = NULL;
     inputs in = {0};
     TRY(check_kinds(dense, narrow, INPUT_IMAGES));
     TRY(check_outputs(dense, narrow));
-    TRY(backend_find(backend_name, &b));
+    TRY(backend_open(backend_name, NULL, &b));
     TRY(read_images(dense, source, images, &in));
     TRY(compare_models(dense, narrow, &in, b, out));
     if (dense->graph->classes == 0) { /* features are no logits */
@@ -334,5 +335,6 @@ grail_status grail_verify_images(const grail_model *dense, const grail_model *na
     }
 out:
     inputs_fini(&in);
+    backend_close(b);
     return status;
 }

@@ -7,7 +7,7 @@ batch_shape sequence_batch(int64_t sequences, int64_t length)
     return (batch_shape){.samples = sequences, .positions = {.height = length, .width = 1}};
 }
 
-grail_status execution_create(const graph *g, const backend *b, buffer_pool *pool, execution **out)
+grail_status execution_create(const graph *g, backend *b, matrix_pool *pool, execution **out)
 {
     grail_status status = GRAIL_OK;
     execution *e = NULL;
@@ -24,8 +24,7 @@ out:
 
 static void drop_value(execution *e, int value)
 {
-    buffer_pool_give(e->pool, e->values[value].data);
-    e->values[value] = (matrix){0};
+    matrix_pool_give(e->pool, &e->values[value]);
 }
 
 static void drop_values(execution *e)
@@ -65,12 +64,9 @@ static grail_status check_rows(const execution *e)
 
 static grail_status place_pixels(execution *e, const float *pixels)
 {
-    void *place = NULL;
+    matrix place = {0};
     const grail_status status = execution_make(e, e->graph->input, IMAGE_CHANNELS, &place);
-    if (status == GRAIL_OK) {
-        e->backend->from_f32(execution_rows(e, e->graph->input) * IMAGE_CHANNELS, pixels, place);
-    }
-    return status;
+    return status == GRAIL_OK ? matrix_upload_f32(place, pixels) : status;
 }
 
 grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
@@ -97,43 +93,33 @@ int64_t execution_rows(const execution *e, int value)
     return e->shape.samples * e->extents[value].height * e->extents[value].width;
 }
 
-const matrix *execution_value(const execution *e, int value)
+matrix execution_value(const execution *e, int value)
 {
-    return &e->values[value];
+    return e->values[value];
 }
 
-grail_status execution_make(execution *e, int value, int64_t width, void **out)
+grail_status execution_make(execution *e, int value, int64_t columns, matrix *out)
 {
     grail_status status = GRAIL_OK;
-    const int64_t rows = execution_rows(e, value);
-    size_t bytes = 0;
-    if (!size_multiply((size_t)rows, (size_t)width, &bytes) ||
-        !size_multiply(bytes, e->backend->element_size, &bytes)) {
-        FAIL(GRAIL_ERROR_MEMORY,
-             "an activation of %lld rows and %lld features is too large to address",
-             (long long)rows, (long long)width);
-    }
     drop_value(e, value);
-    TRY(buffer_pool_take(e->pool, bytes, &e->values[value].data));
-    e->values[value].rows = rows;
-    e->values[value].width = width;
-    *out = e->values[value].data;
+    TRY(matrix_pool_take(e->pool, execution_rows(e, value), columns, &e->values[value]));
+    *out = e->values[value];
 out:
     return status;
 }
 
-grail_status execution_make_elementwise(execution *e, int index, void **out)
+grail_status execution_make_elementwise(execution *e, int index, matrix *out)
 {
     const node *n = &e->graph->nodes[index];
     for (int i = 0; i < n->input_count; i++) {
         const int input = n->inputs[i];
         if (e->graph->last_use[input] == index) {
             e->values[n->output] = e->values[input];
-            *out = e->values[n->output].data;
+            *out = e->values[n->output];
             return GRAIL_OK;
         }
     }
-    return execution_make(e, n->output, e->values[n->inputs[0]].width, out);
+    return execution_make(e, n->output, e->values[n->inputs[0]].columns, out);
 }
 
 static grail_status run_embedding(execution *e, parameter_store *store, int index)
@@ -141,13 +127,12 @@ static grail_status run_embedding(execution *e, parameter_store *store, int inde
     grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
     const int64_t width = e->graph->parameters[n->weight].shape[1];
-    void *y = NULL;
+    matrix y = {0};
     if (e->input.ids == NULL) {
         FAIL(GRAIL_ERROR_INTERNAL, "the embedding was run without token ids");
     }
     TRY(execution_make(e, n->output, width, &y));
-    TRY(parameter_store_gather_rows(store, n->weight, execution_rows(e, n->output), e->input.ids,
-                                    y));
+    TRY(parameter_store_gather_rows(store, n->weight, e->input.ids, y));
 out:
     return status;
 }
@@ -158,7 +143,7 @@ out:
 static void forget_shared_inputs(execution *e, const node *n)
 {
     for (int i = 0; i < n->input_count; i++) {
-        if (e->values[n->inputs[i]].data == e->values[n->output].data) {
+        if (e->values[n->inputs[i]].allocation == e->values[n->output].allocation) {
             e->values[n->inputs[i]] = (matrix){0};
         }
     }
@@ -171,8 +156,8 @@ static void drop_inputs(execution *e, int index)
     const node *n = &e->graph->nodes[index];
     for (int i = 0; i < n->input_count; i++) {
         const int input = n->inputs[i];
-        if (e->graph->last_use[input] == index && e->values[input].data != NULL) {
-            if (e->values[input].data == e->values[n->output].data) {
+        if (e->graph->last_use[input] == index && matrix_exists(e->values[input])) {
+            if (e->values[input].allocation == e->values[n->output].allocation) {
                 e->values[input] = (matrix){0};
             } else {
                 drop_value(e, input);
@@ -185,7 +170,7 @@ static grail_status check_inputs(const execution *e, int index)
 {
     const node *n = &e->graph->nodes[index];
     for (int i = 0; i < n->input_count; i++) {
-        if (e->values[n->inputs[i]].data == NULL) {
+        if (!matrix_exists(e->values[n->inputs[i]])) {
             return error_set(GRAIL_ERROR_INTERNAL, "node %d was run without its input %d", index,
                              i);
         }
@@ -195,15 +180,16 @@ static grail_status check_inputs(const execution *e, int index)
 
 static grail_status check_finite(const execution *e, const node *n)
 {
-    const matrix *y = &e->values[n->output];
-    const int64_t bad = e->backend->find_non_finite(y->rows * y->width, y->data);
-    if (bad < 0) {
-        return GRAIL_OK;
+    const matrix y = e->values[n->output];
+    int64_t bad = -1;
+    grail_status status = matrix_find_non_finite(false, y, &bad);
+    if (status != GRAIL_OK || bad < 0) {
+        return status;
     }
     const char *name = n->weight == GRAPH_NONE ? "attention" : e->graph->parameters[n->weight].name;
-    const grail_status status = error_set(
-        GRAIL_ERROR_NUMERIC, "the output of '%s' is NaN or infinite at row %lld, feature %lld",
-        name, (long long)(bad / y->width), (long long)(bad % y->width));
+    status = error_set(GRAIL_ERROR_NUMERIC,
+                       "the output of '%s' is NaN or infinite at row %lld, feature %lld", name,
+                       (long long)(bad / y.columns), (long long)(bad % y.columns));
     if (n->block >= 0 && n->block < e->graph->block_count) {
         error_prefix("block %d", n->block);
     }

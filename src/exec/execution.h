@@ -6,12 +6,6 @@
 #include "exec/parameters.h"
 #include "exec/pool.h"
 
-/** A matrix [rows, width] of the backend's elements, in a buffer of the execution's pool. */
-typedef struct matrix {
-    void *data;
-    int64_t rows, width;
-} matrix;
-
 /** Samples with equal positions, one after the other in the rows: sequences of `positions.height`
  * tokens (width 1), or images. */
 typedef struct batch_shape {
@@ -30,16 +24,16 @@ typedef struct batch_input {
 
 typedef struct execution {
     const graph *graph;
-    const backend *backend;
-    buffer_pool *pool; /* borrowed */
+    backend *backend;
+    matrix_pool *pool; /* borrowed */
     batch_shape shape;
     extent *extents; /* [value_count] positions of every value for this shape */
     batch_input input;
-    matrix *values; /* [value_count]; data NULL where not live */
+    matrix *values; /* [value_count], of the pool; zeroed where not live */
 } execution;
 
 /** *out is owned: execution_free. */
-grail_status execution_create(const graph *g, const backend *b, buffer_pool *pool,
+grail_status execution_create(const graph *g, backend *b, matrix_pool *pool,
                               execution **out) GRAIL_MUST_CHECK;
 void execution_free(execution *e); /* NULL is allowed */
 
@@ -50,10 +44,10 @@ grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
 /** Rows of value `v` in this batch. */
 int64_t execution_rows(const execution *e, int value);
 
-/** Makes room for value `v`, [its rows, width], to be filled by the caller. */
-grail_status execution_make(execution *e, int value, int64_t width, void **out) GRAIL_MUST_CHECK;
-/** Borrowed; data is NULL when the value is not live. */
-const matrix *execution_value(const execution *e, int value);
+/** Makes room for value `v`, [its rows, columns], to be filled by the caller. *out is borrowed. */
+grail_status execution_make(execution *e, int value, int64_t columns, matrix *out) GRAIL_MUST_CHECK;
+/** Borrowed; no matrix when the value is not live. */
+matrix execution_value(const execution *e, int value);
 /**
  * Runs nodes [begin, end) with the store's parameters. A value is dropped after its last reader,
  * unless that reader lies beyond `end`. NaN or infinity in the output of a Linear, Conv2d or

@@ -1,14 +1,12 @@
 /* Nodes that look at the positions of a sample: windows over images, prepended tokens, added
- * position embeddings. Copies of rows are made here, arithmetic by the backend. */
+ * position embeddings. */
 #include "exec/node_run.h"
 
-#include "base/parallel.h"
-
-#include <string.h>
-
-static int64_t positions_of(const execution *e, int value)
+/* All positions of a sample as one row. */
+static matrix by_sample(const execution *e, matrix m)
 {
-    return e->extents[value].height * e->extents[value].width;
+    const int64_t samples = e->shape.samples;
+    return matrix_reshape(m, samples, m.rows / samples * m.columns);
 }
 
 static conv_shape window_shape(const execution *e, const node *n, int64_t channels_out)
@@ -17,7 +15,7 @@ static conv_shape window_shape(const execution *e, const node *n, int64_t channe
         .samples = e->shape.samples,
         .in = e->extents[n->inputs[0]],
         .out = e->extents[n->output],
-        .channels_in = e->values[n->inputs[0]].width,
+        .channels_in = e->values[n->inputs[0]].columns,
         .channels_out = channels_out,
         .window = n->window,
     };
@@ -25,7 +23,7 @@ static conv_shape window_shape(const execution *e, const node *n, int64_t channe
 
 static grail_status check_kernel(const execution *e, const node *n, const int64_t *weight)
 {
-    const int64_t width = e->values[n->inputs[0]].width;
+    const int64_t width = e->values[n->inputs[0]].columns;
     if (weight[1] == width && weight[2] == n->window.kernel_height &&
         weight[3] == n->window.kernel_width) {
         return GRAIL_OK;
@@ -40,13 +38,13 @@ static grail_status check_kernel(const execution *e, const node *n, const int64_
 
 /* Room for a convolution's output: the buffer of the value added to it, when no later node reads
  * that. */
-static grail_status make_convolved(execution *e, int index, int64_t channels, void **out)
+static grail_status make_convolved(execution *e, int index, int64_t channels, matrix *out)
 {
     const node *n = &e->graph->nodes[index];
     if (n->input_count > 1 && n->inputs[1] != n->inputs[0] &&
         e->graph->last_use[n->inputs[1]] == index) {
         e->values[n->output] = e->values[n->inputs[1]];
-        *out = e->values[n->output].data;
+        *out = e->values[n->output];
         return GRAIL_OK;
     }
     return execution_make(e, n->output, channels, out);
@@ -57,17 +55,13 @@ grail_status run_conv2d(execution *e, int index, const node_entries *p)
     grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
     const int64_t *weight = p->weight->shape;
-    const bool has_more = n->rectified || n->input_count > 1;
-    void *y = NULL;
+    const matrix residual = n->input_count > 1 ? e->values[n->inputs[1]] : no_matrix;
+    matrix y = {0};
     TRY(check_kernel(e, n, weight));
     TRY(make_convolved(e, index, weight[0], &y));
     const conv_shape shape = window_shape(e, n, weight[0]);
-    const conv_epilogue epilogue = {
-        .residual = n->input_count > 1 ? e->values[n->inputs[1]].data : NULL,
-        .relu = n->rectified,
-    };
-    TRY(e->backend->conv2d(&shape, e->values[n->inputs[0]].data, p->weight->data,
-                           entry_data(p->bias), has_more ? &epilogue : NULL, y));
+    TRY(matrix_conv2d(&shape, n->rectified, e->values[n->inputs[0]], p->weight->values,
+                      entry_values(p->bias), residual, y));
 out:
     return status;
 }
@@ -76,10 +70,10 @@ grail_status run_max_pool(execution *e, const node *n)
 {
     grail_status status = GRAIL_OK;
     const matrix x = e->values[n->inputs[0]];
-    const conv_shape shape = window_shape(e, n, x.width);
-    void *y = NULL;
-    TRY(execution_make(e, n->output, x.width, &y));
-    TRY(e->backend->max_pool(&shape, x.data, y));
+    const conv_shape shape = window_shape(e, n, x.columns);
+    matrix y = {0};
+    TRY(execution_make(e, n->output, x.columns, &y));
+    TRY(matrix_max_pool(&shape, x, y));
 out:
     return status;
 }
@@ -87,94 +81,32 @@ out:
 grail_status run_mean(execution *e, const node *n)
 {
     const matrix x = e->values[n->inputs[0]];
-    void *y = NULL;
-    const grail_status status = execution_make(e, n->output, x.width, &y);
-    if (status == GRAIL_OK) {
-        e->backend->mean_positions(e->shape.samples, positions_of(e, n->inputs[0]), x.width, x.data,
-                                   y);
-    }
-    return status;
+    matrix y = {0};
+    const grail_status status = execution_make(e, n->output, x.columns, &y);
+    return status == GRAIL_OK ? matrix_mean_positions(x, y) : status;
 }
 
-/* One row of output positions per index: `index` counts samples x out.height. */
-typedef struct copy_job {
-    extent in, out;
-    window2d window;
-    size_t in_bytes, out_bytes; /* of one position */
-    size_t pad_bytes;
-    const unsigned char *x;
-    unsigned char *y;
-} copy_job;
-
-static copy_job copy_of(const execution *e, const node *n, void *y)
+static position_shape shape_of_copy(const execution *e, const node *n)
 {
-    const matrix *x = &e->values[n->inputs[0]];
-    return (copy_job){
+    return (position_shape){
+        .samples = e->shape.samples,
         .in = e->extents[n->inputs[0]],
         .out = e->extents[n->output],
         .window = n->window,
-        .in_bytes = (size_t)x->width * e->backend->element_size,
-        .out_bytes = (size_t)e->values[n->output].width * e->backend->element_size,
-        .pad_bytes = (size_t)n->pad * e->backend->element_size,
-        .x = x->data,
-        .y = y,
+        .pad = n->pad,
     };
-}
-
-static const unsigned char *input_position(const copy_job *job, int64_t sample, int64_t row,
-                                           int64_t column)
-{
-    const int64_t index = (sample * job->in.height + row) * job->in.width + column;
-    return job->x + (size_t)index * job->in_bytes;
-}
-
-static void shortcut_rows(int64_t begin, int64_t end, void *context)
-{
-    const copy_job *job = context;
-    const int64_t stride = job->window.stride;
-    for (int64_t index = begin; index < end; index++) {
-        unsigned char *y = job->y + (size_t)(index * job->out.width) * job->out_bytes;
-        const int64_t row = index % job->out.height * stride;
-        for (int64_t column = 0; column < job->out.width; column++, y += job->out_bytes) {
-            memset(y, 0, job->pad_bytes);
-            memcpy(y + job->pad_bytes,
-                   input_position(job, index / job->out.height, row, column * stride),
-                   job->in_bytes);
-            memset(y + job->pad_bytes + job->in_bytes, 0, job->pad_bytes);
-        }
-    }
 }
 
 grail_status run_shortcut(execution *e, const node *n)
 {
-    enum { GRAIN = 16 };
     grail_status status = GRAIL_OK;
-    void *y = NULL;
-    TRY(execution_make(e, n->output, e->values[n->inputs[0]].width + 2 * n->pad, &y));
-    copy_job job = copy_of(e, n, y);
-    parallel_for(e->shape.samples * job.out.height, GRAIN, shortcut_rows, &job);
+    const matrix x = e->values[n->inputs[0]];
+    const position_shape shape = shape_of_copy(e, n);
+    matrix y = {0};
+    TRY(execution_make(e, n->output, x.columns + 2 * n->pad, &y));
+    TRY(matrix_shortcut(&shape, x, y));
 out:
     return status;
-}
-
-/* A row of a patch is contiguous: position after position, each with all its channels. */
-static void patch_samples(int64_t begin, int64_t end, void *context)
-{
-    const copy_job *job = context;
-    const window2d *w = &job->window;
-    const int64_t across =
-        job->in.width < w->kernel_width ? 0 : (job->in.width - w->kernel_width) / w->stride + 1;
-    const int64_t patches = job->out.height; /* one behind the other */
-    const size_t piece = (size_t)w->kernel_width * job->in_bytes;
-    for (int64_t index = begin * patches; index < end * patches; index++) {
-        unsigned char *y = job->y + (size_t)index * job->out_bytes;
-        const int64_t top = index % patches / across * w->stride;
-        const int64_t left = index % patches % across * w->stride;
-        for (int64_t row = 0; row < w->kernel_height; row++) {
-            memcpy(y + (size_t)row * piece, input_position(job, index / patches, top + row, left),
-                   piece);
-        }
-    }
 }
 
 grail_status run_patches(execution *e, const node *n)
@@ -182,13 +114,13 @@ grail_status run_patches(execution *e, const node *n)
     grail_status status = GRAIL_OK;
     const window2d *w = &n->window;
     const matrix x = e->values[n->inputs[0]];
-    void *y = NULL;
+    const position_shape shape = shape_of_copy(e, n);
+    matrix y = {0};
     if (w->padding != 0 || w->dilation != 1) {
         FAIL(GRAIL_ERROR_INTERNAL, "cannot make patches with padding or dilation");
     }
-    TRY(execution_make(e, n->output, x.width * w->kernel_height * w->kernel_width, &y));
-    copy_job job = copy_of(e, n, y);
-    parallel_for(e->shape.samples, 1, patch_samples, &job);
+    TRY(execution_make(e, n->output, x.columns * w->kernel_height * w->kernel_width, &y));
+    TRY(matrix_windows(&shape, x, y));
 out:
     return status;
 }
@@ -197,49 +129,38 @@ grail_status run_class_token(execution *e, const node *n, const node_entries *p)
 {
     grail_status status = GRAIL_OK;
     const matrix x = e->values[n->inputs[0]];
-    const size_t row = (size_t)x.width * e->backend->element_size;
-    const size_t others = (size_t)positions_of(e, n->inputs[0]) * row;
-    void *y = NULL;
-    TRY(execution_make(e, n->output, x.width, &y));
-    for (size_t sample = 0; sample < (size_t)e->shape.samples; sample++) {
-        unsigned char *to = (unsigned char *)y + sample * (others + row);
-        memcpy(to, p->weight->data, row);
-        memcpy(to + row, (const unsigned char *)x.data + sample * others, others);
-    }
+    matrix made = {0};
+    TRY(execution_make(e, n->output, x.columns, &made));
+    const matrix y = by_sample(e, made);
+    const matrix token = matrix_repeat_row(matrix_reshape(p->weight->values, 1, x.columns), y.rows);
+    TRY(matrix_copy(token, matrix_columns(y, 0, x.columns)));
+    TRY(matrix_copy(by_sample(e, x), matrix_columns(y, x.columns, y.columns - x.columns)));
 out:
     return status;
 }
 
 grail_status run_first_token(execution *e, const node *n)
 {
-    grail_status status = GRAIL_OK;
     const matrix x = e->values[n->inputs[0]];
-    const size_t row = (size_t)x.width * e->backend->element_size;
-    const size_t all = (size_t)positions_of(e, n->inputs[0]) * row;
-    void *y = NULL;
-    TRY(execution_make(e, n->output, x.width, &y));
-    for (size_t sample = 0; sample < (size_t)e->shape.samples; sample++) {
-        memcpy((unsigned char *)y + sample * row, (const unsigned char *)x.data + sample * all,
-               row);
-    }
-out:
-    return status;
+    matrix y = {0};
+    const grail_status status = execution_make(e, n->output, x.columns, &y);
+    return status == GRAIL_OK ? matrix_copy(matrix_columns(by_sample(e, x), 0, x.columns), y)
+                              : status;
 }
 
-/* The table as elements, read as f32, in which trained networks keep it. *out is taken from the
+/* The table as values, read as f32, in which trained networks keep it. *out is taken from the
  * pool. */
-static grail_status table_elements(execution *e, const double *table, int64_t count, void **out)
+static grail_status table_values(execution *e, const double *table, int64_t count, matrix *out)
 {
     grail_status status = GRAIL_OK;
-    float *values = NULL;
-    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
+    host_view v = {0};
+    TRY(matrix_pool_take(e->pool, 1, count, out));
+    TRY(host_view_open(*out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
     for (int64_t i = 0; i < count; i++) {
-        values[i] = (float)table[i];
+        ((float *)v.values)[i] = (float)table[i];
     }
-    TRY(buffer_pool_take(e->pool, (size_t)count * e->backend->element_size, out));
-    e->backend->from_f32(count, values, *out);
+    TRY(host_view_close(&v));
 out:
-    memory_free(values);
     return status;
 }
 
@@ -247,22 +168,17 @@ grail_status run_positions(execution *e, int index, const node_entries *p)
 {
     grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
-    const matrix x = e->values[n->inputs[0]];
-    const int64_t count = positions_of(e, n->inputs[0]) * x.width;
-    const size_t bytes = (size_t)count * e->backend->element_size;
-    const void *added = entry_data(p->weight);
-    void *table = NULL;
-    void *y = NULL;
-    if (added == NULL) {
-        TRY(table_elements(e, n->table, count, &table));
-        added = table;
+    const matrix x = by_sample(e, e->values[n->inputs[0]]);
+    matrix table = {0};
+    matrix y = {0};
+    if (p->weight == NULL) {
+        TRY(table_values(e, n->table, x.columns, &table));
     }
+    const matrix added =
+        p->weight == NULL ? table : matrix_reshape(p->weight->values, 1, x.columns);
     TRY(execution_make_elementwise(e, index, &y));
-    for (size_t sample = 0; sample < (size_t)e->shape.samples; sample++) {
-        e->backend->add(count, (const unsigned char *)x.data + sample * bytes, added,
-                        (unsigned char *)y + sample * bytes);
-    }
+    TRY(matrix_add(x, matrix_repeat_row(added, x.rows), by_sample(e, y)));
 out:
-    buffer_pool_give(e->pool, table);
+    matrix_pool_give(e->pool, &table);
     return status;
 }

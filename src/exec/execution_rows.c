@@ -1,21 +1,19 @@
 /* Nodes that treat every row on its own, and attention. */
 #include "exec/node_run.h"
 
-#include <string.h>
-
 grail_status run_linear(execution *e, const node *n, const node_entries *p)
 {
     grail_status status = GRAIL_OK;
     const matrix x = e->values[n->inputs[0]];
-    const int64_t *shape = p->weight->shape;
-    void *y = NULL;
-    if (x.width != shape[1]) {
+    const matrix weight = p->weight->values;
+    matrix y = {0};
+    if (x.columns != weight.columns) {
         FAIL(GRAIL_ERROR_INTERNAL,
              "block %d: '%s' has %lld columns, but its input has %lld features", n->block,
-             e->graph->parameters[n->weight].name, (long long)shape[1], (long long)x.width);
+             e->graph->parameters[n->weight].name, (long long)weight.columns, (long long)x.columns);
     }
-    TRY(execution_make(e, n->output, shape[0], &y));
-    e->backend->linear(x.rows, x.width, shape[0], x.data, p->weight->data, entry_data(p->bias), y);
+    TRY(execution_make(e, n->output, weight.rows, &y));
+    TRY(matrix_linear(x, weight, entry_values(p->bias), y));
 out:
     return status;
 }
@@ -23,87 +21,88 @@ out:
 grail_status run_attention(execution *e, const node *n)
 {
     grail_status status = GRAIL_OK;
-    const matrix *q = &e->values[n->inputs[0]];
-    const matrix *k = &e->values[n->inputs[1]];
-    const matrix *v = &e->values[n->inputs[2]];
+    const matrix q = e->values[n->inputs[0]];
+    const matrix k = e->values[n->inputs[1]];
+    const matrix v = e->values[n->inputs[2]];
     const extent positions = e->extents[n->inputs[0]];
     const attention_shape shape = {
         .sequences = e->shape.samples,
         .length = positions.height * positions.width,
-        .query_heads = q->width / n->head_dim,
-        .kv_heads = k->width / n->head_dim,
+        .query_heads = q.columns / n->head_dim,
+        .kv_heads = k.columns / n->head_dim,
         .head_dim = n->head_dim,
         .window = n->attention_window,
         .bidirectional = n->bidirectional,
         .scale = n->scale,
     };
-    void *out = NULL;
-    TRY(execution_make(e, n->output, q->width, &out));
-    TRY(e->backend->attention(&shape, q->data, k->data, v->data, out));
+    matrix out = {0};
+    TRY(execution_make(e, n->output, q.columns, &out));
+    TRY(matrix_attention(&shape, q, k, v, out));
 out:
     return status;
 }
 
-static void rotate(const execution *e, const node *n, const matrix *x, void *y)
+static grail_status rotate(const execution *e, const node *n, matrix x, matrix y)
 {
+    grail_status status = GRAIL_OK;
     const extent positions = e->extents[n->output];
-    if (y != x->data) {
-        memcpy(y, x->data, (size_t)(x->rows * x->width) * e->backend->element_size);
+    const rope_shape shape = {
+        .sequences = e->shape.samples,
+        .length = positions.height * positions.width,
+        .head_dim = n->head_dim,
+        .frequency = n->table,
+    };
+    if (y.allocation != x.allocation) {
+        TRY(matrix_copy(x, y));
     }
-    e->backend->rope(e->shape.samples, positions.height * positions.width, x->width / n->head_dim,
-                     n->head_dim, n->table, y);
+    TRY(matrix_rope(&shape, y));
+out:
+    return status;
 }
 
-static void normalise(const backend *b, const node *n, const node_entries *p, const matrix *x,
-                      void *y)
+static grail_status normalise(const node *n, const node_entries *p, matrix x, matrix y)
 {
-    const void *weight = entry_data(p->weight);
-    const void *bias = entry_data(p->bias);
+    const matrix weight = entry_values(p->weight);
+    const matrix bias = entry_values(p->bias);
     switch (n->kind) {
     case NODE_RMS_NORM:
-        b->rms_norm(x->rows, x->width, n->group == 0 ? x->width : n->group, n->epsilon, x->data,
-                    weight, y);
-        break;
+        return matrix_rms_norm(n->epsilon, x, weight, y);
     case NODE_BATCH_NORM:
-        b->batch_norm(x->rows, x->width, n->epsilon, x->data, p->mean->data, p->variance->data,
-                      weight, bias, y);
-        break;
+        return matrix_batch_norm(n->epsilon, x, p->mean->values, p->variance->values, weight, bias,
+                                 y);
     case NODE_LAYER_NORM:
-        b->layer_norm(x->rows, x->width, n->epsilon, x->data, weight, bias, y);
-        break;
+        return matrix_layer_norm(n->epsilon, x, weight, bias, y);
     default:
-        b->unit_length(x->rows, x->width, x->data, y);
-        break;
+        return matrix_unit_length(x, y);
+    }
+}
+
+static grail_status run_on_rows(const execution *e, const node *n, const node_entries *p, matrix x,
+                                matrix other, matrix y)
+{
+    switch (n->kind) {
+    case NODE_ROPE:
+        return rotate(e, n, x, y);
+    case NODE_ACTIVATION:
+        return matrix_activate(n->activation, x, y);
+    case NODE_MULTIPLY:
+        return matrix_multiply(x, other, y);
+    case NODE_ADD:
+        return matrix_add(x, other, y);
+    default:
+        return normalise(n, p, x, y);
     }
 }
 
 grail_status run_elementwise(execution *e, int index, const node_entries *p)
 {
     grail_status status = GRAIL_OK;
-    const backend *b = e->backend;
     const node *n = &e->graph->nodes[index];
     const matrix x = e->values[n->inputs[0]];
-    const void *other = n->input_count > 1 ? e->values[n->inputs[1]].data : NULL;
-    const int64_t count = x.rows * x.width;
-    void *y = NULL;
+    const matrix other = n->input_count > 1 ? e->values[n->inputs[1]] : no_matrix;
+    matrix y = {0};
     TRY(execution_make_elementwise(e, index, &y));
-    switch (n->kind) {
-    case NODE_ROPE:
-        rotate(e, n, &x, y);
-        break;
-    case NODE_ACTIVATION:
-        b->activation(n->activation, count, x.data, y);
-        break;
-    case NODE_MULTIPLY:
-        b->multiply(count, x.data, other, y);
-        break;
-    case NODE_ADD:
-        b->add(count, x.data, other, y);
-        break;
-    default:
-        normalise(b, n, p, &x, y);
-        break;
-    }
+    TRY(run_on_rows(e, n, p, x, other, y));
 out:
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef GRAIL_EXEC_NODE_RUN_H
 #define GRAIL_EXEC_NODE_RUN_H
 
+#include "backend/operations.h"
 #include "exec/execution.h"
 
 /** The entries of a node's parameters, NULL where it has none. */
@@ -10,15 +11,15 @@ typedef struct node_entries {
     const parameter_entry *weight, *bias, *mean, *variance;
 } node_entries;
 
-/** Data of an entry that may be missing. */
-static inline const void *entry_data(const parameter_entry *entry)
+/** Values of an entry that may be missing. */
+static inline matrix entry_values(const parameter_entry *entry)
 {
-    return entry == NULL ? NULL : entry->data;
+    return entry == NULL ? no_matrix : entry->values;
 }
 
 /** Room for the output of a node that may work in place: an input's buffer when no later node reads
  * that input. */
-grail_status execution_make_elementwise(execution *e, int index, void **out) GRAIL_MUST_CHECK;
+grail_status execution_make_elementwise(execution *e, int index, matrix *out) GRAIL_MUST_CHECK;
 
 /* execution_rows.c: nodes that treat every row on its own, and attention */
 grail_status run_linear(execution *e, const node *n, const node_entries *p) GRAIL_MUST_CHECK;

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-grail_status parameter_store_create(const grail_model *model, const backend *b,
-                                    parameter_store *parent, parameter_store **out)
+grail_status parameter_store_create(const grail_model *model, backend *b, parameter_store *parent,
+                                    parameter_store **out)
 {
     grail_status status = GRAIL_OK;
     parameter_store *store = NULL;
@@ -20,8 +20,7 @@ out:
 
 static void drop_entry(parameter_store *store, int index)
 {
-    memory_free(store->entries[index].data);
-    store->entries[index].data = NULL;
+    matrix_free(&store->entries[index].values);
 }
 
 void parameter_store_free(parameter_store *store)
@@ -36,45 +35,49 @@ void parameter_store_free(parameter_store *store)
     memory_free(store);
 }
 
-grail_status elements_from_f32(const backend *b, int64_t count, float **values, void **out)
+/* Room for a parameter's values, [rows, the rest], or [1, n] for a vector. */
+static grail_status new_values(const parameter_store *store, int index, const int64_t shape[],
+                               matrix *out)
 {
-    if (b->element_size == sizeof(float)) {
-        *out = *values;
-        *values = NULL;
-        return GRAIL_OK;
+    const graph_parameter *p = &store->model->graph->parameters[index];
+    const grail_dtype type = backend_type(store->backend);
+    int64_t columns = 0;
+    if (p->rank == 1) {
+        return matrix_new(store->backend, type, 1, shape[0], out);
     }
-    void *data = NULL;
-    const grail_status status = memory_new_unset(&data, (size_t)count, b->element_size);
-    if (status == GRAIL_OK) {
-        b->from_f32(count, *values, data);
-        *out = data;
+    if (!shape_elements(p->rank - 1, shape + 1, &columns)) {
+        return error_set(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", p->name);
     }
-    return status;
+    return matrix_new(store->backend, type, shape[0], columns, out);
 }
 
 static grail_status load_entry(parameter_store *store, int index)
 {
     grail_status status = GRAIL_OK;
-    float *values = NULL;
+    matrix values = {0};
+    host_view v = {0};
     parameter_entry *entry = &store->entries[index];
     const graph_parameter *p = &store->model->graph->parameters[index];
-    const int64_t count = model_parameter_elements(store->model, index);
-    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
-    TRY(model_parameter_f32(store->model, index, values));
-    TRY(elements_from_f32(store->backend, count, &values, &entry->data));
+    TRY(new_values(store, index, p->shape, &values));
+    TRY(host_view_open(values, GRAIL_DTYPE_F32, HOST_WRITES, &v));
+    TRY(model_parameter_f32(store->model, index, v.values));
+    TRY(host_view_close(&v));
     memcpy(entry->shape, p->shape, sizeof entry->shape);
+    entry->values = values;
+    values = (matrix){0};
 out:
-    memory_free(values);
+    host_view_drop(&v);
+    matrix_free(&values);
     return status;
 }
 
 grail_status parameter_store_get(parameter_store *store, int index, const parameter_entry **out)
 {
     parameter_store *s = store;
-    while (s->entries[index].data == NULL && s->parent != NULL) {
+    while (!matrix_exists(s->entries[index].values) && s->parent != NULL) {
         s = s->parent;
     }
-    if (s->entries[index].data == NULL) {
+    if (!matrix_exists(s->entries[index].values)) {
         const grail_status status = load_entry(s, index);
         if (status != GRAIL_OK) {
             return status;
@@ -92,6 +95,15 @@ static grail_status entry_elements(const parameter_store *store, int index, cons
         return error_set(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", p->name);
     }
     return GRAIL_OK;
+}
+
+static grail_status check_finite(const graph_parameter *p, int64_t count, const float *values)
+{
+    const int64_t bad = find_non_finite(values, count);
+    return bad < 0 ? GRAIL_OK
+                   : error_set(GRAIL_ERROR_NUMERIC,
+                               "the new tensor '%s' holds a NaN or infinity at element %lld",
+                               p->name, (long long)bad);
 }
 
 /* Rounds f32 values to the dtype they will be stored in, so that the samples pass through exactly
@@ -118,25 +130,24 @@ grail_status parameter_store_set(parameter_store *store, int index, const int64_
                                  const float *values)
 {
     grail_status status = GRAIL_OK;
-    float *copy = NULL;
-    void *data = NULL;
+    matrix copy = {0};
+    host_view v = {0};
     int64_t count = 0;
     const graph_parameter *p = &store->model->graph->parameters[index];
     TRY(entry_elements(store, index, shape, &count));
-    TRY(memory_new_unset(&copy, (size_t)count, sizeof copy[0]));
-    memcpy(copy, values, (size_t)count * sizeof copy[0]);
-    const int64_t bad = find_non_finite(copy, count);
-    if (bad >= 0) {
-        FAIL(GRAIL_ERROR_NUMERIC, "the new tensor '%s' holds a NaN or infinity at element %lld",
-             p->name, (long long)bad);
-    }
-    TRY(round_to_stored(store->model->tensors[index], count, copy));
-    TRY(elements_from_f32(store->backend, count, &copy, &data));
+    TRY(check_finite(p, count, values));
+    TRY(new_values(store, index, shape, &copy));
+    TRY(host_view_open(copy, GRAIL_DTYPE_F32, HOST_WRITES, &v));
+    memcpy(v.values, values, (size_t)count * sizeof values[0]);
+    TRY(round_to_stored(store->model->tensors[index], count, v.values));
+    TRY(host_view_close(&v));
     drop_entry(store, index);
-    store->entries[index].data = data;
+    store->entries[index].values = copy;
     memcpy(store->entries[index].shape, shape, (size_t)p->rank * sizeof shape[0]);
+    copy = (matrix){0};
 out:
-    memory_free(copy);
+    host_view_drop(&v);
+    matrix_free(&copy);
     return status;
 }
 
@@ -150,7 +161,7 @@ grail_status parameter_store_read_f32(parameter_store *store, int index, float *
     TRY(parameter_store_get(store, index, &entry));
     TRY(entry_elements(store, index, entry->shape, &count));
     TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
-    store->backend->to_f32(count, entry->data, values);
+    TRY(matrix_download_f32(entry->values, values));
     *out = values;
     *elements = count;
     values = NULL;
@@ -164,34 +175,31 @@ grail_status parameter_store_borrow_f32(parameter_store *store, int index, const
 {
     grail_status status = GRAIL_OK;
     const parameter_entry *entry = NULL;
-    int64_t elements = 0;
-    if (store->backend->element_size == sizeof **out) {
-        TRY(parameter_store_get(store, index, &entry));
-        *out = entry->data;
-    } else {
-        TRY(parameter_store_read_f32(store, index, owned, &elements));
-        *out = *owned;
-    }
+    host_view v = {0};
+    TRY(parameter_store_get(store, index, &entry));
+    TRY(host_view_open(entry->values, GRAIL_DTYPE_F32, HOST_READS, &v));
+    *out = v.values;
+    *owned = v.copy;
 out:
     return status;
 }
 
-grail_status parameter_store_gather_rows(parameter_store *store, int index, int64_t count,
-                                         const int32_t *ids, void *out)
+grail_status parameter_store_gather_rows(parameter_store *store, int index, const int32_t *ids,
+                                         matrix out)
 {
     grail_status status = GRAIL_OK;
     const tensor_view *table = store->model->tensors[index];
     const graph_parameter *p = &store->model->graph->parameters[index];
     const int64_t columns = table->shape[1];
     const size_t stored_row = (size_t)columns * dtype_bits(table->dtype) / 8;
-    const size_t row = (size_t)columns * store->backend->element_size;
-    float *values = NULL;
+    host_view v = {0};
     if (!storage_is_plain(&p->map)) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "cannot read rows of '%s', which shares tensor '%s'", p->name,
              p->tensor);
     }
-    TRY(memory_new_unset(&values, (size_t)columns, sizeof values[0]));
-    for (int64_t r = 0; r < count; r++) {
+    TRY(host_view_open(out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
+    for (int64_t r = 0; r < out.rows; r++) {
+        float *values = (float *)v.values + r * columns;
         if (ids[r] < 0 || ids[r] >= table->shape[0]) {
             FAIL(GRAIL_ERROR_ARGUMENT,
                  "token id %d at position %lld is outside the vocabulary of %lld", ids[r],
@@ -206,10 +214,10 @@ grail_status parameter_store_gather_rows(parameter_store *store, int index, int6
                  "checkpoint is damaged",
                  table->name, ids[r]);
         }
-        store->backend->from_f32(columns, values, (unsigned char *)out + (size_t)r * row);
     }
+    TRY(host_view_close(&v));
 out:
-    memory_free(values);
+    host_view_drop(&v);
     return status;
 }
 

@@ -7,26 +7,22 @@
 #include "arch/model.h"
 #include "backend/backend.h"
 
+/** A parameter's values: [shape[0], product of the others], a vector as one row. Owned by the
+ * store; without a matrix there is no entry. */
 typedef struct parameter_entry {
-    void *data; /* elements of the backend, owned; NULL = no entry */
+    matrix values;
     int64_t shape[PARAMETER_MAX_RANK];
 } parameter_entry;
 
-/** *out <- `count` elements of f32 values, owned. Where elements are f32 the array is taken over,
- * and *values is NULL then. */
-grail_status elements_from_f32(const backend *b, int64_t count, float **values,
-                               void **out) GRAIL_MUST_CHECK;
-
 typedef struct parameter_store {
     const grail_model *model;
-    const backend *backend;
+    backend *backend;
     struct parameter_store *parent; /* NULL: the checkpoint */
     parameter_entry *entries;       /* [parameter_count] */
 } parameter_store;
 
 /** *out is owned: parameter_store_free; the parent must outlive it. */
-grail_status parameter_store_create(const grail_model *model, const backend *b,
-                                    parameter_store *parent,
+grail_status parameter_store_create(const grail_model *model, backend *b, parameter_store *parent,
                                     parameter_store **out) GRAIL_MUST_CHECK;
 void parameter_store_free(parameter_store *store); /* NULL is allowed */
 
@@ -42,18 +38,18 @@ grail_status parameter_store_set(parameter_store *store, int index, const int64_
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements) GRAIL_MUST_CHECK;
 
-/** As parameter_store_read_f32, without a copy where elements are f32: *out is borrowed, or lies in
- * *owned, which the caller frees (NULL otherwise). */
+/** As parameter_store_read_f32, without a copy where the values lie in host memory as f32: *out is
+ * borrowed, or lies in *owned, which the caller frees (NULL otherwise). */
 grail_status parameter_store_borrow_f32(parameter_store *store, int index, const float **out,
                                         float **owned) GRAIL_MUST_CHECK;
 
 /**
- * Rows ids[0..count-1] of the two-dimensional parameter `index` as elements out[count, columns],
- * read from the checkpoint row by row: the complete table is never held in memory. An id outside
- * the table is GRAIL_ERROR_ARGUMENT.
+ * Rows ids[0 .. out.rows - 1] of the two-dimensional parameter `index` as out[rows, columns], read
+ * from the checkpoint row by row: the complete table is never held in memory. An id outside the
+ * table is GRAIL_ERROR_ARGUMENT.
  */
-grail_status parameter_store_gather_rows(parameter_store *store, int index, int64_t count,
-                                         const int32_t *ids, void *out) GRAIL_MUST_CHECK;
+grail_status parameter_store_gather_rows(parameter_store *store, int index, const int32_t *ids,
+                                         matrix out) GRAIL_MUST_CHECK;
 
 /** Drops own entries of the parameters that nodes [begin, end) use. */
 void parameter_store_release_range(parameter_store *store, int begin, int end);

@@ -1,81 +1,84 @@
-/* The buffer pool: a short list of free buffers, best fit within twice the size. */
+/* The pool: a short list of free matrices, best fit within twice the size. */
 #include "exec/pool.h"
 
 enum { POOL_SLOTS = 16 };
 
-typedef struct pool_header {
-    size_t bytes;
-    unsigned char padding[56]; /* keeps the data 64-byte aligned */
-} pool_header;
-
-struct buffer_pool {
-    pool_header *free[POOL_SLOTS];
+struct matrix_pool {
+    backend *owner;
+    matrix free[POOL_SLOTS];
     int count;
 };
 
-grail_status buffer_pool_create(buffer_pool **out)
+grail_status matrix_pool_create(backend *b, matrix_pool **out)
 {
-    return memory_new(out, 1, sizeof **out);
+    const grail_status status = memory_new(out, 1, sizeof **out);
+    if (status == GRAIL_OK) {
+        (*out)->owner = b;
+    }
+    return status;
 }
 
-void buffer_pool_free(buffer_pool *pool)
+void matrix_pool_free(matrix_pool *pool)
 {
     if (pool != NULL) {
-        buffer_pool_clear(pool);
+        matrix_pool_clear(pool);
         memory_free(pool);
     }
 }
 
-void buffer_pool_clear(buffer_pool *pool)
+void matrix_pool_clear(matrix_pool *pool)
 {
     for (int i = 0; i < pool->count; i++) {
-        memory_free(pool->free[i]);
+        matrix_free(&pool->free[i]);
     }
     pool->count = 0;
 }
 
-static int best_fit(const buffer_pool *pool, size_t bytes)
+static int best_fit(const matrix_pool *pool, size_t bytes)
 {
     int best = -1;
     for (int i = 0; i < pool->count; i++) {
-        const size_t size = pool->free[i]->bytes;
-        if (size >= bytes && size / 2 <= bytes && (best < 0 || size < pool->free[best]->bytes)) {
+        const size_t size = pool->free[i].capacity;
+        if (size >= bytes && size / 2 <= bytes && (best < 0 || size < pool->free[best].capacity)) {
             best = i;
         }
     }
     return best;
 }
 
-grail_status buffer_pool_take(buffer_pool *pool, size_t bytes, void **out)
+/* -1 where the size cannot be addressed: matrix_new refuses it. */
+static int find_free(const matrix_pool *pool, int64_t rows, int64_t columns)
 {
-    grail_status status = GRAIL_OK;
-    pool_header *header = NULL;
-    const int slot = best_fit(pool, bytes);
-    if (slot >= 0) {
-        header = pool->free[slot];
-        pool->free[slot] = pool->free[--pool->count];
-    } else {
-        size_t total = 0;
-        if (!size_add(bytes, sizeof *header, &total)) {
-            total = SIZE_MAX; /* refused below as too large */
-        }
-        TRY(memory_new_unset(&header, total, 1));
-        header->bytes = bytes;
-    }
-    *out = header + 1;
-out:
-    return status;
+    size_t bytes = 0;
+    const bool fits = size_multiply((size_t)rows, (size_t)columns, &bytes) &&
+                      size_multiply(bytes, backend_value_size(pool->owner), &bytes);
+    return fits ? best_fit(pool, bytes) : -1;
 }
 
-void buffer_pool_give(buffer_pool *pool, void *data)
+grail_status matrix_pool_take(matrix_pool *pool, int64_t rows, int64_t columns, matrix *out)
 {
-    if (data == NULL) {
+    const int slot = find_free(pool, rows, columns);
+    if (slot < 0) {
+        return matrix_new(pool->owner, backend_type(pool->owner), rows, columns, out);
+    }
+    *out = pool->free[slot];
+    out->rows = rows;
+    out->columns = columns;
+    out->stride = columns;
+    pool->free[slot] = pool->free[--pool->count];
+    return GRAIL_OK;
+}
+
+void matrix_pool_give(matrix_pool *pool, matrix *m)
+{
+    if (m->allocation == NULL) {
+        *m = (matrix){0};
         return;
     }
-    pool_header *header = (pool_header *)data - 1;
     if (pool->count == POOL_SLOTS) {
-        memory_free(pool->free[0]);
+        matrix_free(&pool->free[0]);
         pool->free[0] = pool->free[--pool->count];
     }
-    pool->free[pool->count++] = header;
+    pool->free[pool->count++] = *m;
+    *m = (matrix){0};
 }

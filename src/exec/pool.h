@@ -1,20 +1,22 @@
-/* Keeps freed buffers for reuse, because a fresh large buffer costs page faults. */
+/* Keeps freed matrices of an instance for reuse, because a fresh large one costs page faults. */
 #ifndef GRAIL_EXEC_POOL_H
 #define GRAIL_EXEC_POOL_H
 
-#include "base/memory.h"
+#include "backend/backend.h"
 
-typedef struct buffer_pool buffer_pool;
+typedef struct matrix_pool matrix_pool;
 
-/** *out is owned: buffer_pool_free. */
-grail_status buffer_pool_create(buffer_pool **out) GRAIL_MUST_CHECK;
-void buffer_pool_free(buffer_pool *pool); /* NULL is allowed */
+/** A pool of the instance's values. *out is owned: matrix_pool_free. */
+grail_status matrix_pool_create(backend *b, matrix_pool **out) GRAIL_MUST_CHECK;
+void matrix_pool_free(matrix_pool *pool); /* NULL is allowed */
 
-/** A 64-byte aligned buffer of at least `bytes`; give it back to the same pool. */
-grail_status buffer_pool_take(buffer_pool *pool, size_t bytes, void **out) GRAIL_MUST_CHECK;
-void buffer_pool_give(buffer_pool *pool, void *data); /* NULL is allowed */
+/** An unset, packed matrix; give it back to the same pool. */
+grail_status matrix_pool_take(matrix_pool *pool, int64_t rows, int64_t columns,
+                              matrix *out) GRAIL_MUST_CHECK;
+/** Takes *m over and leaves a zeroed one; a zeroed one is allowed. */
+void matrix_pool_give(matrix_pool *pool, matrix *m);
 
-/** Frees the buffers that are not in use. */
-void buffer_pool_clear(buffer_pool *pool);
+/** Frees the matrices that are not in use. */
+void matrix_pool_clear(matrix_pool *pool);
 
 #endif

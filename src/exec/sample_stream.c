@@ -1,9 +1,8 @@
 #include "exec/sample_stream.h"
 
-#include <string.h>
+#include "backend/operations.h"
 
-grail_status sample_stream_init(sample_stream *s, const graph *g, const backend *b,
-                                int64_t batch_count)
+grail_status sample_stream_init(sample_stream *s, const graph *g, backend *b, int64_t batch_count)
 {
     *s = (sample_stream){.graph = g, .backend = b, .batch_count = batch_count};
     return GRAIL_OK;
@@ -12,7 +11,7 @@ grail_status sample_stream_init(sample_stream *s, const graph *g, const backend 
 static void free_held(matrix *held, int64_t count)
 {
     for (int64_t i = 0; held != NULL && i < count; i++) {
-        memory_free(held[i].data);
+        matrix_free(&held[i]);
     }
     memory_free(held);
 }
@@ -49,21 +48,18 @@ out:
     return status;
 }
 
-static grail_status copy_in(const sample_stream *s, execution *e, int value, const matrix *m)
+static grail_status copy_in(execution *e, int value, matrix m)
 {
-    void *place = NULL;
-    const grail_status status = execution_make(e, value, m->width, &place);
-    if (status == GRAIL_OK) {
-        memcpy(place, m->data, (size_t)(m->rows * m->width) * s->backend->element_size);
-    }
-    return status;
+    matrix place = {0};
+    const grail_status status = execution_make(e, value, m.columns, &place);
+    return status == GRAIL_OK ? matrix_copy(m, place) : status;
 }
 
 grail_status sample_stream_peek(const sample_stream *s, int64_t batch, execution *e)
 {
     grail_status status = GRAIL_OK;
     for (int i = 0; i < s->live_count; i++) {
-        TRY(copy_in(s, e, s->live[i], &s->held[batch * s->live_count + i]));
+        TRY(copy_in(e, s->live[i], s->held[batch * s->live_count + i]));
     }
 out:
     return status;
@@ -74,9 +70,7 @@ grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e)
     grail_status status = GRAIL_OK;
     TRY(sample_stream_peek(s, batch, e));
     for (int i = 0; i < s->live_count; i++) {
-        matrix *m = &s->held[batch * s->live_count + i];
-        memory_free(m->data);
-        m->data = NULL;
+        matrix_free(&s->held[batch * s->live_count + i]);
     }
 out:
     return status;
@@ -86,16 +80,13 @@ grail_status sample_stream_write(sample_stream *s, int64_t batch, const executio
 {
     grail_status status = GRAIL_OK;
     for (int i = 0; i < s->next_count; i++) {
-        const matrix *from = execution_value(e, s->next_live[i]);
+        const matrix from = execution_value(e, s->next_live[i]);
         matrix *to = &s->next[batch * s->next_count + i];
-        const size_t count = (size_t)(from->rows * from->width);
-        if (from->data == NULL) {
+        if (!matrix_exists(from)) {
             FAIL(GRAIL_ERROR_INTERNAL, "a live value is missing before node %d", s->position);
         }
-        TRY(memory_new_unset(&to->data, count, s->backend->element_size));
-        memcpy(to->data, from->data, count * s->backend->element_size);
-        to->rows = from->rows;
-        to->width = from->width;
+        TRY(matrix_new(s->backend, from.type, from.rows, from.columns, to));
+        TRY(matrix_copy(from, *to));
     }
 out:
     return status;

@@ -7,19 +7,19 @@
 
 typedef struct sample_stream {
     const graph *graph;
-    const backend *backend;
+    backend *backend;
     int64_t batch_count;
     int position; /* node before which the values are live */
     int *live;    /* [live_count] values */
     int live_count;
-    matrix *held;   /* [batch_count * live_count]; data from memory_new */
+    matrix *held;   /* [batch_count * live_count], owned */
     int *next_live; /* of the position being written */
     int next_count;
     matrix *next;
 } sample_stream;
 
 /** An empty sample stream before node 0. sample_stream_fini frees. */
-grail_status sample_stream_init(sample_stream *s, const graph *g, const backend *b,
+grail_status sample_stream_init(sample_stream *s, const graph *g, backend *b,
                                 int64_t batch_count) GRAIL_MUST_CHECK;
 void sample_stream_fini(sample_stream *s); /* works on a zeroed one */
 

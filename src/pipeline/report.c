@@ -56,6 +56,25 @@ out:
     return status;
 }
 
+/* How often the backend had an operation done on the host; nothing for one that has them all. */
+static grail_status fallbacks_to_json(const backend *b, json_t *report)
+{
+    grail_status status = GRAIL_OK;
+    json_t *counts = NULL;
+    for (int i = 0; i < operation_count(); i++) {
+        const int64_t count = backend_fallbacks(b, i);
+        if (count > 0 && counts == NULL) {
+            counts = json_object();
+            TRY(json_put(report, "host_operations", counts));
+        }
+        if (count > 0) {
+            TRY(json_put(counts, operation_name(i), json_integer(count)));
+        }
+    }
+out:
+    return status;
+}
+
 static grail_status build_report(const compression_request *request,
                                  const calibration_network *network,
                                  const grail_compression_totals *totals, json_t **out)
@@ -69,7 +88,8 @@ static grail_status build_report(const compression_request *request,
     TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
     TRY(json_put(report, "plan", plan_json));
     TRY(json_put(report, "calibration", json_deep_copy(request->samples->description)));
-    TRY(json_put(report, "backend", json_text(request->backend->name)));
+    TRY(json_put(report, "backend", json_text(backend_name(request->backend))));
+    TRY(fallbacks_to_json(request->backend, report));
     TRY(json_put(report, "threads", json_integer(parallel_threads())));
     TRY(json_put(report, "kept_activations", json_boolean(network->keep_activations)));
     TRY(loaders_to_json(request->narrowed.verdicts, report));

@@ -2,7 +2,6 @@
 
 #include "base/parallel.h"
 #include "base/random.h"
-#include "stats/sums.h"
 
 #include <math.h>
 #include <string.h>
@@ -231,36 +230,41 @@ static const partition *least_inertia(const partition *partitions, int count)
     return best;
 }
 
-static grail_status check_kmeans(int64_t units, int64_t clusters, const double *products,
+static grail_status check_kmeans(int64_t units, int64_t clusters, matrix products,
                                  const kmeans_options *options)
 {
+    grail_status status = GRAIL_OK;
+    int64_t bad = -1;
     if (clusters <= 0 || clusters > units || options->restarts <= 0 || options->sweeps < 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "cannot fold %lld units into %lld clusters with %d starts of %d sweeps",
-                         (long long)units, (long long)clusters, options->restarts, options->sweeps);
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "cannot fold %lld units into %lld clusters with %d starts of %d sweeps",
+             (long long)units, (long long)clusters, options->restarts, options->sweeps);
     }
-    const int64_t bad = symmetric_find_non_finite(units, products);
+    TRY(matrix_find_non_finite(true, products, &bad));
     if (bad >= 0) {
-        return error_set(GRAIL_ERROR_NUMERIC,
-                         "the inner product of units %lld and %lld is not finite; look for NaN or "
-                         "infinity in the weights",
-                         (long long)(bad / units), (long long)(bad % units));
+        FAIL(GRAIL_ERROR_NUMERIC,
+             "the inner product of units %lld and %lld is not finite; look for NaN or infinity in "
+             "the weights",
+             (long long)(bad / units), (long long)(bad % units));
     }
-    return GRAIL_OK;
+out:
+    return status;
 }
 
-grail_status kmeans_hartigan(int64_t units, int64_t clusters, double *products,
-                             const kmeans_options *options, int64_t *labels, double *inertia,
-                             double *inertia_trace)
+grail_status kmeans_hartigan(int64_t clusters, matrix products, const kmeans_options *options,
+                             int64_t *labels, double *inertia, double *inertia_trace)
 {
     grail_status status = GRAIL_OK;
+    const int64_t units = products.rows;
     partition *partitions = NULL;
+    host_view view = {.values = NULL};
     TRY(check_kmeans(units, clusters, products, options));
+    TRY(matrix_fill_upper(products));
+    TRY(host_view_open(products, GRAIL_DTYPE_F64, HOST_READS, &view));
     TRY(memory_new(&partitions, (size_t)options->restarts, sizeof *partitions));
     for (int i = 0; i < options->restarts; i++) {
-        TRY(partition_init(&partitions[i], units, clusters, options->sweeps, products));
+        TRY(partition_init(&partitions[i], units, clusters, options->sweeps, view.values));
     }
-    symmetric_fill_upper(units, products);
     starts all = {options, partitions};
     parallel_for(options->restarts, 1, run_starts, &all);
     const partition *best = least_inertia(partitions, options->restarts);
@@ -275,6 +279,7 @@ out:
         partition_fini(&partitions[i]);
     }
     memory_free(partitions);
+    host_view_drop(&view);
     return status;
 }
 
@@ -326,44 +331,46 @@ static void gather_panel(const unit_vectors *v, int64_t begin, int64_t count, fl
 }
 
 /* P += sum over components of the outer product of the units' values, a panel at a time. */
-static grail_status add_products(const backend *b, const unit_vectors *v, double *products)
+static grail_status add_products(const unit_vectors *v, matrix products)
 {
     grail_status status = GRAIL_OK;
+    backend *b = products.owner;
     float *panel = NULL;
-    void *elements = NULL;
+    matrix values = no_matrix;
     const int64_t fitting = PANEL_ELEMENTS / v->units + 1;
     const int64_t rows = fitting < v->length ? fitting : v->length;
-    const size_t size = (size_t)(rows * v->units);
-    TRY(memory_new_unset(&panel, size, sizeof *panel));
-    TRY(memory_new_unset(&elements, size, b->element_size));
+    TRY(memory_new_unset(&panel, (size_t)(rows * v->units), sizeof *panel));
+    TRY(matrix_new(b, backend_type(b), rows, v->units, &values));
     for (int64_t begin = 0; begin < v->length; begin += rows) {
         const int64_t count = begin + rows < v->length ? rows : v->length - begin;
+        const matrix part = matrix_rows(values, 0, count);
         gather_panel(v, begin, count, panel);
-        b->from_f32(count * v->units, panel, elements);
-        TRY(b->gram(count, v->units, elements, v->units, products));
+        TRY(matrix_upload_f32(part, panel));
+        TRY(matrix_gram(part, products));
     }
 out:
     memory_free(panel);
-    memory_free(elements);
+    matrix_free(&values);
     return status;
 }
 
-grail_status fold_add_rows(const backend *b, int64_t units, int64_t features_per_unit,
-                           int64_t columns, const float *in, double *products)
+grail_status fold_add_rows(int64_t features_per_unit, int64_t columns, const float *in,
+                           matrix products)
 {
     const int64_t length = features_per_unit * columns;
-    const unit_vectors v = {in, units, length, length, length, 0};
-    return add_products(b, &v, products);
+    const unit_vectors v = {in, products.rows, length, length, length, 0};
+    return add_products(&v, products);
 }
 
-grail_status fold_add_columns(const backend *b, int64_t units, int64_t features_per_unit,
-                              int64_t rows, const float *in, double *products)
+grail_status fold_add_columns(int64_t features_per_unit, int64_t rows, const float *in,
+                              matrix products)
 {
+    const int64_t units = products.rows;
     const unit_vectors v = {in,
                             units,
                             rows * features_per_unit,
                             features_per_unit,
                             features_per_unit,
                             units * features_per_unit};
-    return add_products(b, &v, products);
+    return add_products(&v, products);
 }

@@ -10,7 +10,7 @@
 #ifndef GRAIL_REDUCE_FOLD_H
 #define GRAIL_REDUCE_FOLD_H
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 #include "reduce/reducer.h"
 
 typedef struct kmeans_options {
@@ -23,23 +23,23 @@ typedef struct kmeans_options {
 
 /**
  * labels[n] in 0..K-1 with no cluster empty, clusters numbered by their first member.
- * `products` P[n, n]: the lower triangle is read, the upper one becomes its mirror.
+ * `products` P[n, n], f64: the lower triangle is read, the upper one becomes its mirror.
  * *inertia = sum_i ||x_i - c_label(i)||^2. When `inertia_trace` is not NULL it receives the inertia
  * after each sweep of the chosen start ([sweeps], rest NaN), for tests. 0 < K <= n.
  */
-grail_status kmeans_hartigan(int64_t units, int64_t clusters, double *products,
-                             const kmeans_options *options, int64_t *labels, double *inertia,
+grail_status kmeans_hartigan(int64_t clusters, matrix products, const kmeans_options *options,
+                             int64_t *labels, double *inertia,
                              double *inertia_trace) GRAIL_MUST_CHECK;
 
 /** Renumbers the labels 0..K-1 of n units by the first unit of each; none may be missing. */
 grail_status labels_renumber(int64_t units, int64_t clusters, int64_t *labels) GRAIL_MUST_CHECK;
 
-/** Adds the inner products of rows to the lower triangle of P[n, n]: in[n * u, columns], row block
- * j is unit j. */
-grail_status fold_add_rows(const backend *b, int64_t units, int64_t features_per_unit,
-                           int64_t columns, const float *in, double *products) GRAIL_MUST_CHECK;
+/** Adds the inner products of rows to the lower triangle of P[n, n], f64, with products formed by
+ * its instance: in[n * u, columns], row block j is unit j. */
+grail_status fold_add_rows(int64_t features_per_unit, int64_t columns, const float *in,
+                           matrix products) GRAIL_MUST_CHECK;
 /** Likewise for column blocks: in[rows, n * u]. */
-grail_status fold_add_columns(const backend *b, int64_t units, int64_t features_per_unit,
-                              int64_t rows, const float *in, double *products) GRAIL_MUST_CHECK;
+grail_status fold_add_columns(int64_t features_per_unit, int64_t rows, const float *in,
+                              matrix products) GRAIL_MUST_CHECK;
 
 #endif

@@ -314,24 +314,3 @@ void grail_reducer_merge_columns(const grail_reducer *r, int64_t features_per_un
 {
     reducer_merge_columns(r, false, features_per_unit, rows, in, out);
 }
-
-void reducer_append_means(const grail_reducer *r, int64_t features_per_unit, int64_t rows,
-                          const float *in, float *out)
-{
-    const int64_t u = features_per_unit;
-    const int64_t wide = r->units * u;
-    const int64_t all = wide + r->kept * u;
-    for (int64_t row = 0; row < rows; row++) {
-        const float *x = in + row * wide;
-        float *y = out + row * all;
-        memcpy(y, x, (size_t)wide * sizeof *y);
-        memset(y + wide, 0, (size_t)(r->kept * u) * sizeof *y);
-        for (int64_t j = 0; j < r->units; j++) {
-            float *mean = y + wide + r->labels[j] * u;
-            const float share = 1.0F / (float)r->members[r->labels[j]];
-            for (int64_t i = 0; i < u; i++) {
-                mean[i] += share * x[j * u + i];
-            }
-        }
-    }
-}

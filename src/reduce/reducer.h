@@ -25,11 +25,6 @@ bool reducer_is_identity(const grail_reducer *r);
 /** Ascending indices of the features that a selection keeps: out[kept * features_per_unit]. */
 void reducer_kept_features(const grail_reducer *r, int64_t features_per_unit, int64_t *out);
 
-/** A matrix followed by its mean map: in[rows, n*u] -> out[rows, (n + K)*u], [X | X M] for a
- * folding of activations or of any other matrix with the units in its columns. */
-void reducer_append_means(const grail_reducer *r, int64_t features_per_unit, int64_t rows,
-                          const float *in, float *out);
-
 /** Sets the order of the sub-blocks of every unit (copied), order[units * subunits]. */
 grail_status reducer_set_order(grail_reducer *r, int64_t subunits,
                                const int64_t *order) GRAIL_MUST_CHECK;

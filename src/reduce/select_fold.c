@@ -6,7 +6,7 @@
 
 /* Adds the inner products of rows, unit by unit, with the sub-blocks in `order`. */
 static grail_status add_rows(const site_view *v, const unit_matrix *m, const int64_t *order,
-                             double *products)
+                             matrix products)
 {
     grail_status status = GRAIL_OK;
     const site *s = v->site;
@@ -21,13 +21,13 @@ static grail_status add_rows(const site_view *v, const unit_matrix *m, const int
         subunits_apply_rows(s->units, s->subunits, order, m->features, m->others, rows, ordered);
         rows = ordered;
     }
-    TRY(fold_add_rows(v->backend, s->units, m->features, m->others, rows, products));
+    TRY(fold_add_rows(m->features, m->others, rows, products));
 out:
     memory_free(ordered);
     return status;
 }
 
-static grail_status add_producer(const site_view *v, int p, const int64_t *order, double *products)
+static grail_status add_producer(const site_view *v, int p, const int64_t *order, matrix products)
 {
     grail_status status = GRAIL_OK;
     unit_matrix m = {0};
@@ -42,7 +42,7 @@ out:
 }
 
 /* Running means and variances do not count. */
-static grail_status add_channel(const site_view *v, int c, double *products)
+static grail_status add_channel(const site_view *v, int c, matrix products)
 {
     grail_status status = GRAIL_OK;
     unit_matrix weight = {0};
@@ -56,7 +56,7 @@ out:
     return status;
 }
 
-static grail_status add_consumer(const site_view *v, int k, const int64_t *order, double *products)
+static grail_status add_consumer(const site_view *v, int k, const int64_t *order, matrix products)
 {
     grail_status status = GRAIL_OK;
     const site *s = v->site;
@@ -69,21 +69,18 @@ static grail_status add_consumer(const site_view *v, int k, const int64_t *order
         subunits_apply_columns(s->units, s->subunits, order, m.features, m.others, m.values,
                                ordered);
     }
-    TRY(fold_add_columns(v->backend, s->units, m.features, m.others,
-                         ordered == NULL ? m.values : ordered, products));
+    TRY(fold_add_columns(m.features, m.others, ordered == NULL ? m.values : ordered, products));
 out:
     memory_free(ordered);
     unit_matrix_fini(&m);
     return status;
 }
 
-/* *out is products[n, n], owned. */
-static grail_status sum_products(const site_view *v, const int64_t *order, double **out)
+/* The lower triangle of products[n, n] gets what is summed over all ends. */
+static grail_status add_all(const site_view *v, const int64_t *order, matrix products)
 {
     grail_status status = GRAIL_OK;
     const site *s = v->site;
-    double *products = NULL;
-    TRY(memory_new(&products, (size_t)(s->units * s->units), sizeof products[0]));
     for (int p = 0; p < s->producer_count; p++) {
         TRY(add_producer(v, p, order, products));
     }
@@ -93,10 +90,7 @@ static grail_status sum_products(const site_view *v, const int64_t *order, doubl
     for (int k = 0; k < s->consumer_count; k++) {
         TRY(add_consumer(v, k, order, products));
     }
-    *out = products;
-    products = NULL;
 out:
-    memory_free(products);
     return status;
 }
 
@@ -131,20 +125,22 @@ out:
 static grail_status cluster_units(const site_view *v, int64_t *order, int64_t *labels)
 {
     grail_status status = GRAIL_OK;
-    double *products = NULL;
+    matrix products = no_matrix;
     double inertia = 0.0;
+    const int64_t n = v->site->units;
     const kmeans_options options = {
         .restarts = 4, .sweeps = 20, .stop_changes = 0.02, .seed = v->seed, .stream = v->stream};
     if (order != NULL) {
         TRY(align_heads(v, NULL, order));
     }
-    TRY(sum_products(v, order, &products));
-    TRY(kmeans_hartigan(v->site->units, v->kept, products, &options, labels, &inertia, NULL));
+    TRY(matrix_new_zero(v->backend, GRAIL_DTYPE_F64, n, n, &products));
+    TRY(add_all(v, order, products));
+    TRY(kmeans_hartigan(v->kept, products, &options, labels, &inertia, NULL));
     if (order != NULL) {
         TRY(align_heads(v, labels, order));
     }
 out:
-    memory_free(products);
+    matrix_free(&products);
     return status;
 }
 

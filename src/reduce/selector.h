@@ -1,5 +1,5 @@
 /* Selectors: rules that choose the units of a site that stay, or merge them into clusters. A
- * selector is one row of the table in selectors.c, with its functions in a file of its own. */
+ * selector is one line of selector_list.h, and a file of its own. */
 #ifndef GRAIL_REDUCE_SELECTOR_H
 #define GRAIL_REDUCE_SELECTOR_H
 
@@ -31,12 +31,9 @@ typedef struct selector {
     grail_status (*decide)(const site_view *view, grail_reducer **out);
 } selector;
 
-extern const selector selector_random;
-extern const selector selector_magnitude_l1;
-extern const selector selector_magnitude_l2;
-extern const selector selector_wanda;
-extern const selector selector_fold;
-extern const selector selector_random_fold;
+#define SELECTOR(name) extern const selector selector_##name;
+#include "reduce/selector_list.h"
+#undef SELECTOR
 
 /** i-th selector, NULL beyond the last. */
 const selector *selector_at(int i);

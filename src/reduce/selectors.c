@@ -1,12 +1,13 @@
-/* The table of selectors. Their order is that of listings and of styles in reports. */
+/* Finding a selector by its place or name. */
 #include "reduce/selector.h"
 
 #include <string.h>
 
+#define SELECTOR(name) &selector_##name,
 static const selector *const selectors[] = {
-    &selector_random, &selector_magnitude_l1, &selector_magnitude_l2,
-    &selector_wanda,  &selector_fold,         &selector_random_fold,
+#include "reduce/selector_list.h"
 };
+#undef SELECTOR
 
 enum { SELECTORS = sizeof selectors / sizeof selectors[0] };
 

@@ -12,22 +12,22 @@ typedef struct weight_source {
     void *context;
 } weight_source;
 
-/** Statistics of one consumer's input, NULL where the selector does not need them. Features are the
+/** Statistics of one consumer's input; what the selector does not need is missing. Features are the
  * site's, unit by unit; where a convolution is fitted by kernel position, each with all positions.
  */
 typedef struct input_statistics {
     int64_t width;          /* H, a multiple of n */
     int64_t count;          /* rows */
     const double *diagonal; /* [H] of the Gram matrix */
-    const double *gram;     /* [H, H], lower triangle */
+    matrix gram;            /* [H, H], f64, lower triangle */
     const double *means;    /* [H] */
 } input_statistics;
 
 typedef struct site_view {
     const graph *graph; /* dense */
     const site *site;
-    int64_t kept; /* K */
-    const backend *backend;
+    int64_t kept;     /* K */
+    backend *backend; /* for the products of a decision */
     weight_source weights;
     uint64_t seed;
     uint64_t stream;      /* random stream: differs between the sites of one run */

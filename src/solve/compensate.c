@@ -49,18 +49,18 @@ static grail_status check_compensate(const grail_statistics *s, const grail_redu
 }
 
 /* The narrowed consumer W0[O, K*u] and its regression. */
-static grail_status prepare(const backend *b, const grail_statistics *statistics,
-                            const grail_reducer *reducer, int64_t features_per_unit,
-                            int64_t outputs, const float *consumer, float *prior, regression *out)
+static grail_status prepare(const grail_statistics *statistics, const grail_reducer *reducer,
+                            int64_t features_per_unit, int64_t outputs, const float *consumer,
+                            float *prior, regression *out)
 {
     grail_status status = GRAIL_OK;
     grail_statistics *copy = NULL;
     TRY(copy_statistics(statistics, &copy));
     grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
     if (reducer->folds) {
-        TRY(regression_from_measured(b, copy, prior, out));
+        TRY(regression_from_measured(copy, prior, out));
     } else {
-        TRY(regression_from_selection(b, copy, reducer, features_per_unit, outputs, consumer, out));
+        TRY(regression_from_selection(copy, reducer, features_per_unit, outputs, consumer, out));
     }
 out:
     grail_statistics_free(copy);
@@ -79,18 +79,24 @@ static ridge_options solve_options(const grail_statistics *s, const grail_reduce
     };
 }
 
-static grail_status round_weights(int64_t outputs, int64_t width, const double *fitted, float *out)
+static grail_status round_weights(matrix fitted, float *out)
 {
-    for (int64_t i = 0; i < outputs * width; i++) {
-        const float rounded = (float)fitted[i];
+    grail_status status = GRAIL_OK;
+    host_view view = {.values = NULL};
+    TRY(host_view_open(fitted, GRAIL_DTYPE_F64, HOST_READS, &view));
+    const double *values = view.values;
+    for (int64_t i = 0; i < matrix_count(fitted); i++) {
+        const float rounded = (float)values[i];
         if (!isfinite(rounded)) {
-            return error_set(GRAIL_ERROR_NUMERIC,
-                             "compensate: weight %g of output %lld is outside the range of f32",
-                             fitted[i], (long long)(i / width));
+            FAIL(GRAIL_ERROR_NUMERIC,
+                 "compensate: weight %g of output %lld is outside the range of f32", values[i],
+                 (long long)(i / fitted.columns));
         }
         out[i] = rounded;
     }
-    return GRAIL_OK;
+out:
+    host_view_drop(&view);
+    return status;
 }
 
 grail_status grail_compensate(const grail_statistics *statistics, const grail_reducer *reducer,
@@ -101,19 +107,16 @@ grail_status grail_compensate(const grail_statistics *statistics, const grail_re
     grail_status status = GRAIL_OK;
     regression fit = {0};
     float *prior = NULL;
-    double *fitted = NULL;
+    matrix fitted = no_matrix;
     ridge_result found = {0};
-    const backend *b = NULL;
-    TRY(backend_find("cpu", &b));
     TRY(check_compensate(statistics, reducer, features_per_unit, outputs, options, bias_change));
     const int64_t width = reducer->kept * features_per_unit;
-    const size_t weights = (size_t)(outputs * width);
-    TRY(memory_new_unset(&prior, weights, sizeof *prior));
-    TRY(memory_new_unset(&fitted, weights, sizeof *fitted));
-    TRY(prepare(b, statistics, reducer, features_per_unit, outputs, consumer, prior, &fit));
+    TRY(memory_new_unset(&prior, (size_t)(outputs * width), sizeof *prior));
+    TRY(matrix_new(backend_host(), GRAIL_DTYPE_F64, outputs, width, &fitted));
+    TRY(prepare(statistics, reducer, features_per_unit, outputs, consumer, prior, &fit));
     const ridge_options solve = solve_options(statistics, reducer, options);
-    TRY(ridge_solve(b, &fit, NULL, prior, &solve, fitted, bias_change, &found));
-    TRY(round_weights(outputs, width, fitted, weight));
+    TRY(ridge_solve(&fit, NULL, prior, &solve, fitted, bias_change, &found));
+    TRY(round_weights(fitted, weight));
     *result = (grail_compensate_result){.lambda = found.lambda,
                                         .condition = found.condition,
                                         .error_before = found.fit_before,
@@ -122,6 +125,6 @@ grail_status grail_compensate(const grail_statistics *statistics, const grail_re
 out:
     regression_fini(&fit);
     memory_free(prior);
-    memory_free(fitted);
+    matrix_free(&fitted);
     return status;
 }

@@ -1,32 +1,74 @@
 #include "solve/quadratic.h"
 
-double dot_product(int64_t count, const double *a, const double *b)
+grail_status import_row(backend *b, int64_t n, const double *values, matrix *out)
 {
-    double sum = 0.0;
-    for (int64_t i = 0; i < count; i++) {
-        sum += a[i] * b[i];
-    }
-    return sum;
+    return matrix_import(b, GRAIL_DTYPE_F64, 1, n, n, values, out);
 }
 
-grail_status quadratic_forms(const backend *b, int64_t n, const double *a, int64_t m,
-                             const double *d, double *forms)
+grail_status subtract_outer(bool lower, const double *x, const double *y, matrix a)
 {
     grail_status status = GRAIL_OK;
-    double *panel = NULL; /* D A[:, begin ..] */
-    const int64_t width = n < SOLVE_PANEL ? n : SOLVE_PANEL;
-    TRY(memory_new_unset(&panel, (size_t)(m * width), sizeof *panel));
-    for (int64_t i = 0; i < m; i++) {
-        forms[i] = 0.0;
-    }
-    for (int64_t begin = 0; begin < n; begin += width) {
-        const int64_t count = begin + width < n ? width : n - begin;
-        b->gemm(false, false, m, count, n, 1.0, d, n, a + begin, n, 0.0, panel, width);
-        for (int64_t i = 0; i < m; i++) {
-            forms[i] += dot_product(count, panel + i * width, d + i * n + begin);
-        }
-    }
+    matrix left = no_matrix;
+    matrix right = no_matrix;
+    TRY(import_row(a.owner, a.rows, x, &left));
+    TRY(import_row(a.owner, a.columns, y, &right));
+    TRY(matrix_add_outer(lower, -1.0, left, right, a));
 out:
-    memory_free(panel);
+    matrix_free(&left);
+    matrix_free(&right);
+    return status;
+}
+
+grail_status row_products(matrix a, matrix b, double *out)
+{
+    grail_status status = GRAIL_OK;
+    matrix products = no_matrix;
+    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, a.rows, &products));
+    TRY(matrix_row_dots(a, b, products));
+    TRY(matrix_download(products, out));
+out:
+    matrix_free(&products);
+    return status;
+}
+
+grail_status vector_products(matrix a, const double *x, double *out)
+{
+    grail_status status = GRAIL_OK;
+    matrix row = no_matrix;
+    TRY(import_row(a.owner, a.columns, x, &row));
+    TRY(row_products(a, matrix_repeat_row(row, a.rows), out));
+out:
+    matrix_free(&row);
+    return status;
+}
+
+grail_status add_row_products(matrix a, matrix b, matrix scratch, matrix sums)
+{
+    const grail_status status = matrix_row_dots(a, b, scratch);
+    return status == GRAIL_OK ? matrix_add_scaled(1.0, scratch, sums) : status;
+}
+
+grail_status quadratic_forms(matrix a, matrix d, double *forms)
+{
+    grail_status status = GRAIL_OK;
+    matrix images = no_matrix; /* D A[:, panel] */
+    matrix scratch = no_matrix;
+    matrix sums = no_matrix;
+    const int64_t n = a.rows;
+    const int64_t panel = n < SOLVE_PANEL ? n : SOLVE_PANEL;
+    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, d.rows, panel, &images));
+    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, d.rows, &scratch));
+    TRY(matrix_new_zero(a.owner, GRAIL_DTYPE_F64, 1, d.rows, &sums));
+    for (int64_t begin = 0; begin < n; begin += panel) {
+        const int64_t count = begin + panel < n ? panel : n - begin;
+        const matrix image = matrix_columns(images, 0, count);
+        TRY(matrix_gemm(false, false, 1.0, d, matrix_columns(a, begin, count), 0.0, image));
+        TRY(add_row_products(image, matrix_columns(d, begin, count), scratch, sums));
+    }
+    TRY(matrix_download(sums, forms));
+out:
+    matrix_free(&images);
+    matrix_free(&scratch);
+    matrix_free(&sums);
     return status;
 }

@@ -1,7 +1,6 @@
 /* From statistics to the residual form of a regression, inside the statistics' own memory. */
 #include "solve/quadratic.h"
 #include "solve/ridge.h"
-#include "stats/sums.h"
 
 #include <string.h>
 
@@ -13,13 +12,11 @@ typedef struct feature_split {
     int64_t removed_count;
 } feature_split;
 
-/* The consumer W[O, width]: every row, or every step-th one. */
-typedef struct weight_rows {
-    const float *weights;
-    int64_t width;
-    int64_t rows;
-    int64_t step;
-} weight_rows;
+/* The consumer W[O, width] on the host and, in f32, on the instance of the statistics. */
+typedef struct consumer_weights {
+    const float *values;
+    matrix rows;
+} consumer_weights;
 
 int64_t regression_measured_stride(int64_t outputs)
 {
@@ -29,65 +26,80 @@ int64_t regression_measured_stride(int64_t outputs)
 
 void regression_fini(regression *r)
 {
-    memory_free(r->gram);
+    matrix_free(&r->gram);
+    matrix_free(&r->cross);
     memory_free(r->sum);
-    memory_free(r->cross);
     memory_free(r->residual_sum);
     memory_free(r->residual_square);
     memory_free(r->target_square);
     *r = (regression){0};
 }
 
+static void add_values(int64_t count, double *into, const double *values)
+{
+    for (int64_t i = 0; i < count; i++) {
+        into[i] += values[i];
+    }
+}
+
+/* Upper triangles of Gram matrices may hold anything, so they are added too. */
 grail_status regression_add(regression *into, const regression *other)
 {
+    grail_status status = GRAIL_OK;
     if (into->width != other->width || into->outputs != other->outputs) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "regression: cannot add %lld x %lld sums to %lld x %lld",
-                         (long long)other->outputs, (long long)other->width,
-                         (long long)into->outputs, (long long)into->width);
+        FAIL(GRAIL_ERROR_SHAPE, "regression: cannot add %lld x %lld sums to %lld x %lld",
+             (long long)other->outputs, (long long)other->width, (long long)into->outputs,
+             (long long)into->width);
     }
-    symmetric_add_lower(into->width, into->gram, other->gram);
-    sums_add(into->width, into->sum, other->sum);
-    sums_add(into->outputs * into->width, into->cross, other->cross);
-    sums_add(into->outputs, into->residual_sum, other->residual_sum);
-    sums_add(into->outputs, into->residual_square, other->residual_square);
-    sums_add(into->outputs, into->target_square, other->target_square);
+    TRY(matrix_add_scaled(1.0, other->gram, into->gram));
+    TRY(matrix_add_scaled(1.0, other->cross, into->cross));
+    add_values(into->width, into->sum, other->sum);
+    add_values(into->outputs, into->residual_sum, other->residual_sum);
+    add_values(into->outputs, into->residual_square, other->residual_square);
+    add_values(into->outputs, into->target_square, other->target_square);
     into->count += other->count;
-    return GRAIL_OK;
+out:
+    return status;
 }
 
-static weight_rows all_rows(const float *weights, int64_t width, int64_t outputs)
+static matrix measured_rows(matrix rows)
 {
-    return (weight_rows){weights, width, outputs, 1};
+    return matrix_every_row(rows, regression_measured_stride(rows.rows));
 }
 
-static weight_rows measured_rows(const float *weights, int64_t width, int64_t outputs)
+/* out[0], out[step], ... = values[1, m], the results for the measured ones of some outputs. */
+static grail_status download_measured(matrix values, int64_t step, double *out)
 {
-    const int64_t step = regression_measured_stride(outputs);
-    return (weight_rows){weights, width, (outputs + step - 1) / step, step};
-}
-
-/* out[rows, count] = W[rows, columns] in f64 */
-static void gather_weights(const weight_rows *w, const int64_t *columns, int64_t count, double *out)
-{
-    for (int64_t i = 0; i < w->rows; i++) {
-        const float *row = w->weights + i * w->step * w->width;
-        for (int64_t c = 0; c < count; c++) {
-            out[i * count + c] = (double)row[columns[c]];
-        }
+    grail_status status = GRAIL_OK;
+    double *packed = NULL;
+    TRY(memory_new_unset(&packed, (size_t)values.columns, sizeof *packed));
+    TRY(matrix_download(values, packed));
+    for (int64_t i = 0; i < values.columns; i++) {
+        out[i * step] = packed[i];
     }
+out:
+    memory_free(packed);
+    return status;
 }
 
-/* out[row_count, column_count] = G[rows, columns] */
-static void gather_gram(const grail_statistics *s, const int64_t *rows, int64_t row_count,
-                        const int64_t *columns, int64_t column_count, double *out)
+/* A new array on the host with the values of a row. */
+static grail_status download_row(matrix row, double **out)
 {
-    for (int64_t i = 0; i < row_count; i++) {
-        const double *row = s->gram + rows[i] * s->width;
-        for (int64_t c = 0; c < column_count; c++) {
-            out[i * column_count + c] = row[columns[c]];
-        }
-    }
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)row.columns, sizeof *values));
+    TRY(matrix_download(row, values));
+    *out = values;
+    values = NULL;
+out:
+    memory_free(values);
+    return status;
+}
+
+static grail_status new_matrix(const grail_statistics *s, int64_t rows, int64_t columns,
+                               matrix *out)
+{
+    return matrix_new(s->owner, GRAIL_DTYPE_F64, rows, columns, out);
 }
 
 static int64_t panel_width(int64_t features)
@@ -95,236 +107,287 @@ static int64_t panel_width(int64_t features)
     return features < SOLVE_PANEL ? features : SOLVE_PANEL;
 }
 
-/* E[O, K] += W_R G[R, P], and residual_sum += W_R s_R */
-static grail_status add_removed_cross(const backend *b, const grail_statistics *s,
-                                      const feature_split *f, const float *consumer, regression *r)
+/* E[O, K] += W_R G[R, P] */
+static grail_status add_removed_cross(const grail_statistics *s, const feature_split *f,
+                                      matrix consumer, matrix cross)
 {
     grail_status status = GRAIL_OK;
-    double *weights = NULL;  /* W[:, panel of R] */
-    double *products = NULL; /* G[panel of R, P] */
+    matrix weights = no_matrix;  /* W[:, panel of R] */
+    matrix products = no_matrix; /* G[panel of R, P] */
     const int64_t panel = panel_width(f->removed_count);
-    const weight_rows rows = all_rows(consumer, s->width, r->outputs);
-    TRY(memory_new_unset(&weights, (size_t)(r->outputs * panel), sizeof *weights));
-    TRY(memory_new_unset(&products, (size_t)(panel * r->width), sizeof *products));
+    TRY(new_matrix(s, consumer.rows, panel, &weights));
+    TRY(new_matrix(s, panel, f->kept_count, &products));
     for (int64_t begin = 0; begin < f->removed_count; begin += panel) {
         const int64_t left = f->removed_count - begin;
         const int64_t count = left < panel ? left : panel;
         const int64_t *removed = f->removed + begin;
-        gather_weights(&rows, removed, count, weights);
-        gather_gram(s, removed, count, f->kept, f->kept_count, products);
-        b->gemm(false, false, r->outputs, r->width, count, 1.0, weights, count, products, r->width,
-                1.0, r->cross, r->width);
-        for (int64_t o = 0; o < r->outputs; o++) {
-            for (int64_t c = 0; c < count; c++) {
-                r->residual_sum[o] += weights[o * count + c] * s->sum[removed[c]];
-            }
-        }
+        const matrix w = matrix_columns(weights, 0, count);
+        const matrix g = matrix_rows(products, 0, count);
+        TRY(matrix_gather(NULL, removed, consumer, w));
+        TRY(matrix_gather(removed, f->kept, s->gram, g));
+        TRY(matrix_gemm(false, false, 1.0, w, g, 1.0, cross));
     }
 out:
-    memory_free(weights);
-    memory_free(products);
+    matrix_free(&weights);
+    matrix_free(&products);
     return status;
 }
 
-/* residual_square_o = w_R G[R, R] w_R^T for the measured outputs, a panel of R at a time. */
-static grail_status measure_removed(const backend *b, const grail_statistics *s,
-                                    const feature_split *f, const float *consumer, regression *r)
+/* residual_sum = W_R s_R, a panel of outputs at a time, so that every sum runs over all of R. */
+static grail_status sum_removed(const grail_statistics *s, const feature_split *f, matrix consumer,
+                                double *residual_sum)
 {
     grail_status status = GRAIL_OK;
-    double *weights = NULL;  /* [m, R] */
-    double *products = NULL; /* G[panel of R, R] */
-    double *images = NULL;   /* w_R G[R, panel of R] */
+    matrix weights = no_matrix; /* [panel of outputs, R] */
+    matrix sums = no_matrix;
+    matrix products = no_matrix;
+    const int64_t panel = panel_width(consumer.rows);
+    TRY(new_matrix(s, panel, f->removed_count, &weights));
+    TRY(new_matrix(s, 1, f->removed_count, &sums));
+    TRY(new_matrix(s, 1, consumer.rows, &products));
+    TRY(matrix_gather(NULL, f->removed, s->sum, sums));
+    for (int64_t begin = 0; begin < consumer.rows; begin += panel) {
+        const int64_t left = consumer.rows - begin;
+        const int64_t count = left < panel ? left : panel;
+        const matrix w = matrix_rows(weights, 0, count);
+        TRY(matrix_gather(NULL, f->removed, matrix_rows(consumer, begin, count), w));
+        TRY(matrix_row_dots(w, matrix_repeat_row(sums, count),
+                            matrix_columns(products, begin, count)));
+    }
+    TRY(matrix_download(products, residual_sum));
+out:
+    matrix_free(&weights);
+    matrix_free(&sums);
+    matrix_free(&products);
+    return status;
+}
+
+/* squares[1, m]: w_R G[R, R] w_R^T for the rows of `weights` W_R[m, R], a panel of R at a time. */
+static grail_status removed_squares(const grail_statistics *s, const feature_split *f,
+                                    matrix weights, matrix squares)
+{
+    grail_status status = GRAIL_OK;
+    matrix products = no_matrix; /* G[panel of R, R] */
+    matrix images = no_matrix;   /* w_R G[R, panel of R] */
+    matrix scratch = no_matrix;
     const int64_t all = f->removed_count;
     const int64_t panel = panel_width(all);
-    const weight_rows rows = measured_rows(consumer, s->width, r->outputs);
-    TRY(memory_new_unset(&weights, (size_t)(rows.rows * all), sizeof *weights));
-    TRY(memory_new_unset(&products, (size_t)(panel * all), sizeof *products));
-    TRY(memory_new_unset(&images, (size_t)(rows.rows * panel), sizeof *images));
-    gather_weights(&rows, f->removed, all, weights);
+    TRY(new_matrix(s, panel, all, &products));
+    TRY(new_matrix(s, weights.rows, panel, &images));
+    TRY(new_matrix(s, 1, weights.rows, &scratch));
     for (int64_t begin = 0; begin < all; begin += panel) {
         const int64_t count = begin + panel < all ? panel : all - begin;
-        gather_gram(s, f->removed + begin, count, f->removed, all, products);
-        b->gemm(false, true, rows.rows, count, all, 1.0, weights, all, products, all, 0.0, images,
-                panel);
-        for (int64_t i = 0; i < rows.rows; i++) {
-            r->residual_square[i * rows.step] +=
-                dot_product(count, images + i * panel, weights + i * all + begin);
-        }
+        const matrix g = matrix_rows(products, 0, count);
+        const matrix image = matrix_columns(images, 0, count);
+        TRY(matrix_gather(f->removed + begin, f->removed, s->gram, g));
+        TRY(matrix_gemm(false, true, 1.0, weights, g, 0.0, image));
+        TRY(add_row_products(image, matrix_columns(weights, begin, count), scratch, squares));
     }
 out:
-    memory_free(weights);
-    memory_free(products);
-    memory_free(images);
+    matrix_free(&products);
+    matrix_free(&images);
+    matrix_free(&scratch);
+    return status;
+}
+
+/* residual_square_o = w_R G[R, R] w_R^T for the measured outputs. */
+static grail_status measure_removed(const grail_statistics *s, const feature_split *f,
+                                    matrix consumer, double *residual_square)
+{
+    grail_status status = GRAIL_OK;
+    matrix weights = no_matrix; /* [m, R] */
+    matrix squares = no_matrix;
+    const matrix measured = measured_rows(consumer);
+    TRY(new_matrix(s, measured.rows, f->removed_count, &weights));
+    TRY(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, 1, measured.rows, &squares));
+    TRY(matrix_gather(NULL, f->removed, measured, weights));
+    TRY(removed_squares(s, f, weights, squares));
+    TRY(download_measured(squares, regression_measured_stride(consumer.rows), residual_square));
+out:
+    matrix_free(&weights);
+    matrix_free(&squares);
     return status;
 }
 
 /* target_square_o = w G w^T = w_R G_RR w_R^T + 2 E_o w_P^T + w_P A w_P^T for measured outputs. */
-static grail_status measure_own_output(const backend *b, const feature_split *f,
-                                       const float *consumer, int64_t consumer_width, regression *r)
+static grail_status measure_own_output(const feature_split *f, matrix consumer, regression *r)
 {
     grail_status status = GRAIL_OK;
-    double *weights = NULL; /* [m, K] */
-    double *forms = NULL;   /* [m] */
-    const weight_rows rows = measured_rows(consumer, consumer_width, r->outputs);
-    TRY(memory_new_unset(&weights, (size_t)(rows.rows * r->width), sizeof *weights));
-    TRY(memory_new_unset(&forms, (size_t)rows.rows, sizeof *forms));
-    gather_weights(&rows, f->kept, f->kept_count, weights);
-    TRY(quadratic_forms(b, r->width, r->gram, rows.rows, weights, forms));
-    for (int64_t i = 0; i < rows.rows; i++) {
-        const int64_t o = i * rows.step;
-        const double mixed = dot_product(r->width, r->cross + o * r->width, weights + i * r->width);
-        r->target_square[o] = r->residual_square[o] + 2.0 * mixed + forms[i];
+    matrix weights = no_matrix; /* [m, K] */
+    double *forms = NULL;       /* [m] */
+    double *mixed = NULL;       /* [m] */
+    const matrix measured = measured_rows(consumer);
+    const int64_t step = regression_measured_stride(consumer.rows);
+    TRY(matrix_new(consumer.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
+    TRY(memory_new_unset(&forms, (size_t)measured.rows, sizeof *forms));
+    TRY(memory_new_unset(&mixed, (size_t)measured.rows, sizeof *mixed));
+    TRY(matrix_gather(NULL, f->kept, measured, weights));
+    TRY(quadratic_forms(r->gram, weights, forms));
+    TRY(row_products(measured_rows(r->cross), weights, mixed));
+    for (int64_t i = 0; i < measured.rows; i++) {
+        const int64_t o = i * step;
+        r->target_square[o] = r->residual_square[o] + 2.0 * mixed[i] + forms[i];
     }
 out:
-    memory_free(weights);
+    matrix_free(&weights);
     memory_free(forms);
+    memory_free(mixed);
     return status;
 }
 
-/* Moves A[row i of `rows`, kept] to row i of a matrix of kept_count columns in the same memory.
- * NULL rows means all. Both lists ascend, so every element is read before it is overwritten. */
-static void compact(const int64_t *rows, int64_t row_count, int64_t width, const feature_split *f,
-                    double *a)
+/* Makes a matrix of its own rows `rows` (NULL: the first ones) and kept columns, in its own memory:
+ * both lists ascend, so every element is read before it is overwritten. */
+static grail_status compact(const int64_t *rows, int64_t row_count, const feature_split *f,
+                            matrix *m)
 {
-    for (int64_t i = 0; i < row_count; i++) {
-        const double *from = a + (rows == NULL ? i : rows[i]) * width;
-        double *to = a + i * f->kept_count;
-        for (int64_t c = 0; c < f->kept_count; c++) {
-            to[c] = from[f->kept[c]];
-        }
+    grail_status status = GRAIL_OK;
+    if (f->removed_count == 0) {
+        return GRAIL_OK;
     }
+    const matrix kept = matrix_reshape(*m, row_count, f->kept_count);
+    TRY(matrix_gather(rows, f->kept, *m, kept));
+    TRY(matrix_shrink(m, row_count, f->kept_count));
+out:
+    return status;
 }
 
-/* Moves G[P, P] and s_P into the regression and frees the memory that they no longer need. */
+/* Reduces the statistics to G[P, P] and s_P, frees the memory that they no longer need, and moves
+ * them into the regression; s_P stays in the statistics too. */
 static grail_status take_kept_sums(grail_statistics *s, const feature_split *f, regression *r)
 {
     grail_status status = GRAIL_OK;
-    compact(f->kept, f->kept_count, s->width, f, s->gram);
-    compact(NULL, 1, s->width, f, s->sum);
+    TRY(compact(f->kept, f->kept_count, f, &s->gram));
+    TRY(compact(NULL, 1, f, &s->sum));
     r->gram = s->gram;
-    r->sum = s->sum;
-    s->gram = NULL;
-    s->sum = NULL;
-    if (f->removed_count > 0) {
-        const size_t width = (size_t)r->width;
-        TRY(memory_resize(&r->gram, width * width, sizeof *r->gram));
-        TRY(memory_resize(&r->sum, width, sizeof *r->sum));
-    }
+    s->gram = no_matrix;
+    TRY(download_row(s->sum, &r->sum));
 out:
     return status;
 }
 
 static grail_status take_kept_cross(grail_statistics *s, const feature_split *f, regression *r)
 {
-    compact(NULL, s->outputs, s->width, f, s->cross);
+    grail_status status = GRAIL_OK;
+    TRY(compact(NULL, s->outputs, f, &s->cross));
     r->cross = s->cross;
-    r->target_square = s->target_square;
-    r->residual_sum = s->target_sum;
-    s->cross = NULL;
-    s->target_square = NULL;
-    s->target_sum = NULL;
-    if (f->removed_count == 0) {
-        return GRAIL_OK;
+    s->cross = no_matrix;
+    TRY(download_row(s->target_square, &r->target_square));
+out:
+    return status;
+}
+
+/* residual_square_o -= w0_o cross_o for `count` measured outputs from the first-th on. */
+static void subtract_rows(const consumer_weights *w, const int64_t *columns, int64_t first,
+                          int64_t count, const double *cross, regression *r)
+{
+    const int64_t step = regression_measured_stride(r->outputs);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t o = (first + i) * step;
+        const float *weights = w->values + o * w->rows.columns;
+        for (int64_t c = 0; c < r->width; c++) {
+            r->residual_square[o] -= (double)weights[columns[c]] * cross[i * r->width + c];
+        }
     }
-    return memory_resize(&r->cross, (size_t)(r->outputs * r->width), sizeof *r->cross);
 }
 
 /* residual_square_o -= w0_o cross_o for measured outputs: with cross = C before and E = C - W0 A
  * after the subtraction this is q_o - w0 C - w0 E = q_o - 2 w0 C + w0 A w0^T. */
-static void subtract_measured(const weight_rows *w0, const int64_t *columns, regression *r)
+static grail_status subtract_measured(const consumer_weights *w, const int64_t *columns,
+                                      regression *r)
 {
-    for (int64_t i = 0; i < w0->rows; i++) {
-        const int64_t o = i * w0->step;
-        const float *weights = w0->weights + o * w0->width;
-        const double *cross = r->cross + o * r->width;
-        for (int64_t c = 0; c < r->width; c++) {
-            r->residual_square[o] -= (double)weights[columns[c]] * cross[c];
-        }
-    }
-}
-
-/* cross = C - W0 A and residual_sum = t - W0 s, with W0 = W[:, columns] and A in both triangles. */
-static grail_status subtract_prior(const backend *b, const float *consumer, int64_t consumer_width,
-                                   const int64_t *columns, regression *r)
-{
+    enum { ROWS = 64 };
     grail_status status = GRAIL_OK;
-    double *weights = NULL; /* W0[:, panel] */
-    const int64_t panel = panel_width(r->width);
-    const weight_rows rows = all_rows(consumer, consumer_width, r->outputs);
-    TRY(memory_new_unset(&weights, (size_t)(r->outputs * panel), sizeof *weights));
-    for (int64_t begin = 0; begin < r->width; begin += panel) {
-        const int64_t count = begin + panel < r->width ? panel : r->width - begin;
-        gather_weights(&rows, columns + begin, count, weights);
-        b->gemm(false, false, r->outputs, r->width, count, -1.0, weights, count,
-                r->gram + begin * r->width, r->width, 1.0, r->cross, r->width);
-        for (int64_t o = 0; o < r->outputs; o++) {
-            r->residual_sum[o] -= dot_product(count, weights + o * count, r->sum + begin);
-        }
+    host_view view = {.values = NULL};
+    const matrix cross = measured_rows(r->cross);
+    for (int64_t begin = 0; begin < cross.rows; begin += ROWS) {
+        const int64_t count = begin + ROWS < cross.rows ? ROWS : cross.rows - begin;
+        TRY(host_view_open(matrix_rows(cross, begin, count), GRAIL_DTYPE_F64, HOST_READS, &view));
+        subtract_rows(w, columns, begin, count, view.values, r);
+        TRY(host_view_close(&view));
     }
 out:
-    memory_free(weights);
+    host_view_drop(&view);
     return status;
 }
 
-/* The residual of a given target: r->cross holds C, r->residual_sum t and r->target_square q. */
-static grail_status residual_of_target(const backend *b, const float *consumer,
-                                       int64_t consumer_width, const int64_t *columns,
-                                       regression *r)
+/* cross = C - W0 A and residual_sum = t - W0 s, with W0 = W[:, columns] and A in both triangles. */
+static grail_status subtract_prior(const grail_statistics *s, matrix consumer,
+                                   const int64_t *columns, regression *r)
 {
     grail_status status = GRAIL_OK;
-    const weight_rows measured = measured_rows(consumer, consumer_width, r->outputs);
+    matrix weights = no_matrix; /* W0[:, panel] */
+    matrix products = no_matrix;
+    const int64_t panel = panel_width(r->width);
+    TRY(new_matrix(s, r->outputs, panel, &weights));
+    TRY(new_matrix(s, 1, r->outputs, &products));
+    for (int64_t begin = 0; begin < r->width; begin += panel) {
+        const int64_t count = begin + panel < r->width ? panel : r->width - begin;
+        const matrix w = matrix_columns(weights, 0, count);
+        const matrix sums = matrix_columns(s->sum, begin, count);
+        TRY(matrix_gather(NULL, columns + begin, consumer, w));
+        TRY(matrix_gemm(false, false, -1.0, w, matrix_rows(r->gram, begin, count), 1.0, r->cross));
+        TRY(matrix_row_dots(w, matrix_repeat_row(sums, r->outputs), products));
+        TRY(matrix_add_scaled(-1.0, products, s->target_sum));
+    }
+    TRY(download_row(s->target_sum, &r->residual_sum));
+out:
+    matrix_free(&weights);
+    matrix_free(&products);
+    return status;
+}
+
+/* The residual of a given target; the statistics are taken over. */
+static grail_status residual_of_target(grail_statistics *s, const feature_split *f,
+                                       const consumer_weights *w, regression *r)
+{
+    grail_status status = GRAIL_OK;
+    TRY(take_kept_sums(s, f, r));
+    TRY(take_kept_cross(s, f, r));
     memcpy(r->residual_square, r->target_square, (size_t)r->outputs * sizeof *r->target_square);
-    subtract_measured(&measured, columns, r);
-    TRY(subtract_prior(b, consumer, consumer_width, columns, r));
-    subtract_measured(&measured, columns, r);
+    TRY(subtract_measured(w, f->kept, r));
+    TRY(subtract_prior(s, w->rows, f->kept, r));
+    TRY(subtract_measured(w, f->kept, r));
 out:
     return status;
 }
 
 /* The residual of the consumer's own output on the full-width input. */
-static grail_status residual_of_own_output(const backend *b, grail_statistics *s,
-                                           const feature_split *f, const float *consumer,
-                                           regression *r)
+static grail_status residual_of_own_output(grail_statistics *s, const feature_split *f,
+                                           matrix consumer, regression *r)
 {
     grail_status status = GRAIL_OK;
-    const int64_t width = s->width;
     const size_t outputs = (size_t)r->outputs;
-    TRY(memory_new(&r->cross, outputs * (size_t)r->width, sizeof *r->cross));
+    TRY(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, r->outputs, r->width, &r->cross));
     TRY(memory_new(&r->residual_sum, outputs, sizeof *r->residual_sum));
     TRY(memory_new(&r->target_square, outputs, sizeof *r->target_square));
-    TRY(add_removed_cross(b, s, f, consumer, r));
-    TRY(measure_removed(b, s, f, consumer, r));
+    TRY(add_removed_cross(s, f, consumer, r->cross));
+    TRY(sum_removed(s, f, consumer, r->residual_sum));
+    TRY(measure_removed(s, f, consumer, r->residual_square));
     TRY(take_kept_sums(s, f, r));
-    TRY(measure_own_output(b, f, consumer, width, r));
+    TRY(measure_own_output(f, consumer, r));
 out:
     return status;
 }
 
-static grail_status residual_of_selection(const backend *b, grail_statistics *s,
-                                          const feature_split *f, const float *consumer,
-                                          regression *r)
+static grail_status residual_of_selection(grail_statistics *s, const feature_split *f,
+                                          const consumer_weights *w, regression *r)
 {
     grail_status status = GRAIL_OK;
-    const int64_t width = s->width;
     TRY(memory_new(&r->residual_square, (size_t)r->outputs, sizeof *r->residual_square));
-    symmetric_fill_upper(width, s->gram);
-    if (s->outputs == 0) {
-        return residual_of_own_output(b, s, f, consumer, r);
-    }
-    TRY(take_kept_sums(s, f, r));
-    TRY(take_kept_cross(s, f, r));
-    TRY(residual_of_target(b, consumer, width, f->kept, r));
+    TRY(matrix_fill_upper(s->gram));
+    status =
+        s->outputs == 0 ? residual_of_own_output(s, f, w->rows, r) : residual_of_target(s, f, w, r);
 out:
     return status;
 }
 
 static void free_sums(grail_statistics *s)
 {
-    memory_free(s->gram);
-    memory_free(s->sum);
-    memory_free(s->cross);
-    memory_free(s->target_sum);
-    memory_free(s->target_square);
+    matrix_free(&s->gram);
+    matrix_free(&s->sum);
+    matrix_free(&s->cross);
+    matrix_free(&s->target_sum);
+    matrix_free(&s->target_square);
 }
 
 /* Without a reducer every feature is kept. */
@@ -372,156 +435,157 @@ static grail_status check_selection(const grail_statistics *s, const grail_reduc
 }
 
 /* `reducer` NULL: the statistics are those of the narrow input and every feature is kept. */
-static grail_status take_statistics(const backend *b, grail_statistics *s,
-                                    const grail_reducer *reducer, int64_t features_per_unit,
-                                    int64_t outputs, const float *consumer, regression *out)
+static grail_status take_statistics(grail_statistics *s, const grail_reducer *reducer,
+                                    int64_t features_per_unit, int64_t outputs,
+                                    const float *consumer, regression *out)
 {
     grail_status status = GRAIL_OK;
     feature_split f = {0};
+    consumer_weights w = {.values = consumer};
     grail_statistics taken = *s;
     regression r = {0};
+    const int64_t width = s->width;
     *s = (grail_statistics){0};
-    TRY(split_features(taken.width, reducer, features_per_unit, &f));
+    TRY(split_features(width, reducer, features_per_unit, &f));
+    TRY(matrix_import(taken.owner, GRAIL_DTYPE_F32, outputs, width, width, consumer, &w.rows));
     r = (regression){.width = f.kept_count, .outputs = outputs, .count = taken.count};
-    TRY(residual_of_selection(b, &taken, &f, consumer, &r));
+    TRY(residual_of_selection(&taken, &f, &w, &r));
     *out = r;
     r = (regression){0};
 out:
     regression_fini(&r);
     free_sums(&taken);
+    matrix_free(&w.rows);
     memory_free(f.kept);
     return status;
 }
 
-grail_status regression_from_selection(const backend *b, grail_statistics *s,
-                                       const grail_reducer *reducer, int64_t features_per_unit,
-                                       int64_t outputs, const float *consumer, regression *out)
+grail_status regression_from_selection(grail_statistics *s, const grail_reducer *reducer,
+                                       int64_t features_per_unit, int64_t outputs,
+                                       const float *consumer, regression *out)
 {
     const grail_status status = check_selection(s, reducer, features_per_unit, outputs);
     return status == GRAIL_OK
-               ? take_statistics(b, s, reducer, features_per_unit, outputs, consumer, out)
+               ? take_statistics(s, reducer, features_per_unit, outputs, consumer, out)
                : status;
 }
 
-grail_status regression_from_measured(const backend *b, grail_statistics *s, const float *prior,
-                                      regression *out)
+grail_status regression_from_measured(grail_statistics *s, const float *prior, regression *out)
 {
     if (s->outputs == 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "regression: statistics of a folded input need a target");
     }
-    return take_statistics(b, s, NULL, 1, s->outputs, prior, out);
+    return take_statistics(s, NULL, 1, s->outputs, prior, out);
 }
 
-/* The mean map: the features of a cluster are the means over its units. */
+/* The mean map M: the features of a cluster are the means over its units. */
 typedef struct mean_map {
-    const grail_reducer *r;
-    int64_t u;
+    const grail_reducer *reducer;
+    double *share; /* [K] 1 / members */
 } mean_map;
 
-/* out[rows, K u] += in[rows, n u] M */
-static void map_columns(const mean_map *m, int64_t rows, const double *in, double *out)
+static grail_status mean_map_init(mean_map *m, const grail_reducer *reducer)
 {
-    const int64_t wide = m->r->units * m->u;
-    const int64_t narrow = m->r->kept * m->u;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < m->r->units; j++) {
-            const int64_t k = m->r->labels[j];
-            const double share = 1.0 / (double)m->r->members[k];
-            for (int64_t f = 0; f < m->u; f++) {
-                out[i * narrow + k * m->u + f] += share * in[i * wide + j * m->u + f];
-            }
-        }
+    const grail_status status =
+        memory_new_unset(&m->share, (size_t)reducer->kept, sizeof *m->share);
+    if (status != GRAIL_OK) {
+        return status;
     }
+    m->reducer = reducer;
+    for (int64_t k = 0; k < reducer->kept; k++) {
+        m->share[k] = 1.0 / (double)reducer->members[k];
+    }
+    return GRAIL_OK;
 }
 
-/* out[K u, columns] += M^T in[n u, columns] */
-static void map_rows(const mean_map *m, int64_t columns, const double *in, double *out)
+/* OUT[., K u] += IN[., n u] M */
+static grail_status map_columns(const mean_map *m, matrix in, matrix out)
 {
-    for (int64_t j = 0; j < m->r->units; j++) {
-        const int64_t k = m->r->labels[j];
-        const double share = 1.0 / (double)m->r->members[k];
-        for (int64_t f = 0; f < m->u; f++) {
-            const double *from = in + (j * m->u + f) * columns;
-            double *to = out + (k * m->u + f) * columns;
-            for (int64_t c = 0; c < columns; c++) {
-                to[c] += share * from[c];
-            }
-        }
+    return matrix_fold_columns(m->reducer->units, m->reducer->labels, m->share, in, out);
+}
+
+/* OUT[K u, .] += M^T IN[n u, .] */
+static grail_status map_rows(const mean_map *m, matrix in, matrix out)
+{
+    return matrix_fold_rows(m->reducer->units, m->reducer->labels, m->share, in, out);
+}
+
+/* q_o = w_o G w_o^T of the measured outputs, 0 of the others. */
+static grail_status fold_target_squares(matrix gram, matrix weights, matrix out)
+{
+    grail_status status = GRAIL_OK;
+    double *forms = NULL;
+    double *squares = NULL;
+    const matrix measured = measured_rows(weights);
+    const int64_t step = regression_measured_stride(weights.rows);
+    TRY(memory_new_unset(&forms, (size_t)measured.rows, sizeof *forms));
+    TRY(memory_new(&squares, (size_t)weights.rows, sizeof *squares));
+    TRY(quadratic_forms(gram, measured, forms));
+    for (int64_t i = 0; i < measured.rows; i++) {
+        squares[i * step] = forms[i];
     }
+    TRY(matrix_upload(out, squares));
+out:
+    memory_free(forms);
+    memory_free(squares);
+    return status;
 }
 
 /* The target Y = X W^T in the sums: C = W G M, t = W s, q_o = w_o G w_o^T. `half` is G M. */
-static grail_status fold_target(const backend *b, const grail_statistics *s, const double *gram,
-                                const double *half, const float *consumer, grail_statistics *out)
+static grail_status fold_target(const grail_statistics *s, matrix gram, matrix half,
+                                const float *consumer, grail_statistics *out)
 {
     grail_status status = GRAIL_OK;
-    double *weights = NULL;
-    double *measured = NULL;
-    double *forms = NULL;
-    const int64_t step = regression_measured_stride(out->outputs);
-    const int64_t count = (out->outputs + step - 1) / step;
-    const int64_t all = out->outputs * s->width;
-    TRY(memory_new_unset(&weights, (size_t)all, sizeof *weights));
-    TRY(memory_new_unset(&measured, (size_t)(count * s->width), sizeof *measured));
-    TRY(memory_new_unset(&forms, (size_t)count, sizeof *forms));
-    for (int64_t i = 0; i < all; i++) {
-        weights[i] = (double)consumer[i];
-    }
-    for (int64_t i = 0; i < count; i++) {
-        memcpy(measured + i * s->width, weights + i * step * s->width,
-               (size_t)s->width * sizeof *measured);
-    }
-    b->gemm(false, false, out->outputs, out->width, s->width, 1.0, weights, s->width, half,
-            out->width, 0.0, out->cross, out->width);
-    for (int64_t o = 0; o < out->outputs; o++) {
-        out->target_sum[o] = dot_product(s->width, weights + o * s->width, s->sum);
-    }
-    TRY(quadratic_forms(b, s->width, gram, count, measured, forms));
-    for (int64_t i = 0; i < count; i++) {
-        out->target_square[i * step] = forms[i];
-    }
+    matrix given = no_matrix;
+    matrix weights = no_matrix; /* W in f64 */
+    const int64_t outputs = out->outputs;
+    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, outputs, s->width, s->width, consumer, &given));
+    TRY(new_matrix(s, outputs, s->width, &weights));
+    TRY(matrix_copy(given, weights));
+    TRY(matrix_gemm(false, false, 1.0, weights, half, 0.0, out->cross));
+    TRY(matrix_row_dots(weights, matrix_repeat_row(s->sum, outputs), out->target_sum));
+    TRY(fold_target_squares(gram, weights, out->target_square));
 out:
-    memory_free(weights);
-    memory_free(measured);
-    memory_free(forms);
+    matrix_free(&given);
+    matrix_free(&weights);
     return status;
 }
 
-static grail_status fold_statistics(const backend *b, const grail_statistics *s, const mean_map *m,
+static grail_status fold_statistics(const grail_statistics *s, const mean_map *m,
                                     const float *consumer, grail_statistics *out)
 {
     grail_status status = GRAIL_OK;
-    double *gram = NULL; /* G in both triangles */
-    double *half = NULL; /* G M */
-    const size_t width = (size_t)s->width;
-    TRY(memory_new_unset(&gram, width * width, sizeof *gram));
-    TRY(memory_new(&half, width * (size_t)out->width, sizeof *half));
-    memcpy(gram, s->gram, width * width * sizeof *gram);
-    symmetric_fill_upper(s->width, gram);
-    map_columns(m, s->width, gram, half);
-    map_rows(m, out->width, half, out->gram);
-    map_rows(m, 1, s->sum, out->sum);
+    matrix gram = no_matrix; /* G in both triangles */
+    matrix half = no_matrix; /* G M */
+    TRY(new_matrix(s, s->width, s->width, &gram));
+    TRY(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, s->width, out->width, &half));
+    TRY(matrix_copy(s->gram, gram));
+    TRY(matrix_fill_upper(gram));
+    TRY(map_columns(m, gram, half));
+    TRY(map_rows(m, half, out->gram));
+    TRY(map_columns(m, s->sum, out->sum));
     out->count = s->count;
-    TRY(fold_target(b, s, gram, half, consumer, out));
+    TRY(fold_target(s, gram, half, consumer, out));
 out:
-    memory_free(gram);
-    memory_free(half);
+    matrix_free(&gram);
+    matrix_free(&half);
     return status;
 }
 
-grail_status regression_from_folding(const backend *b, const grail_statistics *s,
-                                     const grail_reducer *reducer, int64_t features_per_unit,
-                                     int64_t outputs, const float *consumer, const float *prior,
-                                     regression *out)
+grail_status regression_from_folding(const grail_statistics *s, const grail_reducer *reducer,
+                                     int64_t features_per_unit, int64_t outputs,
+                                     const float *consumer, const float *prior, regression *out)
 {
     grail_status status = GRAIL_OK;
     grail_statistics *folded = NULL;
-    const mean_map m = {.r = reducer, .u = features_per_unit};
-    TRY(grail_statistics_create(reducer->kept * features_per_unit, outputs, &folded));
-    TRY(fold_statistics(b, s, &m, consumer, folded));
-    TRY(regression_from_measured(b, folded, prior, out));
+    mean_map m = {0};
+    TRY(mean_map_init(&m, reducer));
+    TRY(statistics_create(s->owner, reducer->kept * features_per_unit, outputs, &folded));
+    TRY(fold_statistics(s, &m, consumer, folded));
+    TRY(regression_from_measured(folded, prior, out));
 out:
     grail_statistics_free(folded);
+    memory_free(m.share);
     return status;
 }

@@ -2,29 +2,35 @@
 
 #include "solve/quadratic.h"
 #include "solve/system.h"
-#include "stats/sums.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Without a held-out part the candidate closest to this alpha is used. */
 static const double usual_alpha = 1e-3;
 
+/* What the error of a change D[m, K] on a part of the rows needs of each of its rows; [m] each. */
+typedef struct change_products {
+    double *forms;   /* D_o A D_o^T */
+    double *cross;   /* D_o E_o */
+    double *sum;     /* D_o s */
+    double *fit_sum; /* D_o s of the fit part */
+} change_products;
+
 /* One solve. Changes D = W' - W0 of the measured outputs (every step-th one) are rows of [m, K]. */
 typedef struct ridge_problem {
-    const backend *b;
     const ridge_options *options;
     regression *fit;
     const regression *held; /* NULL without a held-out part */
-    const float *prior;
-    ridge_system system; /* of `fit` */
-    int64_t measured;    /* m */
+    const float *prior;     /* W0[O, K] on the host ... */
+    matrix prior_rows;      /* ... and in f32 on the instance of `fit` */
+    ridge_system system;    /* of `fit` */
+    int64_t measured;       /* m */
     int64_t step;
-    const bool *judged; /* [O], NULL = all */
-    double *change;     /* [m, K] of the candidate */
-    double *best;       /* [m, K] of the best candidate so far */
-    double *forms;      /* [m] scratch */
-    bool keeps_plain;   /* W0 has the lowest error on the held-out part */
+    const bool *judged;       /* [O], NULL = all */
+    matrix change;            /* [m, K] of the candidate */
+    matrix best;              /* [m, K] of the best candidate so far */
+    change_products products; /* scratch */
+    bool keeps_plain;         /* W0 has the lowest error on the held-out part */
 } ridge_problem;
 
 static grail_status not_finite(const char *part, const char *what, int64_t i)
@@ -35,28 +41,42 @@ static grail_status not_finite(const char *part, const char *what, int64_t i)
                      part, what, (long long)i);
 }
 
+static int64_t first_non_finite(int64_t count, const double *values)
+{
+    int64_t i = 0;
+    while (i < count && isfinite(values[i])) {
+        i++;
+    }
+    return i < count ? i : -1;
+}
+
+/* An error that names the row of the first element that is NaN or infinite. */
+static grail_status check_matrix(const char *part, const char *what, bool lower, matrix m)
+{
+    int64_t index = -1;
+    const grail_status status = matrix_find_non_finite(lower, m, &index);
+    return status == GRAIL_OK && index >= 0 ? not_finite(part, what, index / m.columns) : status;
+}
+
+static grail_status check_vector(const char *part, const char *what, int64_t count,
+                                 const double *values)
+{
+    const int64_t i = first_non_finite(count, values);
+    return i >= 0 ? not_finite(part, what, i) : GRAIL_OK;
+}
+
 /* GRAIL_ERROR_NUMERIC naming the first sum that is NaN or infinite. */
 static grail_status check_regression(const char *part, const regression *r)
 {
-    const int64_t gram = symmetric_find_non_finite(r->width, r->gram);
-    if (gram >= 0) {
-        return not_finite(part, "the gram sum of feature", gram / r->width);
-    }
-    const int64_t sum = sums_find_non_finite(r->width, r->sum);
-    if (sum >= 0) {
-        return not_finite(part, "the sum of feature", sum);
-    }
-    const int64_t cross = sums_find_non_finite(r->outputs * r->width, r->cross);
-    if (cross >= 0) {
-        return not_finite(part, "the residual sum of output", cross / r->width);
-    }
-    for (int64_t o = 0; o < r->outputs; o++) {
-        if (!isfinite(r->residual_sum[o]) || !isfinite(r->residual_square[o]) ||
-            !isfinite(r->target_square[o])) {
-            return not_finite(part, "the target sum of output", o);
-        }
-    }
-    return GRAIL_OK;
+    grail_status status = GRAIL_OK;
+    TRY(check_matrix(part, "the gram sum of feature", true, r->gram));
+    TRY(check_vector(part, "the sum of feature", r->width, r->sum));
+    TRY(check_matrix(part, "the residual sum of output", false, r->cross));
+    TRY(check_vector(part, "the target sum of output", r->outputs, r->residual_sum));
+    TRY(check_vector(part, "the target sum of output", r->outputs, r->residual_square));
+    TRY(check_vector(part, "the target sum of output", r->outputs, r->target_square));
+out:
+    return status;
 }
 
 static grail_status check_options(const ridge_options *options)
@@ -97,9 +117,13 @@ out:
 static void problem_fini(ridge_problem *p)
 {
     ridge_system_fini(&p->system);
-    memory_free(p->change);
-    memory_free(p->best);
-    memory_free(p->forms);
+    matrix_free(&p->prior_rows);
+    matrix_free(&p->change);
+    matrix_free(&p->best);
+    memory_free(p->products.forms);
+    memory_free(p->products.cross);
+    memory_free(p->products.sum);
+    memory_free(p->products.fit_sum);
 }
 
 /* The outputs whose errors count; NULL = all, also where no measured output is judged. */
@@ -119,75 +143,113 @@ static bool is_judged(const ridge_problem *p, int64_t output)
     return p->judged == NULL || p->judged[output];
 }
 
-/* Memory for the measured outputs; p->fit and p->options are set. */
-static grail_status problem_allocate(ridge_problem *p)
+static grail_status allocate_products(int64_t rows, change_products *products)
 {
     grail_status status = GRAIL_OK;
-    p->step = regression_measured_stride(p->fit->outputs);
-    p->measured = (p->fit->outputs + p->step - 1) / p->step;
-    p->judged = judged_outputs(p);
-    const size_t size = (size_t)(p->measured * p->fit->width);
-    TRY(memory_new_unset(&p->change, size, sizeof *p->change));
-    TRY(memory_new_unset(&p->best, size, sizeof *p->best));
-    TRY(memory_new_unset(&p->forms, (size_t)p->measured, sizeof *p->forms));
+    const size_t count = (size_t)rows;
+    TRY(memory_new_unset(&products->forms, count, sizeof *products->forms));
+    TRY(memory_new_unset(&products->cross, count, sizeof *products->cross));
+    TRY(memory_new_unset(&products->sum, count, sizeof *products->sum));
+    TRY(memory_new_unset(&products->fit_sum, count, sizeof *products->fit_sum));
 out:
     return status;
 }
 
-/* d[rows, K] = D of every step-th output: (E_c [- lambda W0]) (A_c + lambda I)^-1, where
- * E_c = E - residual_sum s^T / T with a bias. Where no input varies, D only moves W0 to the target
- * of the ridge. */
-static grail_status solve_outputs(const ridge_problem *p, int64_t rows, int64_t step, double *d)
+/* Memory for the measured outputs; p->fit, p->prior and p->options are set. */
+static grail_status problem_allocate(ridge_problem *p)
 {
-    const regression *r = p->fit;
-    const bool to_zero = p->options->ridge == RIDGE_ZERO;
-    const double inverse_count = p->options->bias ? regression_inverse_count(r) : 0.0;
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t o = i * step;
-        const double mean = r->residual_sum[o] * inverse_count;
-        for (int64_t k = 0; k < r->width; k++) {
-            const double w0 = to_zero ? (double)p->prior[o * r->width + k] : 0.0;
-            d[i * r->width + k] =
-                r->cross[o * r->width + k] - mean * r->sum[k] - p->system.lambda * w0;
-        }
-    }
-    const grail_status status = ridge_system_solve(&p->system, rows, d);
-    for (int64_t i = 0; to_zero && p->system.scale == 0.0 && i < rows * r->width; i++) {
-        d[i] = -(double)p->prior[i / r->width * step * r->width + i % r->width];
-    }
+    grail_status status = GRAIL_OK;
+    backend *b = p->fit->gram.owner;
+    const int64_t n = p->fit->width;
+    p->step = regression_measured_stride(p->fit->outputs);
+    p->measured = (p->fit->outputs + p->step - 1) / p->step;
+    p->judged = judged_outputs(p);
+    TRY(matrix_import(b, GRAIL_DTYPE_F32, p->fit->outputs, n, n, p->prior, &p->prior_rows));
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, p->measured, n, &p->change));
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, p->measured, n, &p->best));
+    TRY(allocate_products(p->measured, &p->products));
+out:
     return status;
 }
 
-/* d_o = mean(Y) - W' mean(Z) over the fit part = (residual_sum_o - D_o s) / T; 0 without a bias. */
-static double bias_of(const ridge_problem *p, int64_t o, const double *d)
+/* d -= residual_sum s^T / T for every step-th output. */
+static grail_status centre_residual(const regression *r, int64_t step, matrix d)
 {
-    const regression *r = p->fit;
+    grail_status status = GRAIL_OK;
+    double *mean = NULL;
+    TRY(memory_new_unset(&mean, (size_t)d.rows, sizeof *mean));
+    for (int64_t i = 0; i < d.rows; i++) {
+        mean[i] = r->residual_sum[i * step] * regression_inverse_count(r);
+    }
+    TRY(subtract_outer(false, mean, r->sum, d));
+out:
+    memory_free(mean);
+    return status;
+}
+
+/* d[., K] = D of every step-th output: (E_c [- lambda W0]) (A_c + lambda I)^-1, where
+ * E_c = E - residual_sum s^T / T with a bias. Where no input varies, D only moves W0 to the target
+ * of the ridge. */
+static grail_status solve_outputs(const ridge_problem *p, int64_t step, matrix d)
+{
+    grail_status status = GRAIL_OK;
+    const bool to_zero = p->options->ridge == RIDGE_ZERO;
+    const matrix prior = matrix_every_row(p->prior_rows, step);
+    TRY(matrix_copy(matrix_every_row(p->fit->cross, step), d));
+    if (p->options->bias) {
+        TRY(centre_residual(p->fit, step, d));
+    }
+    if (to_zero) {
+        TRY(matrix_add_scaled(-p->system.lambda, prior, d));
+    }
+    TRY(ridge_system_solve(&p->system, d));
+    if (to_zero && p->system.scale == 0.0) {
+        TRY(matrix_add_scaled(-1.0, prior, d));
+    }
+out:
+    return status;
+}
+
+/* d_o = mean(Y) - W' mean(Z) over the fit part = (residual_sum_o - D_o s) / T; 0 without a bias.
+ * `product` is D_o s. */
+static double bias_of(const ridge_problem *p, int64_t o, double product)
+{
     return p->options->bias && !p->keeps_plain
-               ? (r->residual_sum[o] - dot_product(r->width, d, r->sum)) *
-                     regression_inverse_count(r)
+               ? (p->fit->residual_sum[o] - product) * regression_inverse_count(p->fit)
                : 0.0;
+}
+
+static grail_status multiply_change(const ridge_problem *p, const regression *part, matrix d)
+{
+    grail_status status = GRAIL_OK;
+    const change_products *products = &p->products;
+    TRY(quadratic_forms(part->gram, d, products->forms));
+    TRY(row_products(d, matrix_every_row(part->cross, p->step), products->cross));
+    TRY(vector_products(d, part->sum, products->sum));
+    TRY(vector_products(d, p->fit->sum, products->fit_sum));
+out:
+    return status;
 }
 
 /* The squared error on `part` of the measured outputs that are judged, after the change D[m, K] and
  * the bias d: sum_o res_o - 2 D_o E_o + D_o A D_o^T - 2 d_o (residual_sum_o - D_o s) + T d_o^2. A
  * must fill both triangles. */
-static grail_status changed_error(const ridge_problem *p, const regression *part, const double *d,
+static grail_status changed_error(const ridge_problem *p, const regression *part, matrix d,
                                   double *out)
 {
     grail_status status = GRAIL_OK;
-    const int64_t n = part->width;
-    TRY(quadratic_forms(p->b, n, part->gram, p->measured, d, p->forms));
+    const change_products *products = &p->products;
     double error = 0.0;
+    TRY(multiply_change(p, part, d));
     for (int64_t i = 0; i < p->measured; i++) {
         const int64_t o = i * p->step;
-        const double *row = d + i * n;
         if (!is_judged(p, o)) {
             continue;
         }
-        const double bias = bias_of(p, o, row);
-        const double left = part->residual_sum[o] - dot_product(n, row, part->sum);
-        error += part->residual_square[o] - 2.0 * dot_product(n, row, part->cross + o * n) +
-                 p->forms[i] - 2.0 * bias * left + bias * bias * (double)part->count;
+        const double bias = bias_of(p, o, products->fit_sum[i]);
+        const double left = part->residual_sum[o] - products->sum[i];
+        error += part->residual_square[o] - 2.0 * products->cross[i] + products->forms[i] -
+                 2.0 * bias * left + bias * bias * (double)part->count;
     }
     *out = error;
 out:
@@ -224,7 +286,7 @@ static grail_status measure(ridge_problem *p, ridge_result *result)
 {
     grail_status status = GRAIL_OK;
     double error = 0.0;
-    ridge_system_restore(&p->system);
+    TRY(ridge_system_restore(&p->system));
     result->fit_before = plain_error(p, p->fit);
     TRY(changed_error(p, p->fit, p->best, &error));
     result->fit_after = relative_error(p, p->fit, error);
@@ -255,7 +317,7 @@ static double alpha_without_validation(const ridge_options *options)
 
 static void keep_candidate(ridge_problem *p)
 {
-    double *spare = p->best;
+    const matrix spare = p->best;
     p->best = p->change;
     p->change = spare;
 }
@@ -272,7 +334,7 @@ static grail_status cross_validate(ridge_problem *p, double *alpha)
     for (int i = 0; i < count; i++) {
         double error = 0.0;
         TRY(ridge_system_factor(&p->system, alphas[i]));
-        TRY(solve_outputs(p, p->measured, p->step, p->change));
+        TRY(solve_outputs(p, p->step, p->change));
         TRY(changed_error(p, p->held, p->change, &error));
         if (i == 0 || error < least || (error == least && alphas[i] > *alpha)) {
             least = error;
@@ -283,7 +345,7 @@ static grail_status cross_validate(ridge_problem *p, double *alpha)
     p->keeps_plain = options->alpha_count > 0 && options->ridge == RIDGE_PRIOR &&
                      least > plain_square(p, p->held);
     if (p->keeps_plain) {
-        memset(p->best, 0, (size_t)(p->measured * p->fit->width) * sizeof *p->best);
+        TRY(matrix_zero(p->best));
     }
 out:
     return status;
@@ -293,29 +355,28 @@ out:
 static grail_status validate(ridge_problem *p, regression *held, ridge_result *result)
 {
     grail_status status = GRAIL_OK;
-    symmetric_fill_upper(held->width, held->gram);
+    TRY(matrix_fill_upper(held->gram));
     TRY(cross_validate(p, &result->alpha));
     TRY(measure(p, result));
     ridge_system_fini(&p->system);
     TRY(regression_add(p->fit, held));
-    TRY(ridge_system_init(&p->system, p->b, p->fit, p->options->bias));
+    TRY(ridge_system_init(&p->system, p->fit, p->options->bias));
 out:
     return status;
 }
 
 /* Writes D of all outputs to weight[O, K], and to the result how it was solved. */
-static grail_status solve_all(ridge_problem *p, double *weight, ridge_result *result)
+static grail_status solve_all(ridge_problem *p, matrix weight, ridge_result *result)
 {
     grail_status status = GRAIL_OK;
     if (p->keeps_plain) {
-        memset(weight, 0, (size_t)(p->fit->outputs * p->fit->width) * sizeof *weight);
         result->alpha = result->lambda = (double)INFINITY;
         result->fallback = RIDGE_FALLBACK_PLAIN;
         result->condition = 1.0;
-        return GRAIL_OK;
+        return matrix_zero(weight);
     }
     TRY(ridge_system_factor(&p->system, result->alpha));
-    TRY(solve_outputs(p, p->fit->outputs, 1, weight));
+    TRY(solve_outputs(p, 1, weight));
     result->lambda = p->system.lambda;
     result->fallback = p->system.fallback;
     result->raises = p->system.raises;
@@ -325,47 +386,66 @@ out:
 }
 
 /* Without a held-out part the final fit itself is measured. */
-static grail_status measure_final(ridge_problem *p, const double *weight, ridge_result *result)
+static grail_status measure_final(ridge_problem *p, matrix weight, ridge_result *result)
 {
-    const int64_t n = p->fit->width;
-    for (int64_t i = 0; i < p->measured; i++) {
-        memcpy(p->best + i * n, weight + i * p->step * n, (size_t)n * sizeof *weight);
-    }
-    return measure(p, result);
+    const grail_status status = matrix_copy(matrix_every_row(weight, p->step), p->best);
+    return status == GRAIL_OK ? measure(p, result) : status;
 }
 
-/* weight <- W0 + D. An unchanged weight keeps its bits, the sign of a zero included. */
-static grail_status finish(const ridge_problem *p, double *weight, double *bias_change)
+static grail_status find_bias(const ridge_problem *p, matrix change, double *bias_change)
 {
-    const int64_t n = p->fit->width;
+    grail_status status = GRAIL_OK;
+    TRY(vector_products(change, p->fit->sum, bias_change));
     for (int64_t o = 0; o < p->fit->outputs; o++) {
-        double *row = weight + o * n;
-        if (p->options->bias) {
-            bias_change[o] = bias_of(p, o, row);
-        }
-        for (int64_t k = 0; k < n; k++) {
-            const double w0 = (double)p->prior[o * n + k];
-            row[k] = row[k] == 0.0 ? w0 : w0 + row[k];
-        }
-        if (sums_find_non_finite(n, row) >= 0) {
-            return not_finite("ridge", "the fitted weight of output", o);
-        }
+        bias_change[o] = bias_of(p, o, bias_change[o]);
     }
-    return GRAIL_OK;
+out:
+    return status;
 }
 
-grail_status ridge_solve(const backend *b, regression *fit, regression *held, const float *prior,
-                         const ridge_options *options, double *weight, double *bias_change,
+/* row <- w0 + row. An unchanged weight keeps its bits, the sign of a zero included. */
+static void add_prior(int64_t n, const float *w0, double *row)
+{
+    for (int64_t k = 0; k < n; k++) {
+        row[k] = row[k] == 0.0 ? (double)w0[k] : (double)w0[k] + row[k];
+    }
+}
+
+/* weight <- W0 + D */
+static grail_status finish(const ridge_problem *p, matrix weight, double *bias_change)
+{
+    grail_status status = GRAIL_OK;
+    host_view view = {.values = NULL};
+    const int64_t n = p->fit->width;
+    if (p->options->bias) {
+        TRY(find_bias(p, weight, bias_change));
+    }
+    TRY(host_view_open(weight, GRAIL_DTYPE_F64, HOST_UPDATES, &view));
+    for (int64_t o = 0; o < p->fit->outputs; o++) {
+        double *row = (double *)view.values + o * n;
+        add_prior(n, p->prior + o * n, row);
+        if (first_non_finite(n, row) >= 0) {
+            TRY(not_finite("ridge", "the fitted weight of output", o));
+        }
+    }
+    TRY(host_view_close(&view));
+out:
+    host_view_drop(&view);
+    return status;
+}
+
+grail_status ridge_solve(regression *fit, regression *held, const float *prior,
+                         const ridge_options *options, matrix weight, double *bias_change,
                          ridge_result *result)
 {
     grail_status status = GRAIL_OK;
     ridge_result found = {.alpha = alpha_without_validation(options)};
     regression *judge = held != NULL && held->count > 0 ? held : NULL;
-    ridge_problem p = {.b = b, .options = options, .fit = fit, .held = judge, .prior = prior};
+    ridge_problem p = {.options = options, .fit = fit, .held = judge, .prior = prior};
     TRY(check_options(options));
     TRY(check_parts(fit, judge));
     TRY(problem_allocate(&p));
-    TRY(ridge_system_init(&p.system, b, fit, options->bias));
+    TRY(ridge_system_init(&p.system, fit, options->bias));
     if (judge != NULL) {
         TRY(validate(&p, judge, &found));
     }

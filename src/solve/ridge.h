@@ -19,14 +19,15 @@
 #include "reduce/reducer.h"
 #include "stats/statistics.h"
 
-/** Sums of one regression, in residual form with respect to W0. Owned arrays. */
+/** Sums of one regression, in residual form with respect to W0. The matrices are f64 and owned, of
+ * the instance of the statistics; the vectors are owned arrays on the host. */
 typedef struct regression {
     int64_t width;           /* K features */
     int64_t outputs;         /* O */
     int64_t count;           /* T */
-    double *gram;            /* A[K,K], lower triangle; stride is `width` */
+    matrix gram;             /* A[K,K], lower triangle */
+    matrix cross;            /* E[O,K] */
     double *sum;             /* s[K] = Z^T 1 */
-    double *cross;           /* E[O,K] */
     double *residual_sum;    /* [O] = (Y - Z W0^T)^T 1 */
     double *residual_square; /* [O], valid where output o is measured */
     double *target_square;   /* [O], sum_t Y_to^2, valid where output o is measured */
@@ -39,19 +40,19 @@ int64_t regression_measured_stride(int64_t outputs);
 /**
  * Turns statistics of the full-width input into the regression of a selection. Takes over the
  * memory of `s` (its arrays are moved or freed, *s is left empty), so that no second Gram is
- * needed. After GRAIL_ERROR_MEMORY *s is empty too; after other errors it is unchanged.
+ * needed. After GRAIL_ERROR_ARGUMENT or GRAIL_ERROR_SHAPE *s is unchanged, after other errors it is
+ * empty too.
  *   s->outputs == 0: local target Y = Z_full W^T, E = W_R G[R,P].
  *   s->outputs == O: E = C[:,P] - W_P G[P,P].
  * consumer W[O, n*u]; W0 = W[:, P]. *out is owned: regression_fini.
  */
-grail_status regression_from_selection(const backend *b, grail_statistics *s,
-                                       const grail_reducer *reducer, int64_t features_per_unit,
-                                       int64_t outputs, const float *consumer,
-                                       regression *out) GRAIL_MUST_CHECK;
+grail_status regression_from_selection(grail_statistics *s, const grail_reducer *reducer,
+                                       int64_t features_per_unit, int64_t outputs,
+                                       const float *consumer, regression *out) GRAIL_MUST_CHECK;
 
 /** From statistics measured on the reduced input itself (folding: Z is what the folded producer
  * emits) with a target: E = C - W0 A. prior W0[O, K]. Takes over the memory of `s`. */
-grail_status regression_from_measured(const backend *b, grail_statistics *s, const float *prior,
+grail_status regression_from_measured(grail_statistics *s, const float *prior,
                                       regression *out) GRAIL_MUST_CHECK;
 
 /**
@@ -59,9 +60,9 @@ grail_status regression_from_measured(const backend *b, grail_statistics *s, con
  * unfolded activations, Z = X M (as the paper does): A = M^T G M, E = W G M - W0 A.
  * consumer W[O, n*u], prior W0[O, K*u]. `s` is unchanged.
  */
-grail_status regression_from_folding(const backend *b, const grail_statistics *s,
-                                     const grail_reducer *reducer, int64_t features_per_unit,
-                                     int64_t outputs, const float *consumer, const float *prior,
+grail_status regression_from_folding(const grail_statistics *s, const grail_reducer *reducer,
+                                     int64_t features_per_unit, int64_t outputs,
+                                     const float *consumer, const float *prior,
                                      regression *out) GRAIL_MUST_CHECK;
 
 /** into += other (same W0). */
@@ -107,13 +108,14 @@ typedef struct ridge_result {
  * held-out part, W' = W0 and d = 0.
  * Both regressions serve as workspace; their contents are undefined afterwards. prior W0[O,K] as
  * f32.
- * weight W'[O,K] and bias_change d[O] (when options->bias) are f64 outputs.
+ * weight W'[O,K], an f64 matrix of the same instance, and bias_change d[O] on the host (when
+ * options->bias) are the outputs.
  * lambda = alpha * mean diag A, at least 1e-8 of it when features are dead. A failing factorisation
  * raises lambda to max(10 lambda, 1e-8 mean diag) up to six times, then eigenvalues are used.
  * NaN in the sums is GRAIL_ERROR_NUMERIC.
  */
-grail_status ridge_solve(const backend *b, regression *fit, regression *held, const float *prior,
-                         const ridge_options *options, double *weight, double *bias_change,
+grail_status ridge_solve(regression *fit, regression *held, const float *prior,
+                         const ridge_options *options, matrix weight, double *bias_change,
                          ridge_result *result) GRAIL_MUST_CHECK;
 
 #endif

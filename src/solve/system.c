@@ -1,13 +1,10 @@
 #include "solve/system.h"
 
-#include "base/parallel.h"
 #include "base/random.h"
 #include "solve/quadratic.h"
-#include "stats/sums.h"
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 enum { MOST_RAISES = 6, POWER_STEPS = 8, INVERSE_STEPS = 4 };
 
@@ -23,7 +20,7 @@ double regression_inverse_count(const regression *r)
 void ridge_system_fini(ridge_system *s)
 {
     memory_free(s->diagonal);
-    memory_free(s->eigenvectors);
+    matrix_free(&s->eigenvectors);
     memory_free(s->eigenvalues);
     *s = (ridge_system){0};
 }
@@ -53,100 +50,147 @@ static void measure_diagonal(ridge_system *s)
     }
 }
 
-grail_status ridge_system_init(ridge_system *s, const backend *b, regression *r, bool centred)
+/* out[n] on the host */
+static grail_status read_diagonal(matrix a, double *out)
 {
-    const int64_t n = r->width;
+    grail_status status = GRAIL_OK;
+    matrix diagonal = no_matrix;
+    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, a.rows, &diagonal));
+    TRY(matrix_diagonal(a, diagonal));
+    TRY(matrix_download(diagonal, out));
+out:
+    matrix_free(&diagonal);
+    return status;
+}
+
+grail_status ridge_system_init(ridge_system *s, regression *r, bool centred)
+{
+    grail_status status = GRAIL_OK;
     double *diagonal = NULL;
-    const grail_status status = memory_new_unset(&diagonal, (size_t)n, sizeof *diagonal);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    *s = (ridge_system){.b = b, .r = r, .centred = centred, .diagonal = diagonal};
-    for (int64_t i = 0; i < n; i++) {
-        diagonal[i] = r->gram[i * n + i];
-    }
-    symmetric_fill_upper(n, r->gram);
+    TRY(memory_new_unset(&diagonal, (size_t)r->width, sizeof *diagonal));
+    TRY(read_diagonal(r->gram, diagonal));
+    TRY(matrix_fill_upper(r->gram));
+    *s = (ridge_system){.r = r, .centred = centred, .diagonal = diagonal};
+    diagonal = NULL;
     measure_diagonal(s);
-    return GRAIL_OK;
+out:
+    memory_free(diagonal);
+    return status;
 }
 
-void ridge_system_restore(ridge_system *s)
+grail_status ridge_system_restore(ridge_system *s)
 {
-    const int64_t n = s->r->width;
-    symmetric_fill_lower(n, s->r->gram);
-    for (int64_t i = 0; i < n; i++) {
-        s->r->gram[i * n + i] = s->diagonal[i];
-    }
+    grail_status status = GRAIL_OK;
+    matrix diagonal = no_matrix;
+    const matrix gram = s->r->gram;
+    TRY(import_row(gram.owner, gram.rows, s->diagonal, &diagonal));
+    TRY(matrix_fill_lower(gram));
+    TRY(matrix_set_diagonal(diagonal, gram));
+out:
+    matrix_free(&diagonal);
+    return status;
 }
 
-static void centre_rows(int64_t first, int64_t last, void *context)
+/* Lower triangle: A -= s s^T / T */
+static grail_status centre(const regression *r)
 {
-    const regression *r = context;
-    const double inverse_count = regression_inverse_count(r);
-    for (int64_t i = first; i < last; i++) {
-        const double factor = r->sum[i] * inverse_count;
-        double *row = r->gram + i * r->width;
-        for (int64_t j = 0; j <= i; j++) {
-            row[j] -= factor * r->sum[j];
-        }
+    grail_status status = GRAIL_OK;
+    double *mean = NULL;
+    TRY(memory_new_unset(&mean, (size_t)r->width, sizeof *mean));
+    for (int64_t i = 0; i < r->width; i++) {
+        mean[i] = r->sum[i] * regression_inverse_count(r);
     }
+    TRY(subtract_outer(true, mean, r->sum, r->gram));
+out:
+    memory_free(mean);
+    return status;
 }
 
 /* Lower triangle <- A_c + lambda I */
-static void load_system(ridge_system *s, double lambda)
+static grail_status load_system(ridge_system *s, double lambda)
 {
-    const int64_t n = s->r->width;
-    ridge_system_restore(s);
+    grail_status status = GRAIL_OK;
+    TRY(ridge_system_restore(s));
     if (s->centred) {
-        parallel_for(n, 64, centre_rows, s->r);
+        TRY(centre(s->r));
     }
-    for (int64_t i = 0; i < n; i++) {
-        s->r->gram[i * n + i] += lambda;
-    }
+    TRY(matrix_shift_diagonal(lambda, s->r->gram));
+out:
+    return status;
 }
 
-/* Whether the lower triangle holds a factor whose pivots all exceed rounding errors. */
-static bool factor_in_place(const ridge_system *s, double lambda)
+/* Whether the pivots of the factor in the lower triangle all exceed rounding errors. */
+static grail_status check_pivots(const ridge_system *s, double lambda, bool *sound)
 {
+    grail_status status = GRAIL_OK;
+    double *pivots = NULL;
     const int64_t n = s->r->width;
-    if (s->b->cholesky(n, s->r->gram, n) >= 0) {
-        return false;
-    }
     const double rounding = 10.0 * (double)n * DBL_EPSILON;
-    for (int64_t i = 0; i < n; i++) {
-        const double pivot = s->r->gram[i * n + i];
-        if (!(pivot * pivot > rounding * (centred_diagonal(s, i) + lambda))) {
-            return false;
-        }
+    TRY(memory_new_unset(&pivots, (size_t)n, sizeof *pivots));
+    TRY(read_diagonal(s->r->gram, pivots));
+    *sound = true;
+    for (int64_t i = 0; i < n && *sound; i++) {
+        *sound = pivots[i] * pivots[i] > rounding * (centred_diagonal(s, i) + lambda);
     }
-    return true;
+out:
+    memory_free(pivots);
+    return status;
+}
+
+/* *factored: whether the lower triangle holds a sound factor now. */
+static grail_status factor_in_place(const ridge_system *s, double lambda, bool *factored)
+{
+    int64_t failing = -1;
+    const grail_status status = matrix_cholesky(s->r->gram, &failing);
+    *factored = false;
+    return status == GRAIL_OK && failing < 0 ? check_pivots(s, lambda, factored) : status;
 }
 
 /* A_c = V^T diag(v) V, in a matrix of its own; the lower triangle is free to be overwritten. */
 static grail_status decompose(ridge_system *s, double lambda)
 {
     grail_status status = GRAIL_OK;
-    const int64_t n = s->r->width;
-    const size_t size = (size_t)n;
-    TRY(memory_new_unset(&s->eigenvectors, size * size, sizeof *s->eigenvectors));
-    TRY(memory_new_unset(&s->eigenvalues, size, sizeof *s->eigenvalues));
-    load_system(s, 0.0);
-    memcpy(s->eigenvectors, s->r->gram, size * size * sizeof *s->eigenvectors);
-    TRY(s->b->eigen(n, s->eigenvectors, s->eigenvalues));
+    matrix values = no_matrix;
+    const matrix gram = s->r->gram;
+    TRY(matrix_new(gram.owner, GRAIL_DTYPE_F64, gram.rows, gram.rows, &s->eigenvectors));
+    TRY(matrix_new(gram.owner, GRAIL_DTYPE_F64, 1, gram.rows, &values));
+    TRY(memory_new_unset(&s->eigenvalues, (size_t)gram.rows, sizeof *s->eigenvalues));
+    TRY(load_system(s, 0.0));
+    TRY(matrix_copy(gram, s->eigenvectors));
+    TRY(matrix_eigen(s->eigenvectors, values));
+    TRY(matrix_download(values, s->eigenvalues));
     s->lambda = lambda;
     s->fallback = RIDGE_FALLBACK_EIGEN;
 out:
+    matrix_free(&values);
     return status;
 }
 
 static void forget_factor(ridge_system *s)
 {
-    memory_free(s->eigenvectors);
+    matrix_free(&s->eigenvectors);
     memory_free(s->eigenvalues);
-    s->eigenvectors = NULL;
     s->eigenvalues = NULL;
     s->fallback = RIDGE_FALLBACK_NONE;
     s->raises = 0;
+}
+
+/* Raises lambda until a factorisation succeeds; *factored is false when none does. */
+static grail_status raise_lambda(ridge_system *s, bool *factored)
+{
+    grail_status status = GRAIL_OK;
+    for (s->raises = 0; s->raises <= MOST_RAISES; s->raises++) {
+        TRY(load_system(s, s->lambda));
+        TRY(factor_in_place(s, s->lambda, factored));
+        if (*factored) {
+            s->fallback = s->raises > 0 ? RIDGE_FALLBACK_RAISED : RIDGE_FALLBACK_NONE;
+            return GRAIL_OK;
+        }
+        s->lambda = fmax(10.0 * s->lambda, raise_floor * s->scale);
+    }
+    s->raises = MOST_RAISES;
+out:
+    return status;
 }
 
 grail_status ridge_system_factor(ridge_system *s, double alpha)
@@ -155,20 +199,13 @@ grail_status ridge_system_factor(ridge_system *s, double alpha)
     const double wanted = alpha * s->scale;
     const double floor = s->dead ? raise_floor * s->scale : 0.0;
     const double lambda = wanted > floor ? wanted : floor;
+    bool factored = false;
     s->lambda = lambda;
     if (s->scale == 0.0) {
         return GRAIL_OK;
     }
-    for (s->raises = 0; s->raises <= MOST_RAISES; s->raises++) {
-        load_system(s, s->lambda);
-        if (factor_in_place(s, s->lambda)) {
-            s->fallback = s->raises > 0 ? RIDGE_FALLBACK_RAISED : RIDGE_FALLBACK_NONE;
-            return GRAIL_OK;
-        }
-        s->lambda = fmax(10.0 * s->lambda, raise_floor * s->scale);
-    }
-    s->raises = MOST_RAISES;
-    return decompose(s, lambda);
+    const grail_status status = raise_lambda(s, &factored);
+    return status == GRAIL_OK && !factored ? decompose(s, lambda) : status;
 }
 
 /* Index of the first eigenvalue that is used. */
@@ -183,68 +220,69 @@ static int64_t first_used(const ridge_system *s)
     return i;
 }
 
-/* X <- X V^T diag(1 / (v + lambda)) V over the used eigenvalues, a panel of rows at a time. */
-static grail_status solve_by_eigenvalues(const ridge_system *s, int64_t rows, double *x)
+/* PARTS /= v + lambda, over the used eigenvalues. */
+static grail_status divide_by_eigenvalues(const ridge_system *s, matrix parts)
 {
     grail_status status = GRAIL_OK;
-    double *parts = NULL; /* [panel, used] */
-    const int64_t n = s->r->width;
+    matrix divisors = no_matrix;
+    double *values = NULL;
     const int64_t first = first_used(s);
-    const int64_t used = n - first;
-    const double *vectors = s->eigenvectors + first * n;
-    const int64_t panel = rows < SOLVE_PANEL ? rows : SOLVE_PANEL;
-    TRY(memory_new_unset(&parts, (size_t)(panel * used), sizeof *parts));
-    for (int64_t begin = 0; begin < rows; begin += panel) {
-        const int64_t count = begin + panel < rows ? panel : rows - begin;
-        double *block = x + begin * n;
-        s->b->gemm(false, true, count, used, n, 1.0, block, n, vectors, n, 0.0, parts, used);
-        for (int64_t i = 0; i < count * used; i++) {
-            parts[i] /= s->eigenvalues[first + i % used] + s->lambda;
-        }
-        s->b->gemm(false, false, count, n, used, 1.0, parts, used, vectors, n, 0.0, block, n);
+    TRY(memory_new_unset(&values, (size_t)parts.columns, sizeof *values));
+    for (int64_t i = 0; i < parts.columns; i++) {
+        values[i] = s->eigenvalues[first + i] + s->lambda;
     }
+    TRY(import_row(parts.owner, parts.columns, values, &divisors));
+    TRY(matrix_divide_columns(divisors, parts));
 out:
-    memory_free(parts);
+    matrix_free(&divisors);
+    memory_free(values);
     return status;
 }
 
-grail_status ridge_system_solve(const ridge_system *s, int64_t rows, double *x)
+/* X <- X V^T diag(1 / (v + lambda)) V over the used eigenvalues, a panel of rows at a time. */
+static grail_status solve_by_eigenvalues(const ridge_system *s, matrix x)
 {
-    const int64_t n = s->r->width;
+    grail_status status = GRAIL_OK;
+    matrix parts = no_matrix; /* [panel, used] */
+    const int64_t first = first_used(s);
+    const int64_t used = s->r->width - first;
+    const matrix vectors = matrix_rows(s->eigenvectors, first, used);
+    const int64_t panel = x.rows < SOLVE_PANEL ? x.rows : SOLVE_PANEL;
+    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, panel, used, &parts));
+    for (int64_t begin = 0; begin < x.rows; begin += panel) {
+        const int64_t count = begin + panel < x.rows ? panel : x.rows - begin;
+        const matrix block = matrix_rows(x, begin, count);
+        const matrix part = matrix_rows(parts, 0, count);
+        TRY(matrix_gemm(false, true, 1.0, block, vectors, 0.0, part));
+        TRY(divide_by_eigenvalues(s, part));
+        TRY(matrix_gemm(false, false, 1.0, part, vectors, 0.0, block));
+    }
+out:
+    matrix_free(&parts);
+    return status;
+}
+
+grail_status ridge_system_solve(const ridge_system *s, matrix x)
+{
     if (s->scale == 0.0) {
-        memset(x, 0, (size_t)(rows * n) * sizeof *x);
-        return GRAIL_OK;
+        return matrix_zero(x);
     }
-    if (s->fallback == RIDGE_FALLBACK_EIGEN) {
-        return solve_by_eigenvalues(s, rows, x);
-    }
-    s->b->cholesky_solve(rows, n, s->r->gram, n, x, n);
-    return GRAIL_OK;
+    return s->fallback == RIDGE_FALLBACK_EIGEN ? solve_by_eigenvalues(s, x)
+                                               : matrix_cholesky_solve(s->r->gram, x);
 }
 
 /* x <- x / ||x||, returns ||x|| */
 static double normalise(int64_t n, double *x)
 {
-    const double norm = sqrt(dot_product(n, x, x));
+    double square = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        square += x[i] * x[i];
+    }
+    const double norm = sqrt(square);
     for (int64_t i = 0; i < n; i++) {
         x[i] /= norm;
     }
     return norm;
-}
-
-/* x <- L L^T x */
-static void multiply_by_factor(int64_t n, const double *l, double *x)
-{
-    for (int64_t j = 0; j < n; j++) { /* x_j is not needed once row j is used */
-        const double value = x[j];
-        x[j] = 0.0;
-        for (int64_t i = 0; i <= j; i++) {
-            x[i] += l[j * n + i] * value;
-        }
-    }
-    for (int64_t i = n - 1; i >= 0; i--) {
-        x[i] = dot_product(i + 1, l + i * n, x);
-    }
 }
 
 static void random_direction(int64_t n, double *x)
@@ -257,37 +295,51 @@ static void random_direction(int64_t n, double *x)
     normalise(n, x);
 }
 
+/* *norm = ||M x|| of the last step, where every step is x <- M x / ||M x|| from a random direction:
+ * M = A_c + lambda I, or its inverse. row[1, n] and x[n] are scratch. */
+static grail_status iterate(const ridge_system *s, bool inverse, int steps, matrix row, double *x,
+                            double *norm)
+{
+    grail_status status = GRAIL_OK;
+    const matrix factor = s->r->gram;
+    random_direction(row.columns, x);
+    for (int i = 0; i < steps; i++) {
+        TRY(matrix_upload(row, x));
+        TRY(inverse ? matrix_cholesky_solve(factor, row) : matrix_cholesky_multiply(factor, row));
+        TRY(matrix_download(row, x));
+        *norm = normalise(row.columns, x);
+    }
+out:
+    return status;
+}
+
+static double condition_of_eigenvalues(const ridge_system *s)
+{
+    const int64_t n = s->r->width;
+    const int64_t first = first_used(s);
+    return first == n ? 1.0
+                      : (s->eigenvalues[n - 1] + s->lambda) / (s->eigenvalues[first] + s->lambda);
+}
+
 grail_status ridge_system_condition(const ridge_system *s, double *out)
 {
     grail_status status = GRAIL_OK;
+    matrix row = no_matrix;
     double *x = NULL;
     double largest = 1.0;
     double inverse_least = 1.0;
     const int64_t n = s->r->width;
-    if (s->scale == 0.0) {
-        *out = 1.0;
+    if (s->scale == 0.0 || s->fallback == RIDGE_FALLBACK_EIGEN) {
+        *out = s->scale == 0.0 ? 1.0 : condition_of_eigenvalues(s);
         return GRAIL_OK;
     }
-    if (s->fallback == RIDGE_FALLBACK_EIGEN) {
-        const int64_t first = first_used(s);
-        *out = first == n
-                   ? 1.0
-                   : (s->eigenvalues[n - 1] + s->lambda) / (s->eigenvalues[first] + s->lambda);
-        return GRAIL_OK;
-    }
+    TRY(matrix_new(s->r->gram.owner, GRAIL_DTYPE_F64, 1, n, &row));
     TRY(memory_new_unset(&x, (size_t)n, sizeof *x));
-    random_direction(n, x);
-    for (int i = 0; i < POWER_STEPS; i++) {
-        multiply_by_factor(n, s->r->gram, x);
-        largest = normalise(n, x);
-    }
-    random_direction(n, x);
-    for (int i = 0; i < INVERSE_STEPS; i++) {
-        s->b->cholesky_solve(1, n, s->r->gram, n, x, n);
-        inverse_least = normalise(n, x);
-    }
+    TRY(iterate(s, false, POWER_STEPS, row, x, &largest));
+    TRY(iterate(s, true, INVERSE_STEPS, row, x, &inverse_least));
     *out = fmax(1.0, largest * inverse_least);
 out:
+    matrix_free(&row);
     memory_free(x);
     return status;
 }

@@ -15,7 +15,6 @@
 #include "solve/ridge.h"
 
 typedef struct ridge_system {
-    const backend *b;
     regression *r;
     bool centred;
     double *diagonal; /* [K] of A */
@@ -24,28 +23,27 @@ typedef struct ridge_system {
     double lambda;
     int raises;
     ridge_fallback fallback;
-    double *eigenvectors; /* [K, K] rows, NULL unless eigenvalues are used */
-    double *eigenvalues;  /* [K] ascending */
+    matrix eigenvectors; /* [K, K] rows; only where eigenvalues are used */
+    double *eigenvalues; /* [K] ascending */
 } ridge_system;
 
 /** Takes over the regression's Gram matrix. ridge_system_fini works on a zeroed or initialised
  * system. */
-grail_status ridge_system_init(ridge_system *s, const backend *b, regression *r,
-                               bool centred) GRAIL_MUST_CHECK;
+grail_status ridge_system_init(ridge_system *s, regression *r, bool centred) GRAIL_MUST_CHECK;
 void ridge_system_fini(ridge_system *s);
 
 /** Factors A_c + lambda I with lambda = alpha * scale, or as the fallbacks above change it. */
 grail_status ridge_system_factor(ridge_system *s, double alpha) GRAIL_MUST_CHECK;
 
 /** X[rows, K] <- X (A_c + lambda I)^-1 */
-grail_status ridge_system_solve(const ridge_system *s, int64_t rows, double *x) GRAIL_MUST_CHECK;
+grail_status ridge_system_solve(const ridge_system *s, matrix x) GRAIL_MUST_CHECK;
 
 /** Estimates cond_2(A_c + lambda I) from below by a few steps of power and inverse iteration.
  */
 grail_status ridge_system_condition(const ridge_system *s, double *out) GRAIL_MUST_CHECK;
 
 /** Puts A (not centred) back into both triangles of the regression's Gram matrix. */
-void ridge_system_restore(ridge_system *s);
+grail_status ridge_system_restore(ridge_system *s) GRAIL_MUST_CHECK;
 
 /** 1 / T, or 0 without rows. */
 double regression_inverse_count(const regression *r);

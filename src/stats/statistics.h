@@ -12,25 +12,30 @@
 #ifndef GRAIL_STATS_STATISTICS_H
 #define GRAIL_STATS_STATISTICS_H
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 
 #include <grail/statistics.h>
 
+/** The sums are f64 matrices of one instance; vectors have one row. */
 struct grail_statistics {
+    backend *owner;
     int64_t width;   /* H */
     int64_t outputs; /* O, or 0 without a target */
     int64_t count;   /* T */
-    double *gram;
-    double *sum;
-    double *cross;
-    double *target_sum;
-    double *target_square;
+    matrix gram;
+    matrix sum;
+    matrix cross; /* this and the following do not exist without a target */
+    matrix target_sum;
+    matrix target_square;
 };
 
-/** grail_statistics_accumulate for matrices of a backend's elements; y is NULL without target. */
-grail_status statistics_accumulate(grail_statistics *s, const backend *b, int64_t rows,
-                                   const void *z, int64_t z_stride, const void *y,
-                                   int64_t y_stride) GRAIL_MUST_CHECK;
+/** As grail_statistics_create, on an instance, which must outlive them. */
+grail_status statistics_create(backend *b, int64_t width, int64_t outputs,
+                               grail_statistics **out) GRAIL_MUST_CHECK;
+
+/** As grail_statistics_accumulate, for Z[rows, H] and Y[rows, O] of the instance's values, with any
+ * row stride; y is no_matrix without a target. */
+grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y) GRAIL_MUST_CHECK;
 
 /** GRAIL_ERROR_NUMERIC when a sum is NaN or infinite, naming the feature. */
 grail_status statistics_check_finite(const grail_statistics *s) GRAIL_MUST_CHECK;

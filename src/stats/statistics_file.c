@@ -9,45 +9,56 @@
 
 enum { TENSORS = 6, TENSORS_WITHOUT_TARGET = 3 };
 
+/* The tensors of a statistics file, the count first: what is written, and what a file must have to
+ * be read. The sums have no data here. */
 typedef struct statistics_layout {
     int count;
     tensor_view tensors[TENSORS];
+    matrix sums[TENSORS]; /* none for the count */
 } statistics_layout;
 
-static void layout_add(statistics_layout *layout, const char *name, int rank, int64_t rows,
-                       int64_t columns, const double *data)
+static void layout_add(statistics_layout *layout, const char *name, int rank, matrix sums)
 {
-    const size_t elements = (size_t)rows * (size_t)columns;
+    layout->sums[layout->count] = sums;
     layout->tensors[layout->count++] = (tensor_view){
         .name = name,
         .dtype = GRAIL_DTYPE_F64,
         .rank = rank,
-        .shape = {rank == 1 ? columns : rows, columns},
-        .data = data,
-        .bytes = elements * sizeof *data,
+        .shape = {rank == 1 ? sums.columns : sums.rows, sums.columns},
+        .bytes = (size_t)matrix_count(sums) * sizeof(double),
     };
 }
 
-/* The tensors of a statistics file: what is written, and what a file must have to be read. */
 static void layout_of(const grail_statistics *s, statistics_layout *layout)
 {
     *layout = (statistics_layout){.count = 1};
     layout->tensors[0] = (tensor_view){
         .name = "count", .dtype = GRAIL_DTYPE_I64, .data = &s->count, .bytes = sizeof s->count};
-    layout_add(layout, "gram", 2, s->width, s->width, s->gram);
-    layout_add(layout, "sum", 1, 1, s->width, s->sum);
+    layout_add(layout, "gram", 2, s->gram);
+    layout_add(layout, "sum", 1, s->sum);
     if (s->outputs > 0) {
-        layout_add(layout, "cross", 2, s->outputs, s->width, s->cross);
-        layout_add(layout, "target_sum", 1, 1, s->outputs, s->target_sum);
-        layout_add(layout, "target_square", 1, 1, s->outputs, s->target_square);
+        layout_add(layout, "cross", 2, s->cross);
+        layout_add(layout, "target_sum", 1, s->target_sum);
+        layout_add(layout, "target_square", 1, s->target_square);
     }
 }
 
 grail_status grail_statistics_save(const grail_statistics *s, const char *path)
 {
+    grail_status status = GRAIL_OK;
     statistics_layout layout;
+    host_view views[TENSORS] = {{.values = NULL}};
     layout_of(s, &layout);
-    return safetensors_write_file(path, true, layout.count, layout.tensors);
+    for (int i = 1; i < layout.count; i++) {
+        TRY(host_view_open(layout.sums[i], GRAIL_DTYPE_F64, HOST_READS, &views[i]));
+        layout.tensors[i].data = views[i].values;
+    }
+    TRY(safetensors_write_file(path, true, layout.count, layout.tensors));
+out:
+    for (int i = 1; i < layout.count; i++) {
+        host_view_drop(&views[i]);
+    }
+    return status;
 }
 
 static grail_status find_tensor(const char *path, const safetensors *file, const char *name,
@@ -86,15 +97,20 @@ static grail_status check_tensor(const char *path, const tensor_view *found,
         shape_text(expected->rank, expected->shape, expected_text, sizeof expected_text));
 }
 
-/* Copies the bytes of the tensor that `expected` describes, after a check. */
+/* Copies what the tensor that `expected` describes holds to the sums, or to the count where there
+ * are none, after a check. */
 static grail_status read_tensor(const char *path, const safetensors *file,
-                                const tensor_view *expected, void *out)
+                                const tensor_view *expected, matrix sums, int64_t *count)
 {
     grail_status status = GRAIL_OK;
     const tensor_view *t = NULL;
     TRY(find_tensor(path, file, expected->name, expected->rank, &t));
     TRY(check_tensor(path, t, expected));
-    memcpy(out, t->data, t->bytes);
+    if (matrix_exists(sums)) {
+        TRY(matrix_upload(sums, t->data));
+    } else {
+        memcpy(count, t->data, t->bytes);
+    }
     safetensors_release(file, t);
 out:
     return status;
@@ -105,10 +121,8 @@ static grail_status read_sums(const char *path, const safetensors *file, grail_s
     grail_status status = GRAIL_OK;
     statistics_layout layout;
     layout_of(s, &layout);
-    void *const places[TENSORS] = {&s->count, s->gram,       s->sum,
-                                   s->cross,  s->target_sum, s->target_square};
     for (int i = 0; i < layout.count; i++) {
-        TRY(read_tensor(path, file, &layout.tensors[i], places[i]));
+        TRY(read_tensor(path, file, &layout.tensors[i], layout.sums[i], &s->count));
     }
     if (s->count < 0) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: tensor 'count' holds %lld, expected 0 or more", path,

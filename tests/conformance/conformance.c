@@ -1,23 +1,55 @@
 #include "conformance/conformance.h"
 
+#include "support/guarded.h"
+
 #include <string.h>
 
 enum { GUARD = 16 };
 
-static const float guard_value = -12345.0F;
+static const double guard_value = -12345.0;
 
-const backend *backend_after(const backend *b)
+__attribute__((constructor)) static void add_backends(void)
+{
+    guarded_add();
+}
+
+static backend *open_kind(int i)
+{
+    backend *b = NULL;
+    const backend_kind *kind = backend_kind_at(i);
+    if (kind != NULL) {
+        assert_ok(backend_open(backend_kind_name(kind), NULL, &b));
+    }
+    return b;
+}
+
+backend *backend_first(void)
+{
+    return open_kind(0);
+}
+
+backend *backend_after(backend *b)
 {
     int i = 0;
-    while (backend_at(i) != b) {
+    while (strcmp(backend_kind_name(backend_kind_at(i)), backend_name(b)) != 0) {
         i++;
     }
-    return backend_at(i + 1);
+    if (backend_bytes(b) != 0) {
+        fail_msg("%lld bytes of matrices of '%s' were not freed", (long long)backend_bytes(b),
+                 backend_name(b));
+    }
+    backend_close(b);
+    return open_kind(i + 1);
+}
+
+double rounding_of(grail_dtype type)
+{
+    return type == GRAIL_DTYPE_F32 ? 0x1p-24 : 0x1p-53;
 }
 
 double rounding(const backend *b)
 {
-    return b->element_size == sizeof(float) ? 0x1p-24 : 0x1p-53;
+    return rounding_of(backend_type(b));
 }
 
 float *normals(int64_t count, uint64_t seed, double deviation)
@@ -31,43 +63,20 @@ float *normals(int64_t count, uint64_t seed, double deviation)
     return values;
 }
 
-void *elements(const backend *b, int64_t count, const float *values)
-{
-    void *out = NULL;
-    assert_ok(memory_new_unset(&out, (size_t)count, b->element_size));
-    b->from_f32(count, values, out);
-    return out;
-}
-
-void *blank(const backend *b, int64_t count)
-{
-    float *values = NULL;
-    assert_ok(memory_new_unset(&values, (size_t)(count + GUARD), sizeof *values));
-    for (int64_t i = 0; i < count + GUARD; i++) {
-        values[i] = i < count ? NAN : guard_value;
-    }
-    void *out = elements(b, count + GUARD, values);
-    memory_free(values);
-    return out;
-}
-
-static double element(const backend *b, const void *x, int64_t i)
-{
-    return b->element_size == sizeof(float) ? (double)((const float *)x)[i]
-                                            : ((const double *)x)[i];
-}
-
-double *results(const backend *b, int64_t count, const void *outputs)
+static double *widened(int64_t count, const float *values)
 {
     double *out = doubles(count, 0.0);
     for (int64_t i = 0; i < count; i++) {
-        out[i] = element(b, outputs, i);
+        out[i] = (double)values[i];
     }
-    for (int64_t i = count; i < count + GUARD; i++) {
-        if (element(b, outputs, i) != (double)guard_value) {
-            fail_msg("%s wrote %lld elements behind the end", b->name, (long long)(i - count + 1));
-        }
-    }
+    return out;
+}
+
+double *normal_doubles(int64_t count, uint64_t seed)
+{
+    float *values = normals(count, seed, 1.0);
+    double *out = widened(count, values);
+    memory_free(values);
     return out;
 }
 
@@ -81,6 +90,100 @@ double *doubles(int64_t count, double value)
     return out;
 }
 
+double *copy_of_doubles(int64_t count, const double *values)
+{
+    double *out = doubles(count, 0.0);
+    memcpy(out, values, (size_t)count * sizeof *out);
+    return out;
+}
+
+/* All of an allocation as one row. */
+static matrix with_guard(matrix m)
+{
+    m.rows = 1;
+    m.columns = (int64_t)(m.capacity / element_size(m.type));
+    m.stride = m.columns;
+    return m;
+}
+
+matrix matrix_of(backend *b, grail_dtype type, int64_t rows, int64_t columns, const double *values)
+{
+    const int64_t count = rows * columns;
+    matrix m = {0};
+    host_view v = {0};
+    assert_ok(matrix_new(b, type, 1, count + GUARD, &m));
+    assert_ok(host_view_open(m, GRAIL_DTYPE_F64, HOST_WRITES, &v));
+    double *all = v.values;
+    for (int64_t i = 0; i < count + GUARD; i++) {
+        all[i] = i < count ? values[i] : guard_value;
+    }
+    assert_ok(host_view_close(&v));
+    m.rows = rows;
+    m.columns = columns;
+    m.stride = columns;
+    return m;
+}
+
+matrix values_of(backend *b, int64_t rows, int64_t columns, const float *values)
+{
+    double *wide = widened(rows * columns, values);
+    const matrix m = matrix_of(b, backend_type(b), rows, columns, wide);
+    memory_free(wide);
+    return m;
+}
+
+matrix blank_of(backend *b, grail_dtype type, int64_t rows, int64_t columns)
+{
+    double *nothing = doubles(rows * columns, NAN);
+    const matrix m = matrix_of(b, type, rows, columns, nothing);
+    memory_free(nothing);
+    return m;
+}
+
+matrix blank_values(backend *b, int64_t rows, int64_t columns)
+{
+    return blank_of(b, backend_type(b), rows, columns);
+}
+
+static double *download(matrix m)
+{
+    host_view v = {0};
+    assert_ok(host_view_open(m, GRAIL_DTYPE_F64, HOST_READS, &v));
+    double *out = copy_of_doubles(matrix_count(m), v.values);
+    assert_ok(host_view_close(&v));
+    return out;
+}
+
+double *results_of(matrix m)
+{
+    const int64_t count = matrix_count(m);
+    if (m.allocation == NULL) {
+        return download(m);
+    }
+    double *out = download(with_guard(m));
+    for (int64_t i = count; i < count + GUARD; i++) {
+        if (out[i] != guard_value) {
+            fail_msg("%s wrote %lld elements behind the end", backend_name(m.owner),
+                     (long long)(i - count + 1));
+        }
+    }
+    return out;
+}
+
+void free_block_list(void *const blocks[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        memory_free(blocks[i]);
+    }
+}
+
+void free_matrix_list(matrix *const matrices[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        matrix_free(matrices[i]);
+    }
+}
+
 void assert_all_near(const backend *b, const char *what, int64_t count, const double *actual,
                      const double *expected, const double *scale, double tolerance)
 {
@@ -88,10 +191,17 @@ void assert_all_near(const backend *b, const char *what, int64_t count, const do
         const double allowed = tolerance * (scale == NULL ? 1.0 : scale[i]);
         const bool both_nan = isnan(actual[i]) && isnan(expected[i]);
         if (!both_nan && !(fabs(actual[i] - expected[i]) <= allowed)) {
-            fail_msg("%s %s: element %lld is %.17g, expected %.17g within %.3g", b->name, what,
-                     (long long)i, actual[i], expected[i], allowed);
+            fail_msg("%s %s: element %lld is %.17g, expected %.17g within %.3g", backend_name(b),
+                     what, (long long)i, actual[i], expected[i], allowed);
         }
     }
+}
+
+void assert_matrix_near(const char *what, matrix m, const double *expected, double tolerance)
+{
+    double *actual = results_of(m);
+    assert_all_near(m.owner, what, matrix_count(m), actual, expected, NULL, tolerance);
+    memory_free(actual);
 }
 
 double norm_of(int64_t count, const double *a)

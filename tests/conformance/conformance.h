@@ -1,42 +1,67 @@
-/* What the conformance tests of the backends share: inputs that are exact in every element type,
- * outputs that start as NaN and are followed by a guard, and the tolerance of a backend. */
+/* What the conformance tests of the backends share: an instance of every backend, inputs that are
+ * exact in every type of values, outputs that start as NaN and are followed by a guard, and the
+ * tolerance of a backend. */
 #ifndef GRAIL_TESTS_CONFORMANCE_H
 #define GRAIL_TESTS_CONFORMANCE_H
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 #include "support/support.h"
 
 #include <math.h>
 
-/** Runs the body for every backend `b`. */
-#define FOR_EACH_BACKEND(b) for (const backend *b = backend_at(0); b != NULL; b = backend_after(b))
+/** Runs the body for an instance `b` of every backend, the guarded one included. A matrix that
+ * still exists at the end of the body fails the test. */
+#define FOR_EACH_BACKEND(b) for (backend *b = backend_first(); b != NULL; b = backend_after(b))
 
-/** The next backend after `b` in the registry, or NULL. */
-const backend *backend_after(const backend *b);
+/** A new instance of the first backend, with the caller's threads. */
+backend *backend_first(void);
+/** Closes `b` and gives a new instance of the next backend, or NULL. */
+backend *backend_after(backend *b);
 
 /** Relative rounding of one element: 2^-24 or 2^-53. */
+double rounding_of(grail_dtype type);
+/** That of a backend's values. */
 double rounding(const backend *b);
 
 /** `count` normals in f32, with the given standard deviation; freed by memory_free, as all below.
  */
 float *normals(int64_t count, uint64_t seed, double deviation);
-
-/** The f32 values as elements of the backend. */
-void *elements(const backend *b, int64_t count, const float *values);
-
-/** `count` NaN elements and a guard behind them. */
-void *blank(const backend *b, int64_t count);
-
-/** The elements as f64; fails the test when the guard behind them was written. */
-double *results(const backend *b, int64_t count, const void *outputs);
-
+/** The same normals of deviation 1 as f64. */
+double *normal_doubles(int64_t count, uint64_t seed);
 /** `count` doubles of the same value. */
 double *doubles(int64_t count, double value);
+double *copy_of_doubles(int64_t count, const double *values);
+
+/* Matrices with a guard behind their last element. matrix_free. */
+
+/** The values, rounded to the type. */
+matrix matrix_of(backend *b, grail_dtype type, int64_t rows, int64_t columns, const double *values);
+/** The f32 values in the backend's precision. */
+matrix values_of(backend *b, int64_t rows, int64_t columns, const float *values);
+/** NaN everywhere. */
+matrix blank_of(backend *b, grail_dtype type, int64_t rows, int64_t columns);
+matrix blank_values(backend *b, int64_t rows, int64_t columns);
+
+/** The elements as f64, row after row. Fails the test when the guard behind a matrix from above was
+ * written; views of it have none. */
+double *results_of(matrix m);
+
+/** Frees a list of blocks, or of addresses of matrices. */
+#define free_blocks(...)                                                                           \
+    free_block_list((void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
+#define free_matrices(...)                                                                         \
+    free_matrix_list((matrix *[]){__VA_ARGS__},                                                    \
+                     sizeof((matrix *[]){__VA_ARGS__}) / sizeof(matrix *))
+void free_block_list(void *const blocks[], size_t count);
+void free_matrix_list(matrix *const matrices[], size_t count);
 
 /** |actual[i] - expected[i]| <= tolerance * scale[i] for all i; scale may be NULL for 1. NaN fails
  * unless expected. Names the backend, `what` and the index. */
 void assert_all_near(const backend *b, const char *what, int64_t count, const double *actual,
                      const double *expected, const double *scale, double tolerance);
+
+/** The elements of `m` are near those expected, with a scale of 1; the guard is untouched. */
+void assert_matrix_near(const char *what, matrix m, const double *expected, double tolerance);
 
 /** Root of the sum of the squares of a[0 .. count-1]. */
 double norm_of(int64_t count, const double *a);

@@ -40,30 +40,26 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
     memory_free(weights);
 }
 
-static void check_attention(const backend *b, attention_shape s, const float *q, const float *k,
+static void check_attention(backend *b, attention_shape s, const float *q, const float *k,
                             const float *v, double tolerance)
 {
-    const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
-    const int64_t keys = s.sequences * s.length * s.kv_heads * s.head_dim;
-    double *expected = doubles(queries, 0.0);
+    const int64_t rows = s.sequences * s.length;
+    double *expected = doubles(rows * s.query_heads * s.head_dim, 0.0);
     for (int64_t i = 0; i < s.sequences * s.query_heads; i++) {
         naive_head(&s, i / s.query_heads, i % s.query_heads, q, k, v, expected);
     }
-    void *bq = elements(b, queries, q);
-    void *bk = elements(b, keys, k);
-    void *bv = elements(b, keys, v);
-    void *out = blank(b, queries);
-    assert_ok(b->attention(&s, bq, bk, bv, out));
-    double *actual = results(b, queries, out);
-    assert_all_near(b, "attention", queries, actual, expected, NULL, tolerance * rounding(b));
-    void *const owned[] = {expected, bq, bk, bv, out, actual};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    matrix bq = values_of(b, rows, s.query_heads * s.head_dim, q);
+    matrix bk = values_of(b, rows, s.kv_heads * s.head_dim, k);
+    matrix bv = values_of(b, rows, s.kv_heads * s.head_dim, v);
+    matrix out = blank_values(b, rows, s.query_heads * s.head_dim);
+    assert_ok(matrix_attention(&s, bq, bk, bv, out));
+    assert_matrix_near("attention", out, expected, tolerance * rounding(b));
+    memory_free(expected);
+    free_matrices(&bq, &bk, &bv, &out);
 }
 
 /* `spread` is the standard deviation of the scores. */
-static void check_random(const backend *b, attention_shape s, double spread)
+static void check_random(backend *b, attention_shape s, double spread)
 {
     const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
     const int64_t keys = s.sequences * s.length * s.kv_heads * s.head_dim;
@@ -170,16 +166,14 @@ static void test_the_running_maximum_may_move_or_stay(void **state)
 }
 
 typedef struct small_attention {
-    const backend *b;
-    double q[2];
-    double out[2];
+    matrix q, out;
 } small_attention;
 
 static grail_status attend_small(void *context)
 {
-    small_attention *a = context;
+    const small_attention *a = context;
     const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0};
-    return a->b->attention(&s, a->q, a->q, a->q, a->out);
+    return matrix_attention(&s, a->q, a->q, a->q, a->out);
 }
 
 static void test_attention_reports_lack_of_memory(void **state)
@@ -187,8 +181,10 @@ static void test_attention_reports_lack_of_memory(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        small_attention a = {.b = b};
+        static const float zeros[2] = {0.0F};
+        small_attention a = {values_of(b, 2, 1, zeros), blank_values(b, 2, 1)};
         support_fail_each_allocation(attend_small, &a);
+        free_matrices(&a.q, &a.out);
     }
 }
 

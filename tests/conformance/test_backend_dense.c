@@ -2,17 +2,10 @@
 #include "conformance/conformance.h"
 
 #include <float.h>
-#include <string.h>
 
-static double *normal_doubles(int64_t count, uint64_t seed)
+static matrix f64_of(backend *b, int64_t rows, int64_t columns, const double *values)
 {
-    float *values = normals(count, seed, 1.0);
-    double *out = doubles(count, 0.0);
-    for (int64_t i = 0; i < count; i++) {
-        out[i] = (double)values[i];
-    }
-    memory_free(values);
-    return out;
+    return matrix_of(b, GRAIL_DTYPE_F64, rows, columns, values);
 }
 
 typedef struct gemm_shape {
@@ -23,7 +16,7 @@ typedef struct gemm_shape {
     double beta;
 } gemm_shape;
 
-static void check_gemm(const backend *b, bool ta, bool tb, gemm_shape s)
+static void check_gemm(backend *b, bool ta, bool tb, gemm_shape s)
 {
     enum { PAD = 3 };
     const int64_t a_stride = (ta ? s.m : s.k) + PAD;
@@ -32,8 +25,7 @@ static void check_gemm(const backend *b, bool ta, bool tb, gemm_shape s)
     double *x = normal_doubles((ta ? s.k : s.m) * a_stride, 1);
     double *y = normal_doubles((tb ? s.n : s.k) * b_stride, 2);
     double *c = normal_doubles(s.m * c_stride, 3);
-    double *expected = doubles(s.m * c_stride, 0.0);
-    memcpy(expected, c, (size_t)(s.m * c_stride) * sizeof *c);
+    double *expected = copy_of_doubles(s.m * c_stride, c);
     for (int64_t at = 0; at < s.m * s.n; at++) {
         const int64_t i = at / s.n;
         const int64_t j = at % s.n;
@@ -48,13 +40,15 @@ static void check_gemm(const backend *b, bool ta, bool tb, gemm_shape s)
             c[i * c_stride + j] = NAN; /* must not be read */
         }
     }
-    b->gemm(ta, tb, s.m, s.n, s.k, s.alpha, x, a_stride, y, b_stride, s.beta, c, c_stride);
-    assert_all_near(b, "gemm", s.m * c_stride, c, expected, NULL,
-                    8.0 * DBL_EPSILON * (1.0 + (double)s.k));
-    void *const owned[] = {x, y, c, expected};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    matrix bx = f64_of(b, ta ? s.k : s.m, a_stride, x);
+    matrix by = f64_of(b, tb ? s.n : s.k, b_stride, y);
+    matrix bc = f64_of(b, s.m, c_stride, c);
+    assert_ok(matrix_gemm(ta, tb, s.alpha, matrix_columns(bx, 0, ta ? s.m : s.k),
+                          matrix_columns(by, 0, tb ? s.k : s.n), s.beta,
+                          matrix_columns(bc, 0, s.n)));
+    assert_matrix_near("gemm", bc, expected, 8.0 * DBL_EPSILON * (1.0 + (double)s.k));
+    free_blocks(x, y, c, expected);
+    free_matrices(&bx, &by, &bc);
 }
 
 static void test_gemm_takes_transposes_strides_and_factors(void **state)
@@ -74,6 +68,31 @@ static void test_gemm_takes_transposes_strides_and_factors(void **state)
             }
         }
     }
+}
+
+static void test_gemm_takes_a_repeated_row(void **state)
+{
+    (void)state;
+    enum { ROWS = 9, INNER = 30, COLUMNS = 4 };
+    double *x = normal_doubles(INNER, 7);
+    double *y = normal_doubles(INNER * COLUMNS, 8);
+    double expected[ROWS * COLUMNS];
+    for (int at = 0; at < ROWS * COLUMNS; at++) {
+        expected[at] = 0.0;
+        for (int p = 0; p < INNER; p++) {
+            expected[at] += x[p] * y[p * COLUMNS + at % COLUMNS];
+        }
+    }
+    FOR_EACH_BACKEND(b)
+    {
+        matrix row = f64_of(b, 1, INNER, x);
+        matrix by = f64_of(b, INNER, COLUMNS, y);
+        matrix c = blank_of(b, GRAIL_DTYPE_F64, ROWS, COLUMNS);
+        assert_ok(matrix_gemm(false, false, 1.0, matrix_repeat_row(row, ROWS), by, 0.0, c));
+        assert_matrix_near("gemm of a repeated row", c, expected, 1e-13);
+        free_matrices(&row, &by, &c);
+    }
+    free_blocks(x, y);
 }
 
 /* X X^T / n + I / 10 in the lower triangle, `outside` above and behind the rows. */
@@ -117,21 +136,35 @@ static double factor_residual(int64_t n, int64_t stride, const double *a, const 
     return sqrt(error) / ((double)n * DBL_EPSILON * sqrt(size));
 }
 
-static void check_cholesky(const backend *b, int64_t n, double outside)
+static int64_t pivot_of(matrix a)
+{
+    int64_t pivot = -2;
+    assert_ok(matrix_cholesky(a, &pivot));
+    return pivot;
+}
+
+static void check_cholesky(backend *b, int64_t n, double outside)
 {
     const int64_t stride = n + 2;
     double *a = bordered_positive_definite(n, stride, 1, outside);
-    double *l = doubles(n * stride, 0.0);
-    memcpy(l, a, (size_t)(n * stride) * sizeof *a);
-    assert_int_equal(b->cholesky(n, l, stride), -1);
+    matrix bl = f64_of(b, n, stride, a);
+    assert_int_equal(pivot_of(matrix_columns(bl, 0, n)), -1);
+    double *l = results_of(bl);
     assert_true(factor_residual(n, stride, a, l) < 2.0);
     for (int64_t at = 0; at < n * stride; at++) {
         if (at % stride > at / stride) {
             assert_true(isnan(outside) ? isnan(l[at]) : l[at] == outside);
         }
     }
-    memory_free(l);
-    memory_free(a);
+    free_blocks(l, a);
+    matrix_free(&bl);
+}
+
+static void check_empty_cholesky(backend *b)
+{
+    matrix nothing = f64_of(b, 0, 0, NULL);
+    assert_int_equal(pivot_of(nothing), -1);
+    matrix_free(&nothing);
 }
 
 static void test_cholesky_reproduces_the_matrix_from_its_lower_triangle(void **state)
@@ -140,7 +173,7 @@ static void test_cholesky_reproduces_the_matrix_from_its_lower_triangle(void **s
     static const int64_t orders[] = {1, 2, 3, 31, 63, 64, 65, 127, 128, 129, 300, 577};
     FOR_EACH_BACKEND(b)
     {
-        assert_int_equal(b->cholesky(0, NULL, 0), -1);
+        check_empty_cholesky(b);
         for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
             check_cholesky(b, orders[i], NAN);  /* would spread when read */
             check_cholesky(b, orders[i], -7.0); /* would change when written */
@@ -148,11 +181,13 @@ static void test_cholesky_reproduces_the_matrix_from_its_lower_triangle(void **s
     }
 }
 
-static pivot_index pivot_after(const backend *b, int64_t n, int64_t at, double value)
+static int64_t pivot_after(backend *b, int64_t n, int64_t at, double value)
 {
     double *a = positive_definite(n, n, 2);
     a[at * n + at] = value;
-    const pivot_index pivot = b->cholesky(n, a, n);
+    matrix ba = f64_of(b, n, n, a);
+    const int64_t pivot = pivot_of(ba);
+    matrix_free(&ba);
     memory_free(a);
     return pivot;
 }
@@ -193,16 +228,19 @@ static void subtract_product(int64_t rows, int64_t n, const double *l, int64_t s
     memory_free(y);
 }
 
-static void check_solve(const backend *b, int64_t rows, int64_t n)
+static void check_solve(backend *b, int64_t rows, int64_t n)
 {
     const int64_t stride = n + 1;
     const int64_t b_stride = n + 3;
-    double *l = positive_definite(n, stride, 3);
-    assert_int_equal(b->cholesky(n, l, stride), -1);
+    double *a = positive_definite(n, stride, 3);
     double *right = normal_doubles(rows * b_stride, 4);
-    double *x = doubles(rows * b_stride, 0.0);
-    memcpy(x, right, (size_t)(rows * b_stride) * sizeof *x);
-    b->cholesky_solve(rows, n, l, stride, x, b_stride);
+    matrix bl = f64_of(b, n, stride, a);
+    matrix bx = f64_of(b, rows, b_stride, right);
+    const matrix square = matrix_columns(bl, 0, n);
+    assert_int_equal(pivot_of(square), -1);
+    assert_ok(matrix_cholesky_solve(square, matrix_columns(bx, 0, n)));
+    double *l = results_of(bl);
+    double *x = results_of(bx);
     for (int64_t i = 0; i < rows * b_stride; i++) {
         if (i % b_stride >= n) {
             assert_true(x[i] == right[i]);
@@ -213,10 +251,8 @@ static void check_solve(const backend *b, int64_t rows, int64_t n)
     subtract_product(rows, n, l, stride, x, b_stride, right);
     const double allowed = 10.0 * DBL_EPSILON * (double)(n + 1) * (size + 1.0);
     assert_true(norm_of(rows * b_stride, right) <= allowed);
-    void *const owned[] = {l, right, x};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    free_blocks(a, right, l, x);
+    free_matrices(&bl, &bx);
 }
 
 static void test_cholesky_solve_leaves_no_residual(void **state)
@@ -258,23 +294,31 @@ static void eigen_errors(int64_t n, const double *a, const double *v, const doub
     memory_free(av);
 }
 
-static void check_eigen(const backend *b, int64_t n, double *a)
+static void check_eigen(backend *b, int64_t n, double *a)
 {
-    double *v = doubles(n * n, 0.0);
-    double *values = doubles(n, NAN);
     double residual = 0.0;
     double orthogonality = 0.0;
-    memcpy(v, a, (size_t)(n * n) * sizeof *a);
-    assert_ok(b->eigen(n, v, values));
+    matrix bv = f64_of(b, n, n, a);
+    matrix bvalues = blank_of(b, GRAIL_DTYPE_F64, 1, n);
+    assert_ok(matrix_eigen(bv, bvalues));
+    double *v = results_of(bv);
+    double *values = results_of(bvalues);
     eigen_errors(n, a, v, values, &residual, &orthogonality);
     assert_true(residual <= 50.0 * DBL_EPSILON * (double)n * (1.0 + fabs(values[n - 1])));
     assert_true(orthogonality <= 50.0 * DBL_EPSILON * (double)n);
     for (int64_t i = 1; i < n; i++) {
         assert_true(values[i - 1] <= values[i]);
     }
-    memory_free(values);
-    memory_free(v);
-    memory_free(a);
+    free_blocks(values, v, a);
+    free_matrices(&bv, &bvalues);
+}
+
+static void check_empty_eigen(backend *b)
+{
+    matrix nothing = f64_of(b, 0, 0, NULL);
+    matrix values = f64_of(b, 1, 0, NULL);
+    assert_ok(matrix_eigen(nothing, values));
+    free_matrices(&nothing, &values);
 }
 
 static void test_eigen_diagonalises_with_vectors_in_rows(void **state)
@@ -282,7 +326,7 @@ static void test_eigen_diagonalises_with_vectors_in_rows(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        assert_ok(b->eigen(0, NULL, NULL));
+        check_empty_eigen(b);
         check_eigen(b, 1, positive_definite(1, 1, 5));
         check_eigen(b, 2, positive_definite(2, 2, 5));
         check_eigen(b, 37, positive_definite(37, 37, 5)); /* NaN above must not be read */
@@ -293,15 +337,13 @@ static void test_eigen_diagonalises_with_vectors_in_rows(void **state)
 }
 
 typedef struct eigen_case {
-    const backend *b;
-    double a[9];
-    double values[3];
+    matrix a, values;
 } eigen_case;
 
 static grail_status run_eigen(void *context)
 {
-    eigen_case *c = context;
-    return c->b->eigen(3, c->a, c->values);
+    const eigen_case *c = context;
+    return matrix_eigen(c->a, c->values);
 }
 
 static void test_eigen_reports_lack_of_memory(void **state)
@@ -309,8 +351,10 @@ static void test_eigen_reports_lack_of_memory(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        eigen_case c = {.b = b, .a = {1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 3.0}};
+        static const double diagonal[] = {1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 3.0};
+        eigen_case c = {f64_of(b, 3, 3, diagonal), blank_of(b, GRAIL_DTYPE_F64, 1, 3)};
         support_fail_each_allocation(run_eigen, &c);
+        free_matrices(&c.a, &c.values);
     }
 }
 
@@ -318,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gemm_takes_transposes_strides_and_factors),
+        cmocka_unit_test(test_gemm_takes_a_repeated_row),
         cmocka_unit_test(test_cholesky_reproduces_the_matrix_from_its_lower_triangle),
         cmocka_unit_test(test_cholesky_names_the_pivot_that_fails),
         cmocka_unit_test(test_cholesky_solve_leaves_no_residual),

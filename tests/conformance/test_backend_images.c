@@ -1,8 +1,6 @@
 /* Convolution, patches, pooling and means over images, channel last, against naive sums. */
 #include "conformance/conformance.h"
 
-#include <string.h>
-
 static int64_t out_positions(int64_t in, int64_t kernel, const window2d *w)
 {
     return (in + 2 * w->padding - w->dilation * (kernel - 1) - 1) / w->stride + 1;
@@ -40,6 +38,17 @@ static int64_t weights_of(const conv_shape *s)
     return s->channels_out * s->channels_in * taps_of(s);
 }
 
+/* Images and a weight of the shape; their values may be longer. */
+static matrix images_of(backend *b, const conv_shape *s, const float *x)
+{
+    return values_of(b, s->samples * s->in.height * s->in.width, s->channels_in, x);
+}
+
+static matrix weight_of(backend *b, const conv_shape *s, const float *weight)
+{
+    return values_of(b, s->channels_out, s->channels_in * taps_of(s), weight);
+}
+
 /* Index into X of channel 0 at tap `k` of output position `p`, -1 outside. */
 static int64_t tap_index(const conv_shape *s, int64_t p, int64_t k)
 {
@@ -71,44 +80,57 @@ static void naive_convolution(const conv_shape *s, const float *x, const float *
     }
 }
 
-typedef enum residual_kind { RESIDUAL_NONE, RESIDUAL_APART, RESIDUAL_IN_PLACE } residual_kind;
+/* Inputs of one shape, and X * weight, which takes longer than all that is checked with it. */
+typedef struct convolution {
+    conv_shape shape;
+    float *x, *weight, *bias, *added;
+    double *product, *scale;
+} convolution;
 
-static void check_convolution(const backend *b, const conv_shape *s, bool has_bias,
-                              residual_kind residual, bool relu)
+static convolution convolution_of(const conv_shape *s)
 {
     const int64_t count = positions_of(s) * s->channels_out;
-    float *x = normals(inputs_of(s), 1, 1.0);
-    float *weight = normals(weights_of(s), 2, 0.5);
-    float *bias = normals(s->channels_out, 3, 1.0);
-    float *added = normals(count, 4, 1.0);
-    double *expected = doubles(count, 0.0);
-    double *scale = doubles(count, 2.0);
-    naive_convolution(s, x, weight, expected, scale);
+    const convolution c = {.shape = *s,
+                           .x = normals(inputs_of(s), 1, 1.0),
+                           .weight = normals(weights_of(s), 2, 0.5),
+                           .bias = normals(s->channels_out, 3, 1.0),
+                           .added = normals(count, 4, 1.0),
+                           .product = doubles(count, 0.0),
+                           .scale = doubles(count, 2.0)};
+    naive_convolution(s, c.x, c.weight, c.product, c.scale);
+    return c;
+}
+
+static void convolution_free(const convolution *c)
+{
+    free_blocks(c->x, c->weight, c->bias, c->added, c->product, c->scale);
+}
+
+typedef enum residual_kind { RESIDUAL_NONE, RESIDUAL_APART, RESIDUAL_IN_PLACE } residual_kind;
+
+static void check_convolution(backend *b, const convolution *c, bool has_bias,
+                              residual_kind residual, bool relu)
+{
+    const conv_shape *s = &c->shape;
+    const int64_t count = positions_of(s) * s->channels_out;
+    double *expected = copy_of_doubles(count, c->product);
     for (int64_t i = 0; i < count; i++) {
-        expected[i] += has_bias ? (double)bias[i % s->channels_out] : 0.0;
-        expected[i] += residual != RESIDUAL_NONE ? (double)added[i] : 0.0;
+        expected[i] += has_bias ? (double)c->bias[i % s->channels_out] : 0.0;
+        expected[i] += residual != RESIDUAL_NONE ? (double)c->added[i] : 0.0;
         expected[i] = relu ? fmax(expected[i], 0.0) : expected[i];
     }
-    void *bx = elements(b, inputs_of(s), x);
-    void *bw = elements(b, weights_of(s), weight);
-    void *bb = elements(b, s->channels_out, bias);
-    void *br = elements(b, count, added);
-    void *by = blank(b, count);
-    if (residual == RESIDUAL_IN_PLACE) {
-        memcpy(by, br, (size_t)count * b->element_size);
-    }
-    const conv_epilogue after = {.residual = residual == RESIDUAL_NONE    ? NULL
-                                             : residual == RESIDUAL_APART ? br
-                                                                          : by,
-                                 .relu = relu};
-    const bool plain = residual == RESIDUAL_NONE && !relu;
-    assert_ok(b->conv2d(s, bx, bw, has_bias ? bb : NULL, plain ? NULL : &after, by));
-    double *y = results(b, count, by);
-    assert_all_near(b, "conv2d", count, y, expected, scale, 32.0 * rounding(b));
-    void *const owned[] = {x, weight, bias, added, expected, scale, bx, bw, bb, br, by, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    matrix bx = images_of(b, s, c->x);
+    matrix bw = weight_of(b, s, c->weight);
+    matrix bb = values_of(b, 1, s->channels_out, c->bias);
+    matrix br = values_of(b, positions_of(s), s->channels_out, c->added);
+    matrix apart = blank_values(b, positions_of(s), s->channels_out);
+    const matrix by = residual == RESIDUAL_IN_PLACE ? br : apart;
+    assert_ok(matrix_conv2d(s, relu, bx, bw, has_bias ? bb : no_matrix,
+                            residual == RESIDUAL_NONE ? no_matrix : br, by));
+    double *y = results_of(by);
+    assert_all_near(b, "conv2d", count, y, expected, c->scale, 32.0 * rounding(b));
+    free_blocks(expected, y);
+    free_matrices(&bx, &bw, &bb, &br, &apart);
 }
 
 /* Odd sizes, narrowed channel counts, strides that leave a rest, padding, dilation, windows that
@@ -142,28 +164,32 @@ static conv_shape case_shape(size_t i)
 static void test_convolution_matches_its_formula_in_every_shape(void **state)
 {
     (void)state;
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < CASE_COUNT; i++) {
-            const conv_shape s = case_shape(i);
-            check_convolution(b, &s, false, RESIDUAL_NONE, false);
-            check_convolution(b, &s, true, RESIDUAL_NONE, false);
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        const conv_shape s = case_shape(i);
+        const convolution c = convolution_of(&s);
+        FOR_EACH_BACKEND(b)
+        {
+            check_convolution(b, &c, false, RESIDUAL_NONE, false);
+            check_convolution(b, &c, true, RESIDUAL_NONE, false);
         }
+        convolution_free(&c);
     }
 }
 
 static void test_an_epilogue_adds_a_residual_and_cuts_below_zero(void **state)
 {
     (void)state;
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < CASE_COUNT; i++) {
-            const conv_shape s = case_shape(i);
-            check_convolution(b, &s, true, RESIDUAL_NONE, true);
-            check_convolution(b, &s, true, RESIDUAL_APART, false);
-            check_convolution(b, &s, true, RESIDUAL_IN_PLACE, true);
-            check_convolution(b, &s, false, RESIDUAL_APART, true);
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        const conv_shape s = case_shape(i);
+        const convolution c = convolution_of(&s);
+        FOR_EACH_BACKEND(b)
+        {
+            check_convolution(b, &c, true, RESIDUAL_NONE, true);
+            check_convolution(b, &c, true, RESIDUAL_APART, false);
+            check_convolution(b, &c, true, RESIDUAL_IN_PLACE, true);
+            check_convolution(b, &c, false, RESIDUAL_APART, true);
         }
+        convolution_free(&c);
     }
 }
 
@@ -181,50 +207,46 @@ static void test_a_delta_kernel_moves_the_image(void **state)
             for (int64_t c = 0; c < CHANNELS; c++) {
                 weight[(c * CHANNELS + c) * TAPS + tap] = 1.0F;
             }
-            void *bx = elements(b, COUNT, x);
-            void *bw = elements(b, CHANNELS * CHANNELS * TAPS, weight);
-            void *by = blank(b, COUNT);
-            assert_ok(b->conv2d(&s, bx, bw, NULL, NULL, by));
-            double *y = results(b, COUNT, by);
+            matrix bx = images_of(b, &s, x);
+            matrix bw = weight_of(b, &s, weight);
+            matrix by = blank_values(b, positions_of(&s), CHANNELS);
+            assert_ok(matrix_conv2d(&s, false, bx, bw, no_matrix, no_matrix, by));
+            double *y = results_of(by);
             for (int64_t i = 0; i < COUNT; i++) {
                 const int64_t from = tap_index(&s, i / CHANNELS, tap);
                 assert_true(y[i] == (from < 0 ? 0.0 : (double)x[from + i % CHANNELS]));
             }
-            void *const owned[] = {bx, bw, by, y};
-            for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-                memory_free(owned[i]);
-            }
+            memory_free(y);
+            free_matrices(&bx, &bw, &by);
         }
     }
     memory_free(x);
 }
 
 /* Patches in two calls that meet in the middle, against the definition. */
-static void check_patches(const backend *b, const conv_shape *s)
+static void check_patches(backend *b, const conv_shape *s)
 {
     const int64_t rows = s->samples * s->out.height;
     const int64_t width = s->channels_in * taps_of(s);
     const int64_t count = positions_of(s) * width;
     float *x = normals(inputs_of(s), 6, 1.0);
-    void *bx = elements(b, inputs_of(s), x);
-    void *bp = blank(b, count);
+    matrix bx = images_of(b, s, x);
+    matrix bp = blank_values(b, positions_of(s), width);
     const int64_t middle = rows / 3;
-    const size_t done = (size_t)(middle * s->out.width * width) * b->element_size;
-    b->patches(s, bx, 0, middle, bp);
-    b->patches(s, bx, middle, rows, (unsigned char *)bp + done);
-    double *p = results(b, count, bp);
+    const int64_t done = middle * s->out.width;
+    assert_ok(matrix_patches(s, 0, middle, bx, matrix_rows(bp, 0, done)));
+    assert_ok(matrix_patches(s, middle, rows, bx, matrix_rows(bp, done, positions_of(s) - done)));
+    double *p = results_of(bp);
     for (int64_t i = 0; i < count; i++) {
         const int64_t from = tap_index(s, i / width, i % width % taps_of(s));
         const double expected = from < 0 ? 0.0 : (double)x[from + i % width / taps_of(s)];
         if (p[i] != expected) {
-            fail_msg("%s patches: element %lld is %g, expected %g", b->name, (long long)i, p[i],
-                     expected);
+            fail_msg("%s patches: element %lld is %g, expected %g", backend_name(b), (long long)i,
+                     p[i], expected);
         }
     }
-    void *const owned[] = {x, bx, bp, p};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    free_blocks(x, p);
+    free_matrices(&bx, &bp);
 }
 
 static void test_patches_hold_what_the_window_reads(void **state)
@@ -253,49 +275,45 @@ static void test_a_convolution_is_a_product_of_patches(void **state)
             const int64_t count = positions_of(&s) * s.channels_out;
             float *x = normals(inputs_of(&s), 7, 1.0);
             float *weight = normals(weights_of(&s), 8, 1.0);
-            void *bx = elements(b, inputs_of(&s), x);
-            void *bw = elements(b, weights_of(&s), weight);
-            void *p = blank(b, positions_of(&s) * width);
-            void *by = blank(b, count);
-            void *bz = blank(b, count);
-            b->patches(&s, bx, 0, s.samples * s.out.height, p);
-            b->linear(positions_of(&s), width, s.channels_out, p, bw, NULL, bz);
-            assert_ok(b->conv2d(&s, bx, bw, NULL, NULL, by));
-            double *y = results(b, count, by);
-            double *z = results(b, count, bz);
+            matrix bx = images_of(b, &s, x);
+            matrix bw = weight_of(b, &s, weight);
+            matrix p = blank_values(b, positions_of(&s), width);
+            matrix by = blank_values(b, positions_of(&s), s.channels_out);
+            matrix bz = blank_values(b, positions_of(&s), s.channels_out);
+            assert_ok(matrix_patches(&s, 0, s.samples * s.out.height, bx, p));
+            assert_ok(matrix_linear(p, bw, no_matrix, bz));
+            assert_ok(matrix_conv2d(&s, false, bx, bw, no_matrix, no_matrix, by));
+            double *y = results_of(by);
+            double *z = results_of(bz);
             assert_all_near(b, "conv2d and patches", count, y, z, NULL,
                             32.0 * rounding(b) * (double)width);
-            void *const owned[] = {x, weight, bx, bw, p, by, bz, y, z};
-            for (size_t k = 0; k < sizeof owned / sizeof owned[0]; k++) {
-                memory_free(owned[k]);
-            }
+            free_blocks(x, weight, y, z);
+            free_matrices(&bx, &bw, &p, &by, &bz);
         }
     }
 }
 
-static void check_max_pool(const backend *b, const conv_shape *s)
+static void check_max_pool(backend *b, const conv_shape *s)
 {
-    const int64_t count = positions_of(s) * s->channels_in;
+    const int64_t channels = s->channels_in;
     float *x = normals(inputs_of(s), 9, 1.0);
     for (int64_t i = 0; i < inputs_of(s); i++) {
         x[i] -= 4.0F; /* below the zeros that a wrong border would bring in */
     }
-    void *bx = elements(b, inputs_of(s), x);
-    void *by = blank(b, count);
-    assert_ok(b->max_pool(s, bx, by));
-    double *y = results(b, count, by);
-    for (int64_t i = 0; i < count; i++) {
+    matrix bx = images_of(b, s, x);
+    matrix by = blank_values(b, positions_of(s), channels);
+    assert_ok(matrix_max_pool(s, bx, by));
+    double *y = results_of(by);
+    for (int64_t i = 0; i < positions_of(s) * channels; i++) {
         double expected = -INFINITY;
         for (int64_t k = 0; k < taps_of(s); k++) {
-            const int64_t from = tap_index(s, i / s->channels_in, k);
-            expected = from < 0 ? expected : fmax(expected, (double)x[from + i % s->channels_in]);
+            const int64_t from = tap_index(s, i / channels, k);
+            expected = from < 0 ? expected : fmax(expected, (double)x[from + i % channels]);
         }
         assert_true(y[i] == expected);
     }
-    void *const owned[] = {x, bx, by, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    free_blocks(x, y);
+    free_matrices(&bx, &by);
 }
 
 static void test_max_pool_takes_the_largest_inside(void **state)
@@ -321,22 +339,19 @@ static void test_max_pool_takes_the_largest_inside(void **state)
     }
 }
 
-static void check_mean(const backend *b, int64_t samples, int64_t positions, int64_t width)
+static void check_mean(backend *b, int64_t samples, int64_t positions, int64_t width)
 {
     float *x = normals(samples * positions * width, 10, 1.0);
     double *expected = doubles(samples * width, 0.0);
     for (int64_t i = 0; i < samples * positions * width; i++) {
         expected[i / (positions * width) * width + i % width] += (double)x[i] / (double)positions;
     }
-    void *bx = elements(b, samples * positions * width, x);
-    void *by = blank(b, samples * width);
-    b->mean_positions(samples, positions, width, bx, by);
-    double *y = results(b, samples * width, by);
-    assert_all_near(b, "mean_positions", samples * width, y, expected, NULL, 8.0 * rounding(b));
-    void *const owned[] = {x, expected, bx, by, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    matrix bx = values_of(b, samples * positions, width, x);
+    matrix by = blank_values(b, samples, width);
+    assert_ok(matrix_mean_positions(bx, by));
+    assert_matrix_near("mean_positions", by, expected, 8.0 * rounding(b));
+    free_blocks(x, expected);
+    free_matrices(&bx, &by);
 }
 
 static void test_a_mean_is_taken_over_the_positions_of_a_sample(void **state)
@@ -353,23 +368,20 @@ static void test_a_mean_is_taken_over_the_positions_of_a_sample(void **state)
 }
 
 typedef struct small_image {
-    const backend *b;
-    void *x, *weight, *y;
+    conv_shape shape;
+    matrix x, weight, y;
 } small_image;
 
 static grail_status convolve_small(void *context)
 {
     const small_image *i = context;
-    const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, (window2d){3, 3, 1, 1, 1});
-    const conv_epilogue after = {.residual = i->y, .relu = true};
-    return i->b->conv2d(&s, i->x, i->weight, NULL, &after, i->y);
+    return matrix_conv2d(&i->shape, true, i->x, i->weight, no_matrix, i->y, i->y);
 }
 
 static grail_status pool_small(void *context)
 {
     const small_image *i = context;
-    const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, (window2d){3, 3, 1, 1, 1});
-    return i->b->max_pool(&s, i->x, i->y);
+    return matrix_max_pool(&i->shape, i->x, i->y);
 }
 
 static void test_lack_of_memory_is_reported(void **state)
@@ -377,15 +389,14 @@ static void test_lack_of_memory_is_reported(void **state)
     (void)state;
     enum { COUNT = 8 * 8 * 9 };
     float *values = normals(COUNT, 11, 1.0);
+    const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, (window2d){3, 3, 1, 1, 1});
     FOR_EACH_BACKEND(b)
     {
-        small_image i = {b, elements(b, COUNT, values), elements(b, COUNT, values),
-                         blank(b, COUNT)};
+        small_image i = {s, images_of(b, &s, values), weight_of(b, &s, values),
+                         values_of(b, positions_of(&s), 8, values)};
         support_fail_each_allocation(convolve_small, &i);
         support_fail_each_allocation(pool_small, &i);
-        memory_free(i.x);
-        memory_free(i.weight);
-        memory_free(i.y);
+        free_matrices(&i.x, &i.weight, &i.y);
     }
     memory_free(values);
 }

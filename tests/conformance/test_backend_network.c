@@ -10,12 +10,13 @@ static void test_conversion_is_exact_both_ways(void **state)
     enum { COUNT = sizeof values / sizeof values[0] };
     FOR_EACH_BACKEND(b)
     {
-        void *x = elements(b, COUNT, values);
+        matrix x = blank_values(b, 2, COUNT / 2);
         float back[COUNT];
-        b->to_f32(COUNT, x, back);
+        assert_ok(matrix_upload_f32(x, values));
+        assert_ok(matrix_download_f32(x, back));
         assert_memory_equal(back, values, sizeof values);
-        b->to_f32(0, x, back);
-        memory_free(x);
+        assert_ok(matrix_download_f32(matrix_rows(x, 1, 0), NULL));
+        matrix_free(&x);
     }
 }
 
@@ -35,7 +36,7 @@ static void naive_linear(int64_t rows, int64_t in, int64_t out, const float *x, 
     }
 }
 
-static void check_linear(const backend *b, int64_t rows, int64_t in, int64_t out, bool has_bias)
+static void check_linear(backend *b, int64_t rows, int64_t in, int64_t out, bool has_bias)
 {
     float *x = normals(rows * in, 1, 1.0);
     float *w = normals(out * in, 2, 1.0);
@@ -43,17 +44,15 @@ static void check_linear(const backend *b, int64_t rows, int64_t in, int64_t out
     double *expected = doubles(rows * out, 0.0);
     double *scale = doubles(rows * out, 0.0);
     naive_linear(rows, in, out, x, w, has_bias ? bias : NULL, expected, scale);
-    void *bx = elements(b, rows * in, x);
-    void *bw = elements(b, out * in, w);
-    void *bbias = elements(b, out, bias);
-    void *by = blank(b, rows * out);
-    b->linear(rows, in, out, bx, bw, has_bias ? bbias : NULL, by);
-    double *y = results(b, rows * out, by);
+    matrix bx = values_of(b, rows, in, x);
+    matrix bw = values_of(b, out, in, w);
+    matrix bbias = values_of(b, 1, out, bias);
+    matrix by = blank_values(b, rows, out);
+    assert_ok(matrix_linear(bx, bw, has_bias ? bbias : no_matrix, by));
+    double *y = results_of(by);
     assert_all_near(b, "linear", rows * out, y, expected, scale, 32.0 * rounding(b));
-    void *const owned[] = {x, w, bias, expected, scale, bx, bw, bbias, by, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    free_blocks(x, w, bias, expected, scale, y);
+    free_matrices(&bx, &bw, &bbias, &by);
 }
 
 static void test_linear_matches_its_formula_in_every_shape(void **state)
@@ -71,8 +70,8 @@ static void test_linear_matches_its_formula_in_every_shape(void **state)
     }
 }
 
-static void check_rms_norm(const backend *b, int64_t rows, int64_t width, int64_t group,
-                           double epsilon, bool in_place)
+static void check_rms_norm(backend *b, int64_t rows, int64_t width, int64_t group, double epsilon,
+                           bool in_place)
 {
     float *x = normals(rows * width, 4, 2.0);
     float *w = normals(group, 5, 1.0);
@@ -85,19 +84,14 @@ static void check_rms_norm(const backend *b, int64_t rows, int64_t width, int64_
         }
         expected[i] = (double)w[i % group] * (double)x[i] / sqrt(squares / (double)group + epsilon);
     }
-    void *bw = elements(b, group, w);
-    void *bx = elements(b, rows * width, x);
-    void *by = blank(b, rows * width);
-    if (in_place) {
-        memcpy(by, bx, (size_t)(rows * width) * b->element_size);
-    }
-    b->rms_norm(rows, width, group, epsilon, in_place ? by : bx, bw, by);
-    double *y = results(b, rows * width, by);
-    assert_all_near(b, "rms_norm", rows * width, y, expected, NULL, 64.0 * rounding(b));
-    void *const owned[] = {x, w, expected, bw, bx, by, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    matrix bw = values_of(b, 1, group, w);
+    matrix bx = values_of(b, rows, width, x);
+    matrix by = blank_values(b, rows, width);
+    const matrix y = in_place ? bx : by;
+    assert_ok(matrix_rms_norm(epsilon, bx, bw, y));
+    assert_matrix_near("rms_norm", y, expected, 64.0 * rounding(b));
+    free_blocks(x, w, expected);
+    free_matrices(&bw, &bx, &by);
 }
 
 static void test_rms_norm_scales_groups_by_their_root_mean_square(void **state)
@@ -114,7 +108,7 @@ static void test_rms_norm_scales_groups_by_their_root_mean_square(void **state)
     }
 }
 
-static void check_rope(const backend *b, int64_t sequences, int64_t length, int64_t heads,
+static void check_rope(backend *b, int64_t sequences, int64_t length, int64_t heads,
                        int64_t head_dim, double base)
 {
     const int64_t half = head_dim / 2;
@@ -132,16 +126,12 @@ static void check_rope(const backend *b, int64_t sequences, int64_t length, int6
         expected[i] = d < half ? (double)x[i] * cos(angle) - (double)x[i + half] * sin(angle)
                                : (double)x[i] * cos(angle) + (double)x[i - half] * sin(angle);
     }
-    void *bx = blank(b, count);
-    void *input = elements(b, count, x);
-    memcpy(bx, input, (size_t)count * b->element_size);
-    b->rope(sequences, length, heads, head_dim, frequency, bx);
-    double *y = results(b, count, bx);
-    assert_all_near(b, "rope", count, y, expected, NULL, 32.0 * rounding(b));
-    void *const owned[] = {x, frequency, expected, bx, input, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    const rope_shape shape = {sequences, length, head_dim, frequency};
+    matrix bx = values_of(b, sequences * length, heads * head_dim, x);
+    assert_ok(matrix_rope(&shape, bx));
+    assert_matrix_near("rope", bx, expected, 32.0 * rounding(b));
+    free_blocks(x, frequency, expected);
+    matrix_free(&bx);
 }
 
 static void test_rope_rotates_pairs_by_position_within_each_sequence(void **state)
@@ -174,9 +164,9 @@ static double naive_activation(activation_kind kind, double x)
     return NAN;
 }
 
-static void check_activation(const backend *b, activation_kind kind, bool in_place)
+static void check_activation(backend *b, activation_kind kind, bool in_place)
 {
-    enum { COUNT = 70001, SPECIAL = 7 };
+    enum { ROWS = 7, COLUMNS = 10001, COUNT = ROWS * COLUMNS, SPECIAL = 7 };
     static const float special[SPECIAL] = {0.0F, 1e-20F, -1e-20F, 50.0F, -50.0F, 1e4F, -1e4F};
     float *x = normals(COUNT, 7, 3.0);
     memcpy(x, special, sizeof special);
@@ -186,18 +176,13 @@ static void check_activation(const backend *b, activation_kind kind, bool in_pla
         expected[i] = naive_activation(kind, (double)x[i]);
         scale[i] = fabs((double)x[i]);
     }
-    void *bx = elements(b, COUNT, x);
-    void *by = blank(b, COUNT);
-    if (in_place) {
-        memcpy(by, bx, COUNT * b->element_size);
-    }
-    b->activation(kind, COUNT, in_place ? by : bx, by);
-    double *y = results(b, COUNT, by);
+    matrix bx = values_of(b, ROWS, COLUMNS, x);
+    matrix by = blank_values(b, ROWS, COLUMNS);
+    assert_ok(matrix_activate(kind, bx, in_place ? bx : by));
+    double *y = results_of(in_place ? bx : by);
     assert_all_near(b, "activation", COUNT, y, expected, scale, 8.0 * rounding(b));
-    void *const owned[] = {x, expected, scale, bx, by, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    free_blocks(x, expected, scale, y);
+    free_matrices(&bx, &by);
 }
 
 static void test_activations_match_their_formulas(void **state)
@@ -219,63 +204,152 @@ static void test_activations_pass_nan_on(void **state)
     FOR_EACH_BACKEND(b)
     {
         for (int kind = ACTIVATION_SILU; kind <= ACTIVATION_QUICK_GELU; kind++) {
-            void *x = elements(b, 1, &nan);
+            matrix x = values_of(b, 1, 1, &nan);
             float y = 0.0F;
-            b->activation((activation_kind)kind, 1, x, x);
-            b->to_f32(1, x, &y);
+            assert_ok(matrix_activate((activation_kind)kind, x, x));
+            assert_ok(matrix_download_f32(x, &y));
             assert_true(isnan(y));
-            memory_free(x);
+            matrix_free(&x);
         }
     }
 }
 
-/* Which operand the output of an arithmetic slot is. */
+typedef grail_status (*arithmetic)(matrix a, matrix b, matrix y);
+
+static const arithmetic arithmetics[] = {matrix_multiply, matrix_add, matrix_subtract};
+
+enum { ARITHMETICS = sizeof arithmetics / sizeof arithmetics[0] };
+
+static double arithmetic_of(arithmetic operation, double a, double b)
+{
+    return operation == matrix_multiply ? a * b : operation == matrix_add ? a + b : a - b;
+}
+
+/* Which operand the output of an operation is. */
 typedef enum aliasing { ALIAS_NONE, ALIAS_A, ALIAS_B } aliasing;
 
-static void check_arithmetic(const backend *b, char operation, int64_t count, aliasing alias)
+static void check_arithmetic(backend *b, arithmetic operation, int64_t rows, int64_t columns,
+                             aliasing alias)
 {
+    const int64_t count = rows * columns;
     float *x = normals(count, 8, 1.0);
     float *y = normals(count, 9, 1.0);
     double *expected = doubles(count, 0.0);
     for (int64_t i = 0; i < count; i++) {
-        const double left = (double)x[i];
-        const double right = (double)y[i];
-        expected[i] = operation == '*'   ? left * right
-                      : operation == '+' ? left + right
-                                         : left - right;
+        expected[i] = arithmetic_of(operation, (double)x[i], (double)y[i]);
     }
-    void *bx = elements(b, count, x);
-    void *by = elements(b, count, y);
-    void *out = blank(b, count);
-    if (alias != ALIAS_NONE) {
-        memcpy(out, alias == ALIAS_A ? bx : by, (size_t)count * b->element_size);
-    }
-    void (*slot)(int64_t, const void *, const void *, void *) = operation == '*'   ? b->multiply
-                                                                : operation == '+' ? b->add
-                                                                                   : b->subtract;
-    slot(count, alias == ALIAS_A ? out : bx, alias == ALIAS_B ? out : by, out);
-    double *actual = results(b, count, out);
-    assert_all_near(b, "arithmetic", count, actual, expected, NULL, 16.0 * rounding(b));
-    void *const owned[] = {x, y, expected, bx, by, out, actual};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    matrix bx = values_of(b, rows, columns, x);
+    matrix by = values_of(b, rows, columns, y);
+    matrix apart = blank_values(b, rows, columns);
+    const matrix out = alias == ALIAS_A ? bx : alias == ALIAS_B ? by : apart;
+    assert_ok(operation(bx, by, out));
+    assert_matrix_near("arithmetic", out, expected, 16.0 * rounding(b));
+    free_blocks(x, y, expected);
+    free_matrices(&bx, &by, &apart);
 }
 
 static void test_arithmetic_may_overwrite_either_operand(void **state)
 {
     (void)state;
-    static const int64_t counts[] = {0, 1, 17, 65539};
-    static const char operations[] = {'*', '+', '-'};
+    static const int64_t shapes[][2] = {{0, 3}, {1, 1}, {1, 17}, {1, 65539}, {7, 9363}};
+    enum { SHAPES = sizeof shapes / sizeof shapes[0], ALIASES = 3 };
     FOR_EACH_BACKEND(b)
     {
-        for (int i = 0; i < 4 * 3 * 3; i++) {
-            check_arithmetic(b, operations[i % 3], counts[i / 9], (aliasing)(i / 3 % 3));
+        for (int i = 0; i < SHAPES * ALIASES * ARITHMETICS; i++) {
+            const int64_t *shape = shapes[i / (ALIASES * ARITHMETICS)];
+            check_arithmetic(b, arithmetics[i % ARITHMETICS], shape[0], shape[1],
+                             (aliasing)(i / ARITHMETICS % ALIASES));
         }
     }
 }
 
-static void check_cross_entropy(const backend *b, int64_t rows, int64_t vocabulary, double size)
+enum { STRIDED_ROWS = 9, STRIDED_COLUMNS = 23, STRIDED_WIDTH = STRIDED_COLUMNS + 5 };
+
+/* Where the rows of an operand lie. */
+typedef enum placement {
+    PLACED_PACKED,
+    PLACED_IN_COLUMNS,
+    PLACED_EVERY_OTHER,
+    PLACED_REPEATED
+} placement;
+
+/* Operand [STRIDED_ROWS, STRIDED_COLUMNS] within a matrix of twice as many rows. */
+static matrix placed(placement where, matrix whole)
+{
+    const int64_t begin = where == PLACED_IN_COLUMNS ? 3 : 0;
+    const matrix columns = matrix_columns(whole, begin, STRIDED_COLUMNS);
+    switch (where) {
+    case PLACED_EVERY_OTHER:
+        return matrix_every_row(columns, 2);
+    case PLACED_REPEATED:
+        return matrix_repeat_row(columns, STRIDED_ROWS);
+    case PLACED_PACKED:
+        return matrix_reshape(matrix_columns(matrix_reshape(whole, 1, matrix_count(whole)), 0,
+                                             STRIDED_ROWS * STRIDED_COLUMNS),
+                              STRIDED_ROWS, STRIDED_COLUMNS);
+    case PLACED_IN_COLUMNS:
+        break;
+    }
+    return matrix_rows(columns, 0, STRIDED_ROWS);
+}
+
+/* Index within the whole of element `at` of an operand. */
+static int64_t place_of(placement where, int64_t at)
+{
+    const int64_t row = at / STRIDED_COLUMNS;
+    const int64_t column = at % STRIDED_COLUMNS;
+    switch (where) {
+    case PLACED_PACKED:
+        return at;
+    case PLACED_IN_COLUMNS:
+        return row * STRIDED_WIDTH + 3 + column;
+    case PLACED_EVERY_OTHER:
+        return 2 * row * STRIDED_WIDTH + column;
+    case PLACED_REPEATED:
+        break;
+    }
+    return column;
+}
+
+static void check_strided_arithmetic(backend *b, arithmetic operation, placement where_a,
+                                     placement where_b, placement where_y)
+{
+    enum { WHOLE_ROWS = 2 * STRIDED_ROWS, WHOLE = WHOLE_ROWS * STRIDED_WIDTH };
+    float *x = normals(WHOLE, 8, 1.0);
+    float *y = normals(WHOLE, 9, 1.0);
+    float *z = normals(WHOLE, 10, 1.0); /* must stay outside the output */
+    double *expected = doubles(WHOLE, 0.0);
+    for (int64_t i = 0; i < WHOLE; i++) {
+        expected[i] = (double)z[i];
+    }
+    for (int64_t i = 0; i < STRIDED_ROWS * STRIDED_COLUMNS; i++) {
+        expected[place_of(where_y, i)] = arithmetic_of(operation, (double)x[place_of(where_a, i)],
+                                                       (double)y[place_of(where_b, i)]);
+    }
+    matrix bx = values_of(b, WHOLE_ROWS, STRIDED_WIDTH, x);
+    matrix by = values_of(b, WHOLE_ROWS, STRIDED_WIDTH, y);
+    matrix bz = values_of(b, WHOLE_ROWS, STRIDED_WIDTH, z);
+    assert_ok(operation(placed(where_a, bx), placed(where_b, by), placed(where_y, bz)));
+    assert_matrix_near("strided arithmetic", bz, expected, 16.0 * rounding(b));
+    free_blocks(x, y, z, expected);
+    free_matrices(&bx, &by, &bz);
+}
+
+static void test_arithmetic_takes_strides_and_a_repeated_row(void **state)
+{
+    (void)state;
+    enum { OPERANDS = 4 * 4 * 3 }; /* the output is not repeated */
+    FOR_EACH_BACKEND(b)
+    {
+        for (int i = 0; i < OPERANDS * ARITHMETICS; i++) {
+            const int at = i / ARITHMETICS;
+            check_strided_arithmetic(b, arithmetics[i % ARITHMETICS], (placement)(at % 4),
+                                     (placement)(at / 4 % 4), (placement)(at / 16));
+        }
+    }
+}
+
+static void check_cross_entropy(backend *b, int64_t rows, int64_t vocabulary, double size)
 {
     float *x = normals(rows * vocabulary, 10, size);
     int32_t *target = NULL;
@@ -294,14 +368,12 @@ static void check_cross_entropy(const backend *b, int64_t rows, int64_t vocabula
         }
         expected[i] = log(sum) + largest - (double)row[target[i]];
     }
-    void *bx = elements(b, rows * vocabulary, x);
+    matrix bx = values_of(b, rows, vocabulary, x);
     double *nll = doubles(rows, NAN);
-    b->cross_entropy(rows, vocabulary, bx, target, nll);
+    assert_ok(matrix_cross_entropy(bx, target, nll));
     assert_all_near(b, "cross_entropy", rows, nll, expected, NULL, 16.0 * rounding(b) * (1 + size));
-    void *const owned[] = {x, target, expected, bx, nll};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    free_blocks(x, target, expected, nll);
+    matrix_free(&bx);
 }
 
 static void test_cross_entropy_is_the_negative_log_probability_of_the_target(void **state)
@@ -317,15 +389,22 @@ static void test_cross_entropy_is_the_negative_log_probability_of_the_target(voi
     }
 }
 
-static int64_t find_at(const backend *b, int64_t count, int64_t at, float value)
+static int64_t found_in(bool lower, matrix m)
 {
-    float *x = normals(count, 11, 1.0);
+    int64_t index = -2;
+    assert_ok(matrix_find_non_finite(lower, m, &index));
+    return index;
+}
+
+static int64_t find_at(backend *b, int64_t rows, int64_t columns, int64_t at, float value)
+{
+    float *x = normals(rows * columns, 11, 1.0);
     if (at >= 0) {
         x[at] = value;
     }
-    void *bx = elements(b, count, x);
-    const int64_t found = b->find_non_finite(count, bx);
-    memory_free(bx);
+    matrix bx = values_of(b, rows, columns, x);
+    const int64_t found = found_in(false, bx);
+    matrix_free(&bx);
     memory_free(x);
     return found;
 }
@@ -333,31 +412,87 @@ static int64_t find_at(const backend *b, int64_t count, int64_t at, float value)
 static void test_find_non_finite_gives_the_first_index(void **state)
 {
     (void)state;
-    enum { COUNT = 100003 };
+    enum { ROWS = 11, COLUMNS = 9091, COUNT = ROWS * COLUMNS };
     static const int64_t places[] = {-1, 0, 1, 15, 16, 40000, COUNT - 1};
     FOR_EACH_BACKEND(b)
     {
-        assert_int_equal(find_at(b, 0, -1, 0.0F), -1);
+        assert_int_equal(find_at(b, 0, 4, -1, 0.0F), -1);
         for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-            assert_int_equal(find_at(b, COUNT, places[i], NAN), places[i]);
-            assert_int_equal(find_at(b, COUNT, places[i], -INFINITY), places[i]);
-            assert_int_equal(find_at(b, COUNT, places[i], 3.4e38F), -1);
+            assert_int_equal(find_at(b, ROWS, COLUMNS, places[i], NAN), places[i]);
+            assert_int_equal(find_at(b, ROWS, COLUMNS, places[i], -INFINITY), places[i]);
+            assert_int_equal(find_at(b, ROWS, COLUMNS, places[i], 3.4e38F), -1);
         }
     }
 }
 
-static void test_backends_are_found_by_name(void **state)
+/* Whether a search of a view finds a NaN at element `at` of the whole [7, 9], and at which index.
+ */
+static int64_t find_in_view(matrix whole, matrix view, int64_t at)
+{
+    double *values = normal_doubles(matrix_count(whole), 12);
+    host_view v = {0};
+    values[at] = NAN;
+    assert_ok(host_view_open(whole, GRAIL_DTYPE_F64, HOST_WRITES, &v));
+    memcpy(v.values, values, (size_t)matrix_count(whole) * sizeof *values);
+    assert_ok(host_view_close(&v));
+    memory_free(values);
+    return found_in(false, view);
+}
+
+static void check_find_in_views(backend *b, grail_dtype type)
+{
+    enum { ROWS = 7, WIDTH = 9 };
+    matrix m = blank_of(b, type, ROWS, WIDTH);
+    const matrix columns = matrix_columns(m, 2, 4);
+    assert_int_equal(find_in_view(m, columns, 0), -1);
+    assert_int_equal(find_in_view(m, columns, 3 * WIDTH + 1), -1);
+    assert_int_equal(find_in_view(m, columns, 3 * WIDTH + 6), -1);
+    assert_int_equal(find_in_view(m, columns, 2), 0);
+    assert_int_equal(find_in_view(m, columns, 3 * WIDTH + 4), 3 * 4 + 2);
+    assert_int_equal(find_in_view(m, columns, 6 * WIDTH + 5), 6 * 4 + 3);
+    assert_int_equal(find_in_view(m, matrix_every_row(m, 3), 5 * WIDTH), -1);
+    assert_int_equal(find_in_view(m, matrix_every_row(m, 3), 6 * WIDTH + 8), 2 * WIDTH + 8);
+    assert_int_equal(find_in_view(m, matrix_rows(m, 2, 3), 4 * WIDTH), 2 * WIDTH);
+    matrix_free(&m);
+}
+
+static void test_find_non_finite_searches_views_of_any_type(void **state)
 {
     (void)state;
-    const backend *found = NULL;
-    assert_ok(backend_find("cpu", &found));
-    assert_ptr_equal(found, &backend_cpu);
-    assert_ok(backend_find("ref", &found));
-    assert_ptr_equal(found, &backend_ref);
-    assert_fails(backend_find("gpu", &found), GRAIL_ERROR_ARGUMENT, "expected one of 'cpu', 'ref'");
-    assert_ptr_equal(found, &backend_ref);
-    assert_null(backend_at(-1));
-    assert_null(backend_at(2));
+    FOR_EACH_BACKEND(b)
+    {
+        check_find_in_views(b, GRAIL_DTYPE_F32);
+        check_find_in_views(b, GRAIL_DTYPE_F64);
+    }
+}
+
+/* A NaN at each element of a square in turn. */
+static void check_find_in_lower(backend *b, grail_dtype type, int64_t n, int64_t stride)
+{
+    for (int64_t at = 0; at < n * n; at++) {
+        double *values = normal_doubles(n * stride, 13);
+        const int64_t row = at / n;
+        const int64_t column = at % n;
+        values[row * stride + column] = at % 2 == 0 ? NAN : -INFINITY;
+        matrix m = matrix_of(b, type, n, stride, values);
+        const matrix square = matrix_columns(m, 0, n);
+        assert_int_equal(found_in(true, square), column <= row ? at : -1);
+        assert_int_equal(found_in(false, square), at);
+        matrix_free(&m);
+        memory_free(values);
+    }
+}
+
+static void test_find_non_finite_may_search_the_lower_triangle_alone(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        check_find_in_lower(b, GRAIL_DTYPE_F32, 6, 6);
+        check_find_in_lower(b, GRAIL_DTYPE_F32, 5, 8);
+        check_find_in_lower(b, GRAIL_DTYPE_F64, 6, 6);
+        check_find_in_lower(b, GRAIL_DTYPE_F64, 5, 8);
+    }
 }
 
 int main(void)
@@ -370,9 +505,11 @@ int main(void)
         cmocka_unit_test(test_activations_match_their_formulas),
         cmocka_unit_test(test_activations_pass_nan_on),
         cmocka_unit_test(test_arithmetic_may_overwrite_either_operand),
+        cmocka_unit_test(test_arithmetic_takes_strides_and_a_repeated_row),
         cmocka_unit_test(test_cross_entropy_is_the_negative_log_probability_of_the_target),
         cmocka_unit_test(test_find_non_finite_gives_the_first_index),
-        cmocka_unit_test(test_backends_are_found_by_name),
+        cmocka_unit_test(test_find_non_finite_searches_views_of_any_type),
+        cmocka_unit_test(test_find_non_finite_may_search_the_lower_triangle_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

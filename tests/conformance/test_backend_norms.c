@@ -1,8 +1,6 @@
 /* Batch norm, layer norm and unit length against their formulas. */
 #include "conformance/conformance.h"
 
-#include <string.h>
-
 /* Which of the affine parameters a norm has. */
 typedef struct affine {
     bool weight, bias, in_place;
@@ -21,8 +19,7 @@ static double affine_of(affine a, double x, const float *weight, const float *bi
     return x * (a.weight ? (double)weight[c] : 1.0) + (a.bias ? (double)bias[c] : 0.0);
 }
 
-static void check_batch_norm(const backend *b, int64_t rows, int64_t width, double epsilon,
-                             affine a)
+static void check_batch_norm(backend *b, int64_t rows, int64_t width, double epsilon, affine a)
 {
     float *x = normals(rows * width, 1, 3.0);
     float *mean = normals(width, 2, 1.0);
@@ -40,24 +37,19 @@ static void check_batch_norm(const backend *b, int64_t rows, int64_t width, doub
         expected[i] = affine_of(a, ((double)x[i] - (double)mean[c]) / deviation, weight, bias, c);
         scale[i] = 1.0 + fabs(expected[i]) + fabs((double)mean[c] * (double)weight[c]) / deviation;
     }
-    void *bx = elements(b, rows * width, x);
-    void *bm = elements(b, width, mean);
-    void *bv = elements(b, width, variance);
-    void *bw = elements(b, width, weight);
-    void *bb = elements(b, width, bias);
-    void *by = blank(b, rows * width);
-    if (a.in_place) {
-        memcpy(by, bx, (size_t)(rows * width) * b->element_size);
-    }
-    b->batch_norm(rows, width, epsilon, a.in_place ? by : bx, bm, bv, a.weight ? bw : NULL,
-                  a.bias ? bb : NULL, by);
-    double *y = results(b, rows * width, by);
+    matrix bx = values_of(b, rows, width, x);
+    matrix bm = values_of(b, 1, width, mean);
+    matrix bv = values_of(b, 1, width, variance);
+    matrix bw = values_of(b, 1, width, weight);
+    matrix bb = values_of(b, 1, width, bias);
+    matrix apart = blank_values(b, rows, width);
+    const matrix by = a.in_place ? bx : apart;
+    assert_ok(matrix_batch_norm(epsilon, bx, bm, bv, a.weight ? bw : no_matrix,
+                                a.bias ? bb : no_matrix, by));
+    double *y = results_of(by);
     assert_all_near(b, "batch_norm", rows * width, y, expected, scale, 8.0 * rounding(b));
-    void *const owned[] = {x,  mean, variance, weight, bias, expected, scale,
-                           bx, bm,   bv,       bw,     bb,   by,       y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    free_blocks(x, mean, variance, weight, bias, expected, scale, y);
+    free_matrices(&bx, &bm, &bv, &bw, &bb, &apart);
 }
 
 static void test_batch_norm_uses_the_given_moments(void **state)
@@ -88,25 +80,23 @@ static void test_batch_norm_of_standard_moments_is_the_identity(void **state)
     }
     FOR_EACH_BACKEND(b)
     {
-        void *bx = elements(b, COUNT, x);
-        void *mean = elements(b, WIDTH, zeros);
-        void *variance = elements(b, WIDTH, ones);
-        void *by = blank(b, COUNT);
-        b->batch_norm(ROWS, WIDTH, 0.0, bx, mean, variance, variance, mean, by);
-        double *y = results(b, COUNT, by);
+        matrix bx = values_of(b, ROWS, WIDTH, x);
+        matrix mean = values_of(b, 1, WIDTH, zeros);
+        matrix variance = values_of(b, 1, WIDTH, ones);
+        matrix by = blank_values(b, ROWS, WIDTH);
+        assert_ok(matrix_batch_norm(0.0, bx, mean, variance, variance, mean, by));
+        double *y = results_of(by);
         for (int i = 0; i < COUNT; i++) {
             assert_true(y[i] == (double)x[i]);
         }
-        void *const owned[] = {bx, mean, variance, by, y};
-        for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-            memory_free(owned[i]);
-        }
+        memory_free(y);
+        free_matrices(&bx, &mean, &variance, &by);
     }
     memory_free(x);
 }
 
-static void check_layer_norm(const backend *b, int64_t rows, int64_t width, double epsilon,
-                             double offset, affine a)
+static void check_layer_norm(backend *b, int64_t rows, int64_t width, double epsilon, double offset,
+                             affine a)
 {
     float *x = normals(rows * width, 7, 2.0);
     float *weight = normals(width, 8, 1.0);
@@ -128,22 +118,16 @@ static void check_layer_norm(const backend *b, int64_t rows, int64_t width, doub
             expected[r * width + c] = affine_of(a, centred / deviation, weight, bias, c);
         }
     }
-    void *bx = elements(b, rows * width, x);
-    void *bw = elements(b, width, weight);
-    void *bb = elements(b, width, bias);
-    void *by = blank(b, rows * width);
-    if (a.in_place) {
-        memcpy(by, bx, (size_t)(rows * width) * b->element_size);
-    }
-    b->layer_norm(rows, width, epsilon, a.in_place ? by : bx, a.weight ? bw : NULL,
-                  a.bias ? bb : NULL, by);
-    double *y = results(b, rows * width, by);
-    assert_all_near(b, "layer_norm", rows * width, y, expected, NULL,
-                    64.0 * (1.0 + fabs(offset)) * rounding(b));
-    void *const owned[] = {x, weight, bias, expected, bx, bw, bb, by, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    matrix bx = values_of(b, rows, width, x);
+    matrix bw = values_of(b, 1, width, weight);
+    matrix bb = values_of(b, 1, width, bias);
+    matrix apart = blank_values(b, rows, width);
+    const matrix by = a.in_place ? bx : apart;
+    assert_ok(
+        matrix_layer_norm(epsilon, bx, a.weight ? bw : no_matrix, a.bias ? bb : no_matrix, by));
+    assert_matrix_near("layer_norm", by, expected, 64.0 * (1.0 + fabs(offset)) * rounding(b));
+    free_blocks(x, weight, bias, expected);
+    free_matrices(&bx, &bw, &bb, &apart);
 }
 
 static void test_layer_norm_uses_each_rows_own_moments(void **state)
@@ -161,7 +145,7 @@ static void test_layer_norm_uses_each_rows_own_moments(void **state)
     }
 }
 
-static void check_unit_length(const backend *b, int64_t rows, int64_t width, bool in_place)
+static void check_unit_length(backend *b, int64_t rows, int64_t width, bool in_place)
 {
     float *x = normals(rows * width, 10, 2.0);
     double *expected = doubles(rows * width, 0.0);
@@ -175,18 +159,13 @@ static void check_unit_length(const backend *b, int64_t rows, int64_t width, boo
             expected[r * width + c] = (double)x[r * width + c] / fmax(sqrt(squares), 1e-12);
         }
     }
-    void *bx = elements(b, rows * width, x);
-    void *by = blank(b, rows * width);
-    if (in_place) {
-        memcpy(by, bx, (size_t)(rows * width) * b->element_size);
-    }
-    b->unit_length(rows, width, in_place ? by : bx, by);
-    double *y = results(b, rows * width, by);
-    assert_all_near(b, "unit_length", rows * width, y, expected, NULL, 4.0 * rounding(b));
-    void *const owned[] = {x, expected, bx, by, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    matrix bx = values_of(b, rows, width, x);
+    matrix apart = blank_values(b, rows, width);
+    const matrix by = in_place ? bx : apart;
+    assert_ok(matrix_unit_length(bx, by));
+    assert_matrix_near("unit_length", by, expected, 4.0 * rounding(b));
+    free_blocks(x, expected);
+    free_matrices(&bx, &apart);
 }
 
 static void test_unit_length_keeps_the_direction(void **state)

@@ -18,13 +18,13 @@ static double naive_product(int64_t rows, const float *y, int64_t y_stride, int6
     return sum;
 }
 
-static void assert_sum(const backend *b, const char *what, int64_t i, int64_t j, double actual,
+static void assert_sum(backend *b, const char *what, int64_t i, int64_t j, double actual,
                        double sum, double size)
 {
     /* f32 errors of a panel are bounded by its rows but behave like their root */
     const double allowed = 24.0 * rounding(b) * size + 1e-14 * initial;
     if (!(fabs(actual - initial - sum) <= allowed)) {
-        fail_msg("%s %s[%lld, %lld] is %.17g, expected %.17g within %.3g", b->name, what,
+        fail_msg("%s %s[%lld, %lld] is %.17g, expected %.17g within %.3g", backend_name(b), what,
                  (long long)i, (long long)j, actual, initial + sum, allowed);
     }
 }
@@ -36,15 +36,18 @@ static bool is_checked(int64_t index, int64_t count)
     return count <= 40000 || index % 97 == 0;
 }
 
-static void check_gram(const backend *b, int64_t rows, int64_t width, int64_t stride)
+static void check_gram(backend *b, int64_t rows, int64_t width, int64_t stride)
 {
     float *x = normals(rows * stride, 1, 1.0);
     double *g = doubles(width * width, initial);
     for (int64_t i = 0; i < width * width; i++) {
         g[i] = i % width > i / width ? untouched : initial;
     }
-    void *bx = elements(b, rows * stride, x);
-    assert_ok(b->gram(rows, width, bx, stride, g));
+    matrix bx = values_of(b, rows, stride, x);
+    matrix bg = matrix_of(b, GRAIL_DTYPE_F64, width, width, g);
+    assert_ok(matrix_gram(matrix_columns(bx, 0, width), bg));
+    memory_free(g);
+    g = results_of(bg);
     for (int64_t at = 0; at < width * width; at++) {
         const int64_t i = at / width;
         const int64_t j = at % width;
@@ -56,9 +59,8 @@ static void check_gram(const backend *b, int64_t rows, int64_t width, int64_t st
             assert_sum(b, "gram", i, j, g[at], sum, size);
         }
     }
-    memory_free(bx);
-    memory_free(g);
-    memory_free(x);
+    free_blocks(g, x);
+    free_matrices(&bx, &bg);
 }
 
 static void test_gram_adds_to_the_lower_triangle_alone(void **state)
@@ -97,27 +99,30 @@ static void test_gram_totals_are_f64(void **state)
         for (int64_t i = 0; i < ROWS * WIDTH; i++) {
             x[i] += 1.1F;
         }
-        void *bx = elements(b, ROWS * WIDTH, x);
-        double *g = doubles(WIDTH * WIDTH, 0.0);
-        assert_ok(b->gram(ROWS, WIDTH, bx, WIDTH, g));
+        static const double zeros[WIDTH * WIDTH] = {0.0};
+        matrix bx = values_of(b, ROWS, WIDTH, x);
+        matrix bg = matrix_of(b, GRAIL_DTYPE_F64, WIDTH, WIDTH, zeros);
+        assert_ok(matrix_gram(bx, bg));
+        double *g = results_of(bg);
         double size = 0.0;
         const double sum = naive_product(ROWS, x, WIDTH, 2, x, WIDTH, 1, &size);
         assert_near(g[2 * WIDTH + 1] / sum, 1.0, 1e-7);
-        memory_free(g);
-        memory_free(bx);
-        memory_free(x);
+        free_blocks(g, x);
+        free_matrices(&bx, &bg);
     }
 }
 
-static void check_cross(const backend *b, int64_t rows, int64_t m, int64_t y_stride, int64_t n,
+static void check_cross(backend *b, int64_t rows, int64_t m, int64_t y_stride, int64_t n,
                         int64_t x_stride)
 {
     float *y = normals(rows * y_stride, 3, 1.0);
     float *x = normals(rows * x_stride, 4, 1.0);
-    double *c = doubles(m * n, initial);
-    void *by = elements(b, rows * y_stride, y);
-    void *bx = elements(b, rows * x_stride, x);
-    assert_ok(b->cross(rows, m, by, y_stride, n, bx, x_stride, c));
+    double *before = doubles(m * n, initial);
+    matrix by = values_of(b, rows, y_stride, y);
+    matrix bx = values_of(b, rows, x_stride, x);
+    matrix bc = matrix_of(b, GRAIL_DTYPE_F64, m, n, before);
+    assert_ok(matrix_cross(matrix_columns(by, 0, m), matrix_columns(bx, 0, n), bc));
+    double *c = results_of(bc);
     for (int64_t at = 0; at < m * n; at++) {
         if (is_checked(at, m * n)) {
             double size = 0.0;
@@ -125,10 +130,8 @@ static void check_cross(const backend *b, int64_t rows, int64_t m, int64_t y_str
             assert_sum(b, "cross", at / n, at % n, c[at], sum, size);
         }
     }
-    void *const owned[] = {y, x, c, by, bx};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    free_blocks(y, x, before, c);
+    free_matrices(&by, &bx, &bc);
 }
 
 static void test_cross_adds_products_of_columns(void **state)
@@ -148,12 +151,11 @@ static void test_cross_adds_products_of_columns(void **state)
     }
 }
 
-static void check_column_sums(const backend *b, int64_t rows, int64_t width, int64_t stride,
-                              bool sums, bool squares)
+static void check_column_sums(backend *b, int64_t rows, int64_t width, int64_t stride, bool sums,
+                              bool squares)
 {
     float *x = normals(rows * stride, 5, 1.0);
-    double *sum = doubles(width, initial);
-    double *square = doubles(width, initial);
+    double *before = doubles(width, initial);
     double *expected_sum = doubles(width, initial);
     double *expected_square = doubles(width, initial);
     for (int64_t i = 0; i < rows * width; i++) {
@@ -161,14 +163,15 @@ static void check_column_sums(const backend *b, int64_t rows, int64_t width, int
         expected_sum[i % width] += sums ? value : 0.0;
         expected_square[i % width] += squares ? value * value : 0.0;
     }
-    void *bx = elements(b, rows * stride, x);
-    b->column_sums(rows, width, bx, stride, sums ? sum : NULL, squares ? square : NULL);
-    assert_all_near(b, "column sums", width, sum, expected_sum, NULL, 1e-11);
-    assert_all_near(b, "column squares", width, square, expected_square, NULL, 1e-10);
-    void *const owned[] = {x, sum, square, expected_sum, expected_square, bx};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    matrix bx = values_of(b, rows, stride, x);
+    matrix sum = matrix_of(b, GRAIL_DTYPE_F64, 1, width, before);
+    matrix square = matrix_of(b, GRAIL_DTYPE_F64, 1, width, before);
+    assert_ok(matrix_column_sums(matrix_columns(bx, 0, width), sums ? sum : no_matrix,
+                                 squares ? square : no_matrix));
+    assert_matrix_near("column sums", sum, expected_sum, 1e-11);
+    assert_matrix_near("column squares", square, expected_square, 1e-10);
+    free_blocks(x, before, expected_sum, expected_square);
+    free_matrices(&bx, &sum, &square);
 }
 
 static void test_column_sums_are_f64_and_optional(void **state)
@@ -185,23 +188,65 @@ static void test_column_sums_are_f64_and_optional(void **state)
     }
 }
 
+static void check_repeated_sums(backend *b, matrix x, matrix row)
+{
+    enum { WIDTH = 5 };
+    const matrix repeated = matrix_repeat_row(row, x.rows);
+    double *zeros = doubles(2 * WIDTH * WIDTH, 0.0);
+    matrix sums[4]; /* gram, cross and column sums of the repeated row, then of its copies */
+    for (int i = 0; i < 4; i++) {
+        sums[i] = matrix_of(b, GRAIL_DTYPE_F64, 2 * WIDTH, WIDTH, zeros);
+    }
+    for (int i = 0; i < 2; i++) {
+        const matrix y = i == 0 ? repeated : x;
+        assert_ok(matrix_gram(y, matrix_rows(sums[2 * i], 0, WIDTH)));
+        assert_ok(matrix_cross(x, y, matrix_rows(sums[2 * i], WIDTH, WIDTH)));
+        assert_ok(matrix_cross(y, x, matrix_rows(sums[2 * i + 1], 0, WIDTH)));
+        assert_ok(matrix_column_sums(y, matrix_rows(sums[2 * i + 1], WIDTH, 1),
+                                     matrix_rows(sums[2 * i + 1], WIDTH + 1, 1)));
+    }
+    for (int i = 0; i < 2; i++) {
+        double *expected = results_of(sums[2 + i]);
+        assert_matrix_near("sums of a repeated row", sums[i], expected, 1e-4);
+        memory_free(expected);
+    }
+    memory_free(zeros);
+    free_matrices(&sums[0], &sums[1], &sums[2], &sums[3]);
+}
+
+static void test_sums_take_a_repeated_row(void **state)
+{
+    (void)state;
+    enum { ROWS = 50, WIDTH = 5 };
+    float values[ROWS * WIDTH];
+    float *row = normals(WIDTH, 7, 1.0);
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        values[i] = row[i % WIDTH];
+    }
+    FOR_EACH_BACKEND(b)
+    {
+        matrix x = values_of(b, ROWS, WIDTH, values);
+        matrix one = values_of(b, 1, WIDTH, row);
+        check_repeated_sums(b, x, one);
+        free_matrices(&x, &one);
+    }
+    memory_free(row);
+}
+
 typedef struct sums_case {
-    const backend *b;
-    int64_t width;
-    void *x;
-    double *out;
+    matrix x, out;
 } sums_case;
 
 static grail_status run_gram(void *context)
 {
     const sums_case *c = context;
-    return c->b->gram(3, c->width, c->x, c->width, c->out);
+    return matrix_gram(c->x, c->out);
 }
 
 static grail_status run_cross(void *context)
 {
     const sums_case *c = context;
-    return c->b->cross(3, c->width, c->x, c->width, c->width, c->x, c->width, c->out);
+    return matrix_cross(c->x, c->x, c->out);
 }
 
 static void test_sums_report_lack_of_memory(void **state)
@@ -212,12 +257,11 @@ static void test_sums_report_lack_of_memory(void **state)
     {
         for (int i = 0; i < 2; i++) {
             float *x = normals(3 * widths[i], 6, 1.0);
-            sums_case c = {b, widths[i], elements(b, 3 * widths[i], x),
-                           doubles(widths[i] * widths[i], 0.0)};
+            sums_case c = {values_of(b, 3, widths[i], x),
+                           blank_of(b, GRAIL_DTYPE_F64, widths[i], widths[i])};
             support_fail_each_allocation(run_gram, &c);
             support_fail_each_allocation(run_cross, &c);
-            memory_free(c.out);
-            memory_free(c.x);
+            free_matrices(&c.x, &c.out);
             memory_free(x);
         }
     }
@@ -231,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_gram_totals_are_f64),
         cmocka_unit_test(test_cross_adds_products_of_columns),
         cmocka_unit_test(test_column_sums_are_f64_and_optional),
+        cmocka_unit_test(test_sums_take_a_repeated_row),
         cmocka_unit_test(test_sums_report_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,71 +3,71 @@
 #include "conformance/conformance.h"
 
 #include <pthread.h>
-#include <string.h>
 
-/* Runs one slot on fixed inputs; the f64 results are owned by the caller. */
-typedef double *(*slot_run)(const backend *b, int64_t *count);
+/* Runs some operations on fixed inputs; the f64 results are owned by the caller. */
+typedef double *(*fixed_run)(backend *b, int64_t *count);
 
-static double *run_linear(const backend *b, int64_t *count)
+/* The first values of a packed matrix as a row. */
+static matrix first_values(matrix m, int64_t count)
+{
+    return matrix_columns(matrix_reshape(m, 1, matrix_count(m)), 0, count);
+}
+
+static double *run_linear(backend *b, int64_t *count)
 {
     enum { ROWS = 150, IN = 70, OUT = 1100 };
     float *x = normals(ROWS * IN, 1, 1.0);
     float *w = normals(OUT * IN, 2, 1.0);
-    void *bx = elements(b, ROWS * IN, x);
-    void *bw = elements(b, OUT * IN, w);
-    void *y = blank(b, ROWS * OUT);
-    b->linear(ROWS, IN, OUT, bx, bw, bw, y);
+    matrix bx = values_of(b, ROWS, IN, x);
+    matrix bw = values_of(b, OUT, IN, w);
+    matrix y = blank_values(b, ROWS, OUT);
+    assert_ok(matrix_linear(bx, bw, first_values(bw, OUT), y));
     *count = ROWS * OUT;
-    double *out = results(b, *count, y);
-    void *const owned[] = {x, w, bx, bw, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    double *out = results_of(y);
+    free_blocks(x, w);
+    free_matrices(&bx, &bw, &y);
     return out;
 }
 
-static double *run_attention(const backend *b, int64_t *count)
+static double *run_attention(backend *b, int64_t *count)
 {
     const attention_shape s = {2, 300, 4, 2, 8, 0, false, 0.3};
-    const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
-    const int64_t keys = s.sequences * s.length * s.kv_heads * s.head_dim;
-    float *x = normals(queries, 3, 1.0);
-    void *q = elements(b, queries, x);
-    void *k = elements(b, keys, x);
-    void *y = blank(b, queries);
-    assert_ok(b->attention(&s, q, k, k, y));
-    *count = queries;
-    double *out = results(b, *count, y);
-    void *const owned[] = {x, q, k, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    const int64_t rows = s.sequences * s.length;
+    const int64_t width = s.query_heads * s.head_dim;
+    float *x = normals(rows * width, 3, 1.0);
+    matrix q = values_of(b, rows, width, x);
+    matrix k = values_of(b, rows, s.kv_heads * s.head_dim, x);
+    matrix y = blank_values(b, rows, width);
+    assert_ok(matrix_attention(&s, q, k, k, y));
+    *count = rows * width;
+    double *out = results_of(y);
+    memory_free(x);
+    free_matrices(&q, &k, &y);
     return out;
 }
 
 /* RMS norm, rotation and activation, one after another. */
-static double *run_rows(const backend *b, int64_t *count)
+static double *run_rows(backend *b, int64_t *count)
 {
-    enum { ROWS = 700, HEADS = 3, HEAD_DIM = 46, WIDTH = HEADS * HEAD_DIM };
+    enum { ROWS = 700, HEAD_DIM = 46, WIDTH = 3 * HEAD_DIM };
     double *frequency = doubles(HEAD_DIM / 2, 0.01);
     float *x = normals(ROWS * WIDTH, 4, 1.0);
-    void *weight = elements(b, WIDTH, x);
-    void *input = elements(b, ROWS * WIDTH, x);
-    void *y = blank(b, ROWS * WIDTH);
-    b->rms_norm(ROWS, WIDTH, WIDTH, 1e-6, input, weight, y);
-    b->rope(1, ROWS, HEADS, HEAD_DIM, frequency, y);
-    b->activation(ACTIVATION_SILU, ROWS * WIDTH, y, y);
+    const rope_shape rope = {1, ROWS, HEAD_DIM, frequency};
+    matrix weight = values_of(b, 1, WIDTH, x);
+    matrix input = values_of(b, ROWS, WIDTH, x);
+    matrix y = blank_values(b, ROWS, WIDTH);
+    assert_ok(matrix_rms_norm(1e-6, input, weight, y));
+    assert_ok(matrix_rope(&rope, y));
+    assert_ok(matrix_activate(ACTIVATION_SILU, y, y));
     *count = ROWS * WIDTH;
-    double *out = results(b, *count, y);
-    void *const owned[] = {frequency, x, weight, input, y};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    double *out = results_of(y);
+    free_blocks(frequency, x);
+    free_matrices(&weight, &input, &y);
     return out;
 }
 
 /* Convolution, batch norm and pooling, one after another. */
-static double *run_images(const backend *b, int64_t *count)
+static double *run_images(backend *b, int64_t *count)
 {
     enum { SAMPLES = 3, SIDE = 33, HALF = 17, IN = 13, OUT = 21, TAPS = 9 };
     const conv_shape conv = {.samples = SAMPLES,
@@ -83,25 +83,24 @@ static double *run_images(const backend *b, int64_t *count)
                              .channels_out = OUT,
                              .window = {3, 3, 2, 1, 1}};
     float *x = normals(SAMPLES * SIDE * SIDE * IN, 7, 1.0);
-    void *input = elements(b, SAMPLES * SIDE * SIDE * IN, x);
-    void *weight = elements(b, OUT * IN * TAPS, x);
-    void *middle = blank(b, SAMPLES * SIDE * SIDE * OUT);
-    void *y = blank(b, SAMPLES * HALF * HALF * OUT);
-    void *variance = elements(b, OUT, (float[OUT]){1.0F, 2.0F});
-    assert_ok(b->conv2d(&conv, input, weight, NULL, NULL, middle));
-    b->batch_norm(SAMPLES * SIDE * SIDE, OUT, 1e-3, middle, weight, variance, NULL, NULL, middle);
-    assert_ok(b->max_pool(&pool, middle, y));
+    matrix input = values_of(b, SAMPLES * SIDE * SIDE, IN, x);
+    matrix weight = values_of(b, OUT, IN * TAPS, x);
+    matrix middle = blank_values(b, SAMPLES * SIDE * SIDE, OUT);
+    matrix y = blank_values(b, SAMPLES * HALF * HALF, OUT);
+    matrix variance = values_of(b, 1, OUT, (float[OUT]){1.0F, 2.0F});
+    assert_ok(matrix_conv2d(&conv, false, input, weight, no_matrix, no_matrix, middle));
+    assert_ok(matrix_batch_norm(1e-3, middle, first_values(weight, OUT), variance, no_matrix,
+                                no_matrix, middle));
+    assert_ok(matrix_max_pool(&pool, middle, y));
     *count = SAMPLES * HALF * HALF * OUT;
-    double *out = results(b, *count, y);
-    void *const owned[] = {x, input, weight, middle, y, variance};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    double *out = results_of(y);
+    memory_free(x);
+    free_matrices(&input, &weight, &middle, &y, &variance);
     return out;
 }
 
 /* Layer norm, patches, mean and unit length. */
-static double *run_tokens(const backend *b, int64_t *count)
+static double *run_tokens(backend *b, int64_t *count)
 {
     enum { SAMPLES = 5, SIDE = 12, WIDTH = 300, TAPS = 9 };
     const conv_shape shape = {.samples = SAMPLES,
@@ -111,81 +110,115 @@ static double *run_tokens(const backend *b, int64_t *count)
                               .window = {3, 3, 1, 1, 1}};
     const int64_t rows = SAMPLES * SIDE * SIDE;
     float *x = normals(rows * WIDTH, 8, 1.0);
-    void *y = elements(b, rows * WIDTH, x);
-    void *patches = blank(b, rows * WIDTH * TAPS);
-    void *mean = blank(b, SAMPLES * WIDTH * TAPS);
-    b->layer_norm(rows, WIDTH, 1e-6, y, NULL, NULL, y);
-    b->patches(&shape, y, 0, SAMPLES * SIDE, patches);
-    b->mean_positions(SAMPLES, SIDE * SIDE, WIDTH * TAPS, patches, mean);
-    b->unit_length(SAMPLES, WIDTH * TAPS, mean, mean);
+    matrix y = values_of(b, rows, WIDTH, x);
+    matrix patches = blank_values(b, rows, WIDTH * TAPS);
+    matrix mean = blank_values(b, SAMPLES, WIDTH * TAPS);
+    assert_ok(matrix_layer_norm(1e-6, y, no_matrix, no_matrix, y));
+    assert_ok(matrix_patches(&shape, 0, SAMPLES * SIDE, y, patches));
+    assert_ok(matrix_mean_positions(patches, mean));
+    assert_ok(matrix_unit_length(mean, mean));
     *count = SAMPLES * WIDTH * TAPS;
-    double *out = results(b, *count, mean);
-    void *const owned[] = {x, y, patches, mean};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        memory_free(owned[i]);
-    }
+    double *out = results_of(mean);
+    memory_free(x);
+    free_matrices(&y, &patches, &mean);
     return out;
 }
 
-static double *run_cross_entropy(const backend *b, int64_t *count)
+static double *run_cross_entropy(backend *b, int64_t *count)
 {
     enum { ROWS = 200, VOCABULARY = 999 };
     static const int32_t target[ROWS] = {1, 5, 7};
     float *x = normals(ROWS * VOCABULARY, 5, 1.0);
-    void *logits = elements(b, ROWS * VOCABULARY, x);
+    matrix logits = values_of(b, ROWS, VOCABULARY, x);
     double *out = doubles(ROWS, NAN);
-    b->cross_entropy(ROWS, VOCABULARY, logits, target, out);
+    assert_ok(matrix_cross_entropy(logits, target, out));
     *count = ROWS;
-    memory_free(logits);
+    matrix_free(&logits);
     memory_free(x);
     return out;
 }
 
-static double *run_gram_of(const backend *b, int64_t rows, int64_t width, int64_t *count)
+/* The Gram, and sums in its first rows. */
+static matrix gram_of(backend *b, int64_t rows, int64_t width)
 {
     float *x = normals(rows * width, 6, 1.0);
-    void *bx = elements(b, rows * width, x);
-    double *out = doubles(width * width, 0.0);
-    assert_ok(b->gram(rows, width, bx, width, out));
-    b->column_sums(rows, width, bx, width, out, out + width);
-    *count = width * width;
-    memory_free(bx);
-    memory_free(x);
+    double *zeros = doubles(width * width, 0.0);
+    matrix bx = values_of(b, rows, width, x);
+    const matrix g = matrix_of(b, GRAIL_DTYPE_F64, width, width, zeros);
+    assert_ok(matrix_gram(bx, g));
+    assert_ok(matrix_column_sums(bx, matrix_rows(g, 0, 1), matrix_rows(g, 1, 1)));
+    free_blocks(x, zeros);
+    matrix_free(&bx);
+    return g;
+}
+
+static double *results_and_free(matrix m, int64_t *count)
+{
+    double *out = results_of(m);
+    *count = matrix_count(m);
+    matrix_free(&m);
     return out;
 }
 
-static double *run_narrow_gram(const backend *b, int64_t *count)
+static double *run_narrow_gram(backend *b, int64_t *count)
 {
-    return run_gram_of(b, 10007, 13, count);
+    return results_and_free(gram_of(b, 10007, 13), count);
 }
 
-static double *run_wide_gram(const backend *b, int64_t *count)
+static double *run_wide_gram(backend *b, int64_t *count)
 {
-    return run_gram_of(b, 50, 900, count);
+    return results_and_free(gram_of(b, 50, 900), count);
 }
 
 /* Gram, Cholesky and solve. */
-static double *run_ridge(const backend *b, int64_t *count)
+static double *run_ridge(backend *b, int64_t *count)
 {
     enum { N = 400, ROWS = 300 };
-    double *a = run_gram_of(b, N + 50, N, count);
-    double *right = doubles(ROWS * N, 1.0);
-    for (int64_t i = 0; i < N; i++) {
-        a[i * N + i] += (double)N;
-    }
-    assert_int_equal(b->cholesky(N, a, N), -1);
-    b->cholesky_solve(ROWS, N, a, N, right, N);
-    b->gemm(true, false, N, N, ROWS, 1.0, right, N, right, N, 0.0, a, N);
-    *count = N * N;
-    memory_free(right);
-    return a;
+    int64_t pivot = 0;
+    double *ones = doubles(ROWS * N, 1.0);
+    matrix right = matrix_of(b, GRAIL_DTYPE_F64, ROWS, N, ones);
+    const matrix a = gram_of(b, N + 50, N);
+    assert_ok(matrix_shift_diagonal((double)N, a));
+    assert_ok(matrix_cholesky(a, &pivot));
+    assert_int_equal(pivot, -1);
+    assert_ok(matrix_cholesky_solve(a, right));
+    assert_ok(matrix_gemm(true, false, 1.0, right, right, 0.0, a));
+    memory_free(ones);
+    matrix_free(&right);
+    return results_and_free(a, count);
 }
 
-static const slot_run runs[] = {run_linear,      run_attention, run_rows,
-                                run_images,      run_tokens,    run_cross_entropy,
-                                run_narrow_gram, run_wide_gram, run_ridge};
+/* Copies, folds and passes over f64 memory. */
+static double *run_passes(backend *b, int64_t *count)
+{
+    enum { ROWS = 130, COLUMNS = 515, UNITS = 5 };
+    static const int64_t labels[UNITS] = {2, 0, 1, 0, 2};
+    static const double share[UNITS] = {0.5, 1.0, 0.5, 0.0, 0.0};
+    float *x = normals(ROWS * COLUMNS, 9, 1.0);
+    double *zeros = doubles(ROWS * COLUMNS, 0.0);
+    matrix in = values_of(b, ROWS, COLUMNS, x);
+    matrix y = matrix_of(b, GRAIL_DTYPE_F64, ROWS, COLUMNS, zeros);
+    matrix z = matrix_of(b, GRAIL_DTYPE_F64, ROWS, COLUMNS, zeros);
+    matrix dots = blank_of(b, GRAIL_DTYPE_F64, 1, ROWS);
+    assert_ok(matrix_copy(in, y));
+    assert_ok(matrix_add_scaled(0.3, in, z));
+    assert_ok(matrix_fold_columns(UNITS, labels, share, y, z));
+    assert_ok(matrix_fold_rows(UNITS, labels, share, z, y));
+    assert_ok(matrix_row_dots(y, z, dots));
+    assert_ok(matrix_add_outer(false, 0.1, dots, matrix_rows(y, 3, 1), z));
+    assert_ok(matrix_divide_columns(matrix_rows(y, 7, 1), z));
+    assert_ok(matrix_fill_upper(matrix_columns(z, 0, ROWS)));
+    assert_ok(matrix_add_scaled(1.0, y, z));
+    free_blocks(x, zeros);
+    free_matrices(&in, &y, &dots);
+    return results_and_free(z, count);
+}
 
-static double *run_with(const backend *b, slot_run run, int threads, int64_t *count)
+static const fixed_run runs[] = {run_linear, run_attention,     run_rows,        run_images,
+                                 run_tokens, run_cross_entropy, run_narrow_gram, run_wide_gram,
+                                 run_ridge,  run_passes};
+
+static double *run_with(backend *b, fixed_run run, int threads, int64_t *count)
 {
     const int before = parallel_threads();
     parallel_set_threads(threads);
@@ -233,8 +266,8 @@ static void test_equal_thread_counts_give_equal_bits(void **state)
 }
 
 typedef struct caller {
-    const backend *b;
-    slot_run run;
+    backend *b;
+    fixed_run run;
     int64_t count;
     double *out;
 } caller;
@@ -251,7 +284,7 @@ static void *call_repeatedly(void *context)
     return NULL;
 }
 
-/* Each slot from all callers at once, and next to other slots. */
+/* Each run from all callers at once, and next to other runs. */
 static void test_callers_do_not_disturb_each_other(void **state)
 {
     (void)state;
@@ -280,12 +313,60 @@ static void test_callers_do_not_disturb_each_other(void **state)
     }
 }
 
+/* One product of operands that all callers share. */
+typedef struct shared_product {
+    matrix x, weight, y;
+} shared_product;
+
+static void *multiply_repeatedly(void *context)
+{
+    enum { CALLS = 200 };
+    const shared_product *p = context;
+    parallel_set_threads(1);
+    for (int i = 0; i < CALLS; i++) {
+        assert_ok(matrix_linear(p->x, p->weight, no_matrix, p->y));
+    }
+    return NULL;
+}
+
+static void test_callers_may_share_operands(void **state)
+{
+    (void)state;
+    enum { CALLERS = 4, ROWS = 20, WIDTH = 30 };
+    float *values = normals(ROWS * WIDTH, 10, 1.0);
+    FOR_EACH_BACKEND(b)
+    {
+        matrix x = values_of(b, ROWS, WIDTH, values);
+        matrix alone = blank_values(b, ROWS, ROWS);
+        matrix together = blank_values(b, CALLERS * ROWS, ROWS);
+        pthread_t threads[CALLERS];
+        shared_product products[CALLERS];
+        assert_ok(matrix_linear(x, x, no_matrix, alone));
+        for (int t = 0; t < CALLERS; t++) {
+            products[t] = (shared_product){x, x, matrix_rows(together, t * ROWS, ROWS)};
+            assert_int_equal(pthread_create(&threads[t], NULL, multiply_repeatedly, &products[t]),
+                             0);
+        }
+        double *expected = results_of(alone);
+        for (int t = 0; t < CALLERS; t++) {
+            assert_int_equal(pthread_join(threads[t], NULL), 0);
+            double *one = results_of(products[t].y);
+            assert_memory_equal(one, expected, ROWS * ROWS * sizeof *one);
+            memory_free(one);
+        }
+        memory_free(expected);
+        free_matrices(&x, &alone, &together);
+    }
+    memory_free(values);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_thread_counts_agree_but_for_rounding),
         cmocka_unit_test(test_equal_thread_counts_give_equal_bits),
         cmocka_unit_test(test_callers_do_not_disturb_each_other),
+        cmocka_unit_test(test_callers_may_share_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

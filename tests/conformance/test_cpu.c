@@ -180,19 +180,20 @@ static void test_the_recommended_kernel_follows_the_cpu_unless_the_user_chose(vo
 /* Nor does the library touch the environment. */
 static bool is_refused(const char *variable, const void *context)
 {
-    const backend *b = NULL;
-    const grail_status status = backend_find("cpu", &b);
+    backend *b = NULL;
+    const grail_status status = backend_open("cpu", NULL, &b);
     (void)context;
-    return status == GRAIL_ERROR_ARGUMENT && strstr(grail_error_message(), variable) != NULL &&
+    return status == GRAIL_ERROR_ARGUMENT && b == NULL &&
+           strstr(grail_error_message(), variable) != NULL &&
            strcmp(getenv("BLIS_ARCH_TYPE"), variable) == 0 && strcmp(blas_kernel(), "none") == 0;
 }
 
 static bool is_left_unset(const char *variable, const void *context)
 {
-    const backend *b = NULL;
+    backend *b = NULL;
     (void)variable;
     (void)context;
-    return backend_find("cpu", &b) == GRAIL_OK && getenv("BLIS_ARCH_TYPE") == NULL &&
+    return backend_open("cpu", NULL, &b) == GRAIL_OK && getenv("BLIS_ARCH_TYPE") == NULL &&
            blas_kernel_choice() == BLAS_CHOICE_LIBRARY;
 }
 

@@ -9,7 +9,7 @@
 static const double tolerance = 1e-4; /* of an output, absolute */
 
 /* Largest difference from `expected` over all outputs of one batch on a backend. */
-static double largest_difference(const grail_model *m, const backend *b, const tensor_view *pixels,
+static double largest_difference(const grail_model *m, backend *b, const tensor_view *pixels,
                                  const tensor_view *expected)
 {
     const graph *g = m->graph;
@@ -17,7 +17,7 @@ static double largest_difference(const grail_model *m, const backend *b, const t
         .samples = pixels->shape[0],
         .positions = {.height = pixels->shape[1], .width = pixels->shape[2]}};
     const int64_t count = expected->shape[0] * expected->shape[1];
-    buffer_pool *pool = NULL;
+    matrix_pool *pool = NULL;
     parameter_store *store = NULL;
     execution *e = NULL;
     float *input = NULL;
@@ -26,15 +26,15 @@ static double largest_difference(const grail_model *m, const backend *b, const t
     assert_ok(memory_new(&input, pixels->bytes / sizeof input[0], sizeof input[0]));
     memcpy(input, pixels->data, pixels->bytes);
     assert_ok(memory_new(&found, (size_t)count, sizeof found[0]));
-    assert_ok(buffer_pool_create(&pool));
+    assert_ok(matrix_pool_create(b, &pool));
     assert_ok(parameter_store_create(m, b, NULL, &store));
     assert_ok(execution_create(g, b, pool, &e));
     assert_ok(execution_begin(e, shape, (batch_input){.pixels = input}));
     assert_ok(execution_run(e, store, 0, g->node_count));
-    const matrix *y = execution_value(e, g->output);
-    assert_int_equal(y->rows, expected->shape[0]);
-    assert_int_equal(y->width, expected->shape[1]);
-    b->to_f32(count, y->data, found);
+    const matrix y = execution_value(e, g->output);
+    assert_int_equal(y.rows, expected->shape[0]);
+    assert_int_equal(y.columns, expected->shape[1]);
+    assert_ok(matrix_download_f32(y, found));
     for (int64_t i = 0; i < count; i++) {
         float wanted = 0.0F;
         memcpy(&wanted, (const unsigned char *)expected->data + (size_t)i * sizeof wanted,
@@ -44,7 +44,7 @@ static double largest_difference(const grail_model *m, const backend *b, const t
     }
     execution_free(e);
     parameter_store_free(store);
-    buffer_pool_free(pool);
+    matrix_pool_free(pool);
     memory_free(input);
     memory_free(found);
     return worst;
@@ -74,12 +74,16 @@ void assert_vision_outputs(const char *path, const char *settings, const tensor_
     assert_non_null(pixels);
     assert_non_null(logits);
     assert_ok(open_with(path, settings, &m));
-    for (int i = 0; backend_at(i) != NULL; i++) {
-        const double worst = largest_difference(m, backend_at(i), pixels, logits);
+    for (int i = 0; backend_kind_at(i) != NULL; i++) {
+        backend *b = NULL;
+        assert_ok(backend_open(backend_kind_name(backend_kind_at(i)), NULL, &b));
+        const double worst = largest_difference(m, b, pixels, logits);
         if (!(worst <= tolerance)) {
-            print_error("%s on %s\n", path, backend_at(i)->name);
+            print_error("%s on %s\n", path, backend_name(b));
         }
         assert_near(worst, 0.0, tolerance);
+        assert_int_equal(backend_bytes(b), 0);
+        backend_close(b);
     }
     grail_model_close(m);
 }

@@ -1,24 +1,7 @@
-/* The table of the cpu backend. */
+/* The cpu backend: its kernels, and what it prepares before the first product. */
 #include "backend/cpu/cpu.h"
 
-#include <string.h>
-
-static void from_f32(int64_t count, const float *in, void *out)
-{
-    memcpy(out, in, (size_t)count * sizeof *in);
-}
-
-static void to_f32(int64_t count, const void *in, float *out)
-{
-    memcpy(out, in, (size_t)count * sizeof *out);
-}
-
-const backend backend_cpu = {
-    .name = "cpu",
-    .element_size = sizeof(float),
-    .start = cpu_start,
-    .from_f32 = from_f32,
-    .to_f32 = to_f32,
+static const host_kernels kernels = {
     .linear = cpu_linear,
     .rms_norm = cpu_rms_norm,
     .rope = cpu_rope,
@@ -43,4 +26,19 @@ const backend backend_cpu = {
     .cholesky = cpu_cholesky,
     .cholesky_solve = cpu_cholesky_solve,
     .eigen = cpu_eigen,
+};
+
+static grail_status enter(backend *b)
+{
+    (void)b;
+    return cpu_start();
+}
+
+const backend_kind backend_cpu = {
+    .name = "cpu",
+    .summary = "the processor, in f32",
+    .type = GRAIL_DTYPE_F32,
+    .enter = enter,
+    .kernels = &kernels,
+    HOST_BACKEND,
 };

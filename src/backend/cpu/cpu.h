@@ -1,8 +1,8 @@
-/* The functions of the cpu backend's table, by file; backend.h has each contract. */
+/* The kernels of the cpu backend, by file; operations.h says what each computes. */
 #ifndef GRAIL_BACKEND_CPU_CPU_H
 #define GRAIL_BACKEND_CPU_CPU_H
 
-#include "backend/backend.h"
+#include "backend/host/kernels.h"
 
 /* start.c */
 grail_status cpu_start(void);

@@ -2,7 +2,7 @@
 #ifndef GRAIL_BACKEND_CPU_ONEDNN_H
 #define GRAIL_BACKEND_CPU_ONEDNN_H
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 
 /** Y = conv(X, weight) + bias, then + what Y held before when `accumulate`, then max(., 0) when
  * `relu`; bias may be NULL. */

@@ -3,22 +3,6 @@
 
 #include <math.h>
 
-static void from_f32(int64_t count, const float *in, void *out)
-{
-    double *y = out;
-    for (int64_t i = 0; i < count; i++) {
-        y[i] = (double)in[i];
-    }
-}
-
-static void to_f32(int64_t count, const void *in, float *out)
-{
-    const double *x = in;
-    for (int64_t i = 0; i < count; i++) {
-        out[i] = (float)x[i];
-    }
-}
-
 static void linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
                    const void *bias, void *y)
 {
@@ -245,11 +229,7 @@ static void column_sums(int64_t rows, int64_t width, const void *x, int64_t stri
     }
 }
 
-const backend backend_ref = {
-    .name = "ref",
-    .element_size = sizeof(double),
-    .from_f32 = from_f32,
-    .to_f32 = to_f32,
+static const host_kernels kernels = {
     .linear = linear,
     .rms_norm = rms_norm,
     .rope = rope,
@@ -274,4 +254,12 @@ const backend backend_ref = {
     .cholesky = ref_cholesky,
     .cholesky_solve = ref_cholesky_solve,
     .eigen = ref_eigen,
+};
+
+const backend_kind backend_ref = {
+    .name = "ref",
+    .summary = "plain loops in f64, slow, for checking",
+    .type = GRAIL_DTYPE_F64,
+    .kernels = &kernels,
+    HOST_BACKEND,
 };

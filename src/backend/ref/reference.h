@@ -1,8 +1,8 @@
-/* The functions of the reference backend's table, by file; backend.h has each contract. */
+/* The kernels of the reference backend, by file; operations.h says what each computes. */
 #ifndef GRAIL_BACKEND_REF_REFERENCE_H
 #define GRAIL_BACKEND_REF_REFERENCE_H
 
-#include "backend/backend.h"
+#include "backend/host/kernels.h"
 
 /* reference_dense.c */
 void ref_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,

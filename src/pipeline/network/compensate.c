@@ -1,5 +1,6 @@
 #include "pipeline/network/compensate.h"
 
+#include "backend/operations.h"
 #include "base/clock.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/request/consumer_tail.h"
@@ -23,17 +24,30 @@ static bool fits_bias(const compression_request *request, int consumer)
 /* Y <- Y - 1 b^T in the sums: a dense target contains the consumer's own bias, which stays where it
  * is.
  *   C <- C - b s^T,  q_o <- q_o - 2 b_o t_o + T b_o^2,  t <- t - T b */
-static void remove_bias_from_target(grail_statistics *s, const float *bias)
+static grail_status remove_bias_from_target(grail_statistics *s, const double *bias)
 {
+    grail_status status = GRAIL_OK;
     const double count = (double)s->count;
+    matrix b = {0};
+    host_view sums = {0};
+    host_view squares = {0};
+    TRY(matrix_import(s->owner, GRAIL_DTYPE_F64, 1, s->outputs, s->outputs, bias, &b));
+    TRY(matrix_add_outer(false, -1.0, b, s->sum, s->cross));
+    TRY(host_view_open(s->target_sum, GRAIL_DTYPE_F64, HOST_UPDATES, &sums));
+    TRY(host_view_open(s->target_square, GRAIL_DTYPE_F64, HOST_UPDATES, &squares));
+    double *sum = sums.values;
+    double *square = squares.values;
     for (int64_t o = 0; o < s->outputs; o++) {
-        const double b = (double)bias[o];
-        for (int64_t k = 0; k < s->width; k++) {
-            s->cross[o * s->width + k] -= b * s->sum[k];
-        }
-        s->target_square[o] += b * (count * b - 2.0 * s->target_sum[o]);
-        s->target_sum[o] -= count * b;
+        square[o] += bias[o] * (count * bias[o] - 2.0 * sum[o]);
+        sum[o] -= count * bias[o];
     }
+    TRY(host_view_close(&sums));
+    TRY(host_view_close(&squares));
+out:
+    host_view_drop(&sums);
+    host_view_drop(&squares);
+    matrix_free(&b);
+    return status;
 }
 
 /* Targets computed by multiplication contain no bias; the dense network's own output does. */
@@ -41,16 +55,22 @@ static grail_status shift_targets(const calibration_network *network, observatio
 {
     grail_status status = GRAIL_OK;
     float *bias = NULL;
+    double *wide = NULL;
     int64_t count = 0;
     const int parameter = consumer_node(network->request, o)->bias;
     if (parameter == GRAPH_NONE || o->target != OBSERVES_DENSE_OUTPUT) {
         return GRAIL_OK;
     }
     TRY(parameter_store_read_f32(network->current.parameters, parameter, &bias, &count));
-    remove_bias_from_target(o->fit, bias);
-    remove_bias_from_target(o->held, bias);
+    TRY(memory_new(&wide, (size_t)count, sizeof wide[0]));
+    for (int64_t i = 0; i < count; i++) {
+        wide[i] = (double)bias[i];
+    }
+    TRY(remove_bias_from_target(o->fit, wide));
+    TRY(remove_bias_from_target(o->held, wide));
 out:
     memory_free(bias);
+    memory_free(wide);
     return status;
 }
 
@@ -61,14 +81,12 @@ static grail_status make_regression(const calibration_network *network, observat
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
     const int64_t u = o->layout.features / reducer->units * o->layout.taps;
     if (o->folds) {
-        return regression_from_measured(network->request->backend, s, prior, out);
+        return regression_from_measured(s, prior, out);
     }
     if (reducer->folds) {
-        return regression_from_folding(network->request->backend, s, reducer, u, rows, o->weight,
-                                       prior, out);
+        return regression_from_folding(s, reducer, u, rows, o->weight, prior, out);
     }
-    return regression_from_selection(network->request->backend, s, reducer, u, rows, o->weight,
-                                     out);
+    return regression_from_selection(s, reducer, u, rows, o->weight, out);
 }
 
 static ridge_options options_of(const compression_request *request, int consumer)
@@ -117,7 +135,7 @@ static grail_status fit_consumer(calibration_network *network, observation *o, f
     grail_status status = GRAIL_OK;
     regression fit = {0};
     regression held = {0};
-    double *weight = NULL;
+    matrix weight = {0};
     double *bias_change = NULL;
     ridge_result result = {0};
     bool *judged = NULL;
@@ -127,16 +145,13 @@ static grail_status fit_consumer(calibration_network *network, observation *o, f
     TRY(shift_targets(network, o));
     TRY(make_regression(network, o, o->fit, prior, &fit));
     TRY(make_regression(network, o, o->held, prior, &held));
-    const size_t count = (size_t)(fit.outputs * fit.width);
-    TRY(memory_new_unset(&weight, count, sizeof weight[0]));
+    TRY(matrix_new(network->request->backend, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
     if (options.bias) {
         TRY(memory_new(&bias_change, (size_t)fit.outputs, sizeof bias_change[0]));
     }
-    TRY(ridge_solve(network->request->backend, &fit, &held, prior, &options, weight, bias_change,
-                    &result));
-    for (size_t i = 0; i < count; i++) {
-        prior[i] = (float)weight[i]; /* the prior is no longer needed; its memory takes the fit */
-    }
+    TRY(ridge_solve(&fit, &held, prior, &options, weight, bias_change, &result));
+    /* the prior is no longer needed; its memory takes the fit */
+    TRY(matrix_download_f32(weight, prior));
     TRY(consumer_set(network, o->site, o->consumer, prior, bias_change));
     const grail_fit made = site_fit_of(site_consumer_name(network->request, o->site, o->consumer),
                                        &result, options.bias);
@@ -145,7 +160,7 @@ out:
     memory_free(judged);
     regression_fini(&fit);
     regression_fini(&held);
-    memory_free(weight);
+    matrix_free(&weight);
     memory_free(bias_change);
     return status;
 }

@@ -1,23 +1,22 @@
 #include "pipeline/network/decide.h"
 
+#include "backend/operations.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/merged_rows.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct input_squares {
     int value;
-    double *squares; /* [width] */
+    matrix squares; /* [1, at least the value's width] */
 } input_squares;
 
 static grail_status add_squares(calibration_network *network, int64_t batch, void *user)
 {
     const input_squares *s = user;
-    const matrix *x = execution_value(network->current.execution, s->value);
+    const matrix x = execution_value(network->current.execution, s->value);
     (void)batch;
-    network->request->backend->column_sums(x->rows, x->width, x->data, x->width, NULL, s->squares);
-    return GRAIL_OK;
+    return matrix_column_sums(x, no_matrix, matrix_columns(s->squares, 0, x.columns));
 }
 
 /* Norms of the features of a producer's input, from their squares. Features that an earlier site
@@ -34,17 +33,22 @@ static void norms_of_squares(const calibration_network *network, const cut_axis 
     }
 }
 
-static grail_status observe_squares(calibration_network *network, int producer, int64_t width,
-                                    double *squares)
+/* squares[features] of the input of a producer; `wide` columns at most in the current network. */
+static grail_status observe_squares(calibration_network *network, int producer, int64_t wide,
+                                    int64_t features, double *squares)
 {
-    const node *n = &network->request->graph->nodes[producer];
-    if (network->request->plan.loop == LOOP_OPEN) {
-        memcpy(squares, network->request->session->of_nodes[producer].squares,
-               (size_t)width * sizeof *squares);
-        return GRAIL_OK;
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    input_squares s = {.value = request->graph->nodes[producer].inputs[0]};
+    if (request->plan.loop == LOOP_OPEN) {
+        return matrix_download(request->session->of_nodes[producer].squares, squares);
     }
-    input_squares s = {.value = n->inputs[0], .squares = squares};
-    return streams_carry(network, producer, GRAPH_NONE, add_squares, &s);
+    TRY(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, wide, &s.squares));
+    TRY(streams_carry(network, producer, GRAPH_NONE, add_squares, &s));
+    TRY(matrix_download(matrix_columns(s.squares, 0, features), squares));
+out:
+    matrix_free(&s.squares);
+    return status;
 }
 
 /* Norms of the features of the first producer's input. *out is owned. */
@@ -55,13 +59,13 @@ static grail_status measure_input_norms(calibration_network *network, int index,
     double *norms = NULL;
     const int producer = site_at(request, index)->producers[0].node;
     const node *n = &request->graph->nodes[producer];
-    const parameter_cut *cut = &request->cuts[n->weight];
+    const cut_axis *columns = &request->cuts[n->weight].columns;
     const int64_t features = request->graph->parameters[n->weight].shape[1];
-    const bool wide = cut->columns.site != GRAPH_NONE && request->plan.loop == LOOP_CLOSED;
-    const int64_t most = wide ? cut_wide_features(&request->plan, &cut->columns) : features;
-    TRY(memory_new(&norms, (size_t)(most > features ? most : features), sizeof norms[0]));
-    TRY(observe_squares(network, producer, features, norms));
-    norms_of_squares(network, &cut->columns, features, norms);
+    const int64_t cut =
+        columns->site == GRAPH_NONE ? features : cut_wide_features(&request->plan, columns);
+    TRY(memory_new(&norms, (size_t)features, sizeof norms[0]));
+    TRY(observe_squares(network, producer, cut > features ? cut : features, features, norms));
+    norms_of_squares(network, columns, features, norms);
     *out = norms;
     norms = NULL;
 out:
@@ -86,39 +90,61 @@ static void inputs_free(int count, input_statistics *inputs)
 {
     for (int i = 0; inputs != NULL && i < count; i++) {
         memory_free((double *)(uintptr_t)inputs[i].diagonal);
-        memory_free((double *)(uintptr_t)inputs[i].gram);
         memory_free((double *)(uintptr_t)inputs[i].means);
+        matrix_free(&inputs[i].gram);
     }
     memory_free(inputs);
 }
 
-static grail_status add_means(const grail_statistics *fit, const grail_statistics *held,
-                              double **out)
+static grail_status download_diagonal(const grail_statistics *s, double *out)
 {
-    double *means = NULL;
-    const grail_status status = memory_new(&means, (size_t)fit->width, sizeof means[0]);
-    for (int64_t j = 0; status == GRAIL_OK && j < fit->width; j++) {
-        means[j] = (fit->sum[j] + held->sum[j]) / (double)(fit->count + held->count);
-    }
-    *out = means;
+    grail_status status = GRAIL_OK;
+    matrix diagonal = {0};
+    TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, 1, s->width, &diagonal));
+    TRY(matrix_diagonal(s->gram, diagonal));
+    TRY(matrix_download(diagonal, out));
+out:
+    matrix_free(&diagonal);
     return status;
 }
 
-/* The Gram matrix (its lower triangle), or only its diagonal, over all batches. */
-static grail_status add_products(const grail_statistics *fit, const grail_statistics *held,
-                                 bool diagonal, double **out)
+static grail_status download_sum(const grail_statistics *s, double *out)
 {
-    const int64_t width = fit->width;
+    return matrix_download(s->sum, out);
+}
+
+/* *out[width] = (fit + held) / divisor, each as `download` gives it. */
+static grail_status add_parts(const grail_statistics *fit, const grail_statistics *held,
+                              grail_status (*download)(const grail_statistics *s, double *out),
+                              double divisor, const double **out)
+{
+    grail_status status = GRAIL_OK;
     double *sums = NULL;
-    const grail_status status =
-        memory_new(&sums, (size_t)(diagonal ? width : width * width), sizeof sums[0]);
-    for (int64_t i = 0; status == GRAIL_OK && i < width; i++) {
-        for (int64_t j = diagonal ? i : 0; j <= i; j++) {
-            const double sum = fit->gram[i * width + j] + held->gram[i * width + j];
-            sums[diagonal ? i : i * width + j] = sum;
-        }
+    double *more = NULL;
+    TRY(memory_new(&sums, (size_t)fit->width, sizeof sums[0]));
+    TRY(memory_new(&more, (size_t)fit->width, sizeof more[0]));
+    TRY(download(fit, sums));
+    TRY(download(held, more));
+    for (int64_t i = 0; i < fit->width; i++) {
+        sums[i] = (sums[i] + more[i]) / divisor;
     }
     *out = sums;
+    sums = NULL;
+out:
+    memory_free(sums);
+    memory_free(more);
+    return status;
+}
+
+/* The lower triangle of the Gram matrix over all batches. */
+static grail_status add_grams(const grail_statistics *fit, const grail_statistics *held,
+                              matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(matrix_new(fit->owner, GRAIL_DTYPE_F64, fit->width, fit->width, out));
+    TRY(matrix_copy(fit->gram, *out));
+    TRY(matrix_add_scaled(1.0, held->gram, *out));
+out:
     return status;
 }
 
@@ -127,19 +153,16 @@ static grail_status take_input(unsigned needs, const grail_statistics *fit,
                                const grail_statistics *held, input_statistics *out)
 {
     grail_status status = GRAIL_OK;
-    double *values = NULL;
-    *out = (input_statistics){.width = fit->width, .count = fit->count + held->count};
+    const int64_t count = fit->count + held->count;
+    *out = (input_statistics){.width = fit->width, .count = count};
     if ((needs & NEEDS_DIAGONAL) != 0) {
-        TRY(add_products(fit, held, true, &values));
-        out->diagonal = values;
-    }
-    if ((needs & NEEDS_GRAM) != 0) {
-        TRY(add_products(fit, held, false, &values));
-        out->gram = values;
+        TRY(add_parts(fit, held, download_diagonal, 1.0, &out->diagonal));
     }
     if ((needs & NEEDS_MEANS) != 0) {
-        TRY(add_means(fit, held, &values));
-        out->means = values;
+        TRY(add_parts(fit, held, download_sum, (double)count, &out->means));
+    }
+    if ((needs & NEEDS_GRAM) != 0) {
+        TRY(add_grams(fit, held, &out->gram));
     }
 out:
     return status;

@@ -31,7 +31,7 @@ static grail_status kept_bytes(const compression_request *request, double *out)
             site_is_cut(&request->plan, i) ? widest_input(request, i, extents) : 0.0;
         widest = elements > widest ? elements : widest;
     }
-    *out = widest * (double)samples->count * (double)request->backend->element_size;
+    *out = widest * (double)samples->count * (double)backend_value_size(request->backend);
 out:
     memory_free(extents);
     return status;

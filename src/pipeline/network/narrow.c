@@ -3,7 +3,7 @@
 bool parameter_is_changed(const calibration_network *network, int parameter)
 {
     const parameter_cut *cut = &network->request->cuts[parameter];
-    return network->current.parameters->entries[parameter].data != NULL ||
+    return matrix_exists(network->current.parameters->entries[parameter].values) ||
            cut->rows.site != GRAPH_NONE || cut->columns.site != GRAPH_NONE;
 }
 

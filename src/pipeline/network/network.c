@@ -3,10 +3,10 @@
 #include "pipeline/network/keeping.h"
 
 static grail_status create_run(const compression_request *request, parameter_store *parent,
-                               buffer_pool *pool, network_run *out)
+                               matrix_pool *pool, network_run *out)
 {
     grail_status status = GRAIL_OK;
-    const backend *b = request->backend;
+    backend *b = request->backend;
     TRY(parameter_store_create(request->model, b, parent, &out->parameters));
     TRY(execution_create(request->graph, b, pool, &out->execution));
     TRY(sample_stream_init(&out->stream, request->graph, b, request->samples->batch_count));
@@ -37,7 +37,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
     TRY(memory_new(&n, 1, sizeof *n));
     n->request = request;
     TRY(activations_fit(request, memory, &n->keep_activations));
-    TRY(buffer_pool_create(&n->pool));
+    TRY(matrix_pool_create(request->backend, &n->pool));
     TRY(create_run(request, NULL, n->pool, &n->dense));
     TRY(create_run(request, n->dense.parameters, n->pool, &n->current));
     n->has_dense_stream = wants_dense_stream(request);
@@ -57,7 +57,7 @@ void network_free(calibration_network *network)
     site_results_free(network->results, network->request->plan.count);
     free_run(&network->current);
     free_run(&network->dense);
-    buffer_pool_free(network->pool);
+    matrix_pool_free(network->pool);
     memory_free(network);
 }
 
@@ -68,5 +68,5 @@ void network_release_block(calibration_network *network, int block)
     graph_block_range(network->request->graph, block, &begin, &end);
     parameter_store_release_range(network->current.parameters, begin, end);
     parameter_store_release_range(network->dense.parameters, begin, end);
-    buffer_pool_clear(network->pool);
+    matrix_pool_clear(network->pool);
 }

@@ -27,7 +27,7 @@ typedef struct calibration_network {
     const compression_request *request; /* borrowed */
     network_run dense;
     network_run current; /* as narrowed so far; its store has the dense one as parent */
-    buffer_pool *pool;   /* shared by both executions */
+    matrix_pool *pool;   /* shared by both executions */
     bool has_dense_stream;
     bool keep_activations; /* whether the stream of `current` advances with every pass, not only at
                               the borders of blocks; a continued run uses the value of the

@@ -1,13 +1,11 @@
 #include "pipeline/network/observation.h"
 
-#include <string.h>
-
 void observation_fini(observation *o)
 {
     grail_statistics_free(o->fit);
     grail_statistics_free(o->held);
     memory_free(o->weight);
-    memory_free(o->target_weight);
+    matrix_free(&o->target_weight);
     *o = (observation){0};
 }
 
@@ -54,27 +52,22 @@ static observation describe(const compression_request *request, int index, int c
 
 /* The matrix that turns the input's columns into the target: W, with zeros for the folded columns
  * behind the others of the same input. */
-static grail_status make_target_weight(const backend *b, observation *o, int64_t wide)
+static grail_status make_target_weight(backend *b, observation *o, int64_t wide)
 {
     grail_status status = GRAIL_OK;
-    float *padded = NULL;
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
     const int64_t width = o->layout.features * o->layout.taps;
-    TRY(memory_new(&padded, (size_t)(rows * wide), sizeof padded[0]));
-    for (int64_t r = 0; r < rows; r++) {
-        memcpy(padded + r * wide, o->weight + r * width, (size_t)width * sizeof padded[0]);
-    }
-    TRY(elements_from_f32(b, rows * wide, &padded, &o->target_weight));
+    TRY(matrix_new_zero(b, backend_type(b), rows, wide, &o->target_weight));
+    TRY(matrix_upload_f32(matrix_columns(o->target_weight, 0, width), o->weight));
 out:
-    memory_free(padded);
     return status;
 }
 
-static grail_status create_statistics(int64_t width, int64_t outputs, observation *o)
+static grail_status create_statistics(backend *b, int64_t width, int64_t outputs, observation *o)
 {
     grail_status status = GRAIL_OK;
-    TRY(grail_statistics_create(width, outputs, &o->fit));
-    TRY(grail_statistics_create(width, outputs, &o->held));
+    TRY(statistics_create(b, width, outputs, &o->fit));
+    TRY(statistics_create(b, width, outputs, &o->held));
 out:
     return status;
 }
@@ -97,7 +90,7 @@ grail_status observation_init(const calibration_network *network, int index, int
     } else if (o->target == OBSERVES_PRODUCT) {
         TRY(make_target_weight(request->backend, o, dense_width + reduced_width));
     }
-    TRY(create_statistics(o->folds ? reduced_width : dense_width, outputs, o));
+    TRY(create_statistics(request->backend, o->folds ? reduced_width : dense_width, outputs, o));
 out:
     if (status != GRAIL_OK) {
         observation_fini(o);
@@ -109,7 +102,8 @@ grail_status observation_init_input(const compression_request *request, int inde
                                     observation *o)
 {
     *o = describe(request, index, consumer);
-    const grail_status status = create_statistics(o->layout.features * o->layout.taps, 0, o);
+    const grail_status status =
+        create_statistics(request->backend, o->layout.features * o->layout.taps, 0, o);
     if (status != GRAIL_OK) {
         observation_fini(o);
     }

@@ -20,9 +20,9 @@ typedef struct observation {
     bool of_patches; /* a convolution whose taps are fitted separately: rows are unfolded patches */
     observed_target target;
     consumer_layout layout;
-    int64_t unreduced;   /* features in front of the folded ones in the input's columns */
-    float *weight;       /* W in the form of `layout`, owned */
-    void *target_weight; /* the backend's elements: the matrix for the target of a product; owned */
+    int64_t unreduced;            /* features in front of the folded ones in the input's columns */
+    float *weight;                /* W in the form of `layout`, owned */
+    matrix target_weight;         /* the matrix for the target of a product; owned */
     grail_statistics *fit, *held; /* owned */
 } observation;
 

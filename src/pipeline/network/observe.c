@@ -1,53 +1,49 @@
 #include "pipeline/network/observe.h"
 
+#include "backend/operations.h"
 #include "pipeline/network/target.h"
 
 /* Patches are made and added in pieces of about this many elements. */
 enum { PIECE_ELEMENTS = 8 << 20 };
 
-static const void *row_at(const backend *b, const void *base, int64_t row, int64_t width)
+/* The columns of `in` that the statistics are of. */
+static matrix observed_columns(const observation *o, const grail_statistics *into, matrix in)
 {
-    return (const unsigned char *)base + (size_t)(row * width) * b->element_size;
+    return matrix_columns(in, o->unreduced * o->layout.taps, into->width);
 }
 
 /* Adds rows and computes their target, in pieces: the target has taps times as many columns as the
  * consumer has outputs. */
 static grail_status add_rows_with_target(const observation *o, const execution *e,
-                                         grail_statistics *into, const matrix *in,
-                                         const matrix *source)
+                                         grail_statistics *into, matrix in, matrix source)
 {
     grail_status status = GRAIL_OK;
-    void *y = NULL;
-    const backend *b = e->backend;
-    const int64_t offset = o->unreduced * o->layout.taps;
+    matrix room = {0};
+    const matrix z = observed_columns(o, into, in);
     int64_t step = PIECE_ELEMENTS / into->outputs;
     step = step < 1 ? 1 : step;
-    step = step > in->rows ? in->rows : step;
-    TRY(buffer_pool_take(e->pool, (size_t)(step * into->outputs) * b->element_size, &y));
-    for (int64_t begin = 0; begin < in->rows; begin += step) {
-        const int64_t rows = begin + step < in->rows ? step : in->rows - begin;
-        b->linear(rows, source->width, into->outputs, row_at(b, source->data, begin, source->width),
-                  o->target_weight, NULL, y);
-        TRY(statistics_accumulate(into, b, rows, row_at(b, in->data, 1, begin * in->width + offset),
-                                  in->width, y, into->outputs));
+    step = step > in.rows ? in.rows : step;
+    TRY(matrix_pool_take(e->pool, step, into->outputs, &room));
+    for (int64_t begin = 0; begin < in.rows; begin += step) {
+        const int64_t rows = begin + step < in.rows ? step : in.rows - begin;
+        const matrix y = matrix_rows(room, 0, rows);
+        TRY(matrix_linear(matrix_rows(source, begin, rows), o->target_weight, no_matrix, y));
+        TRY(statistics_accumulate(into, matrix_rows(z, begin, rows), y));
     }
 out:
-    buffer_pool_give(e->pool, y);
+    matrix_pool_give(e->pool, &room);
     return status;
 }
 
 /* Adds rows to the statistics: the reduced columns of `in`, and the target. The target is y[rows,
- * outputs], or if that is NULL computed from the columns of `source`. */
+ * outputs], or if that is missing computed from the columns of `source`. */
 static grail_status add_rows(const observation *o, const execution *e, grail_statistics *into,
-                             const matrix *in, const void *y, const matrix *source)
+                             matrix in, matrix y, matrix source)
 {
-    const int64_t offset = o->unreduced * o->layout.taps;
-    if (into->outputs > 0 && y == NULL) {
+    if (into->outputs > 0 && !matrix_exists(y)) {
         return add_rows_with_target(o, e, into, in, source);
     }
-    return statistics_accumulate(into, e->backend, in->rows,
-                                 row_at(e->backend, in->data, 1, offset), in->width, y,
-                                 into->outputs);
+    return statistics_accumulate(into, observed_columns(o, into, in), y);
 }
 
 static conv_shape shape_of_conv(const observation *o, const execution *e)
@@ -61,7 +57,7 @@ static conv_shape shape_of_conv(const observation *o, const execution *e)
         .samples = e->shape.samples,
         .in = e->extents[n->inputs[0]],
         .out = e->extents[n->output],
-        .channels_in = execution_value(e, n->inputs[0])->width,
+        .channels_in = execution_value(e, n->inputs[0]).columns,
         .channels_out = o->layout.rows,
         .window = window,
     };
@@ -70,30 +66,28 @@ static conv_shape shape_of_conv(const observation *o, const execution *e)
 /* Adds patches in pieces, since all together have kernel^2 times the size of the input. y covers
  * the entire batch. */
 static grail_status add_patches(const observation *o, const execution *e, grail_statistics *into,
-                                const matrix *in, const void *y)
+                                matrix in, matrix y)
 {
     grail_status status = GRAIL_OK;
-    void *patches = NULL;
-    const backend *b = e->backend;
+    matrix room = {0};
     const conv_shape shape = shape_of_conv(o, e);
     const int64_t width = shape.channels_in * o->layout.taps;
     const int64_t all = shape.samples * shape.out.height;
     int64_t step = PIECE_ELEMENTS / (width * shape.out.width);
     step = step < 1 ? 1 : step;
     step = step > all ? all : step;
-    TRY(buffer_pool_take(e->pool, (size_t)(step * shape.out.width * width) * b->element_size,
-                         &patches));
+    TRY(matrix_pool_take(e->pool, step * shape.out.width, width, &room));
     for (int64_t begin = 0; begin < all; begin += step) {
         const int64_t end = begin + step < all ? begin + step : all;
-        const matrix rows = {
-            .data = patches, .rows = (end - begin) * shape.out.width, .width = width};
-        b->patches(&shape, in->data, begin, end, patches);
-        const void *target =
-            y == NULL ? NULL : row_at(b, y, begin * shape.out.width, into->outputs);
-        TRY(add_rows(o, e, into, &rows, target, &rows));
+        const int64_t rows = (end - begin) * shape.out.width;
+        const matrix patches = matrix_rows(room, 0, rows);
+        const matrix target =
+            matrix_exists(y) ? matrix_rows(y, begin * shape.out.width, rows) : no_matrix;
+        TRY(matrix_patches(&shape, begin, end, in, patches));
+        TRY(add_rows(o, e, into, patches, target, patches));
     }
 out:
-    buffer_pool_give(e->pool, patches);
+    matrix_pool_give(e->pool, &room);
     return status;
 }
 
@@ -103,10 +97,10 @@ grail_status observation_add(calibration_network *network, int64_t batch, void *
     const observation *o = user;
     const execution *e = network->current.execution;
     const int value = e->graph->nodes[o->node].inputs[0];
-    const matrix *in = execution_value(e, value);
+    const matrix in = execution_value(e, value);
     grail_statistics *into =
         calibration_holds_out(network->request->samples, batch) ? o->held : o->fit;
-    void *y = NULL;
+    matrix y = {0};
     if (o->target == OBSERVES_DENSE_OUTPUT) {
         TRY(dense_target(network, o->node, &y));
     }
@@ -118,13 +112,14 @@ grail_status observation_add(calibration_network *network, int64_t batch, void *
         TRY(add_rows(o, e, into, in, y, in));
     }
 out:
-    buffer_pool_give(network->pool, y);
+    matrix_pool_give(network->pool, &y);
     return status;
 }
 
 grail_status observation_add_input(const observation *o, const execution *e, bool held_out)
 {
     grail_statistics *into = held_out ? o->held : o->fit;
-    const matrix *in = execution_value(e, e->graph->nodes[o->node].inputs[0]);
-    return o->of_patches ? add_patches(o, e, into, in, NULL) : add_rows(o, e, into, in, NULL, NULL);
+    const matrix in = execution_value(e, e->graph->nodes[o->node].inputs[0]);
+    return o->of_patches ? add_patches(o, e, into, in, no_matrix)
+                         : add_rows(o, e, into, in, no_matrix, no_matrix);
 }

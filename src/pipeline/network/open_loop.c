@@ -1,5 +1,6 @@
 #include "pipeline/network/open_loop.h"
 
+#include "backend/operations.h"
 #include "base/clock.h"
 #include "pipeline/network/observe.h"
 
@@ -87,7 +88,7 @@ static grail_status plan_collection(const compression_request *request, collecti
     }
     for (int n = 0; n < nodes; n++) {
         l->squares[n] = request->plan.loop == LOOP_OPEN && wants_squares(request, n) &&
-                        request->session->of_nodes[n].squares == NULL;
+                        !matrix_exists(request->session->of_nodes[n].squares);
         l->any_squares = l->any_squares || l->squares[n];
     }
 out:
@@ -97,11 +98,11 @@ out:
 static grail_status add_squares(const execution *e, int index, dense_statistics *d)
 {
     grail_status status = GRAIL_OK;
-    const matrix *x = execution_value(e, e->graph->nodes[index].inputs[0]);
-    if (d->squares == NULL) {
-        TRY(memory_new(&d->squares, (size_t)x->width, sizeof d->squares[0]));
+    const matrix x = execution_value(e, e->graph->nodes[index].inputs[0]);
+    if (!matrix_exists(d->squares)) {
+        TRY(matrix_new_zero(e->backend, GRAIL_DTYPE_F64, 1, x.columns, &d->squares));
     }
-    e->backend->column_sums(x->rows, x->width, x->data, x->width, NULL, d->squares);
+    TRY(matrix_column_sums(x, no_matrix, d->squares));
 out:
     return status;
 }
@@ -149,8 +150,7 @@ static void drop_squares(grail_session *session, const collection *l)
 {
     for (int n = 0; l->squares != NULL && n < session->model->graph->node_count; n++) {
         if (l->squares[n]) {
-            memory_free(session->of_nodes[n].squares);
-            session->of_nodes[n].squares = NULL;
+            matrix_free(&session->of_nodes[n].squares);
         }
     }
 }

@@ -1,35 +1,41 @@
 #include "pipeline/network/target.h"
 
+#include "backend/operations.h"
 #include "pipeline/request/consumer_tail.h"
 
 #include <math.h>
-#include <string.h>
+
+/* Adds the means of a folding's clusters: out[rows, K u] = in[rows, n u] M. */
+static grail_status append_means(const grail_reducer *r, matrix in, matrix out)
+{
+    grail_status status = GRAIL_OK;
+    double *share = NULL;
+    TRY(memory_new(&share, (size_t)r->kept, sizeof share[0]));
+    for (int64_t k = 0; k < r->kept; k++) {
+        share[k] = 1.0 / (double)r->members[k];
+    }
+    TRY(matrix_zero(out));
+    TRY(matrix_fold_columns(r->units, r->labels, share, in, out));
+out:
+    memory_free(share);
+    return status;
+}
 
 /* Copies a dense value [rows, n u]. If the calibration network has merged channels on this axis,
  * their means are appended: [X | X M]. *out belongs to the pool. */
 static grail_status copy_with_means(const calibration_network *network, const cut_axis *axis,
-                                    const matrix *in, void **out)
+                                    matrix in, matrix *out)
 {
     grail_status status = GRAIL_OK;
-    float *narrow = NULL;
-    float *wide = NULL;
-    const backend *b = network->request->backend;
     const int64_t width =
-        axis->site == GRAPH_NONE ? in->width : cut_wide_features(&network->request->plan, axis);
-    TRY(buffer_pool_take(network->pool, (size_t)(in->rows * width) * b->element_size, out));
-    if (width == in->width) {
-        memcpy(*out, in->data, (size_t)(in->rows * width) * b->element_size);
-        return GRAIL_OK;
+        axis->site == GRAPH_NONE ? in.columns : cut_wide_features(&network->request->plan, axis);
+    TRY(matrix_pool_take(network->pool, in.rows, width, out));
+    TRY(matrix_copy(in, matrix_columns(*out, 0, in.columns)));
+    if (width > in.columns) {
+        TRY(append_means(network->results[axis->site].reducer, in,
+                         matrix_columns(*out, in.columns, width - in.columns)));
     }
-    TRY(memory_new_unset(&narrow, (size_t)(in->rows * in->width), sizeof narrow[0]));
-    TRY(memory_new_unset(&wide, (size_t)(in->rows * width), sizeof wide[0]));
-    b->to_f32(in->rows * in->width, in->data, narrow);
-    reducer_append_means(network->results[axis->site].reducer, axis->features, in->rows, narrow,
-                         wide);
-    b->from_f32(in->rows * width, wide, *out);
 out:
-    memory_free(narrow);
-    memory_free(wide);
     return status;
 }
 
@@ -61,29 +67,34 @@ out:
     return status;
 }
 
-/* X[rows, width] *= 1 scale^T, computed as a BatchNorm of mean 0 and variance 1. May take over
- * *scale. */
-static grail_status scale_columns(const backend *b, int64_t rows, int64_t width, float **scale,
-                                  void *x)
+/* A row of f32 values on the instance. *out belongs to the pool. */
+static grail_status take_row(matrix_pool *pool, int64_t width, const float *values, matrix *out)
+{
+    const grail_status status = matrix_pool_take(pool, 1, width, out);
+    return status == GRAIL_OK ? matrix_upload_f32(*out, values) : status;
+}
+
+/* X[rows, width] *= 1 scale^T, computed as a BatchNorm of mean 0 and variance 1. */
+static grail_status scale_columns(matrix_pool *pool, const float *scale, matrix x)
 {
     grail_status status = GRAIL_OK;
     float *plain = NULL;
-    void *zeros = NULL;
-    void *ones = NULL;
-    void *weight = NULL;
-    TRY(memory_new(&plain, (size_t)width, sizeof plain[0]));
-    for (int64_t k = 0; k < width; k++) {
+    matrix zeros = {0};
+    matrix ones = {0};
+    matrix weight = {0};
+    TRY(memory_new(&plain, (size_t)x.columns, sizeof plain[0]));
+    TRY(take_row(pool, x.columns, plain, &zeros));
+    for (int64_t k = 0; k < x.columns; k++) {
         plain[k] = 1.0F;
     }
-    TRY(memory_new(&zeros, (size_t)width, b->element_size));
-    TRY(elements_from_f32(b, width, &plain, &ones));
-    TRY(elements_from_f32(b, width, scale, &weight));
-    b->batch_norm(rows, width, 0.0, x, zeros, ones, weight, NULL, x);
+    TRY(take_row(pool, x.columns, plain, &ones));
+    TRY(take_row(pool, x.columns, scale, &weight));
+    TRY(matrix_batch_norm(0.0, x, zeros, ones, weight, no_matrix, x));
 out:
     memory_free(plain);
-    memory_free(zeros);
-    memory_free(ones);
-    memory_free(weight);
+    matrix_pool_give(pool, &zeros);
+    matrix_pool_give(pool, &ones);
+    matrix_pool_give(pool, &weight);
     return status;
 }
 
@@ -91,46 +102,44 @@ out:
  * between. With this target the sum after the Add is that of the dense network. `rows` is the axis
  * of the consumer's outputs. */
 static grail_status add_drift(const calibration_network *network, const cut_axis *rows,
-                              const consumer_tail *tail, void *y)
+                              const consumer_tail *tail, matrix y)
 {
     grail_status status = GRAIL_OK;
-    void *drift = NULL;
+    matrix drift = {0};
     float *scale = NULL;
-    const backend *b = network->request->backend;
-    const matrix *compressed = execution_value(network->current.execution, tail->skip);
-    const int64_t count = compressed->rows * compressed->width;
+    const matrix compressed = execution_value(network->current.execution, tail->skip);
     TRY(copy_with_means(network, rows, execution_value(network->dense.execution, tail->skip),
                         &drift));
-    b->subtract(count, drift, compressed->data, drift);
+    TRY(matrix_subtract(drift, compressed, drift));
     if (tail->batch_norm != GRAPH_NONE) {
-        TRY(memory_new(&scale, (size_t)compressed->width, sizeof scale[0]));
+        TRY(memory_new(&scale, (size_t)compressed.columns, sizeof scale[0]));
         TRY(inverse_scale(network->current.parameters,
-                          &network->request->graph->nodes[tail->batch_norm], compressed->width,
+                          &network->request->graph->nodes[tail->batch_norm], compressed.columns,
                           scale));
-        TRY(scale_columns(b, compressed->rows, compressed->width, &scale, drift));
+        TRY(scale_columns(network->pool, scale, drift));
     }
-    b->add(count, y, drift, y);
+    TRY(matrix_add(y, drift, y));
 out:
-    buffer_pool_give(network->pool, drift);
+    matrix_pool_give(network->pool, &drift);
     memory_free(scale);
     return status;
 }
 
-grail_status dense_target(const calibration_network *network, int consumer, void **out)
+grail_status dense_target(const calibration_network *network, int consumer, matrix *out)
 {
     grail_status status = GRAIL_OK;
     const graph *g = network->request->graph;
     const node *n = &g->nodes[consumer];
     const cut_axis *rows = &network->request->cuts[n->weight].rows;
     const consumer_tail tail = consumer_tail_of(g, consumer);
-    void *y = NULL;
+    matrix y = {0};
     TRY(copy_with_means(network, rows, execution_value(network->dense.execution, n->output), &y));
     if (tail.skip != GRAPH_NONE) {
         TRY(add_drift(network, rows, &tail, y));
     }
     *out = y;
-    y = NULL;
+    y = (matrix){0};
 out:
-    buffer_pool_give(network->pool, y);
+    matrix_pool_give(network->pool, &y);
     return status;
 }

@@ -6,8 +6,8 @@
 
 /** Y[rows, outputs] of the current batch: the dense network's output at this consumer, plus the
  * drift of the residual stream that it is added to. The current network has run up to the node, the
- * dense one through it. *out belongs to the pool: buffer_pool_give. */
+ * dense one through it. *out belongs to the pool: matrix_pool_give. */
 grail_status dense_target(const calibration_network *network, int consumer,
-                          void **out) GRAIL_MUST_CHECK;
+                          matrix *out) GRAIL_MUST_CHECK;
 
 #endif

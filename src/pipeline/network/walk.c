@@ -45,7 +45,7 @@ static grail_status observe_consumer(calibration_network *network, int index, in
         TRY(open_loop_take(network->request, &o));
     } else {
         TRY(streams_carry(network, o.node, observation_dense_end(&o), observation_add, &o));
-        buffer_pool_clear(network->pool);
+        matrix_pool_clear(network->pool);
     }
     TRY(compensate_consumer(network, &o));
 out:

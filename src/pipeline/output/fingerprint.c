@@ -32,7 +32,7 @@ grail_status fingerprint_of_run(const compression_request *request, const source
     TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
     TRY(json_put(object, "plan", plan_json));
     TRY(json_put(object, "calibration", json_deep_copy(request->samples->description)));
-    TRY(json_put(object, "backend", json_text(request->backend->name)));
+    TRY(json_put(object, "backend", json_text(backend_name(request->backend))));
     TRY(json_put(object, "threads", json_integer(parallel_threads())));
     *out = object;
     object = NULL;

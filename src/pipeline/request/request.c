@@ -77,8 +77,8 @@ grail_status request_open(const grail_compress_options *options, compression_req
     TRY(memory_new(&r, 1, sizeof *r));
     r->observer = options->observer;
     r->observer_user = options->observer_user;
-    TRY(backend_find(options->backend, &r->backend));
     TRY(use_session(options, r));
+    TRY(session_backend(r->session, options->backend, &r->backend));
     TRY(plan_from_options(r->model, options, &r->sites, &r->plan));
     TRY(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
     TRY(plan_check(r->graph, &r->sites->list, &r->plan));

@@ -16,7 +16,7 @@ typedef struct compression_request {
     plan plan;
     parameter_cut *cuts; /* [parameter_count] */
     narrowed_model narrowed;
-    const backend *backend;
+    backend *backend;           /* of the session */
     calibration *samples;       /* held; without samples if nothing needs data */
     bool finishes_with_network; /* all blocks are finished together, after the last one */
     grail_compress_observer observer;

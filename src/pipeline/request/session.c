@@ -2,6 +2,8 @@
 
 #include "base/json.h"
 
+#include <string.h>
+
 grail_status grail_session_open(const char *path, const grail_model_options *options,
                                 grail_session **out)
 {
@@ -22,7 +24,7 @@ static void forget_statistics(grail_session *s)
     for (int n = 0; s->of_nodes != NULL && n < s->model->graph->node_count; n++) {
         grail_statistics_free(s->of_nodes[n].fit);
         grail_statistics_free(s->of_nodes[n].held);
-        memory_free(s->of_nodes[n].squares);
+        matrix_free(&s->of_nodes[n].squares);
         s->of_nodes[n] = (dense_statistics){0};
     }
     calibration_release(s->counted);
@@ -37,12 +39,21 @@ static void forget_samples(grail_session *s)
     s->samples_key = NULL;
 }
 
+static void close_backends(grail_session *s)
+{
+    for (int i = 0; i < s->backend_count; i++) {
+        backend_close(s->backends[i]);
+    }
+    memory_free(s->backends);
+}
+
 void grail_session_close(grail_session *s)
 {
     if (s != NULL) {
         forget_statistics(s);
         forget_samples(s);
         memory_free(s->of_nodes);
+        close_backends(s);
         grail_model_close(s->model);
         memory_free(s);
     }
@@ -68,6 +79,22 @@ grail_status session_calibration(grail_session *s, const grail_compress_options 
     *out = calibration_hold(s->samples);
 out:
     json_decref(key);
+    return status;
+}
+
+grail_status session_backend(grail_session *s, const char *name, backend **out)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < s->backend_count; i++) {
+        if (strcmp(backend_name(s->backends[i]), name) == 0) {
+            *out = s->backends[i];
+            return GRAIL_OK;
+        }
+    }
+    TRY(memory_reserve(&s->backends, (size_t)s->backend_count + 1, sizeof s->backends[0]));
+    TRY(backend_open(name, NULL, &s->backends[s->backend_count]));
+    *out = s->backends[s->backend_count++];
+out:
     return status;
 }
 

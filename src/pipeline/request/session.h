@@ -14,7 +14,7 @@
 typedef struct dense_statistics {
     grail_statistics *fit, *held; /* owned; of patches where `taps` > 1 */
     int64_t taps;
-    double *squares; /* [width] sums of squares of the input's features; owned */
+    matrix squares; /* [1, width] sums of squares of the input's features; owned */
 } dense_statistics;
 
 struct grail_session {
@@ -23,6 +23,8 @@ struct grail_session {
     json_t *samples_key;  /* calibration_key of `samples`, owned */
     calibration *counted; /* samples of the statistics; held, NULL = none yet */
     const backend *counted_by;
+    backend **backends; /* [backend_count] open instances, each of another backend; owned */
+    int backend_count;
     dense_statistics *of_nodes; /* [node_count], filled by open_loop.c when a run needs them */
 };
 
@@ -30,6 +32,8 @@ struct grail_session {
  * the caller: calibration_release. */
 grail_status session_calibration(grail_session *s, const grail_compress_options *options,
                                  calibration **out) GRAIL_MUST_CHECK;
+/** The session's instance of a backend, opened when it is first asked for; borrowed. */
+grail_status session_backend(grail_session *s, const char *name, backend **out) GRAIL_MUST_CHECK;
 /** Drops the statistics unless they were taken from these samples by this backend. */
 void session_count(grail_session *s, calibration *samples, const backend *by);
 

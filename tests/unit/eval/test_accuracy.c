@@ -97,7 +97,7 @@ static void open_images(fixture *f, const labelled *images, int count)
     assert_ok(image_set_open(&source, &f->set));
 }
 
-static void setup(fixture *f, const backend *b, int64_t hidden, int64_t classes)
+static void setup(fixture *f, backend *b, int64_t hidden, int64_t classes)
 {
     static const architecture family = {.name = "colours"};
     static char path[] = "colours.pth";
@@ -164,15 +164,14 @@ static void assert_five(const grail_accuracy *a)
 static void labels_are_found_among_the_largest_outputs(void **state)
 {
     (void)state;
-    static const backend *const backends[] = {&backend_cpu, &backend_ref};
+    backend *const backends[] = {backend_host(), backend_reference()};
     for (int b = 0; b < 2; b++) {
         for (int64_t batch = 0; batch <= IMAGES; batch++) {
             fixture f;
             grail_accuracy a = {0};
             setup(&f, backends[b], HIDDEN, CLASSES);
             open_images(&f, five, IMAGES);
-            assert_ok(
-                accuracy_measure(&f.model, f.store, backends[b], f.set, 0, batch, NULL, NULL, &a));
+            assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, batch, NULL, NULL, &a));
             assert_five(&a);
             teardown(&f);
         }
@@ -184,9 +183,9 @@ static void a_store_of_narrower_shapes_is_run_as_it_is(void **state)
     (void)state;
     fixture f;
     grail_accuracy a = {0};
-    setup(&f, &backend_cpu, 3, CLASSES);
+    setup(&f, backend_host(), 3, CLASSES);
     open_images(&f, five, IMAGES);
-    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 2, NULL, NULL, &a));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 2, NULL, NULL, &a));
     assert_five(&a);
     teardown(&f);
 }
@@ -197,9 +196,9 @@ static void five_classes_have_no_top5(void **state)
     static const labelled images[] = {{RED, 0}, {BLUE, 2}};
     fixture f;
     grail_accuracy a = {0};
-    setup(&f, &backend_cpu, HIDDEN, 5);
+    setup(&f, backend_host(), HIDDEN, 5);
     open_images(&f, images, 2);
-    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 0, NULL, NULL, &a));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, &a));
     assert_true(a.top1 == 1.0 && isnan(a.top5));
     assert_true(a.high == 1.0 && a.low > 0.0);
     teardown(&f);
@@ -214,15 +213,14 @@ static void fewer_images_are_always_the_same_ones(void **state)
     fixture f;
     grail_accuracy one = {0};
     grail_accuracy other = {0};
-    setup(&f, &backend_cpu, HIDDEN, CLASSES);
+    setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
-    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 3, 1, NULL, NULL, &one));
-    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 3, 0, NULL, NULL, &other));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 3, 1, NULL, NULL, &one));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 3, 0, NULL, NULL, &other));
     assert_int_equal(one.images, 3);
     assert_true(one.mean_nll == other.mean_nll);
-    assert_fails(
-        accuracy_measure(&f.model, f.store, &backend_cpu, f.set, IMAGES + 1, 0, NULL, NULL, &one),
-        GRAIL_ERROR_ARGUMENT, "6 images were requested, but the data holds 5");
+    assert_fails(accuracy_measure(&f.model, f.store, f.set, IMAGES + 1, 0, NULL, NULL, &one),
+                 GRAIL_ERROR_ARGUMENT, "6 images were requested, but the data holds 5");
     teardown(&f);
 }
 
@@ -247,12 +245,12 @@ static void an_observer_sees_every_batch_and_can_cancel(void **state)
     fixture f;
     grail_accuracy a = {0};
     watcher w = {0};
-    setup(&f, &backend_cpu, HIDDEN, CLASSES);
+    setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
-    assert_ok(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 2, watch, &w, &a));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 2, watch, &w, &a));
     assert_true(w.calls == 3 && w.done == IMAGES && w.total == IMAGES && w.top1 == a.top1);
     w = (watcher){.stop_at = 2};
-    assert_fails(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 2, watch, &w, &a),
+    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 2, watch, &w, &a),
                  GRAIL_ERROR_CANCELLED, "cancelled after 4 of 5 images");
     teardown(&f);
 }
@@ -266,9 +264,9 @@ static void a_label_without_an_output_names_the_image(void **state)
     static const labelled images[] = {{RED, 0}, {RED, 9}};
     fixture f;
     grail_accuracy a = {.images = -1};
-    setup(&f, &backend_cpu, HIDDEN, CLASSES);
+    setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, images, 2);
-    assert_fails(accuracy_measure(&f.model, f.store, &backend_cpu, f.set, 0, 0, NULL, NULL, &a),
+    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, &a),
                  GRAIL_ERROR_ARGUMENT, "image 1 has label 9, but the network has only 7 classes");
     assert_int_equal(a.images, -1);
     teardown(&f);
@@ -294,7 +292,7 @@ static void features_are_not_classes(void **state)
 {
     (void)state;
     fixture f;
-    setup(&f, &backend_cpu, HIDDEN, CLASSES);
+    setup(&f, backend_host(), HIDDEN, CLASSES);
     assert_ok(accuracy_check_model(&f.model));
     f.model.graph->classes = 0;
     assert_fails(accuracy_check_model(&f.model), GRAIL_ERROR_ARGUMENT,
@@ -307,11 +305,13 @@ static void outputs_that_are_no_numbers_are_an_error(void **state)
     (void)state;
     fixture f;
     grail_accuracy a = {0};
-    setup(&f, &backend_ref, HIDDEN, CLASSES);
+    setup(&f, backend_reference(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
-    double *bias = f.store->entries[3].data;
-    bias[2] = (double)NAN;
-    assert_fails(accuracy_measure(&f.model, f.store, &backend_ref, f.set, 0, 0, NULL, NULL, &a),
+    host_view bias = {0};
+    assert_ok(host_view_open(f.store->entries[3].values, GRAIL_DTYPE_F64, HOST_UPDATES, &bias));
+    ((double *)bias.values)[2] = (double)NAN;
+    assert_ok(host_view_close(&bias));
+    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, &a),
                  GRAIL_ERROR_NUMERIC, "head.weight");
     teardown(&f);
 }
@@ -344,14 +344,14 @@ static grail_status measure(void *context)
 {
     fixture *f = context;
     grail_accuracy a = {0};
-    return accuracy_measure(&f->model, f->store, &backend_ref, f->set, 0, 2, NULL, NULL, &a);
+    return accuracy_measure(&f->model, f->store, f->set, 0, 2, NULL, NULL, &a);
 }
 
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
     fixture f;
-    setup(&f, &backend_ref, HIDDEN, CLASSES);
+    setup(&f, backend_reference(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
     support_fail_each_allocation(measure, &f);
     teardown(&f);
@@ -363,7 +363,9 @@ static void outputs_that_are_no_numbers_are_no_hit(void **state)
     const int32_t labels[2] = {0, 1};
     const float outputs[2][3] = {{1.0F, 0.0F, 0.0F}, {0.0F, (float)NAN, 0.0F}};
     accuracy_sums sums = {.images = 40};
-    assert_fails(accuracy_add(&backend_cpu, 2, 3, outputs, labels, &sums), GRAIL_ERROR_NUMERIC,
+    matrix logits = {0};
+    assert_ok(matrix_import(backend_host(), GRAIL_DTYPE_F32, 2, 3, 3, outputs, &logits));
+    assert_fails(accuracy_add(logits, labels, &sums), GRAIL_ERROR_NUMERIC,
                  "the outputs of image 41 are NaN or infinite");
 }
 

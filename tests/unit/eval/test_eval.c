@@ -303,10 +303,10 @@ static void chunks_hold_at_least_one_window(void **state)
     (void)state;
     grail_model *model = NULL;
     assert_ok(grail_model_open(lab_golden("llama3"), &model)); /* 64 wide */
-    assert_int_equal(forward_chunk(model, &backend_cpu, 32, 10 * 64 * 32 * 4), 10);
-    assert_int_equal(forward_chunk(model, &backend_ref, 32, 10 * 64 * 32 * 4), 5);
-    assert_int_equal(forward_chunk(model, &backend_cpu, 32, 1), 1);
-    assert_true(forward_chunk(model, &backend_cpu, 32, 0) > 1000);
+    assert_int_equal(forward_chunk(model, backend_host(), 32, 10 * 64 * 32 * 4), 10);
+    assert_int_equal(forward_chunk(model, backend_reference(), 32, 10 * 64 * 32 * 4), 5);
+    assert_int_equal(forward_chunk(model, backend_host(), 32, 1), 1);
+    assert_true(forward_chunk(model, backend_host(), 32, 0) > 1000);
     grail_model_close(model);
 }
 

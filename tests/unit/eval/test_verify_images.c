@@ -78,8 +78,8 @@ static void a_comparison_is_that_of_the_logits_on_the_images(void **state)
     const char *dense = vision_network(&v, VISION_BASIC, "dense");
     const char *narrow = vision_path(&v, "narrow");
     prune(&v, dense, narrow);
-    vision_values a = vision_outputs(&v, dense, &backend_ref);
-    vision_values b = vision_outputs(&v, narrow, &backend_ref);
+    vision_values a = vision_outputs(&v, dense, backend_reference());
+    vision_values b = vision_outputs(&v, narrow, backend_reference());
     const grail_comparison expected = expected_comparison(&a, &b);
     const grail_comparison c = compare(&v, dense, narrow, "ref");
     assert_int_equal(c.compared, VISION_IMAGES);

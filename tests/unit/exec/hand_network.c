@@ -44,7 +44,7 @@ static void draw(hand_network *n, int index)
     memory_free(values);
 }
 
-void hand_end(hand_network *n, const backend *b, int output)
+void hand_end(hand_network *n, backend *b, int output)
 {
     assert_ok(graph_finish(n->g, output));
     n->model.graph = n->g;
@@ -57,14 +57,14 @@ void hand_end(hand_network *n, const backend *b, int output)
     for (int p = 0; p < n->g->parameter_count; p++) {
         draw(n, p);
     }
-    assert_ok(buffer_pool_create(&n->pool));
+    assert_ok(matrix_pool_create(b, &n->pool));
     assert_ok(execution_create(n->g, b, n->pool, &n->e));
 }
 
 void hand_fini(hand_network *n)
 {
     execution_free(n->e);
-    buffer_pool_free(n->pool);
+    matrix_pool_free(n->pool);
     parameter_store_free(n->store);
     memory_free(n->model.tensors);
     graph_free(n->g);
@@ -150,9 +150,9 @@ float *hand_run(hand_network *n, int64_t samples, extent image, const float *pix
     const batch_shape shape = {.samples = samples, .positions = image};
     assert_ok(execution_begin(n->e, shape, (batch_input){.pixels = pixels}));
     assert_ok(execution_run(n->e, n->store, 0, n->g->node_count));
-    const matrix *y = execution_value(n->e, n->g->output);
-    assert_ok(memory_new_unset(&out, (size_t)(y->rows * y->width), sizeof out[0]));
-    n->e->backend->to_f32(y->rows * y->width, y->data, out);
+    const matrix y = execution_value(n->e, n->g->output);
+    assert_ok(memory_new_unset(&out, (size_t)matrix_count(y), sizeof out[0]));
+    assert_ok(matrix_download_f32(y, out));
     return out;
 }
 

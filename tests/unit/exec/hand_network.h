@@ -11,7 +11,7 @@ typedef struct hand_network {
     graph *g;
     grail_model model; /* of the graph alone */
     tensor_view view;  /* what every parameter is said to be stored as: f32 */
-    buffer_pool *pool;
+    matrix_pool *pool;
     parameter_store *store;
     execution *e;
 } hand_network;
@@ -19,7 +19,7 @@ typedef struct hand_network {
 /** An empty graph that reads images. */
 void hand_begin(hand_network *n);
 /** Ends the graph at `output`, draws the parameters and makes an execution. */
-void hand_end(hand_network *n, const backend *b, int output);
+void hand_end(hand_network *n, backend *b, int output);
 void hand_fini(hand_network *n);
 
 /* Nodes; each returns the value it makes. */

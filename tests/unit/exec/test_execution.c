@@ -42,31 +42,31 @@ static double expected_output(double x)
 }
 
 typedef struct machine {
-    buffer_pool *pool;
+    matrix_pool *pool;
     execution *e;
 } machine;
 
 static void start(machine *m, const graph *g)
 {
-    assert_ok(buffer_pool_create(&m->pool));
-    assert_ok(execution_create(g, &backend_ref, m->pool, &m->e));
+    assert_ok(matrix_pool_create(backend_reference(), &m->pool));
+    assert_ok(execution_create(g, backend_reference(), m->pool, &m->e));
 }
 
 static void stop(machine *m)
 {
     execution_free(m->e);
-    buffer_pool_free(m->pool);
+    matrix_pool_free(m->pool);
 }
 
 static void place_input(machine *m, double *x)
 {
-    void *place = NULL;
+    matrix place = {0};
     for (int i = 0; i < COUNT; i++) {
         x[i] = 0.5 * i - 2.0;
     }
     assert_ok(execution_begin(m->e, sequence_batch(1, ROWS), (batch_input){0}));
     assert_ok(execution_make(m->e, 0, WIDTH, &place));
-    memcpy(place, x, COUNT * sizeof x[0]);
+    assert_ok(matrix_upload(place, x));
 }
 
 static void a_buffer_is_taken_over_only_by_its_last_reader(void **state)
@@ -75,23 +75,24 @@ static void a_buffer_is_taken_over_only_by_its_last_reader(void **state)
     graph *g = elementwise_graph();
     machine m;
     double x[COUNT];
+    double y[COUNT];
     start(&m, g);
     place_input(&m, x);
-    const void *first = execution_value(m.e, 0)->data;
+    const void *first = execution_value(m.e, 0).memory;
     assert_ok(execution_run(m.e, NULL, 0, 1));
-    assert_ptr_equal(execution_value(m.e, 0)->data, first); /* the Add still reads x */
-    const void *relu = execution_value(m.e, 1)->data;
+    assert_ptr_equal(execution_value(m.e, 0).memory, first); /* the Add still reads x */
+    const void *relu = execution_value(m.e, 1).memory;
     assert_ptr_not_equal(relu, first);
     assert_ok(execution_run(m.e, NULL, 1, 2));
-    assert_null(execution_value(m.e, 0)->data);
-    assert_ptr_equal(execution_value(m.e, 2)->data, first); /* s lies where x was */
+    assert_false(matrix_exists(execution_value(m.e, 0)));
+    assert_ptr_equal(execution_value(m.e, 2).memory, first); /* s lies where x was */
     assert_ok(execution_run(m.e, NULL, 2, 5));
-    const matrix *y = execution_value(m.e, g->output);
+    assert_ok(matrix_download(execution_value(m.e, g->output), y));
     for (int i = 0; i < COUNT; i++) {
-        assert_near(((const double *)y->data)[i], expected_output(x[i]), 1e-12);
+        assert_near(y[i], expected_output(x[i]), 1e-12);
     }
     for (int v = 0; v < g->output; v++) {
-        assert_null(execution_value(m.e, v)->data); /* nothing else is left */
+        assert_false(matrix_exists(execution_value(m.e, v))); /* nothing else is left */
     }
     stop(&m);
     graph_free(g);
@@ -104,15 +105,17 @@ static void one_range_and_single_nodes_give_the_same(void **state)
     machine m;
     double x[COUNT];
     double whole[COUNT];
+    double singly[COUNT];
     start(&m, g);
     place_input(&m, x);
     assert_ok(execution_run(m.e, NULL, 0, g->node_count));
-    memcpy(whole, execution_value(m.e, g->output)->data, sizeof whole);
+    assert_ok(matrix_download(execution_value(m.e, g->output), whole));
     place_input(&m, x);
     for (int n = 0; n < g->node_count; n++) {
         assert_ok(execution_run(m.e, NULL, n, n + 1));
     }
-    assert_memory_equal(whole, execution_value(m.e, g->output)->data, sizeof whole);
+    assert_ok(matrix_download(execution_value(m.e, g->output), singly));
+    assert_memory_equal(whole, singly, sizeof whole);
     stop(&m);
     graph_free(g);
 }
@@ -122,7 +125,7 @@ static void an_activation_too_large_to_address_is_refused(void **state)
     (void)state;
     graph *g = elementwise_graph();
     machine m;
-    void *place = NULL;
+    matrix place = {0};
     start(&m, g);
     assert_ok(execution_begin(m.e, sequence_batch(1 << 20, 1 << 20), (batch_input){0}));
     assert_fails(execution_make(m.e, 0, (int64_t)1 << 40, &place), GRAIL_ERROR_MEMORY,
@@ -135,18 +138,19 @@ static grail_status run_elementwise(void *context)
 {
     grail_status status = GRAIL_OK;
     const graph *g = context;
-    buffer_pool *pool = NULL;
+    matrix_pool *pool = NULL;
     execution *e = NULL;
-    void *place = NULL;
-    TRY(buffer_pool_create(&pool));
-    TRY(execution_create(g, &backend_ref, pool, &e));
+    const double zeros[COUNT] = {0.0};
+    matrix place = {0};
+    TRY(matrix_pool_create(backend_reference(), &pool));
+    TRY(execution_create(g, backend_reference(), pool, &e));
     TRY(execution_begin(e, sequence_batch(1, ROWS), (batch_input){0}));
     TRY(execution_make(e, 0, WIDTH, &place));
-    memset(place, 0, COUNT * sizeof(double));
+    TRY(matrix_upload(place, zeros));
     TRY(execution_run(e, NULL, 0, g->node_count));
 out:
     execution_free(e);
-    buffer_pool_free(pool);
+    matrix_pool_free(pool);
     return status;
 }
 
@@ -167,9 +171,9 @@ static grail_status run_model(const char *directory, const int32_t *ids, int64_t
     parameter_store *store = NULL;
     machine m = {0};
     TRY(grail_model_open(directory, &model));
-    TRY(parameter_store_create(model, &backend_cpu, NULL, &store));
-    TRY(buffer_pool_create(&m.pool));
-    TRY(execution_create(model->graph, &backend_cpu, m.pool, &m.e));
+    TRY(parameter_store_create(model, backend_host(), NULL, &store));
+    TRY(matrix_pool_create(backend_host(), &m.pool));
+    TRY(execution_create(model->graph, backend_host(), m.pool, &m.e));
     TRY(execution_begin(m.e, sequence_batch(1, length), (batch_input){.ids = ids}));
     TRY(execution_run(m.e, store, 0, model->graph->node_count));
 out:

@@ -62,10 +62,10 @@ static float *run_fused(hand_network *n, parameter_store *store, const float *pi
     assert_ok(execution_create(g, store->backend, n->pool, &e));
     assert_ok(execution_begin(e, (batch_shape){SAMPLES, image}, (batch_input){.pixels = pixels}));
     assert_ok(execution_run(e, fused_network_store(f), 0, g->node_count));
-    const matrix *y = execution_value(e, g->output);
-    *count = y->rows * y->width;
+    const matrix y = execution_value(e, g->output);
+    *count = matrix_count(y);
     assert_ok(memory_new_unset(&out, (size_t)*count, sizeof out[0]));
-    store->backend->to_f32(*count, y->data, out);
+    assert_ok(matrix_download_f32(y, out));
     execution_free(e);
     fused_network_free(f);
     return out;
@@ -106,7 +106,7 @@ static void a_fused_network_gives_the_same(void **state)
         int (*nodes)(hand_network *n);
         int left;
     } cases[] = {{residual, 8}, {preactivation, 10}};
-    static const backend *const backends[] = {&backend_ref, &backend_cpu};
+    backend *const backends[] = {backend_reference(), backend_host()};
     for (int k = 0; k < 4; k++) {
         hand_network n;
         hand_begin(&n);
@@ -124,7 +124,7 @@ static void folded_weights_are_not_rounded_as_stored(void **state)
     hand_network n;
     hand_begin(&n);
     n.view.dtype = GRAIL_DTYPE_BF16;
-    hand_end(&n, &backend_cpu, residual(&n));
+    hand_end(&n, backend_host(), residual(&n));
     assert_fused_agrees(&n);
     hand_fini(&n);
 }
@@ -138,7 +138,7 @@ static void what_others_read_is_not_fused_away(void **state)
     const int y = hand_norm(&n, NODE_BATCH_NORM, "norm", 4, x);
     const int z = relu(&n, y);
     const int sum = hand_plain(&n, NODE_ADD, hand_plain(&n, NODE_ADD, x, y), z);
-    hand_end(&n, &backend_cpu, sum);
+    hand_end(&n, backend_host(), sum);
     assert_int_equal(fused_nodes(&n), n.g->node_count);
     assert_fused_agrees(&n);
     hand_fini(&n);
@@ -152,7 +152,7 @@ static void a_residual_that_is_read_again_is_left_alone(void **state)
     hand_begin(&n);
     const int h = relu(&n, conv_norm(&n, "stem", "stem_n", 3, 4, three, n.g->input));
     const int x = hand_plain(&n, NODE_ADD, h, conv_norm(&n, "a", "a_n", 4, 4, three, h));
-    hand_end(&n, &backend_cpu, hand_plain(&n, NODE_MULTIPLY, x, h));
+    hand_end(&n, backend_host(), hand_plain(&n, NODE_MULTIPLY, x, h));
     assert_int_equal(fused_nodes(&n), 3);
     assert_fused_agrees(&n);
     hand_fini(&n);
@@ -167,7 +167,7 @@ static void a_convolution_may_add_what_it_reads(void **state)
     const int h = hand_activation(&n, ACTIVATION_SILU,
                                   conv_norm(&n, "stem", "stem_n", 3, 4, three, n.g->input));
     const int x = hand_plain(&n, NODE_ADD, h, hand_conv(&n, "a", 4, 4, three, false, h));
-    hand_end(&n, &backend_cpu, x);
+    hand_end(&n, backend_host(), x);
     assert_int_equal(fused_nodes(&n), 3);
     assert_fused_agrees(&n);
     hand_fini(&n);
@@ -183,7 +183,7 @@ static void a_residual_that_fails_is_given_back_once(void **state)
     fused_network *f = NULL;
     execution *e = NULL;
     hand_begin(&n);
-    hand_end(&n, &backend_cpu, residual(&n));
+    hand_end(&n, backend_host(), residual(&n));
     for (int i = 0; i < VALUES; i++) {
         huge[i] = 1e38F;
     }
@@ -191,7 +191,7 @@ static void a_residual_that_fails_is_given_back_once(void **state)
     float *pixels = hand_pixels(SAMPLES, image, 1);
     assert_ok(fused_network_create(n.store, &f));
     const graph *g = fused_network_graph(f);
-    assert_ok(execution_create(g, &backend_cpu, n.pool, &e));
+    assert_ok(execution_create(g, backend_host(), n.pool, &e));
     assert_ok(execution_begin(e, (batch_shape){SAMPLES, image}, (batch_input){.pixels = pixels}));
     assert_fails(execution_run(e, fused_network_store(f), 0, g->node_count), GRAIL_ERROR_NUMERIC,
                  "the output of 'a2.weight' is NaN or infinite");
@@ -208,7 +208,7 @@ static void the_output_itself_stays(void **state)
     hand_begin(&n);
     const int x = hand_conv(&n, "conv", 3, 4, three, false, n.g->input);
     relu(&n, hand_norm(&n, NODE_BATCH_NORM, "norm", 4, x)); /* nothing reads the result */
-    hand_end(&n, &backend_cpu, x);
+    hand_end(&n, backend_host(), x);
     assert_int_equal(fused_nodes(&n), n.g->node_count);
     hand_fini(&n);
 }
@@ -222,7 +222,7 @@ static void parameters_with_two_users_are_not_folded(void **state)
     x = hand_norm(&n, NODE_BATCH_NORM, "norm_a", 3, x);
     x = hand_conv(&n, "conv", 3, 3, three, false, x);
     x = relu(&n, hand_norm(&n, NODE_BATCH_NORM, "norm_b", 3, x));
-    hand_end(&n, &backend_cpu, x);
+    hand_end(&n, backend_host(), x);
     assert_int_equal(fused_nodes(&n), n.g->node_count);
     assert_fused_agrees(&n);
     hand_fini(&n);
@@ -234,7 +234,7 @@ static void other_activations_stay_nodes(void **state)
     hand_network n;
     hand_begin(&n);
     const int x = conv_norm(&n, "conv", "norm", 3, 4, three, n.g->input);
-    hand_end(&n, &backend_cpu, hand_activation(&n, ACTIVATION_SILU, x));
+    hand_end(&n, backend_host(), hand_activation(&n, ACTIVATION_SILU, x));
     assert_int_equal(fused_nodes(&n), 2);
     assert_fused_agrees(&n);
     hand_fini(&n);
@@ -262,8 +262,8 @@ static void a_narrowed_network_is_fused_as_it_is(void **state)
     int64_t count = 0;
     parameter_store *thin = NULL;
     hand_begin(&n);
-    hand_end(&n, &backend_cpu, residual(&n));
-    assert_ok(parameter_store_create(&n.model, &backend_cpu, n.store, &thin));
+    hand_end(&n, backend_host(), residual(&n));
+    assert_ok(parameter_store_create(&n.model, backend_host(), n.store, &thin));
     narrow(&n, thin, "a1.weight", producer);
     narrow(&n, thin, "a1_n.weight", channels);
     narrow(&n, thin, "a1_n.bias", channels);
@@ -304,7 +304,7 @@ static void a_variance_below_zero_is_named(void **state)
     const float variance[8] = {1.0F, 1.0F, -0.5F, 1.0F, 1.0F, 1.0F, 1.0F, 1.0F};
     hand_network n;
     hand_begin(&n);
-    hand_end(&n, &backend_cpu, residual(&n));
+    hand_end(&n, backend_host(), residual(&n));
     hand_set(&n, "a1_n.variance", variance);
     assert_fails(fuse_once(&n), GRAIL_ERROR_NUMERIC,
                  "tensor 'a1_n.variance' holds the variance -0.5 for channel 2");
@@ -316,7 +316,7 @@ static void every_failing_allocation_is_survived(void **state)
     (void)state;
     hand_network n;
     hand_begin(&n);
-    hand_end(&n, &backend_cpu, residual(&n));
+    hand_end(&n, backend_host(), residual(&n));
     support_fail_each_allocation(fuse_once, &n);
     fused_network_free(NULL);
     hand_fini(&n);

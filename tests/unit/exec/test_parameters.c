@@ -13,7 +13,7 @@ typedef struct fixture {
     int up, norm; /* of layer 0: [80, 64] and [64] */
 } fixture;
 
-static void open_stores(fixture *f, const char *directory, const backend *b)
+static void open_stores(fixture *f, const char *directory, backend *b)
 {
     assert_ok(grail_model_open(directory, &f->model));
     assert_ok(parameter_store_create(f->model, b, NULL, &f->root));
@@ -22,7 +22,7 @@ static void open_stores(fixture *f, const char *directory, const backend *b)
     f->norm = graph_find_parameter(f->model->graph, "model.layers.0.input_layernorm.weight");
 }
 
-static void setup(fixture *f, const char *golden, const backend *b)
+static void setup(fixture *f, const char *golden, backend *b)
 {
     open_stores(f, lab_golden(golden), b);
 }
@@ -40,18 +40,22 @@ static void a_parameter_is_read_from_the_checkpoint_at_its_first_use(void **stat
     (void)state;
     fixture f;
     float expected[80 * 64];
+    double values[80 * 64];
     const parameter_entry *entry = NULL;
     const parameter_entry *again = NULL;
-    setup(&f, "llama3-bf16", &backend_ref);
-    assert_null(f.root->entries[f.up].data);
+    setup(&f, "llama3-bf16", backend_reference());
+    assert_false(matrix_exists(f.root->entries[f.up].values));
     assert_ok(parameter_store_get(f.thin, f.up, &entry));
     assert_ptr_equal(entry, &f.root->entries[f.up]); /* the root keeps it, for all layers */
-    assert_null(f.thin->entries[f.up].data);
+    assert_false(matrix_exists(f.thin->entries[f.up].values));
     assert_int_equal(entry->shape[0], 80);
     assert_int_equal(entry->shape[1], 64);
     assert_ok(model_parameter_f32(f.model, f.up, expected));
+    assert_int_equal(entry->values.rows, 80);
+    assert_int_equal(entry->values.columns, 64);
+    assert_ok(matrix_download(entry->values, values));
     for (int i = 0; i < 80 * 64; i++) {
-        assert_true(((const double *)entry->data)[i] == (double)expected[i]);
+        assert_true(values[i] == (double)expected[i]);
     }
     assert_ok(parameter_store_get(f.root, f.up, &again));
     assert_ptr_equal(again, entry);
@@ -68,7 +72,7 @@ static void an_own_entry_hides_the_parents_and_is_rounded_as_stored(void **state
     fixture f;
     float *read = NULL;
     int64_t count = 0;
-    setup(&f, "llama3-bf16", &backend_cpu);
+    setup(&f, "llama3-bf16", backend_host());
     assert_ok(parameter_store_set(f.thin, f.norm, shape, values));
     assert_ok(parameter_store_read_f32(f.thin, f.norm, &read, &count));
     assert_int_equal(count, 3);
@@ -88,25 +92,25 @@ static void what_is_released_is_read_again(void **state)
     fixture f;
     int begin = 0;
     int end = 0;
-    setup(&f, "llama3", &backend_cpu);
+    setup(&f, "llama3", backend_host());
     assert_ok(parameter_store_get(f.root, f.up, &entry));
     assert_ok(parameter_store_get(f.root, f.norm, &entry));
     graph_block_range(f.model->graph, 1, &begin, &end);
     parameter_store_release_range(f.root, begin, end);
-    assert_non_null(f.root->entries[f.up].data);
+    assert_true(matrix_exists(f.root->entries[f.up].values));
     graph_block_range(f.model->graph, 0, &begin, &end);
     parameter_store_release_range(f.root, begin, end);
-    assert_null(f.root->entries[f.up].data);
-    assert_null(f.root->entries[f.norm].data);
+    assert_false(matrix_exists(f.root->entries[f.up].values));
+    assert_false(matrix_exists(f.root->entries[f.norm].values));
     assert_ok(parameter_store_get(f.root, f.up, &entry));
-    assert_non_null(entry->data);
+    assert_true(matrix_exists(entry->values));
     teardown(&f);
 }
 
 static void borrowing_copies_only_where_elements_are_not_f32(void **state)
 {
     (void)state;
-    static const backend *const backends[] = {&backend_cpu, &backend_ref};
+    backend *const backends[] = {backend_host(), backend_reference()};
     for (int i = 0; i < 2; i++) {
         const float *values = NULL;
         float *owned = NULL;
@@ -129,13 +133,13 @@ static void new_values_must_be_finite_and_fit_the_stored_dtype(void **state)
     const float nan[] = {1.0F, NAN};
     const float large[] = {1.0F, 1e6F};
     fixture f;
-    setup(&f, "llama-mha", &backend_cpu); /* F16 */
+    setup(&f, "llama-mha", backend_host()); /* F16 */
     assert_fails(parameter_store_set(f.thin, f.norm, shape, nan), GRAIL_ERROR_NUMERIC,
                  "the new tensor 'model.layers.0.input_layernorm.weight' holds a NaN or infinity "
                  "at element 1");
     assert_fails(parameter_store_set(f.thin, f.norm, shape, large), GRAIL_ERROR_NUMERIC,
                  "tensor 'model.layers.0.input_layernorm.weight'");
-    assert_null(f.thin->entries[f.norm].data);
+    assert_false(matrix_exists(f.thin->entries[f.norm].values));
     teardown(&f);
 }
 
@@ -146,7 +150,7 @@ static void a_damaged_checkpoint_is_named(void **state)
     fixture f;
     const parameter_entry *entry = NULL;
     char path[LAB_PATH];
-    double row[64];
+    matrix row = {0};
     char *directory = support_temporary_directory();
     snprintf(path, sizeof path, "%s/model", directory);
     lab_read(&m, lab_golden("llama3"));
@@ -158,14 +162,16 @@ static void a_damaged_checkpoint_is_named(void **state)
     }
     lab_write(&m, path, GRAIL_DTYPE_F32);
     lab_fini(&m);
-    open_stores(&f, path, &backend_ref);
+    open_stores(&f, path, backend_reference());
     assert_fails(parameter_store_get(f.thin, f.up, &entry), GRAIL_ERROR_NUMERIC,
                  "tensor 'model.layers.0.mlp.up_proj.weight' holds a NaN or infinity at element 4");
     const int32_t ids[] = {4, 5};
-    assert_ok(parameter_store_gather_rows(f.root, f.model->graph->nodes[0].weight, 1, ids, row));
-    assert_fails(
-        parameter_store_gather_rows(f.root, f.model->graph->nodes[0].weight, 1, ids + 1, row),
-        GRAIL_ERROR_NUMERIC, "tensor 'model.embed_tokens.weight' holds a NaN or infinity in row 5");
+    assert_ok(matrix_new(backend_reference(), GRAIL_DTYPE_F64, 1, 64, &row));
+    assert_ok(parameter_store_gather_rows(f.root, f.model->graph->nodes[0].weight, ids, row));
+    assert_fails(parameter_store_gather_rows(f.root, f.model->graph->nodes[0].weight, ids + 1, row),
+                 GRAIL_ERROR_NUMERIC,
+                 "tensor 'model.embed_tokens.weight' holds a NaN or infinity in row 5");
+    matrix_free(&row);
     teardown(&f);
     support_remove_tree(directory);
     memory_free(directory);
@@ -181,8 +187,8 @@ static grail_status use_stores(void *context)
     float *values = NULL;
     int64_t count = 0;
     const int norm = graph_find_parameter(model->graph, "model.norm.weight");
-    TRY(parameter_store_create(model, &backend_ref, NULL, &root));
-    TRY(parameter_store_create(model, &backend_ref, root, &thin));
+    TRY(parameter_store_create(model, backend_reference(), NULL, &root));
+    TRY(parameter_store_create(model, backend_reference(), root, &thin));
     TRY(parameter_store_get(thin, norm, &entry));
     TRY(parameter_store_read_f32(thin, norm, &values, &count));
     TRY(parameter_store_set(thin, norm, &count, values));

@@ -1,89 +1,101 @@
-/* The pool hands buffers out again. */
+/* The pool hands matrices out again. */
 #include "support/support.h"
 
 #include "exec/pool.h"
 
-static buffer_pool *new_pool(void)
+static matrix_pool *new_pool(void)
 {
-    buffer_pool *pool = NULL;
-    assert_ok(buffer_pool_create(&pool));
+    matrix_pool *pool = NULL;
+    assert_ok(matrix_pool_create(backend_host(), &pool));
     return pool;
 }
 
-static void *take(buffer_pool *pool, size_t bytes)
+static matrix take(matrix_pool *pool, int64_t rows, int64_t columns)
 {
-    unsigned char *buffer = NULL;
-    assert_ok(buffer_pool_take(pool, bytes, (void **)&buffer));
-    assert_int_equal((uintptr_t)buffer % 64, 0);
-    buffer[bytes - 1] = 1;
-    return buffer;
+    matrix m = {0};
+    assert_ok(matrix_pool_take(pool, rows, columns, &m));
+    assert_int_equal(m.rows, rows);
+    assert_int_equal(m.columns, columns);
+    assert_true(matrix_is_packed(m));
+    assert_int_equal((uintptr_t)m.memory % 64, 0);
+    return m;
 }
 
-static void a_buffer_given_back_is_used_again_where_it_fits(void **state)
+static void a_matrix_given_back_is_used_again_where_it_fits(void **state)
 {
     (void)state;
-    buffer_pool *pool = new_pool();
-    void *large = take(pool, 1000);
-    void *small = take(pool, 100);
-    assert_ptr_not_equal(large, small);
-    buffer_pool_give(pool, large);
-    buffer_pool_give(pool, small);
-    assert_ptr_equal(take(pool, 90), small);  /* the best fit */
-    assert_ptr_equal(take(pool, 500), large); /* at most half of it is wasted */
-    buffer_pool_give(pool, large);
-    void *other = take(pool, 499);
-    assert_ptr_not_equal(other, large);
-    void *larger = take(pool, 1001);
-    assert_ptr_not_equal(larger, large);
-    buffer_pool_give(pool, other);
-    buffer_pool_give(pool, larger);
-    buffer_pool_give(pool, small);
-    buffer_pool_give(pool, NULL);
-    buffer_pool_free(pool);
+    matrix_pool *pool = new_pool();
+    matrix large = take(pool, 10, 100);
+    matrix small = take(pool, 1, 100);
+    const void *place_of_large = large.memory;
+    const void *place_of_small = small.memory;
+    assert_ptr_not_equal(place_of_large, place_of_small);
+    matrix_pool_give(pool, &large);
+    matrix_pool_give(pool, &small);
+    assert_false(matrix_exists(large));
+    small = take(pool, 90, 1);
+    assert_ptr_equal(small.memory, place_of_small); /* the best fit */
+    large = take(pool, 5, 100);
+    assert_ptr_equal(large.memory, place_of_large); /* at most half of it is wasted */
+    matrix_pool_give(pool, &large);
+    matrix other = take(pool, 499, 1);
+    assert_ptr_not_equal(other.memory, place_of_large);
+    matrix larger = take(pool, 1001, 1);
+    assert_ptr_not_equal(larger.memory, place_of_large);
+    matrix_pool_give(pool, &other);
+    matrix_pool_give(pool, &larger);
+    matrix_pool_give(pool, &small);
+    matrix_pool_give(pool, &(matrix){0});
+    matrix_pool_free(pool);
+    assert_int_equal(backend_bytes(backend_host()), 0);
 }
 
-static void more_buffers_than_it_remembers_are_freed(void **state)
+static void more_matrices_than_it_remembers_are_freed(void **state)
 {
     (void)state;
     enum { MANY = 40 };
-    buffer_pool *pool = new_pool();
-    void *buffers[MANY];
+    matrix_pool *pool = new_pool();
+    matrix taken[MANY];
     for (int i = 0; i < MANY; i++) {
-        buffers[i] = take(pool, 64);
+        taken[i] = take(pool, 4, 4);
     }
     for (int i = 0; i < MANY; i++) {
-        buffer_pool_give(pool, buffers[i]);
+        matrix_pool_give(pool, &taken[i]);
     }
-    buffer_pool_clear(pool);
-    buffer_pool_give(pool, take(pool, 64));
-    buffer_pool_free(pool);
-    buffer_pool_free(NULL);
+    matrix_pool_clear(pool);
+    assert_int_equal(backend_bytes(backend_host()), 0);
+    taken[0] = take(pool, 4, 4);
+    matrix_pool_give(pool, &taken[0]);
+    matrix_pool_free(pool);
+    matrix_pool_free(NULL);
 }
 
 static void an_impossible_size_is_refused(void **state)
 {
     (void)state;
-    buffer_pool *pool = new_pool();
-    void *buffer = NULL;
-    assert_fails(buffer_pool_take(pool, SIZE_MAX - 8, &buffer), GRAIL_ERROR_MEMORY,
+    matrix_pool *pool = new_pool();
+    matrix m = {0};
+    assert_fails(matrix_pool_take(pool, INT64_MAX / 2, 8, &m), GRAIL_ERROR_MEMORY,
+                 "is too large to address");
+    assert_fails(matrix_pool_take(pool, INT64_MAX / 64, 8, &m), GRAIL_ERROR_MEMORY,
                  "out of memory");
-    assert_null(buffer);
-    buffer_pool_free(pool);
+    assert_false(matrix_exists(m));
+    matrix_pool_free(pool);
 }
 
 static grail_status use_pool(void *context)
 {
     (void)context;
     grail_status status = GRAIL_OK;
-    buffer_pool *pool = NULL;
-    void *buffer = NULL;
-    TRY(buffer_pool_create(&pool));
-    TRY(buffer_pool_take(pool, 100, &buffer));
-    buffer_pool_give(pool, buffer);
-    TRY(buffer_pool_take(pool, 1000, &buffer));
-    buffer_pool_give(pool, buffer);
+    matrix_pool *pool = NULL;
+    matrix m = {0};
+    TRY(matrix_pool_create(backend_host(), &pool));
+    TRY(matrix_pool_take(pool, 10, 10, &m));
+    matrix_pool_give(pool, &m);
+    TRY(matrix_pool_take(pool, 100, 10, &m));
+    matrix_pool_give(pool, &m);
 out:
-    buffer_pool_free(pool);
+    matrix_pool_free(pool);
     return status;
 }
 
@@ -96,8 +108,8 @@ static void every_failing_allocation_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_buffer_given_back_is_used_again_where_it_fits),
-        cmocka_unit_test(more_buffers_than_it_remembers_are_freed),
+        cmocka_unit_test(a_matrix_given_back_is_used_again_where_it_fits),
+        cmocka_unit_test(more_matrices_than_it_remembers_are_freed),
         cmocka_unit_test(an_impossible_size_is_refused),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };

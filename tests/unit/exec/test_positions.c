@@ -13,30 +13,32 @@ static const extent small = {4, 6};
 static float *run_one(hand_network *n, int output, int64_t samples, extent image,
                       const float *pixels)
 {
-    hand_end(n, &backend_ref, output);
+    hand_end(n, backend_reference(), output);
     return hand_run(n, samples, image, pixels);
 }
 
 static void assert_rows(const hand_network *n, int64_t rows, int64_t width)
 {
-    const matrix *y = execution_value(n->e, n->g->output);
-    assert_int_equal(y->rows, rows);
-    assert_int_equal(y->width, width);
+    const matrix y = execution_value(n->e, n->g->output);
+    assert_int_equal(y.rows, rows);
+    assert_int_equal(y.columns, width);
 }
 
 static void pixels_become_the_input_value(void **state)
 {
     (void)state;
     hand_network n;
+    double values[2 * 4 * 6 * 3];
     float *pixels = hand_pixels(2, small, 1);
     hand_begin(&n);
-    hand_end(&n, &backend_ref, hand_activation(&n, ACTIVATION_RELU, n.g->input));
+    hand_end(&n, backend_reference(), hand_activation(&n, ACTIVATION_RELU, n.g->input));
     assert_ok(execution_begin(n.e, (batch_shape){2, small}, (batch_input){.pixels = pixels}));
-    const matrix *x = execution_value(n.e, n.g->input);
-    assert_int_equal(x->rows, 2 * 4 * 6);
-    assert_int_equal(x->width, 3);
+    const matrix x = execution_value(n.e, n.g->input);
+    assert_int_equal(x.rows, 2 * 4 * 6);
+    assert_int_equal(x.columns, 3);
+    assert_ok(matrix_download(x, values));
     for (int i = 0; i < 2 * 4 * 6 * 3; i++) {
-        assert_true(((const double *)x->data)[i] == (double)pixels[i]);
+        assert_true(values[i] == (double)pixels[i]);
     }
     memory_free(pixels);
     hand_fini(&n);
@@ -103,7 +105,7 @@ static void tokens_are_put_first_and_positions_added_to_every_sample(void **stat
     support_fill_normal(positions, 25 * 3, 5);
     hand_begin(&n);
     const int with_token = hand_token(&n, NODE_CLASS_TOKEN, "class", 1, 3, n.g->input);
-    hand_end(&n, &backend_ref, hand_token(&n, NODE_POSITIONS, "learned", 25, 3, with_token));
+    hand_end(&n, backend_reference(), hand_token(&n, NODE_POSITIONS, "learned", 25, 3, with_token));
     hand_set(&n, "class.token", token);
     hand_set(&n, "learned.positions", positions);
     float *y = hand_run(&n, 2, small, pixels);
@@ -230,7 +232,7 @@ static void samples_do_not_touch_each_other(void **state)
         const network_case *c = &networks[k];
         hand_network n;
         hand_begin(&n);
-        hand_end(&n, &backend_ref, c->nodes(&n));
+        hand_end(&n, backend_reference(), c->nodes(&n));
         float *pixels = hand_pixels(SAMPLES, c->image, 8);
         float *all = hand_run(&n, SAMPLES, c->image, pixels);
         assert_rows(&n, SAMPLES, c->outputs);
@@ -259,8 +261,8 @@ static void both_backends_agree_on_whole_networks(void **state)
         hand_network m;
         hand_begin(&n);
         hand_begin(&m);
-        hand_end(&n, &backend_ref, c->nodes(&n));
-        hand_end(&m, &backend_cpu, c->nodes(&m));
+        hand_end(&n, backend_reference(), c->nodes(&n));
+        hand_end(&m, backend_host(), c->nodes(&m));
         float *pixels = hand_pixels(SAMPLES, c->image, 9);
         float *y = hand_run(&n, SAMPLES, c->image, pixels);
         float *z = hand_run(&m, SAMPLES, c->image, pixels);
@@ -281,17 +283,18 @@ static void nodes_one_by_one_give_the_same_as_a_range(void **state)
     const network_case *c = &networks[0];
     hand_network n;
     hand_begin(&n);
-    hand_end(&n, &backend_cpu, c->nodes(&n));
+    hand_end(&n, backend_host(), c->nodes(&n));
     float *pixels = hand_pixels(2, c->image, 10);
     float *y = hand_run(&n, 2, c->image, pixels);
     assert_ok(execution_begin(n.e, (batch_shape){2, c->image}, (batch_input){.pixels = pixels}));
     for (int i = 0; i < n.g->node_count; i++) {
         assert_ok(execution_run(n.e, n.store, i, i + 1));
     }
-    assert_memory_equal(y, execution_value(n.e, n.g->output)->data,
-                        (size_t)(2 * c->outputs) * sizeof y[0]);
+    float singly[2 * 7];
+    assert_ok(matrix_download(execution_value(n.e, n.g->output), singly));
+    assert_memory_equal(y, singly, sizeof singly);
     for (int v = 0; v < n.g->output; v++) {
-        assert_null(execution_value(n.e, v)->data); /* read for the last time, dropped */
+        assert_false(matrix_exists(execution_value(n.e, v))); /* read for the last time, dropped */
     }
     memory_free(y);
     memory_free(pixels);
@@ -309,9 +312,9 @@ static void a_stream_may_stop_before_every_node(void **state)
     hand_network n;
     sample_stream s;
     hand_begin(&n);
-    hand_end(&n, &backend_cpu, c->nodes(&n));
+    hand_end(&n, backend_host(), c->nodes(&n));
     float *pixels = hand_pixels(BATCHES * SAMPLES, c->image, 14);
-    assert_ok(sample_stream_init(&s, n.g, &backend_cpu, BATCHES));
+    assert_ok(sample_stream_init(&s, n.g, backend_host(), BATCHES));
     for (int position = 0; position < n.g->node_count; position++) {
         assert_ok(sample_stream_move_begin(&s, position + 1));
         for (int64_t batch = 0; batch < BATCHES; batch++) {
@@ -328,7 +331,9 @@ static void a_stream_may_stop_before_every_node(void **state)
     for (int64_t batch = 0; batch < BATCHES; batch++) {
         float *y = hand_run(&n, SAMPLES, c->image, pixels + batch * pixels_in_batch);
         assert_int_equal(s.held[batch].rows, SAMPLES);
-        assert_memory_equal(s.held[batch].data, y, (size_t)(SAMPLES * c->outputs) * sizeof y[0]);
+        float held[SAMPLES * 7];
+        assert_ok(matrix_download(s.held[batch], held));
+        assert_memory_equal(held, y, sizeof held);
         memory_free(y);
     }
     sample_stream_fini(&s);
@@ -342,7 +347,7 @@ static void a_shape_that_does_not_fit_is_refused_before_anything_runs(void **sta
     const float pixel[3] = {0.0F};
     hand_network n;
     hand_begin(&n);
-    hand_end(&n, &backend_ref, transformer_nodes(&n));
+    hand_end(&n, backend_reference(), transformer_nodes(&n));
     assert_fails(execution_begin(n.e, (batch_shape){1, {8, 8}}, (batch_input){.pixels = pixel}),
                  GRAIL_ERROR_SHAPE,
                  "learned.positions has 13 positions, but the input makes 17; use images of the "
@@ -352,7 +357,7 @@ static void a_shape_that_does_not_fit_is_refused_before_anything_runs(void **sta
                  "the window of patch.weight does not fit into an input of 1 x 8");
     hand_fini(&n);
     hand_begin(&n);
-    hand_end(&n, &backend_ref, residual_nodes(&n));
+    hand_end(&n, backend_reference(), residual_nodes(&n));
     assert_fails(execution_begin(n.e, (batch_shape){1, {(int64_t)1 << 40, (int64_t)1 << 40}},
                                  (batch_input){.pixels = pixel}),
                  GRAIL_ERROR_MEMORY, "is too large to address");
@@ -364,7 +369,7 @@ static void pixels_must_be_there(void **state)
     (void)state;
     hand_network n;
     hand_begin(&n);
-    hand_end(&n, &backend_ref, residual_nodes(&n));
+    hand_end(&n, backend_reference(), residual_nodes(&n));
     assert_ok(execution_begin(n.e, (batch_shape){1, {8, 8}}, (batch_input){0}));
     assert_fails(execution_run(n.e, n.store, 0, n.g->node_count), GRAIL_ERROR_INTERNAL,
                  "node 0 was run without its input 0");
@@ -377,10 +382,10 @@ static void no_samples_forget_the_batch(void **state)
     hand_network n;
     float *pixels = hand_pixels(1, (extent){6, 8}, 11);
     hand_begin(&n);
-    hand_end(&n, &backend_ref, transformer_nodes(&n));
+    hand_end(&n, backend_reference(), transformer_nodes(&n));
     memory_free(hand_run(&n, 1, (extent){6, 8}, pixels));
     assert_ok(execution_begin(n.e, (batch_shape){0}, (batch_input){0}));
-    assert_null(execution_value(n.e, n.g->output)->data);
+    assert_false(matrix_exists(execution_value(n.e, n.g->output)));
     assert_int_equal(execution_rows(n.e, n.g->output), 0);
     memory_free(pixels);
     hand_fini(&n);
@@ -393,7 +398,7 @@ static void an_overflowing_convolution_is_named(void **state)
     float weight[8 * 3 * 9];
     float *pixels = hand_pixels(1, (extent){8, 8}, 12);
     hand_begin(&n);
-    hand_end(&n, &backend_cpu, residual_nodes(&n));
+    hand_end(&n, backend_host(), residual_nodes(&n));
     for (size_t i = 0; i < sizeof weight / sizeof weight[0]; i++) {
         weight[i] = 3e38F;
     }
@@ -415,15 +420,15 @@ static grail_status run_afresh(void *context)
 {
     grail_status status = GRAIL_OK;
     const run_case *c = context;
-    buffer_pool *pool = NULL;
+    matrix_pool *pool = NULL;
     execution *e = NULL;
-    TRY(buffer_pool_create(&pool));
+    TRY(matrix_pool_create(c->n->e->backend, &pool));
     TRY(execution_create(c->n->g, c->n->e->backend, pool, &e));
     TRY(execution_begin(e, (batch_shape){2, c->image}, (batch_input){.pixels = c->pixels}));
     TRY(execution_run(e, c->n->store, 0, c->n->g->node_count));
 out:
     execution_free(e);
-    buffer_pool_free(pool);
+    matrix_pool_free(pool);
     return status;
 }
 
@@ -433,7 +438,7 @@ static void every_failing_allocation_is_survived(void **state)
     for (size_t k = 0; k < NETWORK_COUNT; k++) {
         hand_network n;
         hand_begin(&n);
-        hand_end(&n, &backend_cpu, networks[k].nodes(&n));
+        hand_end(&n, backend_host(), networks[k].nodes(&n));
         float *pixels = hand_pixels(2, networks[k].image, 13);
         run_case c = {&n, pixels, networks[k].image};
         support_fail_each_allocation(run_afresh, &c);

@@ -4,8 +4,6 @@
 
 #include "exec/sample_stream.h"
 
-#include <string.h>
-
 enum { BATCHES = 3, ROWS = 2, WIDTH = 4, COUNT = ROWS * WIDTH };
 
 static int add_node(graph *g, node_kind kind, int left, int right)
@@ -33,18 +31,20 @@ static graph *chain(void)
 
 typedef struct fixture {
     graph *g;
-    buffer_pool *pool;
+    matrix_pool *pool;
     execution *e;
     sample_stream s;
 } fixture;
 
 static void fill(execution *e, int value, double first)
 {
-    void *place = NULL;
+    double values[COUNT];
+    matrix place = {0};
     assert_ok(execution_make(e, value, WIDTH, &place));
     for (int i = 0; i < COUNT; i++) {
-        ((double *)place)[i] = first + i;
+        values[i] = first + i;
     }
+    assert_ok(matrix_upload(place, values));
 }
 
 static void begin_batch(fixture *f)
@@ -56,9 +56,9 @@ static void begin_batch(fixture *f)
 static void setup(fixture *f)
 {
     *f = (fixture){.g = chain()};
-    assert_ok(buffer_pool_create(&f->pool));
-    assert_ok(execution_create(f->g, &backend_ref, f->pool, &f->e));
-    assert_ok(sample_stream_init(&f->s, f->g, &backend_ref, BATCHES));
+    assert_ok(matrix_pool_create(backend_reference(), &f->pool));
+    assert_ok(execution_create(f->g, backend_reference(), f->pool, &f->e));
+    assert_ok(sample_stream_init(&f->s, f->g, backend_reference(), BATCHES));
     assert_ok(sample_stream_move_begin(&f->s, 1));
     for (int64_t batch = 0; batch < BATCHES; batch++) {
         begin_batch(f);
@@ -73,18 +73,20 @@ static void teardown(fixture *f)
     sample_stream_fini(&f->s);
     sample_stream_fini(&f->s);
     execution_free(f->e);
-    buffer_pool_free(f->pool);
+    matrix_pool_free(f->pool);
     graph_free(f->g);
 }
 
 static void assert_filled(const execution *e, int value, double first)
 {
-    const matrix *m = execution_value(e, value);
-    assert_non_null(m->data);
-    assert_int_equal(m->rows, ROWS);
-    assert_int_equal(m->width, WIDTH);
+    double values[COUNT];
+    const matrix m = execution_value(e, value);
+    assert_true(matrix_exists(m));
+    assert_int_equal(m.rows, ROWS);
+    assert_int_equal(m.columns, WIDTH);
+    assert_ok(matrix_download(m, values));
     for (int i = 0; i < COUNT; i++) {
-        assert_true(((const double *)m->data)[i] == first + i);
+        assert_true(values[i] == first + i);
     }
 }
 
@@ -115,7 +117,7 @@ static void a_stream_moves_with_all_that_lives(void **state)
     for (int64_t batch = 0; batch < BATCHES; batch++) {
         begin_batch(&f);
         assert_ok(sample_stream_read(&f.s, batch, f.e));
-        assert_null(f.s.held[batch].data); /* memory goes as it is read */
+        assert_false(matrix_exists(f.s.held[batch])); /* memory goes as it is read */
         assert_filled(f.e, 1, 100.0 * (double)batch);
         fill(f.e, 2, 7.0 + (double)batch);
         assert_ok(sample_stream_write(&f.s, batch, f.e));
@@ -149,17 +151,18 @@ static grail_status move_once(void *context)
 {
     grail_status status = GRAIL_OK;
     const graph *g = context;
-    buffer_pool *pool = NULL;
+    matrix_pool *pool = NULL;
     execution *e = NULL;
     sample_stream s = {0};
-    void *place = NULL;
-    TRY(buffer_pool_create(&pool));
-    TRY(execution_create(g, &backend_ref, pool, &e));
-    TRY(sample_stream_init(&s, g, &backend_ref, 1));
+    const double zeros[COUNT] = {0.0};
+    matrix place = {0};
+    TRY(matrix_pool_create(backend_reference(), &pool));
+    TRY(execution_create(g, backend_reference(), pool, &e));
+    TRY(sample_stream_init(&s, g, backend_reference(), 1));
     TRY(sample_stream_move_begin(&s, 1));
     TRY(execution_begin(e, sequence_batch(1, ROWS), (batch_input){0}));
     TRY(execution_make(e, 1, WIDTH, &place));
-    memset(place, 0, COUNT * sizeof(double));
+    TRY(matrix_upload(place, zeros));
     TRY(sample_stream_write(&s, 0, e));
     sample_stream_move_end(&s);
     TRY(sample_stream_move_begin(&s, 2));
@@ -170,7 +173,7 @@ static grail_status move_once(void *context)
 out:
     sample_stream_fini(&s);
     execution_free(e);
-    buffer_pool_free(pool);
+    matrix_pool_free(pool);
     return status;
 }
 

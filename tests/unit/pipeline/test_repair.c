@@ -239,29 +239,32 @@ static void mean_output(const lab *l, const char *directory, const char *part, d
 {
     grail_model *m = NULL;
     parameter_store *store = NULL;
-    buffer_pool *pool = NULL;
+    matrix_pool *pool = NULL;
     execution *e = NULL;
     token_windows w = {0};
     const window_options how = {.path = l->calibration, .length = LAB_LENGTH};
     int last = 0;
     assert_ok(grail_model_open(directory, &m));
     assert_ok(windows_read(&how, NULL, m->graph->vocabulary, &w));
-    assert_ok(parameter_store_create(m, &backend_ref, NULL, &store));
-    assert_ok(buffer_pool_create(&pool));
-    assert_ok(execution_create(m->graph, &backend_ref, pool, &e));
+    assert_ok(parameter_store_create(m, backend_reference(), NULL, &store));
+    assert_ok(matrix_pool_create(backend_reference(), &pool));
+    assert_ok(execution_create(m->graph, backend_reference(), pool, &e));
     while (m->graph->nodes[last].weight == GRAPH_NONE ||
            strstr(m->graph->parameters[m->graph->nodes[last].weight].name, part) == NULL) {
         last++;
     }
     assert_ok(execution_begin(e, sequence_batch(w.count, w.length), (batch_input){.ids = w.ids}));
     assert_ok(execution_run(e, store, 0, last + 1));
-    const matrix *y = execution_value(e, m->graph->nodes[last].output);
-    memset(mean, 0, (size_t)y->width * sizeof mean[0]);
-    for (int64_t i = 0; i < y->rows * y->width; i++) {
-        mean[i % y->width] += ((const double *)y->data)[i] / (double)y->rows;
+    const matrix y = execution_value(e, m->graph->nodes[last].output);
+    host_view values = {0};
+    assert_ok(host_view_open(y, GRAIL_DTYPE_F64, HOST_READS, &values));
+    memset(mean, 0, (size_t)y.columns * sizeof mean[0]);
+    for (int64_t i = 0; i < matrix_count(y); i++) {
+        mean[i % y.columns] += ((const double *)values.values)[i] / (double)y.rows;
     }
+    host_view_drop(&values);
     execution_free(e);
-    buffer_pool_free(pool);
+    matrix_pool_free(pool);
     parameter_store_free(store);
     token_windows_fini(&w);
     grail_model_close(m);

@@ -27,19 +27,25 @@ static unsigned declared(const site *s)
 static void check_input(const site_view *v, const input_statistics *in)
 {
     assert_int_equal(in->diagonal != NULL, (seen.needs & NEEDS_DIAGONAL) != 0);
-    assert_int_equal(in->gram != NULL, (seen.needs & NEEDS_GRAM) != 0);
+    assert_int_equal(matrix_exists(in->gram), (seen.needs & NEEDS_GRAM) != 0);
     assert_int_equal(in->means != NULL, (seen.needs & NEEDS_MEANS) != 0);
     assert_int_equal(in->width % v->site->units, 0);
     assert_true(in->count > 0);
+    host_view gram = {0};
+    if (matrix_exists(in->gram)) {
+        assert_ok(host_view_open(in->gram, GRAIL_DTYPE_F64, HOST_READS, &gram));
+    }
+    const double *sums = gram.values;
     for (int64_t i = 0; i < in->width; i++) {
-        if (in->gram != NULL && in->diagonal != NULL) {
-            assert_near(in->gram[i * in->width + i], in->diagonal[i], 0.0);
+        if (sums != NULL && in->diagonal != NULL) {
+            assert_near(sums[i * in->width + i], in->diagonal[i], 0.0);
         }
         if (in->means != NULL && in->diagonal != NULL) { /* the mean's square is at most this */
             const double mean_square = in->diagonal[i] / (double)in->count;
             assert_true(in->means[i] * in->means[i] <= mean_square * (1.0 + 1e-9));
         }
     }
+    host_view_drop(&gram);
 }
 
 /* Keeps the units of the largest activations, or the first ones where none are known. */

@@ -81,7 +81,7 @@ static void write_dead_and_silent(const vision_lab *v, bool doubled)
 
 static void assert_finite(const vision_lab *v, const char *output)
 {
-    vision_values y = vision_outputs(v, output, &backend_cpu);
+    vision_values y = vision_outputs(v, output, backend_host());
     for (int64_t i = 0; i < y.rows * y.width; i++) {
         assert_true(isfinite(y.data[i]));
     }

@@ -239,14 +239,14 @@ static void all_sites_together_leave_a_better_network_fitted_than_not(void **sta
         double errors[3];
         vision_open(&v);
         const char *model = vision_network(&v, (vision_family)f, "model");
-        vision_values dense = vision_outputs(&v, model, &backend_cpu);
+        vision_values dense = vision_outputs(&v, model, backend_host());
         for (int mode = 0; mode < 3; mode++) {
             grail_compress_options options =
                 vision_options(&v, model, vision_path(&v, modes[mode]));
             vision_cut(&options, 0.34);
             options.compensate = modes[mode];
             assert_ok(lab_compress(&options));
-            vision_values narrow = vision_outputs(&v, options.output, &backend_cpu);
+            vision_values narrow = vision_outputs(&v, options.output, backend_host());
             errors[mode] = 0.0;
             for (int64_t i = 0; i < dense.rows * dense.width; i++) {
                 errors[mode] += pow(dense.data[i] - narrow.data[i], 2.0);

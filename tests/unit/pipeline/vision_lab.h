@@ -86,7 +86,7 @@ typedef struct vision_values {
 } vision_values;
 
 /** The network's outputs for the calibration images on a backend. */
-vision_values vision_outputs(const vision_lab *v, const char *path, const backend *b);
+vision_values vision_outputs(const vision_lab *v, const char *path, backend *b);
 /** The output of the node `behind` nodes after the one whose weight is called `name`, or with
  * `input` the input of it; on `ref`. */
 vision_values vision_tap(const vision_lab *v, const char *path, const char *name, int behind);

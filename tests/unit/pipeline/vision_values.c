@@ -21,16 +21,16 @@ static int node_reading(const graph *g, const char *name)
 /* A network ready to run on `b`, standing before its first node. */
 typedef struct vision_run {
     grail_model *model;
-    buffer_pool *pool;
+    matrix_pool *pool;
     parameter_store *store;
     execution *e;
 } vision_run;
 
-static void run_begin(const vision_lab *v, const char *path, const backend *b, vision_run *r)
+static void run_begin(const vision_lab *v, const char *path, backend *b, vision_run *r)
 {
     const batch_shape shape = {.samples = VISION_IMAGES, .positions = {VISION_SIDE, VISION_SIDE}};
     *r = (vision_run){.model = vision_model_open(path)};
-    assert_ok(buffer_pool_create(&r->pool));
+    assert_ok(matrix_pool_create(b, &r->pool));
     assert_ok(parameter_store_create(r->model, b, NULL, &r->store));
     assert_ok(execution_create(r->model->graph, b, r->pool, &r->e));
     assert_ok(execution_begin(r->e, shape, (batch_input){.pixels = v->pixels}));
@@ -40,33 +40,25 @@ static void run_end(vision_run *r)
 {
     execution_free(r->e);
     parameter_store_free(r->store);
-    buffer_pool_free(r->pool);
+    matrix_pool_free(r->pool);
     grail_model_close(r->model);
 }
 
 static vision_values copy_value(const vision_run *r, int value)
 {
-    const matrix *y = execution_value(r->e, value);
-    const backend *b = r->e->backend;
-    assert_non_null(y->data);
-    vision_values out = {.rows = y->rows, .width = y->width};
-    const size_t count = (size_t)(y->rows * y->width);
+    const matrix y = execution_value(r->e, value);
+    host_view v = {0};
+    assert_true(matrix_exists(y));
+    vision_values out = {.rows = y.rows, .width = y.columns};
+    const size_t count = (size_t)matrix_count(y);
     assert_ok(memory_new(&out.data, count, sizeof out.data[0]));
-    if (b->element_size == sizeof out.data[0]) {
-        memcpy(out.data, y->data, count * sizeof out.data[0]);
-        return out;
-    }
-    float *narrow = NULL;
-    assert_ok(memory_new(&narrow, count, sizeof narrow[0]));
-    b->to_f32((int64_t)count, y->data, narrow);
-    for (size_t i = 0; i < count; i++) {
-        out.data[i] = (double)narrow[i];
-    }
-    memory_free(narrow);
+    assert_ok(host_view_open(y, GRAIL_DTYPE_F64, HOST_READS, &v));
+    memcpy(out.data, v.values, count * sizeof out.data[0]);
+    host_view_drop(&v);
     return out;
 }
 
-vision_values vision_outputs(const vision_lab *v, const char *path, const backend *b)
+vision_values vision_outputs(const vision_lab *v, const char *path, backend *b)
 {
     vision_run r;
     run_begin(v, path, b, &r);
@@ -80,7 +72,7 @@ vision_values vision_outputs(const vision_lab *v, const char *path, const backen
 vision_values vision_tap(const vision_lab *v, const char *path, const char *name, int behind)
 {
     vision_run r;
-    run_begin(v, path, &backend_ref, &r);
+    run_begin(v, path, backend_reference(), &r);
     const int n = node_reading(r.model->graph, name) + behind;
     assert_ok(execution_run(r.e, r.store, 0, n + 1));
     const vision_values out = copy_value(&r, r.model->graph->nodes[n].output);
@@ -91,7 +83,7 @@ vision_values vision_tap(const vision_lab *v, const char *path, const char *name
 vision_values vision_tap_input(const vision_lab *v, const char *path, const char *name)
 {
     vision_run r;
-    run_begin(v, path, &backend_ref, &r);
+    run_begin(v, path, backend_reference(), &r);
     const int n = node_reading(r.model->graph, name);
     assert_ok(execution_run(r.e, r.store, 0, n));
     const vision_values out = copy_value(&r, r.model->graph->nodes[n].inputs[0]);
@@ -135,7 +127,7 @@ static void repair_node(vision_run *r, const node *n, vision_model *m)
 void vision_repair(const vision_lab *v, const char *path, vision_model *m)
 {
     vision_run r;
-    run_begin(v, path, &backend_ref, &r);
+    run_begin(v, path, backend_reference(), &r);
     for (int i = 0; i < r.model->graph->node_count; i++) {
         if (r.model->graph->nodes[i].kind == NODE_BATCH_NORM) {
             repair_node(&r, &r.model->graph->nodes[i], m);
@@ -159,8 +151,8 @@ double vision_distance(const vision_values *a, const vision_values *b)
 
 double vision_difference(const vision_lab *v, const char *a, const char *b)
 {
-    vision_values left = vision_outputs(v, a, &backend_cpu);
-    vision_values right = vision_outputs(v, b, &backend_cpu);
+    vision_values left = vision_outputs(v, a, backend_host());
+    vision_values right = vision_outputs(v, b, backend_host());
     const double difference = vision_distance(&left, &right);
     memory_free(left.data);
     memory_free(right.data);

@@ -1,7 +1,7 @@
 #include "reduce/fold.h"
 
 #include "base/parallel.h"
-#include "support/support.h"
+#include "support/matrices.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 static const kmeans_options usual = {.restarts = 4, .sweeps = 20, .stop_changes = 0.0, .seed = 42};
 
 /* P = X X^T of points[n, d], lower triangle; the upper one is poisoned. */
-static double *products_of(int64_t n, int64_t d, const float *points)
+static matrix products_of(int64_t n, int64_t d, const float *points)
 {
     double *products = NULL;
     assert_ok(memory_new(&products, (size_t)(n * n), sizeof *products));
@@ -18,10 +18,12 @@ static double *products_of(int64_t n, int64_t d, const float *points)
             for (int64_t c = 0; c < d; c++) {
                 products[i * n + j] += (double)points[i * d + c] * (double)points[j * d + c];
             }
-            products[i * n + j] = j > i ? NAN : products[i * n + j];
+            products[i * n + j] = j > i ? (double)NAN : products[i * n + j];
         }
     }
-    return products;
+    const matrix made = support_matrix(backend_host(), n, n, products);
+    memory_free(products);
+    return made;
 }
 
 /* sum_i ||x_i - c_label(i)||^2 straight from the points */
@@ -56,10 +58,10 @@ static void the_inertia_is_that_of_the_points_and_no_cluster_is_empty(void **sta
     for (int64_t clusters = 1; clusters <= N; clusters += 7) {
         int64_t labels[N];
         double inertia = 0.0;
-        double *products = products_of(N, D, points);
-        assert_ok(kmeans_hartigan(N, clusters, products, &usual, labels, &inertia, NULL));
+        matrix products = products_of(N, D, points);
+        assert_ok(kmeans_hartigan(clusters, products, &usual, labels, &inertia, NULL));
         assert_near(inertia, inertia_of(N, D, clusters, points, labels), 1e-9);
-        memory_free(products);
+        matrix_free(&products);
     }
 }
 
@@ -73,8 +75,8 @@ static void the_inertia_never_increases_from_sweep_to_sweep(void **state)
         int64_t labels[N];
         double inertia = 0.0;
         double trace[SWEEPS];
-        double *products = products_of(N, D, points);
-        assert_ok(kmeans_hartigan(N, 50, products, &usual, labels, &inertia, trace));
+        matrix products = products_of(N, D, points);
+        assert_ok(kmeans_hartigan(50, products, &usual, labels, &inertia, trace));
         double last = trace[0];
         assert_false(isnan(trace[1]));
         for (int s = 1; s < SWEEPS && !isnan(trace[s]); s++) {
@@ -82,7 +84,7 @@ static void the_inertia_never_increases_from_sweep_to_sweep(void **state)
             last = trace[s];
         }
         assert_near(last, inertia, 0.0);
-        memory_free(products);
+        matrix_free(&products);
     }
 }
 
@@ -114,12 +116,11 @@ static void no_single_move_improves_the_result(void **state)
         support_fill_normal(points, MOVED * MOVED_COLUMNS, seed);
         int64_t labels[MOVED];
         double inertia = 0.0;
-        double *products = products_of(MOVED, MOVED_COLUMNS, points);
+        matrix products = products_of(MOVED, MOVED_COLUMNS, points);
         const kmeans_options patient = {.restarts = 1, .sweeps = 200, .seed = seed};
-        assert_ok(
-            kmeans_hartigan(MOVED, MOVED_CLUSTERS, products, &patient, labels, &inertia, NULL));
+        assert_ok(kmeans_hartigan(MOVED_CLUSTERS, products, &patient, labels, &inertia, NULL));
         assert_no_move_improves(points, labels, inertia);
-        memory_free(products);
+        matrix_free(&products);
     }
 }
 
@@ -136,10 +137,10 @@ static void separate_groups_are_found_and_numbered_by_their_first_member(void **
     }
     int64_t labels[N];
     double inertia = 0.0;
-    double *products = products_of(N, 2, points);
-    assert_ok(kmeans_hartigan(N, 3, products, &usual, labels, &inertia, NULL));
+    matrix products = products_of(N, 2, points);
+    assert_ok(kmeans_hartigan(3, products, &usual, labels, &inertia, NULL));
     assert_memory_equal(labels, expected, sizeof expected);
-    memory_free(products);
+    matrix_free(&products);
 }
 
 static void duplicated_points_share_a_cluster(void **state)
@@ -151,11 +152,11 @@ static void duplicated_points_share_a_cluster(void **state)
     memcpy(points + N / 2 * D, points, sizeof points / 2);
     int64_t labels[N];
     double inertia = 1.0;
-    double *products = products_of(N, D, points);
-    assert_ok(kmeans_hartigan(N, N / 2, products, &usual, labels, &inertia, NULL));
+    matrix products = products_of(N, D, points);
+    assert_ok(kmeans_hartigan(N / 2, products, &usual, labels, &inertia, NULL));
     assert_near(inertia, 0.0, 1e-9);
     assert_memory_equal(labels, labels + N / 2, N / 2 * sizeof *labels);
-    memory_free(products);
+    matrix_free(&products);
 }
 
 static void more_clusters_than_different_points_leave_none_empty(void **state)
@@ -164,11 +165,11 @@ static void more_clusters_than_different_points_leave_none_empty(void **state)
     const float points[] = {3, 3, 3, 5, 5, 3};
     int64_t labels[6];
     double inertia = 1.0;
-    double *products = products_of(6, 1, points);
-    assert_ok(kmeans_hartigan(6, 4, products, &usual, labels, &inertia, NULL));
+    matrix products = products_of(6, 1, points);
+    assert_ok(kmeans_hartigan(4, products, &usual, labels, &inertia, NULL));
     assert_near(inertia, inertia_of(6, 1, 4, points, labels), 1e-9);
     assert_near(inertia, 0.0, 1e-9);
-    memory_free(products);
+    matrix_free(&products);
 }
 
 static void the_answer_repeats_and_does_not_depend_on_the_threads(void **state)
@@ -182,9 +183,9 @@ static void the_answer_repeats_and_does_not_depend_on_the_threads(void **state)
     const int threads = parallel_threads();
     for (int run = 0; run < 3; run++) {
         parallel_set_threads(run + 1);
-        double *products = products_of(N, D, points);
-        assert_ok(kmeans_hartigan(N, CLUSTERS, products, &usual, labels[run], &inertia[run], NULL));
-        memory_free(products);
+        matrix products = products_of(N, D, points);
+        assert_ok(kmeans_hartigan(CLUSTERS, products, &usual, labels[run], &inertia[run], NULL));
+        matrix_free(&products);
     }
     parallel_set_threads(threads);
     assert_memory_equal(labels[0], labels[1], sizeof labels[0]);
@@ -203,11 +204,11 @@ static void more_restarts_never_end_worse(void **state)
         int64_t labels[N];
         double inertia = 0.0;
         const kmeans_options options = {.restarts = restarts, .sweeps = 20, .seed = 5};
-        double *products = products_of(N, D, points);
-        assert_ok(kmeans_hartigan(N, 8, products, &options, labels, &inertia, NULL));
+        matrix products = products_of(N, D, points);
+        assert_ok(kmeans_hartigan(8, products, &options, labels, &inertia, NULL));
         assert_true(inertia <= last);
         last = inertia;
-        memory_free(products);
+        matrix_free(&products);
     }
 }
 
@@ -218,25 +219,27 @@ static void as_many_clusters_as_points_is_the_identity(void **state)
     const int64_t expected[] = {0, 1, 2};
     int64_t labels[3];
     double inertia = 1.0;
-    double *products = products_of(3, 1, points);
-    assert_ok(kmeans_hartigan(3, 3, products, &usual, labels, &inertia, NULL));
+    matrix products = products_of(3, 1, points);
+    assert_ok(kmeans_hartigan(3, products, &usual, labels, &inertia, NULL));
     assert_memory_equal(labels, expected, sizeof expected);
     assert_near(inertia, 0.0, 1e-12);
-    memory_free(products);
+    matrix_free(&products);
 }
 
 static void impossible_counts_and_nan_are_refused(void **state)
 {
     (void)state;
-    double products[] = {1, 0, NAN, 1};
+    const double values[] = {1, 0, NAN, 1};
+    matrix products = support_matrix(backend_host(), 2, 2, values);
     int64_t labels[2];
     double inertia = 0.0;
-    assert_fails(kmeans_hartigan(2, 3, products, &usual, labels, &inertia, NULL),
-                 GRAIL_ERROR_ARGUMENT, "2 units into 3 clusters");
-    assert_fails(kmeans_hartigan(2, 0, products, &usual, labels, &inertia, NULL),
-                 GRAIL_ERROR_ARGUMENT, "into 0 clusters");
-    assert_fails(kmeans_hartigan(2, 1, products, &usual, labels, &inertia, NULL),
-                 GRAIL_ERROR_NUMERIC, "units 1 and 0");
+    assert_fails(kmeans_hartigan(3, products, &usual, labels, &inertia, NULL), GRAIL_ERROR_ARGUMENT,
+                 "2 units into 3 clusters");
+    assert_fails(kmeans_hartigan(0, products, &usual, labels, &inertia, NULL), GRAIL_ERROR_ARGUMENT,
+                 "into 0 clusters");
+    assert_fails(kmeans_hartigan(1, products, &usual, labels, &inertia, NULL), GRAIL_ERROR_NUMERIC,
+                 "units 1 and 0");
+    matrix_free(&products);
 }
 
 /* Products of units straight from in[rows, columns]: unit j owns a block of rows or of columns. */
@@ -254,41 +257,41 @@ static double unit_product(const float *in, int64_t columns, bool by_rows, int64
     return sum;
 }
 
-static void assert_products(const backend *b, bool by_rows, double tolerance)
+static void assert_products(backend *b, bool by_rows, double tolerance)
 {
     enum { UNITS = 19, U = 3, LENGTH = 70 };
     float in[UNITS * U * LENGTH];
     support_fill_normal(in, UNITS * U * LENGTH, 1);
-    double *products = NULL;
-    assert_ok(memory_new(&products, UNITS * UNITS, sizeof *products));
-    products[0] = 1.0; /* sums are added to what is there */
+    matrix products = no_matrix;
+    assert_ok(matrix_new_zero(b, GRAIL_DTYPE_F64, UNITS, UNITS, &products));
+    support_set_element(products, 0, 0, 1.0); /* sums are added to what is there */
     if (by_rows) {
-        assert_ok(fold_add_rows(b, UNITS, U, LENGTH, in, products));
+        assert_ok(fold_add_rows(U, LENGTH, in, products));
     } else {
-        assert_ok(fold_add_columns(b, UNITS, U, LENGTH, in, products));
+        assert_ok(fold_add_columns(U, LENGTH, in, products));
     }
-    products[0] -= 1.0;
+    support_set_element(products, 0, 0, support_element(products, 0, 0) - 1.0);
     for (int64_t i = 0; i < UNITS; i++) {
         for (int64_t j = 0; j <= i; j++) {
-            assert_near(products[i * UNITS + j],
+            assert_near(support_element(products, i, j),
                         unit_product(in, LENGTH, by_rows, UNITS, U, LENGTH, i, j), tolerance);
         }
     }
-    memory_free(products);
+    matrix_free(&products);
 }
 
 static void row_blocks_give_their_inner_products(void **state)
 {
     (void)state;
-    assert_products(&backend_ref, true, 1e-10);
-    assert_products(&backend_cpu, true, 1e-3);
+    assert_products(on_ref, true, 1e-10);
+    assert_products(on_cpu, true, 1e-3);
 }
 
 static void column_blocks_give_their_inner_products(void **state)
 {
     (void)state;
-    assert_products(&backend_ref, false, 1e-10);
-    assert_products(&backend_cpu, false, 1e-3);
+    assert_products(on_ref, false, 1e-10);
+    assert_products(on_cpu, false, 1e-3);
 }
 
 /* Longer than one panel: 2 units of 2^20 components. */
@@ -297,30 +300,34 @@ static void long_units_are_added_panel_by_panel(void **state)
     (void)state;
     enum { LENGTH = 1 << 20 };
     float *in = NULL;
-    double products[4] = {0};
+    matrix products = no_matrix;
+    assert_ok(matrix_new_zero(on_ref, GRAIL_DTYPE_F64, 2, 2, &products));
     assert_ok(memory_new(&in, (size_t)2 * LENGTH, sizeof *in));
     for (int64_t i = 0; i < LENGTH; i++) {
         in[i] = 1.0F;
         in[LENGTH + i] = i % 2 == 0 ? 2.0F : 0.0F;
     }
-    assert_ok(fold_add_rows(&backend_ref, 2, 1, LENGTH, in, products));
-    assert_near(products[0], LENGTH, 0.0);
-    assert_near(products[2], LENGTH, 0.0);
-    assert_near(products[3], 2.0 * LENGTH, 0.0);
+    assert_ok(fold_add_rows(1, LENGTH, in, products));
+    assert_near(support_element(products, 0, 0), LENGTH, 0.0);
+    assert_near(support_element(products, 1, 0), LENGTH, 0.0);
+    assert_near(support_element(products, 1, 1), 2.0 * LENGTH, 0.0);
     memory_free(in);
+    matrix_free(&products);
 }
 
 static grail_status cluster_rows(void *context)
 {
     (void)context;
+    grail_status status = GRAIL_OK;
     const float in[] = {1, 2, 3, 5};
-    double products[4 * 4] = {0};
+    matrix products = no_matrix;
     int64_t labels[4];
     double inertia = 0.0;
-    grail_status status = fold_add_rows(&backend_ref, 4, 1, 1, in, products);
-    if (status == GRAIL_OK) {
-        status = kmeans_hartigan(4, 2, products, &usual, labels, &inertia, NULL);
-    }
+    TRY(matrix_new_zero(on_ref, GRAIL_DTYPE_F64, 4, 4, &products));
+    TRY(fold_add_rows(1, 1, in, products));
+    TRY(kmeans_hartigan(2, products, &usual, labels, &inertia, NULL));
+out:
+    matrix_free(&products);
     return status;
 }
 
@@ -347,6 +354,7 @@ int main(void)
         cmocka_unit_test(column_blocks_give_their_inner_products),
         cmocka_unit_test(long_units_are_added_panel_by_panel),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(no_matrix_is_left),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_backends, close_backends);
 }

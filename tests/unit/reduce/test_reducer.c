@@ -290,21 +290,6 @@ static void duplicated_units_fold_without_loss(void **state)
     grail_reducer_free(r);
 }
 
-static void means_are_put_behind_a_matrix(void **state)
-{
-    (void)state;
-    grail_reducer *r = folding(4, 2, labels_0102);
-    const float in[] = {1, 2, 3, 4, 5, 6, 7, 8, -1, 0, 1, 2, 3, 4, 5, 6};
-    const float expected[] = {1,  2, 3, 4, 5, 6, 7, 8, 3, 4, 5, 6,
-                              -1, 0, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4};
-    float out[24];
-    reducer_append_means(r, 2, 2, in, out);
-    for (int i = 0; i < 24; i++) {
-        assert_true(out[i] == expected[i]);
-    }
-    grail_reducer_free(r);
-}
-
 static grail_status build_both(void *context)
 {
     (void)context;
@@ -344,7 +329,6 @@ int main(void)
         cmocka_unit_test(long_rows_are_summed_in_every_chunk),
         cmocka_unit_test(only_keeping_every_unit_in_place_is_the_identity),
         cmocka_unit_test(kept_features_ascend),
-        cmocka_unit_test(means_are_put_behind_a_matrix),
         cmocka_unit_test(exchangeable_blocks_are_aligned_before_they_are_merged),
         cmocka_unit_test(an_order_that_is_no_permutation_is_refused),
         cmocka_unit_test(duplicated_units_fold_without_loss),

@@ -45,29 +45,80 @@ grail_reducer *oracle_reducer(void)
     return r;
 }
 
-grail_statistics *oracle_statistics(const backend *b, const oracle *o, int64_t begin, int64_t end,
+grail_statistics *oracle_statistics(backend *b, const oracle *o, int64_t begin, int64_t end,
                                     bool target)
 {
-    double x[T * H]; /* large enough for f32 elements too */
-    double y[T * O];
-    b->from_f32((end - begin) * H, o->x + begin * H, x);
-    b->from_f32((end - begin) * O, o->given + begin * O, y);
+    const int64_t rows = end - begin;
     grail_statistics *s = NULL;
-    assert_ok(grail_statistics_create(H, target ? O : 0, &s));
-    assert_ok(statistics_accumulate(s, b, end - begin, x, H, target ? y : NULL, O));
+    matrix x = support_rows(b, rows, H, H, o->x + begin * H);
+    matrix y = support_rows(b, rows, O, O, o->given + begin * O);
+    assert_ok(statistics_create(b, H, target ? O : 0, &s));
+    assert_ok(statistics_accumulate(s, x, target ? y : no_matrix));
+    matrix_free(&x);
+    matrix_free(&y);
     return s;
 }
 
-regression oracle_regression(const backend *b, const oracle *o, int64_t begin, int64_t end,
-                             bool target)
+regression oracle_regression(backend *b, const oracle *o, int64_t begin, int64_t end, bool target)
 {
     regression r = {0};
     grail_statistics *s = oracle_statistics(b, o, begin, end, target);
     grail_reducer *reducer = oracle_reducer();
-    assert_ok(regression_from_selection(b, s, reducer, 1, O, o->consumer, &r));
+    assert_ok(regression_from_selection(s, reducer, 1, O, o->consumer, &r));
     grail_reducer_free(reducer);
     grail_statistics_free(s);
     return r;
+}
+
+static grail_status copy_array(int64_t count, const double *values, double **out)
+{
+    const grail_status status = memory_new_unset(out, (size_t)count, sizeof **out);
+    if (status == GRAIL_OK) {
+        memcpy(*out, values, (size_t)count * sizeof **out);
+    }
+    return status;
+}
+
+grail_status oracle_load(backend *b, const regression_sums *sums, regression *out)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t width = sums->width;
+    const int64_t outputs = sums->outputs;
+    regression r = {.width = width, .outputs = outputs, .count = sums->count};
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, width, width, &r.gram));
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, outputs, width, &r.cross));
+    TRY(matrix_upload(r.gram, sums->gram));
+    TRY(matrix_upload(r.cross, sums->cross));
+    TRY(copy_array(width, sums->sum, &r.sum));
+    TRY(copy_array(outputs, sums->residual_sum, &r.residual_sum));
+    TRY(copy_array(outputs, sums->residual_square, &r.residual_square));
+    TRY(copy_array(outputs, sums->target_square, &r.target_square));
+    *out = r;
+    r = (regression){0};
+out:
+    regression_fini(&r);
+    return status;
+}
+
+grail_status oracle_fit(regression *fit, regression *held, const float *prior,
+                        const ridge_options *options, double *weight, double *bias,
+                        ridge_result *result)
+{
+    grail_status status = GRAIL_OK;
+    matrix w = no_matrix;
+    TRY(matrix_new(fit->gram.owner, GRAIL_DTYPE_F64, fit->outputs, fit->width, &w));
+    TRY(ridge_solve(fit, held, prior, options, w, bias, result));
+    TRY(matrix_download(w, weight));
+out:
+    matrix_free(&w);
+    return status;
+}
+
+void oracle_widen(int64_t count, const float *in, double *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = (double)in[i];
+    }
 }
 
 static void eliminate(int64_t n, double *a, int64_t m, double *x, int64_t pivot)
@@ -174,7 +225,7 @@ double oracle_error(const oracle *o, int64_t begin, int64_t end, const double *t
     return error / square;
 }
 
-ridge_result oracle_run(const backend *b, const oracle *o, int64_t split, bool target,
+ridge_result oracle_run(backend *b, const oracle *o, int64_t split, bool target,
                         const ridge_options *options, double *weight, double *bias)
 {
     ridge_result result;
@@ -183,7 +234,7 @@ ridge_result oracle_run(const backend *b, const oracle *o, int64_t split, bool t
     if (split < T) {
         held = oracle_regression(b, o, split, T, target);
     }
-    assert_ok(ridge_solve(b, &fit, &held, o->prior, options, weight, bias, &result));
+    assert_ok(oracle_fit(&fit, &held, o->prior, options, weight, bias, &result));
     regression_fini(&fit);
     regression_fini(&held);
     return result;

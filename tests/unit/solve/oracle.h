@@ -4,7 +4,7 @@
 #define GRAIL_TESTS_UNIT_SOLVE_ORACLE_H
 
 #include "solve/ridge.h"
-#include "support/support.h"
+#include "support/matrices.h"
 
 /** T rows of an input of H features, of which K are kept, and a target of O outputs. */
 enum { ORACLE_ROWS = 60, ORACLE_WIDTH = 12, ORACLE_KEPT = 7, ORACLE_OUTPUTS = 5 };
@@ -29,11 +29,27 @@ void oracle_derive(oracle *o);
 grail_reducer *oracle_reducer(void);
 
 /** Statistics of rows begin .. end-1 of X, with the given target or without; owned. */
-grail_statistics *oracle_statistics(const backend *b, const oracle *o, int64_t begin, int64_t end,
+grail_statistics *oracle_statistics(backend *b, const oracle *o, int64_t begin, int64_t end,
                                     bool target);
 /** The regression of the kept features on those rows. */
-regression oracle_regression(const backend *b, const oracle *o, int64_t begin, int64_t end,
-                             bool target);
+regression oracle_regression(backend *b, const oracle *o, int64_t begin, int64_t end, bool target);
+
+/** Sums of a regression in arrays. */
+typedef struct regression_sums {
+    int64_t width, outputs, count;
+    const double *gram, *cross, *sum, *residual_sum, *residual_square, *target_square;
+} regression_sums;
+
+/** The regression of these sums on an instance; regression_fini. */
+grail_status oracle_load(backend *b, const regression_sums *sums, regression *out) GRAIL_MUST_CHECK;
+
+/** ridge_solve with its weight[O, K] in an array. */
+grail_status oracle_fit(regression *fit, regression *held, const float *prior,
+                        const ridge_options *options, double *weight, double *bias,
+                        ridge_result *result) GRAIL_MUST_CHECK;
+
+/** out[count] in f64 */
+void oracle_widen(int64_t count, const float *in, double *out);
 
 /** X[m, n] <- X A^-1 by Gaussian elimination with pivoting on a copy of A[n, n]. */
 void oracle_divide(int64_t n, const double *a, int64_t m, double *x);
@@ -54,7 +70,7 @@ double oracle_error(const oracle *o, int64_t begin, int64_t end, const double *t
                     const double *weight, const double *bias);
 
 /** Runs ridge_solve on fresh regressions of [0, split) and, unless split is T, [split, T). */
-ridge_result oracle_run(const backend *b, const oracle *o, int64_t split, bool target,
+ridge_result oracle_run(backend *b, const oracle *o, int64_t split, bool target,
                         const ridge_options *options, double *weight, double *bias);
 
 #endif

@@ -1,7 +1,7 @@
 /* The public fit, on a worked example: G = [[2,1,0],[1,2,1],[0,1,2]]. */
 #include <grail/ridge.h>
 
-#include "support/support.h"
+#include "support/matrices.h"
 
 #include <math.h>
 #include <string.h>
@@ -265,6 +265,7 @@ int main(void)
         cmocka_unit_test(shapes_and_options_that_do_not_fit_are_refused),
         cmocka_unit_test(a_weight_that_does_not_fit_f32_is_an_error),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(no_matrix_is_left),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_backends, close_backends);
 }

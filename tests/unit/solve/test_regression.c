@@ -32,7 +32,7 @@ static void assert_sums(const oracle *o, const double *target, const regression 
     double z[T * K];
     double residual[T * O];
     const double one = 1.0;
-    backend_ref.from_f32(T * K, o->z, z);
+    oracle_widen(T * K, o->z, z);
     residual_of(o, target, residual);
     assert_int_equal(r->width, K);
     assert_int_equal(r->outputs, O);
@@ -40,13 +40,15 @@ static void assert_sums(const oracle *o, const double *target, const regression 
     for (int64_t k = 0; k < K; k++) {
         assert_near(r->sum[k], column_product(z + k, K, &one, 0), tolerance);
         for (int64_t j = 0; j <= k; j++) {
-            assert_near(r->gram[k * K + j], column_product(z + k, K, z + j, K), tolerance);
+            assert_near(support_element(r->gram, k, j), column_product(z + k, K, z + j, K),
+                        tolerance);
         }
     }
     for (int64_t i = 0; i < O; i++) {
         const double *column = residual + i;
         for (int64_t k = 0; k < K; k++) {
-            assert_near(r->cross[i * K + k], column_product(column, O, z + k, K), tolerance);
+            assert_near(support_element(r->cross, i, k), column_product(column, O, z + k, K),
+                        tolerance);
         }
         assert_near(r->residual_sum[i], column_product(column, O, &one, 0), tolerance);
         assert_near(r->residual_square[i], column_product(column, O, column, O), tolerance);
@@ -59,7 +61,7 @@ static void the_residual_of_the_own_output_equals_its_definition(void **state)
     (void)state;
     oracle o;
     oracle_fill(&o, 1);
-    regression r = oracle_regression(&backend_ref, &o, 0, T, false);
+    regression r = oracle_regression(on_ref, &o, 0, T, false);
     assert_sums(&o, o.own, &r, 1e-9);
     regression_fini(&r);
 }
@@ -69,7 +71,7 @@ static void the_residual_of_a_given_target_equals_its_definition(void **state)
     (void)state;
     oracle o;
     oracle_fill(&o, 2);
-    regression r = oracle_regression(&backend_ref, &o, 0, T, true);
+    regression r = oracle_regression(on_ref, &o, 0, T, true);
     assert_sums(&o, o.other, &r, 1e-9);
     regression_fini(&r);
 }
@@ -79,8 +81,8 @@ static void the_cpu_backend_agrees_with_the_definition(void **state)
     (void)state;
     oracle o;
     oracle_fill(&o, 3);
-    regression own = oracle_regression(&backend_cpu, &o, 0, T, false);
-    regression given = oracle_regression(&backend_cpu, &o, 0, T, true);
+    regression own = oracle_regression(on_cpu, &o, 0, T, false);
+    regression given = oracle_regression(on_cpu, &o, 0, T, true);
     assert_sums(&o, o.own, &own, 2e-3);
     assert_sums(&o, o.other, &given, 2e-3);
     regression_fini(&own);
@@ -92,17 +94,17 @@ static void measured_statistics_of_the_narrow_input_give_the_same_sums(void **st
     (void)state;
     oracle o;
     oracle_fill(&o, 4);
-    double z[T * K];
-    double y[T * O];
-    backend_ref.from_f32(T * K, o.z, z);
-    backend_ref.from_f32(T * O, o.given, y);
     grail_statistics *s = NULL;
     regression r = {0};
-    assert_ok(grail_statistics_create(K, O, &s));
-    assert_ok(statistics_accumulate(s, &backend_ref, T, z, K, y, O));
-    assert_ok(regression_from_measured(&backend_ref, s, o.prior, &r));
+    matrix z = support_rows(on_ref, T, K, K, o.z);
+    matrix y = support_rows(on_ref, T, O, O, o.given);
+    assert_ok(statistics_create(on_ref, K, O, &s));
+    assert_ok(statistics_accumulate(s, z, y));
+    assert_ok(regression_from_measured(s, o.prior, &r));
     assert_sums(&o, o.other, &r, 1e-9);
-    assert_null(s->gram);
+    assert_false(matrix_exists(s->gram));
+    matrix_free(&z);
+    matrix_free(&y);
     grail_statistics_free(s);
     regression_fini(&r);
 }
@@ -113,8 +115,8 @@ static void parts_add_up_to_the_whole(void **state)
     oracle o;
     oracle_fill(&o, 5);
     for (int64_t split = 0; split <= T; split += 20) {
-        regression first = oracle_regression(&backend_ref, &o, 0, split, true);
-        regression second = oracle_regression(&backend_ref, &o, split, T, true);
+        regression first = oracle_regression(on_ref, &o, 0, split, true);
+        regression second = oracle_regression(on_ref, &o, split, T, true);
         assert_ok(regression_add(&first, &second));
         assert_sums(&o, o.other, &first, 1e-9);
         regression_fini(&first);
@@ -130,45 +132,143 @@ static void parts_of_different_shapes_do_not_add(void **state)
     assert_fails(regression_add(&a, &b), GRAIL_ERROR_SHAPE, "cannot add 3 x 3 sums to 3 x 2");
 }
 
-/* Wide enough for several panels, with units of two features: G[P, P] must be the plain gather. */
-static void compaction_in_place_equals_the_plain_gather(void **state)
+/* Wide enough for several panels, with units of two features. */
+enum { UNITS = 350, U = 2, WIDE = UNITS * U, KEPT_UNITS = 200, NARROW = KEPT_UNITS * U };
+
+static grail_reducer *wide_reducer(void)
 {
-    (void)state;
-    enum { UNITS = 350, U = 2, WIDE = UNITS * U, KEPT_UNITS = 200, NARROW = KEPT_UNITS * U };
     int64_t kept[KEPT_UNITS];
-    int64_t features[NARROW];
-    float weight[WIDE];
-    support_fill_normal(weight, WIDE, 1);
+    grail_reducer *reducer = NULL;
     for (int64_t k = 0; k < KEPT_UNITS; k++) {
         kept[k] = k + k * (UNITS - KEPT_UNITS) / KEPT_UNITS;
     }
-    grail_reducer *reducer = NULL;
-    grail_statistics *s = NULL;
-    double *before = NULL;
     assert_ok(grail_reducer_from_selection(UNITS, KEPT_UNITS, kept, &reducer));
-    assert_ok(grail_statistics_create(WIDE, 0, &s));
-    assert_ok(memory_new(&before, WIDE * WIDE, sizeof *before));
+    return reducer;
+}
+
+/* Statistics whose Gram matrix has the given lower triangle, and NaN above it. */
+static grail_statistics *wide_statistics(int64_t outputs, const double *lower)
+{
+    grail_statistics *s = NULL;
+    double *gram = NULL;
+    assert_ok(memory_new(&gram, WIDE * WIDE, sizeof *gram));
     for (int64_t i = 0; i < WIDE * WIDE; i++) {
-        before[i] = (double)(i * 37 % 1001);
-        s->gram[i] = i % WIDE > i / WIDE ? NAN : before[i];
+        gram[i] = i % WIDE > i / WIDE ? (double)NAN : lower[i];
     }
+    assert_ok(statistics_create(on_ref, WIDE, outputs, &s));
+    assert_ok(matrix_upload(s->gram, gram));
+    memory_free(gram);
+    return s;
+}
+
+static double *wide_gram(void)
+{
+    double *gram = NULL;
+    assert_ok(memory_new(&gram, WIDE * WIDE, sizeof *gram));
+    for (int64_t i = 0; i < WIDE * WIDE; i++) {
+        gram[i] = (double)(i * 37 % 1001);
+    }
+    return gram;
+}
+
+static double element_of(const double *gram, int64_t i, int64_t j)
+{
+    return i > j ? gram[i * WIDE + j] : gram[j * WIDE + i];
+}
+
+/* sum_h w_h G[h, feature] over the kept or over the removed features */
+static double weighted_row(const grail_reducer *reducer, bool kept, const float *weight,
+                           const double *gram, int64_t feature)
+{
+    double sum = 0.0;
+    for (int64_t h = 0; h < WIDE; h++) {
+        const bool counts = (grail_reducer_label(reducer, h / U) >= 0) == kept;
+        sum += counts ? (double)weight[h] * element_of(gram, h, feature) : 0.0;
+    }
+    return sum;
+}
+
+/* G[P, P] must be the plain gather. */
+static void compaction_in_place_equals_the_plain_gather(void **state)
+{
+    (void)state;
+    int64_t features[NARROW];
+    float weight[WIDE];
+    support_fill_normal(weight, WIDE, 1);
+    double *before = wide_gram();
+    grail_reducer *reducer = wide_reducer();
+    grail_statistics *s = wide_statistics(0, before);
     regression r = {0};
-    assert_ok(regression_from_selection(&backend_ref, s, reducer, U, 1, weight, &r));
+    assert_ok(regression_from_selection(s, reducer, U, 1, weight, &r));
     reducer_kept_features(reducer, U, features);
     for (int64_t i = 0; i < NARROW; i++) {
         for (int64_t j = 0; j <= i; j++) {
-            assert_true(r.gram[i * NARROW + j] == before[features[i] * WIDE + features[j]]);
+            assert_true(support_element(r.gram, i, j) == before[features[i] * WIDE + features[j]]);
         }
-        double cross = 0.0;
-        for (int64_t h = 0; h < WIDE; h++) {
-            const int64_t row = h > features[i] ? h : features[i];
-            const int64_t column = h > features[i] ? features[i] : h;
-            const bool removed = grail_reducer_label(reducer, h / U) < 0;
-            cross += removed ? (double)weight[h] * before[row * WIDE + column] : 0.0;
-        }
-        assert_near(r.cross[i], cross, 1e-8);
+        assert_near(support_element(r.cross, 0, i),
+                    weighted_row(reducer, false, weight, before, features[i]), 1e-8);
     }
+    double square = 0.0;
+    for (int64_t h = 0; h < WIDE; h++) {
+        const bool removed = grail_reducer_label(reducer, h / U) < 0;
+        const double image = weighted_row(reducer, false, weight, before, h);
+        square += removed ? (double)weight[h] * image : 0.0;
+    }
+    assert_near(r.residual_square[0], square, 1e-8);
     memory_free(before);
+    regression_fini(&r);
+    grail_statistics_free(s);
+    grail_reducer_free(reducer);
+}
+
+/* With C = 0, t = 0 and q = 0: E = -W0 A, the residual sum is -W0 s and its square W0 A W0^T. */
+static void the_residual_of_a_target_is_summed_over_all_panels(void **state)
+{
+    (void)state;
+    int64_t features[NARROW];
+    float weight[WIDE];
+    support_fill_normal(weight, WIDE, 2);
+    double *gram = wide_gram();
+    grail_reducer *reducer = wide_reducer();
+    grail_statistics *s = wide_statistics(1, gram);
+    regression r = {0};
+    assert_ok(matrix_upload(s->sum, gram)); /* any values */
+    assert_ok(regression_from_selection(s, reducer, U, 1, weight, &r));
+    reducer_kept_features(reducer, U, features);
+    double sum = 0.0;
+    double square = 0.0;
+    for (int64_t i = 0; i < NARROW; i++) {
+        const double image = weighted_row(reducer, true, weight, gram, features[i]);
+        assert_near(support_element(r.cross, 0, i), -image, 1e-8);
+        assert_true(r.sum[i] == gram[features[i]]);
+        sum += (double)weight[features[i]] * gram[features[i]];
+        square += (double)weight[features[i]] * image;
+    }
+    assert_near(r.residual_sum[0], -sum, 1e-8);
+    assert_near(r.residual_square[0], square, 1e-7);
+    memory_free(gram);
+    regression_fini(&r);
+    grail_statistics_free(s);
+    grail_reducer_free(reducer);
+}
+
+static void no_second_gram_matrix_is_held(void **state)
+{
+    (void)state;
+    const int64_t gram = (int64_t)sizeof(double) * WIDE * WIDE;
+    float weight[WIDE] = {0};
+    double *zeros = NULL;
+    assert_ok(memory_new(&zeros, WIDE * WIDE, sizeof *zeros));
+    grail_reducer *reducer = wide_reducer();
+    grail_statistics *s = wide_statistics(0, zeros);
+    regression r = {0};
+    const int64_t before = memory_in_use();
+    memory_peak_begin();
+    assert_ok(regression_from_selection(s, reducer, U, 1, weight, &r));
+    assert_true(memory_peak() < before + gram / 2);
+    assert_true(memory_in_use() < before - gram / 2);
+    assert_int_equal(backend_bytes(on_ref), sizeof(double) * (NARROW * NARROW + NARROW));
+    memory_free(zeros);
     regression_fini(&r);
     grail_statistics_free(s);
     grail_reducer_free(reducer);
@@ -183,11 +283,12 @@ static void errors_are_measured_on_at_most_512_outputs(void **state)
     assert_int_equal(regression_measured_stride(1025), 3);
 }
 
+enum { MANY = 1100 };
+
 /* G = I: the residual square of output o is the square of its removed weight, here o. */
 static void measured_outputs_are_every_stride_th(void **state)
 {
     (void)state;
-    enum { MANY = 1100 };
     const int64_t kept[] = {0};
     float weight[2 * MANY];
     for (int64_t i = 0; i < MANY; i++) {
@@ -198,17 +299,57 @@ static void measured_outputs_are_every_stride_th(void **state)
     grail_statistics *s = NULL;
     regression r = {0};
     assert_ok(grail_reducer_from_selection(2, 1, kept, &reducer));
-    assert_ok(grail_statistics_create(2, 0, &s));
-    s->gram[0] = 1.0;
-    s->gram[3] = 1.0;
-    assert_ok(regression_from_selection(&backend_ref, s, reducer, 1, MANY, weight, &r));
+    assert_ok(statistics_create(on_ref, 2, 0, &s));
+    support_set_element(s->gram, 0, 0, 1.0);
+    support_set_element(s->gram, 1, 1, 1.0);
+    support_set_element(s->sum, 0, 1, 3.0);
+    assert_ok(regression_from_selection(s, reducer, 1, MANY, weight, &r));
     for (int64_t i = 0; i < MANY; i += regression_measured_stride(MANY)) {
         assert_near(r.residual_square[i], (double)(i * i), 0.0);
         assert_near(r.target_square[i], (double)(i * i + 1), 0.0);
     }
+    for (int64_t i = 0; i < MANY; i++) {
+        assert_near(r.residual_sum[i], (double)(3 * i), 0.0);
+    }
     regression_fini(&r);
     grail_statistics_free(s);
     grail_reducer_free(reducer);
+}
+
+/* A = 4, w0 = 1: the residual square of output o is q - 2 C + A, here (o - 2)^2, and its residual
+ * sum t - s, here 10 o. */
+static void many_outputs_of_a_target_are_measured_likewise(void **state)
+{
+    (void)state;
+    float prior[MANY];
+    double cross[MANY];
+    double sum[MANY];
+    double square[MANY];
+    for (int64_t i = 0; i < MANY; i++) {
+        prior[i] = 1.0F;
+        cross[i] = (double)(2 * i);
+        sum[i] = (double)(10 * i + 5);
+        square[i] = (double)(i * i);
+    }
+    grail_statistics *s = NULL;
+    regression r = {0};
+    assert_ok(statistics_create(on_ref, 1, MANY, &s));
+    support_set_element(s->gram, 0, 0, 4.0);
+    support_set_element(s->sum, 0, 0, 5.0);
+    assert_ok(matrix_upload(s->cross, cross));
+    assert_ok(matrix_upload(s->target_sum, sum));
+    assert_ok(matrix_upload(s->target_square, square));
+    assert_ok(regression_from_measured(s, prior, &r));
+    for (int64_t i = 0; i < MANY; i++) {
+        assert_near(support_element(r.cross, i, 0), (double)(2 * i - 4), 0.0);
+        assert_near(r.residual_sum[i], (double)(10 * i), 0.0);
+        assert_near(r.target_square[i], (double)(i * i), 0.0);
+    }
+    for (int64_t i = 0; i < MANY; i += regression_measured_stride(MANY)) {
+        assert_near(r.residual_square[i], (double)((i - 2) * (i - 2)), 0.0);
+    }
+    regression_fini(&r);
+    grail_statistics_free(s);
 }
 
 static void keeping_everything_leaves_no_residual(void **state)
@@ -222,11 +363,11 @@ static void keeping_everything_leaves_no_residual(void **state)
     }
     grail_reducer *reducer = NULL;
     regression r = {0};
-    grail_statistics *s = oracle_statistics(&backend_ref, &o, 0, T, false);
+    grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, false);
     assert_ok(grail_reducer_from_selection(H, H, all, &reducer));
-    assert_ok(regression_from_selection(&backend_ref, s, reducer, 1, O, o.consumer, &r));
+    assert_ok(regression_from_selection(s, reducer, 1, O, o.consumer, &r));
     for (int64_t i = 0; i < O * H; i++) {
-        assert_true(r.cross[i] == 0.0);
+        assert_true(support_element(r.cross, i / H, i % H) == 0.0);
     }
     assert_true(r.residual_sum[0] == 0.0 && r.residual_square[0] == 0.0);
     regression_fini(&r);
@@ -243,19 +384,19 @@ static void shapes_that_do_not_fit_leave_the_statistics_alone(void **state)
     grail_reducer *reducer = oracle_reducer();
     grail_reducer *folding = NULL;
     regression r = {0};
-    grail_statistics *s = oracle_statistics(&backend_ref, &o, 0, T, true);
-    grail_statistics *own = oracle_statistics(&backend_ref, &o, 0, T, false);
+    grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
+    grail_statistics *own = oracle_statistics(on_ref, &o, 0, T, false);
     assert_ok(grail_reducer_from_labels(H, 1, labels, &folding));
-    assert_fails(regression_from_selection(&backend_ref, s, reducer, 2, O, o.consumer, &r),
-                 GRAIL_ERROR_SHAPE, "12 features, but the reducer has 12 units of 2");
-    assert_fails(regression_from_selection(&backend_ref, s, reducer, 1, O - 1, o.consumer, &r),
-                 GRAIL_ERROR_SHAPE, "4 outputs, but the target has 5");
-    assert_fails(regression_from_selection(&backend_ref, s, folding, 1, O, o.consumer, &r),
-                 GRAIL_ERROR_ARGUMENT, "folded input");
-    assert_fails(regression_from_measured(&backend_ref, own, o.consumer, &r), GRAIL_ERROR_ARGUMENT,
+    assert_fails(regression_from_selection(s, reducer, 2, O, o.consumer, &r), GRAIL_ERROR_SHAPE,
+                 "12 features, but the reducer has 12 units of 2");
+    assert_fails(regression_from_selection(s, reducer, 1, O - 1, o.consumer, &r), GRAIL_ERROR_SHAPE,
+                 "4 outputs, but the target has 5");
+    assert_fails(regression_from_selection(s, folding, 1, O, o.consumer, &r), GRAIL_ERROR_ARGUMENT,
+                 "folded input");
+    assert_fails(regression_from_measured(own, o.consumer, &r), GRAIL_ERROR_ARGUMENT,
                  "need a target");
-    assert_non_null(s->gram);
-    assert_non_null(own->gram);
+    assert_true(matrix_exists(s->gram));
+    assert_true(matrix_exists(own->gram));
     grail_statistics_free(s);
     grail_statistics_free(own);
     grail_reducer_free(reducer);
@@ -270,12 +411,12 @@ static grail_status build_regression(void *context)
     grail_statistics *s = NULL;
     grail_reducer *reducer = NULL;
     regression r = {0};
-    grail_status status = grail_statistics_create(3, *target ? 1 : 0, &s);
+    grail_status status = statistics_create(on_ref, 3, *target ? 1 : 0, &s);
     if (status == GRAIL_OK) {
         status = grail_reducer_from_selection(3, 2, kept, &reducer);
     }
     if (status == GRAIL_OK) {
-        status = regression_from_selection(&backend_ref, s, reducer, 1, 1, weight, &r);
+        status = regression_from_selection(s, reducer, 1, 1, weight, &r);
     }
     regression_fini(&r);
     grail_reducer_free(reducer);
@@ -302,11 +443,15 @@ int main(void)
         cmocka_unit_test(parts_add_up_to_the_whole),
         cmocka_unit_test(parts_of_different_shapes_do_not_add),
         cmocka_unit_test(compaction_in_place_equals_the_plain_gather),
+        cmocka_unit_test(the_residual_of_a_target_is_summed_over_all_panels),
+        cmocka_unit_test(no_second_gram_matrix_is_held),
         cmocka_unit_test(errors_are_measured_on_at_most_512_outputs),
         cmocka_unit_test(measured_outputs_are_every_stride_th),
+        cmocka_unit_test(many_outputs_of_a_target_are_measured_likewise),
         cmocka_unit_test(keeping_everything_leaves_no_residual),
         cmocka_unit_test(shapes_that_do_not_fit_leave_the_statistics_alone),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(no_matrix_is_left),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_backends, close_backends);
 }

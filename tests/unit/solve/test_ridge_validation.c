@@ -53,7 +53,7 @@ static void assert_choice(float distance, float noise, ridge_kind kind, bool bia
     const ridge_options options = {
         .ridge = kind, .bias = bias, .alphas = alphas, .alpha_count = ALPHAS};
     const ridge_result result =
-        oracle_run(&backend_ref, &o, SPLIT, true, &options, weight, bias ? change : NULL);
+        oracle_run(on_ref, &o, SPLIT, true, &options, weight, bias ? change : NULL);
     assert_near(result.alpha, best_alpha(&o, kind, bias), 0.0);
     *chosen = result.alpha;
 }
@@ -95,7 +95,7 @@ static void only_judged_outputs_count(void **state)
                                        .alphas = alphas,
                                        .alpha_count = ALPHAS,
                                        .judged = run < 2 ? judged : NULL};
-        results[run] = oracle_run(&backend_ref, &o, SPLIT, true, &options, weights[run], NULL);
+        results[run] = oracle_run(on_ref, &o, SPLIT, true, &options, weights[run], NULL);
     }
     assert_near(results[0].alpha, results[1].alpha, 0.0);
     assert_near(results[0].fit_before, results[1].fit_before, 1e-12);
@@ -117,7 +117,7 @@ static void equal_candidates_go_to_the_larger_alpha(void **state)
     const double unordered[] = {1e-3, 1e-1, 1e-5};
     double weight[O * K];
     const ridge_options options = {.ridge = RIDGE_PRIOR, .alphas = unordered, .alpha_count = 3};
-    const ridge_result result = oracle_run(&backend_ref, &o, SPLIT, false, &options, weight, NULL);
+    const ridge_result result = oracle_run(on_ref, &o, SPLIT, false, &options, weight, NULL);
     assert_near(result.alpha, 1e-1, 0.0);
 }
 
@@ -135,7 +135,7 @@ static void where_no_candidate_helps_the_plain_consumer_stays(void **state)
         const ridge_options options = {
             .ridge = RIDGE_PRIOR, .bias = bias != 0, .alphas = weak, .alpha_count = 2};
         const ridge_result result =
-            oracle_run(&backend_ref, &o, SPLIT, true, &options, weight, bias ? change : NULL);
+            oracle_run(on_ref, &o, SPLIT, true, &options, weight, bias ? change : NULL);
         assert_int_equal(result.fallback, RIDGE_FALLBACK_PLAIN);
         assert_near(result.held_after, result.held_before, 0.0);
         for (int64_t i = 0; i < O * K; i++) {
@@ -159,9 +159,8 @@ static void errors_are_those_of_the_fit_on_the_fit_part_alone(void **state)
         double change[O];
         double *shift = bias ? change : NULL;
         const ridge_options options = {.ridge = RIDGE_PRIOR, .bias = bias != 0, .alpha = 0.01};
-        const ridge_result result =
-            oracle_run(&backend_ref, &o, SPLIT, true, &options, weight, shift);
-        backend_ref.from_f32(O * K, o.prior, prior);
+        const ridge_result result = oracle_run(on_ref, &o, SPLIT, true, &options, weight, shift);
+        oracle_widen(O * K, o.prior, prior);
         oracle_solve(&o, 0, SPLIT, o.other, oracle_lambda(&o, 0, SPLIT, 0.01, bias != 0),
                      RIDGE_PRIOR, fitted, shift);
         assert_near(result.fit_before, oracle_error(&o, 0, SPLIT, o.other, prior, NULL), 1e-10);
@@ -185,7 +184,7 @@ static void the_answer_is_refitted_on_both_parts(void **state)
         const ridge_options options = {
             .ridge = RIDGE_ZERO, .bias = bias != 0, .alphas = alphas, .alpha_count = ALPHAS};
         const ridge_result result =
-            oracle_run(&backend_ref, &o, SPLIT, true, &options, weight, bias ? change : NULL);
+            oracle_run(on_ref, &o, SPLIT, true, &options, weight, bias ? change : NULL);
         const double lambda = oracle_lambda(&o, 0, T, result.alpha, bias != 0);
         oracle_solve(&o, 0, T, o.other, lambda, RIDGE_ZERO, expected,
                      bias ? expected_change : NULL);
@@ -207,7 +206,7 @@ static void without_a_held_out_part_the_candidate_nearest_1e_3_is_used(void **st
     double weight[O * K];
     const double candidates[] = {0.0, 1e-1, 5e-3, 1e-5};
     const ridge_options options = {.ridge = RIDGE_PRIOR, .alphas = candidates, .alpha_count = 4};
-    const ridge_result result = oracle_run(&backend_ref, &o, T, true, &options, weight, NULL);
+    const ridge_result result = oracle_run(on_ref, &o, T, true, &options, weight, NULL);
     assert_near(result.alpha, 5e-3, 0.0);
     assert_true(isnan(result.held_before) && isnan(result.held_after));
 }
@@ -219,13 +218,13 @@ static void a_negative_or_nan_alpha_is_refused(void **state)
     oracle_fill(&o, 26);
     double weight[O * K];
     ridge_result result;
-    regression r = oracle_regression(&backend_ref, &o, 0, T, false);
+    regression r = oracle_regression(on_ref, &o, 0, T, false);
     const double candidates[] = {1e-3, -1.0};
     ridge_options options = {.alpha = NAN};
-    assert_fails(ridge_solve(&backend_ref, &r, NULL, o.prior, &options, weight, NULL, &result),
+    assert_fails(oracle_fit(&r, NULL, o.prior, &options, weight, NULL, &result),
                  GRAIL_ERROR_ARGUMENT, "alpha is nan");
     options = (ridge_options){.alphas = candidates, .alpha_count = 2};
-    assert_fails(ridge_solve(&backend_ref, &r, NULL, o.prior, &options, weight, NULL, &result),
+    assert_fails(oracle_fit(&r, NULL, o.prior, &options, weight, NULL, &result),
                  GRAIL_ERROR_ARGUMENT, "alpha is -1");
     regression_fini(&r);
 }
@@ -237,10 +236,10 @@ static void parts_of_different_shapes_are_refused(void **state)
     oracle_fill(&o, 27);
     double weight[O * K];
     ridge_result result;
-    regression fit = oracle_regression(&backend_ref, &o, 0, T, false);
+    regression fit = oracle_regression(on_ref, &o, 0, T, false);
     regression held = {.width = 3, .outputs = O, .count = 1};
     const ridge_options options = {.alpha = 1e-3};
-    assert_fails(ridge_solve(&backend_ref, &fit, &held, o.prior, &options, weight, NULL, &result),
+    assert_fails(oracle_fit(&fit, &held, o.prior, &options, weight, NULL, &result),
                  GRAIL_ERROR_SHAPE, "the held-out sums are 5 x 3, but the sums to fit are 5 x 7");
     regression_fini(&fit);
 }
@@ -249,26 +248,119 @@ static void parts_of_different_shapes_are_refused(void **state)
 static void the_condition_estimate_finds_the_extreme_eigenvalues(void **state)
 {
     (void)state;
-    double gram[] = {1, 0, 0, 0, 4, 0, 0, 0, 100};
-    double zeros[3] = {0};
-    double cross[3] = {1, 1, 1};
-    double square[1] = {1};
+    const double gram[] = {1, 0, 0, 0, 4, 0, 0, 0, 100};
+    const double zeros[3] = {0};
+    const double cross[3] = {1, 1, 1};
+    const double square[1] = {1};
     const float prior[3] = {0};
     double weight[3];
     ridge_result result;
-    regression r = {.width = 3,
-                    .outputs = 1,
-                    .count = 10,
-                    .gram = gram,
-                    .sum = zeros,
-                    .cross = cross,
-                    .residual_sum = zeros,
-                    .residual_square = square,
-                    .target_square = square};
+    regression r = {0};
+    const regression_sums sums = {.width = 3,
+                                  .outputs = 1,
+                                  .count = 10,
+                                  .gram = gram,
+                                  .cross = cross,
+                                  .sum = zeros,
+                                  .residual_sum = zeros,
+                                  .residual_square = square,
+                                  .target_square = square};
+    assert_ok(oracle_load(on_ref, &sums, &r));
     const ridge_options options = {.ridge = RIDGE_ZERO, .alpha = 0.0};
-    assert_ok(ridge_solve(&backend_ref, &r, NULL, prior, &options, weight, NULL, &result));
+    assert_ok(oracle_fit(&r, NULL, prior, &options, weight, NULL, &result));
     assert_near(result.condition, 100.0, 0.5);
     assert_near(weight[2], 0.01, 1e-15);
+    regression_fini(&r);
+}
+
+/* Two features, more outputs than are measured. */
+enum { MANY = 1100, ROWS = 50 };
+
+static const double many_gram[] = {9, NAN, 2, 5}; /* the upper triangle is not read */
+static const double many_sum[] = {3, -4};
+
+typedef struct many_outputs {
+    double cross[MANY * 2];
+    double residual_sum[MANY];
+    double square[MANY]; /* of the residual and of the target */
+    float prior[MANY * 2];
+} many_outputs;
+
+static void fill_many(many_outputs *m)
+{
+    float values[MANY];
+    support_fill_normal(m->prior, MANY * 2, 31);
+    support_fill_normal(values, MANY, 32);
+    for (int64_t o = 0; o < MANY; o++) {
+        m->cross[2 * o] = (double)values[o];
+        m->cross[2 * o + 1] = (double)values[MANY - 1 - o];
+        m->residual_sum[o] = (double)values[(o + 7) % MANY];
+        m->square[o] = 100.0 + (double)(o % 11);
+    }
+}
+
+/* The squared error of output o after its fit with the zero ridge and a bias, by 2 x 2 formulas. */
+static double error_of_output(const many_outputs *m, int64_t o, double alpha)
+{
+    const double *s = many_sum;
+    const double *e = m->cross + 2 * o;
+    double a[3] = {many_gram[0] - s[0] * s[0] / ROWS, many_gram[2] - s[0] * s[1] / ROWS,
+                   many_gram[3] - s[1] * s[1] / ROWS};
+    const double lambda = alpha * (a[0] + a[2]) / 2.0;
+    a[0] += lambda;
+    a[2] += lambda;
+    double x[2];
+    for (int k = 0; k < 2; k++) {
+        x[k] = e[k] - m->residual_sum[o] * s[k] / ROWS - lambda * (double)m->prior[2 * o + k];
+    }
+    const double determinant = a[0] * a[2] - a[1] * a[1];
+    const double d[2] = {(x[0] * a[2] - x[1] * a[1]) / determinant,
+                         (x[1] * a[0] - x[0] * a[1]) / determinant};
+    const double left = m->residual_sum[o] - d[0] * s[0] - d[1] * s[1];
+    const double bias = left / ROWS;
+    return m->square[o] - 2.0 * (d[0] * e[0] + d[1] * e[1]) + d[0] * d[0] * many_gram[0] +
+           2.0 * d[0] * d[1] * many_gram[2] + d[1] * d[1] * many_gram[3] - 2.0 * bias * left +
+           ROWS * bias * bias;
+}
+
+static void many_outputs_are_measured_by_every_stride_th(void **state)
+{
+    (void)state;
+    static many_outputs m;
+    static double weight[MANY * 2];
+    static double change[MANY];
+    const ridge_options options = {.ridge = RIDGE_ZERO, .bias = true, .alpha = 0.2};
+    const regression_sums sums = {.width = 2,
+                                  .outputs = MANY,
+                                  .count = ROWS,
+                                  .gram = many_gram,
+                                  .cross = m.cross,
+                                  .sum = many_sum,
+                                  .residual_sum = m.residual_sum,
+                                  .residual_square = m.square,
+                                  .target_square = m.square};
+    double error = 0.0;
+    double square = 0.0;
+    fill_many(&m);
+    for (int64_t o = 0; o < MANY; o += regression_measured_stride(MANY)) {
+        error += error_of_output(&m, o, options.alpha);
+        square += m.square[o];
+    }
+    for (int validates = 0; validates < 2; validates++) {
+        ridge_result result;
+        regression fit = {0};
+        regression held = {0};
+        assert_ok(oracle_load(on_cpu, &sums, &fit));
+        assert_ok(oracle_load(on_cpu, &sums, &held));
+        assert_ok(
+            oracle_fit(&fit, validates ? &held : NULL, m.prior, &options, weight, change, &result));
+        assert_near(result.fit_after, error / square, 1e-12);
+        if (validates) {
+            assert_near(result.held_after, error / square, 1e-12);
+        }
+        regression_fini(&fit);
+        regression_fini(&held);
+    }
 }
 
 typedef struct solve_context {
@@ -289,7 +381,7 @@ static grail_status build_part(const oracle *o, int64_t begin, int64_t end, regr
         status = grail_reducer_from_selection(ORACLE_WIDTH, K, oracle_kept, &reducer);
     }
     if (status == GRAIL_OK) {
-        status = regression_from_selection(&backend_cpu, s, reducer, 1, O, o->consumer, out);
+        status = regression_from_selection(s, reducer, 1, O, o->consumer, out);
     }
     grail_statistics_free(s);
     grail_reducer_free(reducer);
@@ -310,8 +402,7 @@ static grail_status build_and_solve(void *context)
         status = build_part(c->o, SPLIT, T, &held);
     }
     if (status == GRAIL_OK) {
-        status =
-            ridge_solve(&backend_cpu, &fit, &held, c->o->prior, &options, weight, change, &result);
+        status = oracle_fit(&fit, &held, c->o->prior, &options, weight, change, &result);
     }
     regression_fini(&fit);
     regression_fini(&held);
@@ -342,7 +433,9 @@ int main(void)
         cmocka_unit_test(a_negative_or_nan_alpha_is_refused),
         cmocka_unit_test(parts_of_different_shapes_are_refused),
         cmocka_unit_test(the_condition_estimate_finds_the_extreme_eigenvalues),
+        cmocka_unit_test(many_outputs_are_measured_by_every_stride_th),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(no_matrix_is_left),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_backends, close_backends);
 }

@@ -1,6 +1,6 @@
 #include "stats/statistics.h"
 
-#include "support/support.h"
+#include "support/matrices.h"
 
 #include <math.h>
 
@@ -11,10 +11,9 @@ static float targets[ROWS * OUTPUTS];
 
 static int fill(void **state)
 {
-    (void)state;
     support_fill_normal(inputs, ROWS * STRIDE, 1);
     support_fill_normal(targets, ROWS * OUTPUTS, 2);
-    return 0;
+    return open_backends(state);
 }
 
 static grail_statistics *accumulated(int64_t begin, int64_t rows)
@@ -49,34 +48,37 @@ static void sums_equal_their_definitions(void **state)
                         product(inputs + i, STRIDE, inputs + j, STRIDE), 1e-4);
         }
         for (int64_t o = 0; o < OUTPUTS; o++) {
-            assert_near(s->cross[o * WIDTH + i], product(targets + o, OUTPUTS, inputs + i, STRIDE),
-                        1e-4);
+            assert_near(support_element(s->cross, o, i),
+                        product(targets + o, OUTPUTS, inputs + i, STRIDE), 1e-4);
         }
         assert_near(grail_statistics_mean(s, i), product(inputs + i, STRIDE, &one, 0) / ROWS, 1e-6);
     }
     for (int64_t o = 0; o < OUTPUTS; o++) {
-        assert_near(s->target_sum[o], product(targets + o, OUTPUTS, &one, 0), 1e-4);
-        assert_near(s->target_square[o], product(targets + o, OUTPUTS, targets + o, OUTPUTS), 1e-4);
+        assert_near(support_element(s->target_sum, 0, o), product(targets + o, OUTPUTS, &one, 0),
+                    1e-4);
+        assert_near(support_element(s->target_square, 0, o),
+                    product(targets + o, OUTPUTS, targets + o, OUTPUTS), 1e-4);
     }
     grail_statistics_free(s);
+}
+
+static void assert_same_matrix(bool lower, matrix a, matrix b, double tolerance)
+{
+    for (int64_t i = 0; i < a.rows; i++) {
+        for (int64_t j = 0; j < (lower ? i + 1 : a.columns); j++) {
+            assert_near(support_element(a, i, j), support_element(b, i, j), tolerance);
+        }
+    }
 }
 
 static void assert_same_sums(const grail_statistics *a, const grail_statistics *b, double tolerance)
 {
     assert_int_equal(a->count, b->count);
-    for (int64_t i = 0; i < WIDTH; i++) {
-        assert_near(a->sum[i], b->sum[i], tolerance);
-        for (int64_t j = 0; j <= i; j++) {
-            assert_near(a->gram[i * WIDTH + j], b->gram[i * WIDTH + j], tolerance);
-        }
-    }
-    for (int64_t i = 0; i < OUTPUTS * WIDTH; i++) {
-        assert_near(a->cross[i], b->cross[i], tolerance);
-    }
-    for (int64_t o = 0; o < OUTPUTS; o++) {
-        assert_near(a->target_sum[o], b->target_sum[o], tolerance);
-        assert_near(a->target_square[o], b->target_square[o], tolerance);
-    }
+    assert_same_matrix(true, a->gram, b->gram, tolerance);
+    assert_same_matrix(false, a->sum, b->sum, tolerance);
+    assert_same_matrix(false, a->cross, b->cross, tolerance);
+    assert_same_matrix(false, a->target_sum, b->target_sum, tolerance);
+    assert_same_matrix(false, a->target_square, b->target_square, tolerance);
 }
 
 static void sums_add_over_any_split_of_the_rows(void **state)
@@ -94,20 +96,60 @@ static void sums_add_over_any_split_of_the_rows(void **state)
     grail_statistics_free(whole);
 }
 
+static grail_statistics *accumulated_on(backend *b)
+{
+    grail_statistics *s = NULL;
+    matrix z = support_rows(b, ROWS, WIDTH, STRIDE, inputs);
+    matrix y = support_rows(b, ROWS, OUTPUTS, OUTPUTS, targets);
+    assert_ok(statistics_create(b, WIDTH, OUTPUTS, &s));
+    assert_ok(statistics_accumulate(s, z, y));
+    matrix_free(&z);
+    matrix_free(&y);
+    return s;
+}
+
 static void the_cpu_backend_agrees_with_the_reference(void **state)
 {
     (void)state;
-    double z[ROWS * STRIDE];
-    double y[ROWS * OUTPUTS];
-    backend_ref.from_f32(ROWS * STRIDE, inputs, z);
-    backend_ref.from_f32(ROWS * OUTPUTS, targets, y);
-    grail_statistics *reference = NULL;
-    assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &reference));
-    assert_ok(statistics_accumulate(reference, &backend_ref, ROWS, z, STRIDE, y, OUTPUTS));
-    grail_statistics *cpu = accumulated(0, ROWS);
+    grail_statistics *reference = accumulated_on(on_ref);
+    grail_statistics *cpu = accumulated_on(on_cpu);
+    assert_ptr_equal(reference->owner, on_ref);
+    assert_ptr_equal(reference->gram.owner, on_ref);
     assert_same_sums(cpu, reference, 1e-4);
     grail_statistics_free(reference);
     grail_statistics_free(cpu);
+}
+
+static void rows_of_the_caller_give_the_sums_of_rows_on_an_instance(void **state)
+{
+    (void)state;
+    grail_statistics *given = accumulated(0, ROWS);
+    grail_statistics *cpu = accumulated_on(on_cpu);
+    assert_same_sums(given, cpu, 0.0);
+    grail_statistics_free(given);
+    grail_statistics_free(cpu);
+}
+
+static void a_nan_in_strided_rows_of_an_instance_is_named(void **state)
+{
+    (void)state;
+    const float z[] = {1, NAN, 2, 3, 4, 5, 6, INFINITY, 8};
+    backend *const backends[] = {on_ref, on_cpu};
+    for (int b = 0; b < 2; b++) {
+        grail_statistics *s = NULL;
+        matrix rows = support_rows(backends[b], 3, 3, 3, z);
+        assert_ok(statistics_create(backends[b], 2, 0, &s));
+        assert_fails(statistics_accumulate(s, matrix_columns(rows, 1, 2), no_matrix),
+                     GRAIL_ERROR_NUMERIC, "input is not finite at row 0, feature 0");
+        assert_ok(
+            statistics_accumulate(s, matrix_rows(matrix_columns(rows, 1, 2), 1, 1), no_matrix));
+        assert_fails(
+            statistics_accumulate(s, matrix_rows(matrix_columns(rows, 1, 2), 1, 2), no_matrix),
+            GRAIL_ERROR_NUMERIC, "input is not finite at row 1, feature 0");
+        assert_int_equal(grail_statistics_count(s), 1);
+        grail_statistics_free(s);
+        matrix_free(&rows);
+    }
 }
 
 static void statistics_of_different_shapes_do_not_add(void **state)
@@ -144,7 +186,7 @@ static void an_infinite_target_is_named(void **state)
     assert_ok(grail_statistics_create(1, 1, &s));
     assert_fails(grail_statistics_accumulate(s, 2, z, 1, y, 1), GRAIL_ERROR_NUMERIC,
                  "target is not finite at row 1, feature 0");
-    assert_true(s->cross[0] == 0.0);
+    assert_true(support_element(s->cross, 0, 0) == 0.0);
     grail_statistics_free(s);
 }
 
@@ -184,7 +226,7 @@ static void impossible_shapes_are_refused(void **state)
     assert_fails(grail_statistics_create(0, 0, &s), GRAIL_ERROR_ARGUMENT,
                  "expected 1 or more features");
     assert_fails(grail_statistics_create(1, -1, &s), GRAIL_ERROR_ARGUMENT, "-1");
-    assert_fails(grail_statistics_create(INT64_MAX, 0, &s), GRAIL_ERROR_MEMORY, "too many");
+    assert_fails(grail_statistics_create(INT64_MAX, 0, &s), GRAIL_ERROR_MEMORY, "too large");
     assert_null(s);
 }
 
@@ -193,13 +235,15 @@ static void a_non_finite_sum_names_its_feature(void **state)
     (void)state;
     grail_statistics *s = accumulated(0, ROWS);
     assert_ok(statistics_check_finite(s));
-    s->target_square[2] = NAN;
+    support_set_element(s->target_square, 0, 2, NAN);
     assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "target sums of output 2");
-    s->cross[1 * WIDTH + 4] = INFINITY;
+    support_set_element(s->cross, 1, 4, INFINITY);
     assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "output 1 and feature 4");
-    s->sum[6] = NAN;
+    support_set_element(s->sum, 0, 6, NAN);
     assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "sum of feature 6");
-    s->gram[5 * WIDTH + 3] = NAN;
+    support_set_element(s->gram, 3, 5, NAN); /* above the diagonal: nothing */
+    assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "sum of feature 6");
+    support_set_element(s->gram, 5, 3, NAN);
     assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "feature 5 and feature 3");
     grail_statistics_free(s);
 }
@@ -228,6 +272,8 @@ int main(void)
         cmocka_unit_test(sums_equal_their_definitions),
         cmocka_unit_test(sums_add_over_any_split_of_the_rows),
         cmocka_unit_test(the_cpu_backend_agrees_with_the_reference),
+        cmocka_unit_test(rows_of_the_caller_give_the_sums_of_rows_on_an_instance),
+        cmocka_unit_test(a_nan_in_strided_rows_of_an_instance_is_named),
         cmocka_unit_test(statistics_of_different_shapes_do_not_add),
         cmocka_unit_test(a_nan_is_named_and_nothing_is_added),
         cmocka_unit_test(an_infinite_target_is_named),
@@ -236,6 +282,7 @@ int main(void)
         cmocka_unit_test(impossible_shapes_are_refused),
         cmocka_unit_test(a_non_finite_sum_names_its_feature),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(no_matrix_is_left),
     };
-    return cmocka_run_group_tests(tests, fill, NULL);
+    return cmocka_run_group_tests(tests, fill, close_backends);
 }

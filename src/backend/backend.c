@@ -1,0 +1,160 @@
+/* Instances, and the backends that are known. */
+#include "backend/kind.h"
+
+#include <string.h>
+
+enum { MOST_KINDS = 8 };
+
+#define BACKEND(name) &backend_##name,
+static const backend_kind *kinds[MOST_KINDS + 1] = {
+#include "backend/backend_list.h"
+};
+#undef BACKEND
+
+static backend host = {.kind = &backend_cpu};
+static backend reference = {.kind = &backend_ref};
+
+backend *backend_host(void)
+{
+    return &host;
+}
+
+backend *backend_reference(void)
+{
+    return &reference;
+}
+
+const backend_kind *backend_kind_at(int i)
+{
+    return i >= 0 && i < MOST_KINDS ? kinds[i] : NULL;
+}
+
+const char *backend_kind_name(const backend_kind *kind)
+{
+    return kind->name;
+}
+
+const char *backend_kind_precision(const backend_kind *kind)
+{
+    return kind->type == GRAIL_DTYPE_F32 ? "f32" : "f64";
+}
+
+const char *backend_kind_summary(const backend_kind *kind)
+{
+    return kind->summary;
+}
+
+static const backend_kind *find_kind(const char *name)
+{
+    int i = 0;
+    while (kinds[i] != NULL && strcmp(kinds[i]->name, name) != 0) {
+        i++;
+    }
+    return kinds[i];
+}
+
+grail_status backend_add(const backend_kind *kind)
+{
+    int i = 0;
+    while (kinds[i] != NULL) {
+        i++;
+    }
+    if (i == MOST_KINDS || find_kind(kind->name) != NULL) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "cannot add the backend '%s': %s", kind->name,
+                         i == MOST_KINDS ? "there are too many" : "there is one of this name");
+    }
+    kinds[i] = kind;
+    return GRAIL_OK;
+}
+
+static grail_status unknown_kind(const char *name)
+{
+    error_set(GRAIL_ERROR_ARGUMENT, "unknown backend '%s'; expected one of", name);
+    for (int i = 0; kinds[i] != NULL; i++) {
+        error_append("%s '%s'", i == 0 ? "" : ",", kinds[i]->name);
+    }
+    return GRAIL_ERROR_ARGUMENT;
+}
+
+static grail_status check_options(const backend_kind *kind, const backend_options *options)
+{
+    if (options->precision != NULL &&
+        strcmp(options->precision, backend_kind_precision(kind)) != 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the backend '%s' computes in %s; the precision '%s' is not offered",
+                         kind->name, backend_kind_precision(kind), options->precision);
+    }
+    if (options->device < 0 || options->device >= kind->devices) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the backend '%s' has no device %d; the last one is %d", kind->name,
+                         options->device, kind->devices - 1);
+    }
+    if (options->threads < 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "expected 0 or more threads, found %d",
+                         options->threads);
+    }
+    return GRAIL_OK;
+}
+
+grail_status backend_open(const char *name, const backend_options *options, backend **out)
+{
+    grail_status status = GRAIL_OK;
+    static const backend_options usual = {0};
+    const backend_options *chosen = options == NULL ? &usual : options;
+    backend *b = NULL;
+    int threads = 0;
+    const backend_kind *kind = find_kind(name);
+    if (kind == NULL) {
+        return unknown_kind(name);
+    }
+    TRY(check_options(kind, chosen));
+    TRY(memory_new(&b, 1, sizeof *b));
+    b->kind = kind;
+    b->device = chosen->device;
+    b->threads = chosen->threads;
+    status = backend_enter(b, &threads);
+    backend_leave(b, threads);
+    if (status != GRAIL_OK) {
+        goto out;
+    }
+    *out = b;
+    b = NULL;
+out:
+    backend_close(b);
+    return status;
+}
+
+void backend_close(backend *b)
+{
+    memory_free(b);
+}
+
+const char *backend_name(const backend *b)
+{
+    return b->kind->name;
+}
+
+grail_dtype backend_type(const backend *b)
+{
+    return b->kind->type;
+}
+
+size_t backend_value_size(const backend *b)
+{
+    return element_size(b->kind->type);
+}
+
+int64_t backend_bytes(const backend *b)
+{
+    return atomic_load(&b->bytes);
+}
+
+bool backend_leaves_out(const backend_kind *kind, int slot)
+{
+    return kind->slots[slot] == NULL;
+}
+
+int64_t backend_fallbacks(const backend *b, int slot)
+{
+    return atomic_load(&b->fallbacks[slot]);
+}

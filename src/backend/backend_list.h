@@ -1,0 +1,4 @@
+/* The backends: one line for each backend_NAME of a folder. Whoever includes this list defines
+ * BACKEND. */
+BACKEND(cpu)
+BACKEND(ref)

@@ -1,0 +1,172 @@
+/* f64 algebra that takes a pass over memory. */
+#include "backend/host/kernels.h"
+
+#include "base/parallel.h"
+
+#include <string.h>
+
+/* Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
+static int64_t rows_grain(int64_t columns)
+{
+    enum { ELEMENTS = 1 << 15 };
+    return columns > 0 && columns < ELEMENTS ? ELEMENTS / columns : 1;
+}
+
+static void over_rows(matrix a, parallel_body body, const operation *o)
+{
+    parallel_for(a.rows, rows_grain(a.columns), body, (void *)(uintptr_t)o);
+}
+
+static void add_scaled_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const matrix x = o->m[0];
+    const matrix y = o->m[1];
+    const double alpha = o->with.alpha;
+    for (int64_t r = begin; r < end; r++) {
+        double *out = host_row(y, r);
+        if (x.type == GRAIL_DTYPE_F32) {
+            const float *in = host_row(x, r);
+            for (int64_t j = 0; j < y.columns; j++) {
+                out[j] += alpha * (double)in[j];
+            }
+        } else {
+            const double *in = host_row(x, r);
+            for (int64_t j = 0; j < y.columns; j++) {
+                out[j] += alpha * in[j];
+            }
+        }
+    }
+}
+
+grail_status host_add_scaled(backend *b, const operation *o)
+{
+    (void)b;
+    over_rows(o->m[1], add_scaled_rows, o);
+    return GRAIL_OK;
+}
+
+static void add_outer_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const double *x = o->m[0].memory;
+    const double *y = o->m[1].memory;
+    for (int64_t i = begin; i < end; i++) {
+        const double factor = o->with.alpha * x[i];
+        const int64_t count = o->with.lower ? i + 1 : o->m[2].columns;
+        double *row = host_row(o->m[2], i);
+        for (int64_t j = 0; j < count; j++) {
+            row[j] += factor * y[j];
+        }
+    }
+}
+
+grail_status host_add_outer(backend *b, const operation *o)
+{
+    (void)b;
+    over_rows(o->m[2], add_outer_rows, o);
+    return GRAIL_OK;
+}
+
+static double *diagonal_element(matrix a, int64_t i)
+{
+    return (double *)host_row(a, i) + i;
+}
+
+grail_status host_diagonal(backend *b, const operation *o)
+{
+    double *d = o->m[1].memory;
+    (void)b;
+    for (int64_t i = 0; i < o->m[0].rows; i++) {
+        d[i] = *diagonal_element(o->m[0], i);
+    }
+    return GRAIL_OK;
+}
+
+grail_status host_set_diagonal(backend *b, const operation *o)
+{
+    const double *d = o->m[0].memory;
+    (void)b;
+    for (int64_t i = 0; i < o->m[1].rows; i++) {
+        *diagonal_element(o->m[1], i) = d[i];
+    }
+    return GRAIL_OK;
+}
+
+grail_status host_shift_diagonal(backend *b, const operation *o)
+{
+    (void)b;
+    for (int64_t i = 0; i < o->m[0].rows; i++) {
+        *diagonal_element(o->m[0], i) += o->with.alpha;
+    }
+    return GRAIL_OK;
+}
+
+static double dot(int64_t count, const double *a, const double *b)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+static void dot_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    double *out = o->m[2].memory;
+    for (int64_t r = begin; r < end; r++) {
+        out[r] = dot(o->m[0].columns, host_row(o->m[0], r), host_row(o->m[1], r));
+    }
+}
+
+grail_status host_row_dots(backend *b, const operation *o)
+{
+    (void)b;
+    over_rows(o->m[0], dot_rows, o);
+    return GRAIL_OK;
+}
+
+static void divide_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const double *divisor = o->m[0].memory;
+    for (int64_t r = begin; r < end; r++) {
+        double *row = host_row(o->m[1], r);
+        for (int64_t j = 0; j < o->m[1].columns; j++) {
+            row[j] /= divisor[j];
+        }
+    }
+}
+
+grail_status host_divide_columns(backend *b, const operation *o)
+{
+    (void)b;
+    over_rows(o->m[1], divide_rows, o);
+    return GRAIL_OK;
+}
+
+/* x <- x L L^T */
+static void multiply_row(matrix l, double *x)
+{
+    for (int64_t j = 0; j < l.rows; j++) { /* x_j is not needed once row j is used */
+        const double *row = host_row(l, j);
+        const double value = x[j];
+        x[j] = 0.0;
+        for (int64_t i = 0; i <= j; i++) {
+            x[i] += row[i] * value;
+        }
+    }
+    for (int64_t i = l.rows - 1; i >= 0; i--) {
+        x[i] = dot(i + 1, host_row(l, i), x);
+    }
+}
+
+grail_status host_cholesky_multiply(backend *b, const operation *o)
+{
+    (void)b;
+    for (int64_t r = 0; r < o->m[1].rows; r++) {
+        multiply_row(o->m[0], host_row(o->m[1], r));
+    }
+    return GRAIL_OK;
+}

@@ -1,0 +1,139 @@
+/* Copies, gathers and folds of f32 and f64, converted to the output's type. */
+#include "backend/host/kernels.h"
+
+#include "base/parallel.h"
+
+#include <string.h>
+
+enum { GRAIN = 1 << 15 }; /* elements that are worth handing to a thread */
+
+static int64_t rows_grain(int64_t columns)
+{
+    return columns > 0 && columns < GRAIN ? GRAIN / columns : 1;
+}
+
+static const void *element(matrix m, const void *row, int64_t column)
+{
+    return (const unsigned char *)row + (size_t)column * element_size(m.type);
+}
+
+/* out[j] = in[columns[j]]; NULL stands for 0, 1, 2, ... May run in place where columns ascend. */
+static void gather_row(matrix in, const void *from, const int64_t *columns, matrix out, void *to)
+{
+    const bool reads_f32 = in.type == GRAIL_DTYPE_F32;
+    if (columns == NULL && in.type == out.type) {
+        memmove(to, from, (size_t)out.columns * element_size(out.type));
+        return;
+    }
+    for (int64_t j = 0; j < out.columns; j++) {
+        const void *value = element(in, from, columns == NULL ? j : columns[j]);
+        if (out.type == GRAIL_DTYPE_F64) {
+            ((double *)to)[j] = reads_f32 ? (double)*(const float *)value : *(const double *)value;
+        } else {
+            ((float *)to)[j] = reads_f32 ? *(const float *)value : (float)*(const double *)value;
+        }
+    }
+}
+
+static void gather_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const matrix in = o->m[0];
+    const matrix out = o->m[1];
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t source = o->with.rows == NULL ? r : o->with.rows[r];
+        gather_row(in, host_row(in, source), o->with.columns, out, host_row(out, r));
+    }
+}
+
+grail_status host_gather(backend *b, const operation *o)
+{
+    (void)b;
+    if (o->m[0].memory == o->m[1].memory) { /* row after row: a thread would overtake another */
+        gather_rows(0, o->m[1].rows, (void *)(uintptr_t)o);
+    } else {
+        parallel_for(o->m[1].rows, rows_grain(o->m[1].columns), gather_rows, (void *)(uintptr_t)o);
+    }
+    return GRAIL_OK;
+}
+
+grail_status host_copy(backend *b, const operation *o)
+{
+    const matrix in = o->m[0];
+    const matrix out = o->m[1];
+    if (in.type == out.type && matrix_is_packed(in) && matrix_is_packed(out)) {
+        memmove(out.memory, in.memory, (size_t)matrix_count(in) * element_size(in.type));
+        return GRAIL_OK;
+    }
+    return host_gather(b, o);
+}
+
+grail_status host_zero(backend *b, const operation *o)
+{
+    const matrix m = o->m[0];
+    (void)b;
+    for (int64_t r = 0; r < m.rows; r++) {
+        memset(host_row(m, r), 0, (size_t)m.columns * element_size(m.type));
+    }
+    return GRAIL_OK;
+}
+
+/* out[j] += share in[j] */
+static void add_share(grail_dtype type, int64_t count, double share, const void *in, void *out)
+{
+    const float rounded = (float)share;
+    for (int64_t i = 0; i < count; i++) {
+        if (type == GRAIL_DTYPE_F64) {
+            ((double *)out)[i] += share * ((const double *)in)[i];
+        } else {
+            ((float *)out)[i] += rounded * ((const float *)in)[i];
+        }
+    }
+}
+
+static void fold_column_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const matrix in = o->m[0];
+    const matrix out = o->m[1];
+    const int64_t features = in.columns / o->with.units;
+    const size_t unit = (size_t)features * element_size(in.type);
+    for (int64_t r = begin; r < end; r++) {
+        const unsigned char *from = host_row(in, r);
+        unsigned char *to = host_row(out, r);
+        for (int64_t j = 0; j < o->with.units; j++) {
+            const int64_t label = o->with.labels[j];
+            add_share(in.type, features, o->with.share[label], from + (size_t)j * unit,
+                      to + (size_t)label * unit);
+        }
+    }
+}
+
+grail_status host_fold_columns(backend *b, const operation *o)
+{
+    (void)b;
+    parallel_for(o->m[0].rows, rows_grain(o->m[0].columns), fold_column_rows, (void *)(uintptr_t)o);
+    return GRAIL_OK;
+}
+
+/* Columns [begin, end) of all rows. */
+static void fold_row_columns(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const matrix in = matrix_columns(o->m[0], begin, end - begin);
+    const matrix out = matrix_columns(o->m[1], begin, end - begin);
+    const int64_t features = in.rows / o->with.units;
+    for (int64_t r = 0; r < in.rows; r++) {
+        const int64_t label = o->with.labels[r / features];
+        add_share(in.type, in.columns, o->with.share[label], host_row(in, r),
+                  host_row(out, label * features + r % features));
+    }
+}
+
+grail_status host_fold_rows(backend *b, const operation *o)
+{
+    enum { COLUMNS = 256 };
+    (void)b;
+    parallel_for(o->m[0].columns, COLUMNS, fold_row_columns, (void *)(uintptr_t)o);
+    return GRAIL_OK;
+}

@@ -1,0 +1,166 @@
+/* What the backends on the host have in common: memory, copies, and the passage from matrices to
+ * kernels. A kernel works on row-major arrays of the backend's values (float for cpu, double for
+ * ref), which it takes as void pointers; `stride` is the distance between rows in elements. What a
+ * kernel computes is said at the operation of its name in operations.h. */
+#ifndef GRAIL_BACKEND_HOST_KERNELS_H
+#define GRAIL_BACKEND_HOST_KERNELS_H
+
+#include "backend/kind.h"
+
+/** Operations that follow a convolution in the same pass over its output; unused for statistics. */
+typedef struct conv_epilogue {
+    const void *residual; /* Y[...] to be added, or NULL; may be the output itself */
+    bool relu;
+} conv_epilogue;
+
+/** Result of a factorisation: index of the first pivot that is not positive, or -1. */
+typedef int64_t pivot_index;
+
+typedef struct host_kernels {
+    void (*linear)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                   const void *bias, void *y);
+    void (*rms_norm)(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
+                     const void *weight, void *y);
+    void (*rope)(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
+                 const double *frequency, void *x);
+    grail_status (*attention)(const attention_shape *shape, const void *q, const void *k,
+                              const void *v, void *out);
+    void (*activation)(activation_kind kind, int64_t count, const void *x, void *y);
+    void (*multiply)(int64_t count, const void *a, const void *b, void *y);
+    void (*add)(int64_t count, const void *a, const void *b, void *y);
+    void (*subtract)(int64_t count, const void *a, const void *b, void *y);
+    void (*cross_entropy)(int64_t rows, int64_t vocabulary, const void *logits,
+                          const int32_t *target, double *nll);
+    int64_t (*find_non_finite)(int64_t count, const void *x);
+    grail_status (*conv2d)(const conv_shape *shape, const void *x, const void *weight,
+                           const void *bias, const conv_epilogue *epilogue, void *y);
+    void (*patches)(const conv_shape *shape, const void *x, int64_t begin, int64_t end, void *p);
+    grail_status (*max_pool)(const conv_shape *shape, const void *x, void *y);
+    void (*mean_positions)(int64_t samples, int64_t positions, int64_t width, const void *x,
+                           void *y);
+    void (*batch_norm)(int64_t rows, int64_t width, double epsilon, const void *x, const void *mean,
+                       const void *variance, const void *weight, const void *bias, void *y);
+    void (*layer_norm)(int64_t rows, int64_t width, double epsilon, const void *x,
+                       const void *weight, const void *bias, void *y);
+    void (*unit_length)(int64_t rows, int64_t width, const void *x, void *y);
+    grail_status (*gram)(int64_t rows, int64_t width, const void *x, int64_t stride, double *g);
+    grail_status (*cross)(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                          const void *x, int64_t x_stride, double *c);
+    void (*column_sums)(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,
+                        double *square);
+    void (*gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
+                 const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
+                 double *c, int64_t c_stride);
+    pivot_index (*cholesky)(int64_t n, double *a, int64_t stride);
+    void (*cholesky_solve)(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,
+                           int64_t b_stride);
+    grail_status (*eigen)(int64_t n, double *a, double *values);
+} host_kernels;
+
+/* memory.c */
+grail_status host_allocate(backend *b, size_t bytes, bool zeroed, void **out);
+grail_status host_resize(backend *b, void **memory, size_t bytes);
+void host_release(backend *b, void *memory, size_t bytes);
+grail_status host_upload(matrix m, const void *values);
+grail_status host_download(matrix m, void *values);
+/** The address of a row, which only a backend on the host may follow. */
+void *host_row(matrix m, int64_t row);
+
+/* copies.c */
+grail_status host_copy(backend *b, const operation *o);
+grail_status host_zero(backend *b, const operation *o);
+grail_status host_gather(backend *b, const operation *o);
+grail_status host_fold_columns(backend *b, const operation *o);
+grail_status host_fold_rows(backend *b, const operation *o);
+
+/* positions.c */
+grail_status host_shortcut(backend *b, const operation *o);
+grail_status host_windows(backend *b, const operation *o);
+
+/* algebra.c */
+grail_status host_add_scaled(backend *b, const operation *o);
+grail_status host_add_outer(backend *b, const operation *o);
+grail_status host_diagonal(backend *b, const operation *o);
+grail_status host_set_diagonal(backend *b, const operation *o);
+grail_status host_shift_diagonal(backend *b, const operation *o);
+grail_status host_row_dots(backend *b, const operation *o);
+grail_status host_divide_columns(backend *b, const operation *o);
+grail_status host_cholesky_multiply(backend *b, const operation *o);
+
+/* triangles.c */
+grail_status host_fill_triangle(backend *b, const operation *o);
+
+/* search.c */
+grail_status host_find_non_finite(backend *b, const operation *o);
+
+/* slots.c: operations that are kernels */
+grail_status host_linear(backend *b, const operation *o);
+grail_status host_rms_norm(backend *b, const operation *o);
+grail_status host_rope(backend *b, const operation *o);
+grail_status host_attention(backend *b, const operation *o);
+grail_status host_activate(backend *b, const operation *o);
+grail_status host_combine(backend *b, const operation *o);
+grail_status host_cross_entropy(backend *b, const operation *o);
+grail_status host_conv2d(backend *b, const operation *o);
+grail_status host_patches(backend *b, const operation *o);
+grail_status host_max_pool(backend *b, const operation *o);
+grail_status host_mean_positions(backend *b, const operation *o);
+grail_status host_batch_norm(backend *b, const operation *o);
+grail_status host_layer_norm(backend *b, const operation *o);
+grail_status host_unit_length(backend *b, const operation *o);
+grail_status host_gram(backend *b, const operation *o);
+grail_status host_cross(backend *b, const operation *o);
+grail_status host_column_sums(backend *b, const operation *o);
+grail_status host_gemm(backend *b, const operation *o);
+grail_status host_cholesky(backend *b, const operation *o);
+grail_status host_cholesky_solve(backend *b, const operation *o);
+grail_status host_eigen(backend *b, const operation *o);
+
+/** The fields of backend_kind that all backends on the host share. */
+#define HOST_BACKEND                                                                               \
+    .devices = 1, .is_host = true, .allocate = host_allocate, .resize = host_resize,               \
+    .release = host_release, .upload = host_upload, .download = host_download,                     \
+    .slots = {                                                                                     \
+        [SLOT_LINEAR] = host_linear,                                                               \
+        [SLOT_RMS_NORM] = host_rms_norm,                                                           \
+        [SLOT_ROPE] = host_rope,                                                                   \
+        [SLOT_ATTENTION] = host_attention,                                                         \
+        [SLOT_ACTIVATE] = host_activate,                                                           \
+        [SLOT_MULTIPLY] = host_combine,                                                            \
+        [SLOT_ADD] = host_combine,                                                                 \
+        [SLOT_SUBTRACT] = host_combine,                                                            \
+        [SLOT_CROSS_ENTROPY] = host_cross_entropy,                                                 \
+        [SLOT_FIND_NON_FINITE] = host_find_non_finite,                                             \
+        [SLOT_CONV2D] = host_conv2d,                                                               \
+        [SLOT_PATCHES] = host_patches,                                                             \
+        [SLOT_MAX_POOL] = host_max_pool,                                                           \
+        [SLOT_MEAN_POSITIONS] = host_mean_positions,                                               \
+        [SLOT_BATCH_NORM] = host_batch_norm,                                                       \
+        [SLOT_LAYER_NORM] = host_layer_norm,                                                       \
+        [SLOT_UNIT_LENGTH] = host_unit_length,                                                     \
+        [SLOT_SHORTCUT] = host_shortcut,                                                           \
+        [SLOT_WINDOWS] = host_windows,                                                             \
+        [SLOT_GRAM] = host_gram,                                                                   \
+        [SLOT_CROSS] = host_cross,                                                                 \
+        [SLOT_COLUMN_SUMS] = host_column_sums,                                                     \
+        [SLOT_COPY] = host_copy,                                                                   \
+        [SLOT_ZERO] = host_zero,                                                                   \
+        [SLOT_GATHER] = host_gather,                                                               \
+        [SLOT_FOLD_COLUMNS] = host_fold_columns,                                                   \
+        [SLOT_FOLD_ROWS] = host_fold_rows,                                                         \
+        [SLOT_GEMM] = host_gemm,                                                                   \
+        [SLOT_ADD_SCALED] = host_add_scaled,                                                       \
+        [SLOT_ADD_OUTER] = host_add_outer,                                                         \
+        [SLOT_DIAGONAL] = host_diagonal,                                                           \
+        [SLOT_SET_DIAGONAL] = host_set_diagonal,                                                   \
+        [SLOT_SHIFT_DIAGONAL] = host_shift_diagonal,                                               \
+        [SLOT_FILL_TRIANGLE] = host_fill_triangle,                                                 \
+        [SLOT_ROW_DOTS] = host_row_dots,                                                           \
+        [SLOT_DIVIDE_COLUMNS] = host_divide_columns,                                               \
+        [SLOT_CHOLESKY] = host_cholesky,                                                           \
+        [SLOT_CHOLESKY_SOLVE] = host_cholesky_solve,                                               \
+        [SLOT_CHOLESKY_MULTIPLY] = host_cholesky_multiply,                                         \
+        [SLOT_EIGEN] = host_eigen,                                                                 \
+    }
+
+#endif

@@ -1,0 +1,53 @@
+#include "backend/host/kernels.h"
+
+#include <string.h>
+
+grail_status host_allocate(backend *b, size_t bytes, bool zeroed, void **out)
+{
+    (void)b;
+    return zeroed ? memory_new(out, bytes, 1) : memory_new_unset(out, bytes, 1);
+}
+
+grail_status host_resize(backend *b, void **memory, size_t bytes)
+{
+    (void)b;
+    return memory_resize(memory, bytes, 1);
+}
+
+void host_release(backend *b, void *memory, size_t bytes)
+{
+    (void)b;
+    (void)bytes;
+    memory_free(memory);
+}
+
+void *host_row(matrix m, int64_t row)
+{
+    return (unsigned char *)m.memory + (size_t)(row * m.stride) * element_size(m.type);
+}
+
+grail_status host_upload(matrix m, const void *values)
+{
+    const size_t row = (size_t)m.columns * element_size(m.type);
+    if (matrix_is_packed(m)) {
+        memcpy(m.memory, values, (size_t)m.rows * row);
+        return GRAIL_OK;
+    }
+    for (int64_t r = 0; r < m.rows; r++) {
+        memcpy(host_row(m, r), (const unsigned char *)values + (size_t)r * row, row);
+    }
+    return GRAIL_OK;
+}
+
+grail_status host_download(matrix m, void *values)
+{
+    const size_t row = (size_t)m.columns * element_size(m.type);
+    if (matrix_is_packed(m)) {
+        memcpy(values, m.memory, (size_t)m.rows * row);
+        return GRAIL_OK;
+    }
+    for (int64_t r = 0; r < m.rows; r++) {
+        memcpy((unsigned char *)values + (size_t)r * row, host_row(m, r), row);
+    }
+    return GRAIL_OK;
+}

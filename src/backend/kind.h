@@ -1,0 +1,128 @@
+/* What a backend consists of: how an instance owns memory, and a function for each operation. */
+#ifndef GRAIL_BACKEND_KIND_H
+#define GRAIL_BACKEND_KIND_H
+
+#include "backend/operations.h"
+
+#include <stdatomic.h>
+
+/** The operations, each with the matrices of its function in operations.h in their order. */
+typedef enum operation_slot {
+    SLOT_LINEAR,
+    SLOT_RMS_NORM,
+    SLOT_ROPE,
+    SLOT_ATTENTION,
+    SLOT_ACTIVATE,
+    SLOT_MULTIPLY,
+    SLOT_ADD,
+    SLOT_SUBTRACT,
+    SLOT_CROSS_ENTROPY,
+    SLOT_FIND_NON_FINITE,
+    SLOT_CONV2D,
+    SLOT_PATCHES,
+    SLOT_MAX_POOL,
+    SLOT_MEAN_POSITIONS,
+    SLOT_BATCH_NORM,
+    SLOT_LAYER_NORM,
+    SLOT_UNIT_LENGTH,
+    SLOT_SHORTCUT,
+    SLOT_WINDOWS,
+    SLOT_GRAM,
+    SLOT_CROSS,
+    SLOT_COLUMN_SUMS,
+    SLOT_COPY,
+    SLOT_ZERO,
+    SLOT_GATHER,
+    SLOT_FOLD_COLUMNS,
+    SLOT_FOLD_ROWS,
+    SLOT_GEMM,
+    SLOT_ADD_SCALED,
+    SLOT_ADD_OUTER,
+    SLOT_DIAGONAL,
+    SLOT_SET_DIAGONAL,
+    SLOT_SHIFT_DIAGONAL,
+    SLOT_FILL_TRIANGLE,
+    SLOT_ROW_DOTS,
+    SLOT_DIVIDE_COLUMNS,
+    SLOT_CHOLESKY,
+    SLOT_CHOLESKY_SOLVE,
+    SLOT_CHOLESKY_MULTIPLY,
+    SLOT_EIGEN,
+    SLOT_COUNT
+} operation_slot;
+
+enum { OPERATION_MATRICES = 6 };
+
+/** Everything besides matrices that operations take; each uses the fields that its function in
+ * operations.h has. Pointers are to host memory. */
+typedef struct operation_settings {
+    double epsilon, alpha, beta;
+    activation_kind activation;
+    bool relu, lower, upper;
+    bool transpose_a, transpose_b;
+    int64_t begin, end;
+    int64_t units;
+    const attention_shape *attention;
+    const conv_shape *conv;
+    const rope_shape *rope;
+    const position_shape *positions;
+    const int64_t *rows, *columns; /* gather */
+    const int64_t *labels;         /* fold */
+    const double *share;
+    const int32_t *target;
+    double *nll;
+    int64_t *index; /* what is found, or the failing pivot */
+} operation_settings;
+
+/** One call of an operation. A matrix that is missing has no owner and no memory. */
+typedef struct operation {
+    operation_slot slot;
+    matrix m[OPERATION_MATRICES];
+    operation_settings with;
+} operation;
+
+typedef grail_status (*slot_function)(backend *b, const operation *o);
+
+struct backend_kind {
+    const char *name;
+    const char *summary; /* what it is, for help */
+    grail_dtype type;    /* of values */
+    int devices;
+    bool is_host; /* its memory is the host's, and may be mapped and imported */
+    /** Prepares the calling thread for an operation; does nothing when that was done. May be NULL.
+     */
+    grail_status (*enter)(backend *b);
+    /** Memory of at least `bytes`, zeroed when asked; resize may be NULL. */
+    grail_status (*allocate)(backend *b, size_t bytes, bool zeroed, void **out);
+    grail_status (*resize)(backend *b, void **memory, size_t bytes);
+    void (*release)(backend *b, void *memory, size_t bytes);
+    /** To and from packed host values of the matrix's type. */
+    grail_status (*upload)(matrix m, const void *values);
+    grail_status (*download)(matrix m, void *values);
+    /** NULL where the operation is left out. */
+    slot_function slots[SLOT_COUNT];
+    const void *kernels; /* for the functions in `slots` */
+};
+
+struct backend {
+    const backend_kind *kind;
+    int device;
+    int threads; /* 0: those of the calling thread */
+    _Atomic int64_t bytes;
+    _Atomic int64_t fallbacks[SLOT_COUNT];
+};
+
+/** Gives the calling thread the instance's number of threads and prepares it, until backend_leave,
+ * which is due even after a failure. */
+grail_status backend_enter(backend *b, int *threads_before) GRAIL_MUST_CHECK;
+void backend_leave(const backend *b, int threads_before);
+
+/** Runs an operation on the instance that owns its matrices, after checking them against the
+ * operation's description. */
+grail_status operation_run(const operation *o) GRAIL_MUST_CHECK;
+
+#define BACKEND(name) extern const backend_kind backend_##name;
+#include "backend/backend_list.h"
+#undef BACKEND
+
+#endif

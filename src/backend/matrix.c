@@ -1,0 +1,272 @@
+#include "backend/kind.h"
+
+#include <string.h>
+
+size_t element_size(grail_dtype type)
+{
+    return dtype_bits(type) / 8;
+}
+
+bool matrix_exists(matrix m)
+{
+    return m.owner != NULL;
+}
+
+bool matrix_is_packed(matrix m)
+{
+    return m.stride == m.columns || m.rows <= 1;
+}
+
+int64_t matrix_count(matrix m)
+{
+    return m.rows * m.columns;
+}
+
+/* The address of an element, in the owner's address space. */
+static void *address(matrix m, int64_t row, int64_t column)
+{
+    return (unsigned char *)m.memory + (size_t)(row * m.stride + column) * element_size(m.type);
+}
+
+static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t columns,
+                             bool zeroed, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t bytes = 0;
+    void *memory = NULL;
+    if (rows < 0 || columns < 0 || !size_multiply((size_t)rows, (size_t)columns, &bytes) ||
+        !size_multiply(bytes, element_size(type), &bytes) || bytes > INT64_MAX) {
+        FAIL(GRAIL_ERROR_MEMORY, "a matrix of %lld rows and %lld columns is too large to address",
+             (long long)rows, (long long)columns);
+    }
+    TRY(b->kind->allocate(b, bytes, zeroed, &memory));
+    atomic_fetch_add(&b->bytes, (int64_t)bytes);
+    *out = (matrix){.owner = b,
+                    .memory = memory,
+                    .type = type,
+                    .rows = rows,
+                    .columns = columns,
+                    .stride = columns,
+                    .allocation = memory,
+                    .capacity = bytes};
+out:
+    return status;
+}
+
+grail_status matrix_new(backend *b, grail_dtype type, int64_t rows, int64_t columns, matrix *out)
+{
+    return allocate(b, type, rows, columns, false, out);
+}
+
+grail_status matrix_new_zero(backend *b, grail_dtype type, int64_t rows, int64_t columns,
+                             matrix *out)
+{
+    return allocate(b, type, rows, columns, true, out);
+}
+
+void matrix_free(matrix *m)
+{
+    if (m->allocation != NULL) {
+        atomic_fetch_sub(&m->owner->bytes, (int64_t)m->capacity);
+        m->owner->kind->release(m->owner, m->allocation, m->capacity);
+    }
+    *m = (matrix){0};
+}
+
+grail_status matrix_import(backend *b, grail_dtype type, int64_t rows, int64_t columns,
+                           int64_t stride, const void *values, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    matrix copy = {0};
+    const size_t row = (size_t)stride * element_size(type);
+    if (b->kind->is_host) {
+        *out = (matrix){.owner = b,
+                        .memory = (void *)(uintptr_t)values,
+                        .type = type,
+                        .rows = rows,
+                        .columns = columns,
+                        .stride = stride};
+        return GRAIL_OK;
+    }
+    TRY(matrix_new(b, type, rows, columns, &copy));
+    if (stride == columns) {
+        TRY(matrix_upload(copy, values));
+    }
+    for (int64_t r = 0; stride != columns && r < rows; r++) {
+        TRY(matrix_upload(matrix_rows(copy, r, 1),
+                          (const unsigned char *)values + (size_t)r * row));
+    }
+    *out = copy;
+    copy = (matrix){0};
+out:
+    matrix_free(&copy);
+    return status;
+}
+
+grail_status matrix_shrink(matrix *m, int64_t rows, int64_t columns)
+{
+    backend *b = m->owner;
+    const size_t bytes = (size_t)(rows * columns) * element_size(m->type);
+    if (b->kind->resize != NULL && bytes < m->capacity) {
+        const grail_status status = b->kind->resize(b, &m->allocation, bytes);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        atomic_fetch_sub(&b->bytes, (int64_t)(m->capacity - bytes));
+        m->memory = m->allocation;
+        m->capacity = bytes;
+    }
+    m->rows = rows;
+    m->columns = columns;
+    m->stride = columns;
+    return GRAIL_OK;
+}
+
+static matrix view_of(matrix m, void *memory, int64_t rows, int64_t columns, int64_t stride)
+{
+    m.memory = memory;
+    m.rows = rows;
+    m.columns = columns;
+    m.stride = stride;
+    m.allocation = NULL;
+    m.capacity = 0;
+    return m;
+}
+
+matrix matrix_rows(matrix m, int64_t begin, int64_t count)
+{
+    return view_of(m, address(m, begin, 0), count, m.columns, m.stride);
+}
+
+matrix matrix_columns(matrix m, int64_t begin, int64_t count)
+{
+    return view_of(m, address(m, 0, begin), m.rows, count, m.stride);
+}
+
+matrix matrix_every_row(matrix m, int64_t step)
+{
+    return view_of(m, m.memory, (m.rows + step - 1) / step, m.columns, m.stride * step);
+}
+
+matrix matrix_repeat_row(matrix m, int64_t rows)
+{
+    return view_of(m, m.memory, rows, m.columns, 0);
+}
+
+matrix matrix_reshape(matrix m, int64_t rows, int64_t columns)
+{
+    return view_of(m, m.memory, rows, columns, columns);
+}
+
+grail_status matrix_upload(matrix m, const void *values)
+{
+    return matrix_count(m) == 0 ? GRAIL_OK : m.owner->kind->upload(m, values);
+}
+
+grail_status matrix_download(matrix m, void *values)
+{
+    return matrix_count(m) == 0 ? GRAIL_OK : m.owner->kind->download(m, values);
+}
+
+static void convert(grail_dtype from, grail_dtype to, int64_t count, const void *in, void *out)
+{
+    if (from == to) {
+        memcpy(out, in, (size_t)count * element_size(to));
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (to == GRAIL_DTYPE_F64) {
+            ((double *)out)[i] = (double)((const float *)in)[i];
+        } else {
+            ((float *)out)[i] = (float)((const double *)in)[i];
+        }
+    }
+}
+
+/* Rows that are converted at once. */
+static int64_t rows_at_once(matrix m)
+{
+    enum { ELEMENTS = 1 << 20 };
+    const int64_t rows = m.columns > 0 ? ELEMENTS / m.columns : m.rows;
+    return rows < 1 ? 1 : rows > m.rows ? m.rows : rows;
+}
+
+/* Copies between packed host values of `type` and a matrix of another type, some rows at a time. */
+static grail_status transfer(matrix m, grail_dtype type, bool up, void *values)
+{
+    grail_status status = GRAIL_OK;
+    void *piece = NULL;
+    const int64_t step = rows_at_once(m);
+    const size_t row = (size_t)m.columns * element_size(type);
+    TRY(memory_new_unset(&piece, (size_t)(step * m.columns), element_size(m.type)));
+    for (int64_t begin = 0; begin < m.rows; begin += step) {
+        const int64_t rows = begin + step < m.rows ? step : m.rows - begin;
+        const matrix part = matrix_rows(m, begin, rows);
+        void *here = (unsigned char *)values + (size_t)begin * row;
+        if (up) {
+            convert(type, m.type, rows * m.columns, here, piece);
+            TRY(matrix_upload(part, piece));
+        } else {
+            TRY(matrix_download(part, piece));
+            convert(m.type, type, rows * m.columns, piece, here);
+        }
+    }
+out:
+    memory_free(piece);
+    return status;
+}
+
+static grail_status upload_as(matrix m, grail_dtype type, const void *values)
+{
+    return type == m.type ? matrix_upload(m, values)
+                          : transfer(m, type, true, (void *)(uintptr_t)values);
+}
+
+static grail_status download_as(matrix m, grail_dtype type, void *values)
+{
+    return type == m.type ? matrix_download(m, values) : transfer(m, type, false, values);
+}
+
+grail_status matrix_upload_f32(matrix m, const float *values)
+{
+    return upload_as(m, GRAIL_DTYPE_F32, values);
+}
+
+grail_status matrix_download_f32(matrix m, float *values)
+{
+    return download_as(m, GRAIL_DTYPE_F32, values);
+}
+
+grail_status host_view_open(matrix m, grail_dtype type, host_access access, host_view *out)
+{
+    grail_status status = GRAIL_OK;
+    host_view v = {.of = m, .type = type, .access = access};
+    if (m.owner->kind->is_host && m.type == type && matrix_is_packed(m)) {
+        v.values = m.memory;
+    } else {
+        TRY(memory_new_unset(&v.copy, (size_t)matrix_count(m), element_size(type)));
+        v.values = v.copy;
+        if (access != HOST_WRITES) {
+            TRY(download_as(m, type, v.copy));
+        }
+    }
+    *out = v;
+    v.copy = NULL;
+out:
+    memory_free(v.copy);
+    return status;
+}
+
+grail_status host_view_close(host_view *v)
+{
+    const bool writes = v->copy != NULL && v->access != HOST_READS;
+    const grail_status status = writes ? upload_as(v->of, v->type, v->copy) : GRAIL_OK;
+    host_view_drop(v);
+    return status;
+}
+
+void host_view_drop(host_view *v)
+{
+    memory_free(v->copy);
+    *v = (host_view){0};
+}

@@ -1,0 +1,395 @@
+#include "backend/kind.h"
+
+/* A caller's mistake: the library never makes such a call. */
+static grail_status wrong_shape(operation_slot slot)
+{
+    return error_set(GRAIL_ERROR_INTERNAL, "operation '%s': the shapes of its matrices disagree",
+                     operation_name((int)slot));
+}
+
+static bool same_shape(matrix a, matrix b)
+{
+    return a.rows == b.rows && a.columns == b.columns;
+}
+
+static bool is_square(matrix a)
+{
+    return a.rows == a.columns;
+}
+
+static bool has_columns(matrix m, int64_t columns)
+{
+    return !matrix_exists(m) || m.columns == columns;
+}
+
+grail_status matrix_linear(matrix x, matrix weight, matrix bias, matrix y)
+{
+    if (x.columns != weight.columns || x.rows != y.rows || weight.rows != y.columns ||
+        !has_columns(bias, y.columns)) {
+        return wrong_shape(SLOT_LINEAR);
+    }
+    return operation_run(&(operation){.slot = SLOT_LINEAR, .m = {x, weight, bias, y}});
+}
+
+grail_status matrix_rms_norm(double epsilon, matrix x, matrix weight, matrix y)
+{
+    if (!same_shape(x, y) || weight.columns < 1 || x.columns % weight.columns != 0) {
+        return wrong_shape(SLOT_RMS_NORM);
+    }
+    return operation_run(
+        &(operation){.slot = SLOT_RMS_NORM, .m = {x, weight, y}, .with = {.epsilon = epsilon}});
+}
+
+grail_status matrix_rope(const rope_shape *shape, matrix x)
+{
+    if (x.rows != shape->sequences * shape->length || x.columns % shape->head_dim != 0) {
+        return wrong_shape(SLOT_ROPE);
+    }
+    return operation_run(&(operation){.slot = SLOT_ROPE, .m = {x}, .with = {.rope = shape}});
+}
+
+grail_status matrix_attention(const attention_shape *shape, matrix q, matrix k, matrix v,
+                              matrix out)
+{
+    const int64_t rows = shape->sequences * shape->length;
+    if (q.rows != rows || !same_shape(k, v) || k.rows != rows || !same_shape(q, out) ||
+        q.columns != shape->query_heads * shape->head_dim ||
+        k.columns != shape->kv_heads * shape->head_dim) {
+        return wrong_shape(SLOT_ATTENTION);
+    }
+    return operation_run(
+        &(operation){.slot = SLOT_ATTENTION, .m = {q, k, v, out}, .with = {.attention = shape}});
+}
+
+grail_status matrix_activate(activation_kind kind, matrix x, matrix y)
+{
+    if (!same_shape(x, y)) {
+        return wrong_shape(SLOT_ACTIVATE);
+    }
+    return operation_run(
+        &(operation){.slot = SLOT_ACTIVATE, .m = {x, y}, .with = {.activation = kind}});
+}
+
+static grail_status combine(operation_slot slot, matrix a, matrix b, matrix y)
+{
+    return same_shape(a, y) && same_shape(b, y)
+               ? operation_run(&(operation){.slot = slot, .m = {a, b, y}})
+               : wrong_shape(slot);
+}
+
+grail_status matrix_multiply(matrix a, matrix b, matrix y)
+{
+    return combine(SLOT_MULTIPLY, a, b, y);
+}
+
+grail_status matrix_add(matrix a, matrix b, matrix y)
+{
+    return combine(SLOT_ADD, a, b, y);
+}
+
+grail_status matrix_subtract(matrix a, matrix b, matrix y)
+{
+    return combine(SLOT_SUBTRACT, a, b, y);
+}
+
+grail_status matrix_cross_entropy(matrix logits, const int32_t *target, double *nll)
+{
+    return operation_run(&(operation){
+        .slot = SLOT_CROSS_ENTROPY, .m = {logits}, .with = {.target = target, .nll = nll}});
+}
+
+grail_status matrix_find_non_finite(bool lower, matrix x, int64_t *index)
+{
+    if (lower && !is_square(x)) {
+        return wrong_shape(SLOT_FIND_NON_FINITE);
+    }
+    return operation_run(&(operation){
+        .slot = SLOT_FIND_NON_FINITE, .m = {x}, .with = {.lower = lower, .index = index}});
+}
+
+static bool has_positions(const conv_shape *s, matrix x)
+{
+    return x.rows == s->samples * s->in.height * s->in.width && x.columns == s->channels_in;
+}
+
+static bool fits_window(const conv_shape *s, matrix x, matrix y)
+{
+    return has_positions(s, x) && y.rows == s->samples * s->out.height * s->out.width &&
+           y.columns == s->channels_out;
+}
+
+grail_status matrix_conv2d(const conv_shape *shape, bool relu, matrix x, matrix weight, matrix bias,
+                           matrix residual, matrix y)
+{
+    const int64_t taps = shape->window.kernel_height * shape->window.kernel_width;
+    if (!fits_window(shape, x, y) || weight.rows != shape->channels_out ||
+        weight.columns != shape->channels_in * taps || !has_columns(bias, y.columns) ||
+        (matrix_exists(residual) && !same_shape(residual, y))) {
+        return wrong_shape(SLOT_CONV2D);
+    }
+    return operation_run(&(operation){.slot = SLOT_CONV2D,
+                                      .m = {x, weight, bias, residual, y},
+                                      .with = {.conv = shape, .relu = relu}});
+}
+
+grail_status matrix_patches(const conv_shape *shape, int64_t begin, int64_t end, matrix x, matrix p)
+{
+    const int64_t taps = shape->window.kernel_height * shape->window.kernel_width;
+    if (!has_positions(shape, x) || p.columns != shape->channels_in * taps ||
+        p.rows != (end - begin) * shape->out.width) {
+        return wrong_shape(SLOT_PATCHES);
+    }
+    return operation_run(&(operation){
+        .slot = SLOT_PATCHES, .m = {x, p}, .with = {.conv = shape, .begin = begin, .end = end}});
+}
+
+grail_status matrix_max_pool(const conv_shape *shape, matrix x, matrix y)
+{
+    return fits_window(shape, x, y)
+               ? operation_run(
+                     &(operation){.slot = SLOT_MAX_POOL, .m = {x, y}, .with = {.conv = shape}})
+               : wrong_shape(SLOT_MAX_POOL);
+}
+
+grail_status matrix_mean_positions(matrix x, matrix y)
+{
+    if (x.columns != y.columns || (y.rows == 0 ? x.rows != 0 : x.rows % y.rows != 0)) {
+        return wrong_shape(SLOT_MEAN_POSITIONS);
+    }
+    return operation_run(&(operation){.slot = SLOT_MEAN_POSITIONS, .m = {x, y}});
+}
+
+grail_status matrix_batch_norm(double epsilon, matrix x, matrix mean, matrix variance,
+                               matrix weight, matrix bias, matrix y)
+{
+    if (!same_shape(x, y) || mean.columns != x.columns || variance.columns != x.columns ||
+        !has_columns(weight, x.columns) || !has_columns(bias, x.columns)) {
+        return wrong_shape(SLOT_BATCH_NORM);
+    }
+    return operation_run(&(operation){.slot = SLOT_BATCH_NORM,
+                                      .m = {x, mean, variance, weight, bias, y},
+                                      .with = {.epsilon = epsilon}});
+}
+
+grail_status matrix_layer_norm(double epsilon, matrix x, matrix weight, matrix bias, matrix y)
+{
+    if (!same_shape(x, y) || !has_columns(weight, x.columns) || !has_columns(bias, x.columns)) {
+        return wrong_shape(SLOT_LAYER_NORM);
+    }
+    return operation_run(&(operation){
+        .slot = SLOT_LAYER_NORM, .m = {x, weight, bias, y}, .with = {.epsilon = epsilon}});
+}
+
+grail_status matrix_unit_length(matrix x, matrix y)
+{
+    return same_shape(x, y) ? operation_run(&(operation){.slot = SLOT_UNIT_LENGTH, .m = {x, y}})
+                            : wrong_shape(SLOT_UNIT_LENGTH);
+}
+
+static bool fits_positions(const position_shape *s, matrix x, matrix y)
+{
+    return x.rows == s->samples * s->in.height * s->in.width &&
+           y.rows == s->samples * s->out.height * s->out.width;
+}
+
+grail_status matrix_shortcut(const position_shape *shape, matrix x, matrix y)
+{
+    if (!fits_positions(shape, x, y) || y.columns != x.columns + 2 * shape->pad) {
+        return wrong_shape(SLOT_SHORTCUT);
+    }
+    return operation_run(
+        &(operation){.slot = SLOT_SHORTCUT, .m = {x, y}, .with = {.positions = shape}});
+}
+
+grail_status matrix_windows(const position_shape *shape, matrix x, matrix y)
+{
+    const window2d *w = &shape->window;
+    if (!fits_positions(shape, x, y) || w->padding != 0 || w->dilation != 1 ||
+        y.columns != x.columns * w->kernel_height * w->kernel_width) {
+        return wrong_shape(SLOT_WINDOWS);
+    }
+    return operation_run(
+        &(operation){.slot = SLOT_WINDOWS, .m = {x, y}, .with = {.positions = shape}});
+}
+
+grail_status matrix_gram(matrix x, matrix g)
+{
+    return g.rows == x.columns && g.columns == x.columns
+               ? operation_run(&(operation){.slot = SLOT_GRAM, .m = {x, g}})
+               : wrong_shape(SLOT_GRAM);
+}
+
+grail_status matrix_cross(matrix y, matrix x, matrix c)
+{
+    return y.rows == x.rows && c.rows == y.columns && c.columns == x.columns
+               ? operation_run(&(operation){.slot = SLOT_CROSS, .m = {y, x, c}})
+               : wrong_shape(SLOT_CROSS);
+}
+
+grail_status matrix_column_sums(matrix x, matrix sum, matrix square)
+{
+    return has_columns(sum, x.columns) && has_columns(square, x.columns)
+               ? operation_run(&(operation){.slot = SLOT_COLUMN_SUMS, .m = {x, sum, square}})
+               : wrong_shape(SLOT_COLUMN_SUMS);
+}
+
+grail_status matrix_copy(matrix in, matrix out)
+{
+    return same_shape(in, out) ? operation_run(&(operation){.slot = SLOT_COPY, .m = {in, out}})
+                               : wrong_shape(SLOT_COPY);
+}
+
+grail_status matrix_zero(matrix m)
+{
+    return operation_run(&(operation){.slot = SLOT_ZERO, .m = {m}});
+}
+
+grail_status matrix_gather(const int64_t *rows, const int64_t *columns, matrix in, matrix out)
+{
+    if ((rows == NULL && in.rows < out.rows) || (columns == NULL && in.columns < out.columns)) {
+        return wrong_shape(SLOT_GATHER);
+    }
+    return operation_run(&(operation){
+        .slot = SLOT_GATHER, .m = {in, out}, .with = {.rows = rows, .columns = columns}});
+}
+
+static grail_status fold(operation_slot slot, int64_t units, const int64_t *labels,
+                         const double *share, matrix in, matrix out)
+{
+    const bool by_columns = slot == SLOT_FOLD_COLUMNS;
+    const int64_t features = by_columns ? in.columns : in.rows;
+    if (in.type != out.type || units < 1 || features % units != 0 ||
+        (by_columns ? in.rows != out.rows : in.columns != out.columns)) {
+        return wrong_shape(slot);
+    }
+    return operation_run(&(operation){
+        .slot = slot,
+        .m = {in, out},
+        .with = {.units = units, .labels = labels, .share = share},
+    });
+}
+
+grail_status matrix_fold_columns(int64_t units, const int64_t *labels, const double *share,
+                                 matrix in, matrix out)
+{
+    return fold(SLOT_FOLD_COLUMNS, units, labels, share, in, out);
+}
+
+grail_status matrix_fold_rows(int64_t units, const int64_t *labels, const double *share, matrix in,
+                              matrix out)
+{
+    return fold(SLOT_FOLD_ROWS, units, labels, share, in, out);
+}
+
+grail_status matrix_gemm(bool transpose_a, bool transpose_b, double alpha, matrix a, matrix b,
+                         double beta, matrix c)
+{
+    const int64_t inner = transpose_a ? a.rows : a.columns;
+    if ((transpose_a ? a.columns : a.rows) != c.rows ||
+        (transpose_b ? b.rows : b.columns) != c.columns ||
+        (transpose_b ? b.columns : b.rows) != inner) {
+        return wrong_shape(SLOT_GEMM);
+    }
+    return operation_run(&(operation){
+        .slot = SLOT_GEMM,
+        .m = {a, b, c},
+        .with = {
+            .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = alpha, .beta = beta}});
+}
+
+grail_status matrix_add_scaled(double alpha, matrix x, matrix y)
+{
+    return same_shape(x, y) ? operation_run(&(operation){
+                                  .slot = SLOT_ADD_SCALED, .m = {x, y}, .with = {.alpha = alpha}})
+                            : wrong_shape(SLOT_ADD_SCALED);
+}
+
+grail_status matrix_add_outer(bool lower, double alpha, matrix x, matrix y, matrix a)
+{
+    if (x.rows != 1 || y.rows != 1 || a.rows != x.columns || a.columns != y.columns ||
+        (lower && !is_square(a))) {
+        return wrong_shape(SLOT_ADD_OUTER);
+    }
+    return operation_run(&(operation){
+        .slot = SLOT_ADD_OUTER, .m = {x, y, a}, .with = {.lower = lower, .alpha = alpha}});
+}
+
+grail_status matrix_diagonal(matrix a, matrix d)
+{
+    return is_square(a) && d.columns == a.columns
+               ? operation_run(&(operation){.slot = SLOT_DIAGONAL, .m = {a, d}})
+               : wrong_shape(SLOT_DIAGONAL);
+}
+
+grail_status matrix_set_diagonal(matrix d, matrix a)
+{
+    return is_square(a) && d.columns == a.columns
+               ? operation_run(&(operation){.slot = SLOT_SET_DIAGONAL, .m = {d, a}})
+               : wrong_shape(SLOT_SET_DIAGONAL);
+}
+
+grail_status matrix_shift_diagonal(double value, matrix a)
+{
+    return is_square(a) ? operation_run(&(operation){
+                              .slot = SLOT_SHIFT_DIAGONAL, .m = {a}, .with = {.alpha = value}})
+                        : wrong_shape(SLOT_SHIFT_DIAGONAL);
+}
+
+static grail_status fill_triangle(bool upper, matrix a)
+{
+    return is_square(a) ? operation_run(&(operation){
+                              .slot = SLOT_FILL_TRIANGLE, .m = {a}, .with = {.upper = upper}})
+                        : wrong_shape(SLOT_FILL_TRIANGLE);
+}
+
+grail_status matrix_fill_upper(matrix a)
+{
+    return fill_triangle(true, a);
+}
+
+grail_status matrix_fill_lower(matrix a)
+{
+    return fill_triangle(false, a);
+}
+
+grail_status matrix_row_dots(matrix a, matrix b, matrix out)
+{
+    return same_shape(a, b) && out.columns == a.rows
+               ? operation_run(&(operation){.slot = SLOT_ROW_DOTS, .m = {a, b, out}})
+               : wrong_shape(SLOT_ROW_DOTS);
+}
+
+grail_status matrix_divide_columns(matrix divisor, matrix a)
+{
+    return divisor.columns == a.columns
+               ? operation_run(&(operation){.slot = SLOT_DIVIDE_COLUMNS, .m = {divisor, a}})
+               : wrong_shape(SLOT_DIVIDE_COLUMNS);
+}
+
+grail_status matrix_cholesky(matrix a, int64_t *pivot)
+{
+    return is_square(a) ? operation_run(&(operation){
+                              .slot = SLOT_CHOLESKY, .m = {a}, .with = {.index = pivot}})
+                        : wrong_shape(SLOT_CHOLESKY);
+}
+
+grail_status matrix_cholesky_solve(matrix l, matrix b)
+{
+    return is_square(l) && b.columns == l.columns
+               ? operation_run(&(operation){.slot = SLOT_CHOLESKY_SOLVE, .m = {l, b}})
+               : wrong_shape(SLOT_CHOLESKY_SOLVE);
+}
+
+grail_status matrix_cholesky_multiply(matrix l, matrix b)
+{
+    return is_square(l) && b.columns == l.columns
+               ? operation_run(&(operation){.slot = SLOT_CHOLESKY_MULTIPLY, .m = {l, b}})
+               : wrong_shape(SLOT_CHOLESKY_MULTIPLY);
+}
+
+grail_status matrix_eigen(matrix a, matrix values)
+{
+    return is_square(a) && values.columns == a.columns
+               ? operation_run(&(operation){.slot = SLOT_EIGEN, .m = {a, values}})
+               : wrong_shape(SLOT_EIGEN);
+}

@@ -1,0 +1,447 @@
+/* f64 algebra that takes a pass over memory, and products with a Cholesky factor. */
+#include "conformance/conformance.h"
+
+#include <float.h>
+
+/* Elements behind the columns of a strided matrix. */
+static const int64_t paddings[] = {0, 3};
+
+enum { PADDINGS = sizeof paddings / sizeof paddings[0] };
+
+static matrix f64_of(backend *b, int64_t rows, int64_t columns, const double *values)
+{
+    return matrix_of(b, GRAIL_DTYPE_F64, rows, columns, values);
+}
+
+static const int64_t shapes[][2] = {{0, 3}, {3, 0}, {1, 1}, {1, 9}, {7, 1}, {13, 31}, {300, 400}};
+
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+/* Runs a check for all shapes and paddings. */
+static void for_each_shape(backend *b,
+                           void (*check)(backend *b, int64_t rows, int64_t columns, int64_t stride))
+{
+    for (int i = 0; i < SHAPES * PADDINGS; i++) {
+        const int64_t *shape = shapes[i / PADDINGS];
+        check(b, shape[0], shape[1], shape[1] + paddings[i % PADDINGS]);
+    }
+}
+
+static const int64_t orders[] = {0, 1, 2, 31, 32, 33, 64, 97, 200};
+
+enum { ORDERS = sizeof orders / sizeof orders[0] };
+
+static void for_each_order(backend *b, void (*check)(backend *b, int64_t n, int64_t stride))
+{
+    for (int i = 0; i < ORDERS * PADDINGS; i++) {
+        check(b, orders[i / PADDINGS], orders[i / PADDINGS] + paddings[i % PADDINGS]);
+    }
+}
+
+/* -- sums ----------------------------------------------------------------------------------------
+ */
+
+static void check_add_scaled_of(backend *b, grail_dtype type, int64_t rows, int64_t columns,
+                                int64_t stride)
+{
+    const double alpha = -0.7;
+    double *x = normal_doubles(rows * stride, 1);
+    double *y = normal_doubles(rows * stride, 2);
+    double *expected = copy_of_doubles(rows * stride, y);
+    for (int64_t i = 0; i < rows * stride; i++) {
+        expected[i] += i % stride < columns ? alpha * x[i] : 0.0;
+    }
+    matrix bx = matrix_of(b, type, rows, stride, x);
+    matrix by = f64_of(b, rows, stride, y);
+    assert_ok(
+        matrix_add_scaled(alpha, matrix_columns(bx, 0, columns), matrix_columns(by, 0, columns)));
+    assert_matrix_near("add_scaled", by, expected, 8.0 * DBL_EPSILON);
+    free_blocks(x, y, expected);
+    free_matrices(&bx, &by);
+}
+
+static void check_add_scaled(backend *b, int64_t rows, int64_t columns, int64_t stride)
+{
+    check_add_scaled_of(b, GRAIL_DTYPE_F32, rows, columns, stride);
+    check_add_scaled_of(b, GRAIL_DTYPE_F64, rows, columns, stride);
+}
+
+static void test_a_scaled_matrix_of_either_type_is_added(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_shape(b, check_add_scaled);
+    }
+}
+
+static void test_a_scaled_row_is_added_to_every_row(void **state)
+{
+    (void)state;
+    enum { ROWS = 9, COLUMNS = 4 };
+    FOR_EACH_BACKEND(b)
+    {
+        double *x = normal_doubles(COLUMNS, 3);
+        double *y = normal_doubles(ROWS * COLUMNS, 4);
+        double *expected = doubles(ROWS * COLUMNS, 0.0);
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            expected[i] = y[i] + 2.5 * x[i % COLUMNS];
+        }
+        matrix row = f64_of(b, 1, COLUMNS, x);
+        matrix all = f64_of(b, ROWS, COLUMNS, y);
+        assert_ok(matrix_add_scaled(2.5, matrix_repeat_row(row, ROWS), all));
+        assert_matrix_near("add_scaled of a repeated row", all, expected, 8.0 * DBL_EPSILON);
+        free_blocks(x, y, expected);
+        free_matrices(&row, &all);
+    }
+}
+
+static void check_add_outer_of(backend *b, bool lower, int64_t rows, int64_t columns,
+                               int64_t stride)
+{
+    const double alpha = 1.25;
+    double *x = normal_doubles(rows, 5);
+    double *y = normal_doubles(columns, 6);
+    double *a = normal_doubles(rows * stride, 7);
+    double *expected = copy_of_doubles(rows * stride, a);
+    for (int64_t at = 0; at < rows * columns; at++) {
+        const int64_t i = at / columns;
+        const int64_t j = at % columns;
+        expected[i * stride + j] += lower && j > i ? 0.0 : alpha * x[i] * y[j];
+    }
+    matrix bx = f64_of(b, 1, rows, x);
+    matrix by = f64_of(b, 1, columns, y);
+    matrix ba = f64_of(b, rows, stride, a);
+    assert_ok(matrix_add_outer(lower, alpha, bx, by, matrix_columns(ba, 0, columns)));
+    assert_matrix_near("add_outer", ba, expected, 32.0 * DBL_EPSILON);
+    free_blocks(x, y, a, expected);
+    free_matrices(&bx, &by, &ba);
+}
+
+static void check_add_outer(backend *b, int64_t rows, int64_t columns, int64_t stride)
+{
+    check_add_outer_of(b, false, rows, columns, stride);
+}
+
+static void check_add_outer_lower(backend *b, int64_t n, int64_t stride)
+{
+    check_add_outer_of(b, true, n, n, stride);
+}
+
+static void test_an_outer_product_is_added_to_all_or_to_the_lower_triangle(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_shape(b, check_add_outer);
+        for_each_order(b, check_add_outer_lower);
+    }
+}
+
+/* -- diagonals and triangles ---------------------------------------------------------------------
+ */
+
+static void check_diagonal(backend *b, int64_t n, int64_t stride)
+{
+    double *a = normal_doubles(n * stride, 8);
+    double *expected = doubles(n, 0.0);
+    for (int64_t i = 0; i < n; i++) {
+        expected[i] = a[i * stride + i];
+    }
+    matrix ba = f64_of(b, n, stride, a);
+    matrix d = blank_of(b, GRAIL_DTYPE_F64, 1, n);
+    assert_ok(matrix_diagonal(matrix_columns(ba, 0, n), d));
+    assert_matrix_near("diagonal", d, expected, 0.0);
+    assert_matrix_near("matrix of a diagonal", ba, a, 0.0);
+    free_blocks(a, expected);
+    free_matrices(&ba, &d);
+}
+
+static void test_a_diagonal_is_read_as_a_row(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_order(b, check_diagonal);
+    }
+}
+
+static void check_set_diagonal(backend *b, int64_t n, int64_t stride)
+{
+    double *a = normal_doubles(n * stride, 9);
+    double *d = normal_doubles(n, 10);
+    double *expected = copy_of_doubles(n * stride, a);
+    for (int64_t i = 0; i < n; i++) {
+        expected[i * stride + i] = d[i];
+    }
+    matrix ba = f64_of(b, n, stride, a);
+    matrix bd = f64_of(b, 1, n, d);
+    assert_ok(matrix_set_diagonal(bd, matrix_columns(ba, 0, n)));
+    assert_matrix_near("set_diagonal", ba, expected, 0.0);
+    free_blocks(a, d, expected);
+    free_matrices(&ba, &bd);
+}
+
+static void test_a_diagonal_is_set_from_a_row(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_order(b, check_set_diagonal);
+    }
+}
+
+static void check_shift_diagonal(backend *b, int64_t n, int64_t stride)
+{
+    const double value = 0.3;
+    double *a = normal_doubles(n * stride, 11);
+    double *expected = copy_of_doubles(n * stride, a);
+    for (int64_t i = 0; i < n; i++) {
+        expected[i * stride + i] += value;
+    }
+    matrix ba = f64_of(b, n, stride, a);
+    assert_ok(matrix_shift_diagonal(value, matrix_columns(ba, 0, n)));
+    assert_matrix_near("shift_diagonal", ba, expected, 0.0);
+    free_blocks(a, expected);
+    matrix_free(&ba);
+}
+
+static void test_a_value_is_added_to_the_diagonal_alone(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_order(b, check_shift_diagonal);
+    }
+}
+
+static void check_fill_of(backend *b, bool upper, int64_t n, int64_t stride)
+{
+    double *a = normal_doubles(n * stride, 12);
+    double *expected = copy_of_doubles(n * stride, a);
+    for (int64_t at = 0; at < n * n; at++) {
+        const int64_t i = at / n;
+        const int64_t j = at % n;
+        if (upper ? j > i : j < i) {
+            expected[i * stride + j] = a[j * stride + i];
+        }
+    }
+    matrix ba = f64_of(b, n, stride, a);
+    const matrix square = matrix_columns(ba, 0, n);
+    assert_ok(upper ? matrix_fill_upper(square) : matrix_fill_lower(square));
+    assert_matrix_near(upper ? "fill_upper" : "fill_lower", ba, expected, 0.0);
+    free_blocks(a, expected);
+    matrix_free(&ba);
+}
+
+static void check_fill_upper(backend *b, int64_t n, int64_t stride)
+{
+    check_fill_of(b, true, n, stride);
+}
+
+static void check_fill_lower(backend *b, int64_t n, int64_t stride)
+{
+    check_fill_of(b, false, n, stride);
+}
+
+static void test_the_upper_triangle_is_filled_from_the_lower_one(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_order(b, check_fill_upper);
+    }
+}
+
+static void test_the_lower_triangle_is_filled_from_the_upper_one(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_order(b, check_fill_lower);
+    }
+}
+
+/* -- rows and columns ----------------------------------------------------------------------------
+ */
+
+static void check_row_dots_of(backend *b, bool repeated, int64_t rows, int64_t columns,
+                              int64_t stride)
+{
+    double *x = normal_doubles(rows * stride, 13);
+    double *y = normal_doubles(rows * stride + stride, 14);
+    double *expected = doubles(rows, 0.0);
+    for (int64_t at = 0; at < rows * columns; at++) {
+        const int64_t i = at / columns;
+        const int64_t j = at % columns;
+        expected[i] += x[i * stride + j] * y[(repeated ? 0 : i * stride) + j];
+    }
+    matrix bx = f64_of(b, rows, stride, x);
+    matrix by = f64_of(b, rows + 1, stride, y);
+    matrix out = blank_of(b, GRAIL_DTYPE_F64, 1, rows);
+    const matrix first = matrix_columns(by, 0, columns);
+    const matrix right = repeated ? matrix_repeat_row(first, rows) : matrix_rows(first, 0, rows);
+    const matrix left = matrix_columns(bx, 0, columns);
+    const double tolerance = 8.0 * DBL_EPSILON * (1.0 + (double)columns);
+    assert_ok(matrix_row_dots(left, right, out));
+    assert_matrix_near("row_dots", out, expected, tolerance);
+    assert_ok(matrix_row_dots(right, left, out));
+    assert_matrix_near("row_dots, exchanged", out, expected, tolerance);
+    free_blocks(x, y, expected);
+    free_matrices(&bx, &by, &out);
+}
+
+static void check_row_dots(backend *b, int64_t rows, int64_t columns, int64_t stride)
+{
+    check_row_dots_of(b, false, rows, columns, stride);
+    check_row_dots_of(b, true, rows, columns, stride);
+}
+
+static void test_row_dots_are_taken_row_by_row_or_with_one_row(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_shape(b, check_row_dots);
+    }
+}
+
+static void check_divide_columns(backend *b, int64_t rows, int64_t columns, int64_t stride)
+{
+    double *a = normal_doubles(rows * stride, 15);
+    double *divisor = normal_doubles(columns, 16);
+    double *expected = copy_of_doubles(rows * stride, a);
+    for (int64_t at = 0; at < rows * columns; at++) {
+        expected[at / columns * stride + at % columns] /= divisor[at % columns];
+    }
+    matrix ba = f64_of(b, rows, stride, a);
+    matrix bd = f64_of(b, 1, columns, divisor);
+    assert_ok(matrix_divide_columns(bd, matrix_columns(ba, 0, columns)));
+    double *actual = results_of(ba);
+    double *scale = doubles(rows * stride, 0.0);
+    for (int64_t i = 0; i < rows * stride; i++) {
+        scale[i] = fabs(expected[i]);
+    }
+    assert_all_near(b, "divide_columns", rows * stride, actual, expected, scale, 2.0 * DBL_EPSILON);
+    free_blocks(a, divisor, expected, actual, scale);
+    free_matrices(&ba, &bd);
+}
+
+static void test_columns_are_divided_each_by_its_own_number(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_shape(b, check_divide_columns);
+    }
+}
+
+/* -- products with a factor ----------------------------------------------------------------------
+ */
+
+/* A lower triangle; what is above or behind it must not be read. */
+static double *lower_triangle(int64_t n, int64_t stride)
+{
+    double *l = normal_doubles(n * stride, 17);
+    for (int64_t at = 0; at < n * stride; at++) {
+        l[at] = at % stride > at / stride ? NAN : l[at];
+    }
+    return l;
+}
+
+/* expected = B L L^T, and scale = |B| |L| |L|^T. */
+static void naive_multiply(int64_t rows, int64_t n, const double *l, int64_t l_stride,
+                           const double *x, int64_t stride, double *expected, double *scale)
+{
+    for (int64_t at = 0; at < rows * n * n; at++) {
+        const int64_t r = at / (n * n);
+        const int64_t p = at / n % n; /* of B L */
+        const int64_t j = at % n;
+        double sum = 0.0;
+        double size = 0.0;
+        for (int64_t i = p; p <= j && i < n; i++) {
+            sum += x[r * stride + i] * l[i * l_stride + p];
+            size += fabs(x[r * stride + i] * l[i * l_stride + p]);
+        }
+        if (p <= j) {
+            expected[r * stride + j] += sum * l[j * l_stride + p];
+            scale[r * stride + j] += size * fabs(l[j * l_stride + p]);
+        }
+    }
+}
+
+static void check_cholesky_multiply(backend *b, int64_t rows, int64_t n, int64_t padding)
+{
+    const int64_t l_stride = n + padding;
+    const int64_t stride = n + 2 * padding;
+    double *l = lower_triangle(n, l_stride);
+    double *x = normal_doubles(rows * stride, 18);
+    double *expected = copy_of_doubles(rows * stride, x);
+    double *scale = doubles(rows * stride, 0.0);
+    for (int64_t i = 0; i < rows * stride; i++) {
+        expected[i] = i % stride < n ? 0.0 : x[i];
+    }
+    naive_multiply(rows, n, l, l_stride, x, stride, expected, scale);
+    matrix bl = f64_of(b, n, l_stride, l);
+    matrix bx = f64_of(b, rows, stride, x);
+    assert_ok(matrix_cholesky_multiply(matrix_columns(bl, 0, n), matrix_columns(bx, 0, n)));
+    double *actual = results_of(bx);
+    assert_all_near(b, "cholesky_multiply", rows * stride, actual, expected, scale,
+                    8.0 * DBL_EPSILON * (1.0 + (double)n));
+    free_blocks(l, x, expected, scale, actual);
+    free_matrices(&bl, &bx);
+}
+
+static void test_cholesky_multiply_is_the_product_with_the_factored_matrix(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{0, 5}, {1, 1}, {1, 40}, {3, 129}, {61, 64}, {30, 33}};
+    FOR_EACH_BACKEND(b)
+    {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            check_cholesky_multiply(b, sizes[i][0], sizes[i][1], 0);
+            check_cholesky_multiply(b, sizes[i][0], sizes[i][1], 2);
+        }
+    }
+}
+
+/* B (L L^T) (L L^T)^-1 = B */
+static void test_cholesky_solve_undoes_cholesky_multiply(void **state)
+{
+    (void)state;
+    enum { ROWS = 17, N = 70 };
+    FOR_EACH_BACKEND(b)
+    {
+        double *l = normal_doubles(N * N, 19);
+        double *x = normal_doubles(ROWS * N, 20);
+        for (int i = 0; i < N * N; i++) {
+            l[i] = i % N == i / N ? 3.0 : 0.1 * l[i];
+        }
+        matrix bl = f64_of(b, N, N, l);
+        matrix bx = f64_of(b, ROWS, N, x);
+        assert_ok(matrix_cholesky_multiply(bl, bx));
+        assert_ok(matrix_cholesky_solve(bl, bx));
+        assert_matrix_near("multiplied and solved", bx, x, 1e-12);
+        free_blocks(l, x);
+        free_matrices(&bl, &bx);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_scaled_matrix_of_either_type_is_added),
+        cmocka_unit_test(test_a_scaled_row_is_added_to_every_row),
+        cmocka_unit_test(test_an_outer_product_is_added_to_all_or_to_the_lower_triangle),
+        cmocka_unit_test(test_a_diagonal_is_read_as_a_row),
+        cmocka_unit_test(test_a_diagonal_is_set_from_a_row),
+        cmocka_unit_test(test_a_value_is_added_to_the_diagonal_alone),
+        cmocka_unit_test(test_the_upper_triangle_is_filled_from_the_lower_one),
+        cmocka_unit_test(test_the_lower_triangle_is_filled_from_the_upper_one),
+        cmocka_unit_test(test_row_dots_are_taken_row_by_row_or_with_one_row),
+        cmocka_unit_test(test_columns_are_divided_each_by_its_own_number),
+        cmocka_unit_test(test_cholesky_multiply_is_the_product_with_the_factored_matrix),
+        cmocka_unit_test(test_cholesky_solve_undoes_cholesky_multiply),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+/* Whole runs on a backend whose memory no host code can touch: decoders, residual networks and
+ * vision transformers give the same bytes as on cpu, whose kernels it uses. */
+#include "vision_lab.h"
+
+#include "base/file.h"
+#include "support/guarded.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What report.json says of operations that were done on the host; released by the caller. */
+static json_t *read_report(const char *directory)
+{
+    char path[LAB_PATH];
+    json_t *report = NULL;
+    snprintf(path, sizeof path, "%s/report.json", directory);
+    assert_ok(json_read_file(path, 1 << 20, &report));
+    return report;
+}
+
+static void assert_same_run(grail_compress_options *options, const char *host, const char *guarded)
+{
+    options->output = host;
+    options->backend = "cpu";
+    assert_ok(lab_compress(options));
+    options->output = guarded;
+    options->backend = "guarded";
+    assert_ok(lab_compress(options));
+    assert_same_checkpoint(host, guarded);
+    json_t *report = read_report(host);
+    assert_null(json_object_get(report, "host_operations"));
+    json_decref(report);
+}
+
+static void decoders_are_compressed_without_a_touch(void **state)
+{
+    (void)state;
+    static const char *const golden[] = {"llama3", "qwen3", "mistral"};
+    static const char *const selectors[] = {"wanda", "fold", "magnitude-l2"};
+    lab l;
+    lab_open(&l);
+    for (int f = 0; f < 3; f++) {
+        for (int way = 0; way < 3; way++) {
+            char host[LAB_PATH];
+            char guarded[LAB_PATH];
+            snprintf(host, sizeof host, "%s/%d-%d", l.directory, f, way);
+            snprintf(guarded, sizeof guarded, "%s/%d-%d-guarded", l.directory, f, way);
+            grail_compress_options options = lab_options(&l, lab_golden(golden[f]), host);
+            options.selector = way == 1 ? "wanda" : selectors[(f + way) % 3];
+            options.open_loop = way == 1; /* cannot fold heads */
+            options.compensate = way == 2 ? "grail" : "full";
+            options.memory = way == 2 ? 1 : 0;
+            assert_same_run(&options, host, guarded);
+        }
+    }
+    lab_close(&l);
+}
+
+/* Every family of networks that read images, cut in all its kinds of sites. */
+static void image_networks_are_compressed_without_a_touch(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "fold", "magnitude-l1"};
+    vision_lab v;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        vision_open(&v);
+        const char *model = vision_network(&v, (vision_family)f, "model");
+        for (int way = 0; way < 2; way++) {
+            char host[LAB_PATH];
+            char guarded[LAB_PATH];
+            snprintf(host, sizeof host, "%s/%d", v.l.directory, way);
+            snprintf(guarded, sizeof guarded, "%s/%d-guarded", v.l.directory, way);
+            grail_compress_options options = vision_options(&v, model, host);
+            vision_cut(&options, 0.4);
+            options.selector = selectors[(f + way) % 3];
+            options.conv_fit = way == 0 ? "kernel" : "channel";
+            options.open_loop = way == 1;
+            options.repair = 1;
+            options.samples = 16;
+            assert_same_run(&options, host, guarded);
+        }
+        vision_close(&v);
+    }
+}
+
+static void what_is_left_to_the_host_is_in_the_report(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    vision_cut(&options, 0.4);
+    options.samples = 16;
+    options.backend = "guarded";
+    assert_ok(lab_compress(&options));
+    json_t *report = read_report(options.output);
+    const json_t *counts = json_object_get(report, "host_operations");
+    assert_true(json_integer_value(json_object_get(counts, "layer_norm")) > 0);
+    assert_null(json_object_get(counts, "linear"));
+    json_decref(report);
+    vision_close(&v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decoders_are_compressed_without_a_touch),
+        cmocka_unit_test(image_networks_are_compressed_without_a_touch),
+        cmocka_unit_test(what_is_left_to_the_host_is_in_the_report),
+    };
+    guarded_add();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+#include "solve/quadratic.h"
+
+#include "support/matrices.h"
+
+#include <math.h>
+
+enum { ROWS = 3, N = 2 * SOLVE_PANEL + 7 };
+
+static void fill(int64_t count, uint64_t seed, double *out)
+{
+    float *values = NULL;
+    assert_ok(memory_new(&values, (size_t)count, sizeof *values));
+    support_fill_normal(values, count, seed);
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = (double)values[i];
+    }
+    memory_free(values);
+}
+
+static void forms_run_over_all_panels(void **state)
+{
+    (void)state;
+    static double a[N * N];
+    static double d[ROWS * N];
+    double forms[ROWS];
+    fill(N * N, 1, a);
+    fill(ROWS * N, 2, d);
+    backend *const backends[] = {on_ref, on_cpu};
+    for (int b = 0; b < 2; b++) {
+        matrix left = support_matrix(backends[b], N, N, a);
+        matrix rows = support_matrix(backends[b], ROWS, N, d);
+        assert_ok(quadratic_forms(left, rows, forms));
+        for (int64_t i = 0; i < ROWS; i++) {
+            double expected = 0.0;
+            for (int64_t k = 0; k < N * N; k++) {
+                expected += d[i * N + k / N] * a[k] * d[i * N + k % N];
+            }
+            assert_near(forms[i], expected, 1e-9);
+        }
+        matrix_free(&left);
+        matrix_free(&rows);
+    }
+}
+
+static void products_of_rows_take_any_stride(void **state)
+{
+    (void)state;
+    const double a[] = {1, 2, 9, 3, 4, 9};
+    const double x[] = {5, 6};
+    double out[2];
+    matrix m = support_matrix(on_ref, 2, 3, a);
+    assert_ok(vector_products(matrix_columns(m, 0, 2), x, out));
+    assert_near(out[0], 17.0, 0.0);
+    assert_near(out[1], 39.0, 0.0);
+    assert_ok(row_products(matrix_columns(m, 0, 2), matrix_columns(m, 1, 2), out));
+    assert_near(out[0], 20.0, 0.0);
+    assert_near(out[1], 48.0, 0.0);
+    matrix_free(&m);
+}
+
+static void an_outer_product_leaves_what_lies_above_the_diagonal(void **state)
+{
+    (void)state;
+    const double a[] = {1, 2, 3, 4};
+    const double x[] = {1, 2};
+    const double y[] = {10, 20};
+    matrix m = support_matrix(on_cpu, 2, 2, a);
+    assert_ok(subtract_outer(true, x, y, m));
+    assert_near(support_element(m, 0, 0), -9.0, 0.0);
+    assert_near(support_element(m, 0, 1), 2.0, 0.0);
+    assert_near(support_element(m, 1, 0), -17.0, 0.0);
+    assert_near(support_element(m, 1, 1), -36.0, 0.0);
+    matrix_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms_run_over_all_panels),
+        cmocka_unit_test(products_of_rows_take_any_stride),
+        cmocka_unit_test(an_outer_product_leaves_what_lies_above_the_diagonal),
+        cmocka_unit_test(no_matrix_is_left),
+    };
+    return cmocka_run_group_tests(tests, open_backends, close_backends);
+}
