@@ -7,6 +7,7 @@
 #include "format/name_index.h"
 #include "format/torch/torch_file.h"
 #include "format/weights/checkpoint_locate.h"
+#include "format/weights/weights_format.h"
 
 #include <string.h>
 
@@ -407,9 +408,9 @@ const char *checkpoint_directory(const checkpoint *c)
     return c->directory;
 }
 
-checkpoint_kind checkpoint_kind_of(const checkpoint *c)
+const weights_format *checkpoint_format(const checkpoint *c)
 {
-    return c->files[0].torch != NULL ? CHECKPOINT_TORCH : CHECKPOINT_SAFETENSORS;
+    return c->files[0].torch != NULL ? &weights_format_torch : &weights_format_safetensors;
 }
 
 int64_t checkpoint_count(const checkpoint *c)

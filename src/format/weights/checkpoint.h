@@ -12,13 +12,8 @@
 #define CHECKPOINT_TORCH_SINGLE_NAME "pytorch_model.bin"
 #define CHECKPOINT_TORCH_INDEX_NAME "pytorch_model.bin.index.json"
 
-typedef enum checkpoint_kind {
-    CHECKPOINT_LIKE, /* for writing: the kind that was read */
-    CHECKPOINT_SAFETENSORS,
-    CHECKPOINT_TORCH
-} checkpoint_kind;
-
 typedef struct checkpoint checkpoint;
+typedef struct weights_format weights_format; /* format/weights/weights_format.h */
 
 /**
  * Opens a weights file, or those of a directory: model.safetensors, else its shards, else
@@ -40,8 +35,8 @@ grail_status checkpoint_load(checkpoint *c) GRAIL_MUST_CHECK;
 const char *checkpoint_path(const checkpoint *c);
 /** The directory of its files. */
 const char *checkpoint_directory(const checkpoint *c);
-/** CHECKPOINT_SAFETENSORS or CHECKPOINT_TORCH. */
-checkpoint_kind checkpoint_kind_of(const checkpoint *c);
+/** The format of its files, never NULL. */
+const weights_format *checkpoint_format(const checkpoint *c);
 
 int64_t checkpoint_count(const checkpoint *c);
 const tensor_view *checkpoint_at(const checkpoint *c, int64_t i);
@@ -75,14 +70,14 @@ typedef struct checkpoint_writer checkpoint_writer;
 
 /**
  * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives name, dtype, rank and
- * shape of tensor i of `like`, which must outlive *out. In the format of `like` it has the same
- * files as `like`, except that a TorchScript archive becomes a plain .pth; the caller adds the
- * index. In the other format it is one file: model.safetensors, or a .pth of the same base name. No
+ * shape of tensor i of `like`, which must outlive *out. In the format of `like` (NULL) it has the
+ * same files as `like`, except that a TorchScript archive becomes a plain .pth; the caller adds the
+ * index. In another format it is one file: model.safetensors, or a .pth of the same base name. No
  * reader opens the files until they are sealed. On failure, files that are already laid out stay.
  * *out is owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
-                                    checkpoint_kind kind, const tensor_view shapes[],
+                                    const weights_format *format, const tensor_view shapes[],
                                     layout_start start, checkpoint_writer **out) GRAIL_MUST_CHECK;
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes) GRAIL_MUST_CHECK;
@@ -95,9 +90,9 @@ grail_status checkpoint_writer_seal(const checkpoint_writer *writer) GRAIL_MUST_
 void checkpoint_writer_close(checkpoint_writer *writer); /* NULL is allowed */
 
 /** Base names of the files of a written checkpoint: those that checkpoint_writer_open lays out, and
- * the index if there is one. *out is owned. */
-int checkpoint_written_count(const checkpoint *like, checkpoint_kind kind);
-grail_status checkpoint_written_name(const checkpoint *like, checkpoint_kind kind, int file,
+ * the index if there is one. The format may be NULL, as there. *out is owned. */
+int checkpoint_written_count(const checkpoint *like, const weights_format *format);
+grail_status checkpoint_written_name(const checkpoint *like, const weights_format *format, int file,
                                      char **out) GRAIL_MUST_CHECK;
 /** Contents of the index, {"metadata": {"total_size": bytes of all tensors}, "weight_map": {tensor:
  * file}}, if `like` has an index and is written in its own format. *out is owned. */

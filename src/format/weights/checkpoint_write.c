@@ -4,81 +4,61 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "format/torch/torch_file.h"
-#include "format/weights/checkpoint_locate.h"
+#include "format/weights/weights_format.h"
 
 #include <string.h>
-#include <unistd.h>
 
-/* Only one of the two writers is set. */
 typedef struct written_file {
     char *path;
-    safetensors_writer *tensors;
-    torch_writer *torch;
+    void *writer; /* of the format; NULL until it is open */
 } written_file;
 
 struct checkpoint_writer {
-    const checkpoint *like; /* borrowed; says which file has which tensor */
-    checkpoint_kind kind;
-    written_file *files; /* in the order of the files of `like`, or one */
+    const checkpoint *like;       /* borrowed; says which file has which tensor */
+    const weights_format *format; /* never NULL */
+    written_file *files;          /* in the order of the files of `like`, or one */
     int file_count;
 };
 
-/* The format to write, never CHECKPOINT_LIKE. */
-static checkpoint_kind resolve_kind(const checkpoint *like, checkpoint_kind kind)
+static const weights_format *resolve(const checkpoint *like, const weights_format *format)
 {
-    return kind == CHECKPOINT_LIKE ? checkpoint_kind_of(like) : kind;
+    return format == NULL ? checkpoint_format(like) : format;
 }
 
-static bool is_merged(const checkpoint *like, checkpoint_kind kind)
+static bool is_same_format(const checkpoint *like, const weights_format *format)
 {
-    return resolve_kind(like, kind) != checkpoint_kind_of(like);
+    return resolve(like, format) == checkpoint_format(like);
 }
 
-static int written_count(const checkpoint *like, checkpoint_kind kind)
+/* All files of a checkpoint in another format become one. */
+static int written_count(const checkpoint *like, const weights_format *format)
 {
-    return is_merged(like, kind) ? 1 : checkpoint_file_count(like);
+    return is_same_format(like, format) ? checkpoint_file_count(like) : 1;
 }
 
-static bool has_index(const checkpoint *like, checkpoint_kind kind)
+static bool has_index(const checkpoint *like, const weights_format *format)
 {
-    return checkpoint_is_sharded(like) && !is_merged(like, kind);
+    return checkpoint_is_sharded(like) && is_same_format(like, format);
 }
 
 /* The file in which tensor i is written. */
-static int written_place(const checkpoint *like, checkpoint_kind kind, int64_t i)
+static int written_place(const checkpoint *like, const weights_format *format, int64_t i)
 {
-    return is_merged(like, kind) ? 0 : checkpoint_file_of(like, i);
-}
-
-/* "a.pt" -> "a.pth" */
-static grail_status torch_name(const char *name, char **out)
-{
-    const char *dot = strrchr(name, '.');
-    const size_t length = dot == NULL ? strlen(name) : (size_t)(dot - name);
-    return memory_format(out, "%.*s.pth", (int)length, name);
+    return is_same_format(like, format) ? checkpoint_file_of(like, i) : 0;
 }
 
 /* Base name of a file to write. */
-static grail_status written_name(const checkpoint *like, checkpoint_kind kind, int file, char **out)
+static grail_status written_name(const checkpoint *like, const weights_format *format, int file,
+                                 char **out)
 {
-    const char *name = checkpoint_file_name(like, file);
-    if (!is_merged(like, kind)) {
-        const bool keeps = resolve_kind(like, kind) == CHECKPOINT_SAFETENSORS ||
-                           (checkpoint_is_torch_name(name) && !checkpoint_is_script(like, file));
-        return keeps ? memory_copy_string(out, name) : torch_name(name, out);
-    }
-    if (resolve_kind(like, kind) == CHECKPOINT_SAFETENSORS) {
-        return memory_copy_string(out, CHECKPOINT_SINGLE_NAME);
-    }
-    return torch_name(checkpoint_is_sharded(like) ? CHECKPOINT_SINGLE_NAME : name, out);
+    return resolve(like, format)->file_name(like, file, is_same_format(like, format), out);
 }
 
 static grail_status written_path(const char *directory, const checkpoint *like,
-                                 checkpoint_kind kind, int file, char **out)
+                                 const weights_format *format, int file, char **out)
 {
     char *name = NULL;
-    grail_status status = written_name(like, kind, file, &name);
+    grail_status status = written_name(like, format, file, &name);
     if (status == GRAIL_OK) {
         status = path_join(out, directory, name);
     }
@@ -106,7 +86,7 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file,
     tensor_view *selected = NULL;
     int64_t count = 0;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        count += written_place(like, writer->kind, i) == file ? 1 : 0;
+        count += written_place(like, writer->format, i) == file ? 1 : 0;
     }
     const grail_status status = memory_new(&selected, (size_t)count, sizeof *selected);
     if (status != GRAIL_OK) {
@@ -114,7 +94,7 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file,
     }
     int64_t next = 0;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        if (written_place(like, writer->kind, i) == file) {
+        if (written_place(like, writer->format, i) == file) {
             selected[next++] = shapes[i];
         }
     }
@@ -130,14 +110,10 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
     tensor_view *selected = NULL;
     int64_t count = 0;
     written_file *written = &writer->files[file];
-    TRY(written_path(directory, writer->like, writer->kind, file, &written->path));
+    TRY(written_path(directory, writer->like, writer->format, file, &written->path));
     TRY(select_shapes(writer, file, shapes, &selected, &count));
-    if (resolve_kind(writer->like, writer->kind) == CHECKPOINT_SAFETENSORS) {
-        TRY(safetensors_writer_open(written->path, count, selected, start, &written->tensors));
-    } else {
-        TRY(torch_writer_open(written->path, checkpoint_wrapper(writer->like, file), count,
-                              selected, start, &written->torch));
-    }
+    TRY(writer->format->open(written->path, writer->like, file, count, selected, start,
+                             &written->writer));
 out:
     memory_free(selected);
     return status;
@@ -175,7 +151,7 @@ grail_status checkpoint_written_index(const checkpoint *like, const tensor_view 
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         memory_free(name);
         name = NULL;
-        TRY(written_name(like, CHECKPOINT_LIKE, checkpoint_file_of(like, i), &name));
+        TRY(written_name(like, NULL, checkpoint_file_of(like, i), &name));
         TRY(json_put(map, checkpoint_at(like, i)->name, json_text(name)));
     }
     *out = document;
@@ -189,7 +165,7 @@ out:
 }
 
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
-                                    checkpoint_kind kind, const tensor_view shapes[],
+                                    const weights_format *format, const tensor_view shapes[],
                                     layout_start start, checkpoint_writer **out)
 {
     grail_status status = GRAIL_OK;
@@ -197,8 +173,8 @@ grail_status checkpoint_writer_open(const char *directory, const checkpoint *lik
     TRY(check_names(like, shapes));
     TRY(memory_new(&writer, 1, sizeof *writer));
     writer->like = like;
-    writer->kind = kind;
-    const int count = written_count(like, kind);
+    writer->format = resolve(like, format);
+    const int count = written_count(like, format);
     TRY(memory_new(&writer->files, (size_t)count, sizeof *writer->files));
     writer->file_count = count;
     for (int f = 0; f < count; f++) {
@@ -219,7 +195,7 @@ static grail_status find_file(const checkpoint_writer *writer, const char *name,
         return error_set(GRAIL_ERROR_ARGUMENT, "the checkpoint has no tensor '%s' to write", name);
     }
     *stored = checkpoint_at(writer->like, i)->name;
-    *file = &writer->files[written_place(writer->like, writer->kind, i)];
+    *file = &writer->files[written_place(writer->like, writer->format, i)];
     return GRAIL_OK;
 }
 
@@ -230,8 +206,7 @@ grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, 
     const written_file *file = NULL;
     const char *stored = NULL;
     TRY(find_file(writer, name, &file, &stored));
-    TRY(file->torch != NULL ? torch_writer_put(file->torch, stored, data, bytes)
-                            : safetensors_writer_put(file->tensors, stored, data, bytes));
+    TRY(writer->format->put(file->writer, stored, data, bytes));
 out:
     return status;
 }
@@ -243,8 +218,7 @@ grail_status checkpoint_writer_get(const checkpoint_writer *writer, const char *
     const written_file *file = NULL;
     const char *stored = NULL;
     TRY(find_file(writer, name, &file, &stored));
-    TRY(file->torch != NULL ? torch_writer_get(file->torch, stored, data, bytes)
-                            : safetensors_writer_get(file->tensors, stored, data, bytes));
+    TRY(writer->format->get(file->writer, stored, data, bytes));
 out:
     return status;
 }
@@ -253,9 +227,7 @@ grail_status checkpoint_writer_flush(const checkpoint_writer *writer)
 {
     grail_status status = GRAIL_OK;
     for (int f = 0; f < writer->file_count && status == GRAIL_OK; f++) {
-        const written_file *file = &writer->files[f];
-        status = file->torch != NULL ? torch_writer_flush(file->torch)
-                                     : safetensors_writer_flush(file->tensors);
+        status = writer->format->flush(writer->files[f].writer);
     }
     return status;
 }
@@ -264,9 +236,7 @@ grail_status checkpoint_writer_seal(const checkpoint_writer *writer)
 {
     grail_status status = GRAIL_OK;
     for (int f = 0; f < writer->file_count && status == GRAIL_OK; f++) {
-        const written_file *file = &writer->files[f];
-        status = file->torch != NULL ? torch_writer_seal(file->torch)
-                                     : safetensors_writer_seal(file->tensors);
+        status = writer->format->seal(writer->files[f].writer);
     }
     return status;
 }
@@ -277,22 +247,22 @@ void checkpoint_writer_close(checkpoint_writer *writer)
         return;
     }
     for (int f = 0; f < writer->file_count; f++) {
-        safetensors_writer_close(writer->files[f].tensors);
-        torch_writer_close(writer->files[f].torch);
+        writer->format->close(writer->files[f].writer);
         memory_free(writer->files[f].path);
     }
     memory_free(writer->files);
     memory_free(writer);
 }
 
-int checkpoint_written_count(const checkpoint *like, checkpoint_kind kind)
+int checkpoint_written_count(const checkpoint *like, const weights_format *format)
 {
-    return written_count(like, kind) + (has_index(like, kind) ? 1 : 0);
+    return written_count(like, format) + (has_index(like, format) ? 1 : 0);
 }
 
-grail_status checkpoint_written_name(const checkpoint *like, checkpoint_kind kind, int file,
+grail_status checkpoint_written_name(const checkpoint *like, const weights_format *format, int file,
                                      char **out)
 {
-    return file < written_count(like, kind) ? written_name(like, kind, file, out)
-                                            : memory_copy_string(out, checkpoint_index_name(like));
+    return file < written_count(like, format)
+               ? written_name(like, format, file, out)
+               : memory_copy_string(out, checkpoint_index_name(like));
 }

@@ -20,10 +20,10 @@ grail_status companions_declare(const companion_files *c)
     char *name = NULL;
     const checkpoint *like = c->request->model->checkpoint;
     const char *const documents[] = {plan_name, REPORT_NAME, config_name(c->request)};
-    for (int f = 0; f < checkpoint_written_count(like, CHECKPOINT_LIKE); f++) {
+    for (int f = 0; f < checkpoint_written_count(like, NULL); f++) {
         memory_free(name);
         name = NULL;
-        TRY(checkpoint_written_name(like, CHECKPOINT_LIKE, f, &name));
+        TRY(checkpoint_written_name(like, NULL, f, &name));
         TRY(output_directory_declare(c->directory, name));
     }
     for (size_t i = 0; i < c->sources->count; i++) {

@@ -24,7 +24,7 @@ static grail_status write_companions(const narrow_output *o)
 static grail_status open_writer(narrow_output *o, layout_start start)
 {
     return checkpoint_writer_open(output_directory_result(o->directory),
-                                  o->request->model->checkpoint, CHECKPOINT_LIKE, o->shapes, start,
+                                  o->request->model->checkpoint, NULL, o->shapes, start,
                                   &o->writer);
 }
 

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "format/torch/torch_file.h"
-#include "format/weights/checkpoint.h"
+#include "format/weights/weights_format.h"
 #include "support/json_memory.h"
 #include "torch_bytes.h"
 
@@ -186,12 +186,12 @@ static void test_a_file_of_either_format_is_opened(void **state)
     write_shard(*state, "x.safetensors", 1, (const char *[]){"a"});
     write_torch(*state, "x.weights", "state_dict", 1, (const char *[]){"b"});
     checkpoint *c = open_in(*state, "x.safetensors");
-    assert_int_equal(checkpoint_kind_of(c), CHECKPOINT_SAFETENSORS);
+    assert_ptr_equal(checkpoint_format(c), &weights_format_safetensors);
     assert_string_equal(checkpoint_wrapper(c, 0), "");
     assert_non_null(checkpoint_find(c, "a"));
     checkpoint_close(c);
     c = open_in(*state, "x.weights");
-    assert_int_equal(checkpoint_kind_of(c), CHECKPOINT_TORCH);
+    assert_ptr_equal(checkpoint_format(c), &weights_format_torch);
     assert_string_equal(checkpoint_wrapper(c, 0), "state_dict");
     assert_string_equal(checkpoint_wrapper(c, 1), "");
     assert_string_equal(checkpoint_file_name(c, 0), "x.weights");
@@ -395,8 +395,8 @@ static grail_status write_narrow(void *context)
         snprintf(path, sizeof path, "%s/%s", n->directory, narrow_names[i]);
         unlink(path);
     }
-    grail_status status = checkpoint_writer_open(n->directory, n->dense, CHECKPOINT_LIKE, n->shapes,
-                                                 LAYOUT_NEW, &writer);
+    grail_status status =
+        checkpoint_writer_open(n->directory, n->dense, NULL, n->shapes, LAYOUT_NEW, &writer);
     if (status == GRAIL_OK) {
         status = checkpoint_writer_put(writer, "c", "ccc", 3);
     }
@@ -412,8 +412,7 @@ static void test_a_checkpoint_like_another_is_written_and_read_back(void **state
     json_t *index = NULL;
     char *path = NULL;
     open_narrowing(*state, &n);
-    assert_ok(checkpoint_writer_open(n.directory, n.dense, CHECKPOINT_LIKE, n.shapes, LAYOUT_NEW,
-                                     &writer));
+    assert_ok(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer));
     assert_ok(checkpoint_writer_put(writer, "c", "ccc", 3));
     assert_ok(checkpoint_writer_put(writer, "a", "a", 1));
     assert_ok(checkpoint_writer_put(writer, "b", "bb", 2));
@@ -464,8 +463,8 @@ static void test_a_single_file_gets_no_index(void **state)
     assert_ok(checkpoint_open(*state, &dense));
     assert_ok(path_join(&directory, *state, "narrow"));
     assert_int_equal(mkdir(directory, 0777), 0);
-    assert_ok(checkpoint_writer_open(directory, dense, CHECKPOINT_LIKE, checkpoint_at(dense, 0),
-                                     LAYOUT_NEW, &writer));
+    assert_ok(checkpoint_writer_open(directory, dense, NULL, checkpoint_at(dense, 0), LAYOUT_NEW,
+                                     &writer));
     checkpoint_writer_close(writer);
     assert_ok(path_join(&path, directory, CHECKPOINT_INDEX_NAME));
     assert_false(file_exists(path));
@@ -477,9 +476,10 @@ static void test_a_single_file_gets_no_index(void **state)
     checkpoint_close(dense);
 }
 
-/* Writes `like` as `kind` into a new folder, its first tensor alone, and opens what came of it. */
-static checkpoint *rewrite(const char *directory, const checkpoint *like, checkpoint_kind kind,
-                           const char *expected_file)
+/* Writes `like` as `format` into a new folder, its first tensor alone, and opens what came of it.
+ */
+static checkpoint *rewrite(const char *directory, const checkpoint *like,
+                           const weights_format *format, const char *expected_file)
 {
     char *narrow = NULL;
     char *file = NULL;
@@ -492,7 +492,7 @@ static checkpoint *rewrite(const char *directory, const checkpoint *like, checkp
     }
     assert_ok(path_join(&narrow, directory, "narrow"));
     assert_int_equal(mkdir(narrow, 0777), 0);
-    assert_ok(checkpoint_writer_open(narrow, like, kind, shapes, LAYOUT_NEW, &writer));
+    assert_ok(checkpoint_writer_open(narrow, like, format, shapes, LAYOUT_NEW, &writer));
     assert_ok(checkpoint_writer_put(writer, checkpoint_plain_name(like, 0), "xy", 2));
     assert_ok(checkpoint_writer_seal(writer));
     checkpoint_writer_close(writer);
@@ -511,8 +511,8 @@ static void test_a_torch_file_is_written_like_one(void **state)
 {
     write_torch(*state, "x.th", "state_dict", 2, (const char *[]){"module.a", "module.b"});
     checkpoint *dense = open_in(*state, "x.th");
-    checkpoint *narrow = rewrite(*state, dense, CHECKPOINT_LIKE, "x.th");
-    assert_int_equal(checkpoint_kind_of(narrow), CHECKPOINT_TORCH);
+    checkpoint *narrow = rewrite(*state, dense, NULL, "x.th");
+    assert_ptr_equal(checkpoint_format(narrow), &weights_format_torch);
     assert_string_equal(checkpoint_wrapper(narrow, 0), "state_dict");
     assert_string_equal(checkpoint_at(narrow, 0)->name, "module.a");
     checkpoint_close(narrow);
@@ -523,7 +523,7 @@ static void test_a_torch_file_of_an_unusual_name_gets_a_usual_one(void **state)
 {
     write_torch(*state, "x.weights", "", 1, (const char *[]){"a"});
     checkpoint *dense = open_in(*state, "x.weights");
-    checkpoint_close(rewrite(*state, dense, CHECKPOINT_LIKE, "x.pth"));
+    checkpoint_close(rewrite(*state, dense, NULL, "x.pth"));
     checkpoint_close(dense);
 }
 
@@ -531,8 +531,9 @@ static void test_a_torch_file_becomes_safetensors(void **state)
 {
     write_torch(*state, "x.pth", "model", 2, (const char *[]){"a", "b"});
     checkpoint *dense = open_in(*state, "x.pth");
-    checkpoint *narrow = rewrite(*state, dense, CHECKPOINT_SAFETENSORS, CHECKPOINT_SINGLE_NAME);
-    assert_int_equal(checkpoint_kind_of(narrow), CHECKPOINT_SAFETENSORS);
+    checkpoint *narrow =
+        rewrite(*state, dense, &weights_format_safetensors, CHECKPOINT_SINGLE_NAME);
+    assert_ptr_equal(checkpoint_format(narrow), &weights_format_safetensors);
     checkpoint_close(narrow);
     checkpoint_close(dense);
 }
@@ -542,8 +543,8 @@ static void test_shards_become_one_torch_file(void **state)
     checkpoint *dense = NULL;
     write_two_shards(*state);
     assert_ok(checkpoint_open(*state, &dense));
-    checkpoint *narrow = rewrite(*state, dense, CHECKPOINT_TORCH, "model.pth");
-    assert_int_equal(checkpoint_kind_of(narrow), CHECKPOINT_TORCH);
+    checkpoint *narrow = rewrite(*state, dense, &weights_format_torch, "model.pth");
+    assert_ptr_equal(checkpoint_format(narrow), &weights_format_torch);
     assert_false(checkpoint_is_sharded(narrow));
     checkpoint_close(narrow);
     checkpoint_close(dense);
@@ -575,19 +576,19 @@ static void test_a_script_archive_becomes_a_plain_file(void **state)
     write_script(*state, "clip.pt");
     checkpoint *dense = open_in(*state, "clip.pt");
     assert_true(checkpoint_is_script(dense, 0));
-    checkpoint *narrow = rewrite(*state, dense, CHECKPOINT_LIKE, "clip.pth");
+    checkpoint *narrow = rewrite(*state, dense, NULL, "clip.pth");
     assert_false(checkpoint_is_script(narrow, 0));
     checkpoint_close(narrow);
     checkpoint_close(dense);
 }
 
-static void assert_written(const checkpoint *like, checkpoint_kind kind, int count,
+static void assert_written(const checkpoint *like, const weights_format *format, int count,
                            const char *const names[])
 {
-    assert_int_equal(checkpoint_written_count(like, kind), count);
+    assert_int_equal(checkpoint_written_count(like, format), count);
     for (int i = 0; i < count; i++) {
         char *name = NULL;
-        assert_ok(checkpoint_written_name(like, kind, i, &name));
+        assert_ok(checkpoint_written_name(like, format, i, &name));
         assert_string_equal(name, names[i]);
         memory_free(name);
     }
@@ -597,8 +598,8 @@ static void test_the_names_of_what_is_written_are_known(void **state)
 {
     narrowing n = {0};
     open_narrowing(*state, &n);
-    assert_written(n.dense, CHECKPOINT_LIKE, 3, narrow_names);
-    assert_written(n.dense, CHECKPOINT_TORCH, 1, (const char *[]){"model.pth"});
+    assert_written(n.dense, NULL, 3, narrow_names);
+    assert_written(n.dense, &weights_format_torch, 1, (const char *[]){"model.pth"});
     close_narrowing(&n);
 }
 
@@ -619,8 +620,7 @@ static void test_existing_output_is_left_alone(void **state)
     char *path = NULL;
     open_narrowing(*state, &n);
     write_text(n.directory, "model-00002-of-00002.safetensors", "precious");
-    assert_fails(checkpoint_writer_open(n.directory, n.dense, CHECKPOINT_LIKE, n.shapes, LAYOUT_NEW,
-                                        &writer),
+    assert_fails(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer),
                  GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors' already exists");
     assert_null(writer);
     assert_ok(path_join(&path, n.directory, "model-00002-of-00002.safetensors"));
@@ -636,17 +636,17 @@ static void test_what_is_continued_is_read_back_and_left_alone_where_it_differs(
     char found[3] = "";
     open_narrowing(*state, &n);
     assert_ok(write_narrow(&n));
-    assert_ok(checkpoint_writer_open(n.directory, n.dense, CHECKPOINT_LIKE, n.shapes,
-                                     LAYOUT_CONTINUED, &writer));
+    assert_ok(
+        checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_CONTINUED, &writer));
     assert_ok(checkpoint_writer_get(writer, "c", found, 3));
     assert_memory_equal(found, "ccc", 3);
     assert_fails(checkpoint_writer_get(writer, "d", found, 3), GRAIL_ERROR_ARGUMENT, "tensor 'd'");
     checkpoint_writer_close(writer);
     writer = NULL;
     n.shapes[2].shape[0] = 9;
-    assert_fails(checkpoint_writer_open(n.directory, n.dense, CHECKPOINT_LIKE, n.shapes,
-                                        LAYOUT_CONTINUED, &writer),
-                 GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors");
+    assert_fails(
+        checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_CONTINUED, &writer),
+        GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors");
     assert_null(writer);
     close_narrowing(&n);
 }

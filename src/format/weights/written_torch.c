@@ -1,0 +1,69 @@
+/* Weights in torch files of the zip format, under the key that the file which was read has. */
+#include "format/torch/torch_file.h"
+#include "format/weights/checkpoint_locate.h"
+#include "format/weights/weights_format.h"
+
+#include <string.h>
+
+/* "a.pt" -> "a.pth" */
+static grail_status with_usual_ending(const char *name, char **out)
+{
+    const char *dot = strrchr(name, '.');
+    const size_t length = dot == NULL ? strlen(name) : (size_t)(dot - name);
+    return memory_format(out, "%.*s.pth", (int)length, name);
+}
+
+/* A TorchScript archive gets another name, since a plain file is written in its place. */
+static grail_status file_name(const checkpoint *like, int file, bool same_format, char **out)
+{
+    const char *name = checkpoint_file_name(like, file);
+    if (!same_format) {
+        return with_usual_ending(checkpoint_is_sharded(like) ? CHECKPOINT_SINGLE_NAME : name, out);
+    }
+    const bool keeps = checkpoint_is_torch_name(name) && !checkpoint_is_script(like, file);
+    return keeps ? memory_copy_string(out, name) : with_usual_ending(name, out);
+}
+
+static grail_status open_writer(const char *path, const checkpoint *like, int file, int64_t count,
+                                const tensor_view tensors[], layout_start start, void **out)
+{
+    torch_writer *writer = NULL;
+    const grail_status status =
+        torch_writer_open(path, checkpoint_wrapper(like, file), count, tensors, start, &writer);
+    *out = writer;
+    return status;
+}
+
+static grail_status put(void *writer, const char *name, const void *data, size_t bytes)
+{
+    return torch_writer_put(writer, name, data, bytes);
+}
+
+static grail_status get(const void *writer, const char *name, void *data, size_t bytes)
+{
+    return torch_writer_get(writer, name, data, bytes);
+}
+
+static grail_status flush(const void *writer)
+{
+    return torch_writer_flush(writer);
+}
+
+static grail_status seal(const void *writer)
+{
+    return torch_writer_seal(writer);
+}
+
+static void close_writer(void *writer)
+{
+    torch_writer_close(writer);
+}
+
+const weights_format weights_format_torch = {.name = "torch",
+                                             .file_name = file_name,
+                                             .open = open_writer,
+                                             .put = put,
+                                             .get = get,
+                                             .flush = flush,
+                                             .seal = seal,
+                                             .close = close_writer};
