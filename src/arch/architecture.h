@@ -1,6 +1,6 @@
 /* A family of networks: how its graph is built from a configuration, how a narrowed network is
  * described so that stock loaders accept it, and which loaders accept it. To add a family: one file
- * that fills this table, one line in registry.c. */
+ * that fills this table, one line in architecture_list.h. */
 #ifndef GRAIL_ARCH_ARCHITECTURE_H
 #define GRAIL_ARCH_ARCHITECTURE_H
 
@@ -30,7 +30,7 @@ typedef struct architecture architecture;
 
 struct architecture {
     const char *name;                    /* "model_type" of config.json */
-    const struct decoder_family *family; /* the family's own table, for the slots below */
+    const struct decoder_family *family; /* the family's own row, for the slots below */
     /** Keys of the configuration that "key=value" settings may set, NULL at the end. */
     const char *const *settings;
     /** Judges a checkpoint without config.json: fills `r` and, when all needed tensors are there,

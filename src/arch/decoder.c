@@ -6,8 +6,9 @@
 #include "arch/decoder.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
+
+static const char embedding_name[] = "model.embed_tokens.weight";
 
 typedef struct builder {
     graph *g;
@@ -15,32 +16,34 @@ typedef struct builder {
     int block;
 } builder;
 
-enum { NAME_SIZE = 96 };
-
-static grail_status add_parameter(builder *b, int rank, int64_t rows, int64_t columns, int *out,
-                                  const char *format, ...) GRAIL_PRINTF(6, 7);
-
-static grail_status add_parameter(builder *b, int rank, int64_t rows, int64_t columns, int *out,
-                                  const char *format, ...)
+decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
+                                  const char *kind)
 {
-    char name[NAME_SIZE];
-    const int64_t shape[2] = {rows, columns};
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(name, sizeof name, format, arguments);
-    va_end(arguments);
-    return graph_add_parameter(b->g, name, rank, shape, out);
+    (void)c;
+    decoder_place place = {0};
+    snprintf(place.tensor, sizeof place.tensor, "model.layers.%d.%s.%s", layer, part, kind);
+    return place;
 }
 
-/* value = linear(input) with parameters "model.layers.B.<part>.weight" and ".bias". */
+/* Parameter PART.KIND of the layer that is being built, from where the family stores it. */
+static grail_status add_part(builder *b, const char *part, const char *kind, int rank,
+                             const int64_t shape[], int *out)
+{
+    char name[DECODER_NAME_SIZE];
+    const decoder_place place = b->c->family->place(b->c, b->block, part, kind);
+    snprintf(name, sizeof name, "model.layers.%d.%s.%s", b->block, part, kind);
+    return graph_add_stored(b->g, name, place.tensor, &place.map, rank, shape, out);
+}
+
+/* value = linear(input) with PART.weight and PART.bias. */
 static grail_status add_linear(builder *b, const char *part, bool bias, int64_t in, int64_t out,
                                int input, int *value)
 {
     grail_status status = GRAIL_OK;
     node n = node_of(NODE_LINEAR, b->block, input, GRAPH_NONE);
-    TRY(add_parameter(b, 2, out, in, &n.weight, "model.layers.%d.%s.weight", b->block, part));
+    TRY(add_part(b, part, "weight", 2, (const int64_t[]){out, in}, &n.weight));
     if (bias) {
-        TRY(add_parameter(b, 1, out, 0, &n.bias, "model.layers.%d.%s.bias", b->block, part));
+        TRY(add_part(b, part, "bias", 1, &out, &n.bias));
     }
     TRY(graph_add_node(b->g, &n, value));
 out:
@@ -54,7 +57,7 @@ static grail_status add_norm(builder *b, const char *part, int64_t width, int64_
     node n = node_of(NODE_RMS_NORM, b->block, input, GRAPH_NONE);
     n.epsilon = b->c->epsilon;
     n.group = group;
-    TRY(add_parameter(b, 1, width, 0, &n.weight, "model.layers.%d.%s.weight", b->block, part));
+    TRY(add_part(b, part, "weight", 1, &width, &n.weight));
     TRY(graph_add_node(b->g, &n, value));
 out:
     return status;
@@ -134,9 +137,9 @@ out:
 static grail_status add_embedding(builder *b, int *h)
 {
     grail_status status = GRAIL_OK;
+    const int64_t shape[] = {b->c->vocabulary, b->c->hidden};
     node n = node_of(NODE_EMBEDDING, GRAPH_NONE, b->g->input, GRAPH_NONE);
-    TRY(add_parameter(b, 2, b->c->vocabulary, b->c->hidden, &n.weight, "%s",
-                      "model.embed_tokens.weight"));
+    TRY(graph_add_parameter(b->g, embedding_name, 2, shape, &n.weight));
     TRY(graph_add_node(b->g, &n, h));
 out:
     return status;
@@ -145,19 +148,20 @@ out:
 static grail_status add_head(builder *b, int h, int *logits)
 {
     grail_status status = GRAIL_OK;
+    const int64_t shape[] = {b->c->vocabulary, b->c->hidden};
     node norm = node_of(NODE_RMS_NORM, b->block, h, GRAPH_NONE);
     norm.epsilon = b->c->epsilon;
-    TRY(add_parameter(b, 1, b->c->hidden, 0, &norm.weight, "%s", "model.norm.weight"));
+    TRY(graph_add_parameter(b->g, "model.norm.weight", 1, &b->c->hidden, &norm.weight));
     TRY(graph_add_node(b->g, &norm, &h));
     node head = node_of(NODE_LINEAR, b->block, h, GRAPH_NONE);
-    TRY(add_parameter(b, 2, b->c->vocabulary, b->c->hidden, &head.weight, "%s",
-                      b->c->tied ? "model.embed_tokens.weight" : "lm_head.weight"));
+    TRY(graph_add_parameter(b->g, b->c->tied ? embedding_name : "lm_head.weight", 2, shape,
+                            &head.weight));
     TRY(graph_add_node(b->g, &head, logits));
 out:
     return status;
 }
 
-grail_status decoder_build(const char *source, decoder_config *c, graph **out)
+grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
 {
     grail_status status = GRAIL_OK;
     builder b = {.c = c};

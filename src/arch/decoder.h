@@ -1,12 +1,27 @@
-/* Llama-like decoders: what the families share. A family is a table of its differences. */
+/* Llama-like decoders: what the families share. A family is a row of its differences, in a file of
+ * its own. */
 #ifndef GRAIL_ARCH_DECODER_H
 #define GRAIL_ARCH_DECODER_H
 
 #include "arch/architecture.h"
 
+typedef struct decoder_config decoder_config;
+
+enum { DECODER_NAME_SIZE = 96 };
+
+/** Where a parameter of a layer lies. */
+typedef struct decoder_place {
+    char tensor[DECODER_NAME_SIZE];
+    storage_map map;
+} decoder_place;
+
 /** Differences between the families. Source: the configuration and modeling classes of the families
  * in Hugging Face transformers. */
 typedef struct decoder_family {
+    /** Where PART.KIND of a layer lies: parts are "self_attn.k_proj", "input_layernorm" and so on,
+     * kinds are "weight" and "bias". The name of the parameter in the graph is
+     * model.layers.LAYER.PART.KIND, wherever it lies. */
+    decoder_place (*place)(const decoder_config *c, int layer, const char *part, const char *kind);
     int64_t default_kv_heads; /* if config.json does not state it; 0 = as many as query heads */
     int64_t default_head_dim; /* 0 = hidden_size / num_attention_heads */
     int64_t default_context;
@@ -23,7 +38,7 @@ typedef struct decoder_layer {
 } decoder_layer;
 
 /** A validated configuration. */
-typedef struct decoder_config {
+struct decoder_config {
     const decoder_family *family;
     int64_t hidden, layers, vocabulary, head_dim, context;
     double epsilon;
@@ -31,19 +46,39 @@ typedef struct decoder_config {
     bool tied, qkv_bias, output_bias, mlp_bias;
     decoder_layer *layer; /* [layers], owned */
     double *frequency;    /* rotary frequencies [head_dim / 2], owned */
-} decoder_config;
+};
 
 grail_status decoder_config_read(const decoder_family *family, const char *source,
                                  const json_t *json, decoder_config *out) GRAIL_MUST_CHECK;
 void decoder_config_fini(decoder_config *c);
 
 /** Builds the graph, which takes ownership of c->frequency. */
-grail_status decoder_build(const char *source, decoder_config *c, graph **out) GRAIL_MUST_CHECK;
+grail_status decoder_graph(const char *source, decoder_config *c, graph **out) GRAIL_MUST_CHECK;
 
-/* The slots of `architecture` that decoders fill. */
+/** The place of a parameter that is the tensor of its own name. */
+decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
+                                  const char *kind);
+
+/* The slots of `architecture`, as decoders fill them. */
+extern const char *const decoder_settings[];
+grail_status decoder_build(const architecture *self, const char *source, const json_t *config,
+                           const checkpoint *weights, graph **out);
+int64_t decoder_context(const architecture *self, const json_t *config);
+bool decoder_is_ignorable(const char *tensor);
 grail_status decoder_describe_narrowed(const graph *narrowed, json_t *config);
 grail_status decoder_judge_loaders(const json_t *config, const graph *narrowed,
                                    loader_verdict *verdicts);
+
+/** Defines architecture_NAME of the family with this row; NAME is its "model_type". */
+#define DECODER(NAME, row)                                                                         \
+    const architecture architecture_##NAME = {.name = #NAME,                                       \
+                                              .family = &(row),                                    \
+                                              .settings = decoder_settings,                        \
+                                              .build = decoder_build,                              \
+                                              .describe_narrowed = decoder_describe_narrowed,      \
+                                              .judge_loaders = decoder_judge_loaders,              \
+                                              .context = decoder_context,                          \
+                                              .is_ignorable = decoder_is_ignorable}
 
 /** Rotary frequencies of a configuration, frequency[head_dim / 2]. */
 grail_status rotary_frequencies(const char *source, const json_t *json, int64_t head_dim,

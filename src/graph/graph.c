@@ -127,7 +127,7 @@ grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int
                             const int64_t shape[], int *out)
 {
     char *name = NULL;
-    const storage_map map = {.rows = {.first = first_row, .run = shape[0], .stride = shape[0]}};
+    const storage_map map = storage_rows(first_row, shape[0]);
     grail_status status = memory_format(&name, "%s[%lld]", tensor, (long long)first_row);
     if (status == GRAIL_OK) {
         status = graph_add_stored(g, name, tensor, &map, rank, shape, out);

@@ -5,6 +5,11 @@
 
 /* -- shapes ------------------------------------------------------------------------------------ */
 
+storage_map storage_rows(int64_t first, int64_t count)
+{
+    return (storage_map){.rows = {.first = first, .run = count, .stride = count}};
+}
+
 int64_t storage_position(const storage_axis *axis, int64_t i)
 {
     return axis->run == 0 ? axis->first + i

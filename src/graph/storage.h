@@ -29,6 +29,9 @@ typedef struct storage_map {
     double scale;    /* 0 counts as 1 */
 } storage_map;
 
+/** The map of a parameter that is `count` complete rows of its tensor, from row `first` on. */
+storage_map storage_rows(int64_t first, int64_t count);
+
 /** A parameter's shape and its place. */
 typedef struct stored_matrix {
     storage_map map;

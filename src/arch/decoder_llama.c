@@ -1,0 +1,11 @@
+/* Llama. Source: configuration_llama.py and modeling_llama.py of Hugging Face transformers. */
+#include "arch/decoder.h"
+
+static const decoder_family family = {
+    .place = decoder_place_plain,
+    .default_context = 2048,
+    .reads_attention_bias = true,
+    .reads_mlp_bias = true,
+};
+
+DECODER(llama, family);

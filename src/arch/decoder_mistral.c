@@ -1,0 +1,12 @@
+/* Mistral. Source: configuration_mistral.py and modeling_mistral.py of Hugging Face
+ * transformers. */
+#include "arch/decoder.h"
+
+static const decoder_family family = {
+    .place = decoder_place_plain,
+    .default_kv_heads = 8,
+    .default_context = 131072,
+    .default_window = 4096,
+};
+
+DECODER(mistral, family);

@@ -1,0 +1,15 @@
+/* Qwen3. Source: configuration_qwen3.py and modeling_qwen3.py of Hugging Face transformers. */
+#include "arch/decoder.h"
+
+static const decoder_family family = {
+    .place = decoder_place_plain,
+    .default_kv_heads = 32,
+    .default_head_dim = 128,
+    .default_context = 32768,
+    .reads_attention_bias = true,
+    .query_key_norm = true,
+    .default_window = 4096,
+    .window_is_optional = true,
+};
+
+DECODER(qwen3, family);
