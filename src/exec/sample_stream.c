@@ -92,6 +92,32 @@ out:
     return status;
 }
 
+static grail_status gather_columns(backend *b, int64_t columns, const int64_t *kept, matrix *m)
+{
+    grail_status status = GRAIL_OK;
+    matrix narrow = {0};
+    TRY(matrix_new(b, m->type, m->rows, columns, &narrow));
+    TRY(matrix_gather(NULL, kept, *m, narrow));
+    matrix_free(m);
+    *m = narrow;
+    narrow = (matrix){0};
+out:
+    matrix_free(&narrow);
+    return status;
+}
+
+grail_status sample_stream_gather(sample_stream *s, int value, int64_t columns, const int64_t *kept)
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t i = 0; i < s->batch_count * s->live_count; i++) {
+        if (s->live[i % s->live_count] == value) {
+            TRY(gather_columns(s->backend, columns, kept, &s->held[i]));
+        }
+    }
+out:
+    return status;
+}
+
 void sample_stream_move_end(sample_stream *s)
 {
     free_held(s->held, s->batch_count * s->live_count);

@@ -37,4 +37,9 @@ grail_status sample_stream_write(sample_stream *s, int64_t batch,
                                  const execution *e) GRAIL_MUST_CHECK;
 void sample_stream_move_end(sample_stream *s);
 
+/** Keeps only some columns of a value: kept[columns], ascending. Does nothing where the sample
+ * stream does not hold the value. */
+grail_status sample_stream_gather(sample_stream *s, int value, int64_t columns,
+                                  const int64_t *kept) GRAIL_MUST_CHECK;
+
 #endif

@@ -1,5 +1,7 @@
 #include "pipeline/network/narrow.h"
 
+#include "pipeline/network/narrow_site.h"
+
 bool parameter_is_changed(const calibration_network *network, int parameter)
 {
     const parameter_cut *cut = &network->request->cuts[parameter];
@@ -7,25 +9,12 @@ bool parameter_is_changed(const calibration_network *network, int parameter)
            cut->rows.site != GRAPH_NONE || cut->columns.site != GRAPH_NONE;
 }
 
-/* The features of a wide axis that the result has, out[K u]: those of the kept units, or for a
- * folding the merged ones behind the others. */
-static void reduced_features(const calibration_network *network, const cut_axis *axis, int64_t *out)
-{
-    const grail_reducer *reducer = network->results[axis->site].reducer;
-    if (!reducer->folds) {
-        reducer_kept_features(reducer, axis->features, out);
-        return;
-    }
-    for (int64_t k = 0; k < reducer->kept * axis->features; k++) {
-        out[k] = reducer->units * axis->features + k;
-    }
-}
-
-/* The features that an axis keeps; all `size` of them if the axis is not cut. *out is owned. */
+/* The features that an axis keeps: all `size` of them if it is not cut, or narrow already. *out is
+ * owned. */
 static grail_status axis_features(const calibration_network *network, const cut_axis *axis,
                                   int64_t size, int64_t *count, int64_t **out)
 {
-    const bool cut = axis->site != GRAPH_NONE;
+    const bool cut = axis->site != GRAPH_NONE && !network->results[axis->site].is_narrow;
     *count = cut ? network->request->plan.sites[axis->site].kept * axis->features : size;
     const grail_status status = memory_new(out, (size_t)*count, sizeof **out);
     if (status != GRAIL_OK) {
@@ -35,7 +24,7 @@ static grail_status axis_features(const calibration_network *network, const cut_
         (*out)[i] = i;
     }
     if (cut) {
-        reduced_features(network, axis, *out);
+        axis_reduced_features(network, axis, *out);
     }
     return GRAIL_OK;
 }

@@ -1,14 +1,15 @@
 /* The calibration network: the dense network and the network as narrowed so far, each with its
  * execution, and what was decided and measured at each site.
  *
- * It keeps the dense shapes. In the consumers, the columns of removed units are zero. A folded axis
- * of n units has its K merged units behind the original n, which the consumers no longer read. So
- * the unreduced input X and the output Z of the reduced producers are columns of one value:
+ * Until all consumers of a site are set, its axis keeps the dense units: in the consumers that are
+ * set, the columns of removed units are zero. A folded axis of n units has its K merged units
+ * behind the original n, which these consumers do not read. So the unreduced input X and the output
+ * Z of the reduced producers are columns of one value:
  *
  *   selection: Z = X[:, P]          folding: value = [X | Z], Z made by the merged producers
  *
- * A pruned network therefore runs as the dense one with zero columns. The narrow tensors are cut
- * out when they are written or evaluated. */
+ * After the last consumer the site takes its narrow shapes (narrow_site.h), and what runs from then
+ * on is narrow. */
 #ifndef GRAIL_PIPELINE_NETWORK_NETWORK_H
 #define GRAIL_PIPELINE_NETWORK_NETWORK_H
 

@@ -5,6 +5,7 @@
 #include "pipeline/network/compensate.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/network/merged_rows.h"
+#include "pipeline/network/narrow_site.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/repair.h"
@@ -53,6 +54,18 @@ out:
     return status;
 }
 
+static grail_status set_consumer(calibration_network *network, int index, int consumer,
+                                 const recorded_parameters *recorded)
+{
+    const bool undecided = network->results[index].reducer == NULL;
+    if (recorded != NULL) {
+        return widen_consumer(network, index, consumer, recorded);
+    }
+    return undecided || network->request->plan.compensation.enabled
+               ? observe_consumer(network, index, consumer)
+               : narrow_consumer_plainly(network, index, consumer);
+}
+
 static grail_status meet_consumer(calibration_network *network, int index, int consumer,
                                   const recorded_parameters *recorded)
 {
@@ -60,18 +73,17 @@ static grail_status meet_consumer(calibration_network *network, int index, int c
     const compression_request *request = network->request;
     const site *s = site_at(request, index);
     site_result *result = &network->results[index];
+    const bool is_last = consumer == s->consumer_count - 1;
     const double begun = clock_seconds();
-    if (recorded != NULL) {
-        return widen_consumer(network, index, consumer, recorded);
+    TRY(set_consumer(network, index, consumer, recorded));
+    if (is_last) {
+        TRY(site_take_narrow_shape(network, index));
     }
-    const bool undecided = result->reducer == NULL;
-    if (undecided || request->plan.compensation.enabled) {
-        TRY(observe_consumer(network, index, consumer));
-    } else {
-        TRY(narrow_consumer_plainly(network, index, consumer));
+    if (recorded != NULL) {
+        return GRAIL_OK;
     }
     result->report.seconds += clock_seconds() - begun;
-    if (consumer == s->consumer_count - 1) {
+    if (is_last) {
         TRY(progress_tell(&network->progress, request,
                           request->graph->nodes[s->consumers[0].node].block, &result->report));
     }
@@ -153,6 +165,7 @@ out:
 grail_status repair_network(calibration_network *network)
 {
     grail_status status = GRAIL_OK;
+    TRY(sites_take_narrow_shapes(network));
     for (int i = 0; i < network->request->graph->node_count; i++) {
         if (is_repaired(network->request, i)) {
             TRY(repair_batch_norm(network, i));

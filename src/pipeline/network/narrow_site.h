@@ -1,0 +1,23 @@
+/* Gives a finished site its narrow shapes in the calibration network. */
+#ifndef GRAIL_PIPELINE_NETWORK_NARROW_SITE_H
+#define GRAIL_PIPELINE_NETWORK_NARROW_SITE_H
+
+#include "pipeline/network/network.h"
+
+/** The features of a cut axis's dense or wide form that the result has, out[K u]: those of the kept
+ * units, or for a folding the merged ones behind the others. */
+void axis_reduced_features(const calibration_network *network, const cut_axis *axis, int64_t *out);
+
+/**
+ * After the last consumer of a site is set: its producers, channel parameters and consumers take
+ * their narrow shapes, and so does the input of that consumer in the sample stream. What runs from
+ * then on is narrow. A site that spans blocks stays as it is: its axis may cross the place where a
+ * sample stream waits.
+ */
+grail_status site_take_narrow_shape(calibration_network *network, int site) GRAIL_MUST_CHECK;
+
+/** The same for every cut site that is not narrow yet, when all are finished and the sample streams
+ * stand before node 0. */
+grail_status sites_take_narrow_shapes(calibration_network *network) GRAIL_MUST_CHECK;
+
+#endif
