@@ -78,6 +78,16 @@ out:
     return status;
 }
 
+void scores_of_features(int64_t units, int64_t features, const double *values, double *scores)
+{
+    for (int64_t j = 0; j < units; j++) {
+        scores[j] = 0.0;
+        for (int64_t i = j * features; i < (j + 1) * features; i++) {
+            scores[j] += values[i];
+        }
+    }
+}
+
 static grail_status check_scores(int64_t units, const double *scores)
 {
     for (int64_t j = 0; j < units; j++) {
@@ -148,5 +158,17 @@ grail_status select_best(int64_t units, int64_t kept, int64_t groups, const doub
 out:
     memory_free(ranked);
     memory_free(chosen);
+    return status;
+}
+
+grail_status select_by_scores(const site_view *v, score_function score, grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    double *scores = NULL;
+    TRY(memory_new(&scores, (size_t)v->site->units, sizeof scores[0]));
+    TRY(score(v, scores));
+    TRY(select_best(v->site->units, v->kept, v->site->groups, scores, out));
+out:
+    memory_free(scores);
     return status;
 }

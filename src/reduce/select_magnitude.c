@@ -23,37 +23,39 @@ static grail_status score_columns(const site_view *v, score_term term, double *s
     int64_t u = 0;
     int64_t rows = 0;
     TRY(sums_of_columns(v, term, &sums, &u, &rows));
-    for (int64_t j = 0; j < v->site->units; j++) {
-        scores[j] = 0.0;
-        for (int64_t i = j * u; i < (j + 1) * u; i++) {
-            scores[j] += term == TERM_SQUARE ? sqrt(sums[i]) : sums[i];
-        }
+    for (int64_t i = 0; term == TERM_SQUARE && i < v->site->units * u; i++) {
+        sums[i] = sqrt(sums[i]);
     }
+    scores_of_features(v->site->units, u, sums, scores);
 out:
     memory_free(sums);
     return status;
 }
 
-static grail_status select_by_magnitude(const site_view *v, score_term term, grail_reducer **out)
+static grail_status score(const site_view *v, score_term term, double *scores)
 {
-    grail_status status = GRAIL_OK;
-    double *scores = NULL;
-    TRY(memory_new(&scores, (size_t)v->site->units, sizeof scores[0]));
-    TRY(scores_are_of_rows(v->site) ? score_rows(v, term, scores) : score_columns(v, term, scores));
-    TRY(select_best(v->site->units, v->kept, v->site->groups, scores, out));
-out:
-    memory_free(scores);
-    return status;
+    return scores_are_of_rows(v->site) ? score_rows(v, term, scores)
+                                       : score_columns(v, term, scores);
+}
+
+static grail_status score_l1(const site_view *v, double *scores)
+{
+    return score(v, TERM_MAGNITUDE, scores);
+}
+
+static grail_status score_l2(const site_view *v, double *scores)
+{
+    return score(v, TERM_SQUARE, scores);
 }
 
 static grail_status select_l1(const site_view *v, grail_reducer **out)
 {
-    return select_by_magnitude(v, TERM_MAGNITUDE, out);
+    return select_by_scores(v, score_l1, out);
 }
 
 static grail_status select_l2(const site_view *v, grail_reducer **out)
 {
-    return select_by_magnitude(v, TERM_SQUARE, out);
+    return select_by_scores(v, score_l2, out);
 }
 
 const selector selector_magnitude_l1 = {

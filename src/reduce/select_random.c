@@ -4,25 +4,28 @@
 #include "reduce/scores.h"
 #include "reduce/selector.h"
 
-static grail_status select_randomly(const site_view *v, grail_reducer **out)
+static grail_status score_randomly(const site_view *v, double *scores)
 {
-    grail_status status = GRAIL_OK;
     const int64_t units = v->site->units;
     int64_t *permutation = NULL;
-    double *scores = NULL;
     random_state random;
-    TRY(memory_new_unset(&permutation, (size_t)units, sizeof permutation[0]));
-    TRY(memory_new_unset(&scores, (size_t)units, sizeof scores[0]));
+    const grail_status status =
+        memory_new_unset(&permutation, (size_t)units, sizeof permutation[0]);
+    if (status != GRAIL_OK) {
+        return status;
+    }
     random_seed(&random, v->seed, v->stream);
     random_permutation(&random, units, permutation);
     for (int64_t j = 0; j < units; j++) {
         scores[j] = (double)permutation[j];
     }
-    TRY(select_best(units, v->kept, v->site->groups, scores, out));
-out:
     memory_free(permutation);
-    memory_free(scores);
-    return status;
+    return GRAIL_OK;
+}
+
+static grail_status select_randomly(const site_view *v, grail_reducer **out)
+{
+    return select_by_scores(v, score_randomly, out);
 }
 
 /* Every cluster once, then n-K uniform draws, permuted. */

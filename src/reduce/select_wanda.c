@@ -25,29 +25,25 @@ static grail_status score_columns(const site_view *v, double *scores)
     int64_t u = 0;
     int64_t rows = 0;
     TRY(sums_of_columns(v, TERM_MAGNITUDE, &sums, &u, &rows));
-    for (int64_t j = 0; j < v->site->units; j++) {
-        scores[j] = 0.0;
-        for (int64_t i = j * u; i < (j + 1) * u; i++) {
-            const double norm = sqrt(v->inputs[0].diagonal[i]);
-            scores[j] += sums[i] / (double)rows * (norm < least_norm ? least_norm : norm);
-        }
+    for (int64_t i = 0; i < v->site->units * u; i++) {
+        const double norm = sqrt(v->inputs[0].diagonal[i]);
+        sums[i] = sums[i] / (double)rows * (norm < least_norm ? least_norm : norm);
     }
+    scores_of_features(v->site->units, u, sums, scores);
 out:
     memory_free(sums);
     return status;
 }
 
+static grail_status score(const site_view *v, double *scores)
+{
+    return is_of_channels(v->site) ? scores_of_rows(v, TERM_MAGNITUDE, scores)
+                                   : score_columns(v, scores);
+}
+
 static grail_status decide(const site_view *v, grail_reducer **out)
 {
-    grail_status status = GRAIL_OK;
-    double *scores = NULL;
-    TRY(memory_new(&scores, (size_t)v->site->units, sizeof scores[0]));
-    TRY(is_of_channels(v->site) ? scores_of_rows(v, TERM_MAGNITUDE, scores)
-                                : score_columns(v, scores));
-    TRY(select_best(v->site->units, v->kept, v->site->groups, scores, out));
-out:
-    memory_free(scores);
-    return status;
+    return select_by_scores(v, score, out);
 }
 
 const selector selector_wanda = {

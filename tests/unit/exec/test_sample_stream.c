@@ -134,6 +134,28 @@ static void a_stream_moves_with_all_that_lives(void **state)
     teardown(&f);
 }
 
+static void a_held_value_keeps_some_columns_in_every_batch(void **state)
+{
+    (void)state;
+    const int64_t kept[] = {1, 3};
+    double values[ROWS * 2];
+    fixture f;
+    setup(&f);
+    assert_ok(sample_stream_gather(&f.s, 1, 2, kept));
+    assert_ok(sample_stream_gather(&f.s, 2, 2, kept)); /* is not held */
+    for (int64_t batch = 0; batch < BATCHES; batch++) {
+        begin_batch(&f);
+        assert_ok(sample_stream_peek(&f.s, batch, f.e));
+        const matrix m = execution_value(f.e, 1);
+        assert_int_equal(m.columns, 2);
+        assert_ok(matrix_download(m, values));
+        for (int i = 0; i < ROWS * 2; i++) {
+            assert_true(values[i] == 100.0 * (double)batch + i / 2 * WIDTH + (double)kept[i % 2]);
+        }
+    }
+    teardown(&f);
+}
+
 static void a_value_that_was_not_computed_is_missed(void **state)
 {
     (void)state;
@@ -190,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peeking_leaves_the_stream_as_it_is),
         cmocka_unit_test(a_stream_moves_with_all_that_lives),
+        cmocka_unit_test(a_held_value_keeps_some_columns_in_every_batch),
         cmocka_unit_test(a_value_that_was_not_computed_is_missed),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
