@@ -38,8 +38,6 @@ grail_status cpu_max_pool(const conv_shape *shape, const void *x, void *y);
 void cpu_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y);
 
 /* rows.c */
-/** Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
-int64_t cpu_rows_grain(int64_t width);
 void cpu_rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
               const double *frequency, void *x);
 void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *target,

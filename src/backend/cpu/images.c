@@ -167,7 +167,7 @@ void cpu_patches(const conv_shape *shape, const void *x, int64_t begin, int64_t 
     patch_job job = {shape, x, begin, p};
     const int64_t row = shape->out.width * shape->channels_in * shape->window.kernel_height *
                         shape->window.kernel_width;
-    parallel_for(end - begin, cpu_rows_grain(row), patch_rows, &job);
+    parallel_for(end - begin, host_rows_grain(row), patch_rows, &job);
 }
 
 typedef struct mean_job {

@@ -88,7 +88,7 @@ void cpu_rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon, co
                   const void *weight, void *y)
 {
     norm n = {.width = group, .epsilon = epsilon, .x = x, .weight = weight, .y = y};
-    parallel_for(group > 0 ? rows * width / group : 0, cpu_rows_grain(group), rms_rows, &n);
+    parallel_for(group > 0 ? rows * width / group : 0, host_rows_grain(group), rms_rows, &n);
 }
 
 static void layer_rows(int64_t begin, int64_t end, void *context)
@@ -107,7 +107,7 @@ void cpu_layer_norm(int64_t rows, int64_t width, double epsilon, const void *x, 
                     const void *bias, void *y)
 {
     norm n = {.width = width, .epsilon = epsilon, .x = x, .weight = weight, .bias = bias, .y = y};
-    parallel_for(rows, cpu_rows_grain(width), layer_rows, &n);
+    parallel_for(rows, host_rows_grain(width), layer_rows, &n);
 }
 
 static void unit_rows(int64_t begin, int64_t end, void *context)
@@ -123,7 +123,7 @@ static void unit_rows(int64_t begin, int64_t end, void *context)
 void cpu_unit_length(int64_t rows, int64_t width, const void *x, void *y)
 {
     norm n = {.width = width, .epsilon = 1e-12, .x = x, .y = y};
-    parallel_for(rows, cpu_rows_grain(width), unit_rows, &n);
+    parallel_for(rows, host_rows_grain(width), unit_rows, &n);
 }
 
 /* y = (x - mean) * factor + bias over rows that lie `stride` apart. */
@@ -170,5 +170,5 @@ void cpu_batch_norm(int64_t rows, int64_t width, double epsilon, const void *x, 
               .weight = weight,
               .bias = bias,
               .y = y};
-    parallel_for(rows, GRAINS * cpu_rows_grain(width), batch_rows, &n);
+    parallel_for(rows, GRAINS * host_rows_grain(width), batch_rows, &n);
 }

@@ -10,12 +10,6 @@
 /* Independent partial sums, so that a compiler may keep them in vector registers. */
 enum { LANES = 16 };
 
-int64_t cpu_rows_grain(int64_t width)
-{
-    enum { ELEMENTS = 1 << 15 };
-    return width > 0 && width < ELEMENTS ? ELEMENTS / width : 1;
-}
-
 typedef struct rotation {
     int64_t sequences;
     int64_t length;
@@ -77,7 +71,7 @@ void cpu_rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim
               const double *frequency, void *x)
 {
     rotation r = {sequences, length, heads, head_dim, frequency, x};
-    parallel_for(length, cpu_rows_grain(sequences * heads * head_dim), rotate_positions, &r);
+    parallel_for(length, host_rows_grain(sequences * heads * head_dim), rotate_positions, &r);
 }
 
 CPU_CLONES static float largest(int64_t count, const float *x)
@@ -143,7 +137,7 @@ void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, con
                        double *nll)
 {
     entropy e = {vocabulary, logits, target, nll};
-    parallel_for(rows, cpu_rows_grain(vocabulary), entropy_rows, &e);
+    parallel_for(rows, host_rows_grain(vocabulary), entropy_rows, &e);
 }
 
 typedef struct sums {

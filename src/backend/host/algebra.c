@@ -5,16 +5,9 @@
 
 #include <string.h>
 
-/* Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
-static int64_t rows_grain(int64_t columns)
-{
-    enum { ELEMENTS = 1 << 15 };
-    return columns > 0 && columns < ELEMENTS ? ELEMENTS / columns : 1;
-}
-
 static void over_rows(matrix a, parallel_body body, const operation *o)
 {
-    parallel_for(a.rows, rows_grain(a.columns), body, (void *)(uintptr_t)o);
+    parallel_for(a.rows, host_rows_grain(a.columns), body, (void *)(uintptr_t)o);
 }
 
 static void add_scaled_rows(int64_t begin, int64_t end, void *context)

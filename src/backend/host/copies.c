@@ -5,13 +5,6 @@
 
 #include <string.h>
 
-enum { GRAIN = 1 << 15 }; /* elements that are worth handing to a thread */
-
-static int64_t rows_grain(int64_t columns)
-{
-    return columns > 0 && columns < GRAIN ? GRAIN / columns : 1;
-}
-
 static const void *element(matrix m, const void *row, int64_t column)
 {
     return (const unsigned char *)row + (size_t)column * element_size(m.type);
@@ -52,7 +45,8 @@ grail_status host_gather(backend *b, const operation *o)
     if (o->m[0].memory == o->m[1].memory) { /* row after row: a thread would overtake another */
         gather_rows(0, o->m[1].rows, (void *)(uintptr_t)o);
     } else {
-        parallel_for(o->m[1].rows, rows_grain(o->m[1].columns), gather_rows, (void *)(uintptr_t)o);
+        parallel_for(o->m[1].rows, host_rows_grain(o->m[1].columns), gather_rows,
+                     (void *)(uintptr_t)o);
     }
     return GRAIL_OK;
 }
@@ -112,7 +106,8 @@ static void fold_column_rows(int64_t begin, int64_t end, void *context)
 grail_status host_fold_columns(backend *b, const operation *o)
 {
     (void)b;
-    parallel_for(o->m[0].rows, rows_grain(o->m[0].columns), fold_column_rows, (void *)(uintptr_t)o);
+    parallel_for(o->m[0].rows, host_rows_grain(o->m[0].columns), fold_column_rows,
+                 (void *)(uintptr_t)o);
     return GRAIL_OK;
 }
 

@@ -65,6 +65,8 @@ grail_status host_upload(matrix m, const void *values);
 grail_status host_download(matrix m, void *values);
 /** The address of a row, which only a backend on the host may follow. */
 void *host_row(matrix m, int64_t row);
+/** Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
+int64_t host_rows_grain(int64_t columns);
 
 /* copies.c */
 grail_status host_copy(backend *b, const operation *o);

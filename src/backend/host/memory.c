@@ -26,6 +26,12 @@ void *host_row(matrix m, int64_t row)
     return (unsigned char *)m.memory + (size_t)(row * m.stride) * element_size(m.type);
 }
 
+int64_t host_rows_grain(int64_t columns)
+{
+    enum { ELEMENTS = 1 << 15 };
+    return columns > 0 && columns < ELEMENTS ? ELEMENTS / columns : 1;
+}
+
 grail_status host_upload(matrix m, const void *values)
 {
     const size_t row = (size_t)m.columns * element_size(m.type);
