@@ -216,15 +216,33 @@ out:
     return status;
 }
 
+static bool is_mapped(matrix m)
+{
+    return m.owner->kind->is_host && matrix_is_packed(m);
+}
+
 static grail_status upload_as(matrix m, grail_dtype type, const void *values)
 {
-    return type == m.type ? matrix_upload(m, values)
-                          : transfer(m, type, true, (void *)(uintptr_t)values);
+    if (type == m.type) {
+        return matrix_upload(m, values);
+    }
+    if (is_mapped(m)) {
+        convert(type, m.type, matrix_count(m), values, m.memory);
+        return GRAIL_OK;
+    }
+    return transfer(m, type, true, (void *)(uintptr_t)values);
 }
 
 static grail_status download_as(matrix m, grail_dtype type, void *values)
 {
-    return type == m.type ? matrix_download(m, values) : transfer(m, type, false, values);
+    if (type == m.type) {
+        return matrix_download(m, values);
+    }
+    if (is_mapped(m)) {
+        convert(m.type, type, matrix_count(m), m.memory, values);
+        return GRAIL_OK;
+    }
+    return transfer(m, type, false, values);
 }
 
 grail_status matrix_upload_f32(matrix m, const float *values)
@@ -241,7 +259,7 @@ grail_status host_view_open(matrix m, grail_dtype type, host_access access, host
 {
     grail_status status = GRAIL_OK;
     host_view v = {.of = m, .type = type, .access = access};
-    if (m.owner->kind->is_host && m.type == type && matrix_is_packed(m)) {
+    if (m.type == type && is_mapped(m)) {
         v.values = m.memory;
     } else {
         TRY(memory_new_unset(&v.copy, (size_t)matrix_count(m), element_size(type)));

@@ -14,7 +14,8 @@ bool parameter_is_changed(const calibration_network *network, int parameter)
 static grail_status axis_features(const calibration_network *network, const cut_axis *axis,
                                   int64_t size, int64_t *count, int64_t **out)
 {
-    const bool cut = axis->site != GRAPH_NONE && !network->results[axis->site].is_narrow;
+    const plan *p = &network->request->plan;
+    const bool cut = axis->site != GRAPH_NONE && size != p->sites[axis->site].kept * axis->features;
     *count = cut ? network->request->plan.sites[axis->site].kept * axis->features : size;
     const grail_status status = memory_new(out, (size_t)*count, sizeof **out);
     if (status != GRAIL_OK) {

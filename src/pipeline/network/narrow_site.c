@@ -72,14 +72,42 @@ out:
     return status;
 }
 
+static bool is_used_by(const node *n, int parameter)
+{
+    int used[NODE_MAX_PARAMETERS];
+    const int count = node_parameters(n, used);
+    bool found = false;
+    for (int i = 0; i < count; i++) {
+        found = found || used[i] == parameter;
+    }
+    return found;
+}
+
+/* Whether the parameter runs again, or lies in memory already. The narrow form of any other one
+ * would only take memory until it is written. */
+static bool is_wanted(const calibration_network *network, int parameter)
+{
+    const graph *g = network->request->graph;
+    bool wanted = matrix_exists(network->current.parameters->entries[parameter].values);
+    for (int n = network->current.stream.position; n < g->node_count && !wanted; n++) {
+        wanted = is_used_by(&g->nodes[n], parameter);
+    }
+    return wanted;
+}
+
 static grail_status narrow_parameters(calibration_network *network, int index)
 {
     grail_status status = GRAIL_OK;
     for (int p = 0; p < network->request->graph->parameter_count; p++) {
-        if (network->request->cuts[p].rows.site == index) {
+        const parameter_cut *cut = &network->request->cuts[p];
+        const bool is_cut = cut->rows.site == index || cut->columns.site == index;
+        if (!is_cut || !is_wanted(network, p)) {
+            continue;
+        }
+        if (cut->rows.site == index) {
             TRY(narrow_axis(network, p, true));
         }
-        if (network->request->cuts[p].columns.site == index) {
+        if (cut->columns.site == index) {
             TRY(narrow_axis(network, p, false));
         }
     }
@@ -112,7 +140,9 @@ out:
 grail_status site_take_narrow_shape(calibration_network *network, int index)
 {
     grail_status status = GRAIL_OK;
-    if (site_spans_blocks(network->request->graph, site_at(network->request, index))) {
+    const compression_request *request = network->request;
+    if (request->plan.loop == LOOP_OPEN ||
+        site_spans_blocks(request->graph, site_at(request, index))) {
         return GRAIL_OK;
     }
     TRY(narrow_held_input(network, index));

@@ -9,10 +9,10 @@
 void axis_reduced_features(const calibration_network *network, const cut_axis *axis, int64_t *out);
 
 /**
- * After the last consumer of a site is set: its producers, channel parameters and consumers take
- * their narrow shapes, and so does the input of that consumer in the sample stream. What runs from
- * then on is narrow. A site that spans blocks stays as it is: its axis may cross the place where a
- * sample stream waits.
+ * After the last consumer of a site is set: those of its producers, channel parameters and
+ * consumers that run again take their narrow shapes, and so does the input of that consumer in the
+ * sample stream. What runs from then on is narrow. A site that spans blocks stays as it is: its
+ * axis may cross the place where a sample stream waits. In an open loop nothing runs.
  */
 grail_status site_take_narrow_shape(calibration_network *network, int site) GRAIL_MUST_CHECK;
 
