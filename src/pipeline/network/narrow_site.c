@@ -147,7 +147,6 @@ grail_status site_take_narrow_shape(calibration_network *network, int index)
     }
     TRY(narrow_held_input(network, index));
     TRY(narrow_parameters(network, index));
-    network->results[index].is_narrow = true;
 out:
     return status;
 }
@@ -156,9 +155,8 @@ grail_status sites_take_narrow_shapes(calibration_network *network)
 {
     grail_status status = GRAIL_OK;
     for (int i = 0; i < network->request->plan.count; i++) {
-        if (site_is_cut(&network->request->plan, i) && !network->results[i].is_narrow) {
+        if (site_is_cut(&network->request->plan, i)) {
             TRY(narrow_parameters(network, i));
-            network->results[i].is_narrow = true;
         }
     }
 out:

@@ -16,8 +16,8 @@ void axis_reduced_features(const calibration_network *network, const cut_axis *a
  */
 grail_status site_take_narrow_shape(calibration_network *network, int site) GRAIL_MUST_CHECK;
 
-/** The same for every cut site that is not narrow yet, when all are finished and the sample streams
- * stand before node 0. */
+/** The same for every cut site of an open loop, when all are finished; the sample streams stand
+ * before node 0. */
 grail_status sites_take_narrow_shapes(calibration_network *network) GRAIL_MUST_CHECK;
 
 #endif

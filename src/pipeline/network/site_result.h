@@ -10,7 +10,6 @@ typedef struct site_result {
     grail_site_report report;
     grail_reducer *reducer; /* owned; NULL until decided, and for sites that keep everything */
     grail_fit *fits;        /* owned, [report.fit_count]; report.fits borrows it */
-    bool is_narrow;         /* the calibration network has the narrow shapes of the site */
 } site_result;
 
 /** Results with the planned widths of every site, nothing decided yet. *out is [sites], owned:
