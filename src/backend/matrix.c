@@ -1,7 +1,5 @@
 #include "backend/kind.h"
 
-#include <string.h>
-
 size_t element_size(grail_dtype type)
 {
     return dtype_bits(type) / 8;
@@ -168,12 +166,9 @@ grail_status matrix_download(matrix m, void *values)
     return matrix_count(m) == 0 ? GRAIL_OK : m.owner->kind->download(m, values);
 }
 
-static void convert(grail_dtype from, grail_dtype to, int64_t count, const void *in, void *out)
+/* To the other type. */
+static void convert(grail_dtype to, int64_t count, const void *in, void *out)
 {
-    if (from == to) {
-        memcpy(out, in, (size_t)count * element_size(to));
-        return;
-    }
     for (int64_t i = 0; i < count; i++) {
         if (to == GRAIL_DTYPE_F64) {
             ((double *)out)[i] = (double)((const float *)in)[i];
@@ -204,11 +199,11 @@ static grail_status transfer(matrix m, grail_dtype type, bool up, void *values)
         const matrix part = matrix_rows(m, begin, rows);
         void *here = (unsigned char *)values + (size_t)begin * row;
         if (up) {
-            convert(type, m.type, rows * m.columns, here, piece);
+            convert(m.type, rows * m.columns, here, piece);
             TRY(matrix_upload(part, piece));
         } else {
             TRY(matrix_download(part, piece));
-            convert(m.type, type, rows * m.columns, piece, here);
+            convert(type, rows * m.columns, piece, here);
         }
     }
 out:
@@ -227,7 +222,7 @@ static grail_status upload_as(matrix m, grail_dtype type, const void *values)
         return matrix_upload(m, values);
     }
     if (is_mapped(m)) {
-        convert(type, m.type, matrix_count(m), values, m.memory);
+        convert(m.type, matrix_count(m), values, m.memory);
         return GRAIL_OK;
     }
     return transfer(m, type, true, (void *)(uintptr_t)values);
@@ -239,7 +234,7 @@ static grail_status download_as(matrix m, grail_dtype type, void *values)
         return matrix_download(m, values);
     }
     if (is_mapped(m)) {
-        convert(m.type, type, matrix_count(m), m.memory, values);
+        convert(type, matrix_count(m), m.memory, values);
         return GRAIL_OK;
     }
     return transfer(m, type, false, values);
