@@ -36,6 +36,7 @@ typedef enum operation_slot {
     SLOT_FOLD_COLUMNS,
     SLOT_FOLD_ROWS,
     SLOT_GEMM,
+    SLOT_ADD_SYMMETRIC,
     SLOT_ADD_SCALED,
     SLOT_ADD_OUTER,
     SLOT_DIAGONAL,
@@ -47,6 +48,7 @@ typedef enum operation_slot {
     SLOT_CHOLESKY,
     SLOT_CHOLESKY_SOLVE,
     SLOT_CHOLESKY_MULTIPLY,
+    SLOT_CHOLESKY_INVERT,
     SLOT_EIGEN,
     SLOT_COUNT
 } operation_slot;

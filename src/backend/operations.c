@@ -297,6 +297,14 @@ grail_status matrix_gemm(bool transpose_a, bool transpose_b, double alpha, matri
             .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = alpha, .beta = beta}});
 }
 
+grail_status matrix_add_symmetric(double alpha, matrix a, matrix b, matrix c)
+{
+    return same_shape(a, b) && is_square(c) && c.columns == a.columns
+               ? operation_run(&(operation){
+                     .slot = SLOT_ADD_SYMMETRIC, .m = {a, b, c}, .with = {.alpha = alpha}})
+               : wrong_shape(SLOT_ADD_SYMMETRIC);
+}
+
 grail_status matrix_add_scaled(double alpha, matrix x, matrix y)
 {
     return same_shape(x, y) ? operation_run(&(operation){
@@ -385,6 +393,12 @@ grail_status matrix_cholesky_multiply(matrix l, matrix b)
     return is_square(l) && b.columns == l.columns
                ? operation_run(&(operation){.slot = SLOT_CHOLESKY_MULTIPLY, .m = {l, b}})
                : wrong_shape(SLOT_CHOLESKY_MULTIPLY);
+}
+
+grail_status matrix_cholesky_invert(matrix l)
+{
+    return is_square(l) ? operation_run(&(operation){.slot = SLOT_CHOLESKY_INVERT, .m = {l}})
+                        : wrong_shape(SLOT_CHOLESKY_INVERT);
 }
 
 grail_status matrix_eigen(matrix a, matrix values)

@@ -139,6 +139,9 @@ grail_status matrix_fold_rows(int64_t units, const int64_t *labels, const double
 /** C[m, n] = alpha op(A) op(B) + beta C; op is transposition when the flag is set. */
 grail_status matrix_gemm(bool transpose_a, bool transpose_b, double alpha, matrix a, matrix b,
                          double beta, matrix c) GRAIL_MUST_CHECK;
+/** C[n, n] += alpha A[k, n]^T B[k, n], where C and the product are symmetric: only the lower tiles
+ * are multiplied, and both triangles get the same values. */
+grail_status matrix_add_symmetric(double alpha, matrix a, matrix b, matrix c) GRAIL_MUST_CHECK;
 /** Y += alpha X; X may also be f32. */
 grail_status matrix_add_scaled(double alpha, matrix x, matrix y) GRAIL_MUST_CHECK;
 /** A[m, n] += alpha x[1, m]^T y[1, n]; with `lower` only in the lower triangle. */
@@ -164,6 +167,8 @@ grail_status matrix_cholesky(matrix a, int64_t *pivot) GRAIL_MUST_CHECK;
 grail_status matrix_cholesky_solve(matrix l, matrix b) GRAIL_MUST_CHECK;
 /** B[rows, n] <- B L L^T. */
 grail_status matrix_cholesky_multiply(matrix l, matrix b) GRAIL_MUST_CHECK;
+/** Both triangles of L[n, n] <- (L L^T)^-1, of which the lower triangle is read. */
+grail_status matrix_cholesky_invert(matrix l) GRAIL_MUST_CHECK;
 /** Symmetric eigendecomposition of the packed A[n, n] (lower triangle read): values[1, n]
  * ascending, row i of A becomes the eigenvector of values[i]. */
 grail_status matrix_eigen(matrix a, matrix values) GRAIL_MUST_CHECK;

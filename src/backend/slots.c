@@ -41,6 +41,7 @@ static const struct {
     [SLOT_FOLD_COLUMNS] = {"fold_columns", "aA"},
     [SLOT_FOLD_ROWS] = {"fold_rows", "aA"},
     [SLOT_GEMM] = {"gemm", "ssS"},
+    [SLOT_ADD_SYMMETRIC] = {"add_symmetric", "ssS"},
     [SLOT_ADD_SCALED] = {"add_scaled", "aS"},
     [SLOT_ADD_OUTER] = {"add_outer", "ppS"},
     [SLOT_DIAGONAL] = {"diagonal", "sP"},
@@ -52,6 +53,7 @@ static const struct {
     [SLOT_CHOLESKY] = {"cholesky", "S"},
     [SLOT_CHOLESKY_SOLVE] = {"cholesky_solve", "sS"},
     [SLOT_CHOLESKY_MULTIPLY] = {"cholesky_multiply", "sS"},
+    [SLOT_CHOLESKY_INVERT] = {"cholesky_invert", "S"},
     [SLOT_EIGEN] = {"eigen", "PP"},
 };
 

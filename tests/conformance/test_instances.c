@@ -359,6 +359,7 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_fold_rows(4, labels, share, v, narrow_v), "fold_rows");
     SHAPES_DISAGREE(matrix_fold_rows(4, labels, share, v, d), "fold_rows");
     SHAPES_DISAGREE(matrix_gemm(false, true, 1.0, d, narrow_d, 0.0, d), "gemm");
+    SHAPES_DISAGREE(matrix_add_symmetric(1.0, d, narrow_d, d), "add_symmetric");
     SHAPES_DISAGREE(matrix_add_scaled(1.0, narrow_d, d), "add_scaled");
     SHAPES_DISAGREE(matrix_add_outer(false, 1.0, d, d, d), "add_outer");
     SHAPES_DISAGREE(matrix_add_outer(true, 1.0, row_of(d), row_of(narrow_d), narrow_d),
@@ -373,6 +374,7 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_cholesky(narrow_d, NULL), "cholesky");
     SHAPES_DISAGREE(matrix_cholesky_solve(d, narrow_d), "cholesky_solve");
     SHAPES_DISAGREE(matrix_cholesky_multiply(d, narrow_d), "cholesky_multiply");
+    SHAPES_DISAGREE(matrix_cholesky_invert(narrow_d), "cholesky_invert");
     SHAPES_DISAGREE(matrix_eigen(narrow_d, d), "eigen");
 #undef SHAPES_DISAGREE
 }

@@ -200,3 +200,12 @@ void blas_dtrsm(bool transpose_l, int64_t m, int64_t n, const double *l, int64_t
     bli_dtrsm_ex(BLIS_RIGHT, BLIS_LOWER, transposition(transpose_l), BLIS_NONUNIT_DIAG, m, n, &one,
                  readable_f64(l), l_stride, 1, b, b_stride, 1, NULL, &r);
 }
+
+void blas_dtrmm(bool right, bool transpose_l, int64_t m, int64_t n, double alpha, const double *l,
+                int64_t l_stride, double *b, int64_t b_stride)
+{
+    rntm_t r = runtime();
+    bli_dtrmm_ex(right ? BLIS_RIGHT : BLIS_LEFT, BLIS_LOWER, transposition(transpose_l),
+                 BLIS_NONUNIT_DIAG, m, n, &alpha, readable_f64(l), l_stride, 1, b, b_stride, 1,
+                 NULL, &r);
+}

@@ -27,6 +27,11 @@ void blas_dsyrk_subtract(int64_t n, int64_t k, const double *a, int64_t a_stride
 void blas_dtrsm(bool transpose_l, int64_t m, int64_t n, const double *l, int64_t l_stride,
                 double *b, int64_t b_stride);
 
+/** B[m, n] <- alpha op(L) B with L[m, m], or alpha B op(L) with L[n, n] when `right`; op is
+ * transposition when the flag is set; L lower triangular. */
+void blas_dtrmm(bool right, bool transpose_l, int64_t m, int64_t n, double alpha, const double *l,
+                int64_t l_stride, double *b, int64_t b_stride);
+
 /** How the kernels were chosen. */
 typedef enum blas_choice {
     BLAS_CHOICE_FEATURES, /* by BLIS_ARCH_TYPE, and they suit the CPU's instruction sets */

@@ -23,8 +23,10 @@ static const host_kernels kernels = {
     .cross = cpu_cross,
     .column_sums = cpu_column_sums,
     .gemm = cpu_gemm,
+    .add_symmetric = cpu_add_symmetric,
     .cholesky = cpu_cholesky,
     .cholesky_solve = cpu_cholesky_solve,
+    .cholesky_invert = cpu_cholesky_invert,
     .eigen = cpu_eigen,
 };
 

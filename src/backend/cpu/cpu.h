@@ -14,6 +14,11 @@ void cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t 
               const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
               double *c, int64_t c_stride);
 
+/* symmetric.c */
+void cpu_add_symmetric(int64_t n, int64_t k, double alpha, const double *a, int64_t a_stride,
+                       const double *b, int64_t b_stride, double *c, int64_t c_stride);
+void cpu_cholesky_invert(int64_t n, double *l, int64_t stride);
+
 /* elementwise.c */
 void cpu_activation(activation_kind kind, int64_t count, const void *x, void *y);
 void cpu_multiply(int64_t count, const void *a, const void *b, void *y);

@@ -51,9 +51,12 @@ typedef struct host_kernels {
     void (*gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
                  const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
                  double *c, int64_t c_stride);
+    void (*add_symmetric)(int64_t n, int64_t k, double alpha, const double *a, int64_t a_stride,
+                          const double *b, int64_t b_stride, double *c, int64_t c_stride);
     pivot_index (*cholesky)(int64_t n, double *a, int64_t stride);
     void (*cholesky_solve)(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,
                            int64_t b_stride);
+    void (*cholesky_invert)(int64_t n, double *l, int64_t stride);
     grail_status (*eigen)(int64_t n, double *a, double *values);
 } host_kernels;
 
@@ -91,6 +94,10 @@ grail_status host_cholesky_multiply(backend *b, const operation *o);
 
 /* triangles.c */
 grail_status host_fill_triangle(backend *b, const operation *o);
+/** A[columns, rows] = A[rows, columns]^T for the rows [row, row_end) and columns [column,
+ * column_end) of one square array, which overlap only where both ranges are the same. */
+void host_mirror(int64_t row, int64_t row_end, int64_t column, int64_t column_end, double *a,
+                 int64_t stride);
 
 /* search.c */
 grail_status host_find_non_finite(backend *b, const operation *o);
@@ -114,8 +121,10 @@ grail_status host_gram(backend *b, const operation *o);
 grail_status host_cross(backend *b, const operation *o);
 grail_status host_column_sums(backend *b, const operation *o);
 grail_status host_gemm(backend *b, const operation *o);
+grail_status host_add_symmetric(backend *b, const operation *o);
 grail_status host_cholesky(backend *b, const operation *o);
 grail_status host_cholesky_solve(backend *b, const operation *o);
+grail_status host_cholesky_invert(backend *b, const operation *o);
 grail_status host_eigen(backend *b, const operation *o);
 
 /** The fields of backend_kind that all backends on the host share. */
@@ -151,6 +160,7 @@ grail_status host_eigen(backend *b, const operation *o);
         [SLOT_FOLD_COLUMNS] = host_fold_columns,                                                   \
         [SLOT_FOLD_ROWS] = host_fold_rows,                                                         \
         [SLOT_GEMM] = host_gemm,                                                                   \
+        [SLOT_ADD_SYMMETRIC] = host_add_symmetric,                                                 \
         [SLOT_ADD_SCALED] = host_add_scaled,                                                       \
         [SLOT_ADD_OUTER] = host_add_outer,                                                         \
         [SLOT_DIAGONAL] = host_diagonal,                                                           \
@@ -162,6 +172,7 @@ grail_status host_eigen(backend *b, const operation *o);
         [SLOT_CHOLESKY] = host_cholesky,                                                           \
         [SLOT_CHOLESKY_SOLVE] = host_cholesky_solve,                                               \
         [SLOT_CHOLESKY_MULTIPLY] = host_cholesky_multiply,                                         \
+        [SLOT_CHOLESKY_INVERT] = host_cholesky_invert,                                             \
         [SLOT_EIGEN] = host_eigen,                                                                 \
     }
 

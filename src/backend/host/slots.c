@@ -158,6 +158,14 @@ grail_status host_gemm(backend *b, const operation *o)
     return GRAIL_OK;
 }
 
+grail_status host_add_symmetric(backend *b, const operation *o)
+{
+    const matrix *m = o->m;
+    kernels_of(b)->add_symmetric(m[2].rows, m[0].rows, o->with.alpha, m[0].memory, m[0].stride,
+                                 m[1].memory, m[1].stride, m[2].memory, m[2].stride);
+    return GRAIL_OK;
+}
+
 grail_status host_cholesky(backend *b, const operation *o)
 {
     const matrix a = o->m[0];
@@ -171,6 +179,13 @@ grail_status host_cholesky_solve(backend *b, const operation *o)
     const matrix x = o->m[1];
     kernels_of(b)->cholesky_solve(x.rows, l.rows, l.memory, l.stride, x.memory, x.stride);
     return GRAIL_OK;
+}
+
+grail_status host_cholesky_invert(backend *b, const operation *o)
+{
+    const matrix l = o->m[0];
+    kernels_of(b)->cholesky_invert(l.rows, l.memory, l.stride);
+    return host_fill_triangle(b, &(operation){.m = {l}, .with = {.upper = true}});
 }
 
 grail_status host_eigen(backend *b, const operation *o)

@@ -251,8 +251,10 @@ static const host_kernels kernels = {
     .cross = cross,
     .column_sums = column_sums,
     .gemm = ref_gemm,
+    .add_symmetric = ref_add_symmetric,
     .cholesky = ref_cholesky,
     .cholesky_solve = ref_cholesky_solve,
+    .cholesky_invert = ref_cholesky_invert,
     .eigen = ref_eigen,
 };
 

@@ -53,6 +53,52 @@ pivot_index ref_cholesky(int64_t n, double *a, int64_t stride)
     return -1;
 }
 
+void ref_add_symmetric(int64_t n, int64_t k, double alpha, const double *a, int64_t a_stride,
+                       const double *b, int64_t b_stride, double *c, int64_t c_stride)
+{
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j <= i; j++) {
+            double sum = 0.0;
+            for (int64_t p = 0; p < k; p++) {
+                sum += a[p * a_stride + i] * b[p * b_stride + j];
+            }
+            c[i * c_stride + j] += alpha * sum;
+            c[j * c_stride + i] = c[i * c_stride + j];
+        }
+    }
+}
+
+/* L <- X = L^-1, row by row: X_ij = -(sum_{j <= k < i} L_ik X_kj) / L_ii. */
+static void invert_triangle(int64_t n, double *l, int64_t stride)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double *row = l + i * stride;
+        for (int64_t j = 0; j < i; j++) {
+            double sum = 0.0;
+            for (int64_t k = j; k < i; k++) {
+                sum += row[k] * l[k * stride + j];
+            }
+            row[j] = -sum / row[i];
+        }
+        row[i] = 1.0 / row[i];
+    }
+}
+
+/* (L L^T)^-1 = X^T X in place: element (i, j) reads rows from i on, and is read no more. */
+void ref_cholesky_invert(int64_t n, double *l, int64_t stride)
+{
+    invert_triangle(n, l, stride);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j <= i; j++) {
+            double sum = 0.0;
+            for (int64_t k = i; k < n; k++) {
+                sum += l[k * stride + i] * l[k * stride + j];
+            }
+            l[i * stride + j] = sum;
+        }
+    }
+}
+
 /* One row x of B: forward L y = x, then backward L^T z = y. */
 static void solve_row(int64_t n, const double *l, int64_t l_stride, double *x)
 {
