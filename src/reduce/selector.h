@@ -14,9 +14,11 @@ typedef enum selector_need {
     NEEDS_DIAGONAL = 1 << 1,
     NEEDS_GRAM = 1 << 2,
     NEEDS_MEANS = 1 << 3,
-    /* The last three of every consumer's input, of the dense network: there from the beginning. */
-    NEEDS_ALL_CONSUMERS = 1 << 4,
-    NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS
+    NEEDS_TARGET = 1 << 4, /* of the consumer's fit; missing where its target needs no statistics */
+    /* The first three of these of every consumer's input, of the dense network: there from the
+       beginning. */
+    NEEDS_ALL_CONSUMERS = 1 << 5,
+    NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET
 } selector_need;
 
 typedef struct selector {

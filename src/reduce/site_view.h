@@ -19,8 +19,11 @@ typedef struct input_statistics {
     int64_t width;          /* H, a multiple of n */
     int64_t count;          /* rows */
     const double *diagonal; /* [H] of the Gram matrix */
-    matrix gram;            /* [H, H], f64, lower triangle */
+    matrix gram;            /* [H, H], f64, lower triangle; a selector may take it over */
     const double *means;    /* [H] */
+    /* Of the target that the consumer will be fitted to, where there is one. */
+    matrix cross;               /* C[O, H] = Y^T X, f64; a row for each row of the regression */
+    const double *target_means; /* [O] */
 } input_statistics;
 
 typedef struct site_view {
@@ -35,8 +38,9 @@ typedef struct site_view {
     /* Statistics, NULL where the selector does not need them. */
     const double *input_norms; /* norms of the features of the first producer's input; 0 where an
                                   earlier site removed them */
-    const input_statistics *inputs; /* [input_count]: of the first consumer, or of all */
+    input_statistics *inputs;  /* [input_count]: of the first consumer, or of all */
     int input_count;
+    bool fits_bias; /* the fit of the first consumer has a bias */
 } site_view;
 
 /** A matrix whose rows (or columns) are cut by the site, `features` for each unit. */

@@ -15,12 +15,6 @@ static const node *consumer_node(const compression_request *request, const obser
     return &request->graph->nodes[o->node];
 }
 
-static bool fits_bias(const compression_request *request, int consumer)
-{
-    return request->plan.compensation.enabled && request->plan.compensation.bias != BIAS_OFF &&
-           consumer_bias_slot(request->graph, consumer).parameter != GRAPH_NONE;
-}
-
 /* Y <- Y - 1 b^T in the sums: a dense target contains the consumer's own bias, which stays where it
  * is.
  *   C <- C - b s^T,  q_o <- q_o - 2 b_o t_o + T b_o^2,  t <- t - T b */
@@ -95,7 +89,7 @@ static ridge_options options_of(const compression_request *request, int consumer
     const bool validate = isnan(how->alpha);
     return (ridge_options){
         .ridge = how->shrink == SHRINK_TO_PRIOR ? RIDGE_PRIOR : RIDGE_ZERO,
-        .bias = fits_bias(request, consumer),
+        .bias = consumer_fits_bias(request->graph, how, consumer),
         .alpha = validate ? 1e-3 : how->alpha,
         .alphas = alpha_candidates,
         .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,
@@ -142,7 +136,6 @@ static grail_status fit_consumer(calibration_network *network, observation *o, f
     ridge_options options = options_of(network->request, o->node);
     TRY(find_judged(network, o, &judged));
     options.judged = judged;
-    TRY(shift_targets(network, o));
     TRY(make_regression(network, o, o->fit, prior, &fit));
     TRY(make_regression(network, o, o->held, prior, &held));
     TRY(matrix_new(network->request->backend, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
@@ -183,6 +176,7 @@ grail_status compensate_consumer(calibration_network *network, observation *o)
     const double begun = clock_seconds();
     TRY(statistics_check_finite(o->fit));
     TRY(statistics_check_finite(o->held));
+    TRY(shift_targets(network, o));
     if (network->results[o->site].reducer == NULL) {
         TRY(decide_at_consumer(network, o));
     }

@@ -3,6 +3,7 @@
 #include "backend/operations.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/merged_rows.h"
+#include "pipeline/request/consumer_tail.h"
 
 #include <math.h>
 
@@ -92,6 +93,8 @@ static void inputs_free(int count, input_statistics *inputs)
         memory_free((double *)(uintptr_t)inputs[i].diagonal);
         memory_free((double *)(uintptr_t)inputs[i].means);
         matrix_free(&inputs[i].gram);
+        matrix_free(&inputs[i].cross);
+        memory_free((double *)(uintptr_t)inputs[i].target_means);
     }
     memory_free(inputs);
 }
@@ -113,19 +116,25 @@ static grail_status download_sum(const grail_statistics *s, double *out)
     return matrix_download(s->sum, out);
 }
 
-/* *out[width] = (fit + held) / divisor, each as `download` gives it. */
+static grail_status download_target_sum(const grail_statistics *s, double *out)
+{
+    return matrix_download(s->target_sum, out);
+}
+
+/* *out[count] = (fit + held) / divisor, each as `download` gives it. */
 static grail_status add_parts(const grail_statistics *fit, const grail_statistics *held,
+                              int64_t count,
                               grail_status (*download)(const grail_statistics *s, double *out),
                               double divisor, const double **out)
 {
     grail_status status = GRAIL_OK;
     double *sums = NULL;
     double *more = NULL;
-    TRY(memory_new(&sums, (size_t)fit->width, sizeof sums[0]));
-    TRY(memory_new(&more, (size_t)fit->width, sizeof more[0]));
+    TRY(memory_new(&sums, (size_t)count, sizeof sums[0]));
+    TRY(memory_new(&more, (size_t)count, sizeof more[0]));
     TRY(download(fit, sums));
     TRY(download(held, more));
-    for (int64_t i = 0; i < fit->width; i++) {
+    for (int64_t i = 0; i < count; i++) {
         sums[i] = (sums[i] + more[i]) / divisor;
     }
     *out = sums;
@@ -136,14 +145,13 @@ out:
     return status;
 }
 
-/* The lower triangle of the Gram matrix over all batches. */
-static grail_status add_grams(const grail_statistics *fit, const grail_statistics *held,
-                              matrix *out)
+/* *out = fit + held */
+static grail_status add_matrices(matrix fit, matrix held, matrix *out)
 {
     grail_status status = GRAIL_OK;
-    TRY(matrix_new(fit->owner, GRAIL_DTYPE_F64, fit->width, fit->width, out));
-    TRY(matrix_copy(fit->gram, *out));
-    TRY(matrix_add_scaled(1.0, held->gram, *out));
+    TRY(matrix_new(fit.owner, GRAIL_DTYPE_F64, fit.rows, fit.columns, out));
+    TRY(matrix_copy(fit, *out));
+    TRY(matrix_add_scaled(1.0, held, *out));
 out:
     return status;
 }
@@ -156,20 +164,25 @@ static grail_status take_input(unsigned needs, const grail_statistics *fit,
     const int64_t count = fit->count + held->count;
     *out = (input_statistics){.width = fit->width, .count = count};
     if ((needs & NEEDS_DIAGONAL) != 0) {
-        TRY(add_parts(fit, held, download_diagonal, 1.0, &out->diagonal));
+        TRY(add_parts(fit, held, fit->width, download_diagonal, 1.0, &out->diagonal));
     }
     if ((needs & NEEDS_MEANS) != 0) {
-        TRY(add_parts(fit, held, download_sum, (double)count, &out->means));
+        TRY(add_parts(fit, held, fit->width, download_sum, (double)count, &out->means));
     }
     if ((needs & NEEDS_GRAM) != 0) {
-        TRY(add_grams(fit, held, &out->gram));
+        TRY(add_matrices(fit->gram, held->gram, &out->gram));
+    }
+    if ((needs & NEEDS_TARGET) != 0 && fit->outputs > 0) {
+        TRY(add_matrices(fit->cross, held->cross, &out->cross));
+        TRY(add_parts(fit, held, fit->outputs, download_target_sum, (double)count,
+                      &out->target_means));
     }
 out:
     return status;
 }
 
 static grail_status decide(calibration_network *network, int index, const double *input_norms,
-                           int input_count, const input_statistics *inputs)
+                           int input_count, input_statistics *inputs)
 {
     const compression_request *request = network->request;
     const plan_site *planned = &request->plan.sites[index];
@@ -186,6 +199,8 @@ static grail_status decide(calibration_network *network, int index, const double
         .input_norms = input_norms,
         .inputs = inputs,
         .input_count = input_count,
+        .fits_bias =
+            consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node),
     };
     return planned->selector->decide(&view, &network->results[index].reducer);
 }

@@ -32,3 +32,9 @@ bias_slot consumer_bias_slot(const graph *g, int consumer)
     }
     return (bias_slot){.parameter = GRAPH_NONE};
 }
+
+bool consumer_fits_bias(const graph *g, const compensation *how, int consumer)
+{
+    return how->enabled && how->bias != BIAS_OFF &&
+           consumer_bias_slot(g, consumer).parameter != GRAPH_NONE;
+}

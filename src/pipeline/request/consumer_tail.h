@@ -4,6 +4,7 @@
 #define GRAIL_PIPELINE_REQUEST_CONSUMER_TAIL_H
 
 #include "graph/graph.h"
+#include "reduce/plan.h"
 
 /** The nodes between a consumer and the residual Add that reads its output. */
 typedef struct consumer_tail {
@@ -19,5 +20,7 @@ typedef struct bias_slot {
     double sign;   /* 1: the change is added to the parameter; -1: subtracted */
 } bias_slot;
 bias_slot consumer_bias_slot(const graph *g, int consumer);
+/** Whether a bias is fitted with the consumer's weight. */
+bool consumer_fits_bias(const graph *g, const compensation *how, int consumer);
 
 #endif

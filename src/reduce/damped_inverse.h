@@ -1,0 +1,17 @@
+/* Inverses of Gram matrices with a little of the identity added. */
+#ifndef GRAIL_REDUCE_DAMPED_INVERSE_H
+#define GRAIL_REDUCE_DAMPED_INVERSE_H
+
+#include "backend/operations.h"
+
+/** diagonal[n] of A[n, n], on the host. */
+grail_status download_diagonal(matrix a, double *diagonal) GRAIL_MUST_CHECK;
+
+/**
+ * Both triangles of G[n, n] <- (G + lambda I)^-1, of which the lower triangle is read, with
+ * lambda = damping * mean diag G. When the factorisation fails, lambda is raised to
+ * max(10 lambda, 1e-8 mean diag) up to six times. GRAIL_ERROR_NUMERIC when G is 0, or indefinite.
+ */
+grail_status damped_inverse(double damping, matrix gram, double *lambda) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,159 @@
+#include "reduce/removal.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+void removal_fini(removal *r)
+{
+    for (int i = 0; r->parts != NULL && i < r->count; i++) {
+        elimination_free(r->parts[i]);
+    }
+    memory_free(r->parts);
+    memory_free(r->taken);
+    *r = (removal){0};
+}
+
+grail_status removal_values(removal *r, double *values)
+{
+    grail_status status = GRAIL_OK;
+    memset(values, 0, (size_t)r->units * sizeof values[0]);
+    for (int i = 0; i < r->count; i++) {
+        TRY(elimination_add_values(r->parts[i], values));
+    }
+out:
+    return status;
+}
+
+int64_t batch_of_one(int64_t wanted, int64_t done)
+{
+    (void)wanted;
+    (void)done;
+    return 1;
+}
+
+static int64_t next_size(int64_t size)
+{
+    enum { LESS = 512 };
+    return (size - LESS) / 2;
+}
+
+int64_t batch_shrinking(int64_t wanted, int64_t done)
+{
+    enum { FEWEST = 64, MOST = 1024 };
+    int64_t size = next_size(wanted);
+    for (int64_t taken = 0;; size = next_size(size)) {
+        const int64_t batch = size < FEWEST ? FEWEST : size > MOST ? MOST : size;
+        taken += batch;
+        if (taken > done) {
+            return batch;
+        }
+    }
+}
+
+/* The runs of units from which the same number is taken. */
+typedef struct taking {
+    removal *removal;
+    int64_t per_group; /* units of a group */
+    int64_t quota;     /* still to be taken of each group ... */
+    int64_t *open;     /* [groups] */
+    bool largest;
+} taking;
+
+/* The next unit by value among those whose group is open; -1 when there is none. */
+static int64_t best_unit(const taking *t, const double *values)
+{
+    int64_t best = -1;
+    for (int64_t j = 0; j < t->removal->units; j++) {
+        if (t->removal->taken[j] || t->open[j / t->per_group] == 0) {
+            continue;
+        }
+        if (best < 0 || (t->largest ? values[j] > values[best] : values[j] < values[best])) {
+            best = j;
+        }
+    }
+    return best;
+}
+
+static grail_status take_unit(const taking *t, int64_t unit)
+{
+    grail_status status = GRAIL_OK;
+    removal *r = t->removal;
+    for (int i = 0; i < r->count; i++) {
+        TRY(elimination_take(r->parts[i], unit));
+    }
+    r->taken[unit] = true;
+    t->open[unit / t->per_group]--;
+out:
+    return status;
+}
+
+static grail_status check_values(const removal *r, const double *values)
+{
+    for (int64_t j = 0; j < r->units; j++) {
+        if (!isfinite(values[j])) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "the cost of unit %lld is not finite; look for NaN or infinity in the "
+                             "weights and activations",
+                             (long long)j);
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status removal_take(removal *r, int64_t groups, int64_t count, bool largest, batch_rule batch,
+                          double *values_at)
+{
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    taking t = {.removal = r, .per_group = r->units / groups, .largest = largest};
+    TRY(memory_new_unset(&values, (size_t)r->units, sizeof values[0]));
+    TRY(memory_new_unset(&t.open, (size_t)groups, sizeof t.open[0]));
+    for (int64_t g = 0; g < groups; g++) {
+        t.open[g] = count / groups;
+    }
+    for (int64_t done = 0; done < count;) {
+        const int64_t left = count - done;
+        const int64_t size = batch(count, done);
+        TRY(removal_values(r, values));
+        TRY(check_values(r, values));
+        for (int64_t i = 0; i < (size < left ? size : left); i++) {
+            const int64_t unit = best_unit(&t, values);
+            TRY(take_unit(&t, unit));
+            if (values_at != NULL) {
+                values_at[done] = values[unit];
+            }
+            done++;
+        }
+    }
+out:
+    memory_free(values);
+    memory_free(t.open);
+    return status;
+}
+
+grail_status removal_reducer(const removal *r, bool keeps_taken, grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *kept = NULL;
+    int64_t count = 0;
+    TRY(memory_new_unset(&kept, (size_t)r->units, sizeof kept[0]));
+    for (int64_t j = 0; j < r->units; j++) {
+        if (r->taken[j] == keeps_taken) {
+            kept[count++] = j;
+        }
+    }
+    TRY(grail_reducer_from_selection(r->units, count, kept, out));
+out:
+    memory_free(kept);
+    return status;
+}
+
+void losses_of_costs(int64_t units, const double *costs, double *losses)
+{
+    losses[units] = 0.0;
+    for (int64_t kept = units - 1; kept > 0; kept--) {
+        losses[kept] = losses[kept + 1] + costs[units - 1 - kept];
+    }
+}

@@ -1,0 +1,65 @@
+/* The eliminations of a site's consumers, and the loop that takes unit after unit. */
+#ifndef GRAIL_REDUCE_REMOVAL_H
+#define GRAIL_REDUCE_REMOVAL_H
+
+#include "reduce/elimination.h"
+#include "reduce/reducer.h"
+#include "reduce/site_view.h"
+
+/** Eliminations of all consumers whose statistics the view has; the value of a unit is the sum over
+ * them. */
+typedef struct removal {
+    elimination **parts; /* [count], owned */
+    int count;
+    int64_t units;
+    bool *taken; /* [n] */
+} removal;
+
+void removal_fini(removal *r); /* works on a zeroed one */
+
+typedef struct removal_options {
+    unit_value kind;
+    double damping; /* lambda = damping * mean diag G */
+    double jitter;  /* added to the diagonal of the inverse's blocks */
+    bool refits;    /* weights are refitted to the target first, where the view has one */
+} removal_options;
+
+/**
+ * Costs of removing units: A = (G + lambda I)^-1, M = W^T W. A feature that is always 0 costs
+ * nothing. When G + lambda I cannot be factored, lambda is raised as in a ridge (solve/system.h).
+ * With `refits` and a target, W is W_r = (C + lambda W) A with the cross statistics C, the weights
+ * refitted on all units, and all sums are centred where the view fits a bias. Takes the view's Gram
+ * matrices over. removal_fini frees.
+ */
+grail_status removal_of_costs(const site_view *v, const removal_options *options,
+                              removal *out) GRAIL_MUST_CHECK;
+
+/** Gains of keeping units: A = G, M = G W^T W G. Takes the view's Gram matrices over. */
+grail_status removal_of_gains(const site_view *v, removal *out) GRAIL_MUST_CHECK;
+
+/** values[n] of the units that are not taken; 0 for the others. */
+grail_status removal_values(removal *r, double *values) GRAIL_MUST_CHECK;
+
+/** How many units are taken with the same values, when `done` of `wanted` were taken. */
+typedef int64_t (*batch_rule)(int64_t wanted, int64_t done);
+/** One: every unit is valued after the one before it was taken. */
+int64_t batch_of_one(int64_t wanted, int64_t done);
+/** SlimGPT's: floor((m - 512) / 2) of m wanted, then half of what 512 leave of the size before,
+ * each within 64 .. 1024 (Ling et al., arXiv 2412.18110, published code). */
+int64_t batch_shrinking(int64_t wanted, int64_t done);
+
+/** Takes `count` units, evenly from each of `groups` equal runs of units: those of the least value,
+ * or with `largest` of the largest, the one with the lower index on a tie. values_at[i], unless
+ * NULL, is the value at which the i-th unit was taken. */
+grail_status removal_take(removal *r, int64_t groups, int64_t count, bool largest, batch_rule batch,
+                          double *values_at) GRAIL_MUST_CHECK;
+
+/** The reducer that keeps the units that are taken, or those that are not. *out is owned. */
+grail_status removal_reducer(const removal *r, bool keeps_taken,
+                             grail_reducer **out) GRAIL_MUST_CHECK;
+
+/** losses[K], K = 1 .. n, of a site whose units are all taken one by one at these costs: the sum of
+ * the costs of the first n - K; losses[0] is unused. */
+void losses_of_costs(int64_t units, const double *costs, double *losses);
+
+#endif

@@ -1,0 +1,182 @@
+/* The matrices of the eliminations: from statistics and weights of a site's consumers. */
+#include "reduce/consumer_rows.h"
+#include "reduce/damped_inverse.h"
+#include "reduce/removal.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+
+enum { PANEL_ROWS = 512 };
+
+static const double gain_jitter = 1e-10; /* of the largest diagonal element */
+
+/* One consumer: its statistics, which are taken over, and its weights. */
+typedef struct part_source {
+    const site_view *view;
+    const removal_options *options;
+    input_statistics *input;
+    consumer_rows rows;
+    double *diagonal; /* [H] of G, centred when the fit has a bias */
+    bool refits;
+    double largest; /* of the diagonal */
+    double lambda;
+} part_source;
+
+static void source_fini(part_source *s)
+{
+    consumer_rows_fini(&s->rows);
+    memory_free(s->diagonal);
+    *s = (part_source){0};
+}
+
+/* A -= count x^T y, with rows of the host; `lower` for a square A. */
+static grail_status subtract_means(bool lower, int64_t count, const double *x, const double *y,
+                                   matrix a)
+{
+    grail_status status = GRAIL_OK;
+    matrix left = no_matrix;
+    matrix right = no_matrix;
+    TRY(matrix_import(a.owner, GRAIL_DTYPE_F64, 1, a.rows, a.rows, x, &left));
+    TRY(matrix_import(a.owner, GRAIL_DTYPE_F64, 1, a.columns, a.columns, y, &right));
+    TRY(matrix_add_outer(lower, -(double)count, left, right, a));
+out:
+    matrix_free(&left);
+    matrix_free(&right);
+    return status;
+}
+
+/* G - T mu^T mu, and C - T nu^T mu with the target's means nu. */
+static grail_status centre(const part_source *s)
+{
+    grail_status status = GRAIL_OK;
+    const input_statistics *in = s->input;
+    TRY(subtract_means(true, in->count, in->means, in->means, in->gram));
+    TRY(subtract_means(false, in->count, in->target_means, in->means, in->cross));
+out:
+    return status;
+}
+
+static grail_status source_open(const site_view *v, const removal_options *options, int consumer,
+                                part_source *s)
+{
+    grail_status status = GRAIL_OK;
+    *s = (part_source){.view = v, .options = options, .input = &v->inputs[consumer]};
+    s->refits = options != NULL && options->refits && matrix_exists(s->input->cross);
+    TRY(consumer_rows_open(v, consumer, s->input->width, &s->rows));
+    if (s->refits && v->fits_bias) {
+        TRY(centre(s));
+    }
+    TRY(memory_new_unset(&s->diagonal, (size_t)s->input->width, sizeof s->diagonal[0]));
+    TRY(download_diagonal(s->input->gram, s->diagonal));
+    for (int64_t i = 0; i < s->input->width; i++) {
+        s->largest = fmax(s->largest, s->diagonal[i]);
+    }
+out:
+    return status;
+}
+
+/* columns of features that are always 0 <- 0 */
+static grail_status clear_dead(const part_source *s, matrix rows)
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t j = 0; j < rows.columns; j++) {
+        if (!(s->diagonal[j] > 0.0)) {
+            TRY(matrix_zero(matrix_columns(rows, j, 1)));
+        }
+    }
+out:
+    return status;
+}
+
+/* P[rows, H] <- (C + lambda W) A for the panel of W in `rows`; A is the inverse. */
+static grail_status refit(const part_source *s, int64_t begin, matrix rows, matrix scratch)
+{
+    grail_status status = GRAIL_OK;
+    TRY(matrix_copy(matrix_rows(s->input->cross, begin, rows.rows), scratch));
+    TRY(matrix_add_scaled(s->lambda, rows, scratch));
+    TRY(matrix_gemm(false, false, 1.0, scratch, s->input->gram, 0.0, rows));
+out:
+    return status;
+}
+
+/* M[H, H] += P^T P over panels P of weights: W, refitted or multiplied by G (`by_gram`). */
+static grail_status add_weights(const part_source *s, bool by_gram, matrix m)
+{
+    grail_status status = GRAIL_OK;
+    matrix panel = no_matrix;
+    matrix scratch = no_matrix;
+    const int64_t most = s->rows.count < PANEL_ROWS ? s->rows.count : PANEL_ROWS;
+    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, most, m.rows, &panel));
+    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, most, m.rows, &scratch));
+    for (int64_t begin = 0; begin < s->rows.count; begin += most) {
+        const int64_t left = s->rows.count - begin;
+        const matrix rows = matrix_rows(panel, 0, left < most ? left : most);
+        const matrix spare = matrix_rows(scratch, 0, rows.rows);
+        matrix source = rows;
+        TRY(consumer_rows_read(&s->rows, begin, rows));
+        if (s->refits) {
+            TRY(refit(s, begin, rows, spare));
+        } else if (by_gram) {
+            TRY(matrix_gemm(false, false, 1.0, rows, s->input->gram, 0.0, spare));
+            source = spare;
+        }
+        TRY(clear_dead(s, source));
+        TRY(matrix_add_symmetric(1.0, source, source, m));
+    }
+out:
+    matrix_free(&panel);
+    matrix_free(&scratch);
+    return status;
+}
+
+static grail_status make_part(part_source *s, elimination **out)
+{
+    grail_status status = GRAIL_OK;
+    matrix m = no_matrix;
+    const bool gains = s->options == NULL;
+    const matrix gram = s->input->gram;
+    if (gains) {
+        TRY(matrix_fill_upper(gram));
+    } else {
+        TRY(damped_inverse(s->options->damping, s->input->gram, &s->lambda));
+    }
+    TRY(matrix_new_zero(gram.owner, GRAIL_DTYPE_F64, gram.rows, gram.rows, &m));
+    TRY(add_weights(s, gains, m));
+    TRY(elimination_create(s->view->site->units, gains ? VALUE_EXACT : s->options->kind,
+                           gains ? gain_jitter * s->largest : s->options->jitter, &s->input->gram,
+                           &m, out));
+out:
+    matrix_free(&m);
+    return status;
+}
+
+static grail_status make_parts(const site_view *v, const removal_options *options, removal *out)
+{
+    grail_status status = GRAIL_OK;
+    part_source source = {0};
+    removal r = {.count = v->input_count, .units = v->site->units};
+    TRY(memory_new(&r.parts, (size_t)r.count, sizeof(r.parts[0])));
+    TRY(memory_new(&r.taken, (size_t)r.units, sizeof r.taken[0]));
+    for (int k = 0; k < r.count; k++) {
+        TRY(source_open(v, options, k, &source));
+        TRY(make_part(&source, &r.parts[k]));
+        source_fini(&source);
+    }
+    *out = r;
+    r = (removal){0};
+out:
+    source_fini(&source);
+    removal_fini(&r);
+    return status;
+}
+
+grail_status removal_of_costs(const site_view *v, const removal_options *options, removal *out)
+{
+    return make_parts(v, options, out);
+}
+
+grail_status removal_of_gains(const site_view *v, removal *out)
+{
+    return make_parts(v, NULL, out);
+}

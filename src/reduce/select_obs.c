@@ -1,0 +1,32 @@
+/* obs: the units are removed one by one, each time the one whose removal costs least when all
+ * others are refitted (docs/numerics.md, Elimination). The weights are first refitted on all units,
+ * to the target of the fit that follows. */
+#include "reduce/removal.h"
+#include "reduce/selector.h"
+
+static unsigned needs(const site *s)
+{
+    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS
+                                  : NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET;
+}
+
+static grail_status decide(const site_view *v, grail_reducer **out)
+{
+    static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
+    grail_status status = GRAIL_OK;
+    removal r = {0};
+    TRY(removal_of_costs(v, &options, &r));
+    TRY(removal_take(&r, v->site->groups, v->site->units - v->kept, false, batch_of_one, NULL));
+    TRY(removal_reducer(&r, false, out));
+out:
+    removal_fini(&r);
+    return status;
+}
+
+const selector selector_obs = {
+    .name = "obs",
+    .summary = "removes unit after unit by what its removal costs once the others are refitted",
+    .uses_data = true,
+    .needs = needs,
+    .decide = decide,
+};

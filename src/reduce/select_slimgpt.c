@@ -1,0 +1,98 @@
+/* slimgpt: units are removed in batches by a score on the Cholesky factor of the inverse's blocks
+ * (Ling et al., arXiv 2412.18110); heads one by one. The other modes score by the exact cost of
+ * removal, or by the diagonal. `slimgpt-paper` is what the code published with the GRAIL paper does
+ * under this name: all units are scored once. */
+#include "base/memory.h"
+#include "reduce/removal.h"
+#include "reduce/scores.h"
+#include "reduce/selector.h"
+
+static const double damping = 1e-2;
+
+static unsigned needs(const site *s)
+{
+    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
+}
+
+static grail_status decide_with(const site_view *v, unit_value kind, grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    removal r = {0};
+    const removal_options options = {.kind = kind, .damping = damping};
+    TRY(removal_of_costs(v, &options, &r));
+    TRY(removal_take(&r, v->site->groups, v->site->units - v->kept, false,
+                     v->site->kind == SITE_HEADS ? batch_of_one : batch_shrinking, NULL));
+    TRY(removal_reducer(&r, false, out));
+out:
+    removal_fini(&r);
+    return status;
+}
+
+static grail_status decide_by_factor(const site_view *v, grail_reducer **out)
+{
+    return decide_with(v, VALUE_CHOLESKY, out);
+}
+
+static grail_status decide_by_cost(const site_view *v, grail_reducer **out)
+{
+    return decide_with(v, VALUE_EXACT, out);
+}
+
+static grail_status decide_by_diagonal(const site_view *v, grail_reducer **out)
+{
+    return decide_with(v, VALUE_DIAGONAL, out);
+}
+
+/* Heads by the exact cost, others by |W_:j|^2 / (Hi_jj + 1e-6). */
+static grail_status score_once(const site_view *v, double *scores)
+{
+    grail_status status = GRAIL_OK;
+    removal r = {0};
+    const removal_options options = {
+        .kind = VALUE_EXACT,
+        .damping = damping,
+        .jitter = v->site->kind == SITE_HEADS ? 0.0 : 1e-6,
+    };
+    TRY(removal_of_costs(v, &options, &r));
+    TRY(removal_values(&r, scores));
+out:
+    removal_fini(&r);
+    return status;
+}
+
+static grail_status decide_once(const site_view *v, grail_reducer **out)
+{
+    return select_by_scores(v, score_once, out);
+}
+
+const selector selector_slimgpt = {
+    .name = "slimgpt",
+    .summary = "removes batches of units by scores on the factor of the inverse Gram matrix",
+    .uses_data = true,
+    .needs = needs,
+    .decide = decide_by_factor,
+};
+
+const selector selector_slimgpt_exact = {
+    .name = "slimgpt-exact",
+    .summary = "as slimgpt, with the exact cost of removal as the score",
+    .uses_data = true,
+    .needs = needs,
+    .decide = decide_by_cost,
+};
+
+const selector selector_slimgpt_diag = {
+    .name = "slimgpt-diag",
+    .summary = "as slimgpt, with scores on the diagonal of the inverse Gram matrix",
+    .uses_data = true,
+    .needs = needs,
+    .decide = decide_by_diagonal,
+};
+
+const selector selector_slimgpt_paper = {
+    .name = "slimgpt-paper",
+    .summary = "scores all units once, as the code published with the GRAIL paper does",
+    .uses_data = true,
+    .needs = needs,
+    .decide = decide_once,
+};

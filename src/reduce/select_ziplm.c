@@ -1,0 +1,30 @@
+/* ziplm: the units are removed one by one, each time the one whose removal costs least, from the
+ * dense weights (Kurtic et al., arXiv 2302.04089). */
+#include "reduce/removal.h"
+#include "reduce/selector.h"
+
+static unsigned needs(const site *s)
+{
+    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
+}
+
+static grail_status decide(const site_view *v, grail_reducer **out)
+{
+    static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2};
+    grail_status status = GRAIL_OK;
+    removal r = {0};
+    TRY(removal_of_costs(v, &options, &r));
+    TRY(removal_take(&r, v->site->groups, v->site->units - v->kept, false, batch_of_one, NULL));
+    TRY(removal_reducer(&r, false, out));
+out:
+    removal_fini(&r);
+    return status;
+}
+
+const selector selector_ziplm = {
+    .name = "ziplm",
+    .summary = "removes unit after unit by the cost of its removal from the dense weights",
+    .uses_data = true,
+    .needs = needs,
+    .decide = decide,
+};
