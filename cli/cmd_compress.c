@@ -74,6 +74,8 @@ static const option table[] = {
      "position separately"},
     {"ridge", OPTION_TEXT, &o.ridge, "NAME", "zero prior",
      "weights that the fit is shrunk towards: zero, or prior (those of the plain cut)"},
+    {"refit", OPTION_TEXT, &o.refit, "NAME", "none all",
+     "maps that are fitted besides the cut ones: none, or all that read what a cut has changed"},
     {"alpha", OPTION_TEXT, &alpha_text, "A", "cv",
      "ridge relative to the mean diagonal of the normal matrix, at least 0; cv chooses it by "
      "cross-validation"},

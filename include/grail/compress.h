@@ -91,6 +91,7 @@ typedef struct grail_compress_options {
     const char *bias;       /* "off", "on", "auto"; NULL = chosen by `compensate` */
     const char *conv_fit;   /* "channel", "kernel"; NULL = chosen by `compensate` */
     const char *ridge;      /* "zero", "prior"; NULL = chosen by `compensate` */
+    const char *refit;      /* "none", "all"; NULL = chosen by `compensate` */
     double alpha;  /* 0 or more; NaN = chosen by `compensate`; infinity = cross-validation */
     int repair;    /* 1: recompute BatchNorm statistics on the narrowed network */
     int open_loop; /* 1: take all statistics in one pass of the dense network */

@@ -1,6 +1,7 @@
 /* Makes report.json, which says what a run did, for people and for later commands. */
 #include "base/parallel.h"
 #include "pipeline/compression.h"
+#include "pipeline/network/fit_record.h"
 #include "pipeline/network/site_record.h"
 
 static grail_status totals_to_json(const grail_compression_totals *t, json_t *report)
@@ -94,6 +95,9 @@ static grail_status build_report(const compression_request *request,
     TRY(json_put(report, "kept_activations", json_boolean(network->keep_activations)));
     TRY(loaders_to_json(request->narrowed.verdicts, report));
     TRY(sites_to_json(network->results, request->plan.count, report));
+    if (network->refits.count > 0) {
+        TRY(refits_to_json(&network->refits, GRAPH_NONE, true, report));
+    }
     *out = report;
     report = NULL;
 out:

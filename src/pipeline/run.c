@@ -17,7 +17,7 @@ static grail_status replay_blocks(grail_compression *c)
     grail_status status = GRAIL_OK;
     const recorded_parameters recorded = {.read = read_recorded, .from = c->output};
     for (int block = 0; block < c->output->blocks_recorded; block++) {
-        TRY(output_restore_block(c->output, block, c->network->results));
+        TRY(output_restore_block(c->output, block, c->network));
         TRY(compress_block(c->network, block, &recorded));
         network_release_block(c->network, block);
     }
@@ -97,7 +97,7 @@ grail_status grail_compression_run(grail_compression *c)
 {
     const bool is_complete = c->output != NULL && c->output->is_complete;
     const grail_status status =
-        is_complete ? output_restore_all(c->output, c->network->results) : run_network(c);
+        is_complete ? output_restore_all(c->output, c->network) : run_network(c);
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED && c->output != NULL) {
         output_after_failure(c->output, status);
     }

@@ -21,12 +21,19 @@ typedef enum loop_kind { LOOP_CLOSED, LOOP_OPEN } loop_kind;
 /** Which producers' rows score the channels of a residual stream. */
 typedef enum stream_score { STREAM_SCORE_FIRST, STREAM_SCORE_ALL } stream_score;
 
+/** Which maps besides the cut consumers are fitted. */
+typedef enum refit_kind {
+    REFIT_NONE,
+    REFIT_ALL /* every map that reads what a cut changed */
+} refit_kind;
+
 typedef struct compensation {
     bool enabled; /* false: plain pruning or folding */
     target_kind target;
     bias_mode bias;
     conv_fit conv;
     ridge_shrink shrink;
+    refit_kind refit;
     double alpha; /* NaN: by cross-validation */
 } compensation;
 
@@ -55,6 +62,7 @@ grail_status bias_from_name(const char *name, bias_mode *out) GRAIL_MUST_CHECK;
 grail_status conv_fit_from_name(const char *name, conv_fit *out) GRAIL_MUST_CHECK;
 grail_status loop_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;
 grail_status stream_score_from_name(const char *name, stream_score *out) GRAIL_MUST_CHECK;
+grail_status refit_from_name(const char *name, refit_kind *out) GRAIL_MUST_CHECK;
 grail_status shrink_from_name(const char *name, ridge_shrink *out) GRAIL_MUST_CHECK;
 
 /** A plan that keeps everything, with one entry per site. *out is owned: plan_fini. */

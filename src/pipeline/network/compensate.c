@@ -71,12 +71,12 @@ out:
 static grail_status make_regression(const calibration_network *network, observation *o,
                                     grail_statistics *s, const float *prior, regression *out)
 {
-    const grail_reducer *reducer = network->results[o->site].reducer;
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
-    const int64_t u = o->layout.features / reducer->units * o->layout.taps;
-    if (o->folds) {
+    if (o->folds || o->site == GRAPH_NONE) {
         return regression_from_measured(s, prior, out);
     }
+    const grail_reducer *reducer = network->results[o->site].reducer;
+    const int64_t u = o->layout.features / reducer->units * o->layout.taps;
     if (reducer->folds) {
         return regression_from_folding(s, reducer, u, rows, o->weight, prior, out);
     }
@@ -122,16 +122,21 @@ out:
     return status;
 }
 
-/* Solves, and sets the consumer. The fit is computed in f64; then it is rounded to f32 and to the
- * stored dtype. */
-static grail_status fit_consumer(calibration_network *network, observation *o, float *prior)
+/* The fit of a consumer or map, computed in f64. */
+typedef struct fitted_map {
+    double *bias_change; /* owned; NULL without a bias */
+    ridge_result result;
+    bool bias;
+} fitted_map;
+
+/* Solves. `prior`, the weight narrowed without data, becomes the fitted one, rounded to f32. */
+static grail_status solve(const calibration_network *network, observation *o, float *prior,
+                          fitted_map *out)
 {
     grail_status status = GRAIL_OK;
     regression fit = {0};
     regression held = {0};
     matrix weight = {0};
-    double *bias_change = NULL;
-    ridge_result result = {0};
     bool *judged = NULL;
     ridge_options options = options_of(network->request, o->node);
     TRY(find_judged(network, o, &judged));
@@ -139,22 +144,31 @@ static grail_status fit_consumer(calibration_network *network, observation *o, f
     TRY(make_regression(network, o, o->fit, prior, &fit));
     TRY(make_regression(network, o, o->held, prior, &held));
     TRY(matrix_new(network->request->backend, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
+    out->bias = options.bias;
     if (options.bias) {
-        TRY(memory_new(&bias_change, (size_t)fit.outputs, sizeof bias_change[0]));
+        TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));
     }
-    TRY(ridge_solve(&fit, &held, prior, &options, weight, bias_change, &result));
-    /* the prior is no longer needed; its memory takes the fit */
+    TRY(ridge_solve(&fit, &held, prior, &options, weight, out->bias_change, &out->result));
     TRY(matrix_download_f32(weight, prior));
-    TRY(consumer_set(network, o->site, o->consumer, prior, bias_change));
-    const grail_fit made = site_fit_of(site_consumer_name(network->request, o->site, o->consumer),
-                                       &result, options.bias);
-    TRY(site_result_add_fit(&network->results[o->site], &made));
 out:
     memory_free(judged);
     regression_fini(&fit);
     regression_fini(&held);
     matrix_free(&weight);
-    memory_free(bias_change);
+    return status;
+}
+
+static grail_status fit_consumer(calibration_network *network, observation *o, float *prior)
+{
+    grail_status status = GRAIL_OK;
+    fitted_map fitted = {0};
+    TRY(solve(network, o, prior, &fitted));
+    TRY(consumer_set(network, o->site, o->consumer, prior, fitted.bias_change));
+    const grail_fit made = site_fit_of(site_consumer_name(network->request, o->site, o->consumer),
+                                       &fitted.result, fitted.bias);
+    TRY(site_result_add_fit(&network->results[o->site], &made));
+out:
+    memory_free(fitted.bias_change);
     return status;
 }
 
@@ -191,6 +205,28 @@ grail_status compensate_consumer(calibration_network *network, observation *o)
     network->compensate_seconds += clock_seconds() - begun;
 out:
     memory_free(prior);
+    return status;
+}
+
+grail_status compensate_map(calibration_network *network, observation *o)
+{
+    grail_status status = GRAIL_OK;
+    fitted_map fitted = {0};
+    const graph *g = network->request->graph;
+    const double begun = clock_seconds();
+    TRY(statistics_check_finite(o->fit));
+    TRY(statistics_check_finite(o->held));
+    TRY(shift_targets(network, o));
+    TRY(solve(network, o, o->weight, &fitted));
+    if (fitted.result.fallback != RIDGE_FALLBACK_PLAIN) {
+        TRY(map_set(network, o->node, o->weight, fitted.bias_change));
+    }
+    const grail_fit made =
+        site_fit_of(g->parameters[g->nodes[o->node].weight].name, &fitted.result, fitted.bias);
+    TRY(refits_add(&network->refits, g->nodes[o->node].block, &made));
+    network->compensate_seconds += clock_seconds() - begun;
+out:
+    memory_free(fitted.bias_change);
     return status;
 }
 

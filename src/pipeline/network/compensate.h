@@ -7,6 +7,9 @@
 /** Takes the finished statistics: decides the reducer if it is not decided yet, solves, and sets
  * the consumer. The statistics cannot be used afterwards. */
 grail_status compensate_consumer(calibration_network *network, observation *o) GRAIL_MUST_CHECK;
+/** Takes the finished statistics of a map whose input is not cut: solves, and sets the map unless
+ * its own weight does best on the held-out part. The statistics cannot be used afterwards. */
+grail_status compensate_map(calibration_network *network, observation *o) GRAIL_MUST_CHECK;
 /** Sets the consumer narrowed without a fit, so it needs no statistics. */
 grail_status narrow_consumer_plainly(calibration_network *network, int site,
                                      int consumer) GRAIL_MUST_CHECK;

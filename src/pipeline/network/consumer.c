@@ -9,10 +9,9 @@ static const node *consumer_node(const compression_request *request, int index, 
     return &request->graph->nodes[site_at(request, index)->consumers[consumer].node];
 }
 
-consumer_layout consumer_layout_of(const compression_request *request, int index, int consumer)
+static consumer_layout layout_of(const compression_request *request, const node *n,
+                                 int64_t features)
 {
-    const site *s = site_at(request, index);
-    const node *n = consumer_node(request, index, consumer);
     const graph_parameter *weight = &request->graph->parameters[n->weight];
     const cut_axis *rows = &request->cuts[n->weight].rows;
     const int64_t taps = n->kind == NODE_CONV2D ? weight->shape[2] * weight->shape[3] : 1;
@@ -21,10 +20,23 @@ consumer_layout consumer_layout_of(const compression_request *request, int index
     return (consumer_layout){
         .rows =
             rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(&request->plan, rows),
-        .features = s->units * s->consumers[consumer].features_per_unit,
+        .features = features,
         .taps = by_tap ? taps : 1,
         .tap_rows = by_tap ? 1 : taps,
     };
+}
+
+consumer_layout consumer_layout_of(const compression_request *request, int index, int consumer)
+{
+    const site *s = site_at(request, index);
+    return layout_of(request, consumer_node(request, index, consumer),
+                     s->units * s->consumers[consumer].features_per_unit);
+}
+
+consumer_layout map_layout_of(const compression_request *request, int node_index)
+{
+    const node *n = &request->graph->nodes[node_index];
+    return layout_of(request, n, request->graph->parameters[n->weight].shape[1]);
 }
 
 /* out[rows * taps, features] <- in[rows, features, taps] */
@@ -51,16 +63,14 @@ static void rows_to_taps(int64_t rows, int64_t features, int64_t taps, const flo
     }
 }
 
-grail_status consumer_read(const calibration_network *network, int index, int consumer, float **out)
+static grail_status read_weight(const calibration_network *network, int weight, consumer_layout l,
+                                float **out)
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;
     float *turned = NULL;
     int64_t count = 0;
-    const consumer_layout l = consumer_layout_of(network->request, index, consumer);
-    TRY(parameter_store_read_f32(network->current.parameters,
-                                 consumer_node(network->request, index, consumer)->weight, &values,
-                                 &count));
+    TRY(parameter_store_read_f32(network->current.parameters, weight, &values, &count));
     if (count != l.rows * l.tap_rows * l.features * l.taps) {
         FAIL(GRAIL_ERROR_INTERNAL, "a consumer has %lld weights, expected %lld x %lld",
              (long long)count, (long long)(l.rows * l.tap_rows), (long long)(l.features * l.taps));
@@ -78,6 +88,20 @@ out:
     memory_free(values);
     memory_free(turned);
     return status;
+}
+
+grail_status consumer_read(const calibration_network *network, int index, int consumer, float **out)
+{
+    const compression_request *request = network->request;
+    return read_weight(network, consumer_node(request, index, consumer)->weight,
+                       consumer_layout_of(request, index, consumer), out);
+}
+
+grail_status map_read(const calibration_network *network, int node_index, float **out)
+{
+    const compression_request *request = network->request;
+    return read_weight(network, request->graph->nodes[node_index].weight,
+                       map_layout_of(request, node_index), out);
 }
 
 grail_status consumer_merge(const calibration_network *network, int index, int consumer,
@@ -196,6 +220,32 @@ grail_status consumer_set(calibration_network *network, int index, int consumer,
     if (bias_change != NULL) {
         TRY(change_bias(network, site_at(request, index)->consumers[consumer].node, &l,
                         bias_change));
+    }
+out:
+    memory_free(turned);
+    return status;
+}
+
+grail_status map_set(calibration_network *network, int node_index, const float *weight,
+                     const double *bias_change)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const int parameter = request->graph->nodes[node_index].weight;
+    const consumer_layout l = map_layout_of(request, node_index);
+    int64_t shape[PARAMETER_MAX_RANK] = {0};
+    float *turned = NULL;
+    memcpy(shape, request->graph->parameters[parameter].shape, sizeof shape);
+    shape[0] = l.rows;
+    if (l.tap_rows > 1) {
+        TRY(memory_new_unset(&turned, (size_t)(l.rows * l.tap_rows * l.features),
+                             sizeof turned[0]));
+        rows_to_taps(l.rows, l.features, l.tap_rows, weight, turned);
+    }
+    TRY(parameter_store_set(network->current.parameters, parameter, shape,
+                            turned == NULL ? weight : turned));
+    if (bias_change != NULL) {
+        TRY(change_bias(network, node_index, &l, bias_change));
     }
 out:
     memory_free(turned);

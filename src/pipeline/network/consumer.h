@@ -1,5 +1,5 @@
-/* The weight of a consumer, in the form for the regression and in that of the calibration network.
- */
+/* The weight of a consumer, or of any other map that is fitted, in the form for the regression and
+ * in that of the calibration network. */
 #ifndef GRAIL_PIPELINE_NETWORK_CONSUMER_H
 #define GRAIL_PIPELINE_NETWORK_CONSUMER_H
 
@@ -15,10 +15,15 @@ typedef struct consumer_layout {
 } consumer_layout;
 
 consumer_layout consumer_layout_of(const compression_request *request, int site, int consumer);
+/** Of a node whose input is not cut. */
+consumer_layout map_layout_of(const compression_request *request, int node_index);
 
 /** W[rows * tap_rows, features * taps] of a consumer that is not reduced yet; *out is owned. */
 grail_status consumer_read(const calibration_network *network, int site, int consumer,
                            float **out) GRAIL_MUST_CHECK;
+/** The same of a node whose input is not cut. */
+grail_status map_read(const calibration_network *network, int node_index,
+                      float **out) GRAIL_MUST_CHECK;
 /** W0[rows * tap_rows, K u taps], the consumer narrowed without data; *out is owned. */
 grail_status consumer_merge(const calibration_network *network, int site, int consumer,
                             const float *weight, float **out) GRAIL_MUST_CHECK;
@@ -26,6 +31,10 @@ grail_status consumer_merge(const calibration_network *network, int site, int co
  * columns. Adds bias_change[rows * tap_rows] to its bias slot unless it is NULL. */
 grail_status consumer_set(calibration_network *network, int site, int consumer, const float *narrow,
                           const double *bias_change) GRAIL_MUST_CHECK;
+/** Sets the weight of a node whose input is not cut from weight[rows * tap_rows, features * taps],
+ * and its bias slot as consumer_set does. */
+grail_status map_set(calibration_network *network, int node_index, const float *weight,
+                     const double *bias_change) GRAIL_MUST_CHECK;
 /** As consumer_set, from a narrow weight in the stored form, [rows, K u, taps]. */
 grail_status consumer_set_stored(calibration_network *network, int site, int consumer,
                                  const float *narrow) GRAIL_MUST_CHECK;

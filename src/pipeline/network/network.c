@@ -42,6 +42,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
     TRY(create_run(request, n->dense.parameters, n->pool, &n->current));
     n->has_dense_stream = wants_dense_stream(request);
     TRY(site_results_create(request, &n->results));
+    TRY(refits_init(request, &n->refits));
     *out = n;
     n = NULL;
 out:
@@ -54,6 +55,7 @@ void network_free(calibration_network *network)
     if (network == NULL) {
         return;
     }
+    refits_fini(&network->refits);
     site_results_free(network->results, network->request->plan.count);
     free_run(&network->current);
     free_run(&network->dense);

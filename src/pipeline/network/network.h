@@ -15,6 +15,7 @@
 
 #include "exec/sample_stream.h"
 #include "pipeline/network/progress.h"
+#include "pipeline/network/refits.h"
 #include "pipeline/network/site_result.h"
 
 /** One of the two networks: its parameters, its execution and its sample stream. */
@@ -34,6 +35,7 @@ typedef struct calibration_network {
                               the borders of blocks; a continued run uses the value of the
                               interrupted one */
     site_result *results;  /* [sites] */
+    refit_list refits;
     double calibrate_seconds, compensate_seconds; /* so far */
     progress progress;
 } calibration_network;

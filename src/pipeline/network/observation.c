@@ -98,6 +98,34 @@ out:
     return status;
 }
 
+grail_status observation_init_map(const calibration_network *network, int node_index,
+                                  observation *o)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const node *n = &request->graph->nodes[node_index];
+    const consumer_layout layout = map_layout_of(request, node_index);
+    const int64_t width = layout.features * layout.taps;
+    *o = (observation){
+        .site = GRAPH_NONE,
+        .consumer = GRAPH_NONE,
+        .node = node_index,
+        .of_patches = n->kind == NODE_CONV2D && request->plan.compensation.conv == CONV_FIT_KERNEL,
+        .target = target_of(&request->plan, n, &layout, false),
+        .layout = layout,
+    };
+    TRY(map_read(network, node_index, &o->weight));
+    if (o->target == OBSERVES_DENSE_PRODUCT) {
+        TRY(make_target_weight(request->backend, o, width));
+    }
+    TRY(create_statistics(request->backend, width, layout.rows * layout.tap_rows, o));
+out:
+    if (status != GRAIL_OK) {
+        observation_fini(o);
+    }
+    return status;
+}
+
 grail_status observation_init_input(const compression_request *request, int index, int consumer,
                                     observation *o)
 {

@@ -13,7 +13,7 @@ typedef enum observed_target {
 } observed_target;
 
 typedef struct observation {
-    int site, consumer;
+    int site, consumer; /* GRAPH_NONE for a map whose input is not cut */
     int node;
     bool folds;      /* statistics of the reduced columns alone, which are behind the `unreduced`
                         features */
@@ -30,6 +30,10 @@ typedef struct observation {
  * observation_fini. */
 grail_status observation_init(const calibration_network *network, int site, int consumer,
                               observation *o) GRAIL_MUST_CHECK;
+/** As observation_init, for a node whose input is not cut, with the dense network's output as the
+ * target. */
+grail_status observation_init_map(const calibration_network *network, int node_index,
+                                  observation *o) GRAIL_MUST_CHECK;
 /** As observation_init, for the dense network's statistics in an open loop: input alone, without W.
  */
 grail_status observation_init_input(const compression_request *request, int site, int consumer,

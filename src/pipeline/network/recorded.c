@@ -1,7 +1,10 @@
 #include "pipeline/network/recorded.h"
 
 #include "pipeline/network/consumer.h"
+#include "pipeline/network/narrow_site.h"
 #include "pipeline/request/consumer_tail.h"
+
+#include <string.h>
 
 grail_status widen_consumer(calibration_network *network, int index, int consumer,
                             const recorded_parameters *recorded)
@@ -22,5 +25,57 @@ grail_status widen_consumer(calibration_network *network, int index, int consume
     }
 out:
     memory_free(values);
+    return status;
+}
+
+/* Sets a parameter of the current network from its recorded narrow form: the rows of the kept units
+ * at their places in the dense form, or behind it for a folding. */
+static grail_status widen_rows(calibration_network *network, int parameter,
+                               const recorded_parameters *recorded)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const graph_parameter *narrow = &request->narrowed.graph->parameters[parameter];
+    const cut_axis *axis = &request->cuts[parameter].rows;
+    int64_t shape[PARAMETER_MAX_RANK] = {0};
+    float *values = NULL;
+    float *wide = NULL;
+    int64_t *places = NULL;
+    int64_t width = 1;
+    TRY(recorded->read(recorded->from, parameter, &values));
+    memcpy(shape, narrow->shape, sizeof shape);
+    if (axis->site == GRAPH_NONE) {
+        TRY(parameter_store_set(network->current.parameters, parameter, shape, values));
+        goto out;
+    }
+    for (int d = 1; d < narrow->rank; d++) {
+        width *= narrow->shape[d];
+    }
+    shape[0] = cut_wide_features(&request->plan, axis);
+    TRY(memory_new(&wide, (size_t)shape[0], (size_t)width * sizeof wide[0]));
+    TRY(memory_new_unset(&places, (size_t)narrow->shape[0], sizeof places[0]));
+    axis_reduced_features(network, axis, places);
+    for (int64_t r = 0; r < narrow->shape[0]; r++) {
+        memcpy(wide + places[r] * width, values + r * width, (size_t)width * sizeof wide[0]);
+    }
+    TRY(parameter_store_set(network->current.parameters, parameter, shape, wide));
+out:
+    memory_free(values);
+    memory_free(wide);
+    memory_free(places);
+    return status;
+}
+
+grail_status widen_map(calibration_network *network, int node_index,
+                       const recorded_parameters *recorded)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = network->request->graph;
+    const bias_slot slot = consumer_bias_slot(g, node_index);
+    TRY(widen_rows(network, g->nodes[node_index].weight, recorded));
+    if (slot.parameter != GRAPH_NONE) {
+        TRY(widen_rows(network, slot.parameter, recorded));
+    }
+out:
     return status;
 }

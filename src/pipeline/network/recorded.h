@@ -17,4 +17,9 @@ typedef struct recorded_parameters {
 grail_status widen_consumer(calibration_network *network, int site, int consumer,
                             const recorded_parameters *recorded) GRAIL_MUST_CHECK;
 
+/** Sets a refitted map, and the parameter that took its bias, from the recorded tensors. The rows
+ * of removed units are 0. The sites that cut its rows are decided. */
+grail_status widen_map(calibration_network *network, int node_index,
+                       const recorded_parameters *recorded) GRAIL_MUST_CHECK;
+
 #endif

@@ -1,15 +1,11 @@
 #include "pipeline/network/site_record.h"
 
-#include <math.h>
+#include "pipeline/network/fit_record.h"
+
 #include <string.h>
 
 /* -- to JSON -----------------------------------------------------------------------------------
  */
-
-static json_t *real_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
 
 /* Writes the kept units of a selection, or the cluster labels of a folding with the order in which
  * the exchangeable blocks of its units were merged. */
@@ -32,22 +28,6 @@ static grail_status reducer_to_json(const grail_reducer *r, json_t *object)
             TRY(json_push(list, json_integer(r->order[i])));
         }
     }
-out:
-    return status;
-}
-
-static grail_status fit_to_json(const grail_fit *f, json_t *object)
-{
-    grail_status status = GRAIL_OK;
-    TRY(json_put(object, "alpha", real_or_null(f->alpha)));
-    TRY(json_put(object, "lambda", real_or_null(f->lambda)));
-    TRY(json_put(object, "condition", real_or_null(f->condition)));
-    TRY(json_put(object, "fallback", json_text(f->fallback)));
-    TRY(json_put(object, "bias_fitted", json_boolean(f->bias)));
-    TRY(json_put(object, "fit_error_before", real_or_null(f->fit_before)));
-    TRY(json_put(object, "fit_error_after", real_or_null(f->fit_after)));
-    TRY(json_put(object, "held_error_before", real_or_null(f->held_before)));
-    TRY(json_put(object, "held_error_after", real_or_null(f->held_after)));
 out:
     return status;
 }
@@ -84,8 +64,8 @@ grail_status site_result_to_json(const site_result *result, json_t **out)
     if (r->fit_count > 0) {
         TRY(fits_to_json(r, object));
     }
-    TRY(json_put(object, "seconds", real_or_null(r->seconds)));
-    TRY(json_put(object, "solve_seconds", real_or_null(r->solve_seconds)));
+    TRY(json_put(object, "seconds", json_real_or_null(r->seconds)));
+    TRY(json_put(object, "solve_seconds", json_real_or_null(r->solve_seconds)));
     if (result->reducer != NULL) {
         TRY(reducer_to_json(result->reducer, object));
     }
@@ -98,27 +78,6 @@ out:
 
 /* -- from JSON ---------------------------------------------------------------------------------
  */
-
-static double real_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
-static grail_fit fit_from_json(const json_t *object)
-{
-    return (grail_fit){
-        .alpha = real_of(object, "alpha"),
-        .lambda = real_of(object, "lambda"),
-        .condition = real_of(object, "condition"),
-        .fit_before = real_of(object, "fit_error_before"),
-        .fit_after = real_of(object, "fit_error_after"),
-        .held_before = real_of(object, "held_error_before"),
-        .held_after = real_of(object, "held_error_after"),
-        .fallback = site_fallback_name(json_string_value(json_object_get(object, "fallback"))),
-        .bias = json_is_true(json_object_get(object, "bias_fitted")) ? 1 : 0,
-    };
-}
 
 /* The site's own string for this consumer name; NULL when no consumer of the site has it. */
 static const char *known_consumer(const compression_request *request, int index, const char *name)
@@ -224,8 +183,8 @@ grail_status site_result_restore(const compression_request *request, int index,
                         &result->reducer));
     TRY(restore_fits(request, index, json_object_get(record, "consumers"), result));
     result->report.fit = fit_from_json(record);
-    result->report.seconds = real_of(record, "seconds");
-    result->report.solve_seconds = real_of(record, "solve_seconds");
+    result->report.seconds = json_real_or_nan(record, "seconds");
+    result->report.solve_seconds = json_real_or_nan(record, "solve_seconds");
 out:
     return status;
 }

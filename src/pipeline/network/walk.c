@@ -111,6 +111,24 @@ out:
     return status;
 }
 
+/* Fits a map whose input is not cut to the dense network's output. */
+static grail_status refit_map(calibration_network *network, int node_index)
+{
+    grail_status status = GRAIL_OK;
+    observation o = {0};
+    TRY(observation_init_map(network, node_index, &o));
+    TRY(streams_carry(network, o.node, observation_dense_end(&o), observation_add, &o));
+    matrix_pool_clear(network->pool);
+    TRY(compensate_map(network, &o));
+out:
+    observation_fini(&o);
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+        const graph *g = network->request->graph;
+        error_prefix("refit of '%s'", g->parameters[g->nodes[node_index].weight].name);
+    }
+    return status;
+}
+
 /* A network in which nothing is cut keeps its statistics. */
 static bool is_repaired(const compression_request *request, int node_index)
 {
@@ -127,6 +145,10 @@ static grail_status meet_node(calibration_network *network, int node_index,
     const int read = site_read_by(network->request, node_index, &consumer);
     if (begins != GRAPH_NONE) {
         TRY(begin_site(network, begins, recorded != NULL));
+    }
+    if (network->refits.wanted[node_index]) {
+        TRY(recorded != NULL ? widen_map(network, node_index, recorded)
+                             : refit_map(network, node_index));
     }
     if (read != GRAPH_NONE) {
         TRY(meet_consumer(network, read, consumer, recorded));

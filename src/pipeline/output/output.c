@@ -1,5 +1,6 @@
 #include "pipeline/output/output.h"
 
+#include "pipeline/network/fit_record.h"
 #include "pipeline/output/companions.h"
 #include "pipeline/output/fingerprint.h"
 #include "pipeline/output/run_records.h"
@@ -180,22 +181,31 @@ void output_close(narrow_output *o)
 
 /* -- records of sites -------------------------------------------------------------------------- */
 
-grail_status output_restore_block(const narrow_output *o, int block, site_result *results)
+static grail_status restore_record(const narrow_output *o, const json_t *record, int block,
+                                   bool every, calibration_network *network)
 {
-    return record_restore_sites(record_of_block(o->directory, block), o->request, block, false,
-                                output_directory_partial(o->directory), results);
+    grail_status status = GRAIL_OK;
+    TRY(record_restore_sites(record, o->request, block, every,
+                             output_directory_partial(o->directory), network->results));
+    TRY(refits_restore(o->request, record, &network->refits));
+out:
+    return status;
 }
 
-grail_status output_restore_all(const narrow_output *o, site_result *results)
+grail_status output_restore_block(const narrow_output *o, int block, calibration_network *network)
+{
+    return restore_record(o, record_of_block(o->directory, block), block, false, network);
+}
+
+grail_status output_restore_all(const narrow_output *o, calibration_network *network)
 {
     grail_status status = GRAIL_OK;
     const json_t *weights = record_with(o->directory, RECORD_WEIGHTS);
     if (weights != NULL) {
-        return record_restore_sites(weights, o->request, GRAPH_NONE, true,
-                                    output_directory_partial(o->directory), results);
+        return restore_record(o, weights, GRAPH_NONE, true, network);
     }
     for (int block = 0; block < o->blocks_recorded; block++) {
-        TRY(output_restore_block(o, block, results));
+        TRY(output_restore_block(o, block, network));
     }
 out:
     return status;
@@ -220,7 +230,7 @@ grail_status output_write_block(narrow_output *o, const calibration_network *net
     json_t *record = json_object();
     json_t *checksums = json_object();
     TRY(json_put(record, RECORD_BLOCK, json_integer(block)));
-    TRY(record_put_sites(network, block, false, record));
+    TRY(record_put_results(network, block, false, record));
     TRY(json_put(record, RECORD_TENSORS, json_incref(checksums)));
     TRY(tensors_write(network, &o->map, block, o->writer, checksums));
     TRY(record_tensors(o, record));
@@ -240,7 +250,7 @@ grail_status output_write_network(narrow_output *o, const calibration_network *n
     json_t *record = json_object();
     json_t *checksums = json_object();
     TRY(json_put(record, RECORD_WEIGHTS, json_true()));
-    TRY(record_put_sites(network, GRAPH_NONE, true, record));
+    TRY(record_put_results(network, GRAPH_NONE, true, record));
     TRY(json_put(record, RECORD_TENSORS, json_incref(checksums)));
     for (int block = GRAPH_NONE; block < o->request->graph->block_count; block++) {
         TRY(tensors_write(network, &o->map, block, o->writer, checksums));

@@ -42,8 +42,9 @@ grail_status output_write_network(narrow_output *output,
 /** Restores the results of a recorded block's sites; output_restore_all those of all sites, for a
  * complete output. */
 grail_status output_restore_block(const narrow_output *output, int block,
-                                  site_result *results) GRAIL_MUST_CHECK;
-grail_status output_restore_all(const narrow_output *output, site_result *results) GRAIL_MUST_CHECK;
+                                  calibration_network *network) GRAIL_MUST_CHECK;
+grail_status output_restore_all(const narrow_output *output,
+                                calibration_network *network) GRAIL_MUST_CHECK;
 
 /** Called when a run failed. Keeps the partial directory if it is worth continuing, and adds to the
  * message how. Otherwise removes it; after GRAIL_ERROR_NUMERIC, which the same inputs always reach

@@ -1,5 +1,6 @@
 #include "pipeline/output/run_records.h"
 
+#include "pipeline/network/fit_record.h"
 #include "pipeline/network/site_record.h"
 
 #include <string.h>
@@ -27,8 +28,8 @@ const json_t *record_of_block(const output_directory *directory, int block)
     return find_last(directory, RECORD_BLOCK, &block);
 }
 
-grail_status record_put_sites(const calibration_network *network, int block, bool every,
-                              json_t *record)
+grail_status record_put_results(const calibration_network *network, int block, bool every,
+                                json_t *record)
 {
     grail_status status = GRAIL_OK;
     json_t *list = json_array();
@@ -40,6 +41,9 @@ grail_status record_put_sites(const calibration_network *network, int block, boo
             TRY(site_result_to_json(&network->results[i], &one));
             TRY(json_push(list, one));
         }
+    }
+    if (network->refits.count > 0) {
+        TRY(refits_to_json(&network->refits, block, every, record));
     }
 out:
     return status;

@@ -1,9 +1,11 @@
 /* The records of a run, in the order in which they are written:
  *
  *   {fingerprint of the run..., "keep_activations": bool}
- *   {"laid_out": true}                                          weight files and companions
- *   {"block": b, "sites": [...], "tensors": {name: CRC-32}}     b is -1 outside all blocks
- *   {"weights": true, "sites": [...], "tensors": {...}}         all at once, at the end */
+ *   {"laid_out": true}                                 weight files and companions
+ *   {"block": b, "sites": [...], "refits": [...], "tensors": {name: CRC-32}}
+ *                                                      b is -1 outside all blocks
+ *   {"weights": true, "sites": [...], "refits": [...], "tensors": {...}}
+ *                                                      all at once, at the end */
 #ifndef GRAIL_PIPELINE_OUTPUT_RUN_RECORDS_H
 #define GRAIL_PIPELINE_OUTPUT_RUN_RECORDS_H
 
@@ -22,9 +24,10 @@ const json_t *record_with(const output_directory *directory, const char *key);
 /** The last record of a block, or NULL. Borrowed. */
 const json_t *record_of_block(const output_directory *directory, int block);
 
-/** Adds the results of every decided site of a block to its record; with `every`, of all blocks. */
-grail_status record_put_sites(const calibration_network *network, int block, bool every,
-                              json_t *record) GRAIL_MUST_CHECK;
+/** Adds the results of every decided site and of every refit of a block to its record; with
+ * `every`, of all blocks. */
+grail_status record_put_results(const calibration_network *network, int block, bool every,
+                                json_t *record) GRAIL_MUST_CHECK;
 /** Restores results[sites] from a record, for every cut site of a block, or with `every` of all
  * blocks. A record that lacks one of them is GRAIL_ERROR_FORMAT; the message names `place`. */
 grail_status record_restore_sites(const json_t *record, const compression_request *request,

@@ -73,6 +73,9 @@ grail_status compensation_from_options(const grail_compress_options *o, compensa
     if (o->conv_fit != NULL) {
         TRY(conv_fit_from_name(o->conv_fit, &c.conv));
     }
+    if (o->refit != NULL) {
+        TRY(refit_from_name(o->refit, &c.refit));
+    }
     if (o->ridge != NULL) {
         TRY(shrink_from_name(o->ridge, &c.shrink));
     }

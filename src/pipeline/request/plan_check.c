@@ -42,9 +42,25 @@ static grail_status check_site(const graph *g, const site *s, const selector *ru
     return check_bias(g, s, &p->compensation);
 }
 
+/* A refit aims at the dense network's own output, beside the compressed one. */
+static grail_status check_refit(const plan *p)
+{
+    const compensation *how = &p->compensation;
+    if (how->enabled && how->refit == REFIT_ALL &&
+        (how->target != TARGET_DENSE || p->loop == LOOP_OPEN)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "refit 'all' fits maps to the dense network's output, so it needs the "
+                         "target 'dense' in a closed loop; found target '%s' in %s loop",
+                         how->target == TARGET_DENSE ? "dense" : "local",
+                         p->loop == LOOP_OPEN ? "an open" : "a closed");
+    }
+    return GRAIL_OK;
+}
+
 grail_status plan_check(const graph *g, const site_list *sites, const plan *p)
 {
     grail_status status = GRAIL_OK;
+    TRY(check_refit(p));
     for (int i = 0; i < sites->count; i++) {
         if (site_is_cut(p, i)) {
             TRY(check_site(g, &sites->sites[i], p->sites[i].selector, p));

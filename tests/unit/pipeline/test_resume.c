@@ -57,6 +57,9 @@ static void assert_same_fits(const char *directory, const json_t *again)
     json_t *report = read_json(directory, "report.json");
     const json_t *left = json_object_get(report, "sites");
     const json_t *right = json_object_get(again, "sites");
+    const json_t *refits = json_object_get(report, "refits");
+    assert_true(refits == json_object_get(again, "refits") ||
+                json_equal(refits, json_object_get(again, "refits")));
     assert_int_equal(json_array_size(left), json_array_size(right));
     for (size_t i = 0; i < json_array_size(left); i++) {
         for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
@@ -70,16 +73,17 @@ static void assert_same_fits(const char *directory, const json_t *again)
 
 /* Stops at every place where a run can be stopped, and continues. */
 static void assert_resumes(const lab *l, const char *model, const char *selector,
-                           const char *compensate, int64_t memory)
+                           const char *compensate, const char *refit, int64_t memory)
 {
     char whole[LAB_PATH];
     char output[LAB_PATH + 16];
     interruption i;
-    snprintf(whole, sizeof whole, "%s/%s-%s-%s-%d", l->directory, strrchr(model, '/') + 1, selector,
-             compensate, (int)memory);
+    snprintf(whole, sizeof whole, "%s/%s-%s-%s-%s-%d", l->directory, strrchr(model, '/') + 1,
+             selector, compensate, refit == NULL ? "" : refit, (int)memory);
     grail_compress_options options = lab_options(l, model, whole);
     options.selector = selector;
     options.compensate = compensate;
+    options.refit = refit;
     options.memory = memory;
     assert_ok(run_until(options, 0, &i));
     assert_int_equal(i.calls, CALLS);
@@ -107,10 +111,10 @@ static void a_pruning_continues_to_the_same_bytes(void **state)
     (void)state;
     lab l;
     lab_open(&l);
-    assert_resumes(&l, lab_golden("llama3-sharded"), "wanda", "full", 0);
-    assert_resumes(&l, lab_golden("llama-mha"), "wanda", "full", 0);
-    assert_resumes(&l, lab_golden("qwen2"), "wanda", "none", 0);
-    assert_resumes(&l, lab_golden("qwen2"), "magnitude-l2", "none", 0);
+    assert_resumes(&l, lab_golden("llama3-sharded"), "wanda", "full", NULL, 0);
+    assert_resumes(&l, lab_golden("llama-mha"), "wanda", "full", NULL, 0);
+    assert_resumes(&l, lab_golden("qwen2"), "wanda", "none", NULL, 0);
+    assert_resumes(&l, lab_golden("qwen2"), "magnitude-l2", "none", NULL, 0);
     lab_close(&l);
 }
 
@@ -119,9 +123,9 @@ static void a_folding_continues_to_the_same_bytes(void **state)
     (void)state;
     lab l;
     lab_open(&l);
-    assert_resumes(&l, lab_golden("llama3"), "fold", "full", 0);
-    assert_resumes(&l, lab_golden("qwen3"), "fold", "none", 0);
-    assert_resumes(&l, lab_golden("mistral"), "fold", "grail", 0);
+    assert_resumes(&l, lab_golden("llama3"), "fold", "full", NULL, 0);
+    assert_resumes(&l, lab_golden("qwen3"), "fold", "none", NULL, 0);
+    assert_resumes(&l, lab_golden("mistral"), "fold", "grail", NULL, 0);
     lab_close(&l);
 }
 
@@ -130,8 +134,18 @@ static void a_run_that_recomputes_continues_to_the_same_bytes(void **state)
     (void)state;
     lab l;
     lab_open(&l);
-    assert_resumes(&l, lab_golden("llama3"), "wanda", "full", 1);
-    assert_resumes(&l, lab_golden("llama3"), "fold", "grail", 1);
+    assert_resumes(&l, lab_golden("llama3"), "wanda", "full", NULL, 1);
+    assert_resumes(&l, lab_golden("llama3"), "fold", "grail", NULL, 1);
+    lab_close(&l);
+}
+
+static void a_run_with_refits_continues_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    assert_resumes(&l, lab_golden("qwen2"), "wanda", "full", "all", 0);
+    assert_resumes(&l, lab_golden("llama3"), "fold", "full", "all", 1);
     lab_close(&l);
 }
 
@@ -451,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_pruning_continues_to_the_same_bytes),
         cmocka_unit_test(a_folding_continues_to_the_same_bytes),
         cmocka_unit_test(a_run_that_recomputes_continues_to_the_same_bytes),
+        cmocka_unit_test(a_run_with_refits_continues_to_the_same_bytes),
         cmocka_unit_test(resume_without_a_beginning_begins),
         cmocka_unit_test(other_options_are_refused_by_name),
         cmocka_unit_test(a_model_that_changed_is_refused),

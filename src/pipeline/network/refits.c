@@ -1,0 +1,79 @@
+#include "pipeline/network/refits.h"
+
+#include "base/memory.h"
+
+static bool is_map(const node *n)
+{
+    return (n->kind == NODE_LINEAR || n->kind == NODE_CONV2D) && n->weight != GRAPH_NONE;
+}
+
+static bool is_cut_consumer(const compression_request *request, const node *n)
+{
+    return is_map(n) && request->cuts[n->weight].columns.site != GRAPH_NONE;
+}
+
+static bool is_shared(const graph *g, int weight)
+{
+    int users = 0;
+    for (int i = 0; i < g->node_count; i++) {
+        users += g->nodes[i].weight == weight ? 1 : 0;
+    }
+    return users > 1;
+}
+
+/* Whether the node reads a value that drifted. */
+static bool reads_drift(const node *n, const bool *drifts)
+{
+    bool found = false;
+    for (int i = 0; i < n->input_count; i++) {
+        found = found || drifts[n->inputs[i]];
+    }
+    return found;
+}
+
+static grail_status find_wanted(const compression_request *request, bool *wanted)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = request->graph;
+    bool *drifts = NULL;
+    TRY(memory_new(&drifts, (size_t)g->value_count, sizeof drifts[0]));
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        const bool consumer = is_cut_consumer(request, n);
+        const bool drifting = reads_drift(n, drifts);
+        const bool in_block = n->block >= 0 && n->block < g->block_count;
+        wanted[i] = drifting && is_map(n) && !consumer && in_block && !is_shared(g, n->weight);
+        drifts[n->output] = drifting || consumer;
+    }
+out:
+    memory_free(drifts);
+    return status;
+}
+
+grail_status refits_init(const compression_request *request, refit_list *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_new(&out->wanted, (size_t)request->graph->node_count, sizeof out->wanted[0]));
+    if (request->plan.compensation.enabled && request->plan.compensation.refit == REFIT_ALL) {
+        TRY(find_wanted(request, out->wanted));
+    }
+out:
+    return status;
+}
+
+void refits_fini(refit_list *list)
+{
+    memory_free(list->wanted);
+    memory_free(list->made);
+    *list = (refit_list){0};
+}
+
+grail_status refits_add(refit_list *list, int block, const grail_fit *fit)
+{
+    const grail_status status =
+        memory_reserve(&list->made, (size_t)list->count + 1, sizeof list->made[0]);
+    if (status == GRAIL_OK) {
+        list->made[list->count++] = (refit){.block = block, .fit = *fit};
+    }
+    return status;
+}

@@ -1,0 +1,144 @@
+/* --refit all: maps that were not cut are fitted where the stream that they read has drifted, and
+ * nowhere else. */
+#include "vision_lab.h"
+
+#include <string.h>
+
+static grail_compress_options refitting(const lab *l, const char *model, const char *output)
+{
+    grail_compress_options options = lab_options(l, model, output);
+    options.refit = "all";
+    return options;
+}
+
+/* The entry of a map in report.json's refits, or NULL. */
+static const json_t *refit_of(const json_t *report, const char *map)
+{
+    const json_t *list = json_object_get(report, "refits");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        if (strcmp(json_string_value(json_object_get(one, "map")), map) == 0) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+static void maps_behind_a_cut_are_refitted_and_no_others(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = refitting(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    assert_ok(lab_compress(&options));
+    json_t *report = read_json(options.output, "report.json");
+    static const char *const behind[] = {
+        "model.layers.0.mlp.gate_proj.weight",    "model.layers.0.mlp.up_proj.weight",
+        "model.layers.1.self_attn.q_proj.weight", "model.layers.1.self_attn.k_proj.weight",
+        "model.layers.1.self_attn.v_proj.weight", "model.layers.1.mlp.gate_proj.weight",
+        "model.layers.1.mlp.up_proj.weight",
+    };
+    assert_int_equal(json_array_size(json_object_get(report, "refits")), 7);
+    for (int i = 0; i < 7; i++) {
+        const json_t *made = refit_of(report, behind[i]);
+        assert_non_null(made);
+        const double before = json_number_value(json_object_get(made, "held_error_before"));
+        const double after = json_number_value(json_object_get(made, "held_error_after"));
+        assert_true(before > 0.0);
+        assert_true(after <= before);
+    }
+    json_decref(report);
+    lab_close(&l);
+}
+
+/* The first block's q, k and v read no drift, so their kept rows keep their bytes. */
+static void maps_before_the_first_cut_keep_their_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "model");
+    grail_compress_options plain = lab_options(&l, model, lab_path(&l, "plain"));
+    plain.sparsity_ffn = 0.0;
+    assert_ok(lab_compress(&plain));
+    grail_compress_options options = refitting(&l, model, lab_path(&l, "refitted"));
+    options.sparsity_ffn = 0.0;
+    assert_ok(lab_compress(&options));
+    assert_true(
+        same_tensor(plain.output, options.output, "model.layers.0.self_attn.q_proj.weight"));
+    assert_true(
+        same_tensor(plain.output, options.output, "model.layers.0.self_attn.v_proj.weight"));
+    assert_true(same_tensor(plain.output, options.output, "model.embed_tokens.weight"));
+    assert_true(same_tensor(plain.output, options.output, "model.norm.weight"));
+    assert_false(same_tensor(plain.output, options.output, "model.layers.0.mlp.up_proj.weight"));
+    lab_close(&l);
+}
+
+static void a_network_that_is_not_cut_is_not_changed(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "qwen2", "model");
+    grail_compress_options options = refitting(&l, model, lab_path(&l, "out"));
+    options.sparsity_ffn = options.sparsity_heads = 0.0;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(model, options.output);
+    lab_close(&l);
+}
+
+static double divergence(const lab *l, const char *model, const char *selector, const char *refit)
+{
+    const char *output = lab_path(l, refit);
+    grail_compress_options options = lab_options(l, model, output);
+    options.refit = refit;
+    options.selector = selector;
+    assert_ok(lab_compress(&options));
+    const grail_comparison c = compare_models(model, output, "cpu");
+    return c.mean_kl;
+}
+
+static void refits_bring_the_network_nearer_to_the_dense_one(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3", "qwen2", "llama-mha"};
+    for (int i = 0; i < 3; i++) {
+        lab l;
+        lab_open(&l);
+        const char *model = lab_f32(&l, models[i], "model");
+        const char *selector = i == 2 ? "fold" : "wanda";
+        assert_true(divergence(&l, model, selector, "all") <
+                    divergence(&l, model, selector, "none"));
+        lab_close(&l);
+    }
+}
+
+static void a_refit_needs_the_dense_target_in_a_closed_loop(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = refitting(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    options.compensate = "grail";
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "needs the target 'dense'");
+    options.compensate = "full";
+    options.open_loop = 1;
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "found target 'dense' in an open loop");
+    options.open_loop = 0;
+    options.refit = "some";
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "unknown refit 'some'");
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(maps_behind_a_cut_are_refitted_and_no_others),
+        cmocka_unit_test(maps_before_the_first_cut_keep_their_bytes),
+        cmocka_unit_test(a_network_that_is_not_cut_is_not_changed),
+        cmocka_unit_test(refits_bring_the_network_nearer_to_the_dense_one),
+        cmocka_unit_test(a_refit_needs_the_dense_target_in_a_closed_loop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
