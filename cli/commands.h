@@ -4,13 +4,15 @@
 
 #include "options.h"
 
-extern const command command_inspect, command_compress, command_eval, command_verify, command_sweep,
-    command_report, command_export, command_doctor, command_logits, command_completion;
+extern const command command_inspect, command_plan, command_compress, command_eval, command_verify,
+    command_sweep, command_report, command_export, command_doctor, command_logits,
+    command_completion;
 
 /** The summary of "grail help COMMAND", which main.c handles itself. */
 #define HELP_SUMMARY "print the help of a command"
 
 extern const option *const inspect_options;
+extern const option *const plan_options;
 extern const option *const compress_options;
 extern const option *const eval_options;
 extern const option *const verify_options;

@@ -24,6 +24,7 @@
 #include <grail/machine.h>
 #include <grail/model.h>
 #include <grail/onnx.h>
+#include <grail/plan.h>
 #include <grail/reducer.h>
 #include <grail/ridge.h>
 #include <grail/statistics.h>

@@ -11,7 +11,7 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
     }
     TRY(memory_new(&c, 1, sizeof *c));
     TRY(output_check_place(options));
-    TRY(request_open(options, &c->request));
+    TRY(request_open(options, (request_purpose){.kept = NULL}, &c->request));
     TRY(network_create(c->request, options->memory, &c->network));
     if (options->dry_run == 0 && options->output != NULL) {
         TRY(output_open(c->request, options, &c->network->keep_activations, &c->output));

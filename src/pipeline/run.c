@@ -30,7 +30,9 @@ static grail_status fresh_block(grail_compression *c, int block)
     grail_status status = GRAIL_OK;
     TRY(compress_block(c->network, block, NULL));
     if (!c->request->finishes_with_network) {
-        TRY(output_write_block(c->output, c->network, block));
+        if (c->output != NULL) {
+            TRY(output_write_block(c->output, c->network, block));
+        }
         network_release_block(c->network, block);
     }
     /* a run that is cancelled here loses nothing */
@@ -43,7 +45,7 @@ out:
 static grail_status run_beginning(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    if (!c->request->finishes_with_network) {
+    if (!c->request->finishes_with_network && c->output != NULL) {
         TRY(output_write_block(c->output, c->network, GRAPH_NONE));
     }
     if (open_loop_is_needed(c->request)) {

@@ -15,8 +15,9 @@ static const char *const stream_score_names[] = {"first", "all"};
 static const char *const gqa_names[] = {"kv-groups", "query-per-group"};
 
 /* The keys that plan_to_json writes. Any other key is refused, since it would have no effect. */
-static const char *const plan_keys[] = {
-    "grail_plan", "gqa", "seed", "loop", "stream_score", "repair", "compensation", "sites", NULL};
+static const char *const plan_keys[] = {"grail_plan",   "gqa",    "seed",         "loop",
+                                        "stream_score", "repair", "compensation", "budget",
+                                        "sites",        NULL};
 static const char *const compensation_keys[] = {"enabled", "target", "bias",  "conv_fit",
                                                 "ridge",   "refit",  "alpha", NULL};
 static const char *const site_keys[] = {"site", "kind", "selector", "units", "kept", NULL};

@@ -150,10 +150,23 @@ out:
     return status;
 }
 
-void losses_of_costs(int64_t units, const double *costs, double *losses)
+grail_status removal_losses(removal *r, int64_t groups, double *losses)
 {
-    losses[units] = 0.0;
-    for (int64_t kept = units - 1; kept > 0; kept--) {
-        losses[kept] = losses[kept + 1] + costs[units - 1 - kept];
+    grail_status status = GRAIL_OK;
+    double *costs = NULL;
+    double sum = 0.0;
+    TRY(memory_new(&costs, (size_t)groups, sizeof costs[0]));
+    losses[r->units] = 0.0;
+    for (int64_t kept = r->units - groups; kept >= 0; kept -= groups) {
+        TRY(removal_take(r, groups, groups, false, batch_of_one, costs));
+        for (int64_t g = 0; g < groups; g++) {
+            sum += costs[g];
+        }
+        for (int64_t g = 0; g < groups; g++) {
+            losses[kept + g] = sum;
+        }
     }
+out:
+    memory_free(costs);
+    return status;
 }

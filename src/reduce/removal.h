@@ -21,15 +21,15 @@ typedef struct removal_options {
     unit_value kind;
     double damping; /* lambda = damping * mean diag G */
     double jitter;  /* added to the diagonal of the inverse's blocks */
-    bool refits;    /* weights are refitted to the target first, where the view has one */
+    bool as_fitted; /* as the fit of the consumer sees it: see below */
 } removal_options;
 
 /**
  * Costs of removing units: A = (G + lambda I)^-1, M = W^T W. A feature that is always 0 costs
  * nothing. When G + lambda I cannot be factored, lambda is raised as in a ridge (solve/system.h).
- * With `refits` and a target, W is W_r = (C + lambda W) A with the cross statistics C, the weights
- * refitted on all units, and all sums are centred where the view fits a bias. Takes the view's Gram
- * matrices over. removal_fini frees.
+ * With `as_fitted` all sums are centred where the view fits a bias, and with a target W is
+ * W_r = (C + lambda W) A with the cross statistics C, the weights refitted on all units. Takes the
+ * view's Gram matrices over. removal_fini frees.
  */
 grail_status removal_of_costs(const site_view *v, const removal_options *options,
                               removal *out) GRAIL_MUST_CHECK;
@@ -58,8 +58,10 @@ grail_status removal_take(removal *r, int64_t groups, int64_t count, bool larges
 grail_status removal_reducer(const removal *r, bool keeps_taken,
                              grail_reducer **out) GRAIL_MUST_CHECK;
 
-/** losses[K], K = 1 .. n, of a site whose units are all taken one by one at these costs: the sum of
- * the costs of the first n - K; losses[0] is unused. */
-void losses_of_costs(int64_t units, const double *costs, double *losses);
+/** Takes all units, one of each group at a time. losses[n + 1]: the sum of the costs of all that
+ * are taken when K units remain, for multiples K of `groups`; between them that of the next one
+ * below.
+ */
+grail_status removal_losses(removal *r, int64_t groups, double *losses) GRAIL_MUST_CHECK;
 
 #endif

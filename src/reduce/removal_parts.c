@@ -46,13 +46,15 @@ out:
     return status;
 }
 
-/* G - T mu^T mu, and C - T nu^T mu with the target's means nu. */
+/* G - T mu^T mu, and with a target C - T nu^T mu with the target's means nu. */
 static grail_status centre(const part_source *s)
 {
     grail_status status = GRAIL_OK;
     const input_statistics *in = s->input;
     TRY(subtract_means(true, in->count, in->means, in->means, in->gram));
-    TRY(subtract_means(false, in->count, in->target_means, in->means, in->cross));
+    if (matrix_exists(in->cross)) {
+        TRY(subtract_means(false, in->count, in->target_means, in->means, in->cross));
+    }
 out:
     return status;
 }
@@ -62,9 +64,10 @@ static grail_status source_open(const site_view *v, const removal_options *optio
 {
     grail_status status = GRAIL_OK;
     *s = (part_source){.view = v, .options = options, .input = &v->inputs[consumer]};
-    s->refits = options != NULL && options->refits && matrix_exists(s->input->cross);
+    const bool as_fitted = options != NULL && options->as_fitted;
+    s->refits = as_fitted && matrix_exists(s->input->cross);
     TRY(consumer_rows_open(v, consumer, s->input->width, &s->rows));
-    if (s->refits && v->fits_bias) {
+    if (as_fitted && v->fits_bias) {
         TRY(centre(s));
     }
     TRY(memory_new_unset(&s->diagonal, (size_t)s->input->width, sizeof s->diagonal[0]));

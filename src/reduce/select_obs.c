@@ -10,14 +10,26 @@ static unsigned needs(const site *s)
                                   : NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET;
 }
 
+static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .as_fitted = true};
+
 static grail_status decide(const site_view *v, grail_reducer **out)
 {
-    static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
     grail_status status = GRAIL_OK;
     removal r = {0};
     TRY(removal_of_costs(v, &options, &r));
     TRY(removal_take(&r, v->site->groups, v->site->units - v->kept, false, batch_of_one, NULL));
     TRY(removal_reducer(&r, false, out));
+out:
+    removal_fini(&r);
+    return status;
+}
+
+static grail_status losses(const site_view *v, double *out)
+{
+    grail_status status = GRAIL_OK;
+    removal r = {0};
+    TRY(removal_of_costs(v, &options, &r));
+    TRY(removal_losses(&r, v->site->groups, out));
 out:
     removal_fini(&r);
     return status;
@@ -29,4 +41,5 @@ const selector selector_obs = {
     .uses_data = true,
     .needs = needs,
     .decide = decide,
+    .losses = losses,
 };

@@ -31,6 +31,9 @@ typedef struct selector {
     unsigned (*needs)(const site *s);
     /** Decides the site; *out is owned. */
     grail_status (*decide)(const site_view *view, grail_reducer **out);
+    /** losses[n + 1]: the squared error that is left with K units, in the units of the consumers'
+     * outputs, falling to 0 at n. NULL: the selector knows none. */
+    grail_status (*losses)(const site_view *view, double *losses);
 } selector;
 
 #define SELECTOR(name) extern const selector selector_##name;

@@ -32,10 +32,10 @@ static bool needs_samples(const plan *p)
     return false;
 }
 
-static grail_status read_samples(const grail_compress_options *options,
+static grail_status read_samples(const grail_compress_options *options, bool always,
                                  compression_request *request)
 {
-    return needs_samples(&request->plan) && !options->dry_run
+    return (always || needs_samples(&request->plan)) && !options->dry_run
                ? session_calibration(request->session, options, &request->samples)
                : calibration_empty(&request->samples);
 }
@@ -70,22 +70,38 @@ static bool finishes_with_network(const compression_request *request)
     return p->loop == LOOP_OPEN || (p->repair && anything_is_cut(p));
 }
 
-grail_status request_open(const grail_compress_options *options, compression_request **out)
+bool request_judges_batch(const compression_request *request, int64_t batch)
+{
+    return request->judges && request->samples->batch_count >= 4 && batch % 4 == 1;
+}
+
+static void set_widths(const int64_t *kept, plan *p)
+{
+    for (int i = 0; kept != NULL && i < p->count; i++) {
+        p->sites[i].kept = kept[i];
+    }
+}
+
+grail_status request_open(const grail_compress_options *options, request_purpose purpose,
+                          compression_request **out)
 {
     grail_status status = GRAIL_OK;
     compression_request *r = NULL;
     TRY(memory_new(&r, 1, sizeof *r));
     r->observer = options->observer;
     r->observer_user = options->observer_user;
+    r->judges = purpose.judges;
     TRY(use_session(options, r));
     TRY(session_backend(r->session, options->backend, &r->backend));
     TRY(plan_from_options(r->model, options, &r->sites, &r->plan));
+    set_widths(purpose.kept, &r->plan);
     TRY(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
     TRY(plan_check(r->graph, &r->sites->list, &r->plan));
     TRY(narrowed_describe(r->model, &r->plan, r->cuts, &r->narrowed));
-    TRY(read_samples(options, r));
-    /* without an output, no block has to be finished early */
-    r->finishes_with_network = options->output == NULL || finishes_with_network(r);
+    TRY(read_samples(options, purpose.reads_samples, r));
+    /* a result that stays in memory is complete at the end alone */
+    const bool stays = options->output == NULL && !r->judges;
+    r->finishes_with_network = stays || finishes_with_network(r);
     *out = r;
     r = NULL;
 out:

@@ -7,6 +7,14 @@
 #include "pipeline/request/narrowed.h"
 #include "pipeline/request/session.h"
 
+/** What a request is for, besides a run of the options. */
+typedef struct request_purpose {
+    const int64_t *kept; /* widths of the sites, instead of those of the options; or NULL */
+    bool reads_samples;  /* even where nothing is cut */
+    bool judges;         /* a part of the samples is kept apart to judge the result, which is
+                            neither written nor kept */
+} request_purpose;
+
 typedef struct compression_request {
     grail_session *own_session; /* NULL when the caller's is used */
     grail_session *session;     /* an open loop takes its statistics and keeps them here */
@@ -18,6 +26,7 @@ typedef struct compression_request {
     narrowed_model narrowed;
     backend *backend;           /* of the session */
     calibration *samples;       /* held; without samples if nothing needs data */
+    bool judges;                /* see request_purpose */
     bool finishes_with_network; /* all blocks are finished together, after the last one */
     grail_compress_observer observer;
     void *observer_user;
@@ -25,9 +34,13 @@ typedef struct compression_request {
 
 /** Opens the model unless a session is given, makes the plan, checks everything that can be
  * checked, and reads the samples (except for a dry run). *out is owned: request_close. */
-grail_status request_open(const grail_compress_options *options,
+grail_status request_open(const grail_compress_options *options, request_purpose purpose,
                           compression_request **out) GRAIL_MUST_CHECK;
 void request_close(compression_request *request); /* NULL is allowed */
+
+/** Whether the samples of a batch judge the result: every fourth one of a request that judges, if
+ * it has four or more. No statistics are taken of them. */
+bool request_judges_batch(const compression_request *request, int64_t batch);
 
 const site *site_at(const compression_request *request, int index);
 

@@ -1,0 +1,77 @@
+#ifndef GRAIL_PLAN_H
+#define GRAIL_PLAN_H
+
+#include <grail/compress.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Plans: the widths of all sites are chosen together, so that the narrowed network stays below a
+ * limit. The result is a plan document that grail_compression_open takes (`plan` of its options).
+ */
+typedef struct grail_plan grail_plan;
+
+/** One trial of a search. */
+typedef struct grail_plan_trial {
+    const char *name;  /* of the formula or move that made the widths; borrowed */
+    double cost;       /* of the narrowed network, in the unit of the limit */
+    double divergence; /* from the dense network on samples kept apart: KL(dense || narrow), or for
+                          features the relative squared distance; NaN when it was not tried */
+    int is_best;       /* 1: the best so far */
+    int tried, most;   /* trials so far, and at most */
+} grail_plan_trial;
+
+/** Return non-zero to stop with the best widths so far. */
+typedef int (*grail_plan_observer)(void *user, const grail_plan_trial *trial);
+
+typedef struct grail_plan_options {
+    /* The run that the plan is for: model or session, calibration, selector, compensation,
+     * alignment, seed. Its output, plan and sparsities are not used. */
+    grail_compress_options compress;
+    const char
+        *limit;   /* what is limited: "params", "macs", "kv-bytes", "size" (bytes of weights) */
+    double most;  /* the limit in that unit; 0: `ratio` */
+    double ratio; /* the limit as a share of the dense network's */
+    const char *budget; /* "uniform", "flap", "slimgpt", "error", "search" */
+    const char
+        *kinds; /* kinds of sites that may be cut, such as "ffn,heads"; NULL: the usual ones */
+    int uniform_widths;           /* 1: sites of one kind and size get the same width */
+    int tries;                    /* of a search; 0 = 48 */
+    double seconds;               /* a search begins no trial after this time; 0 = no limit */
+    grail_plan_observer observer; /* may be NULL */
+    void *observer_user;
+} grail_plan_options;
+
+GRAIL_API void grail_plan_options_init(grail_plan_options *options);
+
+/** *out is owned: grail_plan_free. A limit that cannot be met is GRAIL_ERROR_ARGUMENT, and the
+ * message says what the least is. */
+GRAIL_API grail_status grail_plan_make(const grail_plan_options *options,
+                                       grail_plan **out) GRAIL_MUST_CHECK;
+GRAIL_API void grail_plan_free(grail_plan *plan); /* NULL is allowed */
+
+/** The plan document as JSON text. Borrowed. */
+GRAIL_API const char *grail_plan_text(const grail_plan *plan);
+/** Writes the document to a file that must not exist. */
+GRAIL_API grail_status grail_plan_write(const grail_plan *plan, const char *path) GRAIL_MUST_CHECK;
+
+/** What was chosen. */
+typedef struct grail_plan_facts {
+    const char *budget, *limit, *formula; /* `formula` made the widths: a name of a trial */
+    double dense_cost, cost, most;
+    double divergence, uniform_divergence; /* NaN without a search */
+    int tried;
+    double seconds;
+} grail_plan_facts;
+GRAIL_API grail_plan_facts grail_plan_facts_get(const grail_plan *plan);
+
+/** i-th budget or limit name, NULL beyond the last. */
+GRAIL_API const char *grail_budget_at(int i);
+GRAIL_API const char *grail_limit_at(int i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,177 @@
+#include "planning/judge.h"
+
+#include "backend/operations.h"
+#include "eval/comparison.h"
+#include "pipeline/compression.h"
+
+#include <math.h>
+
+/* Rows whose outputs are computed at once: a large vocabulary takes much memory. */
+enum { PANEL_ROWS = 256 };
+
+/* The outputs of both networks, a panel of rows after the other. */
+typedef struct judgement {
+    calibration_network *network;
+    bool of_classes;
+    comparison_sums sums;
+    double distance, energy; /* of features */
+} judgement;
+
+/* Runs a network from where its sample stream waits up to node `end`. */
+static grail_status run_to(const calibration_network *network, const network_run *run,
+                           int64_t batch, int end)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const graph *g = request->graph;
+    batch_input input = {0};
+    if (g->last_use[g->input] >= run->stream.position) {
+        input = calibration_input(request->samples, batch);
+    }
+    TRY(execution_begin(run->execution, calibration_shape(request->samples, batch), input));
+    TRY(sample_stream_peek(&run->stream, batch, run->execution));
+    TRY(execution_run(run->execution, run->parameters, run->stream.position, end));
+out:
+    return status;
+}
+
+static grail_status add_features(matrix left, matrix right, judgement *j)
+{
+    grail_status status = GRAIL_OK;
+    host_view a = {0};
+    host_view b = {0};
+    TRY(host_view_open(left, GRAIL_DTYPE_F32, HOST_READS, &a));
+    TRY(host_view_open(right, GRAIL_DTYPE_F32, HOST_READS, &b));
+    const float *dense = a.values;
+    const float *narrow = b.values;
+    for (int64_t i = 0; i < matrix_count(left); i++) {
+        const double off = (double)narrow[i] - (double)dense[i];
+        j->distance += off * off;
+        j->energy += (double)dense[i] * (double)dense[i];
+    }
+out:
+    host_view_drop(&a);
+    host_view_drop(&b);
+    return status;
+}
+
+static grail_status add_rows(matrix dense, matrix narrow, judgement *j)
+{
+    return j->of_classes ? comparison_add(dense, narrow, &j->sums) : add_features(dense, narrow, j);
+}
+
+/* The head's product for some rows of its input. */
+static grail_status apply_head(const network_run *run, const node *head, int64_t begin, matrix out)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *weight = NULL;
+    const parameter_entry *bias = NULL;
+    const matrix x = execution_value(run->execution, head->inputs[0]);
+    TRY(parameter_store_get(run->parameters, head->weight, &weight));
+    if (head->bias != GRAPH_NONE) {
+        TRY(parameter_store_get(run->parameters, head->bias, &bias));
+    }
+    TRY(matrix_linear(matrix_rows(x, begin, out.rows), weight->values,
+                      bias == NULL ? no_matrix : bias->values, out));
+out:
+    return status;
+}
+
+/* A network that ends in a Linear: its outputs are made panel by panel. */
+static grail_status add_through_head(judgement *j, const node *head)
+{
+    grail_status status = GRAIL_OK;
+    const calibration_network *n = j->network;
+    matrix dense = no_matrix;
+    matrix narrow = no_matrix;
+    const int64_t rows = execution_value(n->dense.execution, head->inputs[0]).rows;
+    const int64_t width = n->request->graph->parameters[head->weight].shape[0];
+    const int64_t panel = rows < PANEL_ROWS ? rows : PANEL_ROWS;
+    backend *b = n->request->backend;
+    TRY(matrix_new(b, backend_type(b), panel, width, &dense));
+    TRY(matrix_new(b, backend_type(b), panel, width, &narrow));
+    for (int64_t begin = 0; begin < rows; begin += panel) {
+        const int64_t count = begin + panel < rows ? panel : rows - begin;
+        const matrix left = matrix_rows(dense, 0, count);
+        const matrix right = matrix_rows(narrow, 0, count);
+        TRY(apply_head(&n->dense, head, begin, left));
+        TRY(apply_head(&n->current, head, begin, right));
+        TRY(add_rows(left, right, j));
+    }
+out:
+    matrix_free(&dense);
+    matrix_free(&narrow);
+    return status;
+}
+
+static grail_status judge_batch(judgement *j, int64_t batch)
+{
+    grail_status status = GRAIL_OK;
+    const calibration_network *n = j->network;
+    const graph *g = n->request->graph;
+    const node *last = &g->nodes[g->node_count - 1];
+    const bool through_head = last->kind == NODE_LINEAR;
+    const int end = through_head ? g->node_count - 1 : g->node_count;
+    TRY(run_to(n, &n->dense, batch, end));
+    TRY(run_to(n, &n->current, batch, end));
+    status = through_head ? add_through_head(j, last)
+                          : add_rows(execution_value(n->dense.execution, last->output),
+                                     execution_value(n->current.execution, last->output), j);
+out:
+    return status;
+}
+
+static grail_status check_batches(const compression_request *request)
+{
+    for (int64_t batch = 0; batch < request->samples->batch_count; batch++) {
+        if (request_judges_batch(request, batch)) {
+            return GRAIL_OK;
+        }
+    }
+    return error_set(GRAIL_ERROR_ARGUMENT,
+                     "a search keeps a quarter of the samples apart to judge widths, but %lld "
+                     "samples make only %lld batches, expected 4 or more; give more --samples, or "
+                     "another --budget",
+                     (long long)request->samples->count, (long long)request->samples->batch_count);
+}
+
+grail_status judge_divergence(calibration_network *network, double *out)
+{
+    grail_status status = GRAIL_OK;
+    const batch_shape none = {0};
+    grail_model_facts facts = {0};
+    judgement j = {.network = network};
+    TRY(check_batches(network->request));
+    TRY(grail_model_describe(network->request->model, &facts));
+    j.of_classes = facts.reads_images == 0 || facts.classes > 0;
+    for (int64_t batch = 0; batch < network->request->samples->batch_count; batch++) {
+        if (request_judges_batch(network->request, batch)) {
+            TRY(judge_batch(&j, batch));
+        }
+    }
+    TRY(execution_begin(network->dense.execution, none, (batch_input){0}));
+    TRY(execution_begin(network->current.execution, none, (batch_input){0}));
+    *out = j.of_classes ? j.sums.kl / (double)j.sums.rows
+                        : (j.energy > 0.0 ? j.distance / j.energy : 0.0);
+out:
+    return status;
+}
+
+grail_status judge_widths(const grail_compress_options *options, const int64_t *kept, double *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_compression c = {0};
+    const request_purpose purpose = {.kept = kept, .reads_samples = true, .judges = true};
+    grail_compress_options in_memory = *options;
+    in_memory.output = NULL;
+    in_memory.observer = NULL;
+    TRY(request_open(&in_memory, purpose, &c.request));
+    TRY(check_batches(c.request));
+    TRY(network_create(c.request, options->memory, &c.network));
+    TRY(grail_compression_run(&c));
+    TRY(judge_divergence(c.network, out));
+out:
+    network_free(c.network);
+    request_close(c.request);
+    return status;
+}

@@ -1,0 +1,269 @@
+#include "planning/loss_curves.h"
+
+#include "backend/operations.h"
+#include "pipeline/network/observe.h"
+#include "pipeline/request/consumer_tail.h"
+
+#include <math.h>
+
+/* The pass: observations of the consumers of sites that are not finished. */
+typedef struct dense_pass {
+    calibration_network *network;
+    const compression_request *request;
+    observation *observed; /* [node_count]; those without statistics are not observed */
+    loss_curve *curves;    /* [sites] */
+    double energy;         /* of what leaves the block, per block */
+} dense_pass;
+
+void loss_curves_free(loss_curve *curves, int count)
+{
+    for (int i = 0; curves != NULL && i < count; i++) {
+        memory_free(curves[i].errors);
+    }
+    memory_free(curves);
+}
+
+/* Begins to observe the consumers that stand in nodes [begin, end). */
+static grail_status begin_observing(dense_pass *p, int begin, int end)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < p->request->sites->list.count; i++) {
+        const site *s = site_at(p->request, i);
+        for (int k = 0; k < s->consumer_count; k++) {
+            const int reader = s->consumers[k].node;
+            if (reader >= begin && reader < end) {
+                TRY(observation_init_input(p->request, i, k, &p->observed[reader]));
+            }
+        }
+    }
+out:
+    return status;
+}
+
+/* Adds the squares of a value's elements. */
+static grail_status add_energy(matrix x, double *energy)
+{
+    grail_status status = GRAIL_OK;
+    matrix squares = no_matrix;
+    double *values = NULL;
+    TRY(matrix_new_zero(x.owner, GRAIL_DTYPE_F64, 1, x.columns, &squares));
+    TRY(matrix_column_sums(x, no_matrix, squares));
+    TRY(memory_new_unset(&values, (size_t)x.columns, sizeof values[0]));
+    TRY(matrix_download(squares, values));
+    for (int64_t i = 0; i < x.columns; i++) {
+        *energy += values[i];
+    }
+out:
+    matrix_free(&squares);
+    memory_free(values);
+    return status;
+}
+
+/* Of everything that later nodes read: the residual stream. */
+static grail_status add_block_energy(dense_pass *p, int end)
+{
+    grail_status status = GRAIL_OK;
+    const execution *e = p->network->current.execution;
+    for (int v = 0; v < e->graph->value_count; v++) {
+        const matrix x = execution_value(e, v);
+        if (matrix_exists(x) && (e->graph->last_use[v] >= end || end == e->graph->node_count)) {
+            TRY(add_energy(x, &p->energy));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status pass_batch(dense_pass *p, int begin, int end, int64_t batch)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = p->request->graph;
+    network_run *run = &p->network->current;
+    execution *e = run->execution;
+    batch_input input = {0};
+    if (g->last_use[g->input] >= begin) {
+        input = calibration_input(p->request->samples, batch);
+    }
+    TRY(execution_begin(e, calibration_shape(p->request->samples, batch), input));
+    TRY(sample_stream_read(&run->stream, batch, e));
+    for (int n = begin; n < end; n++) {
+        if (p->observed[n].fit != NULL) {
+            TRY(observation_add_input(&p->observed[n], e, false));
+        }
+        TRY(execution_run(e, run->parameters, n, n + 1));
+    }
+    TRY(add_block_energy(p, end));
+    TRY(sample_stream_write(&run->stream, batch, e));
+out:
+    return status;
+}
+
+static grail_status pass_nodes(dense_pass *p, int begin, int end)
+{
+    grail_status status = GRAIL_OK;
+    const batch_shape none = {0};
+    network_run *run = &p->network->current;
+    p->energy = 0.0;
+    TRY(sample_stream_move_begin(&run->stream, end));
+    for (int64_t batch = 0; batch < p->request->samples->batch_count; batch++) {
+        TRY(pass_batch(p, begin, end, batch));
+    }
+    sample_stream_move_end(&run->stream);
+    TRY(execution_begin(run->execution, none, (batch_input){0}));
+out:
+    return status;
+}
+
+static grail_status borrow_dense(void *context, int parameter, const float **out, float **owned)
+{
+    return parameter_store_borrow_f32(context, parameter, out, owned);
+}
+
+static grail_status take_means(const grail_statistics *s, double **out)
+{
+    grail_status status = GRAIL_OK;
+    double *means = NULL;
+    TRY(memory_new_unset(&means, (size_t)s->width, sizeof means[0]));
+    TRY(matrix_download(s->sum, means));
+    for (int64_t i = 0; i < s->width; i++) {
+        means[i] /= (double)s->count;
+    }
+    *out = means;
+    means = NULL;
+out:
+    memory_free(means);
+    return status;
+}
+
+/* Moves the sums of a consumer into what a selector sees. */
+static grail_status take_input(observation *o, input_statistics *in, double **means)
+{
+    grail_status status = GRAIL_OK;
+    TRY(statistics_check_finite(o->fit));
+    TRY(take_means(o->fit, means));
+    *in = (input_statistics){
+        .width = o->fit->width, .count = o->fit->count, .gram = o->fit->gram, .means = *means};
+    o->fit->gram = no_matrix;
+out:
+    return status;
+}
+
+/* sum_o w_o G w_o^T would be the energy of the outputs; its removal in total, losses[0], is. */
+static void scale_losses(int64_t units, double energy, double *losses)
+{
+    for (int64_t k = 0; k <= units; k++) {
+        losses[k] = energy > 0.0 ? losses[k] / energy : 0.0;
+    }
+}
+
+/* The curve of a site whose consumers are all observed. */
+static grail_status finish_site(dense_pass *p, int index)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = p->request;
+    const site *s = site_at(request, index);
+    input_statistics *inputs = NULL;
+    double **means = NULL;
+    const bool spans = site_spans_blocks(request->graph, s);
+    TRY(memory_new(&inputs, (size_t)s->consumer_count, sizeof inputs[0]));
+    TRY(memory_new(&means, (size_t)s->consumer_count, sizeof(means[0])));
+    for (int k = 0; k < s->consumer_count; k++) {
+        TRY(take_input(&p->observed[s->consumers[k].node], &inputs[k], &means[k]));
+    }
+    const site_view view = {
+        .graph = request->graph,
+        .site = s,
+        .kept = s->units,
+        .backend = request->backend,
+        .weights = {.borrow = borrow_dense, .context = p->network->dense.parameters},
+        .inputs = inputs,
+        .input_count = s->consumer_count,
+        .fits_bias =
+            consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node),
+    };
+    TRY(memory_new(&p->curves[index].errors, (size_t)s->units + 1, sizeof(double)));
+    TRY(request->plan.sites[index].selector->losses(&view, p->curves[index].errors));
+    scale_losses(s->units, spans ? p->curves[index].errors[0] : p->energy, p->curves[index].errors);
+out:
+    for (int k = 0; k < s->consumer_count; k++) {
+        if (inputs != NULL) {
+            matrix_free(&inputs[k].gram);
+        }
+        memory_free(means == NULL ? NULL : means[k]);
+        observation_fini(&p->observed[s->consumers[k].node]);
+    }
+    memory_free(inputs);
+    memory_free(means);
+    return status;
+}
+
+/* The sites whose last consumer stands in nodes [begin, end). */
+static grail_status finish_sites(dense_pass *p, int begin, int end)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < p->request->sites->list.count; i++) {
+        const site *s = site_at(p->request, i);
+        const int last = s->consumers[s->consumer_count - 1].node;
+        if (last >= begin && last < end) {
+            status = finish_site(p, i);
+            if (status != GRAIL_OK) {
+                error_prefix("site '%s'", s->name);
+                goto out;
+            }
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status pass_block(dense_pass *p, int block)
+{
+    grail_status status = GRAIL_OK;
+    int begin = 0;
+    int end = 0;
+    graph_block_range(p->request->graph, block, &begin, &end);
+    TRY(begin_observing(p, begin, end));
+    if (begin < end) {
+        TRY(pass_nodes(p, begin, end));
+    }
+    TRY(finish_sites(p, begin, end));
+    network_release_block(p->network, block);
+out:
+    return status;
+}
+
+/* Blocks up to the last one that has a consumer. */
+static int last_block(const compression_request *request)
+{
+    int last = GRAPH_NONE;
+    for (int i = 0; i < request->sites->list.count; i++) {
+        const site *s = site_at(request, i);
+        for (int k = 0; k < s->consumer_count; k++) {
+            const int block = request->graph->nodes[s->consumers[k].node].block;
+            last = block > last ? block : last;
+        }
+    }
+    return last;
+}
+
+grail_status loss_curves_collect(calibration_network *network, loss_curve **out)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const int sites = request->sites->list.count;
+    dense_pass p = {.network = network, .request = request};
+    TRY(memory_new(&p.observed, (size_t)request->graph->node_count, sizeof p.observed[0]));
+    TRY(memory_new(&p.curves, (size_t)sites, sizeof p.curves[0]));
+    for (int block = GRAPH_NONE; block <= last_block(request); block++) {
+        TRY(pass_block(&p, block));
+    }
+    *out = p.curves;
+    p.curves = NULL;
+out:
+    for (int n = 0; p.observed != NULL && n < request->graph->node_count; n++) {
+        observation_fini(&p.observed[n]);
+    }
+    memory_free(p.observed);
+    loss_curves_free(p.curves, sites);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* The loss curves of all sites, from one pass of the dense network: what is left of each site's
+ * output when it keeps K units, relative to the energy of what it is added to (docs/numerics.md,
+ * Budgets). */
+#ifndef GRAIL_PLANNING_LOSS_CURVES_H
+#define GRAIL_PLANNING_LOSS_CURVES_H
+
+#include "pipeline/network/network.h"
+
+typedef struct loss_curve {
+    double *errors; /* [units + 1], owned; falls to 0 at `units` */
+} loss_curve;
+
+/** Runs the dense network block by block: statistics of a block's consumers, then the curves of the
+ * sites that end there. Nothing may be cut in the request's plan. curves[sites] are owned:
+ * loss_curves_free. */
+grail_status loss_curves_collect(calibration_network *network, loss_curve **out) GRAIL_MUST_CHECK;
+void loss_curves_free(loss_curve *curves, int count); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,353 @@
+/* grail_plan_make: limit, curves, widths, document. */
+#include "base/clock.h"
+#include "base/output_file.h"
+#include "planning/search.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const limit_names[LIMIT_KINDS] = {"params", "macs", "kv-bytes", "size"};
+
+typedef enum budget_kind {
+    BUDGET_UNIFORM,
+    BUDGET_FLAP,
+    BUDGET_SLIMGPT,
+    BUDGET_ERROR,
+    BUDGET_SEARCH,
+    BUDGET_KINDS
+} budget_kind;
+
+static const char *const budget_names[BUDGET_KINDS] = {"uniform", "flap", "slimgpt", "error",
+                                                       "search"};
+
+struct grail_plan {
+    char *text;    /* owned */
+    char *formula; /* owned */
+    grail_plan_facts facts;
+};
+
+const char *grail_budget_at(int i)
+{
+    return i >= 0 && i < BUDGET_KINDS ? budget_names[i] : NULL;
+}
+
+const char *grail_limit_at(int i)
+{
+    return i >= 0 && i < LIMIT_KINDS ? limit_names[i] : NULL;
+}
+
+void grail_plan_options_init(grail_plan_options *options)
+{
+    *options = (grail_plan_options){.limit = "params", .budget = "search"};
+    grail_compress_options_init(&options->compress);
+    options->compress.selector = "obs";
+}
+
+const char *grail_plan_text(const grail_plan *p)
+{
+    return p->text;
+}
+
+grail_plan_facts grail_plan_facts_get(const grail_plan *p)
+{
+    return p->facts;
+}
+
+grail_status grail_plan_write(const grail_plan *p, const char *path)
+{
+    grail_status status = GRAIL_OK;
+    output_file file = {.descriptor = -1};
+    TRY(output_file_open(path, false, &file));
+    if (dprintf(file.descriptor, "%s\n", p->text) < 0) {
+        FAIL(GRAIL_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
+    }
+    TRY(output_file_commit(&file));
+out:
+    output_file_fini(&file);
+    return status;
+}
+
+void grail_plan_free(grail_plan *p)
+{
+    if (p != NULL) {
+        free(p->text); /* jansson's */
+        memory_free(p->formula);
+        memory_free(p);
+    }
+}
+
+static grail_status find_name(const char *what, const char *name, const char *const *names,
+                              int count, int *out)
+{
+    for (int i = 0; name != NULL && i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *out = i;
+            return GRAIL_OK;
+        }
+    }
+    const grail_status status = error_set(GRAIL_ERROR_ARGUMENT, "unknown %s '%s'; expected one of",
+                                          what, name == NULL ? "" : name);
+    for (int i = 0; i < count; i++) {
+        error_append("%s %s", i == 0 ? "" : ",", names[i]);
+    }
+    return status;
+}
+
+/* What the making of a plan goes through. */
+typedef struct making {
+    const grail_plan_options *options;
+    grail_compress_options compress; /* with the session */
+    grail_session *own_session;
+    compression_request *request; /* nothing is cut in it */
+    calibration_network *network;
+    loss_curve *curves;
+    width_space space;
+    width_search search;
+    limit_kind limited;
+    budget_kind budget;
+    bool may_cut[SITE_KINDS];
+    int64_t *kept; /* [sites] */
+    const char *formula;
+} making;
+
+static void making_fini(making *m)
+{
+    const int sites = m->request == NULL ? 0 : m->request->sites->list.count;
+    width_search_fini(&m->search);
+    width_space_fini(&m->space);
+    loss_curves_free(m->curves, sites);
+    network_free(m->network);
+    request_close(m->request);
+    grail_session_close(m->own_session);
+    memory_free(m->kept);
+}
+
+static bool lists_kind(const char *kinds, const char *kind)
+{
+    const size_t length = strlen(kind);
+    for (const char *at = kinds; at != NULL && *at != 0;) {
+        const size_t word = strcspn(at, ",");
+        if (word == length && strncmp(at, kind, length) == 0) {
+            return true;
+        }
+        at += at[word] == ',' ? word + 1 : word;
+    }
+    return false;
+}
+
+static grail_status check_kinds(const char *kinds)
+{
+    for (const char *at = kinds; at != NULL && *at != 0;) {
+        const size_t word = strcspn(at, ",");
+        bool known = false;
+        for (int k = 0; k < SITE_KINDS; k++) {
+            const char *name = site_kind_name((site_kind)k);
+            known = known || (strlen(name) == word && strncmp(name, at, word) == 0);
+        }
+        if (!known) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "unknown kind of site '%.*s'; expected ffn, heads, conv or stream",
+                             (int)word, at);
+        }
+        at += at[word] == ',' ? word + 1 : word;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_choices(making *m)
+{
+    grail_status status = GRAIL_OK;
+    int limited = 0;
+    int budget = 0;
+    const grail_plan_options *o = m->options;
+    TRY(find_name("limit", o->limit, limit_names, LIMIT_KINDS, &limited));
+    TRY(find_name("budget", o->budget, budget_names, BUDGET_KINDS, &budget));
+    TRY(check_kinds(o->kinds));
+    if (!(o->most > 0.0) && !(o->ratio > 0.0 && o->ratio <= 1.0)) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the limit is %g and its ratio %g; give a limit above 0, or a ratio in (0, 1]",
+             o->most, o->ratio);
+    }
+    m->limited = (limit_kind)limited;
+    m->budget = (budget_kind)budget;
+out:
+    return status;
+}
+
+static grail_status open_request(making *m)
+{
+    grail_status status = GRAIL_OK;
+    const grail_plan_options *o = m->options;
+    const bool needs_samples = m->budget != BUDGET_UNIFORM && m->budget != BUDGET_SLIMGPT;
+    m->compress = o->compress;
+    m->compress.output = NULL;
+    m->compress.plan = NULL;
+    m->compress.observer = NULL;
+    m->compress.site_sparsity_count = 0;
+    m->compress.sparsity_ffn = m->compress.sparsity_heads = 0.0;
+    m->compress.sparsity_conv = m->compress.sparsity_stream = 0.0;
+    if (m->compress.session == NULL) {
+        TRY(grail_session_open(m->compress.model, m->compress.reading, &m->own_session));
+        m->compress.session = m->own_session;
+    }
+    TRY(request_open(&m->compress, (request_purpose){.reads_samples = needs_samples}, &m->request));
+    const bool of_images = m->request->graph->input_kind == INPUT_IMAGES;
+    const char *kinds = o->kinds != NULL ? o->kinds : of_images ? "conv,ffn" : "ffn,heads";
+    for (int k = 0; k < SITE_KINDS; k++) {
+        m->may_cut[k] = lists_kind(kinds, site_kind_name((site_kind)k));
+    }
+    TRY(memory_new(&m->kept, (size_t)m->request->sites->list.count, sizeof m->kept[0]));
+out:
+    return status;
+}
+
+static grail_status find_limit(const making *m, double *out)
+{
+    grail_status status = GRAIL_OK;
+    double dense = 0.0;
+    for (int i = 0; i < m->request->sites->list.count; i++) {
+        m->kept[i] = site_at(m->request, i)->units;
+    }
+    TRY(widths_cost(m->request, m->limited, m->kept, &dense));
+    if (!(dense > 0.0)) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the network has no %s to limit", limit_names[m->limited]);
+    }
+    *out = m->options->most > 0.0 ? m->options->most : floor(m->options->ratio * dense);
+out:
+    return status;
+}
+
+static grail_status collect_curves(making *m)
+{
+    grail_status status = GRAIL_OK;
+    if (m->budget == BUDGET_UNIFORM || m->budget == BUDGET_SLIMGPT) {
+        return GRAIL_OK;
+    }
+    TRY(network_create(m->request, m->compress.memory, &m->network));
+    TRY(loss_curves_collect(m->network, &m->curves));
+    network_free(m->network);
+    m->network = NULL;
+out:
+    return status;
+}
+
+static grail_status choose_widths(making *m)
+{
+    static const width_formula formulas[BUDGET_KINDS] = {
+        [BUDGET_UNIFORM] = FORMULA_UNIFORM,
+        [BUDGET_FLAP] = FORMULA_SCORES,
+        [BUDGET_SLIMGPT] = FORMULA_DEPTH,
+        [BUDGET_ERROR] = FORMULA_ERRORS,
+    };
+    grail_status status = GRAIL_OK;
+    if (m->budget != BUDGET_SEARCH) {
+        m->formula = budget_names[m->budget];
+        return widths_by_formula(&m->space, (formula_choice){formulas[m->budget], 1.0, NULL},
+                                 m->kept);
+    }
+    grail_plan_options options = *m->options;
+    options.compress = m->compress;
+    TRY(width_search_run(&m->space, &options, &m->search));
+    m->search.options = NULL;
+    memcpy(m->kept, m->search.best.kept, (size_t)m->request->sites->list.count * sizeof m->kept[0]);
+    m->formula = m->search.best.name;
+out:
+    return status;
+}
+
+static json_t *real_or_null(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* What the widths were chosen for; a plan is read without it. */
+static grail_status describe_budget(const grail_plan_facts *f, json_t *document)
+{
+    grail_status status = GRAIL_OK;
+    json_t *budget = json_object();
+    TRY(json_put(document, "budget", budget));
+    TRY(json_put(budget, "budget", json_text(f->budget)));
+    TRY(json_put(budget, "formula", json_text(f->formula)));
+    TRY(json_put(budget, "limit", json_text(f->limit)));
+    TRY(json_put(budget, "most", real_or_null(f->most)));
+    TRY(json_put(budget, "cost", real_or_null(f->cost)));
+    TRY(json_put(budget, "dense_cost", real_or_null(f->dense_cost)));
+    TRY(json_put(budget, "divergence", real_or_null(f->divergence)));
+    TRY(json_put(budget, "uniform_divergence", real_or_null(f->uniform_divergence)));
+    TRY(json_put(budget, "tried", json_integer(f->tried)));
+out:
+    return status;
+}
+
+static grail_status write_document(making *m, grail_plan *p)
+{
+    grail_status status = GRAIL_OK;
+    json_t *document = NULL;
+    plan planned = m->request->plan;
+    plan_site *sites = NULL;
+    TRY(memory_new(&sites, (size_t)planned.count, sizeof sites[0]));
+    for (int i = 0; i < planned.count; i++) {
+        sites[i] = planned.sites[i];
+        sites[i].kept = m->kept[i];
+    }
+    planned.sites = sites;
+    TRY(plan_to_json(&planned, &m->request->sites->list, &document));
+    TRY(describe_budget(&p->facts, document));
+    p->text = json_dumps(document, JSON_INDENT(2));
+    if (p->text == NULL) {
+        FAIL(GRAIL_ERROR_MEMORY, "out of memory while writing a plan");
+    }
+out:
+    json_decref(document);
+    memory_free(sites);
+    return status;
+}
+
+static grail_status finish(making *m, double began, grail_plan *p)
+{
+    grail_status status = GRAIL_OK;
+    const bool searched = m->budget == BUDGET_SEARCH;
+    TRY(memory_copy_string(&p->formula, m->formula));
+    p->facts = (grail_plan_facts){
+        .budget = budget_names[m->budget],
+        .limit = limit_names[m->limited],
+        .formula = p->formula,
+        .dense_cost = m->space.dense_cost,
+        .most = m->space.limit,
+        .divergence = searched ? m->search.best.divergence : (double)NAN,
+        .uniform_divergence = searched ? m->search.uniform_divergence : (double)NAN,
+        .tried = m->search.tried,
+    };
+    TRY(widths_cost(m->request, m->limited, m->kept, &p->facts.cost));
+    TRY(write_document(m, p));
+    p->facts.seconds = clock_seconds() - began;
+out:
+    return status;
+}
+
+grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out)
+{
+    grail_status status = GRAIL_OK;
+    making m = {.options = options};
+    grail_plan *p = NULL;
+    double limit = 0.0;
+    const double began = clock_seconds();
+    TRY(memory_new(&p, 1, sizeof *p));
+    TRY(read_choices(&m));
+    TRY(open_request(&m));
+    TRY(find_limit(&m, &limit));
+    TRY(collect_curves(&m));
+    TRY(width_space_init(m.request, m.curves, m.limited, limit, m.may_cut,
+                         options->uniform_widths != 0, m.compress.align, &m.space));
+    TRY(choose_widths(&m));
+    TRY(finish(&m, began, p));
+    *out = p;
+    p = NULL;
+out:
+    making_fini(&m);
+    grail_plan_free(p);
+    return status;
+}

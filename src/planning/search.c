@@ -1,0 +1,348 @@
+#include "planning/search.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "planning/judge.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Formulas and splits that are judged first. */
+static const struct {
+    const char *name;
+    formula_choice choice;
+} openings[] = {
+    {"uniform", {FORMULA_UNIFORM, 1.0, NULL}},
+    {"error", {FORMULA_ERRORS, 1.0, NULL}},
+    {"error, heads x 3", {FORMULA_ERRORS, 3.0, NULL}},
+    {"error, heads / 3", {FORMULA_ERRORS, 1.0 / 3.0, NULL}},
+    {"uniform, heads / 2", {FORMULA_UNIFORM, 0.5, NULL}},
+    {"uniform, heads x 1.5", {FORMULA_UNIFORM, 1.5, NULL}},
+    {"uniform, heads whole", {FORMULA_UNIFORM, 0.0, NULL}},
+    {"error, heads x 10", {FORMULA_ERRORS, 10.0, NULL}},
+    {"depth", {FORMULA_DEPTH, 1.0, NULL}},
+    {"scores", {FORMULA_SCORES, 1.0, NULL}},
+};
+
+/* Factor by which the weight of a slot's error changes. */
+static const double weight_step = 2.0;
+
+enum { OPENINGS = sizeof openings / sizeof openings[0], USUAL_TRIES = 48 };
+
+void width_search_fini(width_search *s)
+{
+    memory_free(s->best.kept);
+    memory_free(s->judged);
+    *s = (width_search){0};
+}
+
+static size_t site_count(const width_search *s)
+{
+    return (size_t)s->space->request->sites->list.count;
+}
+
+/* Whether these widths were judged before. */
+static bool was_tried(const width_search *s, const int64_t *kept)
+{
+    const size_t sites = site_count(s);
+    for (int i = 0; i < s->tried; i++) {
+        if (memcmp(s->judged + (size_t)i * sites, kept, sites * sizeof kept[0]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static grail_status remember(width_search *s, const int64_t *kept)
+{
+    const size_t sites = site_count(s);
+    const grail_status status =
+        memory_reserve(&s->judged, (size_t)(s->tried + 1) * sites, sizeof s->judged[0]);
+    if (status == GRAIL_OK) {
+        memcpy(s->judged + (size_t)s->tried * sites, kept, sites * sizeof kept[0]);
+        s->tried++;
+    }
+    return status;
+}
+
+/* Tells the observer of a trial, and notes whether the search has to end. */
+static void report_trial(width_search *s, const width_candidate *c, bool is_best)
+{
+    const grail_plan_trial trial = {.name = c->name,
+                                    .cost = c->cost,
+                                    .divergence = c->divergence,
+                                    .is_best = is_best ? 1 : 0,
+                                    .tried = s->tried,
+                                    .most = s->most};
+    if (s->options->observer != NULL &&
+        s->options->observer(s->options->observer_user, &trial) != 0) {
+        s->stop = "the observer stopped it";
+    }
+}
+
+static bool is_over(width_search *s)
+{
+    const double seconds = s->options->seconds;
+    if (s->stop == NULL && seconds > 0.0 && clock_seconds() - s->began >= seconds) {
+        s->stop = "the time was used up";
+    }
+    return s->stop != NULL || s->tried >= s->most;
+}
+
+/* Judges a candidate and keeps it when it is the best; *won says so. */
+static grail_status try_candidate(width_search *s, width_candidate *c, bool *won)
+{
+    grail_status status = GRAIL_OK;
+    TRY(widths_cost(s->space->request, s->space->limited, c->kept, &c->cost));
+    TRY(judge_widths(&s->options->compress, c->kept, &c->divergence));
+    TRY(remember(s, c->kept));
+    *won = s->best.kept == NULL || c->divergence < s->best.divergence;
+    if (*won) {
+        int64_t *spare = s->best.kept;
+        s->best = *c;
+        c->kept = spare;
+    }
+    report_trial(s, *won ? &s->best : c, *won);
+out:
+    return status;
+}
+
+static grail_status try_opening(width_search *s, int index)
+{
+    grail_status status = GRAIL_OK;
+    width_candidate c = {.divergence = (double)NAN};
+    bool won = false;
+    const formula_choice choice = openings[index].choice;
+    snprintf(c.name, sizeof c.name, "%s", openings[index].name);
+    TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));
+    status = widths_by_formula(s->space, choice, c.kept);
+    if (status == GRAIL_ERROR_ARGUMENT && index > 0) {
+        status = GRAIL_OK; /* a split that cannot meet the limit is none of the candidates */
+        goto out;
+    }
+    if (status != GRAIL_OK || was_tried(s, c.kept)) {
+        goto out;
+    }
+    TRY(try_candidate(s, &c, &won));
+    if (index == 0) {
+        s->uniform_divergence = s->best.divergence;
+    } else if (choice.formula == FORMULA_ERRORS && won) {
+        s->head_factor = choice.head_factor;
+    }
+out:
+    memory_free(c.kept);
+    return status;
+}
+
+static bool can_use(const width_space *space, int opening)
+{
+    const width_formula formula = openings[opening].choice.formula;
+    const bool split = openings[opening].choice.head_factor != 1.0;
+    bool heads = false;
+    bool others = false;
+    for (int i = 0; i < space->slot_count; i++) {
+        heads = heads || space->of_heads[i];
+        others = others || !space->of_heads[i];
+    }
+    return (!split || (heads && others)) &&
+           (formula != FORMULA_SCORES || space->slots[0].scores != NULL);
+}
+
+/* Weights of the slots' errors: the sum of the weighted errors is least at the best widths so far,
+ * which that formula makes. */
+typedef struct weighting {
+    double *weights; /* [slot_count] */
+} weighting;
+
+/* Judges the widths with one slot's error weighed differently; keeps the weight when it wins. */
+static grail_status try_weight(width_search *s, weighting *w, int slot, double factor, bool *won)
+{
+    grail_status status = GRAIL_OK;
+    width_candidate c = {.divergence = (double)NAN};
+    const formula_choice choice = {FORMULA_ERRORS, 1.0, w->weights};
+    const double before = w->weights[slot];
+    *won = false;
+    TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));
+    w->weights[slot] *= factor;
+    TRY(widths_by_formula(s->space, choice, c.kept));
+    if (!was_tried(s, c.kept)) {
+        snprintf(c.name, sizeof c.name, "error, slot %d x %g", slot, factor);
+        TRY(try_candidate(s, &c, won));
+    }
+out:
+    if (!*won) {
+        w->weights[slot] = before;
+    }
+    memory_free(c.kept);
+    return status;
+}
+
+/* Slot by slot in random order, until a sweep changes nothing. */
+static grail_status improve_weights(width_search *s, random_state *random)
+{
+    grail_status status = GRAIL_OK;
+    const int slots = s->space->slot_count;
+    weighting w = {0};
+    int64_t *order = NULL;
+    bool any = true;
+    TRY(memory_new(&w.weights, (size_t)slots, sizeof w.weights[0]));
+    TRY(memory_new(&order, (size_t)slots, sizeof order[0]));
+    for (int i = 0; i < slots; i++) {
+        w.weights[i] = s->space->of_heads[i] ? s->head_factor : 1.0;
+    }
+    while (any && slots > 1 && !is_over(s)) {
+        any = false;
+        random_permutation(random, slots, order);
+        for (int i = 0; i < slots && !is_over(s); i++) {
+            bool won = false;
+            TRY(try_weight(s, &w, (int)order[i], weight_step, &won));
+            if (!won && !is_over(s)) {
+                TRY(try_weight(s, &w, (int)order[i], 1.0 / weight_step, &won));
+            }
+            any = any || won;
+        }
+    }
+out:
+    memory_free(w.weights);
+    memory_free(order);
+    return status;
+}
+
+/* A move: units of one slot go, and the cost that this frees pays for units of another. */
+typedef struct width_move {
+    int from, to;
+    double share; /* of the units that `from` has now */
+} width_move;
+
+static int64_t width_of_slot(const width_search *s, int slot, const int64_t *kept)
+{
+    int64_t width = 0;
+    for (size_t i = 0; i < site_count(s); i++) {
+        width = s->space->slot_of[i] == slot ? kept[i] : width;
+    }
+    return width;
+}
+
+static void set_slot(const width_search *s, int slot, int64_t width, int64_t *kept)
+{
+    for (size_t i = 0; i < site_count(s); i++) {
+        kept[i] = s->space->slot_of[i] == slot ? width : kept[i];
+    }
+}
+
+/* The largest width of a slot with which the network stays below the limit. */
+static grail_status widen_slot(const width_search *s, int slot, int64_t *kept)
+{
+    grail_status status = GRAIL_OK;
+    const allocation_site *a = &s->space->slots[slot];
+    const int64_t begin = width_of_slot(s, slot, kept);
+    int64_t low = begin;
+    for (int64_t jump = (a->units - begin + a->step - 1) / a->step; jump > 0; jump /= 2) {
+        double cost = 0.0;
+        int64_t width = low + jump * a->step;
+        width = width > a->units ? a->units : width;
+        set_slot(s, slot, width, kept);
+        TRY(widths_cost(s->space->request, s->space->limited, kept, &cost));
+        low = cost <= s->space->limit ? width : low;
+    }
+    set_slot(s, slot, low, kept);
+out:
+    return status;
+}
+
+/* *moved is false when the move changes nothing. */
+static grail_status apply_move(const width_search *s, width_move move, int64_t *kept, bool *moved)
+{
+    grail_status status = GRAIL_OK;
+    const allocation_site *from = &s->space->slots[move.from];
+    const allocation_site *to = &s->space->slots[move.to];
+    const int64_t width = width_of_slot(s, move.from, kept);
+    const int64_t before = width_of_slot(s, move.to, kept);
+    const double fewest = to->cost > 0.0 && from->cost > 0.0
+                              ? to->cost * (double)to->step / from->cost
+                              : 0.0; /* units of `from` that pay for one step of `to` */
+    double units = move.share * (double)width;
+    units = units > fewest ? units : fewest;
+    const int64_t steps = (int64_t)ceil(units / (double)from->step);
+    const int64_t less = width - steps * from->step;
+    *moved = false;
+    if (less < from->least || before == to->units) {
+        return GRAIL_OK;
+    }
+    set_slot(s, move.from, less, kept);
+    TRY(widen_slot(s, move.to, kept));
+    *moved = width_of_slot(s, move.to, kept) > before;
+out:
+    return status;
+}
+
+static grail_status try_move(width_search *s, width_move move, bool *tried, bool *won)
+{
+    grail_status status = GRAIL_OK;
+    width_candidate c = {.divergence = (double)NAN};
+    bool moved = false;
+    *won = false;
+    TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));
+    memcpy(c.kept, s->best.kept, site_count(s) * sizeof c.kept[0]);
+    TRY(apply_move(s, move, c.kept, &moved));
+    *tried = moved && !was_tried(s, c.kept);
+    if (*tried) {
+        snprintf(c.name, sizeof c.name, "move %d > %d", move.from, move.to);
+        TRY(try_candidate(s, &c, won));
+    }
+out:
+    memory_free(c.kept);
+    return status;
+}
+
+/* Random moves from the best; a move that helps is made again. Ends when many in a row change
+ * nothing. */
+static grail_status improve_by_moves(width_search *s, random_state *random)
+{
+    enum { MOST_IDLE = 200 };
+    static const double shares[] = {0.2, 0.1, 0.05};
+    grail_status status = GRAIL_OK;
+    int idle = 0;
+    while (!is_over(s) && idle < MOST_IDLE && s->space->slot_count > 1) {
+        const int64_t slots = s->space->slot_count;
+        width_move move = {.from = (int)random_below(random, slots),
+                           .to = (int)random_below(random, slots),
+                           .share = shares[random_below(random, 3)]};
+        bool tried = false;
+        bool won = move.from != move.to;
+        while (won && !is_over(s)) {
+            TRY(try_move(s, move, &tried, &won));
+        }
+        idle = tried ? 0 : idle + 1;
+    }
+out:
+    return status;
+}
+
+grail_status width_search_run(const width_space *space, const grail_plan_options *options,
+                              width_search *out)
+{
+    grail_status status = GRAIL_OK;
+    random_state random;
+    width_search s = {
+        .head_factor = 1.0,
+        .space = space,
+        .options = options,
+        .most = options->tries > 0 ? options->tries : USUAL_TRIES,
+        .began = clock_seconds(),
+    };
+    for (int i = 0; i < OPENINGS && !is_over(&s); i++) {
+        if (can_use(space, i)) {
+            TRY(try_opening(&s, i));
+        }
+    }
+    random_seed(&random, options->compress.seed, 1);
+    TRY(improve_weights(&s, &random));
+    TRY(improve_by_moves(&s, &random));
+    *out = s;
+    s = (width_search){0};
+out:
+    width_search_fini(&s);
+    return status;
+}

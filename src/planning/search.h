@@ -1,0 +1,41 @@
+/* The search for the best widths: formulas first, then local moves, each judged by a compression in
+ * memory. */
+#ifndef GRAIL_PLANNING_SEARCH_H
+#define GRAIL_PLANNING_SEARCH_H
+
+#include "planning/widths.h"
+
+#include <grail/plan.h>
+
+enum { CANDIDATE_NAME = 48 };
+
+typedef struct width_candidate {
+    char name[CANDIDATE_NAME];
+    int64_t *kept;     /* [sites], owned */
+    double cost;       /* in the unit of the limit */
+    double divergence; /* NaN before it is judged */
+} width_candidate;
+
+typedef struct width_search {
+    const width_space *space;
+    const grail_plan_options *options; /* with a session */
+    const char *stop;                  /* why the search ended, static; NULL: all tries were made */
+    width_candidate best;
+    double uniform_divergence;
+    double head_factor; /* of the best opening by errors */
+    int64_t *judged;    /* [tried, sites] */
+    int tried, most;
+    double began;
+} width_search;
+
+/**
+ * Judges the widths of several formulas and splits between heads and the rest, then moves units
+ * from one slot to another as long as trials remain. The uniform widths are among the first, so the
+ * best is never worse on the samples that judge. The moves depend on the seed alone, and end early
+ * only when the time or the observer says so. width_search_fini frees.
+ */
+grail_status width_search_run(const width_space *space, const grail_plan_options *options,
+                              width_search *out) GRAIL_MUST_CHECK;
+void width_search_fini(width_search *s);
+
+#endif

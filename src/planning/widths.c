@@ -1,0 +1,412 @@
+#include "planning/widths.h"
+
+#include "reduce/budget.h"
+
+#include <math.h>
+
+grail_status widths_cost(const compression_request *request, limit_kind limited,
+                         const int64_t *kept, double *out)
+{
+    grail_status status = GRAIL_OK;
+    plan p = request->plan; /* with other widths */
+    plan_site *sites = NULL;
+    parameter_cut *cuts = NULL;
+    narrowed_model narrowed = {0};
+    grail_model_facts facts = {0};
+    TRY(memory_new(&sites, (size_t)p.count, sizeof sites[0]));
+    for (int i = 0; i < p.count; i++) {
+        sites[i] = p.sites[i];
+        sites[i].kept = kept[i];
+    }
+    p.sites = sites;
+    TRY(cuts_map(request->graph, &request->sites->list, &p, &cuts));
+    TRY(narrowed_describe(request->model, &p, cuts, &narrowed));
+    TRY(model_describe_graph(request->model, narrowed.graph, &facts));
+    const int64_t costs[LIMIT_KINDS] = {
+        [LIMIT_PARAMETERS] = facts.parameters,
+        [LIMIT_MACS] = facts.macs_per_token,
+        [LIMIT_KV_BYTES] = facts.kv_bytes_per_token,
+        [LIMIT_BYTES] = facts.bytes,
+    };
+    *out = (double)costs[limited];
+out:
+    narrowed_fini(&narrowed);
+    memory_free(cuts);
+    memory_free(sites);
+    return status;
+}
+
+void width_space_fini(width_space *s)
+{
+    for (int i = 0; s->slots != NULL && i < s->slot_count; i++) {
+        memory_free((double *)(uintptr_t)s->slots[i].errors);
+        memory_free((double *)(uintptr_t)s->slots[i].scores);
+    }
+    memory_free(s->slot_of);
+    memory_free(s->slots);
+    memory_free(s->of_heads);
+    *s = (width_space){0};
+}
+
+/* -- slots ------------------------------------------------------------------------------------- */
+
+/* The slot of an earlier site with the same kind and size, or GRAPH_NONE. */
+static int slot_of_twin(const width_space *s, int index)
+{
+    const site *own = site_at(s->request, index);
+    for (int i = 0; i < index; i++) {
+        const site *other = site_at(s->request, i);
+        if (s->slot_of[i] != GRAPH_NONE && other->kind == own->kind && other->units == own->units &&
+            other->groups == own->groups) {
+            return s->slot_of[i];
+        }
+    }
+    return GRAPH_NONE;
+}
+
+/* The largest of 256 .. 32 by which rounding changes a width by at most 5 %, as budget.h aligns;
+ * other sites than ffn only when asked. */
+static int64_t step_of(const site *s, int64_t align)
+{
+    enum { LARGEST = 256, SMALLEST = 32 };
+    int64_t step = 1;
+    if (s->kind == SITE_HEADS) {
+        return s->groups;
+    }
+    if (align != ALIGN_AUTO) {
+        step = align;
+    } else if (s->kind == SITE_FFN && s->units >= 2 * SMALLEST) {
+        step = LARGEST;
+        while (step > SMALLEST && step * 10 > s->units) {
+            step /= 2;
+        }
+    }
+    return step < s->units ? step : 1;
+}
+
+static grail_status add_slot(width_space *s, int index)
+{
+    grail_status status = GRAIL_OK;
+    const site *own = site_at(s->request, index);
+    double *errors = NULL;
+    const int slot = s->slot_count;
+    const int64_t step = step_of(own, s->align);
+    TRY(memory_new(&errors, (size_t)own->units + 1, sizeof errors[0]));
+    s->slots[slot] = (allocation_site){.name = own->name,
+                                       .units = own->units,
+                                       .step = step,
+                                       .least = step < own->groups ? own->groups : step,
+                                       .errors = errors};
+    s->of_heads[slot] = own->kind == SITE_HEADS;
+    s->slot_of[index] = slot;
+    s->slot_count++;
+out:
+    return status;
+}
+
+static grail_status make_slots(width_space *s, const loss_curve *curves, const bool *may_cut,
+                               bool uniform_widths)
+{
+    grail_status status = GRAIL_OK;
+    const int sites = s->request->sites->list.count;
+    TRY(memory_new(&s->slot_of, (size_t)sites, sizeof s->slot_of[0]));
+    TRY(memory_new(&s->slots, (size_t)sites, sizeof s->slots[0]));
+    TRY(memory_new(&s->of_heads, (size_t)sites, sizeof s->of_heads[0]));
+    for (int i = 0; i < sites; i++) {
+        s->slot_of[i] = GRAPH_NONE;
+        if (!may_cut[site_at(s->request, i)->kind]) {
+            continue;
+        }
+        s->slot_of[i] = uniform_widths ? slot_of_twin(s, i) : GRAPH_NONE;
+        if (s->slot_of[i] == GRAPH_NONE) {
+            TRY(add_slot(s, i));
+        }
+        double *errors = (double *)(uintptr_t)s->slots[s->slot_of[i]].errors;
+        for (int64_t k = 0; curves != NULL && k <= site_at(s->request, i)->units; k++) {
+            errors[k] += curves[i].errors[k];
+        }
+    }
+out:
+    return status;
+}
+
+/* -- costs ------------------------------------------------------------------------------------- */
+
+static void expand(const width_space *s, const int64_t *widths, int64_t *kept)
+{
+    for (int i = 0; i < s->request->sites->list.count; i++) {
+        kept[i] =
+            s->slot_of[i] == GRAPH_NONE ? site_at(s->request, i)->units : widths[s->slot_of[i]];
+    }
+}
+
+static grail_status cost_of_widths(const width_space *s, const int64_t *widths, int64_t *kept,
+                                   double *out)
+{
+    expand(s, widths, kept);
+    return widths_cost(s->request, s->limited, kept, out);
+}
+
+/* The cost of a unit of each slot: what the network loses when that slot alone becomes as narrow as
+ * it can be. */
+static grail_status measure_costs(width_space *s, int64_t *widths, int64_t *kept)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < s->slot_count; i++) {
+        widths[i] = s->slots[i].units;
+    }
+    TRY(cost_of_widths(s, widths, kept, &s->dense_cost));
+    s->fixed = s->dense_cost;
+    for (int i = 0; i < s->slot_count; i++) {
+        allocation_site *slot = &s->slots[i];
+        double cost = 0.0;
+        if (slot->least < slot->units) {
+            widths[i] = slot->least;
+            TRY(cost_of_widths(s, widths, kept, &cost));
+            slot->cost = (s->dense_cost - cost) / (double)(slot->units - slot->least);
+            widths[i] = slot->units;
+        }
+        s->fixed -= slot->cost * (double)slot->units;
+    }
+out:
+    return status;
+}
+
+static grail_status check_limit(const width_space *s, int64_t *widths, int64_t *kept)
+{
+    grail_status status = GRAIL_OK;
+    double least = 0.0;
+    for (int i = 0; i < s->slot_count; i++) {
+        widths[i] = s->slots[i].least;
+    }
+    TRY(cost_of_widths(s, widths, kept, &least));
+    if (!(s->limit >= least)) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the limit of %.10g cannot be met: with the least widths of all sites that may be cut "
+             "the network still has %.10g (dense %.10g); raise the limit, or let more kinds of "
+             "sites be cut",
+             s->limit, least, s->dense_cost);
+    }
+out:
+    return status;
+}
+
+grail_status width_space_init(const compression_request *request, const loss_curve *curves,
+                              limit_kind limited, double limit, const bool *may_cut,
+                              bool uniform_widths, int64_t align, width_space *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    int64_t *kept = NULL;
+    const size_t sites = (size_t)request->sites->list.count;
+    width_space s = {.request = request, .limited = limited, .limit = limit, .align = align};
+    TRY(make_slots(&s, curves, may_cut, uniform_widths));
+    if (s.slot_count == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the model has no site of the kinds that may be cut");
+    }
+    TRY(memory_new(&widths, sites, sizeof widths[0]));
+    TRY(memory_new(&kept, sites, sizeof kept[0]));
+    TRY(measure_costs(&s, widths, kept));
+    TRY(check_limit(&s, widths, kept));
+    *out = s;
+    s = (width_space){0};
+out:
+    width_space_fini(&s);
+    memory_free(widths);
+    memory_free(kept);
+    return status;
+}
+
+/* -- formulas ---------------------------------------------------------------------------------- */
+
+/* Widths for a parameter t between 0 and 1: a larger one gives smaller widths. */
+typedef grail_status (*width_family)(const width_space *s, formula_choice choice, double t,
+                                     int64_t *kept);
+
+static double fraction_of_heads(formula_choice choice, double t)
+{
+    static const double most = 0.95;
+    const double r = choice.head_factor * t;
+    return r < most ? r : most;
+}
+
+static grail_status uniform_widths_of(const width_space *s, formula_choice choice, double t,
+                                      int64_t *kept)
+{
+    grail_status status = GRAIL_OK;
+    plan p = s->request->plan;
+    plan_site *sites = NULL;
+    budget b = {.align = s->align};
+    for (int i = 0; i < p.count; i++) {
+        const site_kind kind = site_at(s->request, i)->kind;
+        if (s->slot_of[i] != GRAPH_NONE) {
+            b.sparsity[kind] = kind == SITE_HEADS ? fraction_of_heads(choice, t) : t;
+        }
+    }
+    TRY(memory_new(&sites, (size_t)p.count, sizeof sites[0]));
+    for (int i = 0; i < p.count; i++) {
+        sites[i] = p.sites[i];
+        sites[i].kept = site_at(s->request, i)->units;
+    }
+    p.sites = sites;
+    TRY(budget_apply(&b, s->request->graph, &s->request->sites->list, &p));
+    for (int i = 0; i < p.count; i++) {
+        kept[i] = sites[i].kept;
+    }
+out:
+    memory_free(sites);
+    return status;
+}
+
+/* The nearest width of a slot to a number of units. */
+static int64_t nearest_width(const allocation_site *slot, double units)
+{
+    const int64_t steps = llround(units / (double)slot->step);
+    const int64_t width = steps * slot->step;
+    return width < slot->least ? slot->least : width > slot->units ? slot->units : width;
+}
+
+static grail_status depth_widths_of(const width_space *s, formula_choice choice, double t,
+                                    int64_t *kept)
+{
+    grail_status status = GRAIL_OK;
+    double *ratios = NULL;
+    const int blocks = s->request->graph->block_count + 1;
+    (void)choice;
+    TRY(memory_new(&ratios, (size_t)blocks, sizeof ratios[0]));
+    allocate_by_depth(blocks - 1, t, ratios);
+    ratios[blocks - 1] = ratios[blocks > 1 ? blocks - 2 : 0]; /* what is behind the last block */
+    for (int i = 0; i < s->request->plan.count; i++) {
+        const site *own = site_at(s->request, i);
+        const int block = own->block < 0 ? 0 : own->block;
+        kept[i] = s->slot_of[i] == GRAPH_NONE
+                      ? own->units
+                      : nearest_width(&s->slots[s->slot_of[i]],
+                                      (double)own->units * (1.0 - ratios[block]));
+    }
+out:
+    memory_free(ratios);
+    return status;
+}
+
+/* Linear costs of 1 - t of the way from the least to all. */
+static double linear_limit(const width_space *s, double t)
+{
+    const double least = allocation_least(s->slots, s->slot_count);
+    const double full = allocation_full(s->slots, s->slot_count);
+    return least + (1.0 - t) * (full - least);
+}
+
+static grail_status scored_widths_of(const width_space *s, formula_choice choice, double t,
+                                     int64_t *kept)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    (void)choice;
+    TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
+    TRY(allocate_by_scores(s->slots, s->slot_count, linear_limit(s, t), widths));
+    expand(s, widths, kept);
+out:
+    memory_free(widths);
+    return status;
+}
+
+/* Slots with weighted errors; *out and its errors are owned. */
+static grail_status weigh_errors(const width_space *s, formula_choice choice, allocation_site **out)
+{
+    grail_status status = GRAIL_OK;
+    allocation_site *slots = NULL;
+    TRY(memory_new(&slots, (size_t)s->slot_count, sizeof slots[0]));
+    for (int i = 0; i < s->slot_count; i++) {
+        double *errors = NULL;
+        const double weight = (s->of_heads[i] ? choice.head_factor : 1.0) *
+                              (choice.weights == NULL ? 1.0 : choice.weights[i]);
+        slots[i] = s->slots[i];
+        slots[i].errors = NULL;
+        TRY(memory_new(&errors, (size_t)slots[i].units + 1, sizeof errors[0]));
+        slots[i].errors = errors;
+        for (int64_t k = 0; k <= slots[i].units; k++) {
+            errors[k] = s->slots[i].errors[k] * weight;
+        }
+    }
+    *out = slots;
+    slots = NULL;
+out:
+    for (int i = 0; slots != NULL && i < s->slot_count; i++) {
+        memory_free((double *)(uintptr_t)slots[i].errors);
+    }
+    memory_free(slots);
+    return status;
+}
+
+static grail_status least_error_widths_of(const width_space *s, formula_choice choice, double t,
+                                          int64_t *kept)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    allocation_site *slots = NULL;
+    TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
+    TRY(weigh_errors(s, choice, &slots));
+    TRY(allocate_by_errors(slots, s->slot_count, linear_limit(s, t), widths));
+    expand(s, widths, kept);
+out:
+    for (int i = 0; slots != NULL && i < s->slot_count; i++) {
+        memory_free((double *)(uintptr_t)slots[i].errors);
+    }
+    memory_free(slots);
+    memory_free(widths);
+    return status;
+}
+
+static const width_family families[] = {
+    [FORMULA_UNIFORM] = uniform_widths_of,
+    [FORMULA_DEPTH] = depth_widths_of,
+    [FORMULA_SCORES] = scored_widths_of,
+    [FORMULA_ERRORS] = least_error_widths_of,
+};
+
+/* Whether the widths for t stay below the limit; kept[sites] holds them. */
+static grail_status try_parameter(const width_space *s, formula_choice choice, double t,
+                                  int64_t *kept, bool *fits)
+{
+    grail_status status = GRAIL_OK;
+    double cost = 0.0;
+    TRY(families[choice.formula](s, choice, t, kept));
+    TRY(widths_cost(s->request, s->limited, kept, &cost));
+    *fits = cost <= s->limit;
+out:
+    return status;
+}
+
+grail_status widths_by_formula(const width_space *s, formula_choice choice, int64_t *kept)
+{
+    enum { HALVINGS = 24 };
+    static const double most = 0.99;
+    grail_status status = GRAIL_OK;
+    double low = 0.0;
+    double high = choice.formula == FORMULA_UNIFORM || choice.formula == FORMULA_DEPTH ? most : 1.0;
+    bool fits = false;
+    TRY(try_parameter(s, choice, low, kept, &fits));
+    if (fits) {
+        goto out;
+    }
+    TRY(try_parameter(s, choice, high, kept, &fits));
+    if (!fits) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "this formula cannot meet the limit of %.10g even when it removes %g of every site; "
+             "raise the limit, or use --budget error",
+             s->limit, high);
+    }
+    for (int i = 0; i < HALVINGS; i++) {
+        const double middle = 0.5 * (low + high);
+        TRY(try_parameter(s, choice, middle, kept, &fits));
+        if (fits) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    TRY(try_parameter(s, choice, high, kept, &fits));
+out:
+    return status;
+}

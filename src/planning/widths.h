@@ -1,0 +1,62 @@
+/* Widths of all sites at once: what they cost, and the formulas that choose them. */
+#ifndef GRAIL_PLANNING_WIDTHS_H
+#define GRAIL_PLANNING_WIDTHS_H
+
+#include "planning/loss_curves.h"
+#include "reduce/allocate.h"
+
+typedef enum limit_kind {
+    LIMIT_PARAMETERS,
+    LIMIT_MACS,
+    LIMIT_KV_BYTES,
+    LIMIT_BYTES,
+    LIMIT_KINDS
+} limit_kind;
+
+/** What the sites of a request may become. A slot is a site, or all sites of one kind and size
+ * where these must get the same width. */
+typedef struct width_space {
+    const compression_request *request;
+    limit_kind limited;
+    double limit;
+    double dense_cost;
+    int64_t align;          /* as in budget.h */
+    int *slot_of;           /* [sites]; GRAPH_NONE: the site keeps everything */
+    allocation_site *slots; /* [slot_count]; errors and scores belong to the space */
+    bool *of_heads;         /* [slot_count] */
+    int slot_count;
+    double fixed; /* cost of what is outside the slots, when costs are linear */
+} width_space;
+
+/** What a network with kept[sites] units costs. */
+grail_status widths_cost(const compression_request *request, limit_kind limited,
+                         const int64_t *kept, double *out) GRAIL_MUST_CHECK;
+
+/** `may_cut` [SITE_KINDS]. The curves are copied. GRAIL_ERROR_ARGUMENT when the limit is below what
+ * the sites can reach. width_space_fini frees. */
+grail_status width_space_init(const compression_request *request, const loss_curve *curves,
+                              limit_kind limited, double limit, const bool *may_cut,
+                              bool uniform_widths, int64_t align,
+                              width_space *out) GRAIL_MUST_CHECK;
+void width_space_fini(width_space *s); /* works on a zeroed one */
+
+/** A way to choose widths. */
+typedef enum width_formula {
+    FORMULA_UNIFORM, /* the same removed fraction everywhere, of heads `head_factor` times as much
+                      */
+    FORMULA_DEPTH,   /* fractions that grow with depth (SlimGPT) */
+    FORMULA_SCORES,  /* units by standardised scores over the network (FLAP) */
+    FORMULA_ERRORS   /* least sum of errors, those of heads times `head_factor` */
+} width_formula;
+
+typedef struct formula_choice {
+    width_formula formula;
+    double head_factor;
+    const double *weights; /* [slot_count] of the slots' errors besides; NULL: 1 */
+} formula_choice;
+
+/** kept[sites] by a formula, such that the network just stays below the limit. */
+grail_status widths_by_formula(const width_space *s, formula_choice choice,
+                               int64_t *kept) GRAIL_MUST_CHECK;
+
+#endif
