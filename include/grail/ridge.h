@@ -13,12 +13,13 @@ typedef struct grail_compensate_options {
     int prior;    /* 0: shrink W' to 0 (the paper); 1: shrink W' to the plainly narrowed consumer */
     int bias;     /* 1: centre the sums and compute the change of the bias */
     double alpha; /* lambda = alpha * mean diag(A); 1e-3 */
+    int diagonal; /* 1: the penalty of feature j is alpha * A_jj instead of lambda */
 } grail_compensate_options;
 
 /** What the fit did, for a report. Errors are squared errors divided by the squared target. */
 typedef struct grail_compensate_result {
     double lambda;
-    double condition; /* estimate of cond_2(A + lambda I) */
+    double condition; /* estimate of cond_2 of the matrix that was solved */
     double error_before, error_after;
     int fallback; /* 0 none, 1 lambda raised, 2 eigenvalues */
 } grail_compensate_result;
@@ -32,6 +33,7 @@ GRAIL_API void grail_compensate_options_init(grail_compensate_options *options);
  *
  *     || Y - Z W'^T - 1 d^T ||^2 + lambda || W' - prior ||^2
  *
+ * or, with options->diagonal, with sum_oj alpha A_jj (W'_oj - prior_oj)^2 as its second term.
  * For a selection, `statistics` are those of the full-width input (H = n*u). If they have no
  * target, the target is the dense consumer's own output Y = X W^T. For a folding, `statistics` are
  * those of the folded producer's output (H = K*u) and must have a target. Statistics are not

@@ -187,7 +187,7 @@ out:
     return status;
 }
 
-/* d[., K] = D of every step-th output: (E_c [- lambda W0]) (A_c + lambda I)^-1, where
+/* d[., K] = D of every step-th output: (E_c [- lambda W0 S]) (A_c + lambda S)^-1, where
  * E_c = E - residual_sum s^T / T with a bias. Where no input varies, D only moves W0 to the target
  * of the ridge. */
 static grail_status solve_outputs(const ridge_problem *p, int64_t step, matrix d)
@@ -200,7 +200,7 @@ static grail_status solve_outputs(const ridge_problem *p, int64_t step, matrix d
         TRY(centre_residual(p->fit, step, d));
     }
     if (to_zero) {
-        TRY(matrix_add_scaled(-p->system.lambda, prior, d));
+        TRY(ridge_system_subtract_penalty(&p->system, prior, d));
     }
     TRY(ridge_system_solve(&p->system, d));
     if (to_zero && p->system.scale == 0.0) {
@@ -360,7 +360,7 @@ static grail_status validate(ridge_problem *p, regression *held, ridge_result *r
     TRY(measure(p, result));
     ridge_system_fini(&p->system);
     TRY(regression_add(p->fit, held));
-    TRY(ridge_system_init(&p->system, p->fit, p->options->bias));
+    TRY(ridge_system_init(&p->system, p->fit, p->options->bias, p->options->penalty));
 out:
     return status;
 }
@@ -445,7 +445,7 @@ grail_status ridge_solve(regression *fit, regression *held, const float *prior,
     TRY(check_options(options));
     TRY(check_parts(fit, judge));
     TRY(problem_allocate(&p));
-    TRY(ridge_system_init(&p.system, fit, options->bias));
+    TRY(ridge_system_init(&p.system, fit, options->bias, options->penalty));
     if (judge != NULL) {
         TRY(validate(&p, judge, &found));
     }

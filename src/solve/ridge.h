@@ -1,17 +1,18 @@
 /* Compensation: one ridge regression of the target on the reduced consumer input.
  *
- *   min over W'[O,K], d[O]  || Y - Z W'^T - 1 d^T ||_F^2 + lambda || W' - P ||_F^2
+ *   min over W'[O,K], d[O]  || Y - Z W'^T - 1 d^T ||_F^2 + lambda || (W' - P) S^1/2 ||_F^2
  *
  * P is 0 (`zero`, the paper) or the data-free narrowed consumer W0 (`prior`). It is solved for the
  * change D = W' - W0 of the data-free consumer, from the residual sums
  *
  *   E[O,K] = (Y - Z W0^T)^T Z = R - W0 A,   A = Z^T Z,   R = Y^T Z
- *   prior:  D = E (A + lambda I)^-1          zero:  D = (E - lambda W0) (A + lambda I)^-1
+ *   prior:  D = E (A + lambda S)^-1          zero:  D = (E - lambda W0 S) (A + lambda S)^-1
  *
  * which is the same W' and loses no digits when W0 is already good: E = 0 gives W' = W0 exactly.
- * lambda = alpha * mean(diag A). With a bias all sums are centred first (A - s s^T / T, ...), and
- * d = mean(Y) - W' mean(Z). For pruning on a local target E = W_R G[R,P] with the removed features
- * R, so only the removed columns are multiplied.
+ * lambda = alpha * mean(diag A). S = I (the paper), or S = diag(A) / mean(diag A), which makes
+ * lambda S = alpha diag(A), so that the scale of a feature does not matter. With a bias all sums
+ * are centred first (A - s s^T / T, ...), and d = mean(Y) - W' mean(Z). For pruning on a local
+ * target E = W_R G[R,P] with the removed features R, so only the removed columns are multiplied.
  * Source: GRAIL paper, section 3.1; derivations in docs/numerics.md. */
 #ifndef GRAIL_SOLVE_RIDGE_H
 #define GRAIL_SOLVE_RIDGE_H
@@ -70,16 +71,21 @@ grail_status regression_add(regression *into, const regression *other) GRAIL_MUS
 void regression_fini(regression *r); /* works on a zeroed one */
 
 typedef enum ridge_kind { RIDGE_ZERO, RIDGE_PRIOR } ridge_kind;
+typedef enum ridge_penalty {
+    RIDGE_PENALTY_MEAN,    /* S = I */
+    RIDGE_PENALTY_DIAGONAL /* S = diag(A) / mean(diag A) */
+} ridge_penalty;
 
 typedef enum ridge_fallback {
     RIDGE_FALLBACK_NONE,
     RIDGE_FALLBACK_RAISED, /* lambda was raised until the factorisation succeeded */
-    RIDGE_FALLBACK_EIGEN,  /* eigenvalues below 1e-10 of the largest were dropped */
+    RIDGE_FALLBACK_EIGEN,  /* eigenvalues below 1e-10 of the largest were dropped; S = I */
     RIDGE_FALLBACK_PLAIN   /* no candidate did better than W0 on the held-out part: W' = W0 */
 } ridge_fallback;
 
 typedef struct ridge_options {
     ridge_kind ridge;
+    ridge_penalty penalty;
     bool bias;
     double alpha;         /* used when alpha_count == 0 */
     const double *alphas; /* candidates for cross-validation on the held-out part */
@@ -91,7 +97,7 @@ typedef struct ridge_options {
 typedef struct ridge_result {
     double alpha;
     double lambda;
-    double condition; /* estimate of cond_2(A + lambda I) */
+    double condition; /* estimate of cond_2(A + lambda S) */
     ridge_fallback fallback;
     int raises; /* how often lambda was raised */
     /* Squared errors over the measured outputs relative to their squared target: plain narrowing
@@ -111,7 +117,8 @@ typedef struct ridge_result {
  * weight W'[O,K], an f64 matrix of the same instance, and bias_change d[O] on the host (when
  * options->bias) are the outputs.
  * lambda = alpha * mean diag A, at least 1e-8 of it when features are dead. A failing factorisation
- * raises lambda to max(10 lambda, 1e-8 mean diag) up to six times, then eigenvalues are used.
+ * raises lambda to max(10 lambda, 1e-8 mean diag) up to six times, then eigenvalues are used. With
+ * RIDGE_PENALTY_DIAGONAL the share of a feature that does not vary is 1.
  * NaN in the sums is GRAIL_ERROR_NUMERIC.
  */
 grail_status ridge_solve(regression *fit, regression *held, const float *prior,

@@ -10,6 +10,8 @@ enum { MOST_RAISES = 6, POWER_STEPS = 8, INVERSE_STEPS = 4 };
 
 static const double raise_floor = 1e-8;        /* of the mean diagonal */
 static const double dead_share = 1e-12;        /* of the diagonal before centring, or of its mean */
+static const double rounding_share = 1e-6;     /* of the diagonal before centring: what sums of
+                                                * products in f32 may leave of a constant feature */
 static const double eigenvalue_cutoff = 1e-10; /* of the largest */
 
 double regression_inverse_count(const regression *r)
@@ -20,6 +22,7 @@ double regression_inverse_count(const regression *r)
 void ridge_system_fini(ridge_system *s)
 {
     memory_free(s->diagonal);
+    memory_free(s->share);
     matrix_free(&s->eigenvectors);
     memory_free(s->eigenvalues);
     *s = (ridge_system){0};
@@ -30,6 +33,13 @@ static double centred_diagonal(const ridge_system *s, int64_t i)
 {
     const double sum = s->centred ? s->r->sum[i] : 0.0;
     return s->diagonal[i] - sum * sum * regression_inverse_count(s->r);
+}
+
+/* Whether feature i is always 0 or, with a bias, constant. */
+static bool is_dead(const ridge_system *s, int64_t i)
+{
+    const double whole = s->diagonal[i] > s->scale ? s->diagonal[i] : s->scale;
+    return centred_diagonal(s, i) <= dead_share * whole;
 }
 
 /* A diagonal element that centring reduced to a tiny share of its value is only rounding error. */
@@ -45,9 +55,22 @@ static void measure_diagonal(ridge_system *s)
     s->scale = centred_mean > dead_share * mean ? centred_mean : 0.0;
     s->dead = false;
     for (int64_t i = 0; i < n; i++) {
-        const double whole = s->diagonal[i] > s->scale ? s->diagonal[i] : s->scale;
-        s->dead = s->dead || centred_diagonal(s, i) <= dead_share * whole;
+        s->dead = s->dead || is_dead(s, i);
     }
+}
+
+/* S = diag(A_c) / scale. The variance of a feature that is constant up to the rounding of its sums
+ * says nothing about its scale, so its share is 1. */
+static grail_status measure_shares(ridge_system *s)
+{
+    const int64_t n = s->r->width;
+    const grail_status status = memory_new_unset(&s->share, (size_t)n, sizeof *s->share);
+    for (int64_t i = 0; status == GRAIL_OK && i < n; i++) {
+        const double variance = centred_diagonal(s, i);
+        const bool varies = !is_dead(s, i) && variance > rounding_share * s->diagonal[i];
+        s->share[i] = s->scale > 0.0 && varies ? variance / s->scale : 1.0;
+    }
+    return status;
 }
 
 /* out[n] on the host */
@@ -63,7 +86,7 @@ out:
     return status;
 }
 
-grail_status ridge_system_init(ridge_system *s, regression *r, bool centred)
+grail_status ridge_system_init(ridge_system *s, regression *r, bool centred, ridge_penalty penalty)
 {
     grail_status status = GRAIL_OK;
     double *diagonal = NULL;
@@ -73,6 +96,9 @@ grail_status ridge_system_init(ridge_system *s, regression *r, bool centred)
     *s = (ridge_system){.r = r, .centred = centred, .diagonal = diagonal};
     diagonal = NULL;
     measure_diagonal(s);
+    if (penalty == RIDGE_PENALTY_DIAGONAL) {
+        TRY(measure_shares(s));
+    }
 out:
     memory_free(diagonal);
     return status;
@@ -106,7 +132,28 @@ out:
     return status;
 }
 
-/* Lower triangle <- A_c + lambda I */
+/* diagonal += lambda S */
+static grail_status add_penalty(const ridge_system *s, double lambda)
+{
+    grail_status status = GRAIL_OK;
+    matrix share = no_matrix;
+    matrix diagonal = no_matrix;
+    const matrix gram = s->r->gram;
+    if (s->share == NULL) {
+        return matrix_shift_diagonal(lambda, gram);
+    }
+    TRY(import_row(gram.owner, gram.rows, s->share, &share));
+    TRY(matrix_new(gram.owner, GRAIL_DTYPE_F64, 1, gram.rows, &diagonal));
+    TRY(matrix_diagonal(gram, diagonal));
+    TRY(matrix_add_scaled(lambda, share, diagonal));
+    TRY(matrix_set_diagonal(diagonal, gram));
+out:
+    matrix_free(&share);
+    matrix_free(&diagonal);
+    return status;
+}
+
+/* Lower triangle <- A_c + lambda S */
 static grail_status load_system(ridge_system *s, double lambda)
 {
     grail_status status = GRAIL_OK;
@@ -114,7 +161,7 @@ static grail_status load_system(ridge_system *s, double lambda)
     if (s->centred) {
         TRY(centre(s->r));
     }
-    TRY(matrix_shift_diagonal(lambda, s->r->gram));
+    TRY(add_penalty(s, lambda));
 out:
     return status;
 }
@@ -130,7 +177,8 @@ static grail_status check_pivots(const ridge_system *s, double lambda, bool *sou
     TRY(read_diagonal(s->r->gram, pivots));
     *sound = true;
     for (int64_t i = 0; i < n && *sound; i++) {
-        *sound = pivots[i] * pivots[i] > rounding * (centred_diagonal(s, i) + lambda);
+        const double penalty = s->share == NULL ? lambda : lambda * s->share[i];
+        *sound = pivots[i] * pivots[i] > rounding * (centred_diagonal(s, i) + penalty);
     }
 out:
     memory_free(pivots);
@@ -220,21 +268,30 @@ static int64_t first_used(const ridge_system *s)
     return i;
 }
 
+/* X[:, j] /= divisors[j] */
+static grail_status divide_columns(const double *divisors, matrix x)
+{
+    grail_status status = GRAIL_OK;
+    matrix row = no_matrix;
+    TRY(import_row(x.owner, x.columns, divisors, &row));
+    TRY(matrix_divide_columns(row, x));
+out:
+    matrix_free(&row);
+    return status;
+}
+
 /* PARTS /= v + lambda, over the used eigenvalues. */
 static grail_status divide_by_eigenvalues(const ridge_system *s, matrix parts)
 {
     grail_status status = GRAIL_OK;
-    matrix divisors = no_matrix;
     double *values = NULL;
     const int64_t first = first_used(s);
     TRY(memory_new_unset(&values, (size_t)parts.columns, sizeof *values));
     for (int64_t i = 0; i < parts.columns; i++) {
         values[i] = s->eigenvalues[first + i] + s->lambda;
     }
-    TRY(import_row(parts.owner, parts.columns, values, &divisors));
-    TRY(matrix_divide_columns(divisors, parts));
+    TRY(divide_columns(values, parts));
 out:
-    matrix_free(&divisors);
     memory_free(values);
     return status;
 }
@@ -260,6 +317,30 @@ static grail_status solve_by_eigenvalues(const ridge_system *s, matrix x)
 out:
     matrix_free(&parts);
     return status;
+}
+
+/* X - lambda W S = (X S^-1 - lambda W) S */
+static grail_status subtract_shares(const ridge_system *s, matrix w, matrix x)
+{
+    grail_status status = GRAIL_OK;
+    double *inverse = NULL;
+    TRY(memory_new_unset(&inverse, (size_t)x.columns, sizeof *inverse));
+    for (int64_t i = 0; i < x.columns; i++) {
+        inverse[i] = 1.0 / s->share[i];
+    }
+    TRY(divide_columns(s->share, x));
+    TRY(matrix_add_scaled(-s->lambda, w, x));
+    TRY(divide_columns(inverse, x));
+out:
+    memory_free(inverse);
+    return status;
+}
+
+grail_status ridge_system_subtract_penalty(const ridge_system *s, matrix w, matrix x)
+{
+    return s->share == NULL || s->fallback == RIDGE_FALLBACK_EIGEN
+               ? matrix_add_scaled(-s->lambda, w, x)
+               : subtract_shares(s, w, x);
 }
 
 grail_status ridge_system_solve(const ridge_system *s, matrix x)
@@ -296,7 +377,7 @@ static void random_direction(int64_t n, double *x)
 }
 
 /* *norm = ||M x|| of the last step, where every step is x <- M x / ||M x|| from a random direction:
- * M = A_c + lambda I, or its inverse. row[1, n] and x[n] are scratch. */
+ * M = A_c + lambda S, or its inverse. row[1, n] and x[n] are scratch. */
 static grail_status iterate(const ridge_system *s, bool inverse, int steps, matrix row, double *x,
                             double *norm)
 {

@@ -1,4 +1,5 @@
-/* The normal equations of one regression: A + lambda I factored inside A's own memory.
+/* The normal equations of one regression: A + lambda S factored inside A's own memory, with the
+ * diagonal S of ridge.h.
  *
  * A lives in the strict upper triangle and in `diagonal`, the factor in the lower triangle, so that
  * A can be restored for another lambda without a second matrix. When the regression has a bias, A
@@ -7,8 +8,8 @@
  * Singularity: a pivot that is not above 10 K 2^-52 of its own diagonal element counts as failed.
  * Then lambda is raised to max(10 lambda, 1e-8 mean diag) up to six times; when that does not help,
  * the eigenvalues of A_c are computed (only this needs a second matrix) and those below 1e-10 of
- * the largest are dropped: the solution has no part along their vectors. NaN is not checked here;
- * see ridge.c. */
+ * the largest are dropped: the solution has no part along their vectors. There S = I, since only
+ * this penalty shares its eigenvectors with A_c. NaN is not checked here; see ridge.c. */
 #ifndef GRAIL_SOLVE_SYSTEM_H
 #define GRAIL_SOLVE_SYSTEM_H
 
@@ -18,6 +19,7 @@ typedef struct ridge_system {
     regression *r;
     bool centred;
     double *diagonal; /* [K] of A */
+    double *share;    /* [K] diagonal of S; NULL: S = I */
     double scale;     /* mean diag A_c; 0 when nothing varies: then every solution is 0 */
     bool dead;        /* some feature is always 0, or with a bias constant */
     double lambda;
@@ -29,16 +31,21 @@ typedef struct ridge_system {
 
 /** Takes over the regression's Gram matrix. ridge_system_fini works on a zeroed or initialised
  * system. */
-grail_status ridge_system_init(ridge_system *s, regression *r, bool centred) GRAIL_MUST_CHECK;
+grail_status ridge_system_init(ridge_system *s, regression *r, bool centred,
+                               ridge_penalty penalty) GRAIL_MUST_CHECK;
 void ridge_system_fini(ridge_system *s);
 
-/** Factors A_c + lambda I with lambda = alpha * scale, or as the fallbacks above change it. */
+/** Factors A_c + lambda S with lambda = alpha * scale, or as the fallbacks above change it. */
 grail_status ridge_system_factor(ridge_system *s, double alpha) GRAIL_MUST_CHECK;
 
-/** X[rows, K] <- X (A_c + lambda I)^-1 */
+/** X[rows, K] -= lambda W[rows, K] S, W in f32 or f64 */
+grail_status ridge_system_subtract_penalty(const ridge_system *s, matrix w,
+                                           matrix x) GRAIL_MUST_CHECK;
+
+/** X[rows, K] <- X (A_c + lambda S)^-1 */
 grail_status ridge_system_solve(const ridge_system *s, matrix x) GRAIL_MUST_CHECK;
 
-/** Estimates cond_2(A_c + lambda I) from below by a few steps of power and inverse iteration.
+/** Estimates cond_2(A_c + lambda S) from below by a few steps of power and inverse iteration.
  */
 grail_status ridge_system_condition(const ridge_system *s, double *out) GRAIL_MUST_CHECK;
 

@@ -156,9 +156,8 @@ void oracle_divide(int64_t n, const double *a, int64_t m, double *x)
     memory_free(copy);
 }
 
-double oracle_lambda(const oracle *o, int64_t begin, int64_t end, double alpha, bool centred)
+void oracle_diagonal(const oracle *o, int64_t begin, int64_t end, bool centred, double *out)
 {
-    double total = 0.0;
     for (int64_t k = 0; k < K; k++) {
         double sum = 0.0;
         double squares = 0.0;
@@ -167,13 +166,33 @@ double oracle_lambda(const oracle *o, int64_t begin, int64_t end, double alpha, 
             sum += z;
             squares += z * z;
         }
-        total += centred ? squares - sum * sum / (double)(end - begin) : squares;
+        out[k] = centred ? squares - sum * sum / (double)(end - begin) : squares;
+    }
+}
+
+double oracle_lambda(const oracle *o, int64_t begin, int64_t end, double alpha, bool centred)
+{
+    double diagonal[K];
+    double total = 0.0;
+    oracle_diagonal(o, begin, end, centred, diagonal);
+    for (int64_t k = 0; k < K; k++) {
+        total += diagonal[k];
     }
     return alpha * total / K;
 }
 
 void oracle_solve(const oracle *o, int64_t begin, int64_t end, const double *target, double lambda,
                   ridge_kind kind, double *weight, double *bias)
+{
+    double penalty[K];
+    for (int64_t k = 0; k < K; k++) {
+        penalty[k] = lambda;
+    }
+    oracle_solve_penalised(o, begin, end, target, penalty, kind, weight, bias);
+}
+
+void oracle_solve_penalised(const oracle *o, int64_t begin, int64_t end, const double *target,
+                            const double penalty[K], ridge_kind kind, double *weight, double *bias)
 {
     enum { N = K + 1 };
     double a[N * N] = {0};
@@ -192,9 +211,9 @@ void oracle_solve(const oracle *o, int64_t begin, int64_t end, const double *tar
         }
     }
     for (int64_t k = 0; k < K; k++) {
-        a[k * n + k] += lambda;
+        a[k * n + k] += penalty[k];
         for (int64_t i = 0; i < O; i++) {
-            x[i * n + k] += kind == RIDGE_PRIOR ? lambda * (double)o->prior[i * K + k] : 0.0;
+            x[i * n + k] += kind == RIDGE_PRIOR ? penalty[k] * (double)o->prior[i * K + k] : 0.0;
         }
     }
     oracle_divide(n, a, O, x);

@@ -54,7 +54,10 @@ void oracle_widen(int64_t count, const float *in, double *out);
 /** X[m, n] <- X A^-1 by Gaussian elimination with pivoting on a copy of A[n, n]. */
 void oracle_divide(int64_t n, const double *a, int64_t m, double *x);
 
-/** alpha * mean diag(Z^T Z), centred when asked, over rows begin .. end-1. */
+/** out[K] = diag(Z^T Z), centred when asked, over rows begin .. end-1. */
+void oracle_diagonal(const oracle *o, int64_t begin, int64_t end, bool centred, double *out);
+
+/** alpha times the mean of oracle_diagonal. */
 double oracle_lambda(const oracle *o, int64_t begin, int64_t end, double alpha, bool centred);
 
 /**
@@ -64,6 +67,11 @@ double oracle_lambda(const oracle *o, int64_t begin, int64_t end, double alpha, 
  */
 void oracle_solve(const oracle *o, int64_t begin, int64_t end, const double *target, double lambda,
                   ridge_kind kind, double *weight, double *bias);
+
+/** The same with a penalty of its own for each feature: sum_k penalty[k] || W'_k - prior_k ||^2. */
+void oracle_solve_penalised(const oracle *o, int64_t begin, int64_t end, const double *target,
+                            const double penalty[ORACLE_KEPT], ridge_kind kind, double *weight,
+                            double *bias);
 
 /** || target - Z W'^T - 1 bias^T ||^2 / || target ||^2 over rows begin .. end-1. */
 double oracle_error(const oracle *o, int64_t begin, int64_t end, const double *target,

@@ -52,6 +52,7 @@ static void the_defaults_are_the_choices_of_the_paper(void **state)
     grail_compensate_options_init(&options);
     assert_int_equal(options.prior, 0);
     assert_int_equal(options.bias, 0);
+    assert_int_equal(options.diagonal, 0);
     assert_near(options.alpha, 1e-3, 0.0);
 }
 
@@ -68,6 +69,28 @@ static void the_example_without_ridge_splits_the_removed_unit_in_halves(void **s
     /* Unit 1 is lost without a fit: 2 of the squares 2 + 2 + 2; with it 2 - 2 * 0.5 is left. */
     assert_near(result.error_before, 2.0 / 6.0, 1e-7);
     assert_near(result.error_after, 1.0 / 6.0, 1e-7);
+}
+
+/* The example with its last unit doubled: G[:, P] = [[2, 0], [1, 2], [0, 8]]. */
+static void a_penalty_by_the_diagonal_shrinks_all_kept_units_alike(void **state)
+{
+    (void)state;
+    float doubled[ROWS * UNITS];
+    float weight[6];
+    const double expected[] = {1 / 1.1, 0, 0.5 / 1.1, 0.25 / 1.1, 0, 1 / 1.1};
+    for (int i = 0; i < ROWS * UNITS; i++) {
+        doubled[i] = x[i] * (i % UNITS == 2 ? 2.0F : 1.0F);
+    }
+    grail_statistics *s = statistics_of(UNITS, doubled, NULL);
+    grail_reducer *reducer = NULL;
+    grail_compensate_result result;
+    const grail_compensate_options options = {.alpha = 0.1, .diagonal = 1};
+    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
+    assert_map(weight, expected, 1e-7);
+    assert_near(result.lambda, 0.5, 1e-12);
+    grail_reducer_free(reducer);
+    grail_statistics_free(s);
 }
 
 static void the_zero_ridge_shrinks_the_kept_units_too(void **state)
@@ -257,6 +280,7 @@ int main(void)
         cmocka_unit_test(the_defaults_are_the_choices_of_the_paper),
         cmocka_unit_test(the_example_without_ridge_splits_the_removed_unit_in_halves),
         cmocka_unit_test(the_zero_ridge_shrinks_the_kept_units_too),
+        cmocka_unit_test(a_penalty_by_the_diagonal_shrinks_all_kept_units_alike),
         cmocka_unit_test(the_prior_ridge_shrinks_only_what_is_added),
         cmocka_unit_test(a_folding_is_fitted_on_what_the_folded_producer_emits),
         cmocka_unit_test(statistics_are_not_changed),
