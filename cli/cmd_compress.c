@@ -61,7 +61,7 @@ static const option table[] = {
      "take selectors and kept units from this plan.json instead of --selector and --sparsity"},
     {"compensate", OPTION_TEXT, &o.compensate, "NAME", "none grail full",
      "repair of the cuts: none, grail (as in the paper), or full; sets the defaults of the next "
-     "five "
+     "six "
      "options (full)"},
     {"target", OPTION_TEXT, &o.target, "NAME", "local dense",
      "output that the fit of a consumer aims at: local (the dense weights on the narrowed "
@@ -76,8 +76,10 @@ static const option table[] = {
      "weights that the fit is shrunk towards: zero, or prior (those of the plain cut)"},
     {"refit", OPTION_TEXT, &o.refit, "NAME", "none all",
      "maps that are fitted besides the cut ones: none, or all that read what a cut has changed"},
+    {"ridge-scale", OPTION_TEXT, &o.ridge_scale, "NAME", "mean diagonal",
+     "penalty of a feature: mean (the same for all) or diagonal (relative to its own variance)"},
     {"alpha", OPTION_TEXT, &alpha_text, "A", "cv",
-     "ridge relative to the mean diagonal of the normal matrix, at least 0; cv chooses it by "
+     "ridge relative to the diagonal of the normal matrix, at least 0; cv chooses it by "
      "cross-validation"},
     {"loop", OPTION_TEXT, &loop, "NAME", "closed open",
      "network that the statistics are taken from: closed (the network as narrowed so far) or open "

@@ -11,6 +11,8 @@
 typedef enum target_kind { TARGET_LOCAL, TARGET_DENSE } target_kind;
 typedef enum bias_mode { BIAS_OFF, BIAS_ON, BIAS_AUTO } bias_mode;
 typedef enum ridge_shrink { SHRINK_TO_ZERO, SHRINK_TO_PRIOR } ridge_shrink;
+/** Whether features share one penalty or each is penalised by its own variance. */
+typedef enum ridge_scale { RIDGE_SCALE_MEAN, RIDGE_SCALE_DIAGONAL } ridge_scale;
 typedef enum conv_fit {
     CONV_FIT_CHANNEL, /* one map of channels, shared by all kernel positions */
     CONV_FIT_KERNEL   /* a map for each kernel position, on unfolded patches */
@@ -34,6 +36,7 @@ typedef struct compensation {
     conv_fit conv;
     ridge_shrink shrink;
     refit_kind refit;
+    ridge_scale scale;
     double alpha; /* NaN: by cross-validation */
 } compensation;
 
@@ -64,6 +67,7 @@ grail_status loop_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;
 grail_status stream_score_from_name(const char *name, stream_score *out) GRAIL_MUST_CHECK;
 grail_status refit_from_name(const char *name, refit_kind *out) GRAIL_MUST_CHECK;
 grail_status shrink_from_name(const char *name, ridge_shrink *out) GRAIL_MUST_CHECK;
+grail_status ridge_scale_from_name(const char *name, ridge_scale *out) GRAIL_MUST_CHECK;
 
 /** A plan that keeps everything, with one entry per site. *out is owned: plan_fini. */
 grail_status plan_init(plan *p, const site_list *sites, const selector *rule) GRAIL_MUST_CHECK;

@@ -89,6 +89,7 @@ static ridge_options options_of(const compression_request *request, int consumer
     const bool validate = isnan(how->alpha);
     return (ridge_options){
         .ridge = how->shrink == SHRINK_TO_PRIOR ? RIDGE_PRIOR : RIDGE_ZERO,
+        .penalty = how->scale == RIDGE_SCALE_DIAGONAL ? RIDGE_PENALTY_DIAGONAL : RIDGE_PENALTY_MEAN,
         .bias = consumer_fits_bias(request->graph, how, consumer),
         .alpha = validate ? 1e-3 : how->alpha,
         .alphas = alpha_candidates,

@@ -79,6 +79,9 @@ grail_status compensation_from_options(const grail_compress_options *o, compensa
     if (o->ridge != NULL) {
         TRY(shrink_from_name(o->ridge, &c.shrink));
     }
+    if (o->ridge_scale != NULL) {
+        TRY(ridge_scale_from_name(o->ridge_scale, &c.scale));
+    }
     if (isinf(o->alpha)) {
         c.alpha = (double)NAN;
     } else if (!isnan(o->alpha)) {

@@ -89,6 +89,9 @@ static void unknown_names_are_answered_with_the_known_ones(void **state)
     r.options.ridge = "one";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of zero, prior");
     r.options.ridge = NULL;
+    r.options.ridge_scale = "unit";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of mean, diagonal");
+    r.options.ridge_scale = NULL;
     r.options.backend = "gpu";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "cpu");
     r.options.backend = "cpu";

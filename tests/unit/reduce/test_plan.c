@@ -40,10 +40,10 @@ static void presets_are_those_of_the_design(void **state)
     assert_false(c.enabled);
     assert_ok(compensation_from_name("grail", &c));
     assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_OFF);
-    assert_true(c.shrink == SHRINK_TO_ZERO && c.alpha == 1e-3);
+    assert_true(c.shrink == SHRINK_TO_ZERO && c.scale == RIDGE_SCALE_MEAN && c.alpha == 1e-3);
     assert_ok(compensation_from_name("full", &c));
     assert_true(c.enabled && c.target == TARGET_DENSE && c.bias == BIAS_AUTO);
-    assert_true(c.shrink == SHRINK_TO_PRIOR && isnan(c.alpha));
+    assert_true(c.shrink == SHRINK_TO_PRIOR && c.scale == RIDGE_SCALE_MEAN && isnan(c.alpha));
     assert_fails(compensation_from_name("paper", &c), GRAIL_ERROR_ARGUMENT,
                  "unknown compensation 'paper'; expected one of none, grail, full");
 }
@@ -54,6 +54,7 @@ static void choices_are_known_by_name(void **state)
     target_kind target = TARGET_LOCAL;
     bias_mode bias = BIAS_OFF;
     ridge_shrink shrink = SHRINK_TO_ZERO;
+    ridge_scale scale = RIDGE_SCALE_MEAN;
     assert_ok(target_from_name("dense", &target));
     assert_ok(bias_from_name("on", &bias));
     assert_ok(shrink_from_name("prior", &shrink));
@@ -63,6 +64,10 @@ static void choices_are_known_by_name(void **state)
     assert_fails(bias_from_name("x", &bias), GRAIL_ERROR_ARGUMENT, "expected one of off, on, auto");
     assert_fails(shrink_from_name("x", &shrink), GRAIL_ERROR_ARGUMENT,
                  "expected one of zero, prior");
+    assert_ok(ridge_scale_from_name("diagonal", &scale));
+    assert_true(scale == RIDGE_SCALE_DIAGONAL);
+    assert_fails(ridge_scale_from_name("x", &scale), GRAIL_ERROR_ARGUMENT,
+                 "unknown ridge scale 'x'; expected one of mean, diagonal");
 }
 
 static void a_new_plan_keeps_everything(void **state)
@@ -85,7 +90,8 @@ static void a_document_sets_what_it_names(void **state)
     plan p = new_plan();
     assert_ok(read_text("{\"grail_plan\": 1, \"seed\": 9, \"gqa\": \"query-per-group\","
                         " \"compensation\": {\"enabled\": true, \"target\": \"local\","
-                        " \"bias\": \"on\", \"ridge\": \"zero\", \"alpha\": 0.5},"
+                        " \"bias\": \"on\", \"ridge\": \"zero\","
+                        " \"ridge_scale\": \"diagonal\", \"alpha\": 0.5},"
                         " \"sites\": [{\"site\": \"a.o\", \"kind\": \"heads\", \"units\": 12,"
                         " \"selector\": \"magnitude-l2\", \"kept\": 6}]}",
                         &p));
@@ -93,6 +99,7 @@ static void a_document_sets_what_it_names(void **state)
     assert_int_equal(p.gqa, GQA_QUERY_PER_GROUP);
     assert_true(p.compensation.target == TARGET_LOCAL && p.compensation.bias == BIAS_ON);
     assert_true(p.compensation.shrink == SHRINK_TO_ZERO && p.compensation.alpha == 0.5);
+    assert_true(p.compensation.scale == RIDGE_SCALE_DIAGONAL);
     assert_int_equal(p.sites[0].kept, 6);
     assert_ptr_equal(p.sites[0].selector, &selector_magnitude_l2);
     assert_int_equal(p.sites[1].kept, 100); /* not named */
@@ -122,6 +129,7 @@ static void what_a_document_leaves_out_stays(void **state)
     assert_int_equal(p.seed, 5);
     assert_int_equal(p.gqa, GQA_QUERY_PER_GROUP);
     assert_true(p.compensation.enabled && isnan(p.compensation.alpha));
+    assert_true(p.compensation.scale == RIDGE_SCALE_MEAN);
     assert_int_equal(p.sites[0].kept, 12);
     plan_fini(&p);
 }
@@ -142,6 +150,7 @@ static void assert_round_trip(plan *p)
     assert_memory_equal(&q.sites[0].selector, &p->sites[0].selector, sizeof q.sites[0].selector);
     assert_true(q.loop == p->loop && q.stream_score == p->stream_score && q.repair == p->repair);
     assert_true(q.compensation.conv == p->compensation.conv);
+    assert_true(q.compensation.scale == p->compensation.scale);
     assert_int_equal(q.sites[1].kept, p->sites[1].kept);
     json_decref(written);
     json_decref(again);
@@ -164,6 +173,7 @@ static void what_is_written_reads_back_the_same(void **state)
     p.stream_score = STREAM_SCORE_ALL;
     p.repair = true;
     p.compensation.conv = CONV_FIT_CHANNEL;
+    p.compensation.scale = RIDGE_SCALE_DIAGONAL;
     assert_round_trip(&p);
     plan_fini(&p);
 }
