@@ -16,6 +16,7 @@ typedef enum operation_slot {
     SLOT_MULTIPLY,
     SLOT_ADD,
     SLOT_SUBTRACT,
+    SLOT_SCALE_ROWS,
     SLOT_CROSS_ENTROPY,
     SLOT_FIND_NON_FINITE,
     SLOT_CONV2D,

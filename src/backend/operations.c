@@ -92,6 +92,13 @@ grail_status matrix_subtract(matrix a, matrix b, matrix y)
     return combine(SLOT_SUBTRACT, a, b, y);
 }
 
+grail_status matrix_scale_rows(matrix factor, matrix x, matrix y)
+{
+    return same_shape(x, y) && factor.columns == x.rows
+               ? operation_run(&(operation){.slot = SLOT_SCALE_ROWS, .m = {factor, x, y}})
+               : wrong_shape(SLOT_SCALE_ROWS);
+}
+
 grail_status matrix_cross_entropy(matrix logits, const int32_t *target, double *nll)
 {
     return operation_run(&(operation){
@@ -362,7 +369,7 @@ grail_status matrix_fill_lower(matrix a)
 
 grail_status matrix_row_dots(matrix a, matrix b, matrix out)
 {
-    return same_shape(a, b) && out.columns == a.rows
+    return same_shape(a, b) && a.type == b.type && out.columns == a.rows
                ? operation_run(&(operation){.slot = SLOT_ROW_DOTS, .m = {a, b, out}})
                : wrong_shape(SLOT_ROW_DOTS);
 }

@@ -72,6 +72,8 @@ grail_status matrix_subtract(matrix a, matrix b, matrix y) GRAIL_MUST_CHECK;
 /** nll[i] = log(sum_v exp(X[i, v])) - X[i, target[i]] in f64, one per row, both on the host. */
 grail_status matrix_cross_entropy(matrix logits, const int32_t *target,
                                   double *nll) GRAIL_MUST_CHECK;
+/** Y[i, :] = factor[0, i] X[i, :] with f64 factors, any row strides; Y may be X. */
+grail_status matrix_scale_rows(matrix factor, matrix x, matrix y) GRAIL_MUST_CHECK;
 /** *index = row * columns + column of the first NaN or infinity, or -1; any type and stride. With
  * `lower` only the lower triangle of a square matrix is searched. */
 grail_status matrix_find_non_finite(bool lower, matrix x, int64_t *index) GRAIL_MUST_CHECK;
@@ -155,7 +157,7 @@ grail_status matrix_shift_diagonal(double value, matrix a) GRAIL_MUST_CHECK;
 /** Copies the strict lower triangle of A[n, n] onto the strict upper one, or back. */
 grail_status matrix_fill_upper(matrix a) GRAIL_MUST_CHECK;
 grail_status matrix_fill_lower(matrix a) GRAIL_MUST_CHECK;
-/** out[0, i] = sum_j A[i, j] B[i, j] */
+/** out[0, i] = sum_j A[i, j] B[i, j], summed in f64; A and B may also be f32, both. */
 grail_status matrix_row_dots(matrix a, matrix b, matrix out) GRAIL_MUST_CHECK;
 /** A[:, j] /= divisor[0, j] */
 grail_status matrix_divide_columns(matrix divisor, matrix a) GRAIL_MUST_CHECK;

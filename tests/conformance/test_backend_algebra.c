@@ -265,19 +265,29 @@ static void test_the_lower_triangle_is_filled_from_the_upper_one(void **state)
 /* -- rows and columns ----------------------------------------------------------------------------
  */
 
-static void check_row_dots_of(backend *b, bool repeated, int64_t rows, int64_t columns,
-                              int64_t stride)
+/* Normals that both types hold exactly. */
+static double *normals_of_f32(int64_t count, uint64_t seed)
 {
-    double *x = normal_doubles(rows * stride, 13);
-    double *y = normal_doubles(rows * stride + stride, 14);
+    double *values = normal_doubles(count, seed);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (double)(float)values[i];
+    }
+    return values;
+}
+
+static void check_row_dots_of(backend *b, grail_dtype type, bool repeated, int64_t rows,
+                              int64_t columns, int64_t stride)
+{
+    double *x = normals_of_f32(rows * stride, 13);
+    double *y = normals_of_f32(rows * stride + stride, 14);
     double *expected = doubles(rows, 0.0);
     for (int64_t at = 0; at < rows * columns; at++) {
         const int64_t i = at / columns;
         const int64_t j = at % columns;
         expected[i] += x[i * stride + j] * y[(repeated ? 0 : i * stride) + j];
     }
-    matrix bx = f64_of(b, rows, stride, x);
-    matrix by = f64_of(b, rows + 1, stride, y);
+    matrix bx = matrix_of(b, type, rows, stride, x);
+    matrix by = matrix_of(b, type, rows + 1, stride, y);
     matrix out = blank_of(b, GRAIL_DTYPE_F64, 1, rows);
     const matrix first = matrix_columns(by, 0, columns);
     const matrix right = repeated ? matrix_repeat_row(first, rows) : matrix_rows(first, 0, rows);
@@ -293,8 +303,10 @@ static void check_row_dots_of(backend *b, bool repeated, int64_t rows, int64_t c
 
 static void check_row_dots(backend *b, int64_t rows, int64_t columns, int64_t stride)
 {
-    check_row_dots_of(b, false, rows, columns, stride);
-    check_row_dots_of(b, true, rows, columns, stride);
+    for (int repeated = 0; repeated < 2; repeated++) {
+        check_row_dots_of(b, GRAIL_DTYPE_F64, repeated != 0, rows, columns, stride);
+        check_row_dots_of(b, GRAIL_DTYPE_F32, repeated != 0, rows, columns, stride);
+    }
 }
 
 static void test_row_dots_are_taken_row_by_row_or_with_one_row(void **state)
@@ -303,6 +315,46 @@ static void test_row_dots_are_taken_row_by_row_or_with_one_row(void **state)
     FOR_EACH_BACKEND(b)
     {
         for_each_shape(b, check_row_dots);
+    }
+}
+
+static void check_scale_rows_of(backend *b, bool in_place, int64_t rows, int64_t columns,
+                                int64_t stride)
+{
+    const grail_dtype type = backend_type(b);
+    double *x = normals_of_f32(rows * stride, 17);
+    double *y = normals_of_f32(rows * stride, in_place ? 17 : 19);
+    double *factor = normal_doubles(rows, 18);
+    double *expected = copy_of_doubles(rows * stride, y);
+    double *scale = doubles(rows * stride, 0.0);
+    for (int64_t at = 0; at < rows * columns; at++) {
+        const int64_t i = at / columns * stride + at % columns;
+        expected[i] = x[i] * factor[at / columns];
+        scale[i] = fabs(expected[i]);
+    }
+    matrix bf = f64_of(b, 1, rows, factor);
+    matrix bx = matrix_of(b, type, rows, stride, x);
+    matrix by = matrix_of(b, type, rows, stride, y);
+    const matrix in = matrix_columns(in_place ? by : bx, 0, columns);
+    assert_ok(matrix_scale_rows(bf, in, matrix_columns(by, 0, columns)));
+    double *actual = results_of(by);
+    assert_all_near(b, "scale_rows", rows * stride, actual, expected, scale, rounding(b));
+    free_blocks(x, y, factor, expected, scale, actual);
+    free_matrices(&bf, &bx, &by);
+}
+
+static void check_scale_rows(backend *b, int64_t rows, int64_t columns, int64_t stride)
+{
+    check_scale_rows_of(b, false, rows, columns, stride);
+    check_scale_rows_of(b, true, rows, columns, stride);
+}
+
+static void test_rows_are_scaled_each_by_its_own_number(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for_each_shape(b, check_scale_rows);
     }
 }
 
@@ -439,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_the_upper_triangle_is_filled_from_the_lower_one),
         cmocka_unit_test(test_the_lower_triangle_is_filled_from_the_upper_one),
         cmocka_unit_test(test_row_dots_are_taken_row_by_row_or_with_one_row),
+        cmocka_unit_test(test_rows_are_scaled_each_by_its_own_number),
         cmocka_unit_test(test_columns_are_divided_each_by_its_own_number),
         cmocka_unit_test(test_cholesky_multiply_is_the_product_with_the_factored_matrix),
         cmocka_unit_test(test_cholesky_solve_undoes_cholesky_multiply),

@@ -205,6 +205,9 @@ static double *run_passes(backend *b, int64_t *count)
     assert_ok(matrix_add_scaled(0.3, in, z));
     assert_ok(matrix_fold_columns(UNITS, labels, share, y, z));
     assert_ok(matrix_fold_rows(UNITS, labels, share, z, y));
+    assert_ok(matrix_row_dots(in, in, dots));
+    assert_ok(matrix_scale_rows(dots, in, in));
+    assert_ok(matrix_add_scaled(1.0, in, y));
     assert_ok(matrix_row_dots(y, z, dots));
     assert_ok(matrix_add_outer(false, 0.1, dots, matrix_rows(y, 3, 1), z));
     assert_ok(matrix_divide_columns(matrix_rows(y, 7, 1), z));

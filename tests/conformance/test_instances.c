@@ -339,6 +339,8 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_multiply(v, narrow_v, v), "multiply");
     SHAPES_DISAGREE(matrix_add(narrow_v, v, v), "add");
     SHAPES_DISAGREE(matrix_subtract(v, v, narrow_v), "subtract");
+    SHAPES_DISAGREE(matrix_scale_rows(row_of(d), v, narrow_v), "scale_rows");
+    SHAPES_DISAGREE(matrix_scale_rows(row_of(narrow_d), v, v), "scale_rows");
     SHAPES_DISAGREE(matrix_find_non_finite(true, narrow_d, NULL), "find_non_finite");
     SHAPES_DISAGREE(matrix_conv2d(&conv, false, v, v, no_matrix, no_matrix, v), "conv2d");
     SHAPES_DISAGREE(matrix_patches(&conv, 0, 1, v, v), "patches");
@@ -370,6 +372,7 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_fill_upper(narrow_d), "fill_triangle");
     SHAPES_DISAGREE(matrix_fill_lower(narrow_d), "fill_triangle");
     SHAPES_DISAGREE(matrix_row_dots(d, narrow_d, d), "row_dots");
+    SHAPES_DISAGREE(matrix_row_dots(d, v, d), "row_dots");
     SHAPES_DISAGREE(matrix_divide_columns(narrow_d, d), "divide_columns");
     SHAPES_DISAGREE(matrix_cholesky(narrow_d, NULL), "cholesky");
     SHAPES_DISAGREE(matrix_cholesky_solve(d, narrow_d), "cholesky_solve");

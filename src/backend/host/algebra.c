@@ -1,4 +1,4 @@
-/* f64 algebra that takes a pass over memory. */
+/* Algebra that takes a pass over memory. */
 #include "backend/host/kernels.h"
 
 #include "base/parallel.h"
@@ -104,12 +104,24 @@ static double dot(int64_t count, const double *a, const double *b)
     return sum;
 }
 
+static double dot_f32(int64_t count, const float *a, const float *b)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += (double)a[i] * (double)b[i];
+    }
+    return sum;
+}
+
 static void dot_rows(int64_t begin, int64_t end, void *context)
 {
     const operation *o = context;
     double *out = o->m[2].memory;
+    const matrix a = o->m[0];
+    const matrix b = o->m[1];
     for (int64_t r = begin; r < end; r++) {
-        out[r] = dot(o->m[0].columns, host_row(o->m[0], r), host_row(o->m[1], r));
+        out[r] = a.type == GRAIL_DTYPE_F32 ? dot_f32(a.columns, host_row(a, r), host_row(b, r))
+                                           : dot(a.columns, host_row(a, r), host_row(b, r));
     }
 }
 
@@ -136,6 +148,34 @@ grail_status host_divide_columns(backend *b, const operation *o)
 {
     (void)b;
     over_rows(o->m[1], divide_rows, o);
+    return GRAIL_OK;
+}
+
+static void scale_row(grail_dtype type, int64_t count, double factor, const void *in, void *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (type == GRAIL_DTYPE_F64) {
+            ((double *)out)[i] = factor * ((const double *)in)[i];
+        } else {
+            ((float *)out)[i] = (float)(factor * (double)((const float *)in)[i]);
+        }
+    }
+}
+
+static void scale_some_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const double *factor = o->m[0].memory;
+    const matrix y = o->m[2];
+    for (int64_t r = begin; r < end; r++) {
+        scale_row(y.type, y.columns, factor[r], host_row(o->m[1], r), host_row(y, r));
+    }
+}
+
+grail_status host_scale_rows(backend *b, const operation *o)
+{
+    (void)b;
+    over_rows(o->m[2], scale_some_rows, o);
     return GRAIL_OK;
 }
 

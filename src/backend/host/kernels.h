@@ -90,6 +90,7 @@ grail_status host_set_diagonal(backend *b, const operation *o);
 grail_status host_shift_diagonal(backend *b, const operation *o);
 grail_status host_row_dots(backend *b, const operation *o);
 grail_status host_divide_columns(backend *b, const operation *o);
+grail_status host_scale_rows(backend *b, const operation *o);
 grail_status host_cholesky_multiply(backend *b, const operation *o);
 
 /* triangles.c */
@@ -140,6 +141,7 @@ grail_status host_eigen(backend *b, const operation *o);
         [SLOT_MULTIPLY] = host_combine,                                                            \
         [SLOT_ADD] = host_combine,                                                                 \
         [SLOT_SUBTRACT] = host_combine,                                                            \
+        [SLOT_SCALE_ROWS] = host_scale_rows,                                                       \
         [SLOT_CROSS_ENTROPY] = host_cross_entropy,                                                 \
         [SLOT_FIND_NON_FINITE] = host_find_non_finite,                                             \
         [SLOT_CONV2D] = host_conv2d,                                                               \
