@@ -30,8 +30,8 @@ static void source_fini(part_source *s)
     *s = (part_source){0};
 }
 
-/* A -= count x^T y, with rows of the host; `lower` for a square A. */
-static grail_status subtract_means(bool lower, int64_t count, const double *x, const double *y,
+/* A -= weight x^T y, with rows of the host; `lower` for a square A. */
+static grail_status subtract_means(bool lower, double weight, const double *x, const double *y,
                                    matrix a)
 {
     grail_status status = GRAIL_OK;
@@ -39,7 +39,7 @@ static grail_status subtract_means(bool lower, int64_t count, const double *x, c
     matrix right = no_matrix;
     TRY(matrix_import(a.owner, GRAIL_DTYPE_F64, 1, a.rows, a.rows, x, &left));
     TRY(matrix_import(a.owner, GRAIL_DTYPE_F64, 1, a.columns, a.columns, y, &right));
-    TRY(matrix_add_outer(lower, -(double)count, left, right, a));
+    TRY(matrix_add_outer(lower, -weight, left, right, a));
 out:
     matrix_free(&left);
     matrix_free(&right);
@@ -51,9 +51,9 @@ static grail_status centre(const part_source *s)
 {
     grail_status status = GRAIL_OK;
     const input_statistics *in = s->input;
-    TRY(subtract_means(true, in->count, in->means, in->means, in->gram));
+    TRY(subtract_means(true, in->weight, in->means, in->means, in->gram));
     if (matrix_exists(in->cross)) {
-        TRY(subtract_means(false, in->count, in->target_means, in->means, in->cross));
+        TRY(subtract_means(false, in->weight, in->target_means, in->means, in->cross));
     }
 out:
     return status;

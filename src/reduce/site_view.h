@@ -17,7 +17,7 @@ typedef struct weight_source {
  */
 typedef struct input_statistics {
     int64_t width;          /* H, a multiple of n */
-    int64_t count;          /* rows */
+    double weight;          /* T: the number of rows, or the sum of their weights */
     const double *diagonal; /* [H] of the Gram matrix */
     matrix gram;            /* [H, H], f64, lower triangle; a selector may take it over */
     const double *means;    /* [H] */

@@ -57,7 +57,7 @@ grail_status regression_add(regression *into, const regression *other)
     add_values(into->outputs, into->residual_sum, other->residual_sum);
     add_values(into->outputs, into->residual_square, other->residual_square);
     add_values(into->outputs, into->target_square, other->target_square);
-    into->count += other->count;
+    into->weight += other->weight;
 out:
     return status;
 }
@@ -448,7 +448,7 @@ static grail_status take_statistics(grail_statistics *s, const grail_reducer *re
     *s = (grail_statistics){0};
     TRY(split_features(width, reducer, features_per_unit, &f));
     TRY(matrix_import(taken.owner, GRAIL_DTYPE_F32, outputs, width, width, consumer, &w.rows));
-    r = (regression){.width = f.kept_count, .outputs = outputs, .count = taken.count};
+    r = (regression){.width = f.kept_count, .outputs = outputs, .weight = taken.weight};
     TRY(residual_of_selection(&taken, &f, &w, &r));
     *out = r;
     r = (regression){0};
@@ -566,6 +566,7 @@ static grail_status fold_statistics(const grail_statistics *s, const mean_map *m
     TRY(map_rows(m, half, out->gram));
     TRY(map_columns(m, s->sum, out->sum));
     out->count = s->count;
+    out->weight = s->weight;
     TRY(fold_target(s, gram, half, consumer, out));
 out:
     matrix_free(&gram);

@@ -179,7 +179,7 @@ static grail_status centre_residual(const regression *r, int64_t step, matrix d)
     double *mean = NULL;
     TRY(memory_new_unset(&mean, (size_t)d.rows, sizeof *mean));
     for (int64_t i = 0; i < d.rows; i++) {
-        mean[i] = r->residual_sum[i * step] * regression_inverse_count(r);
+        mean[i] = r->residual_sum[i * step] * regression_inverse_weight(r);
     }
     TRY(subtract_outer(false, mean, r->sum, d));
 out:
@@ -215,7 +215,7 @@ out:
 static double bias_of(const ridge_problem *p, int64_t o, double product)
 {
     return p->options->bias && !p->keeps_plain
-               ? (p->fit->residual_sum[o] - product) * regression_inverse_count(p->fit)
+               ? (p->fit->residual_sum[o] - product) * regression_inverse_weight(p->fit)
                : 0.0;
 }
 
@@ -249,7 +249,7 @@ static grail_status changed_error(const ridge_problem *p, const regression *part
         const double bias = bias_of(p, o, products->fit_sum[i]);
         const double left = part->residual_sum[o] - products->sum[i];
         error += part->residual_square[o] - 2.0 * products->cross[i] + products->forms[i] -
-                 2.0 * bias * left + bias * bias * (double)part->count;
+                 2.0 * bias * left + bias * bias * part->weight;
     }
     *out = error;
 out:
@@ -440,7 +440,7 @@ grail_status ridge_solve(regression *fit, regression *held, const float *prior,
 {
     grail_status status = GRAIL_OK;
     ridge_result found = {.alpha = alpha_without_validation(options)};
-    regression *judge = held != NULL && held->count > 0 ? held : NULL;
+    regression *judge = held != NULL && held->weight > 0.0 ? held : NULL;
     ridge_problem p = {.options = options, .fit = fit, .held = judge, .prior = prior};
     TRY(check_options(options));
     TRY(check_parts(fit, judge));

@@ -25,7 +25,7 @@
 typedef struct regression {
     int64_t width;           /* K features */
     int64_t outputs;         /* O */
-    int64_t count;           /* T */
+    double weight;           /* T: the number of rows, or the sum of their weights */
     matrix gram;             /* A[K,K], lower triangle */
     matrix cross;            /* E[O,K] */
     double *sum;             /* s[K] = Z^T 1 */
@@ -107,7 +107,7 @@ typedef struct ridge_result {
 } ridge_result;
 
 /**
- * Solves. `held` may be NULL or empty (count 0): then alpha is the candidate closest to 1e-3 when
+ * Solves. `held` may be NULL or empty (weight 0): then alpha is the candidate closest to 1e-3 when
  * candidates are given, and held_* are NaN. Otherwise candidates are tried on `fit` and judged on
  * `held`, errors are those of the fit on `fit` alone, and the answer is refitted on both. With the
  * prior ridge W0 itself, alpha = infinity, is the last candidate: where no other does better on the

@@ -14,9 +14,9 @@ static const double rounding_share = 1e-6;     /* of the diagonal before centrin
                                                 * products in f32 may leave of a constant feature */
 static const double eigenvalue_cutoff = 1e-10; /* of the largest */
 
-double regression_inverse_count(const regression *r)
+double regression_inverse_weight(const regression *r)
 {
-    return r->count > 0 ? 1.0 / (double)r->count : 0.0;
+    return r->weight > 0.0 ? 1.0 / r->weight : 0.0;
 }
 
 void ridge_system_fini(ridge_system *s)
@@ -32,7 +32,7 @@ void ridge_system_fini(ridge_system *s)
 static double centred_diagonal(const ridge_system *s, int64_t i)
 {
     const double sum = s->centred ? s->r->sum[i] : 0.0;
-    return s->diagonal[i] - sum * sum * regression_inverse_count(s->r);
+    return s->diagonal[i] - sum * sum * regression_inverse_weight(s->r);
 }
 
 /* Whether feature i is always 0 or, with a bias, constant. */
@@ -124,7 +124,7 @@ static grail_status centre(const regression *r)
     double *mean = NULL;
     TRY(memory_new_unset(&mean, (size_t)r->width, sizeof *mean));
     for (int64_t i = 0; i < r->width; i++) {
-        mean[i] = r->sum[i] * regression_inverse_count(r);
+        mean[i] = r->sum[i] * regression_inverse_weight(r);
     }
     TRY(subtract_outer(true, mean, r->sum, r->gram));
 out:

@@ -53,6 +53,6 @@ grail_status ridge_system_condition(const ridge_system *s, double *out) GRAIL_MU
 grail_status ridge_system_restore(ridge_system *s) GRAIL_MUST_CHECK;
 
 /** 1 / T, or 0 without rows. */
-double regression_inverse_count(const regression *r);
+double regression_inverse_weight(const regression *r);
 
 #endif

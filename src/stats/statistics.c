@@ -83,21 +83,68 @@ static grail_status check_rows(const char *name, matrix x)
     return status;
 }
 
+static grail_status check_batch(const grail_statistics *s, matrix z, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    TRY(check_target(s, z.rows, matrix_exists(y)));
+    TRY(check_rows("input", z));
+    if (matrix_exists(y)) {
+        TRY(check_rows("target", y));
+    }
+out:
+    return status;
+}
+
 grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
 {
     grail_status status = GRAIL_OK;
-    const bool has_target = matrix_exists(y);
-    TRY(check_target(s, z.rows, has_target));
-    TRY(check_rows("input", z));
-    if (has_target) {
-        TRY(check_rows("target", y));
+    TRY(check_batch(s, z, y));
+    if (matrix_exists(y)) {
         TRY(matrix_cross(y, z, s->cross));
         TRY(matrix_column_sums(y, s->target_sum, s->target_square));
     }
     TRY(matrix_gram(z, s->gram));
     TRY(matrix_column_sums(z, s->sum, no_matrix));
     s->count += z.rows;
+    s->weight += (double)z.rows;
 out:
+    return status;
+}
+
+/* The products of rows that are scaled by the roots of their weights, and then, since the constant
+ * 1 has a weight too, the sums of rows that are scaled by the weights themselves. */
+static grail_status add_weighted(grail_statistics *s, matrix root, matrix z, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    TRY(matrix_scale_rows(root, z, z));
+    TRY(matrix_gram(z, s->gram));
+    if (matrix_exists(y)) {
+        TRY(matrix_scale_rows(root, y, y));
+        TRY(matrix_cross(y, z, s->cross));
+        TRY(matrix_column_sums(y, no_matrix, s->target_square));
+        TRY(matrix_scale_rows(root, y, y));
+        TRY(matrix_column_sums(y, s->target_sum, no_matrix));
+    }
+    TRY(matrix_scale_rows(root, z, z));
+    TRY(matrix_column_sums(z, s->sum, no_matrix));
+out:
+    return status;
+}
+
+grail_status statistics_accumulate_weighted(grail_statistics *s, const double *root, matrix z,
+                                            matrix y)
+{
+    grail_status status = GRAIL_OK;
+    matrix factor = no_matrix;
+    TRY(check_batch(s, z, y));
+    TRY(matrix_import(s->owner, GRAIL_DTYPE_F64, 1, z.rows, z.rows, root, &factor));
+    TRY(add_weighted(s, factor, z, y));
+    s->count += z.rows;
+    for (int64_t t = 0; t < z.rows; t++) {
+        s->weight += root[t] * root[t];
+    }
+out:
+    matrix_free(&factor);
     return status;
 }
 
@@ -149,6 +196,7 @@ grail_status grail_statistics_add(grail_statistics *s, const grail_statistics *o
         TRY(matrix_add_scaled(1.0, other->target_square, s->target_square));
     }
     s->count += other->count;
+    s->weight += other->weight;
 out:
     return status;
 }
@@ -183,7 +231,7 @@ double grail_statistics_gram(const grail_statistics *s, int64_t i, int64_t j)
 
 double grail_statistics_mean(const grail_statistics *s, int64_t i)
 {
-    return s->count > 0 ? element(s->sum, 0, i) / (double)s->count : 0.0;
+    return s->weight > 0.0 ? element(s->sum, 0, i) / s->weight : 0.0;
 }
 
 static grail_status not_finite(const char *what, int64_t i, int64_t j)

@@ -8,7 +8,11 @@
  *   cross[O, H]       C = Y^T Z     only with a target
  *   target_sum[O]     t = Y^T 1     only with a target
  *   target_square[O]  q_o = sum_t Y_to^2
- *   count             T */
+ *   count             T
+ *   weight            T
+ *
+ * With weights w_t, row t counts as w_t rows: G = sum_t w_t z_t z_t^T, s = sum_t w_t z_t, and so
+ * on; the weight is sum_t w_t. Means are sums divided by it. */
 #ifndef GRAIL_STATS_STATISTICS_H
 #define GRAIL_STATS_STATISTICS_H
 
@@ -22,6 +26,7 @@ struct grail_statistics {
     int64_t width;   /* H */
     int64_t outputs; /* O, or 0 without a target */
     int64_t count;   /* T */
+    double weight;   /* files do not have it, since only internal code weights rows */
     matrix gram;
     matrix sum;
     matrix cross; /* this and the following do not exist without a target */
@@ -36,6 +41,10 @@ grail_status statistics_create(backend *b, int64_t width, int64_t outputs,
 /** As grail_statistics_accumulate, for Z[rows, H] and Y[rows, O] of the instance's values, with any
  * row stride; y is no_matrix without a target. */
 grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y) GRAIL_MUST_CHECK;
+
+/** The same with weights w_t = root[t]^2, root[rows] on the host. Overwrites z and y. */
+grail_status statistics_accumulate_weighted(grail_statistics *s, const double *root, matrix z,
+                                            matrix y) GRAIL_MUST_CHECK;
 
 /** GRAIL_ERROR_NUMERIC when a sum is NaN or infinite, naming the feature. */
 grail_status statistics_check_finite(const grail_statistics *s) GRAIL_MUST_CHECK;

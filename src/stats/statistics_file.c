@@ -128,6 +128,7 @@ static grail_status read_sums(const char *path, const safetensors *file, grail_s
         FAIL(GRAIL_ERROR_FORMAT, "%s: tensor 'count' holds %lld, expected 0 or more", path,
              (long long)s->count);
     }
+    s->weight = (double)s->count;
     status = statistics_check_finite(s);
     if (status != GRAIL_OK) {
         error_prefix("%s", path);

@@ -21,7 +21,7 @@ static const node *consumer_node(const compression_request *request, const obser
 static grail_status remove_bias_from_target(grail_statistics *s, const double *bias)
 {
     grail_status status = GRAIL_OK;
-    const double count = (double)s->count;
+    const double weight = s->weight;
     matrix b = {0};
     host_view sums = {0};
     host_view squares = {0};
@@ -32,8 +32,8 @@ static grail_status remove_bias_from_target(grail_statistics *s, const double *b
     double *sum = sums.values;
     double *square = squares.values;
     for (int64_t o = 0; o < s->outputs; o++) {
-        square[o] += bias[o] * (count * bias[o] - 2.0 * sum[o]);
-        sum[o] -= count * bias[o];
+        square[o] += bias[o] * (weight * bias[o] - 2.0 * sum[o]);
+        sum[o] -= weight * bias[o];
     }
     TRY(host_view_close(&sums));
     TRY(host_view_close(&squares));

@@ -135,7 +135,7 @@ static grail_status add_parts(const grail_statistics *fit, const grail_statistic
     TRY(download(fit, sums));
     TRY(download(held, more));
     for (int64_t i = 0; i < count; i++) {
-        sums[i] = (sums[i] + more[i]) / divisor;
+        sums[i] = divisor > 0.0 ? (sums[i] + more[i]) / divisor : 0.0;
     }
     *out = sums;
     sums = NULL;
@@ -161,21 +161,20 @@ static grail_status take_input(unsigned needs, const grail_statistics *fit,
                                const grail_statistics *held, input_statistics *out)
 {
     grail_status status = GRAIL_OK;
-    const int64_t count = fit->count + held->count;
-    *out = (input_statistics){.width = fit->width, .count = count};
+    const double weight = fit->weight + held->weight;
+    *out = (input_statistics){.width = fit->width, .weight = weight};
     if ((needs & NEEDS_DIAGONAL) != 0) {
         TRY(add_parts(fit, held, fit->width, download_diagonal, 1.0, &out->diagonal));
     }
     if ((needs & NEEDS_MEANS) != 0) {
-        TRY(add_parts(fit, held, fit->width, download_sum, (double)count, &out->means));
+        TRY(add_parts(fit, held, fit->width, download_sum, weight, &out->means));
     }
     if ((needs & NEEDS_GRAM) != 0) {
         TRY(add_matrices(fit->gram, held->gram, &out->gram));
     }
     if ((needs & NEEDS_TARGET) != 0 && fit->outputs > 0) {
         TRY(add_matrices(fit->cross, held->cross, &out->cross));
-        TRY(add_parts(fit, held, fit->outputs, download_target_sum, (double)count,
-                      &out->target_means));
+        TRY(add_parts(fit, held, fit->outputs, download_target_sum, weight, &out->target_means));
     }
 out:
     return status;

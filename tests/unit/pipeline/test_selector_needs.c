@@ -30,7 +30,7 @@ static void check_input(const site_view *v, const input_statistics *in)
     assert_int_equal(matrix_exists(in->gram), (seen.needs & NEEDS_GRAM) != 0);
     assert_int_equal(in->means != NULL, (seen.needs & NEEDS_MEANS) != 0);
     assert_int_equal(in->width % v->site->units, 0);
-    assert_true(in->count > 0);
+    assert_true(in->weight > 0.0);
     host_view gram = {0};
     if (matrix_exists(in->gram)) {
         assert_ok(host_view_open(in->gram, GRAIL_DTYPE_F64, HOST_READS, &gram));
@@ -41,7 +41,7 @@ static void check_input(const site_view *v, const input_statistics *in)
             assert_near(sums[i * in->width + i], in->diagonal[i], 0.0);
         }
         if (in->means != NULL && in->diagonal != NULL) { /* the mean's square is at most this */
-            const double mean_square = in->diagonal[i] / (double)in->count;
+            const double mean_square = in->diagonal[i] / in->weight;
             assert_true(in->means[i] * in->means[i] <= mean_square * (1.0 + 1e-9));
         }
     }

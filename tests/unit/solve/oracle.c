@@ -84,7 +84,7 @@ grail_status oracle_load(backend *b, const regression_sums *sums, regression *ou
     grail_status status = GRAIL_OK;
     const int64_t width = sums->width;
     const int64_t outputs = sums->outputs;
-    regression r = {.width = width, .outputs = outputs, .count = sums->count};
+    regression r = {.width = width, .outputs = outputs, .weight = sums->weight};
     TRY(matrix_new(b, GRAIL_DTYPE_F64, width, width, &r.gram));
     TRY(matrix_new(b, GRAIL_DTYPE_F64, outputs, width, &r.cross));
     TRY(matrix_upload(r.gram, sums->gram));

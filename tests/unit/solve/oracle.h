@@ -36,7 +36,8 @@ regression oracle_regression(backend *b, const oracle *o, int64_t begin, int64_t
 
 /** Sums of a regression in arrays. */
 typedef struct regression_sums {
-    int64_t width, outputs, count;
+    int64_t width, outputs;
+    double weight;
     const double *gram, *cross, *sum, *residual_sum, *residual_square, *target_square;
 } regression_sums;
 

@@ -66,7 +66,7 @@ static void take_sums(const regression *r, own_sums *s)
     memcpy(s->sum, r->sum, sizeof s->sum);
     s->all = (regression_sums){.width = K,
                                .outputs = O,
-                               .count = r->count,
+                               .weight = r->weight,
                                .gram = s->gram,
                                .cross = s->cross,
                                .sum = s->sum,
@@ -191,7 +191,7 @@ static ridge_result solve_small(const double gram[N * N], const double cross[N],
     const double none[] = {0};
     const regression_sums sums = {.width = N,
                                   .outputs = 1,
-                                  .count = 100,
+                                  .weight = 100,
                                   .gram = gram,
                                   .cross = cross,
                                   .sum = sum,

@@ -35,7 +35,7 @@ static grail_status solve(backend *b, small_problem *p, ridge_options options)
     regression r = {0};
     const regression_sums sums = {.width = K,
                                   .outputs = 1,
-                                  .count = 4,
+                                  .weight = 4,
                                   .gram = p->gram,
                                   .cross = p->cross,
                                   .sum = p->sum,

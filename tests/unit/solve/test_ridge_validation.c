@@ -237,7 +237,7 @@ static void parts_of_different_shapes_are_refused(void **state)
     double weight[O * K];
     ridge_result result;
     regression fit = oracle_regression(on_ref, &o, 0, T, false);
-    regression held = {.width = 3, .outputs = O, .count = 1};
+    regression held = {.width = 3, .outputs = O, .weight = 1};
     const ridge_options options = {.alpha = 1e-3};
     assert_fails(oracle_fit(&fit, &held, o.prior, &options, weight, NULL, &result),
                  GRAIL_ERROR_SHAPE, "the held-out sums are 5 x 3, but the sums to fit are 5 x 7");
@@ -258,7 +258,7 @@ static void the_condition_estimate_finds_the_extreme_eigenvalues(void **state)
     regression r = {0};
     const regression_sums sums = {.width = 3,
                                   .outputs = 1,
-                                  .count = 10,
+                                  .weight = 10,
                                   .gram = gram,
                                   .cross = cross,
                                   .sum = zeros,
@@ -332,7 +332,7 @@ static void many_outputs_are_measured_by_every_stride_th(void **state)
     const ridge_options options = {.ridge = RIDGE_ZERO, .bias = true, .alpha = 0.2};
     const regression_sums sums = {.width = 2,
                                   .outputs = MANY,
-                                  .count = ROWS,
+                                  .weight = ROWS,
                                   .gram = many_gram,
                                   .cross = m.cross,
                                   .sum = many_sum,
