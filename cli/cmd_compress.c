@@ -61,8 +61,7 @@ static const option table[] = {
      "take selectors and kept units from this plan.json instead of --selector and --sparsity"},
     {"compensate", OPTION_TEXT, &o.compensate, "NAME", "none grail full",
      "repair of the cuts: none, grail (as in the paper), or full; sets the defaults of the next "
-     "six "
-     "options (full)"},
+     "seven options (full)"},
     {"target", OPTION_TEXT, &o.target, "NAME", "local dense",
      "output that the fit of a consumer aims at: local (the dense weights on the narrowed "
      "network's "
@@ -78,6 +77,9 @@ static const option table[] = {
      "maps that are fitted besides the cut ones: none, or all that read what a cut has changed"},
     {"ridge-scale", OPTION_TEXT, &o.ridge_scale, "NAME", "mean diagonal",
      "penalty of a feature: mean (the same for all) or diagonal (relative to its own variance)"},
+    {"token-weights", OPTION_TEXT, &o.token_weights, "NAME", "none stream",
+     "weights of tokens in a fit with the dense target: none, or stream (the inverse square of the "
+     "residual stream's norm)"},
     {"alpha", OPTION_TEXT, &alpha_text, "A", "cv",
      "ridge relative to the diagonal of the normal matrix, at least 0; cv chooses it by "
      "cross-validation"},

@@ -85,14 +85,15 @@ typedef struct grail_compress_options {
     int64_t
         align; /* widths become multiples of this; 0 = auto (ffn: 256 down to 32), 1 = any width */
     grail_gqa_mode gqa;
-    const char *plan;        /* plan document instead of selector and sparsity; or NULL */
-    const char *compensate;  /* "none", "grail", "full" */
-    const char *target;      /* "local", "dense"; NULL = chosen by `compensate` */
-    const char *bias;        /* "off", "on", "auto"; NULL = chosen by `compensate` */
-    const char *conv_fit;    /* "channel", "kernel"; NULL = chosen by `compensate` */
-    const char *ridge;       /* "zero", "prior"; NULL = chosen by `compensate` */
-    const char *ridge_scale; /* "mean", "diagonal"; NULL = chosen by `compensate` */
-    const char *refit;       /* "none", "all"; NULL = chosen by `compensate` */
+    const char *plan;          /* plan document instead of selector and sparsity; or NULL */
+    const char *compensate;    /* "none", "grail", "full" */
+    const char *target;        /* "local", "dense"; NULL = chosen by `compensate` */
+    const char *bias;          /* "off", "on", "auto"; NULL = chosen by `compensate` */
+    const char *conv_fit;      /* "channel", "kernel"; NULL = chosen by `compensate` */
+    const char *ridge;         /* "zero", "prior"; NULL = chosen by `compensate` */
+    const char *ridge_scale;   /* "mean", "diagonal"; NULL = chosen by `compensate` */
+    const char *token_weights; /* "none", "stream"; NULL = chosen by `compensate` */
+    const char *refit;         /* "none", "all"; NULL = chosen by `compensate` */
     double alpha;  /* 0 or more; NaN = chosen by `compensate`; infinity = cross-validation */
     int repair;    /* 1: recompute BatchNorm statistics on the narrowed network */
     int open_loop; /* 1: take all statistics in one pass of the dense network */

@@ -10,6 +10,7 @@ static const char *const bias_names[] = {"off", "on", "auto"};
 static const char *const shrink_names[] = {"zero", "prior"};
 static const char *const refit_names[] = {"none", "all"};
 static const char *const ridge_scale_names[] = {"mean", "diagonal"};
+static const char *const token_weights_names[] = {"none", "stream"};
 static const char *const conv_fit_names[] = {"channel", "kernel"};
 static const char *const loop_names[] = {"closed", "open"};
 static const char *const stream_score_names[] = {"first", "all"};
@@ -20,7 +21,8 @@ static const char *const plan_keys[] = {"grail_plan",   "gqa",    "seed",       
                                         "stream_score", "repair", "compensation", "budget",
                                         "sites",        NULL};
 static const char *const compensation_keys[] = {
-    "enabled", "target", "bias", "conv_fit", "ridge", "ridge_scale", "refit", "alpha", NULL};
+    "enabled",     "target",        "bias",  "conv_fit", "ridge",
+    "ridge_scale", "token_weights", "refit", "alpha",    NULL};
 static const char *const site_keys[] = {"site", "kind", "selector", "units", "kept", NULL};
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -59,6 +61,7 @@ DEFINE_FROM_NAME(bias_from_name, bias_mode, "bias mode", bias_names)
 DEFINE_FROM_NAME(shrink_from_name, ridge_shrink, "ridge", shrink_names)
 DEFINE_FROM_NAME(refit_from_name, refit_kind, "refit", refit_names)
 DEFINE_FROM_NAME(ridge_scale_from_name, ridge_scale, "ridge scale", ridge_scale_names)
+DEFINE_FROM_NAME(token_weights_from_name, token_weights, "token weights", token_weights_names)
 DEFINE_FROM_NAME(conv_fit_from_name, conv_fit, "convolution fit", conv_fit_names)
 DEFINE_FROM_NAME(loop_from_name, loop_kind, "loop", loop_names)
 DEFINE_FROM_NAME(stream_score_from_name, stream_score, "stream score", stream_score_names)
@@ -131,6 +134,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     const char *shrink = NULL;
     const char *refit = NULL;
     const char *scale = NULL;
+    const char *weights = NULL;
     const char *conv = NULL;
     if (object == NULL || json_is_null(object)) {
         return GRAIL_OK;
@@ -143,6 +147,8 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     TRY(json_get_string(source, object, "ridge", shrink_names[c->shrink], &shrink));
     TRY(json_get_string(source, object, "refit", refit_names[c->refit], &refit));
     TRY(json_get_string(source, object, "ridge_scale", ridge_scale_names[c->scale], &scale));
+    TRY(json_get_string(source, object, "token_weights", token_weights_names[c->weights],
+                        &weights));
     TRY(json_get_string(source, object, "conv_fit", conv_fit_names[c->conv], &conv));
     TRY(in_document(source, conv_fit_from_name(conv, &c->conv)));
     TRY(in_document(source, target_from_name(target, &c->target)));
@@ -150,6 +156,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     TRY(in_document(source, shrink_from_name(shrink, &c->shrink)));
     TRY(in_document(source, refit_from_name(refit, &c->refit)));
     TRY(in_document(source, ridge_scale_from_name(scale, &c->scale)));
+    TRY(in_document(source, token_weights_from_name(weights, &c->weights)));
     const json_t *alpha = json_object_get(object, "alpha");
     if (json_is_string(alpha) && strcmp(json_string_value(alpha), "cross-validation") == 0) {
         c->alpha = (double)NAN;
@@ -312,6 +319,7 @@ static grail_status compensation_to_json(const compensation *c, json_t *object)
     TRY(json_put(object, "ridge", json_text(shrink_names[c->shrink])));
     TRY(json_put(object, "refit", json_text(refit_names[c->refit])));
     TRY(json_put(object, "ridge_scale", json_text(ridge_scale_names[c->scale])));
+    TRY(json_put(object, "token_weights", json_text(token_weights_names[c->weights])));
     TRY(json_put(object, "alpha",
                  isnan(c->alpha) ? json_text("cross-validation") : json_real(c->alpha)));
 out:

@@ -13,6 +13,8 @@ typedef enum bias_mode { BIAS_OFF, BIAS_ON, BIAS_AUTO } bias_mode;
 typedef enum ridge_shrink { SHRINK_TO_ZERO, SHRINK_TO_PRIOR } ridge_shrink;
 /** Whether features share one penalty or each is penalised by its own variance. */
 typedef enum ridge_scale { RIDGE_SCALE_MEAN, RIDGE_SCALE_DIAGONAL } ridge_scale;
+/** How much a row of a regression counts: all alike, or by the target's residual stream. */
+typedef enum token_weights { TOKEN_WEIGHTS_NONE, TOKEN_WEIGHTS_STREAM } token_weights;
 typedef enum conv_fit {
     CONV_FIT_CHANNEL, /* one map of channels, shared by all kernel positions */
     CONV_FIT_KERNEL   /* a map for each kernel position, on unfolded patches */
@@ -37,6 +39,7 @@ typedef struct compensation {
     ridge_shrink shrink;
     refit_kind refit;
     ridge_scale scale;
+    token_weights weights;
     double alpha; /* NaN: by cross-validation */
 } compensation;
 
@@ -68,6 +71,7 @@ grail_status stream_score_from_name(const char *name, stream_score *out) GRAIL_M
 grail_status refit_from_name(const char *name, refit_kind *out) GRAIL_MUST_CHECK;
 grail_status shrink_from_name(const char *name, ridge_shrink *out) GRAIL_MUST_CHECK;
 grail_status ridge_scale_from_name(const char *name, ridge_scale *out) GRAIL_MUST_CHECK;
+grail_status token_weights_from_name(const char *name, token_weights *out) GRAIL_MUST_CHECK;
 
 /** A plan that keeps everything, with one entry per site. *out is owned: plan_fini. */
 grail_status plan_init(plan *p, const site_list *sites, const selector *rule) GRAIL_MUST_CHECK;

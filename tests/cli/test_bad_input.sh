@@ -108,6 +108,7 @@ option 1 "unknown target 'foo'; expected one of local, dense" --sparsity 0.3 --t
 option 1 "unknown bias mode 'foo'; expected one of off, on, auto" --sparsity 0.3 --bias foo
 option 1 "unknown ridge 'foo'; expected one of zero, prior" --sparsity 0.3 --ridge foo
 option 1 "unknown ridge scale 'foo'; expected one of mean, diagonal" --sparsity 0.3 --ridge-scale foo
+option 1 "unknown token weights 'foo'; expected one of none, stream" --sparsity 0.3 --token-weights foo
 option 1 "unknown backend 'foo'; expected one of 'cpu', 'ref'" --sparsity 0.3 --backend foo
 option 1 "unknown protocol 'foo'; expected one of plain, lines, wikitext2, ptb, c4" --sparsity 0.3 --protocol foo
 option 2 "--gqa takes kv-groups or query-per-group, not 'foo'" --sparsity 0.3 --gqa foo

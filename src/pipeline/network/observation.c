@@ -1,5 +1,7 @@
 #include "pipeline/network/observation.h"
 
+#include "pipeline/request/consumer_tail.h"
+
 void observation_fini(observation *o)
 {
     grail_statistics_free(o->fit);
@@ -31,6 +33,16 @@ static observed_target target_of(const plan *p, const node *n, const consumer_la
     return folds ? OBSERVES_PRODUCT : OBSERVES_INPUT_ALONE;
 }
 
+/* Rows are weighted by the sum behind the consumer. Through a BatchNorm the consumer's own output
+ * is on another scale, so its rows count alike. */
+static bool is_weighted(const compression_request *request, int consumer, observed_target target)
+{
+    const consumer_tail tail = consumer_tail_of(request->graph, consumer);
+    return request->plan.compensation.weights == TOKEN_WEIGHTS_STREAM &&
+           target == OBSERVES_DENSE_OUTPUT && tail.skip != GRAPH_NONE &&
+           tail.batch_norm == GRAPH_NONE;
+}
+
 static observation describe(const compression_request *request, int index, int consumer)
 {
     const plan *p = &request->plan;
@@ -38,15 +50,18 @@ static observation describe(const compression_request *request, int index, int c
     const consumer_layout layout = consumer_layout_of(request, index, consumer);
     const int reader = site_at(request, index)->consumers[consumer].node;
     const node *n = &request->graph->nodes[reader];
+    const observed_target target = target_of(p, n, &layout, folds);
     return (observation){
         .site = index,
         .consumer = consumer,
         .node = reader,
         .folds = folds,
         .of_patches = n->kind == NODE_CONV2D && p->compensation.conv == CONV_FIT_KERNEL,
-        .target = target_of(p, n, &layout, folds),
+        .target = target,
         .layout = layout,
         .unreduced = folds ? layout.features : 0,
+        .weighted = is_weighted(request, reader, target),
+        .least_square = -1.0,
     };
 }
 

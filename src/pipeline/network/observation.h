@@ -23,6 +23,9 @@ typedef struct observation {
     int64_t unreduced;            /* features in front of the folded ones in the input's columns */
     float *weight;                /* W in the form of `layout`, owned */
     matrix target_weight;         /* the matrix for the target of a product; owned */
+    bool weighted;                /* rows count by the dense residual stream (row_weights.h) */
+    double least_square;          /* smallest squared norm that a weight follows; below 0 until the
+                                     first batch was met */
     grail_statistics *fit, *held; /* owned */
 } observation;
 

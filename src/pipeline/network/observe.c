@@ -1,6 +1,7 @@
 #include "pipeline/network/observe.h"
 
 #include "backend/operations.h"
+#include "pipeline/network/row_weights.h"
 #include "pipeline/network/target.h"
 
 /* Patches are made and added in pieces of about this many elements. */
@@ -35,15 +36,32 @@ out:
     return status;
 }
 
+/* Adds weighted rows, in a copy of the columns; y is overwritten. */
+static grail_status add_weighted_rows(const execution *e, grail_statistics *into,
+                                      const double *root, matrix in, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    matrix z = {0};
+    TRY(matrix_pool_take(e->pool, in.rows, in.columns, &z));
+    TRY(matrix_copy(in, z));
+    TRY(statistics_accumulate_weighted(into, root, z, y));
+out:
+    matrix_pool_give(e->pool, &z);
+    return status;
+}
+
 /* Adds rows to the statistics: the reduced columns of `in`, and the target. The target is y[rows,
- * outputs], or if that is missing computed from the columns of `source`. */
+ * outputs], or if that is missing computed from the columns of `source`. root[rows], unless NULL,
+ * are the roots of the weights of rows with a given target. */
 static grail_status add_rows(const observation *o, const execution *e, grail_statistics *into,
-                             matrix in, matrix y, matrix source)
+                             matrix in, matrix y, matrix source, const double *root)
 {
     if (into->outputs > 0 && !matrix_exists(y)) {
         return add_rows_with_target(o, e, into, in, source);
     }
-    return statistics_accumulate(into, observed_columns(o, into, in), y);
+    const matrix z = observed_columns(o, into, in);
+    return root == NULL ? statistics_accumulate(into, z, y)
+                        : add_weighted_rows(e, into, root, z, y);
 }
 
 static conv_shape shape_of_conv(const observation *o, const execution *e)
@@ -63,10 +81,10 @@ static conv_shape shape_of_conv(const observation *o, const execution *e)
     };
 }
 
-/* Adds patches in pieces, since all together have kernel^2 times the size of the input. y covers
- * the entire batch. */
+/* Adds patches in pieces, since all together have kernel^2 times the size of the input. y and root
+ * cover the entire batch. */
 static grail_status add_patches(const observation *o, const execution *e, grail_statistics *into,
-                                matrix in, matrix y)
+                                matrix in, matrix y, const double *root)
 {
     grail_status status = GRAIL_OK;
     matrix room = {0};
@@ -84,7 +102,8 @@ static grail_status add_patches(const observation *o, const execution *e, grail_
         const matrix target =
             matrix_exists(y) ? matrix_rows(y, begin * shape.out.width, rows) : no_matrix;
         TRY(matrix_patches(&shape, begin, end, in, patches));
-        TRY(add_rows(o, e, into, patches, target, patches));
+        TRY(add_rows(o, e, into, patches, target, patches,
+                     root == NULL ? NULL : root + begin * shape.out.width));
     }
 out:
     matrix_pool_give(e->pool, &room);
@@ -94,7 +113,7 @@ out:
 grail_status observation_add(calibration_network *network, int64_t batch, void *user)
 {
     grail_status status = GRAIL_OK;
-    const observation *o = user;
+    observation *o = user;
     const execution *e = network->current.execution;
     if (request_judges_batch(network->request, batch)) {
         return GRAIL_OK;
@@ -104,17 +123,20 @@ grail_status observation_add(calibration_network *network, int64_t batch, void *
     grail_statistics *into =
         calibration_holds_out(network->request->samples, batch) ? o->held : o->fit;
     matrix y = {0};
+    double *root = NULL;
     if (o->target == OBSERVES_DENSE_OUTPUT) {
         TRY(dense_target(network, o->node, &y));
+        TRY(row_weight_roots(network, o, &root));
     }
     if (o->of_patches) {
-        TRY(add_patches(o, e, into, in, y));
+        TRY(add_patches(o, e, into, in, y, root));
     } else if (o->target == OBSERVES_DENSE_PRODUCT) {
-        TRY(add_rows(o, e, into, in, y, execution_value(network->dense.execution, value)));
+        TRY(add_rows(o, e, into, in, y, execution_value(network->dense.execution, value), NULL));
     } else {
-        TRY(add_rows(o, e, into, in, y, in));
+        TRY(add_rows(o, e, into, in, y, in, root));
     }
 out:
+    memory_free(root);
     matrix_pool_give(network->pool, &y);
     return status;
 }
@@ -123,6 +145,6 @@ grail_status observation_add_input(const observation *o, const execution *e, boo
 {
     grail_statistics *into = held_out ? o->held : o->fit;
     const matrix in = execution_value(e, e->graph->nodes[o->node].inputs[0]);
-    return o->of_patches ? add_patches(o, e, into, in, no_matrix)
-                         : add_rows(o, e, into, in, no_matrix, no_matrix);
+    return o->of_patches ? add_patches(o, e, into, in, no_matrix, NULL)
+                         : add_rows(o, e, into, in, no_matrix, no_matrix, NULL);
 }

@@ -82,6 +82,9 @@ grail_status compensation_from_options(const grail_compress_options *o, compensa
     if (o->ridge_scale != NULL) {
         TRY(ridge_scale_from_name(o->ridge_scale, &c.scale));
     }
+    if (o->token_weights != NULL) {
+        TRY(token_weights_from_name(o->token_weights, &c.weights));
+    }
     if (isinf(o->alpha)) {
         c.alpha = (double)NAN;
     } else if (!isnan(o->alpha)) {

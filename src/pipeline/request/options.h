@@ -7,7 +7,7 @@
 #include <grail/compress.h>
 
 /** The compensation that `compensate` names, changed by the options that are given separately
- * (target, bias, conv_fit, ridge, ridge_scale, alpha). */
+ * (target, bias, conv_fit, ridge, ridge_scale, token_weights, alpha). */
 grail_status compensation_from_options(const grail_compress_options *o,
                                        compensation *out) GRAIL_MUST_CHECK;
 

@@ -23,6 +23,7 @@ static void the_choices_that_were_left_open_are_those_of_the_preset(void **state
         options.compensate = presets[i];
         const char *open = run(&l, options, i == 0 ? "open-grail" : "open-full");
         options.ridge_scale = "mean";
+        options.token_weights = "none";
         assert_same_checkpoint(open, run(&l, options, presets[i]));
     }
     lab_close(&l);

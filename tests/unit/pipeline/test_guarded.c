@@ -50,6 +50,8 @@ static void decoders_are_compressed_without_a_touch(void **state)
             options.open_loop = way == 1; /* cannot fold heads */
             options.compensate = way == 2 ? "grail" : "full";
             options.memory = way == 2 ? 1 : 0;
+            options.token_weights = way == 0 ? "stream" : "none";
+            options.ridge_scale = way == 0 ? "diagonal" : "mean";
             assert_same_run(&options, host, guarded);
         }
     }

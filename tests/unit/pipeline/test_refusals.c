@@ -92,6 +92,9 @@ static void unknown_names_are_answered_with_the_known_ones(void **state)
     r.options.ridge_scale = "unit";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of mean, diagonal");
     r.options.ridge_scale = NULL;
+    r.options.token_weights = "loss";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of none, stream");
+    r.options.token_weights = NULL;
     r.options.backend = "gpu";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "cpu");
     r.options.backend = "cpu";

@@ -173,6 +173,7 @@ static void a_plan_that_was_written_can_be_read_and_gives_the_same_bytes(void **
     options.alpha = 0.0123;
     options.ridge = "zero";
     options.ridge_scale = "diagonal";
+    options.token_weights = "stream";
     assert_ok(lab_compress(&options));
     snprintf(plan, sizeof plan, "%s/plan.json", options.output);
     grail_compress_options other = lab_options(&l, options.model, lab_path(&l, "second"));

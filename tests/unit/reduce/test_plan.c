@@ -41,9 +41,11 @@ static void presets_are_those_of_the_design(void **state)
     assert_ok(compensation_from_name("grail", &c));
     assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_OFF);
     assert_true(c.shrink == SHRINK_TO_ZERO && c.scale == RIDGE_SCALE_MEAN && c.alpha == 1e-3);
+    assert_true(c.weights == TOKEN_WEIGHTS_NONE);
     assert_ok(compensation_from_name("full", &c));
     assert_true(c.enabled && c.target == TARGET_DENSE && c.bias == BIAS_AUTO);
     assert_true(c.shrink == SHRINK_TO_PRIOR && c.scale == RIDGE_SCALE_MEAN && isnan(c.alpha));
+    assert_true(c.weights == TOKEN_WEIGHTS_NONE);
     assert_fails(compensation_from_name("paper", &c), GRAIL_ERROR_ARGUMENT,
                  "unknown compensation 'paper'; expected one of none, grail, full");
 }
@@ -55,6 +57,7 @@ static void choices_are_known_by_name(void **state)
     bias_mode bias = BIAS_OFF;
     ridge_shrink shrink = SHRINK_TO_ZERO;
     ridge_scale scale = RIDGE_SCALE_MEAN;
+    token_weights weights = TOKEN_WEIGHTS_NONE;
     assert_ok(target_from_name("dense", &target));
     assert_ok(bias_from_name("on", &bias));
     assert_ok(shrink_from_name("prior", &shrink));
@@ -68,6 +71,10 @@ static void choices_are_known_by_name(void **state)
     assert_true(scale == RIDGE_SCALE_DIAGONAL);
     assert_fails(ridge_scale_from_name("x", &scale), GRAIL_ERROR_ARGUMENT,
                  "unknown ridge scale 'x'; expected one of mean, diagonal");
+    assert_ok(token_weights_from_name("stream", &weights));
+    assert_true(weights == TOKEN_WEIGHTS_STREAM);
+    assert_fails(token_weights_from_name("x", &weights), GRAIL_ERROR_ARGUMENT,
+                 "unknown token weights 'x'; expected one of none, stream");
 }
 
 static void a_new_plan_keeps_everything(void **state)
@@ -91,7 +98,8 @@ static void a_document_sets_what_it_names(void **state)
     assert_ok(read_text("{\"grail_plan\": 1, \"seed\": 9, \"gqa\": \"query-per-group\","
                         " \"compensation\": {\"enabled\": true, \"target\": \"local\","
                         " \"bias\": \"on\", \"ridge\": \"zero\","
-                        " \"ridge_scale\": \"diagonal\", \"alpha\": 0.5},"
+                        " \"ridge_scale\": \"diagonal\", \"token_weights\": \"stream\","
+                        " \"alpha\": 0.5},"
                         " \"sites\": [{\"site\": \"a.o\", \"kind\": \"heads\", \"units\": 12,"
                         " \"selector\": \"magnitude-l2\", \"kept\": 6}]}",
                         &p));
@@ -100,6 +108,7 @@ static void a_document_sets_what_it_names(void **state)
     assert_true(p.compensation.target == TARGET_LOCAL && p.compensation.bias == BIAS_ON);
     assert_true(p.compensation.shrink == SHRINK_TO_ZERO && p.compensation.alpha == 0.5);
     assert_true(p.compensation.scale == RIDGE_SCALE_DIAGONAL);
+    assert_true(p.compensation.weights == TOKEN_WEIGHTS_STREAM);
     assert_int_equal(p.sites[0].kept, 6);
     assert_ptr_equal(p.sites[0].selector, &selector_magnitude_l2);
     assert_int_equal(p.sites[1].kept, 100); /* not named */
@@ -130,6 +139,7 @@ static void what_a_document_leaves_out_stays(void **state)
     assert_int_equal(p.gqa, GQA_QUERY_PER_GROUP);
     assert_true(p.compensation.enabled && isnan(p.compensation.alpha));
     assert_true(p.compensation.scale == RIDGE_SCALE_MEAN);
+    assert_true(p.compensation.weights == TOKEN_WEIGHTS_NONE);
     assert_int_equal(p.sites[0].kept, 12);
     plan_fini(&p);
 }
@@ -151,6 +161,7 @@ static void assert_round_trip(plan *p)
     assert_true(q.loop == p->loop && q.stream_score == p->stream_score && q.repair == p->repair);
     assert_true(q.compensation.conv == p->compensation.conv);
     assert_true(q.compensation.scale == p->compensation.scale);
+    assert_true(q.compensation.weights == p->compensation.weights);
     assert_int_equal(q.sites[1].kept, p->sites[1].kept);
     json_decref(written);
     json_decref(again);
@@ -174,6 +185,7 @@ static void what_is_written_reads_back_the_same(void **state)
     p.repair = true;
     p.compensation.conv = CONV_FIT_CHANNEL;
     p.compensation.scale = RIDGE_SCALE_DIAGONAL;
+    p.compensation.weights = TOKEN_WEIGHTS_STREAM;
     assert_round_trip(&p);
     plan_fini(&p);
 }

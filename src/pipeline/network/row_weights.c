@@ -1,0 +1,80 @@
+#include "pipeline/network/row_weights.h"
+
+#include "backend/operations.h"
+#include "pipeline/request/consumer_tail.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double least_share = 1e-4; /* of the median squared norm */
+
+/* squares[rows] = |output_t + skip_t|^2 in the dense network. */
+static grail_status square_sums(const calibration_network *network, int consumer, double *squares)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = network->request->graph;
+    const execution *dense = network->dense.execution;
+    const matrix output = execution_value(dense, g->nodes[consumer].output);
+    const matrix skip = execution_value(dense, consumer_tail_of(g, consumer).skip);
+    matrix sum = {0};
+    matrix norms = {0};
+    TRY(matrix_pool_take(network->pool, output.rows, output.columns, &sum));
+    TRY(matrix_new(output.owner, GRAIL_DTYPE_F64, 1, output.rows, &norms));
+    TRY(matrix_add(output, skip, sum));
+    TRY(matrix_row_dots(sum, sum, norms));
+    TRY(matrix_download(norms, squares));
+out:
+    matrix_pool_give(network->pool, &sum);
+    matrix_free(&norms);
+    return status;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double left = *(const double *)a;
+    const double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The upper median of values[count]. */
+static grail_status find_median(int64_t count, const double *values, double *out)
+{
+    grail_status status = GRAIL_OK;
+    double *sorted = NULL;
+    TRY(memory_new_unset(&sorted, (size_t)count, sizeof sorted[0]));
+    memcpy(sorted, values, (size_t)count * sizeof sorted[0]);
+    qsort(sorted, (size_t)count, sizeof sorted[0], compare);
+    *out = sorted[count / 2];
+out:
+    memory_free(sorted);
+    return status;
+}
+
+grail_status row_weight_roots(const calibration_network *network, observation *o, double **out)
+{
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    double median = 0.0;
+    const int output = network->request->graph->nodes[o->node].output;
+    const int64_t rows = o->weighted ? execution_rows(network->dense.execution, output) : 0;
+    if (rows == 0) {
+        *out = NULL;
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(&values, (size_t)rows, sizeof values[0]));
+    TRY(square_sums(network, o->node, values));
+    if (o->least_square < 0.0) {
+        TRY(find_median(rows, values, &median));
+        o->least_square = least_share * median;
+    }
+    for (int64_t t = 0; t < rows; t++) {
+        const double square = fmax(values[t], o->least_square);
+        values[t] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
+    }
+    *out = values;
+    values = NULL;
+out:
+    memory_free(values);
+    return status;
+}
