@@ -121,7 +121,8 @@ GRAIL_API double *grail_compress_sparsity(grail_compress_options *options, const
  *     4 copies of the parameters (6 to fold), the calibration images and the sample streams
  *     in f32; a batch of the evaluation; and in f64, for the largest consumer of w features
  *     and o outputs, 2 (w^2 + w o) (statistics to fit and held out) + 2 w^2 (solving). An
- *     open loop adds 2 w^2 for every consumer.
+ *     open loop, and a selector that scores a residual stream by all its consumers, add 2 w^2
+ *     for every consumer; 3 w^2 if that selector needs entire Gram matrices.
  *
  * GRAIL_ERROR_UNSUPPORTED for a network that reads text, for a plan, and for fractions of single
  * sites.

@@ -92,10 +92,20 @@ static fit_size size_of_fit(const request *r, const site *s, const site_end *con
     };
 }
 
+/* How many Gram matrices of a consumer's width exist beside those that are fitted: two of the dense
+ * network where a run keeps them, and one more while a selector sees all consumers'. */
+static double dense_grams(const request *r, const site *s)
+{
+    const unsigned needs = selector_needs(r->selector, s);
+    const bool of_all = (needs & NEEDS_ALL_CONSUMERS) != 0;
+    const double kept = r->open_loop || of_all ? 2.0 : 0.0;
+    return kept + (of_all && (needs & NEEDS_GRAM) != 0 ? 1.0 : 0.0);
+}
+
 static double statistics_bytes(const request *r)
 {
     double largest = 0.0;
-    double all = 0.0;
+    double dense = 0.0;
     for (int i = 0; i < r->sites.count; i++) {
         const site *s = &r->sites.sites[i];
         for (int c = 0; cuts_site(r, s) && c < s->consumer_count; c++) {
@@ -103,10 +113,10 @@ static double statistics_bytes(const request *r)
             const double gram = f.features * f.features;
             const double one = 4.0 * gram + 2.0 * f.features * f.outputs;
             largest = one > largest ? one : largest;
-            all += 2.0 * gram;
+            dense += dense_grams(r, s) * gram;
         }
     }
-    return sizeof(double) * (largest + (r->open_loop ? all : 0.0));
+    return sizeof(double) * (largest + dense);
 }
 
 static double batch_bytes(double value)

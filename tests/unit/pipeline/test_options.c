@@ -91,6 +91,13 @@ static void the_estimate_grows_with_what_takes_memory(void **state)
     o.repair = 0;
     o.selector = "fold";
     assert_true(estimate(model, &o) > plain);
+    o.selector = "wanda";
+    const int64_t first = estimate(model, &o);
+    o.selector = "gram-energy"; /* looks at all that read a residual stream */
+    const int64_t all = estimate(model, &o);
+    assert_true(all > first);
+    o.selector = "gram-wenergy"; /* at their entire Gram matrices */
+    assert_true(estimate(model, &o) > all);
     grail_model_close(model);
     vision_close(&v);
 }
@@ -116,7 +123,7 @@ static void nothing_cut_takes_no_calibration(void **state)
 static void a_run_and_its_accuracy_stay_below_the_estimate(void **state)
 {
     (void)state;
-    static const char *const selectors[] = {"wanda", "fold"};
+    static const char *const selectors[] = {"wanda", "fold", "gram-wenergy"};
     vision_lab v;
     vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {

@@ -1,102 +1,22 @@
 /* Selectors on a site of hand-made weights: scores by rows and by columns, draws, and the selection
  * of the best. Foldings by similarity are tested in test_fold and in unit/pipeline/test_folding. */
+#include "hand_site.h"
+
 #include "reduce/scores.h"
 #include "reduce/selector.h"
 
-#include "support/support.h"
-
 #include <math.h>
 #include <string.h>
-
-enum { MOST = 4 };
-
-/* A site with Linears at its ends; parameter i of the graph has weights[i]. */
-typedef struct fixture {
-    graph graph;
-    node nodes[MOST];
-    graph_parameter parameters[MOST];
-    const float *weights[MOST];
-    site_end producers[MOST], consumers[1];
-    site site;
-    site_view view;
-    input_statistics input;
-    grail_reducer *reducer;
-} fixture;
-
-static grail_status borrow(void *context, int parameter, const float **out, float **owned)
-{
-    const fixture *f = context;
-    *owned = NULL;
-    *out = f->weights[parameter];
-    return GRAIL_OK;
-}
-
-static void begin(fixture *f, site_kind kind, int64_t units, int64_t kept)
-{
-    *f = (fixture){0};
-    f->graph = (graph){.nodes = f->nodes, .parameters = f->parameters};
-    f->site = (site){.kind = kind,
-                     .units = units,
-                     .groups = 1,
-                     .subunits = 1,
-                     .producers = f->producers,
-                     .consumers = f->consumers};
-    f->view = (site_view){.graph = &f->graph,
-                          .site = &f->site,
-                          .kept = kept,
-                          .weights = {borrow, f},
-                          .seed = 42,
-                          .inputs = &f->input,
-                          .input_count = 1};
-}
-
-static int add_node(fixture *f, int64_t rows, int64_t columns, const float *weight)
-{
-    const int i = f->graph.node_count++;
-    f->nodes[i] = (node){.kind = NODE_LINEAR, .weight = i, .bias = GRAPH_NONE};
-    f->parameters[i] = (graph_parameter){.rank = 2, .shape = {rows, columns}};
-    f->weights[i] = weight;
-    return i;
-}
-
-static void add_producer(fixture *f, int64_t features, int64_t columns, const float *weight)
-{
-    const int i = add_node(f, f->site.units * features, columns, weight);
-    f->producers[f->site.producer_count++] = (site_end){.node = i, .features_per_unit = features};
-    f->view.scored_producers = f->site.producer_count;
-}
-
-static void set_consumer(fixture *f, int64_t features, int64_t outputs, const float *weight)
-{
-    const int i = add_node(f, outputs, f->site.units * features, weight);
-    f->consumers[0] = (site_end){.node = i, .features_per_unit = features};
-    f->site.consumer_count = 1;
-}
 
 /* Two heads of two features, two outputs. */
 static const float consumer[] = {3, -4, 0, 1, 4, 3, -2, 1};
 static const double gram_diagonal[] = {4, 1, 9, 0.25};
 
-static void two_heads(fixture *f)
+static void two_heads(hand_site *f)
 {
-    begin(f, SITE_HEADS, 2, 1);
-    set_consumer(f, 2, 2, consumer);
-    f->input.diagonal = gram_diagonal;
-}
-
-static void assert_kept(const grail_reducer *r, const char *pattern)
-{
-    for (int64_t j = 0; j < r->units; j++) {
-        assert_int_equal(grail_reducer_label(r, j) >= 0, pattern[j] == '1');
-    }
-}
-
-static void assert_decides(fixture *f, const selector *s, const char *pattern)
-{
-    assert_ok(s->decide(&f->view, &f->reducer));
-    assert_kept(f->reducer, pattern);
-    grail_reducer_free(f->reducer);
-    f->reducer = NULL;
+    hand_begin(f, SITE_HEADS, 2, 1);
+    hand_add_consumer(f, 2, 2, consumer);
+    f->inputs[0].diagonal = gram_diagonal;
 }
 
 static void every_selector_is_found_by_its_name(void **state)
@@ -120,7 +40,7 @@ static void an_unknown_selector_lists_the_known_ones(void **state)
     const selector *s = NULL;
     assert_fails(selector_from_name("Wanda", &s), GRAIL_ERROR_ARGUMENT,
                  "unknown selector 'Wanda'; expected one of random, magnitude-l1, magnitude-l2, "
-                 "wanda, fold, random-fold");
+                 "wanda, fold, random-fold,");
 }
 
 /* uses_data says what needs() says of some kind of site. */
@@ -147,7 +67,7 @@ static void columns_are_summed(void **state)
 {
     (void)state;
     static const double expected[2][4] = {{7, 7, 2, 2}, {25, 25, 4, 2}};
-    fixture f;
+    hand_site f;
     two_heads(&f);
     for (int term = TERM_MAGNITUDE; term <= TERM_SQUARE; term++) {
         double *sums = NULL;
@@ -168,14 +88,14 @@ static void magnitude_sums_the_norms_of_a_units_columns(void **state)
     (void)state;
     static const float weak[] = {4, 0, 2.2F, 2.2F}; /* one output */
     static const float long_column[] = {3, 0, 2, 2, 3, 0, 2, 2};
-    fixture f;
-    begin(&f, SITE_HEADS, 2, 1);
-    set_consumer(&f, 2, 1, weak);
+    hand_site f;
+    hand_begin(&f, SITE_HEADS, 2, 1);
+    hand_add_consumer(&f, 2, 1, weak);
     assert_decides(&f, &selector_magnitude_l1, "01");
     assert_decides(&f, &selector_magnitude_l2, "01");
-    begin(&f, SITE_HEADS, 2, 1);
-    set_consumer(&f, 2, 2,
-                 long_column); /* L1 6 and 8, L2 4.24 and 5.66, of all together 4.24 and 4 */
+    hand_begin(&f, SITE_HEADS, 2, 1);
+    hand_add_consumer(&f, 2, 2,
+                      long_column); /* L1 6 and 8, L2 4.24 and 5.66, of all together 4.24 and 4 */
     assert_decides(&f, &selector_magnitude_l1, "01");
     assert_decides(&f, &selector_magnitude_l2, "01");
 }
@@ -185,10 +105,10 @@ static void wanda_weighs_columns_by_the_norms_of_their_activations(void **state)
 {
     (void)state;
     static const double turned[] = {1, 1, 36, 36};
-    fixture f;
+    hand_site f;
     two_heads(&f);
     assert_decides(&f, &selector_wanda, "10");
-    f.input.diagonal = turned; /* 7 against 12 */
+    f.inputs[0].diagonal = turned; /* 7 against 12 */
     assert_decides(&f, &selector_wanda, "01");
 }
 
@@ -197,9 +117,9 @@ static void silent_features_are_told_apart_by_their_weights(void **state)
     (void)state;
     static const double silent[] = {0, 0, 0, 0};
     static const float second[] = {0, 1, 3, -4, -2, 1, 4, 3};
-    fixture f;
+    hand_site f;
     two_heads(&f);
-    f.input.diagonal = silent;
+    f.inputs[0].diagonal = silent;
     assert_decides(&f, &selector_wanda, "10");
     f.weights[0] = second;
     assert_decides(&f, &selector_wanda, "01");
@@ -213,14 +133,14 @@ static const float narrow_rows[] = {2, 3, 0, 1};
 static void rows_of_all_producers_score_a_unit_together(void **state)
 {
     (void)state;
-    fixture f;
+    hand_site f;
     double scores[2];
-    begin(&f, SITE_STREAM, 2, 1);
-    add_producer(&f, 2, 2, wide_rows);
+    hand_begin(&f, SITE_STREAM, 2, 1);
+    hand_add_producer(&f, 2, 2, wide_rows);
     assert_ok(scores_of_rows(&f.view, TERM_MAGNITUDE, scores));
     assert_near(scores[0], 10.0, 0.0);
     assert_near(scores[1], 3.0, 0.0);
-    add_producer(&f, 1, 2, narrow_rows);
+    hand_add_producer(&f, 1, 2, narrow_rows);
     assert_ok(scores_of_rows(&f.view, TERM_MAGNITUDE, scores));
     assert_near(scores[0], 15.0, 0.0);
     assert_near(scores[1], 4.0, 0.0);
@@ -239,16 +159,16 @@ static void wanda_weighs_rows_by_the_norms_of_their_inputs(void **state)
     static const double norms[] = {2.0, 0.5};
     static const double silent[] = {0.0, 1.0};
     static const float rows[] = {5, 1, 1, 2};
-    fixture f;
+    hand_site f;
     double scores[2];
-    begin(&f, SITE_CONV, 2, 1);
-    add_producer(&f, 2, 2, wide_rows);
+    hand_begin(&f, SITE_CONV, 2, 1);
+    hand_add_producer(&f, 2, 2, wide_rows);
     f.view.input_norms = norms;
     assert_ok(scores_of_rows(&f.view, TERM_MAGNITUDE, scores));
     assert_near(scores[0], 3.0 * 2.0 + 4.0 * 0.5 + 3.0 * 0.5, 1e-15);
     assert_near(scores[1], 2.0 + 0.5 + 2.0, 1e-15);
-    begin(&f, SITE_CONV, 2, 1);
-    add_producer(&f, 1, 2, rows);
+    hand_begin(&f, SITE_CONV, 2, 1);
+    hand_add_producer(&f, 1, 2, rows);
     f.view.input_norms = norms;
     assert_decides(&f, &selector_wanda, "10");
     f.view.input_norms = silent;
@@ -261,10 +181,10 @@ static void a_norm_serves_all_taps_of_its_channel(void **state)
     (void)state;
     static const double norms[] = {1.0, 10.0};
     static const float rows[] = {1, 1, 0, 0, 0, 0, 0, 1};
-    fixture f;
+    hand_site f;
     double scores[2];
-    begin(&f, SITE_CONV, 2, 1);
-    add_producer(&f, 1, 4, rows);
+    hand_begin(&f, SITE_CONV, 2, 1);
+    hand_add_producer(&f, 1, 4, rows);
     f.parameters[0] = (graph_parameter){.rank = 4, .shape = {2, 2, 1, 2}};
     f.view.input_norms = norms;
     assert_ok(scores_of_rows(&f.view, TERM_MAGNITUDE, scores));
@@ -278,13 +198,13 @@ static void a_nan_score_names_its_unit(void **state)
     static const double broken[] = {1, 1, NAN, 1};
     static const float bad_rows[] = {1, 2, 3, (float)NAN};
     const double nan_scores[] = {1, NAN};
-    fixture f;
+    hand_site f;
     grail_reducer *r = NULL;
     two_heads(&f);
-    f.input.diagonal = broken;
+    f.inputs[0].diagonal = broken;
     assert_fails(selector_wanda.decide(&f.view, &r), GRAIL_ERROR_NUMERIC, "unit 1");
-    begin(&f, SITE_CONV, 2, 1);
-    add_producer(&f, 1, 2, bad_rows);
+    hand_begin(&f, SITE_CONV, 2, 1);
+    hand_add_producer(&f, 1, 2, bad_rows);
     assert_fails(selector_magnitude_l1.decide(&f.view, &r), GRAIL_ERROR_NUMERIC, "unit 1");
     assert_fails(select_best(2, 1, 1, nan_scores, &r), GRAIL_ERROR_NUMERIC, "unit 1");
     assert_null(r);
@@ -293,8 +213,8 @@ static void a_nan_score_names_its_unit(void **state)
 static grail_reducer *drawn(const selector *s, int64_t units, int64_t kept, uint64_t seed,
                             uint64_t stream)
 {
-    fixture f;
-    begin(&f, SITE_FFN, units, kept);
+    hand_site f;
+    hand_begin(&f, SITE_FFN, units, kept);
     f.view.seed = seed;
     f.view.stream = stream;
     assert_ok(s->decide(&f.view, &f.reducer));
@@ -353,8 +273,8 @@ static void random_folding_fills_every_cluster(void **state)
         assert_int_equal(reducer_is_identity(r), kept == UNITS);
         grail_reducer_free(r);
     }
-    fixture f;
-    begin(&f, SITE_FFN, 3, 4);
+    hand_site f;
+    hand_begin(&f, SITE_FFN, 3, 4);
     assert_fails(selector_random_fold.decide(&f.view, &f.reducer), GRAIL_ERROR_ARGUMENT,
                  "3 units into 4");
     f.view.kept = 0;
@@ -412,7 +332,7 @@ static grail_status decide_with_each(void *context)
     const selector *const tried[] = {&selector_random, &selector_wanda, &selector_magnitude_l1,
                                      &selector_random_fold};
     for (int i = 0; status == GRAIL_OK && i < 4; i++) {
-        fixture f;
+        hand_site f;
         two_heads(&f);
         status = tried[i]->decide(&f.view, &f.reducer);
         grail_reducer_free(f.reducer);
