@@ -27,6 +27,9 @@ typedef struct selector {
     bool folds;          /* merges units into clusters */
     bool draws;          /* the result depends on the seed */
     bool uses_data;      /* needs statistics of some sites */
+    /** Kinds of sites that it has no rule for, a set of 1 << site_kind. A plan that cuts one is
+     * refused. */
+    unsigned excluded_kinds;
     /** The statistics needed at this site; NULL: none at any. */
     unsigned (*needs)(const site *s);
     /** Decides the site; *out is owned. */
@@ -46,6 +49,9 @@ const selector *selector_at(int i);
 int selector_index(const selector *s);
 /** Finds a selector by name; GRAIL_ERROR_ARGUMENT lists the known ones. */
 grail_status selector_from_name(const char *name, const selector **out) GRAIL_MUST_CHECK;
+
+/** Whether it has a rule for sites of this kind. */
+bool selector_decides(const selector *rule, site_kind kind);
 
 /** A set of selector_need. */
 unsigned selector_needs(const selector *rule, const site *s);

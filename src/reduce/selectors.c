@@ -40,6 +40,11 @@ grail_status selector_from_name(const char *name, const selector **out)
     return GRAIL_ERROR_ARGUMENT;
 }
 
+bool selector_decides(const selector *rule, site_kind kind)
+{
+    return (rule->excluded_kinds & 1U << kind) == 0;
+}
+
 unsigned selector_needs(const selector *rule, const site *s)
 {
     return rule->needs == NULL ? 0 : rule->needs(s);

@@ -19,6 +19,25 @@ static grail_status check_bias(const graph *g, const site *s, const compensation
     return GRAIL_OK;
 }
 
+/* The error names the selectors that have a rule for the site. */
+static grail_status check_kind(const site *s, const selector *rule)
+{
+    int named = 0;
+    if (selector_decides(rule, s->kind)) {
+        return GRAIL_OK;
+    }
+    const grail_status status = error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "site '%s': selector '%s' has no rule for sites of kind %s; these selectors have one:",
+        s->name, rule->name, site_kind_name(s->kind));
+    for (int i = 0; selector_at(i) != NULL; i++) {
+        if (selector_decides(selector_at(i), s->kind)) {
+            error_append("%s %s", named++ == 0 ? "" : ",", selector_at(i)->name);
+        }
+    }
+    return status;
+}
+
 static grail_status check_site(const graph *g, const site *s, const selector *rule, const plan *p)
 {
     if (s->groups > 1 && rule->folds) {
@@ -63,6 +82,7 @@ grail_status plan_check(const graph *g, const site_list *sites, const plan *p)
     TRY(check_refit(p));
     for (int i = 0; i < sites->count; i++) {
         if (site_is_cut(p, i)) {
+            TRY(check_kind(&sites->sites[i], p->sites[i].selector));
             TRY(check_site(g, &sites->sites[i], p->sites[i].selector, p));
         }
     }

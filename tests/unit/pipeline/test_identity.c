@@ -116,6 +116,33 @@ static void pruning_without_repair_equals_zeroing_the_consumers_columns(void **s
     lab_close(&l);
 }
 
+/* One family for each selector that keeps units. */
+static void every_selection_equals_zeroing_the_consumers_columns(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3", "llama-mha", "mistral", "qwen2", "qwen3"};
+    lab l;
+    lab_open(&l);
+    for (int i = 0; grail_selector_at(i) != NULL; i++) {
+        char dense[32];
+        char output[32];
+        grail_selector_facts facts = {0};
+        assert_ok(grail_selector_describe(grail_selector_at(i), &facts));
+        snprintf(dense, sizeof dense, "dense-%d", i);
+        snprintf(output, sizeof output, "out-%d", i);
+        grail_compress_options options =
+            lab_options(&l, lab_f32(&l, models[i % 5], dense), lab_path(&l, output));
+        options.compensate = "none";
+        options.selector = grail_selector_at(i);
+        assert_ok(lab_compress(&options));
+        const grail_comparison c = compare_models(options.model, options.output, "cpu");
+        assert_int_equal(c.identity_checked, facts.folds == 0);
+        assert_true(facts.folds != 0 || c.identity_max_abs <= 1e-5);
+        assert_true(c.max_abs > 0.01);
+    }
+    lab_close(&l);
+}
+
 static void query_heads_of_every_group_can_be_pruned_alone(void **state)
 {
     (void)state;
@@ -204,6 +231,7 @@ int main(void)
         cmocka_unit_test(nothing_cut_needs_no_data_and_keeps_the_configuration),
         cmocka_unit_test(a_site_that_is_not_cut_keeps_its_bytes),
         cmocka_unit_test(pruning_without_repair_equals_zeroing_the_consumers_columns),
+        cmocka_unit_test(every_selection_equals_zeroing_the_consumers_columns),
         cmocka_unit_test(query_heads_of_every_group_can_be_pruned_alone),
         cmocka_unit_test(the_identity_sees_a_damaged_tensor),
         cmocka_unit_test(the_identity_is_not_claimed_for_repaired_or_folded_models),

@@ -73,6 +73,30 @@ static void statistics_of_later_producers_are_not_there_yet(void **state)
     vision_close(&r.v);
 }
 
+/* When the run is opened, not at the site; sites that keep all units do not matter. */
+static void a_selector_without_a_rule_for_channels_is_refused(void **state)
+{
+    (void)state;
+    refusal r;
+    setup(&r, VISION_BASIC);
+    grail_compression *c = NULL;
+    r.options.selector = "flap";
+    r.options.dry_run = 1;
+    r.options.sparsity_stream = 0.0;
+    assert_fails(grail_compression_open(&r.options, &c), GRAIL_ERROR_UNSUPPORTED,
+                 "site 'layer1.0.conv2': selector 'flap' has no rule for sites of kind conv; these "
+                 "selectors have one: random, magnitude-l1, magnitude-l2, wanda, fold, "
+                 "random-fold, gram-energy, gram-wenergy");
+    r.options.dry_run = 0;
+    r.options.sparsity_stream = 0.5;
+    assert_refused(&r, GRAIL_ERROR_UNSUPPORTED, "for sites of kind stream");
+    vision_close(&r.v);
+    setup(&r, VISION_TIMM_VIT);
+    r.options.selector = "flap";
+    assert_ok(lab_compress(&r.options));
+    vision_close(&r.v);
+}
+
 static void folded_heads_cannot_be_guessed_from_the_dense_ones(void **state)
 {
     (void)state;
@@ -222,6 +246,7 @@ int main(void)
         cmocka_unit_test(a_bias_needs_a_place),
         cmocka_unit_test(a_batch_norm_behind_is_a_place),
         cmocka_unit_test(statistics_of_later_producers_are_not_there_yet),
+        cmocka_unit_test(a_selector_without_a_rule_for_channels_is_refused),
         cmocka_unit_test(folded_heads_cannot_be_guessed_from_the_dense_ones),
         cmocka_unit_test(calibration_must_be_of_the_kind_that_the_network_reads),
         cmocka_unit_test(images_must_be_enough_and_of_the_networks_size),

@@ -243,6 +243,130 @@ static void all_readers_of_a_stream_count(void **state)
     }
 }
 
+/* -- FLAP -------------------------------------------------------------------------------------- */
+
+/* The variance in two passes over the rows. */
+static double variance(const measured *s, int64_t i)
+{
+    double mean = 0.0;
+    double sum = 0.0;
+    for (int64_t t = 0; t < T; t++) {
+        mean += at(s, t, i) / T;
+    }
+    for (int64_t t = 0; t < T; t++) {
+        sum += (at(s, t, i) - mean) * (at(s, t, i) - mean);
+    }
+    return sum / (T - 1);
+}
+
+/* The metrics of FLAP written out: WIFV, IFV, WIFN of feature i. */
+static double metric(const selector *rule, const measured *s, const float *w, int64_t i)
+{
+    double squares = 0.0;
+    double magnitudes = 0.0;
+    double norm = 0.0;
+    for (int64_t o = 0; o < MOST_OUTPUTS; o++) {
+        squares += (double)w[o * s->width + i] * (double)w[o * s->width + i];
+        magnitudes += fabs((double)w[o * s->width + i]);
+    }
+    for (int64_t t = 0; t < T; t++) {
+        norm += at(s, t, i) * at(s, t, i);
+    }
+    if (rule == &selector_flap_wifn) {
+        return magnitudes / MOST_OUTPUTS * sqrt(norm);
+    }
+    return variance(s, i) * (rule == &selector_flap ? squares : 1.0);
+}
+
+static const selector *const flaps[] = {&selector_flap, &selector_flap_ifv, &selector_flap_wifn};
+
+/* Squared per feature in attention, plain in an FFN. */
+static void flap_adds_its_metrics_over_a_unit(void **state)
+{
+    (void)state;
+    static const site_kind kinds[] = {SITE_HEADS, SITE_FFN};
+    float w[MOST_OUTPUTS * MOST_WIDTH];
+    support_fill_normal(w, MOST_OUTPUTS * MOST_WIDTH, 8);
+    for (int i = 0; i < 6 * DRAWS; i++) {
+        const site_kind kind = kinds[i / 3 % 2];
+        const int64_t u = kind == SITE_HEADS ? 4 : 1;
+        hand_site f;
+        measured s;
+        double scores[UNITS] = {0.0};
+        fill(&s, UNITS * u, 800 + (uint64_t)i);
+        hand_begin(&f, kind, UNITS, 1);
+        hand_add_consumer(&f, u, MOST_OUTPUTS, w);
+        for (int64_t k = 0; k < s.width; k++) {
+            const double value = metric(flaps[i % 3], &s, w, k);
+            scores[k / u] += kind == SITE_HEADS ? value * value : value;
+        }
+        assert_ranks_by(&f, flaps[i % 3], &s, scores);
+    }
+}
+
+/* Features of two sequences of two rows: {1, 3}, {5, 7} fluctuates by 20 / 3, {0, 4}, {0, 0} by
+ * 12 / 3. The update that FLAP published says 5 and 1, and with twice the squared weight behind the
+ * second feature it would keep the first. */
+static void the_fluctuation_is_the_exact_variance(void **state)
+{
+    (void)state;
+    static const double diagonal[] = {1 + 9 + 25 + 49, 16};
+    static const double means[] = {4, 1};
+    static const float w[] = {1, 1.4142F};
+    hand_site f;
+    hand_begin(&f, SITE_FFN, 2, 1);
+    hand_add_consumer(&f, 1, 1, w);
+    f.inputs[0] = (input_statistics){.width = 2, .count = 4, .diagonal = diagonal, .means = means};
+    assert_decides(&f, &selector_flap, "01");
+    assert_decides(&f, &selector_flap_ifv, "10");
+}
+
+/* What centring leaves of a constant may have either sign, and counts as nothing. */
+static void rounding_errors_are_no_fluctuation(void **state)
+{
+    (void)state;
+    static const double diagonal[] = {1e6 + 1e-9, 1e6 - 1e-9, 1.0 + 1e-9};
+    static const double means[] = {5e2, 5e2, 0.5};
+    static const float w[] = {1e3F, 1e3F, 1};
+    hand_site f;
+    hand_begin(&f, SITE_FFN, 3, 1);
+    hand_add_consumer(&f, 1, 1, w);
+    f.inputs[0] = (input_statistics){.width = 3, .count = 4, .diagonal = diagonal, .means = means};
+    assert_decides(&f, &selector_flap, "001");
+    assert_decides(&f, &selector_flap_ifv, "001");
+}
+
+static void a_statistic_that_is_not_a_number_is_not_hidden(void **state)
+{
+    (void)state;
+    static const double diagonal[] = {1, NAN};
+    static const double means[] = {0.5, 0.5};
+    static const float w[] = {1, 1};
+    hand_site f;
+    hand_begin(&f, SITE_FFN, 2, 1);
+    hand_add_consumer(&f, 1, 1, w);
+    f.inputs[0] = (input_statistics){.width = 2, .count = 4, .diagonal = diagonal, .means = means};
+    for (int i = 0; i < 3; i++) {
+        assert_fails(flaps[i]->decide(&f.view, &f.reducer), GRAIL_ERROR_NUMERIC, "unit 1");
+    }
+}
+
+static void flap_has_no_rule_for_channels(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_true(selector_decides(flaps[i], SITE_HEADS) && selector_decides(flaps[i], SITE_FFN));
+        assert_false(selector_decides(flaps[i], SITE_CONV));
+        assert_false(selector_decides(flaps[i], SITE_STREAM));
+    }
+    for (int kind = 0; kind < SITE_KINDS; kind++) {
+        assert_true(selector_decides(&selector_wanda, (site_kind)kind));
+    }
+}
+
+/* -- all ----------------------------------------------------------------------------------------
+ */
+
 static void needs_follow_from_the_kind(void **state)
 {
     (void)state;
@@ -256,6 +380,8 @@ static void needs_follow_from_the_kind(void **state)
     assert_int_equal(selector_needs(&selector_gram_wenergy, &heads), NEEDS_DIAGONAL | NEEDS_GRAM);
     assert_int_equal(selector_needs(&selector_gram_wenergy, &stream),
                      NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_ALL_CONSUMERS);
+    assert_int_equal(selector_needs(&selector_flap, &ffn), NEEDS_DIAGONAL | NEEDS_MEANS);
+    assert_int_equal(selector_needs(&selector_flap_wifn, &heads), NEEDS_DIAGONAL);
 }
 
 static grail_status decide_once(void *context)
@@ -292,6 +418,11 @@ int main(void)
         cmocka_unit_test(taps_are_features_or_share_one),
         cmocka_unit_test(taps_that_share_wide_units_count_one_by_one),
         cmocka_unit_test(all_readers_of_a_stream_count),
+        cmocka_unit_test(flap_adds_its_metrics_over_a_unit),
+        cmocka_unit_test(the_fluctuation_is_the_exact_variance),
+        cmocka_unit_test(rounding_errors_are_no_fluctuation),
+        cmocka_unit_test(a_statistic_that_is_not_a_number_is_not_hidden),
+        cmocka_unit_test(flap_has_no_rule_for_channels),
         cmocka_unit_test(needs_follow_from_the_kind),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(no_matrix_is_left),

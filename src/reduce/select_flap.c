@@ -1,0 +1,134 @@
+/* flap, flap-ifv, flap-wifn: the scores of FLAP (An et al., arXiv 2312.11983), from the fluctuation
+ * of the consumer's input around its mean (docs/numerics.md, Scores). */
+#include "reduce/scores.h"
+#include "reduce/selector.h"
+
+#include <math.h>
+
+/* A fluctuation below this share of the sum of squares is rounding error. */
+static const double rounding_share = 1e-12;
+
+typedef enum flap_metric {
+    WEIGHTED_FLUCTUATION, /* WIFV */
+    FLUCTUATION,          /* IFV */
+    WEIGHTED_NORM         /* WIFN */
+} flap_metric;
+
+static unsigned needs_means(const site *s)
+{
+    (void)s;
+    return NEEDS_DIAGONAL | NEEDS_MEANS;
+}
+
+static unsigned needs_diagonal(const site *s)
+{
+    (void)s;
+    return NEEDS_DIAGONAL;
+}
+
+/* The unbiased variance of a feature, (G_jj - T mu_j^2) / (T - 1); 0 for a single row. */
+static double fluctuation(const input_statistics *in, int64_t i)
+{
+    const double count = (double)in->count;
+    const double centred = in->diagonal[i] - count * in->means[i] * in->means[i];
+    if (in->count < 2 || centred <= rounding_share * in->diagonal[i]) {
+        return 0.0;
+    }
+    return centred / (count - 1.0);
+}
+
+/* `weights` is the sum over the feature's column of W^2, or of |W| for a norm; `rows` is O. */
+static double metric_of(flap_metric metric, const input_statistics *in, int64_t i, double weights,
+                        int64_t rows)
+{
+    switch (metric) {
+    case FLUCTUATION:
+        return fluctuation(in, i);
+    case WEIGHTED_NORM:
+        return weights / (double)rows * sqrt(in->diagonal[i]);
+    case WEIGHTED_FLUCTUATION:
+        break;
+    }
+    return fluctuation(in, i) * weights;
+}
+
+/* The metrics of attention are squared before they are added over a head. */
+static grail_status score(const site_view *v, flap_metric metric, double *scores)
+{
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    int64_t u = 0;
+    int64_t rows = 0;
+    TRY(sums_of_columns(v, metric == WEIGHTED_NORM ? TERM_MAGNITUDE : TERM_SQUARE, &values, &u,
+                        &rows));
+    for (int64_t i = 0; i < v->site->units * u; i++) {
+        const double value = metric_of(metric, &v->inputs[0], i, values[i], rows);
+        values[i] = v->site->kind == SITE_HEADS ? value * value : value;
+    }
+    scores_of_features(v->site->units, u, values, scores);
+out:
+    memory_free(values);
+    return status;
+}
+
+static grail_status score_weighted_fluctuation(const site_view *v, double *scores)
+{
+    return score(v, WEIGHTED_FLUCTUATION, scores);
+}
+
+static grail_status score_fluctuation(const site_view *v, double *scores)
+{
+    return score(v, FLUCTUATION, scores);
+}
+
+static grail_status score_weighted_norm(const site_view *v, double *scores)
+{
+    return score(v, WEIGHTED_NORM, scores);
+}
+
+static grail_status select_weighted_fluctuation(const site_view *v, grail_reducer **out)
+{
+    return select_by_scores(v, score_weighted_fluctuation, out);
+}
+
+static grail_status select_fluctuation(const site_view *v, grail_reducer **out)
+{
+    return select_by_scores(v, score_fluctuation, out);
+}
+
+static grail_status select_weighted_norm(const site_view *v, grail_reducer **out)
+{
+    return select_by_scores(v, score_weighted_norm, out);
+}
+
+/* FLAP says nothing of convolutions. */
+enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM };
+
+const selector selector_flap = {
+    .name = "flap",
+    .summary = "keeps units by the fluctuation of their activations times the squared weights "
+               "behind",
+    .uses_data = true,
+    .excluded_kinds = NOT_FOR_CHANNELS,
+    .needs = needs_means,
+    .decide = select_weighted_fluctuation,
+};
+
+const selector selector_flap_ifv = {
+    .name = "flap-ifv",
+    .summary = "keeps units by the fluctuation of their activations",
+    .uses_data = true,
+    .excluded_kinds = NOT_FOR_CHANNELS,
+    .needs = needs_means,
+    .decide = select_fluctuation,
+};
+
+const selector selector_flap_wifn = {
+    .name = "flap-wifn",
+    .summary = "keeps units by the weights behind times the norms of their activations, as FLAP "
+               "adds them up",
+    .uses_data = true,
+    .excluded_kinds = NOT_FOR_CHANNELS,
+    .needs = needs_diagonal,
+    .decide = select_weighted_norm,
+};
