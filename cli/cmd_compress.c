@@ -145,6 +145,9 @@ static void print_site(const grail_site_report *s)
     if (strcmp(s->fit.fallback, "none") != 0) {
         print_error(" [%s]", s->fit.fallback);
     }
+    if (s->tied != 0) {
+        print_error(" [scores equal]");
+    }
     print_error(";");
 }
 
@@ -272,6 +275,26 @@ static void warn_uncut(const grail_compression *c)
     }
 }
 
+/* Known after the run only. */
+static void warn_tied(const grail_compression *c)
+{
+    grail_site_report first = {0};
+    int cut = 0;
+    int tied = 0;
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        first = s.tied != 0 && tied == 0 ? s : first;
+        cut += s.kept < s.units ? 1 : 0;
+        tied += s.tied != 0 ? 1 : 0;
+    }
+    if (tied > 0) {
+        print_error("grail: warning: in %d of %d narrowed sites, such as %s, all units score equal "
+                    "under selector %s, so the first ones were kept; choose another --selector, or "
+                    "calibrate on more samples\n",
+                    tied, cut, first.name, first.selector);
+    }
+}
+
 static void print_summary(const grail_compression *c)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
@@ -300,14 +323,14 @@ static void print_summary(const grail_compression *c)
 
 static json_t *site_json(const grail_site_report *s)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "site",
-                     json_text(s->name), "kind", json_text(s->kind), "units", (json_int_t)s->units,
-                     "kept", (json_int_t)s->kept, "lambda", json_number_or_null(s->fit.lambda),
-                     "fit_error_before", json_number_or_null(s->fit.fit_before), "fit_error_after",
-                     json_number_or_null(s->fit.fit_after), "held_error_before",
-                     json_number_or_null(s->fit.held_before), "held_error_after",
-                     json_number_or_null(s->fit.held_after), "fallback",
-                     json_text(s->fit.fallback));
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "site", json_text(s->name),
+        "kind", json_text(s->kind), "units", (json_int_t)s->units, "kept", (json_int_t)s->kept,
+        "tied", s->tied, "lambda", json_number_or_null(s->fit.lambda), "fit_error_before",
+        json_number_or_null(s->fit.fit_before), "fit_error_after",
+        json_number_or_null(s->fit.fit_after), "held_error_before",
+        json_number_or_null(s->fit.held_before), "held_error_after",
+        json_number_or_null(s->fit.held_after), "fallback", json_text(s->fit.fallback));
 }
 
 static int print_json_summary(const grail_compression *c)
@@ -505,6 +528,9 @@ static int compress(void)
         status = grail_compression_finish(c);
     }
     end_line();
+    if (status == GRAIL_OK) {
+        warn_tied(c);
+    }
     if (status == GRAIL_ERROR_CANCELLED) {
         code = print_interrupted();
     } else if (status != GRAIL_OK) {

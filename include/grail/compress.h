@@ -47,7 +47,8 @@ typedef struct grail_site_report {
     int block;
     int64_t units, kept;   /* n, K */
     int64_t width, narrow; /* features at the consumer before and after */
-    grail_fit fit;         /* means over the consumers and the worst fallback */
+    int tied;      /* 1: the units all scored equal, so their index alone decided which ones stay */
+    grail_fit fit; /* means over the consumers and the worst fallback */
     const grail_fit *fits; /* [fit_count] of each consumer */
     int fit_count;
     double seconds;       /* for the site in total */

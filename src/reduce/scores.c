@@ -142,6 +142,22 @@ static void rank_group(int64_t first, int64_t count, const double *scores, int64
     }
 }
 
+/* Whether fewer than all units of a group of equal scores are kept. */
+static bool is_tied(int64_t units, int64_t kept, int64_t groups, const double *scores)
+{
+    const int64_t count = units / groups;
+    bool tied = false;
+    for (int64_t g = 0; g < groups && !tied; g++) {
+        const double *own = scores + g * count;
+        int64_t i = 1;
+        while (i < count && own[i] == own[0]) {
+            i++;
+        }
+        tied = i == count;
+    }
+    return tied && kept < units;
+}
+
 grail_status select_best(int64_t units, int64_t kept, int64_t groups, const double *scores,
                          grail_reducer **out)
 {
@@ -161,6 +177,7 @@ grail_status select_best(int64_t units, int64_t kept, int64_t groups, const doub
     }
     qsort(chosen, (size_t)kept, sizeof *chosen, by_index);
     TRY(grail_reducer_from_selection(units, kept, chosen, out));
+    (*out)->tied = is_tied(units, kept, groups, scores);
 out:
     memory_free(ranked);
     memory_free(chosen);

@@ -40,8 +40,9 @@ grail_status select_by_scores(const site_view *v, score_function score,
 
 /**
  * Keeps the K best units, ties to the lower index. With groups > 1 the units are cut into that many
- * equal runs and K/groups are kept of each (query heads per KV group). A NaN score is
- * GRAIL_ERROR_NUMERIC naming the unit. *out is owned.
+ * equal runs and K/groups are kept of each (query heads per KV group). Where the units of a run all
+ * score equal, the selection is marked as tied. A NaN score is GRAIL_ERROR_NUMERIC naming the unit.
+ * *out is owned.
  */
 grail_status select_best(int64_t units, int64_t kept, int64_t groups, const double *scores,
                          grail_reducer **out) GRAIL_MUST_CHECK;

@@ -201,7 +201,10 @@ static grail_status decide(calibration_network *network, int index, const double
         .fits_bias =
             consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node),
     };
-    return planned->selector->decide(&view, &network->results[index].reducer);
+    site_result *result = &network->results[index];
+    const grail_status status = planned->selector->decide(&view, &result->reducer);
+    result->report.tied = status == GRAIL_OK && result->reducer->tied ? 1 : 0;
+    return status;
 }
 
 /* Of every consumer's input, as the dense network gives it. *out is [consumer_count]; inputs_free

@@ -60,6 +60,7 @@ grail_status site_result_to_json(const site_result *result, json_t **out)
     TRY(json_put(object, "kept", json_integer(r->kept)));
     TRY(json_put(object, "width", json_integer(r->width)));
     TRY(json_put(object, "narrow_width", json_integer(r->narrow)));
+    TRY(json_put(object, "tied", json_boolean(r->tied != 0)));
     TRY(fit_to_json(&r->fit, object));
     if (r->fit_count > 0) {
         TRY(fits_to_json(r, object));
@@ -183,6 +184,7 @@ grail_status site_result_restore(const compression_request *request, int index,
                         &result->reducer));
     TRY(restore_fits(request, index, json_object_get(record, "consumers"), result));
     result->report.fit = fit_from_json(record);
+    result->report.tied = json_is_true(json_object_get(record, "tied")) ? 1 : 0;
     result->report.seconds = json_real_or_nan(record, "seconds");
     result->report.solve_seconds = json_real_or_nan(record, "solve_seconds");
 out:

@@ -53,7 +53,8 @@ static grail_status run_until(grail_compress_options options, int cancel_at, int
 /* What the report of the run in `directory` says about fits; all but the seconds is repeated. */
 static void assert_same_fits(const char *directory, const json_t *again)
 {
-    static const char *const keys[] = {"alpha", "held_error_after", "fallback", "consumers"};
+    static const char *const keys[] = {"alpha", "held_error_after", "fallback", "consumers",
+                                       "tied"};
     json_t *report = read_json(directory, "report.json");
     const json_t *left = json_object_get(report, "sites");
     const json_t *right = json_object_get(again, "sites");
@@ -115,6 +116,30 @@ static void a_pruning_continues_to_the_same_bytes(void **state)
     assert_resumes(&l, lab_golden("llama-mha"), "wanda", "full", NULL, 0);
     assert_resumes(&l, lab_golden("qwen2"), "wanda", "none", NULL, 0);
     assert_resumes(&l, lab_golden("qwen2"), "magnitude-l2", "none", NULL, 0);
+    lab_close(&l);
+}
+
+/* Neurons of the first layer that never fire; how the units were chosen is remembered. */
+static void a_tie_is_remembered(void **state)
+{
+    (void)state;
+    lab l;
+    lab_model m;
+    grail_site_report reports[4];
+    lab_open(&l);
+    lab_read(&m, lab_golden("llama3"));
+    lab_tensor *gate = lab_find(&m, 0, "mlp.gate_proj.weight");
+    memset(gate->values, 0, (size_t)lab_elements(gate) * sizeof gate->values[0]);
+    const char *model = lab_path(&l, "silent");
+    lab_write(&m, model, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
+    options.selector = "gram-energy";
+    assert_int_equal(lab_compress_reports(&options, reports, 4), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(reports[i].tied, i == 1);
+    }
+    assert_resumes(&l, model, "gram-energy", "full", NULL, 0);
     lab_close(&l);
 }
 
@@ -463,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pruning_continues_to_the_same_bytes),
+        cmocka_unit_test(a_tie_is_remembered),
         cmocka_unit_test(a_folding_continues_to_the_same_bytes),
         cmocka_unit_test(a_run_that_recomputes_continues_to_the_same_bytes),
         cmocka_unit_test(a_run_with_refits_continues_to_the_same_bytes),

@@ -304,6 +304,33 @@ static void ties_go_to_the_lower_index(void **state)
     grail_reducer_free(r);
 }
 
+static bool is_tied(int64_t units, int64_t kept, int64_t groups, const double *scores)
+{
+    grail_reducer *r = NULL;
+    assert_ok(select_best(units, kept, groups, scores, &r));
+    const bool tied = r->tied;
+    grail_reducer_free(r);
+    return tied;
+}
+
+/* A tie of some units is usual; a tie of all means that the selector knows nothing. */
+static void equal_scores_of_all_units_are_marked(void **state)
+{
+    (void)state;
+    const double equal[] = {2, 2, 2, 2};
+    const double last[] = {2, 2, 2, 3};
+    const double second_group[] = {1, 2, 3, 3};
+    const double groups[] = {1, 1, 3, 3};
+    assert_true(is_tied(4, 2, 1, equal));
+    assert_true(is_tied(4, 1, 1, equal));
+    assert_false(is_tied(4, 4, 1, equal));
+    assert_false(is_tied(4, 2, 1, last));
+    assert_false(is_tied(4, 2, 1, groups));
+    assert_true(is_tied(4, 2, 2, groups));
+    assert_true(is_tied(4, 2, 2, second_group));
+    assert_false(is_tied(4, 4, 2, groups));
+}
+
 static void groups_keep_equally_many(void **state)
 {
     (void)state;
@@ -365,6 +392,7 @@ int main(void)
         cmocka_unit_test(random_folding_fills_every_cluster),
         cmocka_unit_test(the_best_units_are_kept_in_their_old_order),
         cmocka_unit_test(ties_go_to_the_lower_index),
+        cmocka_unit_test(equal_scores_of_all_units_are_marked),
         cmocka_unit_test(groups_keep_equally_many),
         cmocka_unit_test(a_count_that_does_not_fit_the_groups_is_refused),
         cmocka_unit_test(every_failing_allocation_is_survived),
