@@ -59,8 +59,9 @@ static const option table[] = {
      "unit that is cut in grouped-query attention: kv-groups or query-per-group (kv-groups)"},
     {"plan", OPTION_TEXT, &o.plan, "FILE", NULL,
      "take selectors and kept units from this plan.json instead of --selector and --sparsity"},
-    {"compensate", OPTION_TEXT, &o.compensate, "NAME", "none grail full",
-     "repair of the cuts: none, grail (as in the paper), or full; sets the defaults of the next "
+    {"compensate", OPTION_TEXT, &o.compensate, "NAME", "none own grail full",
+     "repair of the cuts: none, own (the one that the selector's authors make), grail (as in the "
+     "paper), or full; sets the defaults of the next "
      "seven options (full)"},
     {"target", OPTION_TEXT, &o.target, "NAME", "local dense",
      "output that the fit of a consumer aims at: local (the dense weights on the narrowed "

@@ -48,7 +48,7 @@ static grail_status read_options(const grail_model *model, const grail_compress_
                                       "single sites; give one sparsity per kind of site");
     }
     TRY(selector_from_name(o->selector, &r.selector));
-    TRY(compensation_from_options(o, &r.how));
+    TRY(compensation_from_options(o, r.selector, &r.how));
     for (int k = 0; k < SITE_KINDS; k++) {
         r.sparsity[k] = *grail_compress_sparsity(&copy, site_kind_name((site_kind)k));
     }

@@ -7,6 +7,7 @@ enum { PLAN_VERSION = 1 };
 
 static const char *const target_names[] = {"local", "dense"};
 static const char *const bias_names[] = {"off", "on", "auto"};
+static const char *const fit_names[] = {"weights", "bias-only"};
 static const char *const shrink_names[] = {"zero", "prior"};
 static const char *const refit_names[] = {"none", "all"};
 static const char *const ridge_scale_names[] = {"mean", "diagonal"};
@@ -21,8 +22,8 @@ static const char *const plan_keys[] = {"grail_plan",   "gqa",    "seed",       
                                         "stream_score", "repair", "compensation", "budget",
                                         "sites",        NULL};
 static const char *const compensation_keys[] = {
-    "enabled",     "target",        "bias",  "conv_fit", "ridge",
-    "ridge_scale", "token_weights", "refit", "alpha",    NULL};
+    "enabled",       "target", "bias",  "conv_fit", "ridge", "ridge_scale",
+    "token_weights", "refit",  "alpha", "fit",      NULL};
 static const char *const site_keys[] = {"site", "kind", "selector", "units", "kept", NULL};
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -58,6 +59,7 @@ static grail_status name_index(const char *what, const char *name, const char *c
 
 DEFINE_FROM_NAME(target_from_name, target_kind, "target", target_names)
 DEFINE_FROM_NAME(bias_from_name, bias_mode, "bias mode", bias_names)
+DEFINE_FROM_NAME(fit_from_name, fit_kind, "fit", fit_names)
 DEFINE_FROM_NAME(shrink_from_name, ridge_shrink, "ridge", shrink_names)
 DEFINE_FROM_NAME(refit_from_name, refit_kind, "refit", refit_names)
 DEFINE_FROM_NAME(ridge_scale_from_name, ridge_scale, "ridge scale", ridge_scale_names)
@@ -66,11 +68,34 @@ DEFINE_FROM_NAME(conv_fit_from_name, conv_fit, "convolution fit", conv_fit_names
 DEFINE_FROM_NAME(loop_from_name, loop_kind, "loop", loop_names)
 DEFINE_FROM_NAME(stream_score_from_name, stream_score, "stream score", stream_score_names)
 
-grail_status compensation_from_name(const char *name, compensation *out)
+/* The error names the selectors that have an update of their own. */
+static grail_status own_compensation(const selector *rule, compensation *out)
 {
-    static const char *const names[] = {"none", "grail", "full"};
+    int named = 0;
+    if (rule->own != NULL) {
+        *out = *rule->own;
+        return GRAIL_OK;
+    }
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT,
+                  "selector '%s' has no update of its own; choose none, grail or full; these "
+                  "selectors have one:",
+                  rule->name);
+    for (int i = 0; selector_at(i) != NULL; i++) {
+        if (selector_at(i)->own != NULL) {
+            error_append("%s %s", named++ == 0 ? "" : ",", selector_at(i)->name);
+        }
+    }
+    return status;
+}
+
+grail_status compensation_from_name(const char *name, const selector *rule, compensation *out)
+{
+    enum { OWN = 1 };
+    static const char *const names[] = {"none", [OWN] = "own", "grail", "full"};
     static const compensation presets[] = {
         {.enabled = false, .alpha = 1e-3},
+        [OWN] = {0},
         {.enabled = true,
          .target = TARGET_LOCAL,
          .bias = BIAS_OFF,
@@ -86,6 +111,9 @@ grail_status compensation_from_name(const char *name, compensation *out)
     };
     int index = 0;
     const grail_status status = name_index("compensation", name, names, COUNT_OF(names), &index);
+    if (status == GRAIL_OK && index == OWN) {
+        return own_compensation(rule, out);
+    }
     if (status == GRAIL_OK) {
         *out = presets[index];
     }
@@ -131,6 +159,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     char *where = NULL;
     const char *target = NULL;
     const char *bias = NULL;
+    const char *fit = NULL;
     const char *shrink = NULL;
     const char *refit = NULL;
     const char *scale = NULL;
@@ -144,6 +173,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     TRY(json_get_boolean(source, object, "enabled", c->enabled, &c->enabled));
     TRY(json_get_string(source, object, "target", target_names[c->target], &target));
     TRY(json_get_string(source, object, "bias", bias_names[c->bias], &bias));
+    TRY(json_get_string(source, object, "fit", fit_names[c->fit], &fit));
     TRY(json_get_string(source, object, "ridge", shrink_names[c->shrink], &shrink));
     TRY(json_get_string(source, object, "refit", refit_names[c->refit], &refit));
     TRY(json_get_string(source, object, "ridge_scale", ridge_scale_names[c->scale], &scale));
@@ -153,6 +183,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     TRY(in_document(source, conv_fit_from_name(conv, &c->conv)));
     TRY(in_document(source, target_from_name(target, &c->target)));
     TRY(in_document(source, bias_from_name(bias, &c->bias)));
+    TRY(in_document(source, fit_from_name(fit, &c->fit)));
     TRY(in_document(source, shrink_from_name(shrink, &c->shrink)));
     TRY(in_document(source, refit_from_name(refit, &c->refit)));
     TRY(in_document(source, ridge_scale_from_name(scale, &c->scale)));
@@ -302,11 +333,15 @@ grail_status plan_read(const char *source, const json_t *document, const site_li
     TRY(json_check_keys(source, document, plan_keys));
     TRY(json_get_integer(source, document, "seed", (int64_t)p->seed, &seed));
     p->seed = (uint64_t)seed;
-    TRY(read_compensation(source, json_object_get(document, "compensation"), &p->compensation));
     TRY(read_network_options(source, document, p));
     TRY(read_sites(source, json_object_get(document, "sites"), sites, p));
 out:
     return status;
+}
+
+grail_status plan_read_compensation(const char *source, const json_t *document, compensation *c)
+{
+    return read_compensation(source, json_object_get(document, "compensation"), c);
 }
 
 static grail_status compensation_to_json(const compensation *c, json_t *object)
@@ -322,6 +357,7 @@ static grail_status compensation_to_json(const compensation *c, json_t *object)
     TRY(json_put(object, "token_weights", json_text(token_weights_names[c->weights])));
     TRY(json_put(object, "alpha",
                  isnan(c->alpha) ? json_text("cross-validation") : json_real(c->alpha)));
+    TRY(json_put(object, "fit", json_text(fit_names[c->fit])));
 out:
     return status;
 }

@@ -10,6 +10,10 @@
 /** The choices of a plan (docs/man/grail-plan.5.scd). */
 typedef enum target_kind { TARGET_LOCAL, TARGET_DENSE } target_kind;
 typedef enum bias_mode { BIAS_OFF, BIAS_ON, BIAS_AUTO } bias_mode;
+typedef enum fit_kind {
+    FIT_WEIGHTS,  /* and a bias, as bias_mode says */
+    FIT_BIAS_ONLY /* the weights are those of the plain cut */
+} fit_kind;
 typedef enum ridge_shrink { SHRINK_TO_ZERO, SHRINK_TO_PRIOR } ridge_shrink;
 /** Whether features share one penalty or each is penalised by its own variance. */
 typedef enum ridge_scale { RIDGE_SCALE_MEAN, RIDGE_SCALE_DIAGONAL } ridge_scale;
@@ -35,6 +39,7 @@ typedef struct compensation {
     bool enabled; /* false: plain pruning or folding */
     target_kind target;
     bias_mode bias;
+    fit_kind fit;
     conv_fit conv;
     ridge_shrink shrink;
     refit_kind refit;
@@ -61,10 +66,12 @@ typedef struct plan {
     int count;
 } plan;
 
-/** "none", "grail" or "full". */
-grail_status compensation_from_name(const char *name, compensation *out) GRAIL_MUST_CHECK;
+/** "none", "grail", "full", or "own": that of `rule`, GRAIL_ERROR_ARGUMENT where it has none. */
+grail_status compensation_from_name(const char *name, const selector *rule,
+                                    compensation *out) GRAIL_MUST_CHECK;
 grail_status target_from_name(const char *name, target_kind *out) GRAIL_MUST_CHECK;
 grail_status bias_from_name(const char *name, bias_mode *out) GRAIL_MUST_CHECK;
+grail_status fit_from_name(const char *name, fit_kind *out) GRAIL_MUST_CHECK;
 grail_status conv_fit_from_name(const char *name, conv_fit *out) GRAIL_MUST_CHECK;
 grail_status loop_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;
 grail_status stream_score_from_name(const char *name, stream_score *out) GRAIL_MUST_CHECK;
@@ -81,10 +88,14 @@ void plan_fini(plan *p); /* works on a zeroed one */
  * Reads a plan document. A site that the document does not name keeps everything. An unknown site,
  * a wrong unit count, and a kept width that is outside 1..units or not a multiple of the site's
  * groups are errors that name the site. `source` is used in messages. `gqa` of the document must
- * equal `p->gqa` when both are given.
+ * equal `p->gqa` when both are given. The compensation is left to plan_read_compensation.
  */
 grail_status plan_read(const char *source, const json_t *document, const site_list *sites,
                        plan *p) GRAIL_MUST_CHECK;
+
+/** What the document says of the compensation; the rest of *c stays. */
+grail_status plan_read_compensation(const char *source, const json_t *document,
+                                    compensation *c) GRAIL_MUST_CHECK;
 
 /** Only the "gqa" key of a document, for deriving the sites first. */
 grail_status plan_read_gqa(const char *source, const json_t *document,

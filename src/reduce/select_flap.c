@@ -1,5 +1,6 @@
 /* flap, flap-ifv, flap-wifn: the scores of FLAP (An et al., arXiv 2312.11983), from the fluctuation
  * of the consumer's input around its mean (docs/numerics.md, Scores). */
+#include "reduce/plan.h"
 #include "reduce/scores.h"
 #include "reduce/selector.h"
 
@@ -104,12 +105,23 @@ static grail_status select_weighted_norm(const site_view *v, grail_reducer **out
 /* FLAP says nothing of convolutions. */
 enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM };
 
+/* b' = b + W_R mu_R: the means of what the removed features gave. */
+static const compensation bias_of_means = {
+    .enabled = true,
+    .target = TARGET_LOCAL,
+    .bias = BIAS_ON,
+    .fit = FIT_BIAS_ONLY,
+    .shrink = SHRINK_TO_PRIOR,
+    .alpha = 1e-3, /* unused: no weight is fitted */
+};
+
 const selector selector_flap = {
     .name = "flap",
     .summary = "keeps units by the fluctuation of their activations times the squared weights "
                "behind",
     .uses_data = true,
     .excluded_kinds = NOT_FOR_CHANNELS,
+    .own = &bias_of_means,
     .needs = needs_means,
     .decide = select_weighted_fluctuation,
 };
@@ -119,6 +131,7 @@ const selector selector_flap_ifv = {
     .summary = "keeps units by the fluctuation of their activations",
     .uses_data = true,
     .excluded_kinds = NOT_FOR_CHANNELS,
+    .own = &bias_of_means,
     .needs = needs_means,
     .decide = select_fluctuation,
 };
@@ -129,6 +142,7 @@ const selector selector_flap_wifn = {
                "adds them up",
     .uses_data = true,
     .excluded_kinds = NOT_FOR_CHANNELS,
+    .own = &bias_of_means,
     .needs = needs_diagonal,
     .decide = select_weighted_norm,
 };

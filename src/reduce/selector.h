@@ -21,6 +21,8 @@ typedef enum selector_need {
     NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET
 } selector_need;
 
+struct compensation;
+
 typedef struct selector {
     const char *name;
     const char *summary; /* what it does, for help: "keeps units at random" */
@@ -30,6 +32,8 @@ typedef struct selector {
     /** Kinds of sites that it has no rule for, a set of 1 << site_kind. A plan that cuts one is
      * refused. */
     unsigned excluded_kinds;
+    /** The update that its authors make themselves (plan.h); NULL: none. */
+    const struct compensation *own;
     /** The statistics needed at this site; NULL: none at any. */
     unsigned (*needs)(const site *s);
     /** Decides the site; *out is owned. */

@@ -331,6 +331,9 @@ static grail_status cross_validate(ridge_problem *p, double *alpha)
     const int count = options->alpha_count > 0 ? options->alpha_count : 1;
     const double *alphas = options->alpha_count > 0 ? options->alphas : &options->alpha;
     double least = 0.0;
+    if (options->keeps_weights) {
+        return matrix_zero(p->best);
+    }
     for (int i = 0; i < count; i++) {
         double error = 0.0;
         TRY(ridge_system_factor(&p->system, alphas[i]));
@@ -369,9 +372,9 @@ out:
 static grail_status solve_all(ridge_problem *p, matrix weight, ridge_result *result)
 {
     grail_status status = GRAIL_OK;
-    if (p->keeps_plain) {
+    if (p->keeps_plain || p->options->keeps_weights) {
         result->alpha = result->lambda = (double)INFINITY;
-        result->fallback = RIDGE_FALLBACK_PLAIN;
+        result->fallback = p->keeps_plain ? RIDGE_FALLBACK_PLAIN : RIDGE_FALLBACK_NONE;
         result->condition = 1.0;
         return matrix_zero(weight);
     }

@@ -87,6 +87,7 @@ typedef struct ridge_options {
     ridge_kind ridge;
     ridge_penalty penalty;
     bool bias;
+    bool keeps_weights;   /* W' = W0, only the bias is fitted; alpha does not matter */
     double alpha;         /* used when alpha_count == 0 */
     const double *alphas; /* candidates for cross-validation on the held-out part */
     int alpha_count;

@@ -61,7 +61,7 @@ offers "inspect compress eval verify sweep report export doctor completion help"
 offers "eval export" grail help e
 offers compress grail compr
 offers "fold" grail compress model --selector fo
-offers "none grail full" grail compress model --compensate ""
+offers "none own grail full" grail compress model --compensate ""
 offers "wikitext2" grail eval model --protocol wiki
 offers "--tolerance" grail verify --tol
 touch calibration.txt

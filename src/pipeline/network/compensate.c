@@ -91,6 +91,7 @@ static ridge_options options_of(const compression_request *request, int consumer
         .ridge = how->shrink == SHRINK_TO_PRIOR ? RIDGE_PRIOR : RIDGE_ZERO,
         .penalty = how->scale == RIDGE_SCALE_DIAGONAL ? RIDGE_PENALTY_DIAGONAL : RIDGE_PENALTY_MEAN,
         .bias = consumer_fits_bias(request->graph, how, consumer),
+        .keeps_weights = how->fit == FIT_BIAS_ONLY,
         .alpha = validate ? 1e-3 : how->alpha,
         .alphas = alpha_candidates,
         .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,

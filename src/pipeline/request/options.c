@@ -59,11 +59,12 @@ grail_status grail_selector_describe(const char *name, grail_selector_facts *out
     return status;
 }
 
-grail_status compensation_from_options(const grail_compress_options *o, compensation *out)
+grail_status compensation_from_options(const grail_compress_options *o, const selector *rule,
+                                       compensation *out)
 {
     grail_status status = GRAIL_OK;
     compensation c = {0};
-    TRY(compensation_from_name(o->compensate, &c));
+    TRY(compensation_from_name(o->compensate, rule, &c));
     if (o->target != NULL) {
         TRY(target_from_name(o->target, &c.target));
     }

@@ -12,8 +12,11 @@ static grail_status check_bias(const graph *g, const site *s, const compensation
             return error_set(
                 GRAIL_ERROR_UNSUPPORTED,
                 "site '%s': no parameter of the checkpoint can take a fitted bias, and stock "
-                "loaders would not read a new one; use --bias auto or --bias off",
-                s->name);
+                "loaders would not read a new one; use %s",
+                s->name,
+                how->fit == FIT_BIAS_ONLY
+                    ? "--compensate none, grail or full, since this one fits nothing but a bias"
+                    : "--bias auto or --bias off");
         }
     }
     return GRAIL_OK;

@@ -1,7 +1,10 @@
 #include "pipeline/request/plan_options.h"
 
+#include "pipeline/request/cuts.h"
 #include "pipeline/request/options.h"
 #include "reduce/budget.h"
+
+#include <string.h>
 
 enum { PLAN_MAXIMUM = 64 << 20 };
 
@@ -31,6 +34,45 @@ out:
     return status;
 }
 
+/* The selector that decides the cut sites, as far as updates of their own go; `usual` where nothing
+ * is cut. */
+static grail_status selector_of_cuts(const plan *p, const selector *usual, const selector **out)
+{
+    const selector *rule = NULL;
+    for (int i = 0; i < p->count; i++) {
+        const selector *now = p->sites[i].selector;
+        if (!site_is_cut(p, i)) {
+            continue;
+        }
+        if (rule != NULL && rule->own != now->own) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "the selectors '%s' and '%s' of the plan make different updates of "
+                             "their own; choose none, grail or full",
+                             rule->name, now->name);
+        }
+        rule = rule == NULL ? now : rule;
+    }
+    *out = rule == NULL ? usual : rule;
+    return GRAIL_OK;
+}
+
+/* What the document says precedes the options. */
+static grail_status choose_compensation(const grail_compress_options *o, const selector *usual,
+                                        const json_t *document, plan *p)
+{
+    grail_status status = GRAIL_OK;
+    const selector *rule = usual;
+    if (strcmp(o->compensate, "own") == 0) {
+        TRY(selector_of_cuts(p, usual, &rule));
+    }
+    TRY(compensation_from_options(o, rule, &p->compensation));
+    if (document != NULL) {
+        TRY(plan_read_compensation(o->plan, document, &p->compensation));
+    }
+out:
+    return status;
+}
+
 grail_status plan_from_options(const grail_model *model, const grail_compress_options *o,
                                grail_site_list **sites_out, plan *out)
 {
@@ -43,7 +85,6 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
               .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
               .repair = o->repair != 0};
     TRY(selector_from_name(o->selector, &rule));
-    TRY(compensation_from_options(o, &p.compensation));
     if (o->plan != NULL) {
         TRY(json_read_file(o->plan, PLAN_MAXIMUM, &document));
         TRY(plan_read_gqa(o->plan, document, &p.gqa));
@@ -59,6 +100,7 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     } else {
         TRY(apply_sparsities(o, model->graph, &sites->list, &p));
     }
+    TRY(choose_compensation(o, rule, document, &p));
     *sites_out = sites;
     sites = NULL;
     *out = p;

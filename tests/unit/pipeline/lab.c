@@ -62,6 +62,17 @@ const char *lab_f32(const lab *l, const char *golden, const char *name)
     return path;
 }
 
+const char *lab_with_biases(const lab *l, const char *golden, const char *name)
+{
+    lab_model m;
+    const char *path = lab_path(l, name);
+    lab_read(&m, lab_golden(golden));
+    lab_add_biases(&m);
+    lab_write(&m, path, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    return path;
+}
+
 grail_compress_options lab_options(const lab *l, const char *model, const char *output)
 {
     grail_compress_options options;

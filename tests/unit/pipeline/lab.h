@@ -26,6 +26,9 @@ const char *lab_path(const lab *l, const char *name);
 /** Stores a golden model with its tensors as F32 under `name`; returns its path. */
 const char *lab_f32(const lab *l, const char *golden, const char *name);
 
+/** The same for a llama, with a bias in every Linear of its layers. */
+const char *lab_with_biases(const lab *l, const char *golden, const char *name);
+
 /** Options of a run: a quarter of the ffn and half of the heads, no alignment. */
 grail_compress_options lab_options(const lab *l, const char *model, const char *output);
 /** Opens, runs, finishes and closes. */

@@ -121,6 +121,37 @@ lab_tensor *lab_find(lab_model *m, int layer, const char *part)
     return t;
 }
 
+static void add_bias(lab_model *m, int layer, const char *part)
+{
+    char weight[64];
+    char bias[64];
+    snprintf(weight, sizeof weight, "%s.weight", part);
+    snprintf(bias, sizeof bias, "%s.bias", part);
+    if (lab_look(m, layer, bias) != NULL) {
+        return;
+    }
+    assert_true(m->count < LAB_TENSORS);
+    lab_tensor *t = &m->tensors[m->count];
+    *t = (lab_tensor){.rank = 1, .shape = {lab_find(m, layer, weight)->shape[0]}};
+    snprintf(t->name, sizeof t->name, "model.layers.%d.%s", layer, bias);
+    assert_ok(memory_new(&t->values, (size_t)t->shape[0], sizeof t->values[0]));
+    support_fill_normal(t->values, t->shape[0], (uint64_t)m->count++);
+}
+
+void lab_add_biases(lab_model *m)
+{
+    static const char *const parts[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                        "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
+                                        "mlp.down_proj"};
+    for (int layer = 0; layer < (int)lab_integer(m, "num_hidden_layers"); layer++) {
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+            add_bias(m, layer, parts[i]);
+        }
+    }
+    assert_ok(json_put(m->config, "attention_bias", json_true()));
+    assert_ok(json_put(m->config, "mlp_bias", json_true()));
+}
+
 int64_t lab_integer(const lab_model *m, const char *key)
 {
     return json_integer_value(json_object_get(m->config, key));

@@ -37,6 +37,8 @@ int64_t lab_elements(const lab_tensor *t);
 lab_tensor *lab_find(lab_model *m, int layer, const char *part);
 /** NULL without it. */
 lab_tensor *lab_look(lab_model *m, int layer, const char *part);
+/** Gives every Linear of a llama's layers a bias, random where it had none. */
+void lab_add_biases(lab_model *m);
 int64_t lab_integer(const lab_model *m, const char *key);
 void lab_set_integer(lab_model *m, const char *key, int64_t value);
 /** Reads a JSON file of a directory; the caller releases it. */

@@ -77,7 +77,7 @@ static void unknown_names_are_answered_with_the_known_ones(void **state)
     r.options.selector = "wanda";
     r.options.compensate = "fully";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
-                   "unknown compensation 'fully'; expected one of none, grail, full");
+                   "unknown compensation 'fully'; expected one of none, own, grail, full");
     r.options.compensate = "full";
     r.options.target = "global";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,

@@ -116,6 +116,7 @@ static void a_pruning_continues_to_the_same_bytes(void **state)
     assert_resumes(&l, lab_golden("llama-mha"), "wanda", "full", NULL, 0);
     assert_resumes(&l, lab_golden("qwen2"), "wanda", "none", NULL, 0);
     assert_resumes(&l, lab_golden("qwen2"), "magnitude-l2", "none", NULL, 0);
+    assert_resumes(&l, lab_with_biases(&l, "llama3", "biased"), "flap", "own", NULL, 0);
     lab_close(&l);
 }
 

@@ -18,16 +18,23 @@ static const site_list sites = {.sites = two_sites, .count = 2};
 static plan new_plan(void)
 {
     plan p = {.gqa = GQA_QUERY_PER_GROUP, .seed = 5};
-    assert_ok(compensation_from_name("full", &p.compensation));
+    assert_ok(compensation_from_name("full", &selector_wanda, &p.compensation));
     assert_ok(plan_init(&p, &sites, &selector_wanda));
     return p;
+}
+
+static grail_status read_document(const json_t *document, plan *p)
+{
+    const grail_status status = plan_read("p.json", document, &sites, p);
+    return status == GRAIL_OK ? plan_read_compensation("p.json", document, &p->compensation)
+                              : status;
 }
 
 static grail_status read_text(const char *text, plan *p)
 {
     json_t *document = NULL;
     assert_ok(json_parse("p.json", text, strlen(text), &document));
-    const grail_status status = plan_read("p.json", document, &sites, p);
+    const grail_status status = read_document(document, p);
     json_decref(document);
     return status;
 }
@@ -35,19 +42,34 @@ static grail_status read_text(const char *text, plan *p)
 static void presets_are_those_of_the_design(void **state)
 {
     (void)state;
+    const selector *any = &selector_wanda;
     compensation c;
-    assert_ok(compensation_from_name("none", &c));
+    assert_ok(compensation_from_name("none", any, &c));
     assert_false(c.enabled);
-    assert_ok(compensation_from_name("grail", &c));
+    assert_ok(compensation_from_name("grail", any, &c));
     assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_OFF);
     assert_true(c.shrink == SHRINK_TO_ZERO && c.scale == RIDGE_SCALE_MEAN && c.alpha == 1e-3);
     assert_true(c.weights == TOKEN_WEIGHTS_NONE);
-    assert_ok(compensation_from_name("full", &c));
+    assert_ok(compensation_from_name("full", any, &c));
     assert_true(c.enabled && c.target == TARGET_DENSE && c.bias == BIAS_AUTO);
     assert_true(c.shrink == SHRINK_TO_PRIOR && c.scale == RIDGE_SCALE_MEAN && isnan(c.alpha));
     assert_true(c.weights == TOKEN_WEIGHTS_NONE);
-    assert_fails(compensation_from_name("paper", &c), GRAIL_ERROR_ARGUMENT,
-                 "unknown compensation 'paper'; expected one of none, grail, full");
+    assert_fails(compensation_from_name("paper", any, &c), GRAIL_ERROR_ARGUMENT,
+                 "unknown compensation 'paper'; expected one of none, own, grail, full");
+}
+
+static void own_is_that_of_the_selector(void **state)
+{
+    (void)state;
+    compensation c;
+    assert_ok(compensation_from_name("own", &selector_flap, &c));
+    assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_ON);
+    assert_true(c.fit == FIT_BIAS_ONLY);
+    assert_ok(compensation_from_name("grail", &selector_flap, &c));
+    assert_true(c.fit == FIT_WEIGHTS);
+    assert_fails(compensation_from_name("own", &selector_wanda, &c), GRAIL_ERROR_ARGUMENT,
+                 "selector 'wanda' has no update of its own; choose none, grail or full; these "
+                 "selectors have one: flap, flap-ifv, flap-wifn");
 }
 
 static void choices_are_known_by_name(void **state)
@@ -97,7 +119,7 @@ static void a_document_sets_what_it_names(void **state)
     plan p = new_plan();
     assert_ok(read_text("{\"grail_plan\": 1, \"seed\": 9, \"gqa\": \"query-per-group\","
                         " \"compensation\": {\"enabled\": true, \"target\": \"local\","
-                        " \"bias\": \"on\", \"ridge\": \"zero\","
+                        " \"bias\": \"on\", \"fit\": \"bias-only\", \"ridge\": \"zero\","
                         " \"ridge_scale\": \"diagonal\", \"token_weights\": \"stream\","
                         " \"alpha\": 0.5},"
                         " \"sites\": [{\"site\": \"a.o\", \"kind\": \"heads\", \"units\": 12,"
@@ -109,6 +131,7 @@ static void a_document_sets_what_it_names(void **state)
     assert_true(p.compensation.shrink == SHRINK_TO_ZERO && p.compensation.alpha == 0.5);
     assert_true(p.compensation.scale == RIDGE_SCALE_DIAGONAL);
     assert_true(p.compensation.weights == TOKEN_WEIGHTS_STREAM);
+    assert_true(p.compensation.fit == FIT_BIAS_ONLY);
     assert_int_equal(p.sites[0].kept, 6);
     assert_ptr_equal(p.sites[0].selector, &selector_magnitude_l2);
     assert_int_equal(p.sites[1].kept, 100); /* not named */
@@ -150,7 +173,7 @@ static void assert_round_trip(plan *p)
     json_t *again = NULL;
     plan q = new_plan();
     assert_ok(plan_to_json(p, &sites, &written));
-    assert_ok(plan_read("p.json", written, &sites, &q));
+    assert_ok(read_document(written, &q));
     assert_ok(plan_to_json(&q, &sites, &again));
     assert_true(json_equal(written, again));
     assert_int_equal(q.gqa, p->gqa);
@@ -162,6 +185,7 @@ static void assert_round_trip(plan *p)
     assert_true(q.compensation.conv == p->compensation.conv);
     assert_true(q.compensation.scale == p->compensation.scale);
     assert_true(q.compensation.weights == p->compensation.weights);
+    assert_true(q.compensation.fit == p->compensation.fit);
     assert_int_equal(q.sites[1].kept, p->sites[1].kept);
     json_decref(written);
     json_decref(again);
@@ -186,6 +210,7 @@ static void what_is_written_reads_back_the_same(void **state)
     p.compensation.conv = CONV_FIT_CHANNEL;
     p.compensation.scale = RIDGE_SCALE_DIAGONAL;
     p.compensation.weights = TOKEN_WEIGHTS_STREAM;
+    p.compensation.fit = FIT_BIAS_ONLY;
     assert_round_trip(&p);
     plan_fini(&p);
 }
@@ -250,6 +275,9 @@ static void names_that_are_not_known_are_refused(void **state)
                 GRAIL_OK);
     assert_non_null(strstr(grail_error_message(), "expected one of closed, open"));
     plan_fini(&p);
+    assert_refused("{\"grail_plan\": 1, \"compensation\": {\"fit\": \"all\"}, \"sites\": []}",
+                   GRAIL_ERROR_ARGUMENT,
+                   "p.json: unknown fit 'all'; expected one of weights, bias-only");
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": -1}, \"sites\": []}",
                    GRAIL_ERROR_FORMAT, "\"alpha\" is negative");
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": \"best\"}, \"sites\": []}",
@@ -284,7 +312,7 @@ static grail_status read_and_write(void *context)
     plan p = {0};
     TRY(json_parse("p.json", text, sizeof text - 1, &document));
     TRY(plan_init(&p, &sites, &selector_wanda));
-    TRY(plan_read("p.json", document, &sites, &p));
+    TRY(read_document(document, &p));
     TRY(plan_to_json(&p, &sites, &written));
 out:
     json_decref(document);
@@ -303,6 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_are_those_of_the_design),
+        cmocka_unit_test(own_is_that_of_the_selector),
         cmocka_unit_test(choices_are_known_by_name),
         cmocka_unit_test(a_new_plan_keeps_everything),
         cmocka_unit_test(a_document_sets_what_it_names),

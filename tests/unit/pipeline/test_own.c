@@ -1,0 +1,248 @@
+/* --compensate own: the update that a selector's authors make themselves, on complete networks. */
+#include "vision_sites.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST = 64, LAYERS = 2 };
+
+static grail_compress_options own_options(const lab *l, const char *model, const char *output)
+{
+    grail_compress_options options = lab_options(l, model, output);
+    options.selector = "flap";
+    options.compensate = "own";
+    return options;
+}
+
+/* -- a transformer of images, whose values can be looked at -------------------------------------
+ */
+
+static double mean_of(const vision_values *x, int64_t column)
+{
+    double sum = 0.0;
+    for (int64_t t = 0; t < x->rows; t++) {
+        sum += x->data[t * x->width + column];
+    }
+    return sum / (double)x->rows;
+}
+
+static bool is_kept(const int64_t *kept, int count, int64_t unit)
+{
+    for (int i = 0; i < count; i++) {
+        if (kept[i] == unit) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Narrow weights equal the kept columns of the dense ones, and b' = b + W_R mean(X_R). */
+static void assert_only_the_bias_moved(const vision_lab *v, const char *model, const char *output)
+{
+    vision_model dense;
+    vision_model narrow;
+    int64_t kept[MOST];
+    vision_read(&dense, model);
+    vision_read(&narrow, output);
+    const int count = vision_kept_units(output, "blocks.0.attn.proj", kept, MOST);
+    const vision_tensor *w = vision_find(&dense, "blocks.0.attn.proj.weight");
+    const vision_tensor *less = vision_find(&narrow, "blocks.0.attn.proj.weight");
+    vision_values x = vision_tap_input(v, model, "blocks.0.attn.proj.weight");
+    const int64_t outputs = w->shape.shape[0];
+    assert_int_equal(less->shape.shape[1], count * VISION_HEAD_DIM);
+    for (int64_t o = 0; o < outputs; o++) {
+        double missing = 0.0;
+        int64_t next = o * less->shape.shape[1];
+        for (int64_t j = 0; j < x.width; j++) {
+            const float weight = w->values[o * x.width + j];
+            if (is_kept(kept, count, j / VISION_HEAD_DIM)) {
+                assert_true(less->values[next++] == weight);
+            } else {
+                missing += (double)weight * mean_of(&x, j);
+            }
+        }
+        const double before = (double)vision_find(&dense, "blocks.0.attn.proj.bias")->values[o];
+        const double after = (double)vision_find(&narrow, "blocks.0.attn.proj.bias")->values[o];
+        assert_near(after - before, missing, 1e-5);
+    }
+    memory_free(x.data);
+    vision_fini(&dense);
+    vision_fini(&narrow);
+}
+
+/* The mean of the consumer's output over the calibration set is that of the dense network; without
+ * the bias it is not. */
+static double mean_difference(const vision_lab *v, const char *model, const char *output)
+{
+    double largest = 0.0;
+    vision_values dense = vision_tap(v, model, "blocks.0.attn.proj.weight", 0);
+    vision_values narrow = vision_tap(v, output, "blocks.0.attn.proj.weight", 0);
+    for (int64_t o = 0; o < dense.width; o++) {
+        largest = fmax(largest, fabs(mean_of(&dense, o) - mean_of(&narrow, o)));
+    }
+    memory_free(dense.data);
+    memory_free(narrow.data);
+    return largest;
+}
+
+static void flap_moves_the_bias_by_the_means_of_what_it_removed(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "own"));
+    vision_cut(&options, 0.5);
+    options.selector = "flap";
+    options.compensate = "own";
+    assert_ok(lab_compress(&options));
+    assert_only_the_bias_moved(&v, model, options.output);
+    assert_near(mean_difference(&v, model, options.output), 0.0, 1e-5);
+    options.output = vision_path(&v, "none");
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    assert_true(mean_difference(&v, model, options.output) > 1e-2);
+    vision_close(&v);
+}
+
+/* -- decoders -----------------------------------------------------------------------------------
+ */
+
+static void a_decoder_with_biases_gets_new_ones(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"flap", "flap-ifv", "flap-wifn"};
+    lab l;
+    grail_site_report reports[2 * LAYERS];
+    lab_open(&l);
+    const char *model = lab_with_biases(&l, "llama3", "biased");
+    for (int i = 0; i < 3; i++) {
+        char plain[LAB_PATH];
+        snprintf(plain, sizeof plain, "%s/plain-%d", l.directory, i);
+        grail_compress_options options = own_options(&l, model, lab_path(&l, selectors[i]));
+        options.selector = selectors[i];
+        assert_int_equal(lab_compress_reports(&options, reports, 2 * LAYERS), 2 * LAYERS);
+        for (int s = 0; s < 2 * LAYERS; s++) {
+            assert_true(reports[s].fit.fit_after < reports[s].fit.fit_before);
+            assert_true(reports[s].fit.bias == 1);
+            assert_string_equal(reports[s].fit.fallback, "none");
+        }
+        options.output = plain;
+        options.compensate = "none";
+        assert_ok(lab_compress(&options));
+        /* of the first site, which both runs see alike */
+        const char *own = lab_path(&l, selectors[i]);
+        assert_true(same_tensor(own, plain, "model.layers.0.self_attn.o_proj.weight"));
+        assert_false(same_tensor(own, plain, "model.layers.0.self_attn.o_proj.bias"));
+        assert_true(same_tensor(own, plain, "model.layers.0.self_attn.v_proj.bias"));
+    }
+    lab_close(&l);
+}
+
+/* The choice is in the plan, whatever the options of the next run say. */
+static void a_plan_repeats_it(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_with_biases(&l, "llama3", "biased");
+    grail_compress_options options = own_options(&l, model, lab_path(&l, "first"));
+    assert_ok(lab_compress(&options));
+    char plan[LAB_PATH];
+    snprintf(plan, sizeof plan, "%s/plan.json", options.output);
+    grail_compress_options again = lab_options(&l, model, lab_path(&l, "again"));
+    again.plan = plan;
+    assert_ok(lab_compress(&again));
+    assert_same_checkpoint(options.output, again.output);
+    lab_close(&l);
+}
+
+static void write_plan(const lab *l, const char *first, const char *second)
+{
+    char text[512];
+    const int length = snprintf(
+        text, sizeof text,
+        "{\"grail_plan\": 1, \"sites\": ["
+        "{\"site\": \"model.layers.0.mlp.down_proj\", \"selector\": \"%s\", \"kept\": 40},"
+        "{\"site\": \"model.layers.1.mlp.down_proj\", \"selector\": \"%s\", \"kept\": 40}]}",
+        first, second);
+    support_write_file(l->directory, "plan.json", text, (size_t)length);
+}
+
+/* Of the plan's selectors, not of the one that the options name beside it. */
+static void it_is_that_of_the_selectors_of_the_plan(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_with_biases(&l, "llama3", "biased");
+    grail_compress_options options = own_options(&l, model, lab_path(&l, "out"));
+    options.selector = "wanda";
+    options.plan = lab_path(&l, "plan.json");
+    write_plan(&l, "flap", "flap-ifv");
+    assert_ok(lab_compress(&options));
+    json_t *report = read_json(options.output, "report.json");
+    const json_t *how = json_object_get(json_object_get(report, "plan"), "compensation");
+    assert_string_equal(json_string_value(json_object_get(how, "fit")), "bias-only");
+    json_decref(report);
+    options.output = lab_path(&l, "next");
+    write_plan(&l, "flap", "wanda");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "the selectors 'flap' and 'wanda' of the plan make different updates of their "
+                 "own; choose none, grail or full");
+    write_plan(&l, "wanda", "wanda");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "selector 'wanda' has no update of its own");
+    lab_close(&l);
+}
+
+static void a_bias_needs_a_place(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compression *c = NULL;
+    grail_compress_options options =
+        own_options(&l, lab_f32(&l, "llama3", "dense"), lab_path(&l, "out"));
+    options.dry_run = 1;
+    assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_UNSUPPORTED,
+                 "site 'model.layers.0.self_attn.o_proj': no parameter of the checkpoint can take "
+                 "a fitted bias, and stock loaders would not read a new one; use --compensate "
+                 "none, grail or full, since this one fits nothing but a bias");
+    options.dry_run = 0;
+    options.bias = "auto"; /* where there is a place: nowhere */
+    assert_ok(lab_compress(&options));
+    options.output = lab_path(&l, "plain");
+    options.bias = NULL;
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(lab_path(&l, "out"), options.output);
+    lab_close(&l);
+}
+
+static void nothing_cut_changes_nothing(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options =
+        own_options(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"));
+    options.sparsity_ffn = 0.0;
+    options.sparsity_heads = 0.0;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(options.model, options.output);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flap_moves_the_bias_by_the_means_of_what_it_removed),
+        cmocka_unit_test(a_decoder_with_biases_gets_new_ones),
+        cmocka_unit_test(a_plan_repeats_it),
+        cmocka_unit_test(it_is_that_of_the_selectors_of_the_plan),
+        cmocka_unit_test(a_bias_needs_a_place),
+        cmocka_unit_test(nothing_cut_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
