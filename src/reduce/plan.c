@@ -8,6 +8,7 @@ enum { PLAN_VERSION = 1 };
 static const char *const target_names[] = {"local", "dense"};
 static const char *const bias_names[] = {"off", "on", "auto"};
 static const char *const fit_names[] = {"weights", "bias-only"};
+static const char *const ridge_base_names[] = {"kept", "all"};
 static const char *const shrink_names[] = {"zero", "prior"};
 static const char *const refit_names[] = {"none", "all"};
 static const char *const ridge_scale_names[] = {"mean", "diagonal"};
@@ -22,8 +23,8 @@ static const char *const plan_keys[] = {"grail_plan",   "gqa",    "seed",       
                                         "stream_score", "repair", "compensation", "budget",
                                         "sites",        NULL};
 static const char *const compensation_keys[] = {
-    "enabled",       "target", "bias",  "conv_fit", "ridge", "ridge_scale",
-    "token_weights", "refit",  "alpha", "fit",      NULL};
+    "enabled",       "target", "bias",  "conv_fit", "ridge",    "ridge_scale",
+    "token_weights", "refit",  "alpha", "fit",      "ridge_of", NULL};
 static const char *const site_keys[] = {"site", "kind", "selector", "units", "kept", NULL};
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -60,6 +61,7 @@ static grail_status name_index(const char *what, const char *name, const char *c
 DEFINE_FROM_NAME(target_from_name, target_kind, "target", target_names)
 DEFINE_FROM_NAME(bias_from_name, bias_mode, "bias mode", bias_names)
 DEFINE_FROM_NAME(fit_from_name, fit_kind, "fit", fit_names)
+DEFINE_FROM_NAME(ridge_base_from_name, ridge_base, "ridge base", ridge_base_names)
 DEFINE_FROM_NAME(shrink_from_name, ridge_shrink, "ridge", shrink_names)
 DEFINE_FROM_NAME(refit_from_name, refit_kind, "refit", refit_names)
 DEFINE_FROM_NAME(ridge_scale_from_name, ridge_scale, "ridge scale", ridge_scale_names)
@@ -160,6 +162,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     const char *target = NULL;
     const char *bias = NULL;
     const char *fit = NULL;
+    const char *base = NULL;
     const char *shrink = NULL;
     const char *refit = NULL;
     const char *scale = NULL;
@@ -174,6 +177,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     TRY(json_get_string(source, object, "target", target_names[c->target], &target));
     TRY(json_get_string(source, object, "bias", bias_names[c->bias], &bias));
     TRY(json_get_string(source, object, "fit", fit_names[c->fit], &fit));
+    TRY(json_get_string(source, object, "ridge_of", ridge_base_names[c->ridge_of], &base));
     TRY(json_get_string(source, object, "ridge", shrink_names[c->shrink], &shrink));
     TRY(json_get_string(source, object, "refit", refit_names[c->refit], &refit));
     TRY(json_get_string(source, object, "ridge_scale", ridge_scale_names[c->scale], &scale));
@@ -184,6 +188,7 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     TRY(in_document(source, target_from_name(target, &c->target)));
     TRY(in_document(source, bias_from_name(bias, &c->bias)));
     TRY(in_document(source, fit_from_name(fit, &c->fit)));
+    TRY(in_document(source, ridge_base_from_name(base, &c->ridge_of)));
     TRY(in_document(source, shrink_from_name(shrink, &c->shrink)));
     TRY(in_document(source, refit_from_name(refit, &c->refit)));
     TRY(in_document(source, ridge_scale_from_name(scale, &c->scale)));
@@ -358,6 +363,7 @@ static grail_status compensation_to_json(const compensation *c, json_t *object)
     TRY(json_put(object, "alpha",
                  isnan(c->alpha) ? json_text("cross-validation") : json_real(c->alpha)));
     TRY(json_put(object, "fit", json_text(fit_names[c->fit])));
+    TRY(json_put(object, "ridge_of", json_text(ridge_base_names[c->ridge_of])));
 out:
     return status;
 }

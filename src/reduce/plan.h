@@ -19,6 +19,11 @@ typedef enum ridge_shrink { SHRINK_TO_ZERO, SHRINK_TO_PRIOR } ridge_shrink;
 typedef enum ridge_scale { RIDGE_SCALE_MEAN, RIDGE_SCALE_DIAGONAL } ridge_scale;
 /** How much a row of a regression counts: all alike, or by the target's residual stream. */
 typedef enum token_weights { TOKEN_WEIGHTS_NONE, TOKEN_WEIGHTS_STREAM } token_weights;
+/** The Gram matrix whose mean diagonal alpha is relative to. */
+typedef enum ridge_base {
+    RIDGE_OF_KEPT, /* of the kept features */
+    RIDGE_OF_ALL   /* of all features before the cut; a folding has but the merged ones */
+} ridge_base;
 typedef enum conv_fit {
     CONV_FIT_CHANNEL, /* one map of channels, shared by all kernel positions */
     CONV_FIT_KERNEL   /* a map for each kernel position, on unfolded patches */
@@ -40,6 +45,7 @@ typedef struct compensation {
     target_kind target;
     bias_mode bias;
     fit_kind fit;
+    ridge_base ridge_of;
     conv_fit conv;
     ridge_shrink shrink;
     refit_kind refit;
@@ -71,6 +77,7 @@ grail_status compensation_from_name(const char *name, const selector *rule,
                                     compensation *out) GRAIL_MUST_CHECK;
 grail_status target_from_name(const char *name, target_kind *out) GRAIL_MUST_CHECK;
 grail_status bias_from_name(const char *name, bias_mode *out) GRAIL_MUST_CHECK;
+grail_status ridge_base_from_name(const char *name, ridge_base *out) GRAIL_MUST_CHECK;
 grail_status fit_from_name(const char *name, fit_kind *out) GRAIL_MUST_CHECK;
 grail_status conv_fit_from_name(const char *name, conv_fit *out) GRAIL_MUST_CHECK;
 grail_status loop_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;

@@ -1,9 +1,20 @@
 #include "reduce/removal.h"
 
 #include "base/memory.h"
+#include "reduce/plan.h"
 
 #include <math.h>
 #include <string.h>
+
+const compensation removal_update = {
+    .enabled = true,
+    .target = TARGET_LOCAL,
+    .bias = BIAS_OFF,
+    .conv = CONV_FIT_CHANNEL,
+    .shrink = SHRINK_TO_PRIOR,
+    .ridge_of = RIDGE_OF_ALL,
+    .alpha = 1e-2,
+};
 
 void removal_fini(removal *r)
 {

@@ -6,6 +6,10 @@
 #include "reduce/reducer.h"
 #include "reduce/site_view.h"
 
+/** The update of the methods that remove units by what this costs when the others are refitted
+ * (SlimGPT, ZipLM): W' = W H[:,P] H[P,P]^-1 with H = G + 0.01 mean(diag G) I of all features. */
+extern const struct compensation removal_update;
+
 /** Eliminations of all consumers whose statistics the view has; the value of a unit is the sum over
  * them. */
 typedef struct removal {

@@ -39,6 +39,7 @@ const selector selector_obs = {
     .name = "obs",
     .summary = "removes unit after unit by what its removal costs once the others are refitted",
     .uses_data = true,
+    .own = &removal_update,
     .needs = needs,
     .decide = decide,
     .losses = losses,

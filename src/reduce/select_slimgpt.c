@@ -69,6 +69,7 @@ const selector selector_slimgpt = {
     .name = "slimgpt",
     .summary = "removes batches of units by scores on the factor of the inverse Gram matrix",
     .uses_data = true,
+    .own = &removal_update,
     .needs = needs,
     .decide = decide_by_factor,
 };
@@ -77,6 +78,7 @@ const selector selector_slimgpt_exact = {
     .name = "slimgpt-exact",
     .summary = "as slimgpt, with the exact cost of removal as the score",
     .uses_data = true,
+    .own = &removal_update,
     .needs = needs,
     .decide = decide_by_cost,
 };
@@ -85,6 +87,7 @@ const selector selector_slimgpt_diag = {
     .name = "slimgpt-diag",
     .summary = "as slimgpt, with scores on the diagonal of the inverse Gram matrix",
     .uses_data = true,
+    .own = &removal_update,
     .needs = needs,
     .decide = decide_by_diagonal,
 };

@@ -25,6 +25,7 @@ const selector selector_ziplm = {
     .name = "ziplm",
     .summary = "removes unit after unit by the cost of its removal from the dense weights",
     .uses_data = true,
+    .own = &removal_update,
     .needs = needs,
     .decide = decide,
 };

@@ -57,6 +57,7 @@ grail_status regression_add(regression *into, const regression *other)
     add_values(into->outputs, into->residual_sum, other->residual_sum);
     add_values(into->outputs, into->residual_square, other->residual_square);
     add_values(into->outputs, into->target_square, other->target_square);
+    into->full_diagonal += other->full_diagonal;
     into->weight += other->weight;
 out:
     return status;
@@ -434,6 +435,24 @@ static grail_status check_selection(const grail_statistics *s, const grail_reduc
     return GRAIL_OK;
 }
 
+static grail_status mean_diagonal(matrix gram, double *out)
+{
+    grail_status status = GRAIL_OK;
+    matrix diagonal = no_matrix;
+    double *values = NULL;
+    TRY(matrix_new(gram.owner, GRAIL_DTYPE_F64, 1, gram.rows, &diagonal));
+    TRY(matrix_diagonal(gram, diagonal));
+    TRY(download_row(diagonal, &values));
+    *out = 0.0;
+    for (int64_t i = 0; i < gram.rows; i++) {
+        *out += values[i] / (double)gram.rows;
+    }
+out:
+    matrix_free(&diagonal);
+    memory_free(values);
+    return status;
+}
+
 /* `reducer` NULL: the statistics are those of the narrow input and every feature is kept. */
 static grail_status take_statistics(grail_statistics *s, const grail_reducer *reducer,
                                     int64_t features_per_unit, int64_t outputs,
@@ -449,6 +468,7 @@ static grail_status take_statistics(grail_statistics *s, const grail_reducer *re
     TRY(split_features(width, reducer, features_per_unit, &f));
     TRY(matrix_import(taken.owner, GRAIL_DTYPE_F32, outputs, width, width, consumer, &w.rows));
     r = (regression){.width = f.kept_count, .outputs = outputs, .weight = taken.weight};
+    TRY(mean_diagonal(taken.gram, &r.full_diagonal));
     TRY(residual_of_selection(&taken, &f, &w, &r));
     *out = r;
     r = (regression){0};

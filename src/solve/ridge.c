@@ -172,6 +172,14 @@ out:
     return status;
 }
 
+/* Factors for this alpha, which the options may relate to all features before the cut. */
+static grail_status factor(ridge_problem *p, double alpha)
+{
+    const double scale = p->system.scale;
+    const bool of_all = p->options->of_all && scale > 0.0;
+    return ridge_system_factor(&p->system, of_all ? alpha * p->fit->full_diagonal / scale : alpha);
+}
+
 /* d -= residual_sum s^T / T for every step-th output. */
 static grail_status centre_residual(const regression *r, int64_t step, matrix d)
 {
@@ -336,7 +344,7 @@ static grail_status cross_validate(ridge_problem *p, double *alpha)
     }
     for (int i = 0; i < count; i++) {
         double error = 0.0;
-        TRY(ridge_system_factor(&p->system, alphas[i]));
+        TRY(factor(p, alphas[i]));
         TRY(solve_outputs(p, p->step, p->change));
         TRY(changed_error(p, p->held, p->change, &error));
         if (i == 0 || error < least || (error == least && alphas[i] > *alpha)) {
@@ -378,7 +386,7 @@ static grail_status solve_all(ridge_problem *p, matrix weight, ridge_result *res
         result->condition = 1.0;
         return matrix_zero(weight);
     }
-    TRY(ridge_system_factor(&p->system, result->alpha));
+    TRY(factor(p, result->alpha));
     TRY(solve_outputs(p, 1, weight));
     result->lambda = p->system.lambda;
     result->fallback = p->system.fallback;

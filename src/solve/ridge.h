@@ -26,6 +26,7 @@ typedef struct regression {
     int64_t width;           /* K features */
     int64_t outputs;         /* O */
     double weight;           /* T: the number of rows, or the sum of their weights */
+    double full_diagonal;    /* mean diagonal of the Gram matrix of all features, before the cut */
     matrix gram;             /* A[K,K], lower triangle */
     matrix cross;            /* E[O,K] */
     double *sum;             /* s[K] = Z^T 1 */
@@ -88,6 +89,7 @@ typedef struct ridge_options {
     ridge_penalty penalty;
     bool bias;
     bool keeps_weights;   /* W' = W0, only the bias is fitted; alpha does not matter */
+    bool of_all;          /* lambda = alpha * full_diagonal instead of alpha * mean diag A */
     double alpha;         /* used when alpha_count == 0 */
     const double *alphas; /* candidates for cross-validation on the held-out part */
     int alpha_count;
@@ -117,7 +119,8 @@ typedef struct ridge_result {
  * f32.
  * weight W'[O,K], an f64 matrix of the same instance, and bias_change d[O] on the host (when
  * options->bias) are the outputs.
- * lambda = alpha * mean diag A, at least 1e-8 of it when features are dead. A failing factorisation
+ * lambda = alpha * mean diag A (with `of_all`: of the uncentred Gram matrix of all features before
+ * the cut), at least 1e-8 mean diag A when features are dead. A failing factorisation
  * raises lambda to max(10 lambda, 1e-8 mean diag) up to six times, then eigenvalues are used. With
  * RIDGE_PENALTY_DIAGONAL the share of a feature that does not vary is 1.
  * NaN in the sums is GRAIL_ERROR_NUMERIC.

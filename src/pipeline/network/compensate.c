@@ -92,6 +92,7 @@ static ridge_options options_of(const compression_request *request, int consumer
         .penalty = how->scale == RIDGE_SCALE_DIAGONAL ? RIDGE_PENALTY_DIAGONAL : RIDGE_PENALTY_MEAN,
         .bias = consumer_fits_bias(request->graph, how, consumer),
         .keeps_weights = how->fit == FIT_BIAS_ONLY,
+        .of_all = how->ridge_of == RIDGE_OF_ALL,
         .alpha = validate ? 1e-3 : how->alpha,
         .alphas = alpha_candidates,
         .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,

@@ -1,6 +1,8 @@
 /* --compensate own: the update that a selector's authors make themselves, on complete networks. */
 #include "vision_sites.h"
 
+#include "../solve/oracle.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -102,6 +104,81 @@ static void flap_moves_the_bias_by_the_means_of_what_it_removed(void **state)
     options.compensate = "none";
     assert_ok(lab_compress(&options));
     assert_true(mean_difference(&v, model, options.output) > 1e-2);
+    vision_close(&v);
+}
+
+/* H[width, width] = X^T X + lambda I with lambda = 0.01 of the mean diagonal, which is returned. */
+static double damped_gram(const vision_values *x, double *h)
+{
+    double lambda = 0.0;
+    memset(h, 0, (size_t)(x->width * x->width) * sizeof h[0]);
+    for (int64_t i = 0; i < x->width * x->width; i++) {
+        for (int64_t t = 0; t < x->rows; t++) {
+            h[i] += x->data[t * x->width + i / x->width] * x->data[t * x->width + i % x->width];
+        }
+        lambda += i / x->width == i % x->width ? 0.01 * h[i] / (double)x->width : 0.0;
+    }
+    for (int64_t i = 0; i < x->width; i++) {
+        h[i * x->width + i] += lambda;
+    }
+    return lambda;
+}
+
+/* W' = W H[:,P] H[P,P]^-1 of the dense weights, for the features of the kept heads. */
+static void second_order_update(const vision_tensor *w, const double *h, int64_t features,
+                                const int64_t *kept, double *out)
+{
+    static double inner[MOST * MOST];
+    const int64_t width = w->shape.shape[1];
+    memset(out, 0, (size_t)(w->shape.shape[0] * features) * sizeof out[0]);
+    for (int64_t i = 0; i < features; i++) {
+        const int64_t p = kept[i / VISION_HEAD_DIM] * VISION_HEAD_DIM + i % VISION_HEAD_DIM;
+        for (int64_t j = 0; j < w->shape.shape[0] * width; j++) {
+            out[j / width * features + i] += (double)w->values[j] * h[j % width * width + p];
+        }
+        for (int64_t j = 0; j < features; j++) {
+            const int64_t q = kept[j / VISION_HEAD_DIM] * VISION_HEAD_DIM + j % VISION_HEAD_DIM;
+            inner[j * features + i] = h[q * width + p];
+        }
+    }
+    oracle_divide(features, inner, w->shape.shape[0], out);
+}
+
+static void ziplm_makes_the_second_order_update_of_all_features(void **state)
+{
+    (void)state;
+    static double h[MOST * MOST];
+    static double expected[MOST * MOST];
+    vision_lab v;
+    vision_model dense;
+    vision_model narrow;
+    int64_t kept[MOST];
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    vision_cut(&options, 0.5);
+    options.selector = "ziplm";
+    options.compensate = "own";
+    assert_ok(lab_compress(&options));
+    vision_read(&dense, model);
+    vision_read(&narrow, options.output);
+    const int count = vision_kept_units(options.output, "blocks.0.attn.proj", kept, MOST);
+    const vision_tensor *w = vision_find(&dense, "blocks.0.attn.proj.weight");
+    const vision_tensor *less = vision_find(&narrow, "blocks.0.attn.proj.weight");
+    vision_values x = vision_tap_input(&v, model, "blocks.0.attn.proj.weight");
+    assert_true(x.width <= MOST && w->shape.shape[0] <= MOST);
+    const double lambda = damped_gram(&x, h);
+    second_order_update(w, h, count * VISION_HEAD_DIM, kept, expected);
+    for (int64_t i = 0; i < vision_elements(less); i++) {
+        assert_near((double)less->values[i], expected[i], 1e-4);
+    }
+    json_t *report = read_json(options.output, "report.json");
+    const json_t *entry = vision_reported_site(report, "blocks.0.attn.proj");
+    assert_near(json_real_value(json_object_get(entry, "lambda")), lambda, 1e-5 * lambda);
+    json_decref(report);
+    memory_free(x.data);
+    vision_fini(&dense);
+    vision_fini(&narrow);
     vision_close(&v);
 }
 
@@ -238,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flap_moves_the_bias_by_the_means_of_what_it_removed),
+        cmocka_unit_test(ziplm_makes_the_second_order_update_of_all_features),
         cmocka_unit_test(a_decoder_with_biases_gets_new_ones),
         cmocka_unit_test(a_plan_repeats_it),
         cmocka_unit_test(it_is_that_of_the_selectors_of_the_plan),

@@ -65,11 +65,17 @@ static void own_is_that_of_the_selector(void **state)
     assert_ok(compensation_from_name("own", &selector_flap, &c));
     assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_ON);
     assert_true(c.fit == FIT_BIAS_ONLY);
+    assert_ok(compensation_from_name("own", &selector_ziplm, &c));
+    assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_OFF);
+    assert_true(c.fit == FIT_WEIGHTS && c.shrink == SHRINK_TO_PRIOR && c.conv == CONV_FIT_CHANNEL);
+    assert_true(c.ridge_of == RIDGE_OF_ALL && c.alpha == 1e-2);
     assert_ok(compensation_from_name("grail", &selector_flap, &c));
-    assert_true(c.fit == FIT_WEIGHTS);
-    assert_fails(compensation_from_name("own", &selector_wanda, &c), GRAIL_ERROR_ARGUMENT,
-                 "selector 'wanda' has no update of its own; choose none, grail or full; these "
-                 "selectors have one: flap, flap-ifv, flap-wifn");
+    assert_true(c.fit == FIT_WEIGHTS && c.ridge_of == RIDGE_OF_KEPT);
+    assert_fails(
+        compensation_from_name("own", &selector_wanda, &c), GRAIL_ERROR_ARGUMENT,
+        "selector 'wanda' has no update of its own; choose none, grail or full; these "
+        "selectors have one: slimgpt, slimgpt-exact, slimgpt-diag, ziplm, obs, flap, flap-ifv, "
+        "flap-wifn");
 }
 
 static void choices_are_known_by_name(void **state)
@@ -121,7 +127,7 @@ static void a_document_sets_what_it_names(void **state)
                         " \"compensation\": {\"enabled\": true, \"target\": \"local\","
                         " \"bias\": \"on\", \"fit\": \"bias-only\", \"ridge\": \"zero\","
                         " \"ridge_scale\": \"diagonal\", \"token_weights\": \"stream\","
-                        " \"alpha\": 0.5},"
+                        " \"ridge_of\": \"all\", \"alpha\": 0.5},"
                         " \"sites\": [{\"site\": \"a.o\", \"kind\": \"heads\", \"units\": 12,"
                         " \"selector\": \"magnitude-l2\", \"kept\": 6}]}",
                         &p));
@@ -131,7 +137,7 @@ static void a_document_sets_what_it_names(void **state)
     assert_true(p.compensation.shrink == SHRINK_TO_ZERO && p.compensation.alpha == 0.5);
     assert_true(p.compensation.scale == RIDGE_SCALE_DIAGONAL);
     assert_true(p.compensation.weights == TOKEN_WEIGHTS_STREAM);
-    assert_true(p.compensation.fit == FIT_BIAS_ONLY);
+    assert_true(p.compensation.fit == FIT_BIAS_ONLY && p.compensation.ridge_of == RIDGE_OF_ALL);
     assert_int_equal(p.sites[0].kept, 6);
     assert_ptr_equal(p.sites[0].selector, &selector_magnitude_l2);
     assert_int_equal(p.sites[1].kept, 100); /* not named */
@@ -186,6 +192,7 @@ static void assert_round_trip(plan *p)
     assert_true(q.compensation.scale == p->compensation.scale);
     assert_true(q.compensation.weights == p->compensation.weights);
     assert_true(q.compensation.fit == p->compensation.fit);
+    assert_true(q.compensation.ridge_of == p->compensation.ridge_of);
     assert_int_equal(q.sites[1].kept, p->sites[1].kept);
     json_decref(written);
     json_decref(again);
@@ -211,6 +218,7 @@ static void what_is_written_reads_back_the_same(void **state)
     p.compensation.scale = RIDGE_SCALE_DIAGONAL;
     p.compensation.weights = TOKEN_WEIGHTS_STREAM;
     p.compensation.fit = FIT_BIAS_ONLY;
+    p.compensation.ridge_of = RIDGE_OF_ALL;
     assert_round_trip(&p);
     plan_fini(&p);
 }
@@ -278,6 +286,9 @@ static void names_that_are_not_known_are_refused(void **state)
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"fit\": \"all\"}, \"sites\": []}",
                    GRAIL_ERROR_ARGUMENT,
                    "p.json: unknown fit 'all'; expected one of weights, bias-only");
+    assert_refused("{\"grail_plan\": 1, \"compensation\": {\"ridge_of\": \"both\"}, \"sites\": []}",
+                   GRAIL_ERROR_ARGUMENT,
+                   "p.json: unknown ridge base 'both'; expected one of kept, all");
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": -1}, \"sites\": []}",
                    GRAIL_ERROR_FORMAT, "\"alpha\" is negative");
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": \"best\"}, \"sites\": []}",
