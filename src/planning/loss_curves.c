@@ -142,7 +142,7 @@ static grail_status take_input(observation *o, input_statistics *in, double **me
     TRY(statistics_check_finite(o->fit));
     TRY(take_means(o->fit, means));
     *in = (input_statistics){
-        .width = o->fit->width, .count = o->fit->count, .gram = o->fit->gram, .means = *means};
+        .width = o->fit->width, .weight = o->fit->weight, .gram = o->fit->gram, .means = *means};
     o->fit->gram = no_matrix;
 out:
     return status;

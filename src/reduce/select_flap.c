@@ -30,9 +30,9 @@ static unsigned needs_diagonal(const site *s)
 /* The unbiased variance of a feature, (G_jj - T mu_j^2) / (T - 1); 0 for a single row. */
 static double fluctuation(const input_statistics *in, int64_t i)
 {
-    const double count = (double)in->count;
+    const double count = in->weight;
     const double centred = in->diagonal[i] - count * in->means[i] * in->means[i];
-    if (in->count < 2 || centred <= rounding_share * in->diagonal[i]) {
+    if (count <= 1.0 || centred <= rounding_share * in->diagonal[i]) {
         return 0.0;
     }
     return centred / (count - 1.0);
