@@ -168,13 +168,22 @@ out:
     return status;
 }
 
-/* sum_j M_jj / divisor_jj^power */
-static double diagonal_quotients(int64_t u, const double *m, const double *divisor, bool squared)
+/* sum_j M_jj / L_jj^2 */
+static double quotients_by_factor(int64_t u, const double *m, const double *l)
 {
     double sum = 0.0;
     for (int64_t i = 0; i < u; i++) {
-        const double by = divisor[i * u + i];
-        sum += m[i * u + i] / (squared ? by * by : by);
+        sum += m[i * u + i] / (l[i * u + i] * l[i * u + i]);
+    }
+    return sum;
+}
+
+/* sum_j M_jj / (A_jj + jitter) */
+static double quotients_by_diagonal(int64_t u, const double *m, const double *a, double jitter)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < u; i++) {
+        sum += m[i * u + i] / (a[i * u + i] + jitter);
     }
     return sum;
 }
@@ -207,12 +216,12 @@ static grail_status value_at(elimination *e, int64_t position, double *out)
     if (e->kind == VALUE_EXACT && e->features > 1) {
         TRY(trace_quotient(e, m, out));
     } else if (e->kind == VALUE_DIAGONAL) {
-        *out = diagonal_quotients(e->features, m, e->a_blocks + (size_t)position * block_size(e),
-                                  false);
+        *out = quotients_by_diagonal(e->features, m, e->a_blocks + (size_t)position * block_size(e),
+                                     e->jitter);
     } else {
-        *out = diagonal_quotients(e->features, m, e->l, true);
+        *out = quotients_by_factor(e->features, m, e->l);
     }
-    *out = *out > 0.0 ? *out : 0.0;
+    *out = *out < 0.0 ? 0.0 : *out; /* NaN stays */
 out:
     return status;
 }

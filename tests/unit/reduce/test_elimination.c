@@ -1,0 +1,453 @@
+/* Eliminations against plain loops on explicit inverses and weights: every value after every step,
+ * and the sum of the values against the cost of the best refit (docs/numerics.md, Elimination). */
+#include "reduce/elimination.h"
+
+#include "plain_algebra.h"
+#include "support/matrices.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { OUTPUTS = 6 };
+
+/* H > 0, and the dense weights; then what is left of them, unit after unit. */
+typedef struct plain_site {
+    int64_t units, features, width;
+    double jitter;
+    double *h;     /* [H, H] */
+    double *dense; /* W[OUTPUTS, H] */
+    double *hi;    /* [H, H] inverse of the remaining features */
+    double *w;     /* [OUTPUTS, H] repaired */
+    bool *kept;    /* [H] */
+} plain_site;
+
+static plain_site site_of(int64_t units, int64_t features, double jitter)
+{
+    const int64_t width = units * features;
+    plain_site s = {.units = units, .features = features, .width = width, .jitter = jitter};
+    double *x = plain_normal(2 * width * width, 3);
+    for (int64_t i = 0; i < 2 * width * width; i++) { /* correlated features of different sizes */
+        x[i] = (x[i] + 0.7 * x[i / width * width]) * (1.0 + (double)(i % width % 5));
+    }
+    s.h = plain_gram(2 * width, width, 0.1 * (double)width, x);
+    memory_free(x);
+    s.dense = plain_normal(OUTPUTS * width, 4);
+    s.hi = plain_copy(width * width, s.h);
+    plain_invert(width, s.hi);
+    s.w = plain_copy(OUTPUTS * width, s.dense);
+    assert_ok(memory_new(&s.kept, (size_t)width, sizeof *s.kept));
+    for (int64_t j = 0; j < width; j++) {
+        s.kept[j] = true;
+    }
+    return s;
+}
+
+static void free_site(plain_site *s)
+{
+    memory_free(s->h);
+    memory_free(s->dense);
+    memory_free(s->hi);
+    memory_free(s->w);
+    memory_free(s->kept);
+}
+
+/* block[u, u] = Hi_gg, and with `inverted` (Hi_gg + jitter I)^-1 */
+static void inverse_block(const plain_site *s, int64_t unit, bool inverted, double *block)
+{
+    const int64_t u = s->features;
+    for (int64_t i = 0; i < u * u; i++) {
+        block[i] = s->hi[(unit * u + i / u) * s->width + unit * u + i % u];
+        block[i] += i / u == i % u ? s->jitter : 0.0;
+    }
+    if (inverted) {
+        plain_invert(u, block);
+    }
+}
+
+/* L_ii^2 of A[u, u] = L L^T */
+static void squared_pivots(int64_t u, double *a, double *squares)
+{
+    for (int64_t p = 0; p < u; p++) {
+        squares[p] = a[p * u + p];
+        for (int64_t i = p + 1; i < u; i++) {
+            const double factor = a[i * u + p] / squares[p];
+            for (int64_t j = p; j < u; j++) {
+                a[i * u + j] -= factor * a[p * u + j];
+            }
+        }
+    }
+}
+
+/* sum_j |w_j|^2 / divisor_j over the features of a unit */
+static double quotients(const plain_site *s, int64_t unit, const double *divisors)
+{
+    double value = 0.0;
+    for (int64_t o = 0; o < OUTPUTS; o++) {
+        for (int64_t f = 0; f < s->features; f++) {
+            const double w = s->w[o * s->width + unit * s->features + f];
+            value += w * w / divisors[f];
+        }
+    }
+    return value;
+}
+
+/* sum_o w_og (Hi_gg + jitter I)^-1 w_og^T */
+static double exact_value(const plain_site *s, int64_t unit, const double *inverse)
+{
+    const int64_t u = s->features;
+    double value = 0.0;
+    for (int64_t o = 0; o < OUTPUTS; o++) {
+        const double *w = s->w + o * s->width + unit * u;
+        for (int64_t i = 0; i < u * u; i++) {
+            value += w[i / u] * inverse[i] * w[i % u];
+        }
+    }
+    return value;
+}
+
+static double plain_value(const plain_site *s, unit_value kind, int64_t unit)
+{
+    const int64_t u = s->features;
+    double *block = NULL;
+    double *divisors = NULL;
+    assert_ok(memory_new(&block, (size_t)(u * u), sizeof *block));
+    assert_ok(memory_new(&divisors, (size_t)u, sizeof *divisors));
+    inverse_block(s, unit, kind == VALUE_EXACT, block);
+    if (kind == VALUE_CHOLESKY) {
+        squared_pivots(u, block, divisors);
+    }
+    for (int64_t f = 0; kind == VALUE_DIAGONAL && f < u; f++) {
+        divisors[f] = block[f * u + f];
+    }
+    const double value =
+        kind == VALUE_EXACT ? exact_value(s, unit, block) : quotients(s, unit, divisors);
+    memory_free(block);
+    memory_free(divisors);
+    return value;
+}
+
+/* A[rows, H] -= A[:, g] drop[u, H] */
+static void subtract_columns(const plain_site *s, int64_t unit, int64_t rows, const double *drop,
+                             double *a)
+{
+    double *own = NULL; /* A[r, g] */
+    const int64_t u = s->features;
+    assert_ok(memory_new(&own, (size_t)u, sizeof *own));
+    for (int64_t r = 0; r < rows; r++) {
+        double *row = a + r * s->width;
+        memcpy(own, row + unit * u, (size_t)u * sizeof *own);
+        for (int64_t i = 0; i < u * s->width; i++) {
+            row[i % s->width] -= own[i / s->width] * drop[i];
+        }
+    }
+    memory_free(own);
+}
+
+/* W <- W - W_g D, Hi <- Hi - Hi_:g D with D = (Hi_gg + jitter I)^-1 Hi_g: */
+static void plain_take(plain_site *s, int64_t unit)
+{
+    const int64_t u = s->features;
+    double *block = NULL;
+    double *drop = NULL;
+    assert_ok(memory_new(&block, (size_t)(u * u), sizeof *block));
+    assert_ok(memory_new(&drop, (size_t)(u * s->width), sizeof *drop));
+    inverse_block(s, unit, true, block);
+    plain_add_product(u, s->width, u, block, s->hi + unit * u * s->width, drop);
+    subtract_columns(s, unit, OUTPUTS, drop, s->w);
+    subtract_columns(s, unit, s->width, drop, s->hi);
+    for (int64_t f = 0; f < u; f++) {
+        s->kept[unit * u + f] = false;
+    }
+    memory_free(block);
+    memory_free(drop);
+}
+
+static elimination *start(backend *b, const plain_site *s, unit_value kind)
+{
+    elimination *e = NULL;
+    double *weights = plain_gram(OUTPUTS, s->width, 0.0, s->w);
+    matrix a = support_matrix(b, s->width, s->width, s->hi);
+    matrix m = support_matrix(b, s->width, s->width, weights);
+    assert_ok(elimination_create(s->units, kind, s->jitter, &a, &m, &e));
+    assert_false(matrix_exists(a));
+    assert_false(matrix_exists(m));
+    memory_free(weights);
+    return e;
+}
+
+static double *values_of(elimination *e, int64_t units)
+{
+    double *values = NULL;
+    assert_ok(memory_new(&values, (size_t)units, sizeof *values));
+    for (int64_t j = 0; j < units; j++) {
+        values[j] = 0.5; /* values are added to what is there */
+    }
+    assert_ok(elimination_add_values(e, values));
+    for (int64_t j = 0; j < units; j++) {
+        values[j] -= 0.5;
+    }
+    return values;
+}
+
+/* Compares all values; returns the unit with the least one. */
+static int64_t check_values(const plain_site *s, unit_value kind, elimination *e, double *least)
+{
+    double *values = values_of(e, s->units);
+    int64_t best = -1;
+    for (int64_t j = 0; j < s->units; j++) {
+        const bool kept = s->kept[j * s->features];
+        const double expected = kept ? plain_value(s, kind, j) : 0.0;
+        assert_near(values[j], expected, kept ? 1e-9 * (1.0 + expected) : 0.0);
+        best = kept && (best < 0 || values[j] < values[best]) ? j : best;
+    }
+    *least = values[best];
+    memory_free(values);
+    return best;
+}
+
+/* Takes all units but one, the cheapest first; every `every` steps the sum of the values is held
+ * against the refit of the dense weights on all that is left. */
+static void check_site(backend *b, unit_value kind, int64_t units, int64_t features, double jitter,
+                       int64_t every)
+{
+    plain_site s = site_of(units, features, jitter);
+    elimination *e = start(b, &s, kind);
+    double total = 0.0;
+    for (int64_t taken = 0; taken < units - 1; taken++) {
+        double least = 0.0;
+        const int64_t unit = check_values(&s, kind, e, &least);
+        assert_ok(elimination_take(e, unit));
+        plain_take(&s, unit);
+        total += least;
+        if (every > 0 && (taken % every == every - 1 || taken == units - 2)) {
+            const double joint = plain_refit(OUTPUTS, s.width, s.h, s.dense, s.kept, NULL);
+            assert_near(total, joint, 1e-9 * (1.0 + joint));
+        }
+    }
+    elimination_free(e);
+    free_site(&s);
+}
+
+/* 400 and 70 units fill the panels several times, and are stored anew several times; four units of
+ * 40 features are more than one panel. */
+static void values_are_the_costs_of_the_best_refit(void **state)
+{
+    (void)state;
+    backend *const instances[] = {on_ref, on_cpu};
+    for (int i = 0; i < 2; i++) {
+        check_site(instances[i], VALUE_EXACT, 400, 1, 0.0, 37);
+        check_site(instances[i], VALUE_EXACT, 70, 3, 0.0, 1);
+        check_site(instances[i], VALUE_EXACT, 5, 40, 0.0, 1);
+        check_site(instances[i], VALUE_EXACT, 2, 1, 0.0, 1);
+    }
+}
+
+static void other_values_follow_their_formulas(void **state)
+{
+    (void)state;
+    backend *const instances[] = {on_ref, on_cpu};
+    for (int i = 0; i < 2; i++) {
+        for (int kind = VALUE_CHOLESKY; kind <= VALUE_DIAGONAL; kind++) {
+            check_site(instances[i], (unit_value)kind, 150, 1, 0.0, 0);
+            check_site(instances[i], (unit_value)kind, 60, 3, 0.0, 0);
+            check_site(instances[i], (unit_value)kind, 4, 40, 0.0, 0);
+        }
+    }
+}
+
+/* About the size of the inverse's diagonal. */
+static void the_jitter_is_added_wherever_a_block_is_inverted(void **state)
+{
+    (void)state;
+    const double jitter = 1e-3;
+    for (int kind = VALUE_EXACT; kind <= VALUE_DIAGONAL; kind++) {
+        check_site(on_cpu, (unit_value)kind, 150, 1, jitter, 0);
+        check_site(on_cpu, (unit_value)kind, 50, 3, jitter, 0);
+    }
+}
+
+static double explained(const plain_site *s)
+{
+    return -plain_refit(OUTPUTS, s->width, s->h, s->dense, s->kept, NULL);
+}
+
+static void set_kept(plain_site *s, int64_t unit, bool kept)
+{
+    for (int64_t f = 0; f < s->features; f++) {
+        s->kept[unit * s->features + f] = kept;
+    }
+}
+
+/* A = G, M = G W^T W G */
+static elimination *start_gains(backend *b, const plain_site *s)
+{
+    elimination *e = NULL;
+    double *product = NULL;
+    double *turned = NULL; /* W^T */
+    assert_ok(memory_new(&product, (size_t)(OUTPUTS * s->width), sizeof *product));
+    assert_ok(memory_new(&turned, (size_t)(OUTPUTS * s->width), sizeof *turned));
+    for (int64_t i = 0; i < OUTPUTS * s->width; i++) {
+        turned[i % s->width * OUTPUTS + i / s->width] = s->dense[i];
+    }
+    plain_add_product(OUTPUTS, s->width, s->width, turned, s->h, product);
+    double *gains = plain_gram(OUTPUTS, s->width, 0.0, product);
+    matrix a = support_matrix(b, s->width, s->width, s->h);
+    matrix m = support_matrix(b, s->width, s->width, gains);
+    assert_ok(elimination_create(s->units, VALUE_EXACT, 0.0, &a, &m, &e));
+    memory_free(product);
+    memory_free(turned);
+    memory_free(gains);
+    return e;
+}
+
+static void check_gains(backend *b, int64_t units, int64_t features)
+{
+    plain_site s = site_of(units, features, 0.0);
+    elimination *e = start_gains(b, &s);
+    for (int64_t j = 0; j < units; j++) {
+        set_kept(&s, j, false);
+    }
+    for (int64_t taken = 0; taken < units; taken++) {
+        double *values = values_of(e, units);
+        const double before = explained(&s);
+        for (int64_t j = 0; j < units; j++) {
+            if (!s.kept[j * features]) {
+                set_kept(&s, j, true);
+                assert_near(values[j], explained(&s) - before, -1e-9 * explained(&s) + 1e-6);
+                set_kept(&s, j, false);
+            }
+        }
+        const int64_t next = taken * 7 % units;
+        assert_ok(elimination_take(e, next));
+        set_kept(&s, next, true);
+        memory_free(values);
+    }
+    elimination_free(e);
+    free_site(&s);
+}
+
+static void from_a_gram_matrix_values_are_gains_of_keeping(void **state)
+{
+    (void)state;
+    backend *const instances[] = {on_ref, on_cpu};
+    for (int i = 0; i < 2; i++) {
+        check_gains(instances[i], 20, 1);
+        check_gains(instances[i], 8, 3);
+    }
+}
+
+/* The last unit leaves nothing to update. */
+static void all_units_can_be_taken(void **state)
+{
+    (void)state;
+    plain_site s = site_of(130, 1, 0.0);
+    elimination *e = start(on_cpu, &s, VALUE_EXACT);
+    for (int64_t j = 0; j < s.units; j++) {
+        assert_ok(elimination_take(e, j));
+    }
+    double *values = values_of(e, s.units);
+    for (int64_t j = 0; j < s.units; j++) {
+        assert_near(values[j], 0.0, 0.0);
+    }
+    memory_free(values);
+    elimination_free(e);
+    free_site(&s);
+}
+
+/* Unit 2 has an indefinite block. */
+static void an_indefinite_block_names_its_unit(void **state)
+{
+    (void)state;
+    static const int64_t features[] = {1, 2};
+    for (int i = 0; i < 2; i++) {
+        plain_site s = site_of(4, features[i], 0.0);
+        double values[4] = {0.0};
+        const int64_t last = 3 * features[i] - 1;
+        s.hi[last * s.width + last] = -1.0;
+        elimination *e = start(on_cpu, &s, VALUE_EXACT);
+        assert_fails(elimination_add_values(e, values), GRAIL_ERROR_NUMERIC,
+                     "unit 2 is not positive definite");
+        assert_fails(elimination_take(e, 2), GRAIL_ERROR_NUMERIC,
+                     "unit 2 is not positive definite");
+        elimination_free(e);
+        free_site(&s);
+    }
+}
+
+/* Rounding may make a value negative, but what is not a number must be seen. */
+static void a_value_that_is_not_a_number_stays_one(void **state)
+{
+    (void)state;
+    static const int64_t features[] = {1, 2};
+    for (int i = 0; i < 2; i++) {
+        plain_site s = site_of(3, features[i], 0.0);
+        s.w[s.width - 1] = (double)NAN;
+        elimination *e = start(on_cpu, &s, VALUE_EXACT);
+        double *values = values_of(e, s.units);
+        assert_true(isnan(values[2]));
+        memory_free(values);
+        elimination_free(e);
+        free_site(&s);
+    }
+}
+
+typedef struct walk {
+    backend *on;
+    int64_t units, features;
+} walk;
+
+static grail_status identity(backend *b, int64_t n, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, n, n, out));
+    TRY(matrix_shift_diagonal(1.0, *out));
+out:
+    return status;
+}
+
+static grail_status take_all_but_one(void *context)
+{
+    const walk *w = context;
+    grail_status status = GRAIL_OK;
+    elimination *e = NULL;
+    matrix a = no_matrix;
+    matrix m = no_matrix;
+    double values[8] = {0.0};
+    TRY(identity(w->on, w->units * w->features, &a));
+    TRY(identity(w->on, w->units * w->features, &m));
+    TRY(elimination_create(w->units, VALUE_EXACT, 0.0, &a, &m, &e));
+    for (int64_t j = 0; j + 1 < w->units; j++) {
+        TRY(elimination_add_values(e, values));
+        TRY(elimination_take(e, j));
+    }
+out:
+    elimination_free(e);
+    matrix_free(&a);
+    matrix_free(&m);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    walk wide = {on_cpu, 6, 50};
+    walk thin = {on_cpu, 3, 1};
+    support_fail_each_allocation(take_all_but_one, &wide);
+    support_fail_each_allocation(take_all_but_one, &thin);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_the_costs_of_the_best_refit),
+        cmocka_unit_test(other_values_follow_their_formulas),
+        cmocka_unit_test(the_jitter_is_added_wherever_a_block_is_inverted),
+        cmocka_unit_test(from_a_gram_matrix_values_are_gains_of_keeping),
+        cmocka_unit_test(all_units_can_be_taken),
+        cmocka_unit_test(an_indefinite_block_names_its_unit),
+        cmocka_unit_test(a_value_that_is_not_a_number_stays_one),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(no_matrix_is_left),
+    };
+    return cmocka_run_group_tests(tests, open_backends, close_backends);
+}
