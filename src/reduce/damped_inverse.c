@@ -34,11 +34,16 @@ out:
     return status;
 }
 
-static grail_status check_mean(int64_t n, const double *diagonal, double *mean)
+grail_status mean_of_diagonal(int64_t n, const double *diagonal, double *mean)
 {
     *mean = 0.0;
     for (int64_t i = 0; i < n; i++) {
         *mean += diagonal[i] / (double)n;
+    }
+    if (!isfinite(*mean)) {
+        return error_set(GRAIL_ERROR_NUMERIC,
+                         "the diagonal of the Gram matrix is not finite; look for NaN or infinity "
+                         "in the activations");
     }
     return *mean > 0.0 ? GRAIL_OK
                        : error_set(GRAIL_ERROR_NUMERIC,
@@ -47,30 +52,41 @@ static grail_status check_mean(int64_t n, const double *diagonal, double *mean)
                                    "at weights alone");
 }
 
-grail_status damped_inverse(double damping, matrix gram, double *lambda)
+/* Factors G + lambda I in the lower triangle, raising lambda until that succeeds. */
+static grail_status factor_damped(const double *diagonal, double mean, matrix gram, double *lambda)
 {
     grail_status status = GRAIL_OK;
     int64_t failing = -1;
+    for (int raises = 0;; raises++) {
+        TRY(load_damped(diagonal, *lambda, gram));
+        TRY(matrix_cholesky(gram, &failing));
+        if (failing < 0) {
+            return GRAIL_OK;
+        }
+        if (raises == MOST_RAISES) {
+            FAIL(GRAIL_ERROR_NUMERIC,
+                 "the Gram matrix is indefinite: its factorisation fails at feature %lld even "
+                 "with %g added to its diagonal; look for errors in the activations",
+                 (long long)failing, *lambda);
+        }
+        *lambda = fmax(10.0 * *lambda, raise_floor * mean);
+    }
+out:
+    return status;
+}
+
+grail_status damped_inverse(double damping, matrix gram, double *lambda)
+{
+    grail_status status = GRAIL_OK;
     double mean = 0.0;
     double *diagonal = NULL;
     TRY(memory_new_unset(&diagonal, (size_t)gram.rows, sizeof diagonal[0]));
     TRY(download_diagonal(gram, diagonal));
-    TRY(check_mean(gram.rows, diagonal, &mean));
+    TRY(mean_of_diagonal(gram.rows, diagonal, &mean));
     TRY(matrix_fill_upper(gram));
     *lambda = damping * mean;
-    for (int raises = 0; raises <= MOST_RAISES; raises++) {
-        TRY(load_damped(diagonal, *lambda, gram));
-        TRY(matrix_cholesky(gram, &failing));
-        if (failing < 0) {
-            status = matrix_cholesky_invert(gram);
-            goto out;
-        }
-        *lambda = fmax(10.0 * *lambda, raise_floor * mean);
-    }
-    FAIL(GRAIL_ERROR_NUMERIC,
-         "the Gram matrix is indefinite: its factorisation fails at feature %lld even with %g "
-         "added to its diagonal; look for errors in the activations",
-         (long long)failing, *lambda);
+    TRY(factor_damped(diagonal, mean, gram, lambda));
+    TRY(matrix_cholesky_invert(gram));
 out:
     memory_free(diagonal);
     return status;

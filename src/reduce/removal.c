@@ -67,8 +67,7 @@ int64_t batch_shrinking(int64_t wanted, int64_t done)
 typedef struct taking {
     removal *removal;
     int64_t per_group; /* units of a group */
-    int64_t quota;     /* still to be taken of each group ... */
-    int64_t *open;     /* [groups] */
+    int64_t *open;     /* [groups]: how many are still to be taken */
     bool largest;
 } taking;
 
@@ -104,13 +103,30 @@ static grail_status check_values(const removal *r, const double *values)
 {
     for (int64_t j = 0; j < r->units; j++) {
         if (!isfinite(values[j])) {
-            return error_set(GRAIL_ERROR_NUMERIC,
-                             "the cost of unit %lld is not finite; look for NaN or infinity in the "
-                             "weights and activations",
-                             (long long)j);
+            return error_set(
+                GRAIL_ERROR_NUMERIC,
+                "the value of unit %lld is not finite; look for NaN or infinity in the "
+                "weights and activations",
+                (long long)j);
         }
     }
     return GRAIL_OK;
+}
+
+static grail_status check_count(const removal *r, int64_t groups, int64_t count)
+{
+    bool fits = groups > 0 && r->units % groups == 0 && count % groups == 0;
+    for (int64_t g = 0; fits && g < groups; g++) {
+        int64_t left = 0;
+        for (int64_t j = 0; j < r->units / groups; j++) {
+            left += r->taken[g * (r->units / groups) + j] ? 0 : 1;
+        }
+        fits = left >= count / groups;
+    }
+    return fits ? GRAIL_OK
+                : error_set(GRAIL_ERROR_ARGUMENT,
+                            "cannot take %lld of %lld units evenly from %lld groups",
+                            (long long)count, (long long)r->units, (long long)groups);
 }
 
 grail_status removal_take(removal *r, int64_t groups, int64_t count, bool largest, batch_rule batch,
@@ -118,7 +134,9 @@ grail_status removal_take(removal *r, int64_t groups, int64_t count, bool larges
 {
     grail_status status = GRAIL_OK;
     double *values = NULL;
-    taking t = {.removal = r, .per_group = r->units / groups, .largest = largest};
+    taking t = {.removal = r, .largest = largest};
+    TRY(check_count(r, groups, count));
+    t.per_group = r->units / groups;
     TRY(memory_new_unset(&values, (size_t)r->units, sizeof values[0]));
     TRY(memory_new_unset(&t.open, (size_t)groups, sizeof t.open[0]));
     for (int64_t g = 0; g < groups; g++) {

@@ -25,20 +25,22 @@ typedef struct removal_options {
     unit_value kind;
     double damping; /* lambda = damping * mean diag G */
     double jitter;  /* added to the diagonal of the inverse's blocks */
-    bool as_fitted; /* as the fit of the consumer sees it: see below */
+    bool refits;    /* costs are those of the fit that follows: to its target, with its bias */
 } removal_options;
 
 /**
  * Costs of removing units: A = (G + lambda I)^-1, M = W^T W. A feature that is always 0 costs
  * nothing. When G + lambda I cannot be factored, lambda is raised as in a ridge (solve/system.h).
- * With `as_fitted` all sums are centred where the view fits a bias, and with a target W is
- * W_r = (C + lambda W) A with the cross statistics C, the weights refitted on all units. Takes the
- * view's Gram matrices over. removal_fini frees.
+ * With `refits` all sums are centred where the view fits a bias and has means, so that a constant
+ * feature costs nothing; and where the view has cross sums C of a target, W is W_r = (C + lambda W)
+ * A, the weights refitted on all units. Takes over the view's Gram matrices, and centres its cross
+ * sums in place. GRAIL_ERROR_NUMERIC as damped_inverse. removal_fini frees.
  */
 grail_status removal_of_costs(const site_view *v, const removal_options *options,
                               removal *out) GRAIL_MUST_CHECK;
 
-/** Gains of keeping units: A = G, M = G W^T W G. Takes the view's Gram matrices over. */
+/** Gains of keeping units: A = G, M = G W^T W G. Takes the view's Gram matrices over.
+ * GRAIL_ERROR_NUMERIC when one is 0. */
 grail_status removal_of_gains(const site_view *v, removal *out) GRAIL_MUST_CHECK;
 
 /** values[n] of the units that are not taken; 0 for the others. */
@@ -52,9 +54,10 @@ int64_t batch_of_one(int64_t wanted, int64_t done);
  * each within 64 .. 1024 (Ling et al., arXiv 2412.18110, published code). */
 int64_t batch_shrinking(int64_t wanted, int64_t done);
 
-/** Takes `count` units, evenly from each of `groups` equal runs of units: those of the least value,
- * or with `largest` of the largest, the one with the lower index on a tie. values_at[i], unless
- * NULL, is the value at which the i-th unit was taken. */
+/** Takes `count` units more, evenly from each of `groups` equal runs of units: those of the least
+ * value, or with `largest` of the largest, the one with the lower index on a tie. values_at[i],
+ * unless NULL, is the value at which the i-th of them was taken. GRAIL_ERROR_ARGUMENT when there
+ * are not as many; GRAIL_ERROR_NUMERIC names the unit whose value is not finite. */
 grail_status removal_take(removal *r, int64_t groups, int64_t count, bool largest, batch_rule batch,
                           double *values_at) GRAIL_MUST_CHECK;
 

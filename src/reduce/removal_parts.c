@@ -10,23 +10,24 @@
 enum { PANEL_ROWS = 512 };
 
 static const double gain_jitter = 1e-10; /* of the largest diagonal element */
+static const double dead_share = 1e-12;  /* of the diagonal before centring */
 
 /* One consumer: its statistics, which are taken over, and its weights. */
 typedef struct part_source {
     const site_view *view;
-    const removal_options *options;
+    const removal_options *options; /* NULL: gains */
     input_statistics *input;
     consumer_rows rows;
-    double *diagonal; /* [H] of G, centred when the fit has a bias */
-    bool refits;
-    double largest; /* of the diagonal */
+    bool centred;   /* the fit has a bias */
+    bool *dead;     /* [H]: always 0, or constant beside a bias */
+    double largest; /* of the diagonal of G */
     double lambda;
 } part_source;
 
 static void source_fini(part_source *s)
 {
     consumer_rows_fini(&s->rows);
-    memory_free(s->diagonal);
+    memory_free(s->dead);
     *s = (part_source){0};
 }
 
@@ -59,32 +60,56 @@ out:
     return status;
 }
 
+/* What centring leaves of a constant feature is rounding error. */
+static bool is_dead(const part_source *s, const double *diagonal, int64_t feature)
+{
+    const double mean = s->centred ? s->input->means[feature] : 0.0;
+    const double whole = diagonal[feature] + (double)s->input->count * mean * mean;
+    return diagonal[feature] <= dead_share * whole;
+}
+
+/* Looks at the diagonal of G, which must not be 0. */
+static grail_status measure(part_source *s)
+{
+    grail_status status = GRAIL_OK;
+    double *diagonal = NULL;
+    double mean = 0.0;
+    const int64_t width = s->input->width;
+    TRY(memory_new_unset(&diagonal, (size_t)width, sizeof diagonal[0]));
+    TRY(memory_new_unset(&s->dead, (size_t)width, sizeof s->dead[0]));
+    TRY(download_diagonal(s->input->gram, diagonal));
+    for (int64_t j = 0; j < width; j++) {
+        s->dead[j] = is_dead(s, diagonal, j);
+        diagonal[j] = s->dead[j] ? 0.0 : diagonal[j];
+        s->largest = fmax(s->largest, diagonal[j]);
+    }
+    TRY(mean_of_diagonal(width, diagonal, &mean));
+out:
+    memory_free(diagonal);
+    return status;
+}
+
 static grail_status source_open(const site_view *v, const removal_options *options, int consumer,
                                 part_source *s)
 {
     grail_status status = GRAIL_OK;
     *s = (part_source){.view = v, .options = options, .input = &v->inputs[consumer]};
-    const bool as_fitted = options != NULL && options->as_fitted;
-    s->refits = as_fitted && matrix_exists(s->input->cross);
+    s->centred = options != NULL && options->refits && v->fits_bias && s->input->means != NULL;
     TRY(consumer_rows_open(v, consumer, s->input->width, &s->rows));
-    if (as_fitted && v->fits_bias) {
+    if (s->centred) {
         TRY(centre(s));
     }
-    TRY(memory_new_unset(&s->diagonal, (size_t)s->input->width, sizeof s->diagonal[0]));
-    TRY(download_diagonal(s->input->gram, s->diagonal));
-    for (int64_t i = 0; i < s->input->width; i++) {
-        s->largest = fmax(s->largest, s->diagonal[i]);
-    }
+    TRY(measure(s));
 out:
     return status;
 }
 
-/* columns of features that are always 0 <- 0 */
+/* columns of dead features <- 0 */
 static grail_status clear_dead(const part_source *s, matrix rows)
 {
     grail_status status = GRAIL_OK;
     for (int64_t j = 0; j < rows.columns; j++) {
-        if (!(s->diagonal[j] > 0.0)) {
+        if (s->dead[j]) {
             TRY(matrix_zero(matrix_columns(rows, j, 1)));
         }
     }
@@ -109,6 +134,7 @@ static grail_status add_weights(const part_source *s, bool by_gram, matrix m)
     grail_status status = GRAIL_OK;
     matrix panel = no_matrix;
     matrix scratch = no_matrix;
+    const bool refits = s->options != NULL && s->options->refits && matrix_exists(s->input->cross);
     const int64_t most = s->rows.count < PANEL_ROWS ? s->rows.count : PANEL_ROWS;
     TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, most, m.rows, &panel));
     TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, most, m.rows, &scratch));
@@ -118,7 +144,7 @@ static grail_status add_weights(const part_source *s, bool by_gram, matrix m)
         const matrix spare = matrix_rows(scratch, 0, rows.rows);
         matrix source = rows;
         TRY(consumer_rows_read(&s->rows, begin, rows));
-        if (s->refits) {
+        if (refits) {
             TRY(refit(s, begin, rows, spare));
         } else if (by_gram) {
             TRY(matrix_gemm(false, false, 1.0, rows, s->input->gram, 0.0, spare));

@@ -6,11 +6,11 @@
 
 static unsigned needs(const site *s)
 {
-    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS
+    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_MEANS | NEEDS_ALL_CONSUMERS
                                   : NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET;
 }
 
-static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .as_fitted = true};
+static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
 
 static grail_status decide(const site_view *v, grail_reducer **out)
 {
