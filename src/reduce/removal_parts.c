@@ -64,7 +64,7 @@ out:
 static bool is_dead(const part_source *s, const double *diagonal, int64_t feature)
 {
     const double mean = s->centred ? s->input->means[feature] : 0.0;
-    const double whole = diagonal[feature] + (double)s->input->count * mean * mean;
+    const double whole = diagonal[feature] + s->input->weight * mean * mean;
     return diagonal[feature] <= dead_share * whole;
 }
 

@@ -64,7 +64,7 @@ static double *column_means(int64_t rows, int64_t columns, const double *values)
     return means;
 }
 
-void give_input(backend *b, const observed *o, int k, fixture *f)
+void give_input(backend *b, const observed *o, int k, hand_site *f)
 {
     const int64_t n = o->width;
     double *gram = plain_gram(o->rows, n, 0.0, o->x);
@@ -72,7 +72,7 @@ void give_input(backend *b, const observed *o, int k, fixture *f)
         gram[i] = i % n > i / n ? (double)NAN : gram[i];
     }
     input_statistics *in = &f->inputs[k];
-    *in = (input_statistics){.width = n, .count = o->rows};
+    *in = (input_statistics){.width = n, .weight = (double)o->rows};
     in->gram = support_matrix(b, n, n, gram);
     in->means = column_means(o->rows, n, o->x);
     if (o->y != NULL) {
@@ -88,7 +88,7 @@ void give_input(backend *b, const observed *o, int k, fixture *f)
     memory_free(gram);
 }
 
-void forget_inputs(fixture *f)
+void forget_inputs(hand_site *f)
 {
     for (int k = 0; k < f->view.input_count; k++) {
         input_statistics *in = &f->inputs[k];

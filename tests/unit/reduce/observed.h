@@ -3,7 +3,7 @@
 #ifndef GRAIL_TESTS_UNIT_REDUCE_OBSERVED_H
 #define GRAIL_TESTS_UNIT_REDUCE_OBSERVED_H
 
-#include "site_fixture.h"
+#include "hand_site.h"
 
 typedef struct observed {
     int64_t rows, width, outputs;
@@ -20,8 +20,8 @@ void observed_free(observed *o);
 
 /** Gives input k of a view the sums of the rows: a Gram matrix with NaN above its diagonal, means,
  * and the cross sums where there is a target. forget_inputs releases those of all inputs. */
-void give_input(backend *b, const observed *o, int k, fixture *f);
-void forget_inputs(fixture *f);
+void give_input(backend *b, const observed *o, int k, hand_site *f);
+void forget_inputs(hand_site *f);
 
 /** X^T X of the rows [+ shift I], centred when asked; memory_free. */
 double *observed_gram(const observed *o, bool centred, double shift);

@@ -14,13 +14,13 @@ static const removal_options exact = {.kind = VALUE_EXACT};
 /* G = [2 1 0; 1 2 1; 0 1 2] and W = [1 1 1], with poison above the diagonal. */
 static const float three_ones[] = {1, 1, 1};
 
-static void three_units(backend *b, fixture *f)
+static void three_units(backend *b, hand_site *f)
 {
     static const double gram[] = {2, NAN, NAN, 1, 2, NAN, 0, 1, 2};
-    begin_site(f, SITE_FFN, 3, 1);
-    add_consumer(f, 1, 1, three_ones);
+    hand_begin(f, SITE_FFN, 3, 1);
+    hand_add_consumer(f, 1, 1, three_ones);
     f->inputs[0] =
-        (input_statistics){.width = 3, .count = 4, .gram = support_matrix(b, 3, 3, gram)};
+        (input_statistics){.width = 3, .weight = 4.0, .gram = support_matrix(b, 3, 3, gram)};
     f->view.backend = b;
 }
 
@@ -40,7 +40,7 @@ static void the_worked_example_of_three_units(void **state)
     (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
-        fixture f;
+        hand_site f;
         removal r = {0};
         double at[2];
         three_units(instances[i], &f);
@@ -63,7 +63,7 @@ static void the_worked_example_of_three_units(void **state)
 static void damping_is_relative_to_the_mean_diagonal(void **state)
 {
     (void)state;
-    fixture f;
+    hand_site f;
     removal r = {0};
     const removal_options damped = {.kind = VALUE_EXACT, .damping = 0.1};
     const double repaired = 1.0 + 1.0 / 2.2;
@@ -84,7 +84,7 @@ static void gains_of_keeping_by_hand(void **state)
     (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
-        fixture f;
+        hand_site f;
         removal r = {0};
         double at[2];
         three_units(instances[i], &f);
@@ -129,11 +129,11 @@ static void batches_shrink_as_published(void **state)
 }
 
 /* Unit j costs its own squared weight: the features are independent and of one size. */
-static void independent_units(fixture *f, int64_t units, const float *weights)
+static void independent_units(hand_site *f, int64_t units, const float *weights)
 {
-    begin_site(f, SITE_FFN, units, 1);
-    add_consumer(f, 1, 1, weights);
-    f->inputs[0] = (input_statistics){.width = units, .count = 1};
+    hand_begin(f, SITE_FFN, units, 1);
+    hand_add_consumer(f, 1, 1, weights);
+    f->inputs[0] = (input_statistics){.width = units, .weight = 1.0};
     assert_ok(matrix_new_zero(on_cpu, GRAIL_DTYPE_F64, units, units, &f->inputs[0].gram));
     assert_ok(matrix_shift_diagonal(1.0, f->inputs[0].gram));
     f->view.backend = on_cpu;
@@ -150,7 +150,7 @@ static void check_taking(int64_t groups, int64_t count, bool largest, batch_rule
                          const char *pattern)
 {
     static const float weights[] = {1, 2, 2, 3, 4, 5, 4, 9};
-    fixture f;
+    hand_site f;
     removal r = {0};
     grail_reducer *reducer = NULL;
     independent_units(&f, 8, weights);
@@ -199,7 +199,7 @@ static void groups_lose_equally_many(void **state)
 static void a_count_that_does_not_fit_the_groups_is_refused(void **state)
 {
     (void)state;
-    fixture f;
+    hand_site f;
     removal r = {0};
     three_units(on_cpu, &f);
     assert_ok(removal_of_costs(&f.view, &exact, &r));
@@ -219,7 +219,7 @@ static void dead_features_cost_nothing_and_go_first(void **state)
     for (int i = 0; i < 2; i++) {
         const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = i == 1};
         double values[6];
-        fixture f;
+        hand_site f;
         removal r = {0};
         observed o = observe(30, 6, 3, 1, 5);
         for (int64_t row = 0; row < o.rows; row++) {
@@ -227,8 +227,8 @@ static void dead_features_cost_nothing_and_go_first(void **state)
         }
         o.stored[1] = o.stored[4] = o.stored[o.width + 4] = 100.0F;
         observed_add_target(&o, 9);
-        begin_site(&f, SITE_FFN, 6, 3);
-        add_consumer(&f, 1, o.outputs, o.stored);
+        hand_begin(&f, SITE_FFN, 6, 3);
+        hand_add_consumer(&f, 1, o.outputs, o.stored);
         give_input(instances[i], &o, 0, &f);
         assert_ok(removal_of_costs(&f.view, &options, &r));
         assert_ok(removal_values(&r, values));
@@ -250,14 +250,14 @@ static void constant_features_cost_nothing_beside_a_bias(void **state)
     for (int biased = 0; biased < 2; biased++) {
         const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
         double values[5];
-        fixture f;
+        hand_site f;
         removal r = {0};
         observed o = observe(30, 5, 3, 1, 6);
         for (int64_t row = 0; row < o.rows; row++) {
             o.x[row * o.width + 2] = 7.1;
         }
-        begin_site(&f, SITE_FFN, 5, 3);
-        add_consumer(&f, 1, o.outputs, o.stored);
+        hand_begin(&f, SITE_FFN, 5, 3);
+        hand_add_consumer(&f, 1, o.outputs, o.stored);
         give_input(on_cpu, &o, 0, &f);
         f.view.fits_bias = biased == 1;
         assert_ok(removal_of_costs(&f.view, &options, &r));
@@ -275,14 +275,14 @@ static void a_bias_leaves_nothing_of_constant_features(void **state)
 {
     (void)state;
     const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
-    fixture f;
+    hand_site f;
     removal r = {0};
     observed o = observe(30, 3, 1, 1, 6);
     for (int64_t i = 0; i < o.rows * o.width; i++) {
         o.x[i] = 0.7 + (double)(i % o.width);
     }
-    begin_site(&f, SITE_FFN, 3, 1);
-    add_consumer(&f, 1, o.outputs, o.stored);
+    hand_begin(&f, SITE_FFN, 3, 1);
+    hand_add_consumer(&f, 1, o.outputs, o.stored);
     give_input(on_cpu, &o, 0, &f);
     f.view.fits_bias = true;
     assert_fails(removal_of_costs(&f.view, &options, &r), GRAIL_ERROR_NUMERIC,
@@ -293,12 +293,12 @@ static void a_bias_leaves_nothing_of_constant_features(void **state)
 
 static void check_gram_is_refused(int64_t n, const double *gram, const char *text, bool gains)
 {
-    fixture f;
+    hand_site f;
     removal r = {0};
-    begin_site(&f, SITE_FFN, n, 1);
-    add_consumer(&f, 1, 1, three_ones);
+    hand_begin(&f, SITE_FFN, n, 1);
+    hand_add_consumer(&f, 1, 1, three_ones);
     f.inputs[0] =
-        (input_statistics){.width = n, .count = 1, .gram = support_matrix(on_cpu, n, n, gram)};
+        (input_statistics){.width = n, .weight = 1.0, .gram = support_matrix(on_cpu, n, n, gram)};
     f.view.backend = on_cpu;
     if (gains) {
         grail_status status = removal_of_gains(&f.view, &r);
@@ -337,13 +337,13 @@ static void a_singular_gram_matrix_raises_lambda(void **state)
     (void)state;
     static const double gram[] = {1, 0, 1, 1};
     static const float weights[] = {1, 1};
-    fixture f;
+    hand_site f;
     removal r = {0};
     double values[2];
-    begin_site(&f, SITE_FFN, 2, 1);
-    add_consumer(&f, 1, 1, weights);
+    hand_begin(&f, SITE_FFN, 2, 1);
+    hand_add_consumer(&f, 1, 1, weights);
     f.inputs[0] =
-        (input_statistics){.width = 2, .count = 1, .gram = support_matrix(on_cpu, 2, 2, gram)};
+        (input_statistics){.width = 2, .weight = 1.0, .gram = support_matrix(on_cpu, 2, 2, gram)};
     f.view.backend = on_cpu;
     assert_ok(removal_of_costs(&f.view, &exact, &r));
     assert_ok(removal_values(&r, values)); /* 1 / Hi_jj = 2 lambda to first order */
@@ -357,7 +357,7 @@ static void weights_that_are_not_numbers_are_refused(void **state)
     (void)state;
     static const float broken[] = {1, 1, (float)NAN};
     for (int gains = 0; gains < 2; gains++) {
-        fixture f;
+        hand_site f;
         removal r = {0};
         three_units(on_cpu, &f);
         f.weights[0] = broken;
@@ -374,7 +374,7 @@ static void weights_that_are_not_numbers_are_refused(void **state)
 static void statistics_of_another_width_are_refused(void **state)
 {
     (void)state;
-    fixture f;
+    hand_site f;
     removal r = {0};
     three_units(on_cpu, &f);
     f.inputs[0].width = 2;
@@ -392,15 +392,15 @@ static void check_refits(backend *b, int64_t u, int64_t outputs, bool with_targe
     const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
     const int64_t width = UNITS * u;
     bool kept[UNITS * 3];
-    fixture f;
+    hand_site f;
     removal r = {0};
     observed o = observe(ROWS, width, outputs, 1, 17);
     if (with_target) {
         observed_add_target(&o, 18);
     }
     memset(kept, true, sizeof kept);
-    begin_site(&f, SITE_FFN, UNITS, 1);
-    add_consumer(&f, u, outputs, o.stored);
+    hand_begin(&f, SITE_FFN, UNITS, 1);
+    hand_add_consumer(&f, u, outputs, o.stored);
     give_input(b, &o, 0, &f);
     f.view.fits_bias = biased;
     const double lambda = observed_lambda(&o, biased, options.damping);
@@ -455,17 +455,26 @@ static void weights_are_added_panel_by_panel(void **state)
     check_refits(on_cpu, 1, 2100, false, false);
 }
 
+/* Units that cost 1, 4, 4, 9, 16, 25, 16 and 81, alone and in two runs of four. */
 static void losses_add_up_the_costs(void **state)
 {
     (void)state;
-    static const double costs[] = {1, 2, 4, 8};
-    double losses[5] = {-1.0};
-    losses_of_costs(4, costs, losses);
-    assert_near(losses[0], -1.0, 0.0);
-    assert_near(losses[1], 7.0, 0.0);
-    assert_near(losses[2], 3.0, 0.0);
-    assert_near(losses[3], 1.0, 0.0);
-    assert_near(losses[4], 0.0, 0.0);
+    static const float weights[] = {1, 2, 2, 3, 4, 5, 4, 9};
+    static const double alone[] = {156, 75, 50, 34, 18, 9, 5, 1, 0};
+    static const double paired[] = {156, 156, 66, 66, 37, 37, 17, 17, 0};
+    for (int64_t groups = 1; groups <= 2; groups++) {
+        hand_site f;
+        removal r = {0};
+        double losses[9];
+        independent_units(&f, 8, weights);
+        assert_ok(removal_of_costs(&f.view, &exact, &r));
+        assert_ok(removal_losses(&r, groups, losses));
+        for (int k = 0; k <= 8; k++) {
+            assert_near(losses[k], groups == 1 ? alone[k] : paired[k], 1e-12);
+        }
+        removal_fini(&r);
+        forget_inputs(&f);
+    }
 }
 
 /* Everything that allocates: statistics are copied outside the counted part. */
@@ -474,14 +483,14 @@ static grail_status decide(void *context)
     const observed *o = context;
     const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
     grail_status status = GRAIL_OK;
-    fixture f;
+    hand_site f;
     removal r = {0};
     matrix gram = no_matrix;
     matrix cross = no_matrix;
     grail_reducer *reducer = NULL;
     double means[UNITS] = {0.0};
-    begin_site(&f, SITE_FFN, UNITS, 1);
-    add_consumer(&f, 1, OUTPUTS, o->stored);
+    hand_begin(&f, SITE_FFN, UNITS, 1);
+    hand_add_consumer(&f, 1, OUTPUTS, o->stored);
     f.view.fits_bias = true;
     TRY(matrix_new_zero(on_cpu, GRAIL_DTYPE_F64, UNITS, UNITS, &gram));
     TRY(matrix_shift_diagonal(1.0, gram));

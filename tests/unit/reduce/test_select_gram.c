@@ -33,7 +33,7 @@ enum { SAMPLES = sizeof samples / sizeof samples[0] };
 typedef struct scene {
     const sample *of;
     observed seen[CONSUMERS];
-    fixture f;
+    hand_site f;
 } scene;
 
 /* The second consumer of a stream has one tap more and other rows. */
@@ -49,16 +49,16 @@ static void add_seen(scene *s, int k, uint64_t seed)
         observed_add_target(&s->seen[k], seed + 5);
     }
     if (taps > 1) {
-        add_convolution(&s->f, of->outputs, taps, s->seen[k].stored);
+        hand_add_convolution(&s->f, taps, of->outputs, s->seen[k].stored);
     } else {
-        add_consumer(&s->f, of->features, of->outputs, s->seen[k].stored);
+        hand_add_consumer(&s->f, of->features, of->outputs, s->seen[k].stored);
     }
 }
 
 static void open_scene(backend *b, const sample *of, uint64_t seed, scene *s)
 {
     s->of = of;
-    begin_site(&s->f, of->kind, of->units, of->kept);
+    hand_begin(&s->f, of->kind, of->units, of->kept);
     s->f.site.groups = of->groups;
     s->f.view.fits_bias = of->biased;
     for (int k = 0; k < of->consumers; k++) {
@@ -481,10 +481,10 @@ static void needs_follow_the_kind_of_site(void **state)
     for (int i = 0; i < 6; i++) {
         for (int kind = 0; kind < SITE_KINDS; kind++) {
             const site s = {.kind = (site_kind)kind};
-            const unsigned fit = i == 5 ? NEEDS_MEANS | NEEDS_TARGET : 0;
-            assert_int_equal(rules[i]->needs(&s), kind == SITE_STREAM
-                                                      ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS
-                                                      : NEEDS_GRAM | fit);
+            const unsigned where = kind == SITE_STREAM ? NEEDS_ALL_CONSUMERS : 0;
+            const unsigned target = kind == SITE_STREAM ? 0 : NEEDS_TARGET;
+            const unsigned fit = i == 5 ? NEEDS_MEANS | target : 0;
+            assert_int_equal(rules[i]->needs(&s), NEEDS_GRAM | where | fit);
             assert_false(rules[i]->folds || rules[i]->draws);
         }
     }

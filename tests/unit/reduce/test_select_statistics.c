@@ -316,7 +316,8 @@ static void the_fluctuation_is_the_exact_variance(void **state)
     hand_site f;
     hand_begin(&f, SITE_FFN, 2, 1);
     hand_add_consumer(&f, 1, 1, w);
-    f.inputs[0] = (input_statistics){.width = 2, .weight = 4.0, .diagonal = diagonal, .means = means};
+    f.inputs[0] =
+        (input_statistics){.width = 2, .weight = 4.0, .diagonal = diagonal, .means = means};
     assert_decides(&f, &selector_flap, "01");
     assert_decides(&f, &selector_flap_ifv, "10");
 }
@@ -331,7 +332,8 @@ static void rounding_errors_are_no_fluctuation(void **state)
     hand_site f;
     hand_begin(&f, SITE_FFN, 3, 1);
     hand_add_consumer(&f, 1, 1, w);
-    f.inputs[0] = (input_statistics){.width = 3, .weight = 4.0, .diagonal = diagonal, .means = means};
+    f.inputs[0] =
+        (input_statistics){.width = 3, .weight = 4.0, .diagonal = diagonal, .means = means};
     assert_decides(&f, &selector_flap, "001");
     assert_decides(&f, &selector_flap_ifv, "001");
 }
@@ -345,7 +347,8 @@ static void a_statistic_that_is_not_a_number_is_not_hidden(void **state)
     hand_site f;
     hand_begin(&f, SITE_FFN, 2, 1);
     hand_add_consumer(&f, 1, 1, w);
-    f.inputs[0] = (input_statistics){.width = 2, .weight = 4.0, .diagonal = diagonal, .means = means};
+    f.inputs[0] =
+        (input_statistics){.width = 2, .weight = 4.0, .diagonal = diagonal, .means = means};
     for (int i = 0; i < 3; i++) {
         assert_fails(flaps[i]->decide(&f.view, &f.reducer), GRAIL_ERROR_NUMERIC, "unit 1");
     }
