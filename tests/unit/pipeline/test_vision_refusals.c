@@ -5,6 +5,7 @@
 #include "support/json_memory.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct refusal {
     vision_lab v;
@@ -85,8 +86,8 @@ static void a_selector_without_a_rule_for_channels_is_refused(void **state)
     r.options.sparsity_stream = 0.0;
     assert_fails(grail_compression_open(&r.options, &c), GRAIL_ERROR_UNSUPPORTED,
                  "site 'layer1.0.conv2': selector 'flap' has no rule for sites of kind conv; these "
-                 "selectors have one: random, magnitude-l1, magnitude-l2, wanda, fold, "
-                 "random-fold, gram-energy, gram-wenergy");
+                 "selectors have one: random, magnitude-l1, magnitude-l2, wanda,");
+    assert_null(strstr(grail_error_message(), ", flap"));
     r.options.dry_run = 0;
     r.options.sparsity_stream = 0.5;
     assert_refused(&r, GRAIL_ERROR_UNSUPPORTED, "for sites of kind stream");
