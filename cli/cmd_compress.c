@@ -74,8 +74,9 @@ static const option table[] = {
      "position separately"},
     {"ridge", OPTION_TEXT, &o.ridge, "NAME", "zero prior",
      "weights that the fit is shrunk towards: zero, or prior (those of the plain cut)"},
-    {"refit", OPTION_TEXT, &o.refit, "NAME", "none all",
-     "maps that are fitted besides the cut ones: none, or all that read what a cut has changed"},
+    {"refit", OPTION_TEXT, &o.refit, "NAME", "none auto all",
+     "maps that are fitted besides the cut ones: none, all that read what a cut has changed, or "
+     "auto (all, where the target is the dense network in a closed loop)"},
     {"ridge-scale", OPTION_TEXT, &o.ridge_scale, "NAME", "mean diagonal",
      "penalty of a feature: mean (the same for all) or diagonal (relative to its own variance)"},
     {"token-weights", OPTION_TEXT, &o.token_weights, "NAME", "none stream",

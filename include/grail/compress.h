@@ -76,7 +76,7 @@ typedef struct grail_compress_options {
     const grail_image_source *images;   /* calibration images, or NULL; split NULL = train */
     int64_t samples;                    /* windows or images; 0 = 128, or all if there are fewer */
     uint64_t seed;
-    const char *selector;                       /* "wanda" */
+    const char *selector;                       /* "obs" */
     double sparsity_ffn;                        /* removed fraction of every ffn site */
     double sparsity_heads;                      /* of every heads site */
     double sparsity_conv;                       /* of every conv site */
@@ -94,7 +94,7 @@ typedef struct grail_compress_options {
     const char *ridge;         /* "zero", "prior"; NULL = chosen by `compensate` */
     const char *ridge_scale;   /* "mean", "diagonal"; NULL = chosen by `compensate` */
     const char *token_weights; /* "none", "stream"; NULL = chosen by `compensate` */
-    const char *refit;         /* "none", "all"; NULL = chosen by `compensate` */
+    const char *refit;         /* "none", "auto", "all"; NULL = chosen by `compensate` */
     double alpha;  /* 0 or more; NaN = chosen by `compensate`; infinity = cross-validation */
     int repair;    /* 1: recompute BatchNorm statistics on the narrowed network */
     int open_loop; /* 1: take all statistics in one pass of the dense network */

@@ -10,7 +10,7 @@ static const char *const bias_names[] = {"off", "on", "auto"};
 static const char *const fit_names[] = {"weights", "bias-only"};
 static const char *const ridge_base_names[] = {"kept", "all"};
 static const char *const shrink_names[] = {"zero", "prior"};
-static const char *const refit_names[] = {"none", "all"};
+static const char *const refit_names[] = {"none", "auto", "all"};
 static const char *const ridge_scale_names[] = {"mean", "diagonal"};
 static const char *const token_weights_names[] = {"none", "stream"};
 static const char *const conv_fit_names[] = {"channel", "kernel"};
@@ -109,6 +109,8 @@ grail_status compensation_from_name(const char *name, const selector *rule, comp
          .bias = BIAS_AUTO,
          .conv = CONV_FIT_KERNEL,
          .shrink = SHRINK_TO_PRIOR,
+         .weights = TOKEN_WEIGHTS_STREAM,
+         .refit = REFIT_AUTO,
          .alpha = (double)NAN},
     };
     int index = 0;

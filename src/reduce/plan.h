@@ -37,7 +37,8 @@ typedef enum stream_score { STREAM_SCORE_FIRST, STREAM_SCORE_ALL } stream_score;
 /** Which maps besides the cut consumers are fitted. */
 typedef enum refit_kind {
     REFIT_NONE,
-    REFIT_ALL /* every map that reads what a cut changed */
+    REFIT_AUTO, /* all where there is a dense target in a closed loop, else none */
+    REFIT_ALL   /* every map that reads what a cut changed */
 } refit_kind;
 
 typedef struct compensation {

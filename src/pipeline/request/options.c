@@ -9,7 +9,7 @@
 void grail_compress_options_init(grail_compress_options *options)
 {
     *options = (grail_compress_options){
-        .selector = "wanda",
+        .selector = "obs",
         .compensate = "full",
         .alpha = (double)NAN,
         .backend = "cpu",

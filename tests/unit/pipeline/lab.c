@@ -77,6 +77,10 @@ grail_compress_options lab_options(const lab *l, const char *model, const char *
 {
     grail_compress_options options;
     grail_compress_options_init(&options);
+    /* one choice at a time */
+    options.selector = "wanda";
+    options.refit = "none";
+    options.token_weights = "none";
     options.model = model;
     options.output = output;
     options.calibration.path = l->calibration;

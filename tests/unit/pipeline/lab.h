@@ -29,7 +29,8 @@ const char *lab_f32(const lab *l, const char *golden, const char *name);
 /** The same for a llama, with a bias in every Linear of its layers. */
 const char *lab_with_biases(const lab *l, const char *golden, const char *name);
 
-/** Options of a run: a quarter of the ffn and half of the heads, no alignment. */
+/** Options of a run: a quarter of the ffn and half of the heads by wanda, no alignment, full repair
+ * without refits and token weights. */
 grail_compress_options lab_options(const lab *l, const char *model, const char *output);
 /** Opens, runs, finishes and closes. */
 grail_status lab_compress(const grail_compress_options *options);

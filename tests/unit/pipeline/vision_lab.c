@@ -396,6 +396,10 @@ grail_compress_options vision_options(const vision_lab *v, const char *model, co
 {
     grail_compress_options options;
     grail_compress_options_init(&options);
+    /* one choice at a time */
+    options.selector = "wanda";
+    options.refit = "none";
+    options.token_weights = "none";
     options.model = model;
     options.reading = reading_of(model);
     options.output = output;

@@ -49,11 +49,11 @@ static void presets_are_those_of_the_design(void **state)
     assert_ok(compensation_from_name("grail", any, &c));
     assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_OFF);
     assert_true(c.shrink == SHRINK_TO_ZERO && c.scale == RIDGE_SCALE_MEAN && c.alpha == 1e-3);
-    assert_true(c.weights == TOKEN_WEIGHTS_NONE);
+    assert_true(c.weights == TOKEN_WEIGHTS_NONE && c.refit == REFIT_NONE);
     assert_ok(compensation_from_name("full", any, &c));
     assert_true(c.enabled && c.target == TARGET_DENSE && c.bias == BIAS_AUTO);
     assert_true(c.shrink == SHRINK_TO_PRIOR && c.scale == RIDGE_SCALE_MEAN && isnan(c.alpha));
-    assert_true(c.weights == TOKEN_WEIGHTS_NONE);
+    assert_true(c.weights == TOKEN_WEIGHTS_STREAM && c.refit == REFIT_AUTO);
     assert_fails(compensation_from_name("paper", any, &c), GRAIL_ERROR_ARGUMENT,
                  "unknown compensation 'paper'; expected one of none, own, grail, full");
 }
@@ -168,7 +168,7 @@ static void what_a_document_leaves_out_stays(void **state)
     assert_int_equal(p.gqa, GQA_QUERY_PER_GROUP);
     assert_true(p.compensation.enabled && isnan(p.compensation.alpha));
     assert_true(p.compensation.scale == RIDGE_SCALE_MEAN);
-    assert_true(p.compensation.weights == TOKEN_WEIGHTS_NONE);
+    assert_true(p.compensation.weights == TOKEN_WEIGHTS_STREAM);
     assert_int_equal(p.sites[0].kept, 12);
     plan_fini(&p);
 }
