@@ -1,8 +1,9 @@
 /* grail compress: narrow a model and repair it. */
 #include "commands.h"
-#include "input_options.h"
 #include "interrupt.h"
+#include "limit_options.h"
 #include "print.h"
+#include "run_options.h"
 #include "sparsity.h"
 
 #include <grail/grail.h>
@@ -12,92 +13,24 @@
 #include <string.h>
 #include <unistd.h>
 
-static grail_compress_options o;
-static image_options images;
-static option_list settings;
-static const char *sparsity_text, *sites_text, *align_text = "auto", *calib, *loop = "closed";
-static const char *alpha_text, *gqa, *protocol;
-static int64_t seed, threads;
-static bool quiet, as_json, resume, window_bos, dry_run, repair;
+static run_options r;
+static limit_options limits;
+static const char *sparsity_text;
+static bool quiet, as_json, resume, dry_run;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &o.output, "DIR", NULL,
+    {"output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
      "directory to write the narrow model to; must not exist; short form: -o"},
-    {"calib", OPTION_TEXT, &calib, "PATH", NULL,
-     "calibration set. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "
-     "batches, or a folder of JPEG and PNG files"},
-    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
-     "be "
-     "repeated"},
-    {"field", OPTION_TEXT, &o.calibration.field, "NAME", NULL,
-     "field of each JSON line that holds the text (text)"},
-    {"protocol", OPTION_TEXT, &protocol, "NAME", "plain lines wikitext2 ptb c4",
-     "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
-    {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with the BOS token"},
-    {"context", OPTION_INTEGER, &o.calibration.context, "N", NULL,
-     "tokens per calibration window (2048, or the model's maximum if that is less)"},
-    IMAGE_OPTIONS(images, "train"),
-    {"samples", OPTION_INTEGER, &o.samples, "N", NULL,
-     "number of calibration windows or images (128, or all if there are fewer)"},
-    {"seed", OPTION_INTEGER, &seed, "N", NULL,
-     "seed for drawing samples and for random choices (0)"},
-    {"selector", OPTION_SELECTOR, &o.selector, "NAME", NULL,
-     "rule that chooses the units that stay, or merges units (wanda):"},
+    RUN_OPTIONS(r),
     {"sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
      "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
      "SITE=0.5,..."},
-    {"sites", OPTION_TEXT, &sites_text, "LIST", "ffn heads conv stream ffn,heads conv,stream",
-     "kinds of sites that one --sparsity number cuts: ffn, heads, conv, stream (ffn,heads for "
-     "text, conv,ffn for images)"},
-    {"stream-score", OPTION_TEXT, &o.stream_score, "NAME", "first all",
-     "producers that score the channels of a residual stream: first or all (first)"},
-    {"align", OPTION_TEXT, &align_text, "N", "auto 1 8 32 64 128 256",
-     "round widths to a multiple of N; 1 does not round; auto rounds FFN widths to a multiple of "
-     "256, 128, 64 or 32, and leaves channels as they are (auto)"},
-    {"gqa", OPTION_TEXT, &gqa, "MODE", "kv-groups query-per-group",
-     "unit that is cut in grouped-query attention: kv-groups or query-per-group (kv-groups)"},
-    {"plan", OPTION_TEXT, &o.plan, "FILE", NULL,
+    {"plan", OPTION_TEXT, &r.compress.plan, "FILE", NULL,
      "take selectors and kept units from this plan.json instead of --selector and --sparsity"},
-    {"compensate", OPTION_TEXT, &o.compensate, "NAME", "none own grail full",
-     "repair of the cuts: none, own (the one that the selector's authors make), grail (as in the "
-     "paper), or full; sets the defaults of the next "
-     "seven options (full)"},
-    {"target", OPTION_TEXT, &o.target, "NAME", "local dense",
-     "output that the fit of a consumer aims at: local (the dense weights on the narrowed "
-     "network's "
-     "activations) or dense (the dense network's output)"},
-    {"bias", OPTION_TEXT, &o.bias, "MODE", "off on auto",
-     "fit a bias: off, on, or auto (where the checkpoint can store one)"},
-    {"conv-fit", OPTION_TEXT, &o.conv_fit, "NAME", "channel kernel",
-     "for convolutions: channel fits one map shared by all kernel positions, kernel fits each "
-     "position separately"},
-    {"ridge", OPTION_TEXT, &o.ridge, "NAME", "zero prior",
-     "weights that the fit is shrunk towards: zero, or prior (those of the plain cut)"},
-    {"refit", OPTION_TEXT, &o.refit, "NAME", "none auto all",
-     "maps that are fitted besides the cut ones: none, all that read what a cut has changed, or "
-     "auto (all, where the target is the dense network in a closed loop)"},
-    {"ridge-scale", OPTION_TEXT, &o.ridge_scale, "NAME", "mean diagonal",
-     "penalty of a feature: mean (the same for all) or diagonal (relative to its own variance)"},
-    {"token-weights", OPTION_TEXT, &o.token_weights, "NAME", "none stream",
-     "weights of tokens in a fit with the dense target: none, or stream (the inverse square of the "
-     "residual stream's norm)"},
-    {"alpha", OPTION_TEXT, &alpha_text, "A", "cv",
-     "ridge relative to the diagonal of the normal matrix, at least 0; cv chooses it by "
-     "cross-validation"},
-    {"loop", OPTION_TEXT, &loop, "NAME", "closed open",
-     "network that the statistics are taken from: closed (the network as narrowed so far) or open "
-     "(the dense network) (closed)"},
-    {"repair", OPTION_FLAG, &repair, NULL, NULL,
-     "REPAIR: recompute BatchNorm statistics on the narrowed network"},
+    LIMIT_OPTIONS(limits),
     {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run from DIR.partial"},
     {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
      "print the widths, the totals and who loads the result; write nothing"},
-    {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
-     "memory for kept activations, such as 500M; if they do not fit, blocks are recomputed (half "
-     "of the available memory)"},
-    {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
-    {"backend", OPTION_BACKEND, &o.backend, "NAME", NULL, "what computes (cpu):"},
     {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
     {0},
@@ -226,12 +159,12 @@ static void print_loaders(const grail_compression *c)
 /* The fraction of a site's units that the options ask to remove. */
 static double asked_of(const grail_site_report *s)
 {
-    for (int i = 0; i < o.site_sparsity_count; i++) {
-        if (strcmp(o.site_sparsities[i].site, s->name) == 0) {
-            return o.site_sparsities[i].sparsity;
+    for (int i = 0; i < r.compress.site_sparsity_count; i++) {
+        if (strcmp(r.compress.site_sparsities[i].site, s->name) == 0) {
+            return r.compress.site_sparsities[i].sparsity;
         }
     }
-    const double *sparsity = grail_compress_sparsity(&o, s->kind);
+    const double *sparsity = grail_compress_sparsity(&r.compress, s->kind);
     return sparsity == NULL ? 0.0 : *sparsity;
 }
 
@@ -240,10 +173,10 @@ static double asked_of(const grail_site_report *s)
 static void warn_missing(const grail_compression *c)
 {
     const bool named =
-        sites_text != NULL || (sparsity_text != NULL && strchr(sparsity_text, '=') != NULL);
+        r.sites != NULL || (sparsity_text != NULL && strchr(sparsity_text, '=') != NULL);
     for (int k = 0; named && grail_site_kind_at(k) != NULL; k++) {
         const char *kind = grail_site_kind_at(k);
-        bool there = *grail_compress_sparsity(&o, kind) == 0.0;
+        bool there = *grail_compress_sparsity(&r.compress, kind) == 0.0;
         for (int i = 0; i < grail_compression_site_count(c); i++) {
             there = there || strcmp(grail_compression_site(c, i).kind, kind) == 0;
         }
@@ -261,7 +194,7 @@ static void warn_uncut(const grail_compression *c)
     grail_site_report first = {0};
     int asked = 0;
     int uncut = 0;
-    for (int i = 0; o.plan == NULL && i < grail_compression_site_count(c); i++) {
+    for (int i = 0; r.compress.plan == NULL && i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
         const bool is_asked = asked_of(&s) > 0.0;
         const bool is_uncut = is_asked && s.kept == s.units;
@@ -273,7 +206,7 @@ static void warn_uncut(const grail_compression *c)
         print_error("grail: warning: %d of %d sites keep all of their units, such as %s with %lld: "
                     "rounding %s leaves nothing to remove; raise --sparsity or lower --align\n",
                     uncut, asked, first.name, (long long)first.units,
-                    o.align > 1 ? "to multiples of --align" : "to units and --align");
+                    r.compress.align > 1 ? "to multiples of --align" : "to units and --align");
     }
 }
 
@@ -319,7 +252,7 @@ static void print_summary(const grail_compression *c)
                   (long long)t.context);
     }
     if (!dry_run) {
-        print_out("written: %s\n", o.output);
+        print_out("written: %s\n", r.compress.output);
     }
 }
 
@@ -353,8 +286,8 @@ static int print_json_summary(const grail_compression *c)
     }
     return print_json(json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "output",
-        json_text(o.output), "dense_parameters", (json_int_t)t.dense.parameters, "parameters",
-        (json_int_t)t.parameters, "dense_bytes", (json_int_t)t.dense.bytes, "bytes",
+        json_text(r.compress.output), "dense_parameters", (json_int_t)t.dense.parameters,
+        "parameters", (json_int_t)t.parameters, "dense_bytes", (json_int_t)t.dense.bytes, "bytes",
         (json_int_t)t.bytes, "dense_macs_per_token", (json_int_t)t.dense.macs_per_token,
         "macs_per_token", (json_int_t)t.macs_per_token, "dense_kv_bytes_per_token",
         (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
@@ -362,71 +295,19 @@ static int print_json_summary(const grail_compression *c)
         (json_int_t)t.context, "loaders", loaders, "sites", sites));
 }
 
-static int bad_value(const char *name, const char *expected, const char *value)
-{
-    print_error("grail compress: --%s takes %s, not '%s'; see grail compress --help\n", name,
-                expected, value);
-    return EXIT_USAGE;
-}
-
-static int read_align(void)
-{
-    char *end = NULL;
-    if (strcmp(align_text, "auto") == 0) {
-        o.align = 0;
-        return EXIT_OK;
-    }
-    o.align = strtoll(align_text, &end, 10); /* INT64_MAX where it overflows */
-    const bool valid = end != align_text && *end == 0 && o.align >= 1 && o.align < INT64_MAX;
-    return valid ? EXIT_OK : bad_value("align", "auto or an integer of at least 1", align_text);
-}
-
-static int read_alpha(void)
-{
-    char *end = NULL;
-    if (alpha_text == NULL) {
-        return EXIT_OK;
-    }
-    if (strcmp(alpha_text, "cv") == 0) {
-        o.alpha = (double)INFINITY;
-        return EXIT_OK;
-    }
-    o.alpha = strtod(alpha_text, &end);
-    const bool valid = end != alpha_text && *end == 0 && isfinite(o.alpha) && o.alpha >= 0.0;
-    return valid ? EXIT_OK : bad_value("alpha", "cv or a number of at least 0", alpha_text);
-}
-
-static int read_gqa(void)
-{
-    if (gqa == NULL || strcmp(gqa, "kv-groups") == 0) {
-        return EXIT_OK;
-    }
-    if (strcmp(gqa, "query-per-group") == 0) {
-        o.gqa = GRAIL_GQA_QUERY_PER_GROUP;
-        return EXIT_OK;
-    }
-    return bad_value("gqa", "kv-groups or query-per-group", gqa);
-}
-
-static int read_loop(void)
-{
-    o.open_loop = strcmp(loop, "open") == 0 ? 1 : 0;
-    return o.open_loop != 0 || strcmp(loop, "closed") == 0
-               ? EXIT_OK
-               : bad_value("loop", "closed or open", loop);
-}
-
+/* The widths come from one place. */
 static int read_choices(void)
 {
-    int code = read_align();
-    code = code == EXIT_OK ? read_loop() : code;
-    code = code == EXIT_OK ? read_alpha() : code;
-    code = code == EXIT_OK ? read_gqa() : code;
-    if (code == EXIT_OK && (sparsity_text == NULL) == (o.plan == NULL)) {
-        print_error("grail compress: give exactly one of --sparsity and --plan\n");
+    int code = run_options_read(&command_compress, &r);
+    const bool limited = limit_options_given(&limits);
+    const int sources =
+        (sparsity_text != NULL ? 1 : 0) + (r.compress.plan != NULL ? 1 : 0) + (limited ? 1 : 0);
+    if (code == EXIT_OK && sources != 1) {
+        print_error("grail compress: give exactly one of --sparsity, --plan and a limit such as "
+                    "--target-ratio\n");
         return EXIT_USAGE;
     }
-    if (code == EXIT_OK && sites_text != NULL && o.plan == NULL &&
+    if (code == EXIT_OK && r.sites != NULL && sparsity_text != NULL &&
         strchr(sparsity_text, '=') != NULL) {
         print_error("grail compress: --sites needs one number for --sparsity, but '%s' names kinds "
                     "or sites "
@@ -434,63 +315,57 @@ static int read_choices(void)
                     sparsity_text);
         return EXIT_USAGE;
     }
-    if (code == EXIT_OK && o.output == NULL) {
+    if (code == EXIT_OK && r.compress.output == NULL) {
         print_error("grail compress: give the output directory with -o DIR\n");
         return EXIT_USAGE;
     }
     return code;
 }
 
-static int check_kind(bool reads_images)
-{
-    const kind_options of_text = {.given = o.calibration.field != NULL || protocol != NULL ||
-                                           o.calibration.context > 0 || window_bos || gqa != NULL,
-                                  .names =
-                                      "--field, --protocol, --context, --window-bos and --gqa"};
-    const kind_options of_images = {
-        .given =
-            image_options_given(&images) || o.conv_fit != NULL || o.stream_score != NULL || repair,
-        .names = "--preset, --split, --size, --mean, --std, --conv-fit, --stream-score and "
-                 "--repair"};
-    return check_kind_options(&command_compress, o.model, reads_images, of_text, of_images);
-}
-
 /* The default of --sites depends on the model: decoders are cut where the paper cuts them, image
  * networks where stock loaders can still open the result. */
-static int read_request(sparsity_list *list)
+static int read_request(sparsity_list *list, const char **sites)
 {
-    grail_model_facts facts = {0};
-    const grail_status status = grail_model_describe(grail_session_model(o.session), &facts);
+    const int code = run_options_open(&command_compress, &r, sites);
+    return code != EXIT_OK || sparsity_text == NULL
+               ? code
+               : sparsity_parse(sparsity_text, *sites, &r.compress, list);
+}
+
+/* Chooses the widths for a limit; the run then takes them as its plan. */
+static int choose_widths(const char *sites, grail_plan **plan)
+{
+    grail_plan_options options;
+    if (!limit_options_given(&limits)) {
+        return EXIT_OK;
+    }
+    grail_plan_options_init(&options);
+    options.compress = r.compress;
+    options.kinds = sites;
+    options.observer = limit_options_watch;
+    options.observer_user = &quiet;
+    int code = limit_options_read(&command_compress, &limits, &options);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    const grail_status status = grail_plan_make(&options, plan);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
-    const bool of_images = facts.reads_images != 0;
-    const char *usual = of_images ? "conv,ffn" : "ffn,heads";
-    const int code = check_kind(of_images);
-    return code != EXIT_OK || sparsity_text == NULL
-               ? code
-               : sparsity_parse(sparsity_text, sites_text == NULL ? usual : sites_text, &o, list);
-}
-
-/* Uses --calib as text or as images, whichever the model reads. */
-static void name_calibration(void)
-{
-    o.calibration.path = calib;
-    o.calibration.protocol = protocol == NULL ? "plain" : protocol;
-    o.calibration.window_bos = window_bos ? 1 : 0;
-    o.images = calib == NULL ? NULL : image_options_source(&images, calib);
+    r.compress.plan_text = grail_plan_text(*plan);
+    return EXIT_OK;
 }
 
 /* Says what was interrupted; main then ends the program by the signal. */
 static int print_interrupted(void)
 {
     char *partial = NULL;
-    int length = (int)strlen(o.output);
-    while (length > 1 && o.output[length - 1] == '/') {
+    int length = (int)strlen(r.compress.output);
+    while (length > 1 && r.compress.output[length - 1] == '/') {
         length--;
     }
     print_error("grail: interrupted in block %d of %d", block_now, block_count);
-    if (asprintf(&partial, "%.*s.partial", length, o.output) < 0) {
+    if (asprintf(&partial, "%.*s.partial", length, r.compress.output) < 0) {
         partial = NULL;
     }
     if (partial != NULL && access(partial, F_OK) == 0) {
@@ -506,18 +381,14 @@ static int compress(void)
     int code = EXIT_OK;
     sparsity_list list = {0};
     grail_compression *c = NULL;
-    const grail_model_options reading = {.settings = settings.values,
-                                         .setting_count = settings.count};
-    grail_status status = grail_session_open(o.model, &reading, &o.session);
-    if (status == GRAIL_OK) {
-        code = read_request(&list);
-    }
+    const char *sites = NULL;
+    grail_plan *plan = NULL;
+    code = read_request(&list, &sites);
+    code = code == EXIT_OK ? choose_widths(sites, &plan) : code;
     if (code != EXIT_OK) {
         goto out;
     }
-    if (status == GRAIL_OK) {
-        status = grail_compression_open(&o, &c);
-    }
+    grail_status status = grail_compression_open(&r.compress, &c);
     if (status == GRAIL_OK) {
         warn_missing(c);
         warn_uncut(c);
@@ -544,7 +415,8 @@ static int compress(void)
     }
 out:
     grail_compression_close(c);
-    grail_session_close(o.session);
+    grail_plan_free(plan);
+    grail_session_close(r.compress.session);
     sparsity_list_free(&list);
     return code;
 }
@@ -552,22 +424,16 @@ out:
 static int run(int argc, char **argv)
 {
     bool help = false;
-    grail_compress_options_init(&o);
-    int code = options_parse(&command_compress, table, argc, argv, &o.model, &help);
+    run_options_init(&r);
+    int code = options_parse(&command_compress, table, argc, argv, &r.compress.model, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
     code = read_choices();
     if (code == EXIT_OK) {
-        name_calibration();
-        o.repair = repair ? 1 : 0;
-        o.seed = (uint64_t)seed;
-        o.resume = resume ? 1 : 0;
-        o.dry_run = dry_run ? 1 : 0;
-        o.observer = watch;
-        if (threads > 0) {
-            grail_set_threads((int)threads);
-        }
+        r.compress.resume = resume ? 1 : 0;
+        r.compress.dry_run = dry_run ? 1 : 0;
+        r.compress.observer = watch;
         code = compress();
     }
     return code;

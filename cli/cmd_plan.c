@@ -1,92 +1,105 @@
 /* grail plan: choose the widths of all sites together, under a limit. */
 #include "commands.h"
-#include "input_options.h"
+#include "interrupt.h"
+#include "limit_options.h"
 #include "print.h"
+#include "run_options.h"
 
 #include <grail/grail.h>
 
+#include <jansson.h>
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-static grail_plan_options o;
-static image_options images;
-static const char *output, *calib, *protocol, *align_text = "auto";
-static const char *ratio, *params, *macs, *kv_bytes, *size;
-static int64_t seed, threads, tries;
-static bool quiet, window_bos, uniform_widths;
+static run_options r;
+static limit_options limits;
+static bool quiet, as_json;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &output, "FILE", NULL, "plan to write; must not exist; short form: -o"},
-    {"calib", OPTION_TEXT, &calib, "PATH", NULL, "calibration set, as for grail compress"},
-    {"target-ratio", OPTION_TEXT, &ratio, "R", NULL, "keep this share of the parameters"},
-    {"target-params", OPTION_TEXT, &params, "N", NULL, "keep at most N parameters"},
-    {"budget", OPTION_TEXT, &o.budget, "NAME", NULL, "how"},
-    {"protocol", OPTION_TEXT, &protocol, "NAME", "plain lines wikitext2 ptb c4", "protocol"},
-    {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with the BOS token"},
-    {"context", OPTION_INTEGER, &o.compress.calibration.context, "N", NULL, "tokens"},
-    IMAGE_OPTIONS(images, "train"),
-    {"samples", OPTION_INTEGER, &o.compress.samples, "N", NULL, "samples"},
-    {"seed", OPTION_INTEGER, &seed, "N", NULL, "seed"},
-    {"selector", OPTION_SELECTOR, &o.compress.selector, "NAME", NULL, "selector (obs):"},
-    {"sites", OPTION_TEXT, &o.kinds, "LIST", "ffn heads conv stream ffn,heads conv,stream",
-     "kinds"},
-    {"align", OPTION_TEXT, &align_text, "N", "auto 1 8 32 64 128 256", "align"},
-    {"compensate", OPTION_TEXT, &o.compress.compensate, "NAME", "none grail full", "repair"},
-    {"refit", OPTION_TEXT, &o.compress.refit, "NAME", "none all", "refit"},
-    {"uniform-widths", OPTION_FLAG, &uniform_widths, NULL, NULL, "uniform"},
-    {"tries", OPTION_INTEGER, &tries, "N", NULL, "tries"},
-    {"seconds", OPTION_REAL, &o.seconds, "S", NULL, "seconds"},
-    {"threads", OPTION_THREADS, &threads, "N", NULL, "threads"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "no progress"},
+    {"output", OPTION_TEXT, &r.compress.output, "FILE", NULL,
+     "plan to write; must not exist; short form: -o"},
+    LIMIT_OPTIONS(limits),
+    RUN_OPTIONS(r),
+    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no trials"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
     {0},
 };
 const option *const plan_options = table;
 
-static int watch(void *user, const grail_plan_trial *t)
+static int print_json_summary(const grail_plan_facts *f)
 {
-    (void)user;
-    if (!quiet) {
-        print_error("%3d/%d  %-24s cost %.6g  divergence %.5f%s\n", t->tried, t->most, t->name,
-                    t->cost, t->divergence, t->is_best != 0 ? "  best" : "");
+    return print_json(json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:i, s:f}", "budget",
+                                json_text(f->budget), "formula", json_text(f->formula), "limit",
+                                json_text(f->limit), "most", f->most, "cost", f->cost, "dense_cost",
+                                f->dense_cost, "divergence", json_number_or_null(f->divergence),
+                                "uniform_divergence", json_number_or_null(f->uniform_divergence),
+                                "tried", f->tried, "seconds", f->seconds));
+}
+
+static void print_summary(const grail_plan_facts *f)
+{
+    char cost[HUMAN_SIZE];
+    char dense[HUMAN_SIZE];
+    char most[HUMAN_SIZE];
+    print_out("%s of %s %s (%.1f %%; limit %s), by '%s'\n", human_count(f->cost, cost),
+              human_count(f->dense_cost, dense), f->limit, 100.0 * f->cost / f->dense_cost,
+              human_count(f->most, most), f->formula);
+    if (!isnan(f->divergence)) {
+        print_out("divergence from the dense network: %.5f, with uniform widths %.5f (%d trials, "
+                  "%.0f s)\n",
+                  f->divergence, f->uniform_divergence, f->tried, f->seconds);
     }
-    return 0;
+    print_out("next: grail compress %s -o DIR --plan %s\n", r.compress.model, r.compress.output);
+}
+
+static int make_plan(void)
+{
+    grail_plan *p = NULL;
+    grail_plan_options options;
+    grail_plan_options_init(&options);
+    int code = limit_options_read(&command_plan, &limits, &options);
+    const char *output = r.compress.output;
+    code = code == EXIT_OK ? run_options_open(&command_plan, &r, &options.kinds) : code;
+    if (code != EXIT_OK) {
+        goto out;
+    }
+    options.compress = r.compress;
+    options.observer = limit_options_watch;
+    options.observer_user = &quiet;
+    interrupt_catch();
+    grail_status status = grail_plan_make(&options, &p);
+    status = status == GRAIL_OK ? grail_plan_write(p, output) : status;
+    if (status != GRAIL_OK) {
+        code = print_failure(status);
+        goto out;
+    }
+    const grail_plan_facts facts = grail_plan_facts_get(p);
+    if (as_json) {
+        code = print_json_summary(&facts);
+    } else {
+        print_summary(&facts);
+    }
+out:
+    grail_plan_free(p);
+    grail_session_close(r.compress.session);
+    return code;
 }
 
 static int run(int argc, char **argv)
 {
     bool help = false;
-    grail_plan *p = NULL;
-    grail_plan_options_init(&o);
-    int code = options_parse(&command_plan, table, argc, argv, &o.compress.model, &help);
+    run_options_init(&r);
+    int code = options_parse(&command_plan, table, argc, argv, &r.compress.model, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
-    o.compress.align = strcmp(align_text, "auto") == 0 ? 0 : atoll(align_text);
-    o.compress.calibration.path = calib;
-    o.compress.calibration.protocol = protocol == NULL ? "plain" : protocol;
-    o.compress.calibration.window_bos = window_bos ? 1 : 0;
-    o.compress.images = calib == NULL ? NULL : image_options_source(&images, calib);
-    o.compress.seed = (uint64_t)seed;
-    o.uniform_widths = uniform_widths ? 1 : 0;
-    o.tries = (int)tries;
-    o.observer = watch;
-    o.ratio = ratio == NULL ? 0.0 : atof(ratio);
-    o.most = params == NULL ? 0.0 : atof(params);
-    if (threads > 0) {
-        grail_set_threads((int)threads);
+    code = run_options_read(&command_plan, &r);
+    if (code == EXIT_OK && r.compress.output == NULL) {
+        print_error("grail plan: give the file to write with -o FILE\n");
+        return EXIT_USAGE;
     }
-    grail_status status = grail_plan_make(&o, &p);
-    status = status == GRAIL_OK ? grail_plan_write(p, output) : status;
-    if (status != GRAIL_OK) {
-        code = print_failure(status);
-    } else {
-        const grail_plan_facts f = grail_plan_facts_get(p);
-        printf("%s: %s %.10g of %.10g (limit %.10g) by '%s'; %.1f s\n", f.budget, f.limit, f.cost,
-               f.dense_cost, f.most, f.formula, f.seconds);
-    }
-    grail_plan_free(p);
-    return code;
+    return code == EXIT_OK ? make_plan() : code;
 }
 
 const command command_plan = {
@@ -94,5 +107,12 @@ const command command_plan = {
     .arguments = "MODEL",
     .positional_count = 1,
     .summary = "choose the widths of all sites under a limit",
+    .details =
+        "Measures in one pass of the dense network what every unit of every site is worth, and "
+        "chooses the widths of all sites together, so that the narrowed network stays below the "
+        "limit. A search tries the widths of several formulas, and moves between them, by "
+        "compressing in memory and comparing with the dense network on samples kept apart; its "
+        "result is never worse there than uniform widths. Writes a plan for grail compress, which "
+        "may be edited.",
     .run = run,
 };

@@ -87,6 +87,7 @@ typedef struct grail_compress_options {
         align; /* widths become multiples of this; 0 = auto (ffn: 256 down to 32), 1 = any width */
     grail_gqa_mode gqa;
     const char *plan;          /* plan document instead of selector and sparsity; or NULL */
+    const char *plan_text;     /* the same as JSON text; or NULL */
     const char *compensate;    /* "none", "own", "grail", "full" */
     const char *target;        /* "local", "dense"; NULL = chosen by `compensate` */
     const char *bias;          /* "off", "on", "auto"; NULL = chosen by `compensate` */

@@ -43,7 +43,7 @@ static grail_status read_options(const grail_model *model, const grail_compress_
              "reads images",
              model->path);
     }
-    if (o->plan != NULL || o->site_sparsity_count > 0) {
+    if (o->plan != NULL || o->plan_text != NULL || o->site_sparsity_count > 0) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "cannot estimate the memory for a plan or for sparsities of "
                                       "single sites; give one sparsity per kind of site");
     }

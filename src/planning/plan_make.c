@@ -24,7 +24,7 @@ static const char *const budget_names[BUDGET_KINDS] = {"uniform", "flap", "slimg
                                                        "search"};
 
 struct grail_plan {
-    char *text;    /* owned */
+    buffer text;   /* the document */
     char *formula; /* owned */
     grail_plan_facts facts;
 };
@@ -48,7 +48,7 @@ void grail_plan_options_init(grail_plan_options *options)
 
 const char *grail_plan_text(const grail_plan *p)
 {
-    return p->text;
+    return (const char *)p->text.bytes;
 }
 
 grail_plan_facts grail_plan_facts_get(const grail_plan *p)
@@ -61,7 +61,7 @@ grail_status grail_plan_write(const grail_plan *p, const char *path)
     grail_status status = GRAIL_OK;
     output_file file = {.descriptor = -1};
     TRY(output_file_open(path, false, &file));
-    if (dprintf(file.descriptor, "%s\n", p->text) < 0) {
+    if (dprintf(file.descriptor, "%s\n", grail_plan_text(p)) < 0) {
         FAIL(GRAIL_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
     }
     TRY(output_file_commit(&file));
@@ -73,7 +73,7 @@ out:
 void grail_plan_free(grail_plan *p)
 {
     if (p != NULL) {
-        free(p->text); /* jansson's */
+        buffer_fini(&p->text);
         memory_free(p->formula);
         memory_free(p);
     }
@@ -185,6 +185,7 @@ static grail_status open_request(making *m)
     m->compress = o->compress;
     m->compress.output = NULL;
     m->compress.plan = NULL;
+    m->compress.plan_text = NULL;
     m->compress.observer = NULL;
     m->compress.site_sparsity_count = 0;
     m->compress.sparsity_ffn = m->compress.sparsity_heads = 0.0;
@@ -296,10 +297,7 @@ static grail_status write_document(making *m, grail_plan *p)
     planned.sites = sites;
     TRY(plan_to_json(&planned, &m->request->sites->list, &document));
     TRY(describe_budget(&p->facts, document));
-    p->text = json_dumps(document, JSON_INDENT(2));
-    if (p->text == NULL) {
-        FAIL(GRAIL_ERROR_MEMORY, "out of memory while writing a plan");
-    }
+    TRY(json_append_indented(document, &p->text));
 out:
     json_decref(document);
     memory_free(sites);
@@ -336,6 +334,7 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     double limit = 0.0;
     const double began = clock_seconds();
     TRY(memory_new(&p, 1, sizeof *p));
+    buffer_init(&p->text, SIZE_MAX / 4);
     TRY(read_choices(&m));
     TRY(open_request(&m));
     TRY(find_limit(&m, &limit));

@@ -7,7 +7,8 @@
 #include <grail/compress.h>
 
 /** The compensation that `compensate` names, changed by the options that are given separately
- * (target, bias, conv_fit, ridge, ridge_scale, token_weights, refit, alpha). `rule` is the selector whose own may be asked for. */
+ * (target, bias, conv_fit, ridge, ridge_scale, token_weights, refit, alpha). `rule` is the selector
+ * whose own may be asked for. */
 grail_status compensation_from_options(const grail_compress_options *o, const selector *rule,
                                        compensation *out) GRAIL_MUST_CHECK;
 

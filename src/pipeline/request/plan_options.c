@@ -56,6 +56,23 @@ static grail_status selector_of_cuts(const plan *p, const selector *usual, const
     return GRAIL_OK;
 }
 
+/* The name of the plan document in messages. */
+static const char *plan_source(const grail_compress_options *o)
+{
+    return o->plan != NULL ? o->plan : "the plan";
+}
+
+/* *document is owned; NULL when the options name none. */
+static grail_status read_document(const grail_compress_options *o, json_t **document)
+{
+    if (o->plan != NULL) {
+        return json_read_file(o->plan, PLAN_MAXIMUM, document);
+    }
+    return o->plan_text == NULL
+               ? GRAIL_OK
+               : json_parse(plan_source(o), o->plan_text, strlen(o->plan_text), document);
+}
+
 /* What the document says precedes the options. */
 static grail_status choose_compensation(const grail_compress_options *o, const selector *usual,
                                         const json_t *document, plan *p)
@@ -67,7 +84,7 @@ static grail_status choose_compensation(const grail_compress_options *o, const s
     }
     TRY(compensation_from_options(o, rule, &p->compensation));
     if (document != NULL) {
-        TRY(plan_read_compensation(o->plan, document, &p->compensation));
+        TRY(plan_read_compensation(plan_source(o), document, &p->compensation));
     }
 out:
     return status;
@@ -85,9 +102,9 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
               .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
               .repair = o->repair != 0};
     TRY(selector_from_name(o->selector, &rule));
-    if (o->plan != NULL) {
-        TRY(json_read_file(o->plan, PLAN_MAXIMUM, &document));
-        TRY(plan_read_gqa(o->plan, document, &p.gqa));
+    TRY(read_document(o, &document));
+    if (document != NULL) {
+        TRY(plan_read_gqa(plan_source(o), document, &p.gqa));
     }
     TRY(grail_model_sites(
         model, p.gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP, &sites));
@@ -96,7 +113,7 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     }
     TRY(plan_init(&p, &sites->list, rule));
     if (document != NULL) {
-        TRY(plan_read(o->plan, document, &sites->list, &p));
+        TRY(plan_read(plan_source(o), document, &sites->list, &p));
     } else {
         TRY(apply_sparsities(o, model->graph, &sites->list, &p));
     }

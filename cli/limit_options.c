@@ -1,0 +1,122 @@
+#include "limit_options.h"
+
+#include "interrupt.h"
+#include "print.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The limits in the order of their options; `limit` is the library's word. */
+typedef struct limit_value {
+    const char *option, *limit, *text;
+} limit_value;
+
+enum { LIMITS = 5 };
+
+static void list_limits(const limit_options *l, limit_value list[LIMITS])
+{
+    list[0] = (limit_value){"target-ratio", "params", l->ratio};
+    list[1] = (limit_value){"target-params", "params", l->parameters};
+    list[2] = (limit_value){"target-macs", "macs", l->macs};
+    list[3] = (limit_value){"target-kv-bytes", "kv-bytes", l->kv_bytes};
+    list[4] = (limit_value){"target-size", "size", l->size};
+}
+
+bool limit_options_given(const limit_options *l)
+{
+    limit_value list[LIMITS];
+    bool given = false;
+    list_limits(l, list);
+    for (int i = 0; i < LIMITS; i++) {
+        given = given || list[i].text != NULL;
+    }
+    return given;
+}
+
+/* A positive number with a suffix of thousands: K, M, G or B, T, each perhaps with a B for bytes.
+ */
+static bool read_amount(const char *text, double *out)
+{
+    char *end = NULL;
+    double factor = 1.0;
+    const double number = strtod(text, &end);
+    if (end == text || !isfinite(number) || !(number > 0.0)) {
+        return false;
+    }
+    switch (*end) {
+    case 'K':
+    case 'k':
+        factor = 1e3;
+        break;
+    case 'M':
+        factor = 1e6;
+        break;
+    case 'G':
+    case 'B':
+        factor = 1e9;
+        break;
+    case 'T':
+        factor = 1e12;
+        break;
+    default:
+        break;
+    }
+    end += factor > 1.0 ? 1 : 0;
+    end += factor > 1.0 && *end == 'B' ? 1 : 0;
+    *out = number * factor;
+    return *end == 0;
+}
+
+static int read_limit(const command *c, const limit_value *v, bool is_ratio,
+                      grail_plan_options *out)
+{
+    double *amount = is_ratio ? &out->ratio : &out->most;
+    const bool valid = read_amount(v->text, amount) && (!is_ratio || *amount <= 1.0);
+    out->limit = v->limit;
+    if (valid) {
+        return EXIT_OK;
+    }
+    print_error("grail %s: --%s takes %s, not '%s'; see grail %s --help\n", c->name, v->option,
+                is_ratio ? "a number above 0 and at most 1"
+                         : "a number above 0, such as 700M, 5B or 4GB",
+                v->text, c->name);
+    return EXIT_USAGE;
+}
+
+int limit_options_read(const command *c, const limit_options *l, grail_plan_options *out)
+{
+    limit_value list[LIMITS];
+    int code = EXIT_OK;
+    int given = 0;
+    list_limits(l, list);
+    for (int i = 0; i < LIMITS && code == EXIT_OK; i++) {
+        if (list[i].text != NULL) {
+            given++;
+            code = read_limit(c, &list[i], i == 0, out);
+        }
+    }
+    if (code == EXIT_OK && given != 1) {
+        print_error("grail %s: give exactly one of --target-ratio, --target-params, --target-macs, "
+                    "--target-kv-bytes and --target-size\n",
+                    c->name);
+        return EXIT_USAGE;
+    }
+    out->budget = l->budget == NULL ? out->budget : l->budget;
+    out->uniform_widths = l->uniform_widths ? 1 : 0;
+    out->tries = (int)(l->tries < 1000000 ? l->tries : 1000000);
+    out->seconds = l->seconds;
+    return code;
+}
+
+int limit_options_watch(void *user, const grail_plan_trial *t)
+{
+    const bool *quiet = user;
+    char cost[HUMAN_SIZE];
+    if (!*quiet) {
+        print_error("trial %d/%d  %-22s  %8s  divergence %.5f%s\n", t->tried, t->most, t->name,
+                    human_count(t->cost, cost), t->divergence,
+                    t->is_best != 0 ? "  best so far" : "");
+    }
+    return interrupt_came() ? 1 : 0;
+}

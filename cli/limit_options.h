@@ -1,0 +1,75 @@
+/* Options that limit what a narrowed network may cost, and how its widths are chosen. */
+#ifndef GRAIL_CLI_LIMIT_OPTIONS_H
+#define GRAIL_CLI_LIMIT_OPTIONS_H
+
+#include "options.h"
+
+#include <grail/plan.h>
+
+typedef struct limit_options {
+    const char *ratio, *parameters, *macs, *kv_bytes, *size, *budget;
+    int64_t tries;
+    double seconds;
+    bool uniform_widths;
+} limit_options;
+
+/** Rows of a command's table that fill the limit_options `l`, a static variable. */
+#define LIMIT_OPTIONS(l)                                                                           \
+    {"target-ratio",                                                                               \
+     OPTION_TEXT,                                                                                  \
+     &(l).ratio,                                                                                   \
+     "R",                                                                                          \
+     NULL,                                                                                         \
+     "choose the widths of all sites so that this share of the parameters stays, above 0 to 1"},   \
+        {"target-params",                                                                          \
+         OPTION_TEXT,                                                                              \
+         &(l).parameters,                                                                          \
+         "N",                                                                                      \
+         NULL,                                                                                     \
+         "so that at most N parameters stay, such as 5B or 700M"},                                 \
+        {"target-macs",                                                                            \
+         OPTION_TEXT,                                                                              \
+         &(l).macs,                                                                                \
+         "N",                                                                                      \
+         NULL,                                                                                     \
+         "so that at most N multiply-accumulates for each token or image stay, such as 1.2G"},     \
+        {"target-kv-bytes",                                                                        \
+         OPTION_TEXT,                                                                              \
+         &(l).kv_bytes,                                                                            \
+         "BYTES",                                                                                  \
+         NULL,                                                                                     \
+         "so that the key and value cache takes at most this for each token"},                     \
+        {"target-size", OPTION_TEXT, &(l).size,                                                    \
+         "BYTES",       NULL,        "so that the weights take at most this, such as 4GB"},        \
+        {"budget",                                                                                 \
+         OPTION_TEXT,                                                                              \
+         &(l).budget,                                                                              \
+         "NAME",                                                                                   \
+         "uniform flap slimgpt error search",                                                      \
+         "how widths are chosen for a limit: uniform (the same share everywhere), flap (units by " \
+         "their scores over the network), slimgpt (more from deeper blocks), error (the least "    \
+         "sum of errors), search (trials, judged on samples kept apart) (search)"},                \
+        {"uniform-widths",                                                                         \
+         OPTION_FLAG,                                                                              \
+         &(l).uniform_widths,                                                                      \
+         NULL,                                                                                     \
+         NULL,                                                                                     \
+         "give all sites of one kind the same width, as stock loaders want; only the split "       \
+         "between kinds is chosen"},                                                               \
+        {"tries", OPTION_INTEGER, &(l).tries, "N", NULL, "trials of a search (48)"},               \
+    {                                                                                              \
+        "search-seconds", OPTION_REAL, &(l).seconds, "S", NULL,                                    \
+            "begin no trial of a search after this time (no limit)"                                \
+    }
+
+/** Whether a limit was given. */
+bool limit_options_given(const limit_options *l);
+
+/** Fills in the limit and the choices of `out`. Returns EXIT_OK, or EXIT_USAGE after a message on
+ * stderr: exactly one limit is expected. */
+int limit_options_read(const command *c, const limit_options *l, grail_plan_options *out);
+
+/** Prints the trials of a search on stderr; an observer, whose `user` points to a bool: quiet. */
+int limit_options_watch(void *user, const grail_plan_trial *trial);
+
+#endif
