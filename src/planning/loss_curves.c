@@ -3,6 +3,8 @@
 #include "backend/operations.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/request/consumer_tail.h"
+#include "reduce/damped_inverse.h"
+#include "reduce/flap.h"
 
 #include <math.h>
 
@@ -19,6 +21,7 @@ void loss_curves_free(loss_curve *curves, int count)
 {
     for (int i = 0; curves != NULL && i < count; i++) {
         memory_free(curves[i].errors);
+        memory_free(curves[i].scores);
     }
     memory_free(curves);
 }
@@ -126,7 +129,7 @@ static grail_status take_means(const grail_statistics *s, double **out)
     TRY(memory_new_unset(&means, (size_t)s->width, sizeof means[0]));
     TRY(matrix_download(s->sum, means));
     for (int64_t i = 0; i < s->width; i++) {
-        means[i] /= (double)s->count;
+        means[i] /= s->weight;
     }
     *out = means;
     means = NULL;
@@ -148,12 +151,27 @@ out:
     return status;
 }
 
-/* sum_o w_o G w_o^T would be the energy of the outputs; its removal in total, losses[0], is. */
 static void scale_losses(int64_t units, double energy, double *losses)
 {
     for (int64_t k = 0; k <= units; k++) {
         losses[k] = energy > 0.0 ? losses[k] / energy : 0.0;
     }
+}
+
+/* *out[units] is owned. */
+static grail_status score_site(const site_view *v, double **out)
+{
+    grail_status status = GRAIL_OK;
+    double *diagonal = NULL;
+    TRY(memory_new_unset(&diagonal, (size_t)v->inputs[0].width, sizeof diagonal[0]));
+    TRY(download_diagonal(v->inputs[0].gram, diagonal));
+    v->inputs[0].diagonal = diagonal;
+    TRY(memory_new_unset(out, (size_t)v->site->units, sizeof(double)));
+    TRY(flap_standardised_scores(v, *out));
+out:
+    v->inputs[0].diagonal = NULL;
+    memory_free(diagonal);
+    return status;
 }
 
 /* The curve of a site whose consumers are all observed. */
@@ -181,6 +199,9 @@ static grail_status finish_site(dense_pass *p, int index)
         .fits_bias =
             consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node),
     };
+    if (s->kind == SITE_HEADS || s->kind == SITE_FFN) {
+        TRY(score_site(&view, &p->curves[index].scores));
+    }
     TRY(memory_new(&p->curves[index].errors, (size_t)s->units + 1, sizeof(double)));
     TRY(request->plan.sites[index].selector->losses(&view, p->curves[index].errors));
     scale_losses(s->units, spans ? p->curves[index].errors[0] : p->energy, p->curves[index].errors);

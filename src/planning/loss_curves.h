@@ -8,6 +8,7 @@
 
 typedef struct loss_curve {
     double *errors; /* [units + 1], owned; falls to 0 at `units` */
+    double *scores; /* [units], owned: FLAP's, standardised; NULL for channels */
 } loss_curve;
 
 /** Runs the dense network block by block: statistics of a block's consumers, then the curves of the

@@ -171,6 +171,15 @@ static grail_status read_choices(making *m)
              "the limit is %g and its ratio %g; give a limit above 0, or a ratio in (0, 1]",
              o->most, o->ratio);
     }
+    if (budget == BUDGET_SEARCH && o->compress.open_loop != 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "a search needs a closed loop, in which the narrowed network runs "
+             "beside the dense one; use --loop closed or another --budget");
+    }
+    if (budget == BUDGET_SLIMGPT && o->uniform_widths != 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the budget 'slimgpt' gives every depth its own width; drop "
+                                   "--uniform-widths, or use another --budget");
+    }
     m->limited = (limit_kind)limited;
     m->budget = (budget_kind)budget;
 out:

@@ -145,8 +145,8 @@ static bool can_use(const width_space *space, int opening)
         heads = heads || space->of_heads[i];
         others = others || !space->of_heads[i];
     }
-    return (!split || (heads && others)) &&
-           (formula != FORMULA_SCORES || space->slots[0].scores != NULL);
+    return (!split || (heads && others)) && (formula != FORMULA_DEPTH || !space->uniform_widths) &&
+           (formula != FORMULA_SCORES || width_space_has_scores(space));
 }
 
 /* Weights of the slots' errors: the sum of the weighted errors is least at the best widths so far,
@@ -332,7 +332,7 @@ grail_status width_search_run(const width_space *space, const grail_plan_options
         .most = options->tries > 0 ? options->tries : USUAL_TRIES,
         .began = clock_seconds(),
     };
-    for (int i = 0; i < OPENINGS && !is_over(&s); i++) {
+    for (int i = 0; i < OPENINGS && (i == 0 || !is_over(&s)); i++) {
         if (can_use(space, i)) {
             TRY(try_opening(&s, i));
         }

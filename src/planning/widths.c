@@ -3,6 +3,7 @@
 #include "reduce/budget.h"
 
 #include <math.h>
+#include <string.h>
 
 grail_status widths_cost(const compression_request *request, limit_kind limited,
                          const int64_t *kept, double *out)
@@ -104,8 +105,22 @@ out:
     return status;
 }
 
-static grail_status make_slots(width_space *s, const loss_curve *curves, const bool *may_cut,
-                               bool uniform_widths)
+/* Sites that share a slot are ranked by the first one's scores. */
+static grail_status copy_scores(int64_t units, const double *from, allocation_site *slot)
+{
+    grail_status status = GRAIL_OK;
+    double *scores = NULL;
+    if (from == NULL || slot->scores != NULL) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(&scores, (size_t)units, sizeof scores[0]));
+    memcpy(scores, from, (size_t)units * sizeof scores[0]);
+    slot->scores = scores;
+out:
+    return status;
+}
+
+static grail_status make_slots(width_space *s, const loss_curve *curves, const bool *may_cut)
 {
     grail_status status = GRAIL_OK;
     const int sites = s->request->sites->list.count;
@@ -117,10 +132,12 @@ static grail_status make_slots(width_space *s, const loss_curve *curves, const b
         if (!may_cut[site_at(s->request, i)->kind]) {
             continue;
         }
-        s->slot_of[i] = uniform_widths ? slot_of_twin(s, i) : GRAPH_NONE;
+        s->slot_of[i] = s->uniform_widths ? slot_of_twin(s, i) : GRAPH_NONE;
         if (s->slot_of[i] == GRAPH_NONE) {
             TRY(add_slot(s, i));
         }
+        TRY(copy_scores(site_at(s->request, i)->units, curves == NULL ? NULL : curves[i].scores,
+                        &s->slots[s->slot_of[i]]));
         double *errors = (double *)(uintptr_t)s->slots[s->slot_of[i]].errors;
         for (int64_t k = 0; curves != NULL && k <= site_at(s->request, i)->units; k++) {
             errors[k] += curves[i].errors[k];
@@ -199,8 +216,12 @@ grail_status width_space_init(const compression_request *request, const loss_cur
     int64_t *widths = NULL;
     int64_t *kept = NULL;
     const size_t sites = (size_t)request->sites->list.count;
-    width_space s = {.request = request, .limited = limited, .limit = limit, .align = align};
-    TRY(make_slots(&s, curves, may_cut, uniform_widths));
+    width_space s = {.request = request,
+                     .limited = limited,
+                     .limit = limit,
+                     .align = align,
+                     .uniform_widths = uniform_widths};
+    TRY(make_slots(&s, curves, may_cut));
     if (s.slot_count == 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the model has no site of the kinds that may be cut");
     }
@@ -215,6 +236,15 @@ out:
     memory_free(widths);
     memory_free(kept);
     return status;
+}
+
+bool width_space_has_scores(const width_space *s)
+{
+    bool all = true;
+    for (int i = 0; i < s->slot_count; i++) {
+        all = all && s->slots[i].scores != NULL;
+    }
+    return all;
 }
 
 /* -- formulas ---------------------------------------------------------------------------------- */
@@ -303,6 +333,10 @@ static grail_status scored_widths_of(const width_space *s, formula_choice choice
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
     (void)choice;
+    if (!width_space_has_scores(s)) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the budget 'flap' ranks neurons and heads; for channels use "
+                                   "another --budget, or --sites ffn");
+    }
     TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
     TRY(allocate_by_scores(s->slots, s->slot_count, linear_limit(s, t), widths));
     expand(s, widths, kept);

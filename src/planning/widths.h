@@ -25,6 +25,7 @@ typedef struct width_space {
     allocation_site *slots; /* [slot_count]; errors and scores belong to the space */
     bool *of_heads;         /* [slot_count] */
     int slot_count;
+    bool uniform_widths;
     double fixed; /* cost of what is outside the slots, when costs are linear */
 } width_space;
 
@@ -38,6 +39,8 @@ grail_status width_space_init(const compression_request *request, const loss_cur
                               limit_kind limited, double limit, const bool *may_cut,
                               bool uniform_widths, int64_t align,
                               width_space *out) GRAIL_MUST_CHECK;
+/** Whether FLAP's scores are known for all slots: they are not for channels. */
+bool width_space_has_scores(const width_space *s);
 void width_space_fini(width_space *s); /* works on a zeroed one */
 
 /** A way to choose widths. */

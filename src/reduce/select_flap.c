@@ -1,5 +1,6 @@
 /* flap, flap-ifv, flap-wifn: the scores of FLAP (An et al., arXiv 2312.11983), from the fluctuation
  * of the consumer's input around its mean (docs/numerics.md, Scores). */
+#include "reduce/flap.h"
 #include "reduce/plan.h"
 #include "reduce/scores.h"
 #include "reduce/selector.h"
@@ -53,20 +54,64 @@ static double metric_of(flap_metric metric, const input_statistics *in, int64_t 
     return fluctuation(in, i) * weights;
 }
 
-/* The metrics of attention are squared before they are added over a head. */
+/* *out[n u], owned: the metrics of the features. Those of attention are squared. */
+static grail_status measure_features(const site_view *v, flap_metric metric, double **out,
+                                     int64_t *features)
+{
+    grail_status status = GRAIL_OK;
+    int64_t rows = 0;
+    TRY(sums_of_columns(v, metric == WEIGHTED_NORM ? TERM_MAGNITUDE : TERM_SQUARE, out, features,
+                        &rows));
+    double *values = *out;
+    for (int64_t i = 0; i < v->site->units * *features; i++) {
+        const double value = metric_of(metric, &v->inputs[0], i, values[i], rows);
+        values[i] = v->site->kind == SITE_HEADS ? value * value : value;
+    }
+out:
+    return status;
+}
+
 static grail_status score(const site_view *v, flap_metric metric, double *scores)
 {
     grail_status status = GRAIL_OK;
     double *values = NULL;
     int64_t u = 0;
-    int64_t rows = 0;
-    TRY(sums_of_columns(v, metric == WEIGHTED_NORM ? TERM_MAGNITUDE : TERM_SQUARE, &values, &u,
-                        &rows));
-    for (int64_t i = 0; i < v->site->units * u; i++) {
-        const double value = metric_of(metric, &v->inputs[0], i, values[i], rows);
-        values[i] = v->site->kind == SITE_HEADS ? value * value : value;
-    }
+    TRY(measure_features(v, metric, &values, &u));
     scores_of_features(v->site->units, u, values, scores);
+out:
+    memory_free(values);
+    return status;
+}
+
+/* values <- (value - mean) / deviation */
+static void standardise(int64_t count, double *values)
+{
+    double mean = 0.0;
+    double square = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        mean += values[i] / (double)count;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        values[i] -= mean;
+        square += values[i] * values[i];
+    }
+    const double deviation = count > 1 ? sqrt(square / (double)(count - 1)) : 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = deviation > 0.0 ? values[i] / deviation : 0.0;
+    }
+}
+
+grail_status flap_standardised_scores(const site_view *v, double *scores)
+{
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    int64_t u = 0;
+    TRY(measure_features(v, WEIGHTED_FLUCTUATION, &values, &u));
+    standardise(v->site->units * u, values);
+    scores_of_features(v->site->units, u, values, scores);
+    for (int64_t j = 0; j < v->site->units; j++) {
+        scores[j] /= (double)u;
+    }
 out:
     memory_free(values);
     return status;

@@ -1,0 +1,288 @@
+/* Plans: the limit holds, a search is never worse than uniform widths, and a run takes what a plan
+ * says. */
+#include "../pipeline/vision_lab.h"
+
+#include <grail/plan.h>
+
+#include <math.h>
+#include <string.h>
+
+static grail_plan_options plan_for(const grail_compress_options *run, const char *budget,
+                                   double ratio)
+{
+    grail_plan_options options;
+    grail_plan_options_init(&options);
+    options.compress = *run;
+    options.compress.selector = "obs";
+    options.budget = budget;
+    options.ratio = ratio;
+    options.tries = 8;
+    return options;
+}
+
+static grail_plan *made(const grail_plan_options *options)
+{
+    grail_plan *p = NULL;
+    assert_ok(grail_plan_make(options, &p));
+    return p;
+}
+
+static json_t *document_of(const grail_plan *p)
+{
+    json_t *document = json_loads(grail_plan_text(p), 0, NULL);
+    assert_non_null(document);
+    return document;
+}
+
+static int64_t kept_of(const json_t *document, size_t i)
+{
+    const json_t *one = json_array_get(json_object_get(document, "sites"), i);
+    return json_integer_value(json_object_get(one, "kept"));
+}
+
+static void every_budget_stays_below_every_limit(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3", "qwen2"};
+    lab l;
+    lab_open(&l);
+    for (int m = 0; m < 2; m++) {
+        const grail_compress_options run = lab_options(&l, lab_golden(models[m]), NULL);
+        for (int b = 0; grail_budget_at(b) != NULL; b++) {
+            for (int limit = 0; grail_limit_at(limit) != NULL; limit++) {
+                grail_plan_options options = plan_for(&run, grail_budget_at(b), 0.8);
+                options.limit = grail_limit_at(limit);
+                options.tries = 2;
+                grail_plan *p = made(&options);
+                const grail_plan_facts f = grail_plan_facts_get(p);
+                assert_true(f.cost <= f.most && f.most == floor(0.8 * f.dense_cost));
+                assert_true(f.cost > 0.3 * f.dense_cost);
+                assert_string_equal(f.limit, grail_limit_at(limit));
+                grail_plan_free(p);
+            }
+        }
+    }
+    lab_close(&l);
+}
+
+/* The run has exactly the parameters that the plan promises. */
+static void a_run_takes_the_widths_of_a_plan(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options run = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    const grail_plan_options options = plan_for(&run, "error", 0.85);
+    grail_plan *p = made(&options);
+    const grail_plan_facts f = grail_plan_facts_get(p);
+    const char *path = lab_path(&l, "plan.json");
+    assert_ok(grail_plan_write(p, path));
+    assert_fails(grail_plan_write(p, path), GRAIL_ERROR_EXISTS, "plan.json");
+    run.plan = path;
+    assert_ok(lab_compress(&run));
+    json_t *report = read_json(run.output, "report.json");
+    const json_t *narrow = json_object_get(report, "narrow");
+    assert_true((double)json_integer_value(json_object_get(narrow, "parameters")) == f.cost);
+    json_decref(report);
+    run.plan = NULL;
+    run.plan_text = grail_plan_text(p);
+    run.output = lab_path(&l, "from-text");
+    assert_ok(lab_compress(&run));
+    assert_same_checkpoint(lab_path(&l, "out"), run.output);
+    grail_plan_free(p);
+    lab_close(&l);
+}
+
+typedef struct trials {
+    int count, stop_at;
+    double first, best;
+} trials;
+
+static int note(void *user, const grail_plan_trial *t)
+{
+    trials *n = user;
+    n->count++;
+    assert_int_equal(t->tried, n->count);
+    assert_true(t->tried <= t->most);
+    if (n->count == 1) {
+        n->first = n->best = t->divergence;
+        assert_string_equal(t->name, "uniform");
+    }
+    assert_int_equal(t->is_best, n->count == 1 || t->divergence < n->best);
+    n->best = fmin(n->best, t->divergence);
+    return n->count == n->stop_at;
+}
+
+static void a_search_keeps_the_best_of_its_trials(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_plan_options options = plan_for(&run, "search", 0.8);
+    trials n = {0};
+    options.observer = note;
+    options.observer_user = &n;
+    grail_plan *p = made(&options);
+    const grail_plan_facts f = grail_plan_facts_get(p);
+    assert_int_equal(n.count, f.tried);
+    assert_true(n.count > 3 && n.count <= 8);
+    assert_true(f.divergence == n.best && f.uniform_divergence == n.first);
+    assert_true(f.divergence <= f.uniform_divergence);
+    grail_plan_free(p);
+    lab_close(&l);
+}
+
+static void a_search_repeats_and_ends_when_told(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("qwen2"), NULL);
+    grail_plan_options options = plan_for(&run, "search", 0.8);
+    options.tries = 12;
+    grail_plan *first = made(&options);
+    grail_plan *second = made(&options);
+    assert_string_equal(grail_plan_text(first), grail_plan_text(second));
+    trials n = {.stop_at = 2};
+    options.observer = note;
+    options.observer_user = &n;
+    grail_plan *stopped = made(&options);
+    assert_int_equal(grail_plan_facts_get(stopped).tried, 2);
+    options.observer = NULL;
+    options.seconds = 1e-9;
+    grail_plan *hurried = made(&options);
+    assert_int_equal(grail_plan_facts_get(hurried).tried, 1);
+    grail_plan_free(first);
+    grail_plan_free(second);
+    grail_plan_free(stopped);
+    grail_plan_free(hurried);
+    lab_close(&l);
+}
+
+static void uniform_widths_are_one_for_each_kind(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    for (int b = 3; b < 5; b++) {
+        grail_plan_options options = plan_for(&run, grail_budget_at(b), 0.8);
+        options.uniform_widths = 1;
+        grail_plan *p = made(&options);
+        json_t *document = document_of(p);
+        const size_t sites = json_array_size(json_object_get(document, "sites"));
+        for (size_t i = 2; i < sites; i++) {
+            assert_int_equal(kept_of(document, i), kept_of(document, i - 2));
+        }
+        json_decref(document);
+        grail_plan_free(p);
+    }
+    lab_close(&l);
+}
+
+/* A site that is worth nothing loses its units first. */
+static void the_least_error_spares_what_matters(void **state)
+{
+    (void)state;
+    lab l;
+    lab_model m;
+    lab_open(&l);
+    lab_read(&m, lab_golden("llama3"));
+    lab_tensor *down = lab_find(&m, 0, "mlp.down_proj.weight");
+    for (int64_t i = 0; i < lab_elements(down); i++) {
+        down->values[i] *= 1e-3F;
+    }
+    lab_write(&m, lab_path(&l, "quiet"), GRAIL_DTYPE_F32);
+    const grail_compress_options run = lab_options(&l, lab_path(&l, "quiet"), NULL);
+    grail_plan_options options = plan_for(&run, "error", 0.85);
+    options.kinds = "ffn";
+    grail_plan *p = made(&options);
+    json_t *document = document_of(p);
+    assert_true(2 * kept_of(document, 1) < kept_of(document, 3)); /* the FFNs of both blocks */
+    json_decref(document);
+    grail_plan_free(p);
+    lab_fini(&m);
+    lab_close(&l);
+}
+
+static void image_networks_have_plans_too(void **state)
+{
+    (void)state;
+    vision_lab v;
+    static const vision_family families[] = {VISION_PADDED, VISION_TIMM_VIT};
+    vision_open(&v);
+    for (int i = 0; i < 2; i++) {
+        const char *model = vision_network(&v, families[i], i == 0 ? "resnet" : "vit");
+        const grail_compress_options run = vision_options(&v, model, NULL);
+        grail_plan_options options = plan_for(&run, "search", 0.9);
+        options.limit = "macs";
+        options.tries = 4;
+        grail_plan *p = made(&options);
+        const grail_plan_facts f = grail_plan_facts_get(p);
+        assert_true(f.cost <= f.most && f.divergence <= f.uniform_divergence);
+        grail_plan_free(p);
+        p = NULL;
+        options.budget = "flap";
+        if (i == 0) {
+            assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                         "ranks neurons and heads");
+        }
+    }
+    vision_close(&v);
+}
+
+static void what_cannot_be_met_is_refused_with_the_least(void **state)
+{
+    (void)state;
+    lab l;
+    grail_plan *p = NULL;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_plan_options options = plan_for(&run, "error", 0.01);
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                 "cannot be met: with the least widths of all sites");
+    options.ratio = 0.0;
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "give a limit above 0");
+    options = plan_for(&run, "best", 0.8);
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                 "unknown budget 'best'; expected one of uniform, flap, slimgpt, error, search");
+    options = plan_for(&run, "error", 0.8);
+    options.limit = "watts";
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "unknown limit 'watts'");
+    options.limit = "params";
+    options.kinds = "ffn,knees";
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                 "unknown kind of site 'knees'");
+    options.kinds = "conv";
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                 "the model has no site of the kinds that may be cut");
+    options.kinds = NULL;
+    options.budget = "slimgpt";
+    options.uniform_widths = 1;
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "every depth its own width");
+    options = plan_for(&run, "search", 0.8);
+    options.compress.samples = 2;
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "give more --samples");
+    options = plan_for(&run, "search", 0.8);
+    options.compress.open_loop = 1;
+    options.compress.compensate = "grail";
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "needs a closed loop");
+    assert_null(p);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_budget_stays_below_every_limit),
+        cmocka_unit_test(a_run_takes_the_widths_of_a_plan),
+        cmocka_unit_test(a_search_keeps_the_best_of_its_trials),
+        cmocka_unit_test(a_search_repeats_and_ends_when_told),
+        cmocka_unit_test(uniform_widths_are_one_for_each_kind),
+        cmocka_unit_test(the_least_error_spares_what_matters),
+        cmocka_unit_test(image_networks_have_plans_too),
+        cmocka_unit_test(what_cannot_be_met_is_refused_with_the_least),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
