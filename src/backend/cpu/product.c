@@ -2,6 +2,7 @@
  * would wait for each other at spinning barriers after every block, which costs a factor of ten
  * when anything else runs on the machine; tiles are taken as threads become free. */
 #include "backend/cpu/blas.h"
+#include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/tiles.h"
 
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-enum { TILE = 1024 };
+enum { TILE = 1024, FEW_ROWS = 8 };
 
 typedef struct linear_job {
     tiling tiles;
@@ -71,6 +72,76 @@ static void gemm_tiles(int64_t begin, int64_t end, void *context)
     }
 }
 
+/* c[j] += sum_p f[p] b[p][j] over four rows of B */
+CPU_CLONES static void add_four(int64_t count, const double *f, const double *b, int64_t stride,
+                                double *c)
+{
+    const double *b1 = b + stride;
+    const double *b2 = b1 + stride;
+    const double *b3 = b2 + stride;
+    for (int64_t j = 0; j < count; j++) {
+        c[j] += (f[0] * b[j] + f[1] * b1[j]) + (f[2] * b2[j] + f[3] * b3[j]);
+    }
+}
+
+static void add_one(int64_t count, double f, const double *b, double *c)
+{
+    for (int64_t j = 0; j < count; j++) {
+        c[j] += f * b[j];
+    }
+}
+
+/* alpha op(A)[i, p] */
+static double left_factor(const gemm_job *job, int64_t i, int64_t p)
+{
+    return job->alpha *
+           (job->transpose_a ? job->a[p * job->a_stride + i] : job->a[i * job->a_stride + p]);
+}
+
+static void scale_rows(const gemm_job *job, int64_t begin, int64_t end)
+{
+    for (int64_t i = 0; i < job->tiles.m; i++) {
+        double *c = job->c + i * job->c_stride;
+        for (int64_t j = begin; j < end; j++) {
+            c[j] = job->beta == 0.0 ? 0.0 : job->beta * c[j];
+        }
+    }
+}
+
+/* Columns begin .. end - 1 of a few rows of C, with B read once. */
+static void few_rows_columns(int64_t begin, int64_t end, void *context)
+{
+    enum { STEP = 4 };
+    const gemm_job *job = context;
+    const int64_t count = end - begin;
+    const double *b = job->b + begin;
+    int64_t p = 0;
+    scale_rows(job, begin, end);
+    for (; p + STEP <= job->k; p += STEP) {
+        for (int64_t i = 0; i < job->tiles.m; i++) {
+            const double f[STEP] = {left_factor(job, i, p), left_factor(job, i, p + 1),
+                                    left_factor(job, i, p + 2), left_factor(job, i, p + 3)};
+            add_four(count, f, b + p * job->b_stride, job->b_stride,
+                     job->c + i * job->c_stride + begin);
+        }
+    }
+    for (; p < job->k; p++) {
+        for (int64_t i = 0; i < job->tiles.m; i++) {
+            add_one(count, left_factor(job, i, p), b + p * job->b_stride,
+                    job->c + i * job->c_stride + begin);
+        }
+    }
+}
+
+/* For a few rows BLAS spends more on packing B than on the product. Pieces are as wide as the
+ * first-level cache holds rows, or wider where there is little to do. */
+static void multiply_few_rows(gemm_job *job)
+{
+    enum { COLUMNS = 512, FEWEST = 1 << 17 };
+    const int64_t least = FEWEST / (job->tiles.m * job->k + 1);
+    parallel_for(job->tiles.n, least > COLUMNS ? least : COLUMNS, few_rows_columns, job);
+}
+
 void cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
               const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
               double *c, int64_t c_stride)
@@ -87,5 +158,9 @@ void cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t 
                     .beta = beta,
                     .c = c,
                     .c_stride = c_stride};
-    parallel_for(tiling_count(&job.tiles), 1, gemm_tiles, &job);
+    if (m <= FEW_ROWS && !transpose_b) {
+        multiply_few_rows(&job);
+    } else {
+        parallel_for(tiling_count(&job.tiles), 1, gemm_tiles, &job);
+    }
 }
