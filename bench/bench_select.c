@@ -94,7 +94,7 @@ static void fill(select_case *c)
 /* A selector takes over what it is given. */
 static void give_statistics(bool target, select_case *c)
 {
-    c->input = (input_statistics){.width = c->width, .count = c->width, .means = c->means};
+    c->input = (input_statistics){.width = c->width, .weight = 1.0, .means = c->means};
     c->input.gram = bench_matrix(GRAIL_DTYPE_F64, c->width, c->width);
     bench_check(matrix_copy(c->gram, c->input.gram));
     if (target) {

@@ -53,7 +53,7 @@ check "a text for a model without a tokenizer"
 refuses_clean 1 "has neither tokenizer.json nor tokenizer.model" "$grail" compress "$tiny" -o out \
     --sparsity 0.5 --calib "$demo/held-out.txt"
 check "no text where one is needed"
-text "selector 'wanda' with this compensation needs calibration text; give --calib FILE"
+text "selector 'obs' with this compensation needs calibration text; give --calib FILE"
 
 # option CODE TEXT OPTIONS...: of a tiny model
 option() {
