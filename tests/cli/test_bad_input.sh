@@ -81,8 +81,8 @@ option 1 "'model.layers.9.mlp.down_proj' is neither a site" --sparsity model.lay
 for sites in foo "" ffn,; do
     option 2 "; give ffn, heads, conv or stream" --sparsity 0.3 --sites "$sites"
 done
-option 2 "give exactly one of --sparsity and --plan"
-option 2 "give exactly one of --sparsity and --plan" --sparsity 0.3 --plan plan.json
+option 2 "give exactly one of --sparsity, --plan and a limit"
+option 2 "give exactly one of --sparsity, --plan and a limit" --sparsity 0.3 --plan plan.json
 
 check "a warning names a site that rounding leaves uncut"
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.3 --align 256 --dry-run
