@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 static run_options r;
 static limit_options limits;
@@ -98,6 +99,10 @@ static int run(int argc, char **argv)
     if (code == EXIT_OK && r.compress.output == NULL) {
         print_error("grail plan: give the file to write with -o FILE\n");
         return EXIT_USAGE;
+    }
+    if (code == EXIT_OK && access(r.compress.output, F_OK) == 0) {
+        print_error("grail: '%s' exists; remove it or give another name\n", r.compress.output);
+        return EXIT_FAILED;
     }
     return code == EXIT_OK ? make_plan() : code;
 }

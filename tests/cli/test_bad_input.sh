@@ -105,7 +105,7 @@ check "unknown names are refused, with the known ones"
 option 1 "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold" --sparsity 0.3 --selector foo
 option 1 "unknown compensation 'foo'; expected one of none, own, grail, full" --sparsity 0.3 --compensate foo
 option 1 "selector 'wanda' has no update of its own; choose none, grail or full; these selectors have one: " \
-    --sparsity 0.3 --compensate own
+    --sparsity 0.3 --selector wanda --compensate own
 option 1 "no parameter of the checkpoint can take a fitted bias, and stock loaders would not read a new one; use --compensate none, grail or full" \
     --sparsity 0.3 --selector flap --compensate own
 option 1 "unknown target 'foo'; expected one of local, dense" --sparsity 0.3 --target foo

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# grail plan and the limits of grail compress: the result has the size that was asked for, a plan is
+# a document that compress takes, and what cannot be is refused before anything is computed.
+#
+# usage: test_plan.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+write_ids ids.npy 16 32 96
+tiny=$golden/llama3
+options=(--calib ids.npy --context 32 --align 1)
+
+check "every budget gives a plan within its limit"
+for budget in uniform flap slimgpt error search; do
+    runs "$grail" plan "$tiny" -o "$budget.json" --target-ratio 0.8 --budget $budget --tries 3 "${options[@]}" --json
+    holds "$(field cost stdout) <= $(field most stdout)"
+    holds "$(field most stdout) < $(field dense_cost stdout)"
+    says "\"budget\": \"$budget\"" stdout
+    says "\"kept\"" "$budget.json"
+done
+
+check "trials are shown unless they are not wanted"
+runs "$grail" plan "$tiny" -o shown.json --target-ratio 0.8 --tries 2 "${options[@]}"
+says "trial 1/2  uniform" stderr
+says "by '" stdout
+says "divergence from the dense network" stdout
+says "next: grail compress $tiny -o DIR --plan shown.json" stdout
+runs "$grail" plan "$tiny" -o hidden.json --target-ratio 0.8 --tries 2 "${options[@]}" --quiet
+[[ ! -s stderr ]] || { show; fail "printed trials"; }
+
+check "compress takes a plan, and limits themselves give the same"
+runs "$grail" compress "$tiny" -o from-plan --plan error.json --calib ids.npy --context 32 --quiet
+runs "$grail" compress "$tiny" -o from-limit --target-ratio 0.8 --budget error "${options[@]}" --quiet
+cmp from-plan/model.safetensors from-limit/model.safetensors || fail "different weights"
+
+check "an edited plan is taken, a wrong one refused"
+sed 's/"kept": [0-9]*/"kept": 1/' error.json >edited.json
+runs "$grail" compress "$tiny" -o edited --plan edited.json --calib ids.npy --context 32 --dry-run
+sed 's/"kept": [0-9]*/"kept": 99999/' error.json >wide.json
+refuses 1 "keeps 99999 units, expected 1 to" "$grail" compress "$tiny" -o out --plan wide.json --calib ids.npy --context 32
+
+check "limits are numbers with suffixes"
+runs "$grail" plan "$tiny" -o size.json --target-size 0.00019GB --budget error "${options[@]}" --json
+says '"limit": "size"' stdout
+runs "$grail" plan "$tiny" -o macs.json --target-macs 80k --budget error "${options[@]}" --json
+for bad in 0 -1 nan x 5Q 1e400; do
+    refuses 2 "--target-params takes a number above 0" "$grail" plan "$tiny" -o out --target-params $bad "${options[@]}"
+done
+refuses 2 "--target-ratio takes a number above 0 and at most 1" "$grail" plan "$tiny" -o out --target-ratio 1.5 "${options[@]}"
+refuses 2 "give exactly one of --target-ratio, --target-params" "$grail" plan "$tiny" -o out "${options[@]}"
+refuses 2 "give exactly one of --target-ratio, --target-params" "$grail" plan "$tiny" -o out --target-ratio 0.5 --target-macs 5 "${options[@]}"
+refuses 2 "give exactly one of --sparsity, --plan and a limit" "$grail" compress "$tiny" -o out --sparsity 0.5 --target-macs 5 "${options[@]}"
+
+check "what cannot be is refused"
+refuses 1 "cannot be met: with the least widths of all sites that may be cut the network still has" \
+    "$grail" plan "$tiny" -o out --target-params 10 --budget error "${options[@]}"
+refuses 1 "'error.json' exists; remove it or give another name" "$grail" plan "$tiny" -o error.json --target-ratio 0.8 "${options[@]}"
+refuses 1 "unknown budget 'best'" "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget best "${options[@]}"
+refuses 1 "gives every depth its own width" "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget slimgpt --uniform-widths "${options[@]}"
+refuses 1 "a search needs a closed loop" "$grail" plan "$tiny" -o out --target-ratio 0.8 --loop open "${options[@]}"
+refuses 1 "needs calibration text" "$grail" plan "$tiny" -o out --target-ratio 0.8
