@@ -10,12 +10,24 @@ static const void *element(matrix m, const void *row, int64_t column)
     return (const unsigned char *)row + (size_t)column * element_size(m.type);
 }
 
+/* Most gathers are of statistics. */
+static void gather_doubles(int64_t count, const int64_t *columns, const double *from, double *to)
+{
+    for (int64_t j = 0; j < count; j++) {
+        to[j] = from[columns[j]];
+    }
+}
+
 /* out[j] = in[columns[j]]; NULL stands for 0, 1, 2, ... May run in place where columns ascend. */
 static void gather_row(matrix in, const void *from, const int64_t *columns, matrix out, void *to)
 {
     const bool reads_f32 = in.type == GRAIL_DTYPE_F32;
     if (columns == NULL && in.type == out.type) {
         memmove(to, from, (size_t)out.columns * element_size(out.type));
+        return;
+    }
+    if (columns != NULL && !reads_f32 && out.type == GRAIL_DTYPE_F64) {
+        gather_doubles(out.columns, columns, from, to);
         return;
     }
     for (int64_t j = 0; j < out.columns; j++) {
