@@ -141,8 +141,8 @@ grail_status matrix_fold_rows(int64_t units, const int64_t *labels, const double
 /** C[m, n] = alpha op(A) op(B) + beta C; op is transposition when the flag is set. */
 grail_status matrix_gemm(bool transpose_a, bool transpose_b, double alpha, matrix a, matrix b,
                          double beta, matrix c) GRAIL_MUST_CHECK;
-/** C[n, n] += alpha A[k, n]^T B[k, n], where C and the product are symmetric: only the lower tiles
- * are multiplied, and both triangles get the same values. */
+/** Lower triangle of C[n, n] += alpha A[k, n]^T B[k, n], where the product is symmetric. The strict
+ * upper triangle is scratch. */
 grail_status matrix_add_symmetric(double alpha, matrix a, matrix b, matrix c) GRAIL_MUST_CHECK;
 /** Y += alpha X; X may also be f32. */
 grail_status matrix_add_scaled(double alpha, matrix x, matrix y) GRAIL_MUST_CHECK;

@@ -8,12 +8,12 @@
 /* Pairs of rows that wait before the matrices are updated, or one unit's if it has more: enough to
  * make the update a product near the machine's speed, few enough for a unit's own rows to be
  * brought up to date cheaply. */
-enum { PANEL_PAIRS = 128 };
+enum { PANEL_PAIRS = 64 };
 
 struct elimination {
     int64_t units; /* n */
     int64_t features;
-    matrix a, m; /* [stored u, stored u] */
+    matrix a, m; /* [stored u, stored u], lower triangles */
     /* Units are dropped from the matrices now and then: these are stored, in ascending order. */
     int64_t stored, left;
     int64_t *unit_at;     /* [stored] */
@@ -23,7 +23,8 @@ struct elimination {
      * ones, A' = A - U^T U, M' = M - U^T V - V^T U. */
     matrix panel; /* room for [2 most, stored u] */
     int64_t pending, most;
-    matrix rows; /* room for [2 u, stored u]: a unit's rows of A and of M */
+    matrix rows;  /* room for [2 u, stored u]: a unit's rows of A and of M */
+    matrix unity; /* [u, u] */
     /* Scratch on the host */
     double *newest;    /* [2 u, stored u] the last pairs */
     double *values;    /* [n] */
@@ -54,6 +55,7 @@ void elimination_free(elimination *e)
     matrix_free(&e->m);
     matrix_free(&e->panel);
     matrix_free(&e->rows);
+    matrix_free(&e->unity);
     unit_blocks_fini(&e->blocks);
     memory_free(e->unit_at);
     memory_free(e->position_of);
@@ -76,6 +78,8 @@ static grail_status allocate(elimination *e)
     const size_t width = (size_t)width_of(e);
     TRY(matrix_new(b, GRAIL_DTYPE_F64, 2 * e->most, width_of(e), &e->panel));
     TRY(matrix_new(b, GRAIL_DTYPE_F64, 2 * e->features, width_of(e), &e->rows));
+    TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, e->features, e->features, &e->unity));
+    TRY(matrix_shift_diagonal(1.0, e->unity));
     TRY(memory_new_unset(&e->unit_at, (size_t)e->units, sizeof e->unit_at[0]));
     TRY(memory_new_unset(&e->position_of, (size_t)e->units, sizeof e->position_of[0]));
     TRY(memory_new_unset(&e->newest, 2 * u, width * sizeof e->newest[0]));
@@ -228,13 +232,32 @@ out:
     return status;
 }
 
+/* rows[u, stored u] = those of a symmetric matrix at a unit: up to its block from its rows, behind
+ * it from its columns. What the block has above its diagonal is scratch, and gets into columns of
+ * this unit alone, which are read no more. */
+static grail_status copy_rows(const elimination *e, matrix from, int64_t position, matrix rows)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t u = e->features;
+    const int64_t end = (position + 1) * u;
+    const int64_t rest = rows.columns - end;
+    const matrix left = matrix_columns(matrix_rows(from, end - u, u), 0, end);
+    const matrix below = matrix_columns(matrix_rows(from, end, rest), end - u, u);
+    TRY(matrix_copy(left, matrix_columns(rows, 0, end)));
+    if (rest > 0) {
+        TRY(matrix_gemm(false, true, 1.0, e->unity, below, 0.0, matrix_columns(rows, end, rest)));
+    }
+out:
+    return status;
+}
+
 /* The rows of A and M at a unit, up to date. */
 static grail_status read_rows(elimination *e, int64_t position, matrix rows)
 {
     grail_status status = GRAIL_OK;
     const int64_t u = e->features;
-    TRY(matrix_copy(matrix_rows(e->a, position * u, u), matrix_rows(rows, 0, u)));
-    TRY(matrix_copy(matrix_rows(e->m, position * u, u), matrix_rows(rows, u, u)));
+    TRY(copy_rows(e, e->a, position, matrix_rows(rows, 0, u)));
+    TRY(copy_rows(e, e->m, position, matrix_rows(rows, u, u)));
     if (e->pending > 0) {
         TRY(make_factors(e, position));
         TRY(multiply_rows(-1.0, e->factors, panel_rows(e, 2 * e->pending), 1.0, rows));

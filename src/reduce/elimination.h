@@ -25,9 +25,9 @@ typedef enum unit_value {
 
 typedef struct elimination elimination;
 
-/** Takes over A[H, H] and M[H, H], both triangles filled, of one instance; *a and *m are left empty
- * in any case. `jitter` is added to the diagonal of A_gg wherever it is inverted. *out is owned:
- * elimination_free. */
+/** Takes over A[H, H] and M[H, H] of one instance, of which the lower triangles are read; *a and *m
+ * are left empty in any case. `jitter` is added to the diagonal of A_gg wherever it is inverted.
+ * *out is owned: elimination_free. */
 grail_status elimination_create(int64_t units, unit_value kind, double jitter, matrix *a, matrix *m,
                                 elimination **out) GRAIL_MUST_CHECK;
 void elimination_free(elimination *e); /* NULL is allowed */

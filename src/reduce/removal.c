@@ -75,12 +75,14 @@ typedef struct taking {
 static int64_t best_unit(const taking *t, const double *values)
 {
     int64_t best = -1;
-    for (int64_t j = 0; j < t->removal->units; j++) {
-        if (t->removal->taken[j] || t->open[j / t->per_group] == 0) {
-            continue;
-        }
-        if (best < 0 || (t->largest ? values[j] > values[best] : values[j] < values[best])) {
-            best = j;
+    const bool *taken = t->removal->taken;
+    for (int64_t begin = 0; begin < t->removal->units; begin += t->per_group) {
+        const int64_t end = t->open[begin / t->per_group] > 0 ? begin + t->per_group : begin;
+        for (int64_t j = begin; j < end; j++) {
+            if (!taken[j] &&
+                (best < 0 || (t->largest ? values[j] > values[best] : values[j] < values[best]))) {
+                best = j;
+            }
         }
     }
     return best;

@@ -35,7 +35,17 @@ void unit_blocks_fini(unit_blocks *b)
     *b = (unit_blocks){0};
 }
 
-/* blocks[count, u, u] = the diagonal blocks of a matrix. */
+/* Copies what stands below the diagonal of a block above it. */
+static void mirror(int64_t u, double *block)
+{
+    for (int64_t i = 0; i < u; i++) {
+        for (int64_t j = 0; j < i; j++) {
+            block[j * u + i] = block[i * u + j];
+        }
+    }
+}
+
+/* blocks[count, u, u] = the diagonal blocks of a symmetric matrix. */
 static grail_status read_blocks(matrix of, int64_t count, int64_t u, double *blocks)
 {
     grail_status status = GRAIL_OK;
@@ -48,6 +58,7 @@ static grail_status read_blocks(matrix of, int64_t count, int64_t u, double *blo
     for (int64_t j = 0; u > 1 && j < count; j++) {
         const matrix block = matrix_columns(matrix_rows(of, j * u, u), j * u, u);
         TRY(matrix_download(block, blocks + j * u * u));
+        mirror(u, blocks + j * u * u);
     }
 out:
     matrix_free(&row);
@@ -235,9 +246,22 @@ static void subtract_units(int64_t begin, int64_t end, void *context)
     }
 }
 
+/* The same for units of one feature. */
+static void subtract_products(int64_t count, const double *x, const double *y, double *a, double *m)
+{
+    for (int64_t j = 0; j < count; j++) {
+        a[j] -= x[j] * x[j];
+        m[j] -= 2.0 * x[j] * y[j];
+    }
+}
+
 void unit_blocks_subtract(int64_t count, const double *pairs, unit_blocks *b)
 {
     const int64_t u = b->features;
     subtract_job job = {b, pairs, count * u};
-    parallel_for(count, grain(u * u * u), subtract_units, &job);
+    if (u == 1) {
+        subtract_products(count, pairs, pairs + count, b->a, b->m);
+    } else {
+        parallel_for(count, grain(u * u * u), subtract_units, &job);
+    }
 }

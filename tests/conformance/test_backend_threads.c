@@ -184,6 +184,7 @@ static double *run_ridge(backend *b, int64_t *count)
     assert_ok(matrix_cholesky_solve(a, right));
     assert_ok(matrix_cholesky_invert(a));
     assert_ok(matrix_add_symmetric(1.0, right, right, a));
+    assert_ok(matrix_fill_upper(a));
     memory_free(ones);
     matrix_free(&right);
     return results_and_free(a, count);

@@ -1,4 +1,4 @@
-/* Symmetric f64 products and inverses: the lower tiles are multiplied, the upper ones copied. */
+/* Symmetric f64 products and inverses: only lower triangles are computed. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/tiles.h"
@@ -17,21 +17,39 @@ typedef struct product_job {
     int64_t b_stride;
     double *c;
     int64_t c_stride;
-    bool mirrored; /* upper tiles are copied from the lower ones */
 } product_job;
 
-/* A tile of C += alpha A^T B is copied to the other side of the diagonal while it is in the cache.
+/* C[t] += alpha A^T B */
+static void multiply_tile(const product_job *job, tile t)
+{
+    blas_dgemm(true, false, t.height, t.width, job->k, job->alpha, job->a + t.i0, job->a_stride,
+               job->b + t.j0, job->b_stride, 1.0, job->c + t.i0 * job->c_stride + t.j0,
+               job->c_stride);
+}
+
+/* The lower triangle of a tile on the diagonal, but for whole blocks of at most SMALL, by halves.
  */
+static void multiply_diagonal(const product_job *job, int64_t begin, int64_t count)
+{
+    if (count <= SMALL) {
+        multiply_tile(job, (tile){begin, count, begin, count});
+        return;
+    }
+    const int64_t half = count / 2;
+    multiply_diagonal(job, begin, half);
+    multiply_tile(job, (tile){begin + half, count - half, begin, half});
+    multiply_diagonal(job, begin + half, count - half);
+}
+
 static void multiply_tiles(int64_t begin, int64_t end, void *context)
 {
     const product_job *job = context;
     for (int64_t index = begin; index < end; index++) {
         const tile t = tiling_at(&job->tiles, index);
-        blas_dgemm(true, false, t.height, t.width, job->k, job->alpha, job->a + t.i0, job->a_stride,
-                   job->b + t.j0, job->b_stride, 1.0, job->c + t.i0 * job->c_stride + t.j0,
-                   job->c_stride);
-        if (job->mirrored) {
-            host_mirror(t.i0, t.i0 + t.height, t.j0, t.j0 + t.width, job->c, job->c_stride);
+        if (tile_on_diagonal(&job->tiles, &t)) {
+            multiply_diagonal(job, t.i0, t.height);
+        } else {
+            multiply_tile(job, t);
         }
     }
 }
@@ -54,7 +72,6 @@ void cpu_add_symmetric(int64_t n, int64_t k, double alpha, const double *a, int6
         .b_stride = b_stride,
         .c = c,
         .c_stride = c_stride,
-        .mirrored = true,
     };
     multiply(&job, n);
 }

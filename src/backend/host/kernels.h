@@ -95,10 +95,6 @@ grail_status host_cholesky_multiply(backend *b, const operation *o);
 
 /* triangles.c */
 grail_status host_fill_triangle(backend *b, const operation *o);
-/** A[columns, rows] = A[rows, columns]^T for the rows [row, row_end) and columns [column,
- * column_end) of one square array, which overlap only where both ranges are the same. */
-void host_mirror(int64_t row, int64_t row_end, int64_t column, int64_t column_end, double *a,
-                 int64_t stride);
 
 /* search.c */
 grail_status host_find_non_finite(backend *b, const operation *o);

@@ -68,20 +68,6 @@ static void copy_tile_rows(int64_t first, int64_t last, void *context)
     }
 }
 
-void host_mirror(int64_t row, int64_t row_end, int64_t column, int64_t column_end, double *a,
-                 int64_t stride)
-{
-    triangle_copy copy = {.n = row_end, .stride = stride, .a = a, .to_upper = true};
-    for (int64_t i = row; i < row_end; i += TILE) {
-        for (int64_t j = column; j < column_end && j < i; j += TILE) {
-            transpose_tile(&copy, i, j);
-        }
-        if (row == column) {
-            copy_diagonal_tile(&copy, i);
-        }
-    }
-}
-
 grail_status host_fill_triangle(backend *b, const operation *o)
 {
     const matrix a = o->m[0];

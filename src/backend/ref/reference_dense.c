@@ -63,7 +63,6 @@ void ref_add_symmetric(int64_t n, int64_t k, double alpha, const double *a, int6
                 sum += a[p * a_stride + i] * b[p * b_stride + j];
             }
             c[i * c_stride + j] += alpha * sum;
-            c[j * c_stride + i] = c[i * c_stride + j];
         }
     }
 }
