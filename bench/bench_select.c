@@ -1,12 +1,12 @@
 /* Selection by removal cost at one site: a random Gram matrix of order --width 1024 (condition
- * about 40), of which --keep 70 percent stay, read by --outputs 512 rows. --selector obs (with a
- * random target), gram-css, slimgpt or ziplm; all four without it. --runs 1 --threads N. One report
- * for each, in useful f64 flops:
+ * about 40), units of --features 1, of which --keep 70 percent stay, read by --outputs 512 rows.
+ * --selector obs (with a random target), gram-css, slimgpt or ziplm; all four without it. --runs 1
+ * --threads N. One report for each, in useful f64 flops:
  *
  *   costs   n^3 / 3 Cholesky, 2 n^3 / 3 inverse, O n^2 W^T W, 2 O n^2 refit to the target
  *   gains   2 O n^2 W G, O n^2 its square
- *   both    3 r^2 for each unit that is taken when r are left: half of the symmetric updates of A
- *           (rank 1) and M (rank 2)
+ *   both    3 u r^2 for each unit of u features that is taken when r features are left behind it:
+ *           half of the symmetric updates of A (rank u) and M (rank 2 u)
  *
  * The peak is that of matrix_gemm on square matrices of up to 4096 rows, just before and after each
  * run. Ratios are by the clock and by processor time, which other work on the machine disturbs
@@ -21,7 +21,8 @@
 #include <time.h>
 
 typedef struct select_case {
-    int64_t width, kept, outputs;
+    int64_t units, features, kept, outputs;
+    int64_t width; /* n */
     matrix gram;   /* [n, n] f64 */
     matrix target; /* [O, n] f64 cross sums */
     float *weight; /* [O, n] */
@@ -48,9 +49,9 @@ static void describe(select_case *c)
     c->graph = (graph){.nodes = &c->consumer, .node_count = 1, .parameters = &c->parameter};
     c->consumer = (node){.kind = NODE_LINEAR, .bias = GRAPH_NONE};
     c->parameter = (graph_parameter){.rank = 2, .shape = {c->outputs, c->width}};
-    c->end = (site_end){.features_per_unit = 1};
-    c->site = (site){.kind = SITE_FFN,
-                     .units = c->width,
+    c->end = (site_end){.features_per_unit = c->features};
+    c->site = (site){.kind = c->features > 1 ? SITE_HEADS : SITE_FFN,
+                     .units = c->units,
                      .groups = 1,
                      .subunits = 1,
                      .consumers = &c->end,
@@ -148,10 +149,10 @@ static double useful_flops(const select_case *c, bool gains, bool target)
     const double n = (double)c->width;
     const double weights = (double)c->outputs * n * n;
     double flops = gains ? 3.0 * weights : n * n * n + weights + (target ? 2.0 * weights : 0.0);
-    const int64_t taken = gains ? c->kept : c->width - c->kept;
+    const int64_t taken = gains ? c->kept : c->units - c->kept;
     for (int64_t i = 0; i < taken; i++) {
-        const double left = (double)(c->width - i - 1);
-        flops += 3.0 * left * left;
+        const double left = (double)((c->units - i - 1) * c->features);
+        flops += 3.0 * (double)c->features * left * left;
     }
     return flops;
 }
@@ -208,9 +209,11 @@ int main(int count, char **arguments)
 {
     static const char *const names[] = {"obs", "gram-css", "slimgpt", "ziplm"};
     bench_set_threads(count, arguments);
-    select_case c = {.width = bench_option(count, arguments, "width", 1024),
+    select_case c = {.features = bench_option(count, arguments, "features", 1),
                      .outputs = bench_option(count, arguments, "outputs", 512)};
-    c.kept = c.width * bench_option(count, arguments, "keep", 70) / 100;
+    c.units = bench_option(count, arguments, "width", 1024) / c.features;
+    c.width = c.units * c.features;
+    c.kept = c.units * bench_option(count, arguments, "keep", 70) / 100;
     fill(&c);
     describe(&c);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
