@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/* Multiplications that take longer than waking a thread, even where others work on the machine. */
+enum { WORTH_A_THREAD = 1 << 20 };
+
 enum { TILE = 1024, FEW_ROWS = 8 };
 
 typedef struct linear_job {
@@ -59,6 +62,14 @@ typedef struct gemm_job {
     double *c;
     int64_t c_stride;
 } gemm_job;
+
+/* One tile where the work is not worth a thread. */
+static tiling tiles_of_product(int64_t m, int64_t n, int64_t k)
+{
+    const double work = (double)m * (double)n * (double)k;
+    return m > 0 && n > 0 && work <= WORTH_A_THREAD ? (tiling){false, m, n, m, n}
+                                                    : tiling_new(false, m, n, TILE);
+}
 
 static void gemm_tiles(int64_t begin, int64_t end, void *context)
 {
@@ -137,8 +148,8 @@ static void few_rows_columns(int64_t begin, int64_t end, void *context)
  * first-level cache holds rows, or wider where there is little to do. */
 static void multiply_few_rows(gemm_job *job)
 {
-    enum { COLUMNS = 512, FEWEST = 1 << 17 };
-    const int64_t least = FEWEST / (job->tiles.m * job->k + 1);
+    enum { COLUMNS = 512 };
+    const int64_t least = WORTH_A_THREAD / (job->tiles.m * job->k + 1);
     parallel_for(job->tiles.n, least > COLUMNS ? least : COLUMNS, few_rows_columns, job);
 }
 
@@ -146,7 +157,7 @@ void cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t 
               const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
               double *c, int64_t c_stride)
 {
-    gemm_job job = {.tiles = tiling_new(false, m, n, TILE),
+    gemm_job job = {.tiles = tiles_of_product(m, n, k),
                     .transpose_a = transpose_a,
                     .transpose_b = transpose_b,
                     .k = k,
