@@ -336,6 +336,18 @@ grail_status matrix_diagonal(matrix a, matrix d)
                : wrong_shape(SLOT_DIAGONAL);
 }
 
+grail_status matrix_download_diagonal(matrix a, double *diagonal)
+{
+    grail_status status = GRAIL_OK;
+    matrix row = no_matrix;
+    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, a.rows, &row));
+    TRY(matrix_diagonal(a, row));
+    TRY(matrix_download(row, diagonal));
+out:
+    matrix_free(&row);
+    return status;
+}
+
 grail_status matrix_set_diagonal(matrix d, matrix a)
 {
     return is_square(a) && d.columns == a.columns

@@ -152,6 +152,8 @@ grail_status matrix_add_outer(bool lower, double alpha, matrix x, matrix y,
 /** d[1, n] = diagonal of A[n, n], and back. */
 grail_status matrix_diagonal(matrix a, matrix d) GRAIL_MUST_CHECK;
 grail_status matrix_set_diagonal(matrix d, matrix a) GRAIL_MUST_CHECK;
+/** diagonal[n] of A[n, n], on the host. */
+grail_status matrix_download_diagonal(matrix a, double *diagonal) GRAIL_MUST_CHECK;
 /** A[n, n] += value I */
 grail_status matrix_shift_diagonal(double value, matrix a) GRAIL_MUST_CHECK;
 /** Copies the strict lower triangle of A[n, n] onto the strict upper one, or back. */

@@ -3,7 +3,6 @@
 #include "backend/operations.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/request/consumer_tail.h"
-#include "reduce/damped_inverse.h"
 #include "reduce/flap.h"
 
 #include <math.h>
@@ -164,7 +163,7 @@ static grail_status score_site(const site_view *v, double **out)
     grail_status status = GRAIL_OK;
     double *diagonal = NULL;
     TRY(memory_new_unset(&diagonal, (size_t)v->inputs[0].width, sizeof diagonal[0]));
-    TRY(download_diagonal(v->inputs[0].gram, diagonal));
+    TRY(matrix_download_diagonal(v->inputs[0].gram, diagonal));
     v->inputs[0].diagonal = diagonal;
     TRY(memory_new_unset(out, (size_t)v->site->units, sizeof(double)));
     TRY(flap_standardised_scores(v, *out));

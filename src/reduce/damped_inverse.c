@@ -8,18 +8,6 @@ enum { MOST_RAISES = 6 };
 
 static const double raise_floor = 1e-8; /* of the mean diagonal */
 
-grail_status download_diagonal(matrix a, double *diagonal)
-{
-    grail_status status = GRAIL_OK;
-    matrix row = no_matrix;
-    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, a.rows, &row));
-    TRY(matrix_diagonal(a, row));
-    TRY(matrix_download(row, diagonal));
-out:
-    matrix_free(&row);
-    return status;
-}
-
 /* Lower triangle <- G + lambda I, from the upper triangle and the diagonal of G. */
 static grail_status load_damped(const double *diagonal, double lambda, matrix gram)
 {
@@ -81,7 +69,7 @@ grail_status damped_inverse(double damping, matrix gram, double *lambda)
     double mean = 0.0;
     double *diagonal = NULL;
     TRY(memory_new_unset(&diagonal, (size_t)gram.rows, sizeof diagonal[0]));
-    TRY(download_diagonal(gram, diagonal));
+    TRY(matrix_download_diagonal(gram, diagonal));
     TRY(mean_of_diagonal(gram.rows, diagonal, &mean));
     TRY(matrix_fill_upper(gram));
     *lambda = damping * mean;

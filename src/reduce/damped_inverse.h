@@ -4,9 +4,6 @@
 
 #include "backend/operations.h"
 
-/** diagonal[n] of A[n, n], on the host. */
-grail_status download_diagonal(matrix a, double *diagonal) GRAIL_MUST_CHECK;
-
 /** Mean of the diagonal[n] of a Gram matrix; GRAIL_ERROR_NUMERIC when it is 0, or not finite. */
 grail_status mean_of_diagonal(int64_t n, const double *diagonal, double *mean) GRAIL_MUST_CHECK;
 

@@ -201,3 +201,16 @@ out:
     memory_free(costs);
     return status;
 }
+
+grail_status removal_decide(const site_view *v, const removal_options *options, batch_rule batch,
+                            grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    removal r = {0};
+    TRY(removal_of_costs(v, options, &r));
+    TRY(removal_take(&r, v->site->groups, v->site->units - v->kept, false, batch, NULL));
+    TRY(removal_reducer(&r, false, out));
+out:
+    removal_fini(&r);
+    return status;
+}

@@ -61,6 +61,10 @@ int64_t batch_shrinking(int64_t wanted, int64_t done);
 grail_status removal_take(removal *r, int64_t groups, int64_t count, bool largest, batch_rule batch,
                           double *values_at) GRAIL_MUST_CHECK;
 
+/** Removes units by cost until the view's number of them is kept. *out is owned. */
+grail_status removal_decide(const site_view *v, const removal_options *options, batch_rule batch,
+                            grail_reducer **out) GRAIL_MUST_CHECK;
+
 /** The reducer that keeps the units that are taken, or those that are not. *out is owned. */
 grail_status removal_reducer(const removal *r, bool keeps_taken,
                              grail_reducer **out) GRAIL_MUST_CHECK;

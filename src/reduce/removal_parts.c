@@ -77,7 +77,7 @@ static grail_status measure(part_source *s)
     const int64_t width = s->input->width;
     TRY(memory_new_unset(&diagonal, (size_t)width, sizeof diagonal[0]));
     TRY(memory_new_unset(&s->dead, (size_t)width, sizeof s->dead[0]));
-    TRY(download_diagonal(s->input->gram, diagonal));
+    TRY(matrix_download_diagonal(s->input->gram, diagonal));
     for (int64_t j = 0; j < width; j++) {
         s->dead[j] = is_dead(s, diagonal, j);
         diagonal[j] = s->dead[j] ? 0.0 : diagonal[j];

@@ -21,7 +21,7 @@ static grail_status add_leverage(const site_view *v, input_statistics *in, doubl
     const int64_t u = in->width / v->site->units;
     TRY(damped_inverse(damping, in->gram, &lambda));
     TRY(memory_new_unset(&diagonal, (size_t)in->width, sizeof diagonal[0]));
-    TRY(download_diagonal(in->gram, diagonal));
+    TRY(matrix_download_diagonal(in->gram, diagonal));
     for (int64_t j = 0; j < in->width; j++) {
         scores[j / u] += 1.0 - lambda * diagonal[j];
     }

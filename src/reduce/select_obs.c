@@ -14,14 +14,7 @@ static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .r
 
 static grail_status decide(const site_view *v, grail_reducer **out)
 {
-    grail_status status = GRAIL_OK;
-    removal r = {0};
-    TRY(removal_of_costs(v, &options, &r));
-    TRY(removal_take(&r, v->site->groups, v->site->units - v->kept, false, batch_of_one, NULL));
-    TRY(removal_reducer(&r, false, out));
-out:
-    removal_fini(&r);
-    return status;
+    return removal_decide(v, &options, batch_of_one, out);
 }
 
 static grail_status losses(const site_view *v, double *out)

@@ -16,16 +16,9 @@ static unsigned needs(const site *s)
 
 static grail_status decide_with(const site_view *v, unit_value kind, grail_reducer **out)
 {
-    grail_status status = GRAIL_OK;
-    removal r = {0};
     const removal_options options = {.kind = kind, .damping = damping};
-    TRY(removal_of_costs(v, &options, &r));
-    TRY(removal_take(&r, v->site->groups, v->site->units - v->kept, false,
-                     v->site->kind == SITE_HEADS ? batch_of_one : batch_shrinking, NULL));
-    TRY(removal_reducer(&r, false, out));
-out:
-    removal_fini(&r);
-    return status;
+    return removal_decide(v, &options, v->site->kind == SITE_HEADS ? batch_of_one : batch_shrinking,
+                          out);
 }
 
 static grail_status decide_by_factor(const site_view *v, grail_reducer **out)

@@ -11,14 +11,7 @@ static unsigned needs(const site *s)
 static grail_status decide(const site_view *v, grail_reducer **out)
 {
     static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2};
-    grail_status status = GRAIL_OK;
-    removal r = {0};
-    TRY(removal_of_costs(v, &options, &r));
-    TRY(removal_take(&r, v->site->groups, v->site->units - v->kept, false, batch_of_one, NULL));
-    TRY(removal_reducer(&r, false, out));
-out:
-    removal_fini(&r);
-    return status;
+    return removal_decide(v, &options, batch_of_one, out);
 }
 
 const selector selector_ziplm = {

@@ -73,25 +73,12 @@ static grail_status measure_shares(ridge_system *s)
     return status;
 }
 
-/* out[n] on the host */
-static grail_status read_diagonal(matrix a, double *out)
-{
-    grail_status status = GRAIL_OK;
-    matrix diagonal = no_matrix;
-    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, a.rows, &diagonal));
-    TRY(matrix_diagonal(a, diagonal));
-    TRY(matrix_download(diagonal, out));
-out:
-    matrix_free(&diagonal);
-    return status;
-}
-
 grail_status ridge_system_init(ridge_system *s, regression *r, bool centred, ridge_penalty penalty)
 {
     grail_status status = GRAIL_OK;
     double *diagonal = NULL;
     TRY(memory_new_unset(&diagonal, (size_t)r->width, sizeof *diagonal));
-    TRY(read_diagonal(r->gram, diagonal));
+    TRY(matrix_download_diagonal(r->gram, diagonal));
     TRY(matrix_fill_upper(r->gram));
     *s = (ridge_system){.r = r, .centred = centred, .diagonal = diagonal};
     diagonal = NULL;
@@ -174,7 +161,7 @@ static grail_status check_pivots(const ridge_system *s, double lambda, bool *sou
     const int64_t n = s->r->width;
     const double rounding = 10.0 * (double)n * DBL_EPSILON;
     TRY(memory_new_unset(&pivots, (size_t)n, sizeof *pivots));
-    TRY(read_diagonal(s->r->gram, pivots));
+    TRY(matrix_download_diagonal(s->r->gram, pivots));
     *sound = true;
     for (int64_t i = 0; i < n && *sound; i++) {
         const double penalty = s->share == NULL ? lambda : lambda * s->share[i];

@@ -101,14 +101,7 @@ static void inputs_free(int count, input_statistics *inputs)
 
 static grail_status download_diagonal(const grail_statistics *s, double *out)
 {
-    grail_status status = GRAIL_OK;
-    matrix diagonal = {0};
-    TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, 1, s->width, &diagonal));
-    TRY(matrix_diagonal(s->gram, diagonal));
-    TRY(matrix_download(diagonal, out));
-out:
-    matrix_free(&diagonal);
-    return status;
+    return matrix_download_diagonal(s->gram, out);
 }
 
 static grail_status download_sum(const grail_statistics *s, double *out)
