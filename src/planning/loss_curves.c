@@ -173,6 +173,13 @@ out:
     return status;
 }
 
+/* The selector whose losses are taken: that of the plan, or obs where that one knows none. */
+static const selector *rule_of_losses(const compression_request *request, int index)
+{
+    const selector *rule = request->plan.sites[index].selector;
+    return rule->losses != NULL ? rule : &selector_obs;
+}
+
 /* The curve of a site whose consumers are all observed. */
 static grail_status finish_site(dense_pass *p, int index)
 {
@@ -202,7 +209,7 @@ static grail_status finish_site(dense_pass *p, int index)
         TRY(score_site(&view, &p->curves[index].scores));
     }
     TRY(memory_new(&p->curves[index].errors, (size_t)s->units + 1, sizeof(double)));
-    TRY(request->plan.sites[index].selector->losses(&view, p->curves[index].errors));
+    TRY(rule_of_losses(request, index)->losses(&view, p->curves[index].errors));
     scale_losses(s->units, spans ? p->curves[index].errors[0] : p->energy, p->curves[index].errors);
 out:
     for (int k = 0; k < s->consumer_count; k++) {

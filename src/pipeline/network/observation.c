@@ -145,6 +145,8 @@ grail_status observation_init_input(const compression_request *request, int inde
                                     observation *o)
 {
     *o = describe(request, index, consumer);
+    o->folds = false; /* the dense network has no merged units */
+    o->unreduced = 0;
     const grail_status status =
         create_statistics(request->backend, o->layout.features * o->layout.taps, 0, o);
     if (status != GRAIL_OK) {

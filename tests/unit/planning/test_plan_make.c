@@ -69,6 +69,24 @@ static void every_budget_stays_below_every_limit(void **state)
     lab_close(&l);
 }
 
+/* A selector without losses of its own, and a folding. */
+static void every_selector_can_be_planned_for(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    for (int i = 0; grail_selector_at(i) != NULL; i++) {
+        grail_plan_options options = plan_for(&run, "search", 0.8);
+        options.compress.selector = grail_selector_at(i);
+        options.tries = 2;
+        grail_plan *p = made(&options);
+        assert_true(grail_plan_facts_get(p).cost <= grail_plan_facts_get(p).most);
+        grail_plan_free(p);
+    }
+    lab_close(&l);
+}
+
 /* The run has exactly the parameters that the plan promises. */
 static void a_run_takes_the_widths_of_a_plan(void **state)
 {
@@ -280,6 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_budget_stays_below_every_limit),
+        cmocka_unit_test(every_selector_can_be_planned_for),
         cmocka_unit_test(a_run_takes_the_widths_of_a_plan),
         cmocka_unit_test(a_search_keeps_the_best_of_its_trials),
         cmocka_unit_test(a_search_repeats_and_ends_when_told),
