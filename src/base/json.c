@@ -6,6 +6,7 @@
 #include "base/output_file.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool starts_with(const char *text, const char *prefix)
@@ -233,4 +234,15 @@ grail_status json_push(json_t *array, json_t *value)
         return error_set(GRAIL_ERROR_MEMORY, "out of memory while building a JSON array");
     }
     return GRAIL_OK;
+}
+
+json_t *json_real_or_null(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+double json_real_or_nan(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }

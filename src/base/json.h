@@ -25,6 +25,11 @@ grail_status json_append_line(const json_t *value, buffer *out) GRAIL_MUST_CHECK
 /** Does the same with indentation, for people. */
 grail_status json_append_indented(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
+/** A number, or null where it is not finite. */
+json_t *json_real_or_null(double value);
+/** The number under a key, or NaN. */
+double json_real_or_nan(const json_t *object, const char *key);
+
 /* Typed access. `name` names the document in messages. A missing key or null gives the fallback;
  * a value of another type is GRAIL_ERROR_FORMAT. The `_required` forms refuse a missing key. */
 grail_status json_get_integer(const char *name, const json_t *object, const char *key,

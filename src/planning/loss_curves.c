@@ -1,6 +1,7 @@
 #include "planning/loss_curves.h"
 
 #include "backend/operations.h"
+#include "pipeline/network/decide.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/request/consumer_tail.h"
 #include "reduce/flap.h"
@@ -116,11 +117,6 @@ out:
     return status;
 }
 
-static grail_status borrow_dense(void *context, int parameter, const float **out, float **owned)
-{
-    return parameter_store_borrow_f32(context, parameter, out, owned);
-}
-
 static grail_status take_means(const grail_statistics *s, double **out)
 {
     grail_status status = GRAIL_OK;
@@ -199,7 +195,7 @@ static grail_status finish_site(dense_pass *p, int index)
         .site = s,
         .kept = s->units,
         .backend = request->backend,
-        .weights = {.borrow = borrow_dense, .context = p->network->dense.parameters},
+        .weights = weights_of_store(p->network->dense.parameters),
         .inputs = inputs,
         .input_count = s->consumer_count,
         .fits_bias =

@@ -268,11 +268,6 @@ out:
     return status;
 }
 
-static json_t *real_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 /* What the widths were chosen for; a plan is read without it. */
 static grail_status describe_budget(const grail_plan_facts *f, json_t *document)
 {
@@ -282,11 +277,11 @@ static grail_status describe_budget(const grail_plan_facts *f, json_t *document)
     TRY(json_put(budget, "budget", json_text(f->budget)));
     TRY(json_put(budget, "formula", json_text(f->formula)));
     TRY(json_put(budget, "limit", json_text(f->limit)));
-    TRY(json_put(budget, "most", real_or_null(f->most)));
-    TRY(json_put(budget, "cost", real_or_null(f->cost)));
-    TRY(json_put(budget, "dense_cost", real_or_null(f->dense_cost)));
-    TRY(json_put(budget, "divergence", real_or_null(f->divergence)));
-    TRY(json_put(budget, "uniform_divergence", real_or_null(f->uniform_divergence)));
+    TRY(json_put(budget, "most", json_real_or_null(f->most)));
+    TRY(json_put(budget, "cost", json_real_or_null(f->cost)));
+    TRY(json_put(budget, "dense_cost", json_real_or_null(f->dense_cost)));
+    TRY(json_put(budget, "divergence", json_real_or_null(f->divergence)));
+    TRY(json_put(budget, "uniform_divergence", json_real_or_null(f->uniform_divergence)));
     TRY(json_put(budget, "tried", json_integer(f->tried)));
 out:
     return status;

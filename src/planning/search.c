@@ -21,8 +21,8 @@ static const struct {
     {"uniform, heads x 1.5", {FORMULA_UNIFORM, 1.5, NULL}},
     {"uniform, heads whole", {FORMULA_UNIFORM, 0.0, NULL}},
     {"error, heads x 10", {FORMULA_ERRORS, 10.0, NULL}},
-    {"depth", {FORMULA_DEPTH, 1.0, NULL}},
-    {"scores", {FORMULA_SCORES, 1.0, NULL}},
+    {"slimgpt", {FORMULA_DEPTH, 1.0, NULL}},
+    {"flap", {FORMULA_SCORES, 1.0, NULL}},
 };
 
 /* Factor by which the weight of a slot's error changes. */
@@ -77,17 +77,15 @@ static void report_trial(width_search *s, const width_candidate *c, bool is_best
                                     .most = s->most};
     if (s->options->observer != NULL &&
         s->options->observer(s->options->observer_user, &trial) != 0) {
-        s->stop = "the observer stopped it";
+        s->stopped = true;
     }
 }
 
-static bool is_over(width_search *s)
+static bool is_over(const width_search *s)
 {
     const double seconds = s->options->seconds;
-    if (s->stop == NULL && seconds > 0.0 && clock_seconds() - s->began >= seconds) {
-        s->stop = "the time was used up";
-    }
-    return s->stop != NULL || s->tried >= s->most;
+    const bool late = seconds > 0.0 && clock_seconds() - s->began >= seconds;
+    return s->stopped || late || s->tried >= s->most;
 }
 
 /* Judges a candidate and keeps it when it is the best; *won says so. */

@@ -19,7 +19,7 @@ typedef struct width_candidate {
 typedef struct width_search {
     const width_space *space;
     const grail_plan_options *options; /* with a session */
-    const char *stop;                  /* why the search ended, static; NULL: all tries were made */
+    bool stopped;                      /* by the observer */
     width_candidate best;
     double uniform_divergence;
     double head_factor; /* of the best opening by errors */

@@ -79,6 +79,11 @@ static grail_status borrow_dense(void *context, int parameter, const float **out
     return parameter_store_borrow_f32(context, parameter, out, owned);
 }
 
+weight_source weights_of_store(parameter_store *store)
+{
+    return (weight_source){.borrow = borrow_dense, .context = store};
+}
+
 /* Input norms are those of the first producer alone. */
 static int scored_producers(const plan *p, const site *s, const double *input_norms)
 {
@@ -184,7 +189,7 @@ static grail_status decide(calibration_network *network, int index, const double
         .site = s,
         .kept = planned->kept,
         .backend = request->backend,
-        .weights = {.borrow = borrow_dense, .context = network->dense.parameters},
+        .weights = weights_of_store(network->dense.parameters),
         .seed = request->plan.seed,
         .stream = (uint64_t)index,
         .scored_producers = scored_producers(&request->plan, s, input_norms),

@@ -13,4 +13,7 @@ grail_status decide_at_producer(calibration_network *network, int site) GRAIL_MU
 grail_status decide_at_consumer(calibration_network *network,
                                 const observation *o) GRAIL_MUST_CHECK;
 
+/** The dense weights for a view of a site; borrowed from the store. */
+weight_source weights_of_store(parameter_store *store);
+
 #endif

@@ -2,13 +2,7 @@
 
 #include "pipeline/network/site_result.h"
 
-#include <math.h>
 #include <string.h>
-
-json_t *json_real_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
 
 grail_status fit_to_json(const grail_fit *f, json_t *object)
 {
@@ -24,12 +18,6 @@ grail_status fit_to_json(const grail_fit *f, json_t *object)
     TRY(json_put(object, "held_error_after", json_real_or_null(f->held_after)));
 out:
     return status;
-}
-
-double json_real_or_nan(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
 grail_fit fit_from_json(const json_t *object)

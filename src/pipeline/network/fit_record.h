@@ -5,11 +5,6 @@
 #include "base/json.h"
 #include "pipeline/network/refits.h"
 
-/** A number, or null where it is not finite. */
-json_t *json_real_or_null(double value);
-/** The number under a key, or NaN. */
-double json_real_or_nan(const json_t *object, const char *key);
-
 /** Everything of a fit but the name of the map. */
 grail_status fit_to_json(const grail_fit *fit, json_t *object) GRAIL_MUST_CHECK;
 grail_fit fit_from_json(const json_t *object);
