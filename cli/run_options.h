@@ -107,10 +107,11 @@ void run_options_init(run_options *r);
          OPTION_TEXT,                                                                              \
          &(r).compress.target,                                                                     \
          "NAME",                                                                                   \
-         "local dense",                                                                            \
+         "local dense mixed",                                                                      \
          "output that the fit of a consumer aims at: local (the dense weights on the narrowed "    \
          "network's "                                                                              \
-         "activations) or dense (the dense network's output)"},                                    \
+         "activations), dense (the dense network's output), or mixed (between both, by how far "   \
+         "they agree)"},                                    \
         {"bias",                                                                                   \
          OPTION_TEXT,                                                                              \
          &(r).compress.bias,                                                                       \

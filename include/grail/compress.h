@@ -37,6 +37,7 @@ typedef struct grail_fit {
     const char *consumer; /* name of its parameter; NULL for a mean over consumers */
     double alpha, lambda, condition;
     double fit_before, fit_after, held_before, held_after;
+    double dense_share;   /* of the dense network's output in the target: 0 local, 1 dense */
     const char *fallback; /* "none", "lambda raised", "eigenvalues", "kept plain" */
     int bias;             /* 1: a bias was fitted */
 } grail_fit;
@@ -89,7 +90,7 @@ typedef struct grail_compress_options {
     const char *plan;          /* plan document instead of selector and sparsity; or NULL */
     const char *plan_text;     /* the same as JSON text; or NULL */
     const char *compensate;    /* "none", "own", "grail", "full" */
-    const char *target;        /* "local", "dense"; NULL = chosen by `compensate` */
+    const char *target;        /* "local", "dense", "mixed"; NULL = chosen by `compensate` */
     const char *bias;          /* "off", "on", "auto"; NULL = chosen by `compensate` */
     const char *conv_fit;      /* "channel", "kernel"; NULL = chosen by `compensate` */
     const char *ridge;         /* "zero", "prior"; NULL = chosen by `compensate` */

@@ -139,7 +139,7 @@ static double parameter_bytes(const request *r, const grail_model *model)
 static double calibration_bytes(const request *r, double pixels, double value)
 {
     const bool measures = r->how.enabled || r->selector->uses_data;
-    const bool has_dense_stream = r->how.enabled && r->how.target == TARGET_DENSE && !r->open_loop;
+    const bool has_dense_stream = compensation_uses_dense(&r->how) && !r->open_loop;
     const double streams = has_dense_stream ? 2.0 : 1.0;
     double bytes = 0.0;
     if (measures || r->repair) {

@@ -5,7 +5,7 @@
 
 enum { PLAN_VERSION = 1 };
 
-static const char *const target_names[] = {"local", "dense"};
+static const char *const target_names[] = {"local", "dense", "mixed"};
 static const char *const bias_names[] = {"off", "on", "auto"};
 static const char *const fit_names[] = {"weights", "bias-only"};
 static const char *const ridge_base_names[] = {"kept", "all"};
@@ -91,6 +91,16 @@ static grail_status own_compensation(const selector *rule, compensation *out)
     return status;
 }
 
+const char *target_name(target_kind target)
+{
+    return target_names[target];
+}
+
+bool compensation_uses_dense(const compensation *c)
+{
+    return c->enabled && c->target != TARGET_LOCAL;
+}
+
 grail_status compensation_from_name(const char *name, const selector *rule, compensation *out)
 {
     enum { OWN = 1 };
@@ -105,7 +115,7 @@ grail_status compensation_from_name(const char *name, const selector *rule, comp
          .shrink = SHRINK_TO_ZERO,
          .alpha = 1e-3},
         {.enabled = true,
-         .target = TARGET_DENSE,
+         .target = TARGET_MIXED,
          .bias = BIAS_AUTO,
          .conv = CONV_FIT_KERNEL,
          .shrink = SHRINK_TO_PRIOR,

@@ -8,7 +8,11 @@
 #include "reduce/selector.h"
 
 /** The choices of a plan (docs/man/grail-plan.5.scd). */
-typedef enum target_kind { TARGET_LOCAL, TARGET_DENSE } target_kind;
+typedef enum target_kind {
+    TARGET_LOCAL, /* the dense weights on the narrowed network's activations */
+    TARGET_DENSE, /* the dense network's output */
+    TARGET_MIXED  /* between both, by how far they agree (solve/mixed_target.h) */
+} target_kind;
 typedef enum bias_mode { BIAS_OFF, BIAS_ON, BIAS_AUTO } bias_mode;
 typedef enum fit_kind {
     FIT_WEIGHTS,  /* and a bias, as bias_mode says */
@@ -73,10 +77,14 @@ typedef struct plan {
     int count;
 } plan;
 
+/** Whether fits use the dense network's output, so that it must run beside the narrowed one. */
+bool compensation_uses_dense(const compensation *c);
+
 /** "none", "grail", "full", or "own": that of `rule`, GRAIL_ERROR_ARGUMENT where it has none. */
 grail_status compensation_from_name(const char *name, const selector *rule,
                                     compensation *out) GRAIL_MUST_CHECK;
 grail_status target_from_name(const char *name, target_kind *out) GRAIL_MUST_CHECK;
+const char *target_name(target_kind target);
 grail_status bias_from_name(const char *name, bias_mode *out) GRAIL_MUST_CHECK;
 grail_status ridge_base_from_name(const char *name, ridge_base *out) GRAIL_MUST_CHECK;
 grail_status fit_from_name(const char *name, fit_kind *out) GRAIL_MUST_CHECK;

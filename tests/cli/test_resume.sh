@@ -112,7 +112,7 @@ other() {
 other "plan.sites[0].kept was 7 and is now 5" --sparsity 0.5
 other "plan.seed was 0 and is now 1" --seed 1
 other "plan.compensation.enabled was true and is now false" --compensate none
-other "plan.compensation.target was \"dense\" and is now \"local\"" --compensate grail
+other "plan.compensation.target was \"mixed\" and is now \"local\"" --compensate grail
 other "plan.sites[0].selector was \"obs\" and is now \"magnitude-l2\"" --selector magnitude-l2
 other "threads was 2 and is now 1" --threads 1
 other "calibration.samples was 32 and is now 31" --samples 31

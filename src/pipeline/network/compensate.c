@@ -68,6 +68,22 @@ out:
     return status;
 }
 
+/* The sums of a folding are already those of mixed rows. */
+static grail_status mix_targets(observation *o)
+{
+    grail_status status = GRAIL_OK;
+    if (!o->mixes || o->folds) {
+        return GRAIL_OK;
+    }
+    TRY(target_gap_add(o->fit, o->weight, &o->gap));
+    TRY(target_gap_add(o->held, o->weight, &o->gap));
+    const double share = target_gap_share(&o->gap);
+    TRY(statistics_mix_target(o->fit, o->weight, share));
+    TRY(statistics_mix_target(o->held, o->weight, share));
+out:
+    return status;
+}
+
 static grail_status make_regression(const calibration_network *network, observation *o,
                                     grail_statistics *s, const float *prior, regression *out)
 {
@@ -125,6 +141,15 @@ out:
     return status;
 }
 
+/* The share of the dense network's output in the target. */
+static double dense_share(const observation *o)
+{
+    if (o->mixes) {
+        return target_gap_share(&o->gap);
+    }
+    return o->target == OBSERVES_DENSE_OUTPUT || o->target == OBSERVES_DENSE_PRODUCT ? 1.0 : 0.0;
+}
+
 /* The fit of a consumer or map, computed in f64. */
 typedef struct fitted_map {
     double *bias_change; /* owned; NULL without a bias */
@@ -168,7 +193,7 @@ static grail_status fit_consumer(calibration_network *network, observation *o, f
     TRY(solve(network, o, prior, &fitted));
     TRY(consumer_set(network, o->site, o->consumer, prior, fitted.bias_change));
     const grail_fit made = site_fit_of(site_consumer_name(network->request, o->site, o->consumer),
-                                       &fitted.result, fitted.bias);
+                                       &fitted.result, dense_share(o), fitted.bias);
     TRY(site_result_add_fit(&network->results[o->site], &made));
 out:
     memory_free(fitted.bias_change);
@@ -194,6 +219,7 @@ grail_status compensate_consumer(calibration_network *network, observation *o)
     TRY(statistics_check_finite(o->fit));
     TRY(statistics_check_finite(o->held));
     TRY(shift_targets(network, o));
+    TRY(mix_targets(o));
     if (network->results[o->site].reducer == NULL) {
         TRY(decide_at_consumer(network, o));
     }
@@ -220,12 +246,13 @@ grail_status compensate_map(calibration_network *network, observation *o)
     TRY(statistics_check_finite(o->fit));
     TRY(statistics_check_finite(o->held));
     TRY(shift_targets(network, o));
+    TRY(mix_targets(o));
     TRY(solve(network, o, o->weight, &fitted));
     if (fitted.result.fallback != RIDGE_FALLBACK_PLAIN) {
         TRY(map_set(network, o->node, o->weight, fitted.bias_change));
     }
-    const grail_fit made =
-        site_fit_of(g->parameters[g->nodes[o->node].weight].name, &fitted.result, fitted.bias);
+    const grail_fit made = site_fit_of(g->parameters[g->nodes[o->node].weight].name, &fitted.result,
+                                       dense_share(o), fitted.bias);
     TRY(refits_add(&network->refits, g->nodes[o->node].block, &made));
     network->compensate_seconds += clock_seconds() - begun;
 out:

@@ -16,6 +16,7 @@ grail_status fit_to_json(const grail_fit *f, json_t *object)
     TRY(json_put(object, "fit_error_after", json_real_or_null(f->fit_after)));
     TRY(json_put(object, "held_error_before", json_real_or_null(f->held_before)));
     TRY(json_put(object, "held_error_after", json_real_or_null(f->held_after)));
+    TRY(json_put(object, "dense_share", json_real_or_null(f->dense_share)));
 out:
     return status;
 }
@@ -30,6 +31,7 @@ grail_fit fit_from_json(const json_t *object)
         .fit_after = json_real_or_nan(object, "fit_error_after"),
         .held_before = json_real_or_nan(object, "held_error_before"),
         .held_after = json_real_or_nan(object, "held_error_after"),
+        .dense_share = json_real_or_nan(object, "dense_share"),
         .fallback = site_fallback_name(json_string_value(json_object_get(object, "fallback"))),
         .bias = json_is_true(json_object_get(object, "bias_fitted")) ? 1 : 0,
     };

@@ -24,8 +24,7 @@ static void free_run(network_run *run)
 /* A dense target and a judgement need the dense network to run beside the current one. */
 static bool wants_dense_stream(const compression_request *request)
 {
-    const compensation *how = &request->plan.compensation;
-    const bool aims_at_it = how->enabled && how->target == TARGET_DENSE;
+    const bool aims_at_it = compensation_uses_dense(&request->plan.compensation);
     return request->samples->batch_count > 0 && (aims_at_it || request->judges) &&
            request->plan.loop == LOOP_CLOSED;
 }

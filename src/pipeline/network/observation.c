@@ -8,6 +8,8 @@ void observation_fini(observation *o)
     grail_statistics_free(o->held);
     memory_free(o->weight);
     matrix_free(&o->target_weight);
+    matrix_free(&o->local_weight);
+    matrix_free(&o->local_bias);
     *o = (observation){0};
 }
 
@@ -27,10 +29,16 @@ static observed_target target_of(const plan *p, const node *n, const consumer_la
     if (!p->compensation.enabled) {
         return OBSERVES_INPUT_ALONE;
     }
-    if (p->compensation.target == TARGET_DENSE && p->loop == LOOP_CLOSED) {
+    if (compensation_uses_dense(&p->compensation) && p->loop == LOOP_CLOSED) {
         return is_made_by_tap(p, n, layout) ? OBSERVES_DENSE_PRODUCT : OBSERVES_DENSE_OUTPUT;
     }
     return folds ? OBSERVES_PRODUCT : OBSERVES_INPUT_ALONE;
+}
+
+static bool is_mixed(const plan *p, observed_target target)
+{
+    return p->compensation.target == TARGET_MIXED &&
+           (target == OBSERVES_DENSE_OUTPUT || target == OBSERVES_DENSE_PRODUCT);
 }
 
 /* Rows are weighted by the sum behind the consumer. Through a BatchNorm the consumer's own output
@@ -61,20 +69,40 @@ static observation describe(const compression_request *request, int index, int c
         .layout = layout,
         .unreduced = folds ? layout.features : 0,
         .weighted = is_weighted(request, reader, target),
+        .mixes = is_mixed(p, target),
         .least_square = -1.0,
     };
 }
 
-/* The matrix that turns the input's columns into the target: W, with zeros for the folded columns
- * behind the others of the same input. */
-static grail_status make_target_weight(backend *b, observation *o, int64_t wide)
+/* The matrix that turns the input's columns into W times the input: W, with zeros for the folded
+ * columns behind the others of the same input. */
+static grail_status make_target_weight(backend *b, const observation *o, int64_t wide, matrix *out)
 {
     grail_status status = GRAIL_OK;
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
     const int64_t width = o->layout.features * o->layout.taps;
-    TRY(matrix_new_zero(b, backend_type(b), rows, wide, &o->target_weight));
-    TRY(matrix_upload_f32(matrix_columns(o->target_weight, 0, width), o->weight));
+    TRY(matrix_new_zero(b, backend_type(b), rows, wide, out));
+    TRY(matrix_upload_f32(matrix_columns(*out, 0, width), o->weight));
 out:
+    return status;
+}
+
+/* A dense output contains the consumer's bias; a product does not. */
+static grail_status make_local_bias(const calibration_network *network, observation *o)
+{
+    grail_status status = GRAIL_OK;
+    float *bias = NULL;
+    int64_t count = 0;
+    const int parameter = network->request->graph->nodes[o->node].bias;
+    if (parameter == GRAPH_NONE || o->target != OBSERVES_DENSE_OUTPUT) {
+        return GRAIL_OK;
+    }
+    TRY(parameter_store_read_f32(network->current.parameters, parameter, &bias, &count));
+    TRY(matrix_new(network->request->backend, backend_type(network->request->backend), 1, count,
+                   &o->local_bias));
+    TRY(matrix_upload_f32(o->local_bias, bias));
+out:
+    memory_free(bias);
     return status;
 }
 
@@ -101,9 +129,14 @@ grail_status observation_init(const calibration_network *network, int index, int
         o->target == OBSERVES_INPUT_ALONE ? 0 : o->layout.rows * o->layout.tap_rows;
     TRY(consumer_read(network, index, consumer, &o->weight));
     if (o->target == OBSERVES_DENSE_PRODUCT) {
-        TRY(make_target_weight(request->backend, o, dense_width));
+        TRY(make_target_weight(request->backend, o, dense_width, &o->target_weight));
     } else if (o->target == OBSERVES_PRODUCT) {
-        TRY(make_target_weight(request->backend, o, dense_width + reduced_width));
+        TRY(make_target_weight(request->backend, o, dense_width + reduced_width,
+                               &o->target_weight));
+    }
+    if (o->mixes && o->folds) {
+        TRY(make_target_weight(request->backend, o, dense_width + reduced_width, &o->local_weight));
+        TRY(make_local_bias(network, o));
     }
     TRY(create_statistics(request->backend, o->folds ? reduced_width : dense_width, outputs, o));
 out:
@@ -129,9 +162,10 @@ grail_status observation_init_map(const calibration_network *network, int node_i
         .target = target_of(&request->plan, n, &layout, false),
         .layout = layout,
     };
+    o->mixes = is_mixed(&request->plan, o->target);
     TRY(map_read(network, node_index, &o->weight));
     if (o->target == OBSERVES_DENSE_PRODUCT) {
-        TRY(make_target_weight(request->backend, o, width));
+        TRY(make_target_weight(request->backend, o, width, &o->target_weight));
     }
     TRY(create_statistics(request->backend, width, layout.rows * layout.tap_rows, o));
 out:

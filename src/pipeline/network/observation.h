@@ -3,6 +3,7 @@
 #define GRAIL_PIPELINE_NETWORK_OBSERVATION_H
 
 #include "pipeline/network/consumer.h"
+#include "solve/mixed_target.h"
 #include "stats/statistics.h"
 
 typedef enum observed_target {
@@ -24,6 +25,10 @@ typedef struct observation {
     float *weight;                /* W in the form of `layout`, owned */
     matrix target_weight;         /* the matrix for the target of a product; owned */
     bool weighted;                /* rows count by the dense residual stream (row_weights.h) */
+    bool mixes;                   /* the target is mixed with W times the observed rows */
+    matrix local_weight;          /* with `mixes` and `folds`: the matrix for that product, */
+    matrix local_bias;            /* and the bias that a dense output contains; both owned */
+    target_gap gap;               /* with `mixes`: of the rows observed so far */
     double least_square;          /* smallest squared norm that a weight follows; below 0 until the
                                      first batch was met */
     grail_statistics *fit, *held; /* owned */

@@ -1,6 +1,7 @@
 #include "pipeline/network/observe.h"
 
 #include "backend/operations.h"
+#include "pipeline/network/mixed_rows.h"
 #include "pipeline/network/row_weights.h"
 #include "pipeline/network/target.h"
 
@@ -13,10 +14,15 @@ static matrix observed_columns(const observation *o, const grail_statistics *int
     return matrix_columns(in, o->unreduced * o->layout.taps, into->width);
 }
 
+static bool mixes_rows(const observation *o)
+{
+    return o->mixes && o->folds;
+}
+
 /* Adds rows and computes their target, in pieces: the target has taps times as many columns as the
  * consumer has outputs. */
-static grail_status add_rows_with_target(const observation *o, const execution *e,
-                                         grail_statistics *into, matrix in, matrix source)
+static grail_status add_rows_with_target(observation *o, const execution *e, grail_statistics *into,
+                                         matrix in, matrix source)
 {
     grail_status status = GRAIL_OK;
     matrix room = {0};
@@ -29,6 +35,9 @@ static grail_status add_rows_with_target(const observation *o, const execution *
         const int64_t rows = begin + step < in.rows ? step : in.rows - begin;
         const matrix y = matrix_rows(room, 0, rows);
         TRY(matrix_linear(matrix_rows(source, begin, rows), o->target_weight, no_matrix, y));
+        if (mixes_rows(o)) {
+            TRY(mix_target_rows(o, e->pool, NULL, matrix_rows(in, begin, rows), y));
+        }
         TRY(statistics_accumulate(into, matrix_rows(z, begin, rows), y));
     }
 out:
@@ -53,15 +62,21 @@ out:
 /* Adds rows to the statistics: the reduced columns of `in`, and the target. The target is y[rows,
  * outputs], or if that is missing computed from the columns of `source`. root[rows], unless NULL,
  * are the roots of the weights of rows with a given target. */
-static grail_status add_rows(const observation *o, const execution *e, grail_statistics *into,
-                             matrix in, matrix y, matrix source, const double *root)
+static grail_status add_rows(observation *o, const execution *e, grail_statistics *into, matrix in,
+                             matrix y, matrix source, const double *root)
 {
+    grail_status status = GRAIL_OK;
     if (into->outputs > 0 && !matrix_exists(y)) {
         return add_rows_with_target(o, e, into, in, source);
     }
     const matrix z = observed_columns(o, into, in);
-    return root == NULL ? statistics_accumulate(into, z, y)
-                        : add_weighted_rows(e, into, root, z, y);
+    if (mixes_rows(o) && matrix_exists(y)) {
+        TRY(mix_target_rows(o, e->pool, root, in, y));
+    }
+    status =
+        root == NULL ? statistics_accumulate(into, z, y) : add_weighted_rows(e, into, root, z, y);
+out:
+    return status;
 }
 
 static conv_shape shape_of_conv(const observation *o, const execution *e)
@@ -83,7 +98,7 @@ static conv_shape shape_of_conv(const observation *o, const execution *e)
 
 /* Adds patches in pieces, since all together have kernel^2 times the size of the input. y and root
  * cover the entire batch. */
-static grail_status add_patches(const observation *o, const execution *e, grail_statistics *into,
+static grail_status add_patches(observation *o, const execution *e, grail_statistics *into,
                                 matrix in, matrix y, const double *root)
 {
     grail_status status = GRAIL_OK;
@@ -141,7 +156,7 @@ out:
     return status;
 }
 
-grail_status observation_add_input(const observation *o, const execution *e, bool held_out)
+grail_status observation_add_input(observation *o, const execution *e, bool held_out)
 {
     grail_statistics *into = held_out ? o->held : o->fit;
     const matrix in = execution_value(e, e->graph->nodes[o->node].inputs[0]);

@@ -12,7 +12,7 @@ grail_status observation_add(calibration_network *network, int64_t batch,
 
 /** Does the same for an observation made by observation_init_input; `e` has run up to the consumer.
  */
-grail_status observation_add_input(const observation *o, const execution *e,
+grail_status observation_add_input(observation *o, const execution *e,
                                    bool held_out) GRAIL_MUST_CHECK;
 
 #endif

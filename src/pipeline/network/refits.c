@@ -54,8 +54,7 @@ grail_status refits_init(const compression_request *request, refit_list *out)
 {
     grail_status status = GRAIL_OK;
     const compensation *how = &request->plan.compensation;
-    const bool can_refit =
-        how->enabled && how->target == TARGET_DENSE && request->plan.loop == LOOP_CLOSED;
+    const bool can_refit = compensation_uses_dense(how) && request->plan.loop == LOOP_CLOSED;
     TRY(memory_new(&out->wanted, (size_t)request->graph->node_count, sizeof out->wanted[0]));
     if (can_refit && how->refit != REFIT_NONE) {
         TRY(find_wanted(request, out->wanted));

@@ -34,6 +34,7 @@ static void include_in_mean(grail_fit *mean, const grail_fit *fit, int count)
     average(&mean->fit_after, fit->fit_after, count);
     average(&mean->held_before, fit->held_before, count);
     average(&mean->held_after, fit->held_after, count);
+    average(&mean->dense_share, fit->dense_share, count);
     mean->fallback = fallback_names[now > worst ? now : worst];
     mean->bias = mean->bias != 0 || fit->bias != 0 ? 1 : 0;
 }
@@ -50,7 +51,7 @@ const char *site_consumer_name(const compression_request *request, int index, in
     return g->parameters[g->nodes[reader].weight].name;
 }
 
-grail_fit site_fit_of(const char *consumer, const ridge_result *r, bool bias)
+grail_fit site_fit_of(const char *consumer, const ridge_result *r, double dense_share, bool bias)
 {
     return (grail_fit){
         .consumer = consumer,
@@ -61,6 +62,7 @@ grail_fit site_fit_of(const char *consumer, const ridge_result *r, bool bias)
         .fit_after = r->fit_after,
         .held_before = r->held_before,
         .held_after = r->held_after,
+        .dense_share = dense_share,
         .fallback = fallback_names[r->fallback],
         .bias = bias ? 1 : 0,
     };
@@ -98,6 +100,7 @@ static grail_site_report planned_report(const grail_site_facts *facts, const pla
                 .fit_after = nan,
                 .held_before = nan,
                 .held_after = nan,
+                .dense_share = nan,
                 .fallback = fallback_names[0]},
     };
 }

@@ -22,7 +22,8 @@ void site_results_free(site_result *results, int count); /* NULL is allowed */
 const char *site_consumer_name(const compression_request *request, int site, int consumer);
 
 /** The fit of the consumer with this name. */
-grail_fit site_fit_of(const char *consumer, const ridge_result *result, bool bias);
+grail_fit site_fit_of(const char *consumer, const ridge_result *result, double dense_share,
+                      bool bias);
 /** Adds a fit to the site's report and to the means over its consumers. */
 grail_status site_result_add_fit(site_result *result, const grail_fit *fit) GRAIL_MUST_CHECK;
 

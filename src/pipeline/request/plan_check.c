@@ -69,12 +69,11 @@ static grail_status check_refit(const plan *p)
 {
     const compensation *how = &p->compensation;
     if (how->enabled && how->refit == REFIT_ALL &&
-        (how->target != TARGET_DENSE || p->loop == LOOP_OPEN)) {
+        (!compensation_uses_dense(how) || p->loop == LOOP_OPEN)) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "refit 'all' fits maps to the dense network's output, so it needs the "
-                         "target 'dense' in a closed loop; found target '%s' in %s loop",
-                         how->target == TARGET_DENSE ? "dense" : "local",
-                         p->loop == LOOP_OPEN ? "an open" : "a closed");
+                         "target 'dense' or 'mixed' in a closed loop; found target '%s' in %s loop",
+                         target_name(how->target), p->loop == LOOP_OPEN ? "an open" : "a closed");
     }
     return GRAIL_OK;
 }

@@ -149,6 +149,7 @@ static grail_compress_options image_options(const vision_lab *v, const char *mod
     options.alpha = 1e-3;
     options.backend = "ref";
     options.token_weights = "stream";
+    options.target = "dense";
     return options;
 }
 

@@ -51,7 +51,7 @@ static void presets_are_those_of_the_design(void **state)
     assert_true(c.shrink == SHRINK_TO_ZERO && c.scale == RIDGE_SCALE_MEAN && c.alpha == 1e-3);
     assert_true(c.weights == TOKEN_WEIGHTS_NONE && c.refit == REFIT_NONE);
     assert_ok(compensation_from_name("full", any, &c));
-    assert_true(c.enabled && c.target == TARGET_DENSE && c.bias == BIAS_AUTO);
+    assert_true(c.enabled && c.target == TARGET_MIXED && c.bias == BIAS_AUTO);
     assert_true(c.shrink == SHRINK_TO_PRIOR && c.scale == RIDGE_SCALE_MEAN && isnan(c.alpha));
     assert_true(c.weights == TOKEN_WEIGHTS_STREAM && c.refit == REFIT_AUTO);
     assert_fails(compensation_from_name("paper", any, &c), GRAIL_ERROR_ARGUMENT,

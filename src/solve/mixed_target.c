@@ -1,0 +1,140 @@
+#include "solve/mixed_target.h"
+
+#include "solve/quadratic.h"
+#include "solve/ridge.h"
+
+double target_gap_share(const target_gap *g)
+{
+    if (!(g->target > 0.0)) {
+        return 1.0;
+    }
+    return g->gap < g->target ? 1.0 - g->gap / g->target : 0.0;
+}
+
+/* W[rows, H] in f64, of every stride-th output. */
+static grail_status import_outputs(const grail_statistics *s, const float *consumer, int64_t stride,
+                                   matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    matrix given = no_matrix;
+    matrix wide = no_matrix;
+    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, s->outputs, s->width, s->width, consumer, &given));
+    const matrix rows = matrix_every_row(given, stride);
+    TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, rows.rows, s->width, &wide));
+    TRY(matrix_copy(rows, wide));
+    *out = wide;
+    wide = no_matrix;
+out:
+    matrix_free(&given);
+    matrix_free(&wide);
+    return status;
+}
+
+grail_status target_gap_add(const grail_statistics *s, const float *consumer, target_gap *into)
+{
+    grail_status status = GRAIL_OK;
+    matrix weights = no_matrix;
+    double *forms = NULL;   /* w G w^T */
+    double *mixed = NULL;   /* C w^T */
+    double *squares = NULL; /* q of all outputs */
+    const int64_t stride = regression_measured_stride(s->outputs);
+    TRY(import_outputs(s, consumer, stride, &weights));
+    TRY(memory_new_unset(&forms, (size_t)weights.rows, sizeof *forms));
+    TRY(memory_new_unset(&mixed, (size_t)weights.rows, sizeof *mixed));
+    TRY(memory_new_unset(&squares, (size_t)s->outputs, sizeof *squares));
+    TRY(matrix_fill_upper(s->gram));
+    TRY(quadratic_forms(s->gram, weights, forms));
+    TRY(row_products(matrix_every_row(s->cross, stride), weights, mixed));
+    TRY(matrix_download(s->target_square, squares));
+    for (int64_t i = 0; i < weights.rows; i++) {
+        const double square = squares[i * stride];
+        into->gap += square - 2.0 * mixed[i] + forms[i];
+        into->target += square;
+    }
+out:
+    matrix_free(&weights);
+    memory_free(forms);
+    memory_free(mixed);
+    memory_free(squares);
+    return status;
+}
+
+/* What the sums of a panel of outputs change by, on the host. */
+typedef struct panel_products {
+    double *before; /* [panel] C w^T; owns all three */
+    double *after;  /* C_m w^T */
+    double *local;  /* w s */
+} panel_products;
+
+/* C <- beta C + (1 - beta) W G for a panel of outputs, W[rows, H] in f64. */
+static grail_status mix_cross(const grail_statistics *s, double share, const double *sums,
+                              matrix weights, matrix cross, const panel_products *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(row_products(cross, weights, out->before));
+    TRY(matrix_gemm(false, false, 1.0 - share, weights, s->gram, share, cross));
+    TRY(row_products(cross, weights, out->after));
+    TRY(vector_products(weights, sums, out->local));
+out:
+    return status;
+}
+
+static void mix_sums(double share, int64_t count, const panel_products *p, double *sums,
+                     double *squares)
+{
+    const double rest = 1.0 - share;
+    for (int64_t o = 0; o < count; o++) {
+        sums[o] = share * sums[o] + rest * p->local[o];
+        squares[o] = share * share * squares[o] + rest * (share * p->before[o] + p->after[o]);
+    }
+}
+
+/* All panels; `feature_sums` s[H], t[O] and q[O] are on the host. */
+static grail_status mix_panels(const grail_statistics *s, const float *consumer, double share,
+                               const double *feature_sums, double *sums, double *squares)
+{
+    grail_status status = GRAIL_OK;
+    matrix given = no_matrix;
+    matrix weights = no_matrix;
+    panel_products p = {0};
+    const int64_t most = s->outputs < SOLVE_PANEL ? s->outputs : SOLVE_PANEL;
+    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, s->outputs, s->width, s->width, consumer, &given));
+    TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, most, s->width, &weights));
+    TRY(memory_new_unset(&p.before, (size_t)most, sizeof *p.before));
+    TRY(memory_new_unset(&p.after, (size_t)most, sizeof *p.after));
+    TRY(memory_new_unset(&p.local, (size_t)most, sizeof *p.local));
+    for (int64_t first = 0; first < s->outputs; first += most) {
+        const int64_t left = s->outputs - first;
+        const matrix panel = matrix_rows(weights, 0, left < most ? left : most);
+        TRY(matrix_copy(matrix_rows(given, first, panel.rows), panel));
+        TRY(mix_cross(s, share, feature_sums, panel, matrix_rows(s->cross, first, panel.rows), &p));
+        mix_sums(share, panel.rows, &p, sums + first, squares + first);
+    }
+out:
+    matrix_free(&given);
+    matrix_free(&weights);
+    memory_free(p.before);
+    memory_free(p.after);
+    memory_free(p.local);
+    return status;
+}
+
+grail_status statistics_mix_target(grail_statistics *s, const float *consumer, double share)
+{
+    grail_status status = GRAIL_OK;
+    host_view features = {0};
+    host_view sums = {0};
+    host_view squares = {0};
+    TRY(host_view_open(s->sum, GRAIL_DTYPE_F64, HOST_READS, &features));
+    TRY(host_view_open(s->target_sum, GRAIL_DTYPE_F64, HOST_UPDATES, &sums));
+    TRY(host_view_open(s->target_square, GRAIL_DTYPE_F64, HOST_UPDATES, &squares));
+    TRY(mix_panels(s, consumer, share, features.values, sums.values, squares.values));
+    TRY(host_view_close(&features));
+    TRY(host_view_close(&sums));
+    TRY(host_view_close(&squares));
+out:
+    host_view_drop(&features);
+    host_view_drop(&sums);
+    host_view_drop(&squares);
+    return status;
+}

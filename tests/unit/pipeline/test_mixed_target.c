@@ -1,0 +1,190 @@
+/* The mixed target in complete runs, and the mixing of rows for foldings. */
+#include "vision_lab.h"
+#include "vision_sites.h"
+
+#include "pipeline/network/mixed_rows.h"
+#include "support/matrices.h"
+
+#include <math.h>
+
+enum { LAYERS = 2, SITES = 2 * LAYERS };
+
+static const char *run(const lab *l, grail_compress_options options, const char *target)
+{
+    options.target = target;
+    options.output = lab_path(l, target);
+    assert_ok(lab_compress(&options));
+    return options.output;
+}
+
+/* The share that report.json gives for a site. */
+static double share_of(const char *output, int place)
+{
+    json_t *report = read_json(output, "report.json");
+    const json_t *one = json_array_get(json_object_get(report, "sites"), (size_t)place);
+    const double share = json_number_value(json_object_get(one, "dense_share"));
+    json_decref(report);
+    return share;
+}
+
+/* With a single cut the compressed network computes what the dense one does up to the cut. */
+static void without_drift_all_targets_are_one(void **state)
+{
+    (void)state;
+    static const grail_site_sparsity cut = {.site = "model.layers.1.mlp.down_proj",
+                                            .sparsity = 0.5};
+    static const char *const selectors[] = {"wanda", "fold"};
+    for (int i = 0; i < 2; i++) {
+        lab l;
+        lab_open(&l);
+        grail_compress_options options = lab_options(&l, lab_f32(&l, "llama3", "dense-f32"), NULL);
+        options.selector = selectors[i];
+        options.sparsity_ffn = options.sparsity_heads = 0.0;
+        options.site_sparsities = &cut;
+        options.site_sparsity_count = 1;
+        const char *dense = run(&l, options, "dense");
+        const char *mixed = run(&l, options, "mixed");
+        assert_true(largest_weight_difference(dense, mixed) < 1e-5);
+        assert_near(share_of(mixed, SITES - 1), 1.0, 1e-6);
+        lab_close(&l);
+    }
+}
+
+static void behind_cuts_the_target_lies_between_the_others(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "fold"};
+    for (int i = 0; i < 2; i++) {
+        lab l;
+        lab_open(&l);
+        grail_compress_options options = lab_options(&l, lab_f32(&l, "llama3", "dense-f32"), NULL);
+        options.selector = selectors[i];
+        const char *dense = run(&l, options, "dense");
+        const char *local = run(&l, options, "local");
+        const char *mixed = run(&l, options, "mixed");
+        assert_near(share_of(mixed, 0), 1.0, 1e-6);
+        for (int place = 1; place < SITES; place++) {
+            const double share = share_of(mixed, place);
+            assert_true(share > 0.0 && share < 1.0);
+            assert_true(share_of(dense, place) == 1.0);
+            assert_true(share_of(local, place) == 0.0);
+        }
+        assert_true(largest_weight_difference(dense, mixed) > 1e-3);
+        assert_true(largest_weight_difference(local, mixed) > 1e-3);
+        lab_close(&l);
+    }
+}
+
+/* Convolutions of both fits, strided ones too: a network that is not cut before has no drift. */
+static void convolutions_without_drift_have_one_target(void **state)
+{
+    (void)state;
+    static const char *const fits[] = {"channel", "kernel"};
+    for (int i = 0; i < 4; i++) {
+        vision_lab v;
+        vision_open(&v);
+        grail_compress_options options =
+            vision_options(&v, vision_network(&v, VISION_BASIC, "model"), NULL);
+        const grail_site_sparsity cut = {.site = "layer1.0.conv2", .sparsity = 0.5};
+        options.conv_fit = fits[i % 2];
+        options.selector = i < 2 ? "magnitude-l1" : "fold";
+        options.site_sparsities = &cut;
+        options.site_sparsity_count = 1;
+        const char *dense = run(&v.l, options, "dense");
+        const char *mixed = run(&v.l, options, "mixed");
+        assert_true(vision_difference(&v, dense, mixed) < 1e-4);
+        vision_close(&v);
+    }
+}
+
+/* -- rows ---------------------------------------------------------------------------------------
+ */
+
+enum { ROWS = 6, WIDE = 5, REDUCED = 2, OUTPUTS = 3 };
+
+/* l = X W^T + 1 b^T */
+static void write_local(const float *in, const float *weight, const float *bias, double *local)
+{
+    for (int i = 0; i < ROWS * OUTPUTS; i++) {
+        local[i] = (double)bias[i % OUTPUTS];
+        for (int h = 0; h < WIDE; h++) {
+            local[i] += (double)in[i / OUTPUTS * (WIDE + REDUCED) + h] *
+                        (double)weight[i % OUTPUTS * (WIDE + REDUCED) + h];
+        }
+    }
+}
+
+/* The gap of the batch, and then its rows. */
+static void write_mixed(const double *local, const double *root, const float *y, target_gap *gap,
+                        double *mixed)
+{
+    for (int i = 0; i < ROWS * OUTPUTS; i++) {
+        const double w = root == NULL ? 1.0 : root[i / OUTPUTS] * root[i / OUTPUTS];
+        const double difference = (double)y[i] - local[i];
+        gap->gap += w * difference * difference;
+        gap->target += w * (double)y[i] * (double)y[i];
+    }
+    for (int i = 0; i < ROWS * OUTPUTS; i++) {
+        mixed[i] = local[i] + target_gap_share(gap) * ((double)y[i] - local[i]);
+    }
+}
+
+static void rows_are_mixed_by_the_share_of_their_batch(void **state)
+{
+    (void)state;
+    static const double root[ROWS] = {0.1, 1.0, 2.0, 0.0, 0.5, 3.0};
+    float in[ROWS * (WIDE + REDUCED)];
+    float weight[OUTPUTS * (WIDE + REDUCED)];
+    float bias[OUTPUTS];
+    float y[ROWS * OUTPUTS];
+    float out[ROWS * OUTPUTS];
+    double local[ROWS * OUTPUTS];
+    support_fill_normal(in, ROWS * (WIDE + REDUCED), 1);
+    support_fill_normal(weight, OUTPUTS * (WIDE + REDUCED), 2);
+    support_fill_normal(bias, OUTPUTS, 3);
+    for (int i = 0; i < OUTPUTS * (WIDE + REDUCED); i++) {
+        weight[i] = i % (WIDE + REDUCED) < WIDE ? weight[i] : 0.0F;
+    }
+    write_local(in, weight, bias, local);
+    for (int weighted = 0; weighted < 2; weighted++) {
+        double expected[ROWS * OUTPUTS];
+        target_gap gap = {0};
+        matrix_pool *pool = NULL;
+        observation o = {.local_weight =
+                             support_rows(on_cpu, OUTPUTS, WIDE + REDUCED, WIDE + REDUCED, weight),
+                         .local_bias = support_rows(on_cpu, 1, OUTPUTS, OUTPUTS, bias)};
+        support_fill_normal(y, ROWS * OUTPUTS, 4);
+        for (int i = 0; i < ROWS * OUTPUTS; i++) {
+            y[i] = 0.4F * y[i] + (float)local[i];
+        }
+        matrix x = support_rows(on_cpu, ROWS, WIDE + REDUCED, WIDE + REDUCED, in);
+        matrix rows = support_rows(on_cpu, ROWS, OUTPUTS, OUTPUTS, y);
+        assert_ok(matrix_pool_create(on_cpu, &pool));
+        const double *roots = weighted != 0 ? root : NULL;
+        write_mixed(local, roots, y, &gap, expected);
+        assert_true(target_gap_share(&gap) > 0.1 && target_gap_share(&gap) < 0.99);
+        assert_ok(mix_target_rows(&o, pool, roots, x, rows));
+        assert_ok(matrix_download_f32(rows, out));
+        for (int i = 0; i < ROWS * OUTPUTS; i++) {
+            assert_near((double)out[i], expected[i], 1e-5);
+        }
+        assert_near(o.gap.gap, gap.gap, 1e-4);
+        assert_near(o.gap.target, gap.target, 1e-4);
+        matrix_free(&x);
+        matrix_free(&rows);
+        observation_fini(&o);
+        matrix_pool_free(pool);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_drift_all_targets_are_one),
+        cmocka_unit_test(behind_cuts_the_target_lies_between_the_others),
+        cmocka_unit_test(convolutions_without_drift_have_one_target),
+        cmocka_unit_test(rows_are_mixed_by_the_share_of_their_batch),
+        cmocka_unit_test(no_matrix_is_left),
+    };
+    return cmocka_run_group_tests(tests, open_backends, close_backends);
+}
