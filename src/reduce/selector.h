@@ -18,6 +18,7 @@ typedef enum selector_need {
     /* The first three of these of every consumer's input, of the dense network: there from the
        beginning. */
     NEEDS_ALL_CONSUMERS = 1 << 5,
+    NEEDS_TRIALS = 1 << 6, /* the view's trial, beside statistics of consumers */
     NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET
 } selector_need;
 

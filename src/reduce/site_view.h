@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "graph/site.h"
+#include "reduce/reducer.h"
 
 /** Reads dense parameters as f32: *out is borrowed, or lies in *owned, which the reader frees. */
 typedef struct weight_source {
@@ -26,6 +27,13 @@ typedef struct input_statistics {
     const double *target_means; /* [O] */
 } input_statistics;
 
+/** Tries the fit with a reducer: *error is the mean over the consumers' relative squared errors, on
+ * rows that were held out where there are some. */
+typedef struct reducer_trial {
+    grail_status (*run)(void *context, const grail_reducer *r, double *error);
+    void *context;
+} reducer_trial;
+
 typedef struct site_view {
     const graph *graph; /* dense */
     const site *site;
@@ -41,6 +49,7 @@ typedef struct site_view {
     input_statistics *inputs;  /* [input_count]: of the first consumer, or of all */
     int input_count;
     bool fits_bias; /* the fit of the first consumer has a bias */
+    reducer_trial trial;
 } site_view;
 
 /** A matrix whose rows (or columns) are cut by the site, `features` for each unit. */

@@ -172,8 +172,8 @@ plan "plan.json: unknown key \"repare\"; the known keys are grail_plan, gqa, see
     '{"grail_plan": 1, "repare": true, "sites": []}'
 plan "plan.json: compensation: unknown key \"lambda\"; the known keys are enabled, target, bias, conv_fit," \
     '{"grail_plan": 1, "compensation": {"lambda": 1}, "sites": []}'
-plan "plan.json: unknown selector 'best'" \
-    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"selector\": \"best\"}]}"
+plan "plan.json: unknown selector 'finest'" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"selector\": \"finest\"}]}"
 plan "plan.json: site '$site' appears twice in \"sites\"" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40}, {\"site\": \"$site\", \"kept\": 8}]}"
 plan "plan.json: unknown gqa mode 'x'" '{"grail_plan": 1, "gqa": "x", "sites": []}'

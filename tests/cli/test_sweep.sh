@@ -206,8 +206,8 @@ refuses 2 "name the file of results with -o" "$grail" sweep r.json
 refuses 2 "--jobs takes an integer from 1 to 1024" "$grail" sweep r.json -o out --jobs 0
 refuses 1 "no-such.json" "$grail" sweep no-such.json -o out
 refuses 1 "but only 1048576 are allowed" "$grail" sweep r.json -o out --memory 1M
-recipe bad.json '"selectors": ["best"], "sparsities": [0.3], "compensate": ["none"]'
-refuses 1 "bad.json: selectors[0]: unknown selector 'best'" "$grail" sweep bad.json -o out
+recipe bad.json '"selectors": ["finest"], "sparsities": [0.3], "compensate": ["none"]'
+refuses 1 "bad.json: selectors[0]: unknown selector 'finest'" "$grail" sweep bad.json -o out
 recipe bad.json '"selectors": ["wanda"], "sparsities": [0.3], "compensate": ["none"],
  "samples": [129]'
 refuses 1 "129 samples were requested" "$grail" sweep bad.json -o out

@@ -3,12 +3,7 @@
 #include "backend/operations.h"
 #include "base/clock.h"
 #include "pipeline/network/decide.h"
-#include "pipeline/request/consumer_tail.h"
-#include "solve/ridge.h"
-
-#include <math.h>
-
-static const double alpha_candidates[] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
+#include "pipeline/network/fit.h"
 
 static const node *consumer_node(const compression_request *request, const observation *o)
 {
@@ -84,63 +79,6 @@ out:
     return status;
 }
 
-static grail_status make_regression(const calibration_network *network, observation *o,
-                                    grail_statistics *s, const float *prior, regression *out)
-{
-    const int64_t rows = o->layout.rows * o->layout.tap_rows;
-    if (o->folds || o->site == GRAPH_NONE) {
-        return regression_from_measured(s, prior, out);
-    }
-    const grail_reducer *reducer = network->results[o->site].reducer;
-    const int64_t u = o->layout.features / reducer->units * o->layout.taps;
-    if (reducer->folds) {
-        return regression_from_folding(s, reducer, u, rows, o->weight, prior, out);
-    }
-    return regression_from_selection(s, reducer, u, rows, o->weight, out);
-}
-
-static ridge_options options_of(const compression_request *request, int consumer)
-{
-    const compensation *how = &request->plan.compensation;
-    const bool validate = isnan(how->alpha);
-    return (ridge_options){
-        .ridge = how->shrink == SHRINK_TO_PRIOR ? RIDGE_PRIOR : RIDGE_ZERO,
-        .penalty = how->scale == RIDGE_SCALE_DIAGONAL ? RIDGE_PENALTY_DIAGONAL : RIDGE_PENALTY_MEAN,
-        .bias = consumer_fits_bias(request->graph, how, consumer),
-        .keeps_weights = how->fit == FIT_BIAS_ONLY,
-        .of_all = how->ridge_of == RIDGE_OF_ALL,
-        .alpha = validate ? 1e-3 : how->alpha,
-        .alphas = alpha_candidates,
-        .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,
-    };
-}
-
-/* judged[rows * tap_rows]: whether the narrowed network has this output. The outputs of units that
- * are removed, or replaced by merged ones, are computed only to keep the calibration network's
- * shape. *out is owned; NULL when the consumer's rows are not cut, or when it is not yet decided
- * which. */
-static grail_status find_judged(const calibration_network *network, const observation *o,
-                                bool **out)
-{
-    grail_status status = GRAIL_OK;
-    bool *judged = NULL;
-    const cut_axis *rows = &network->request->cuts[consumer_node(network->request, o)->weight].rows;
-    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : network->results[rows->site].reducer;
-    if (r == NULL) {
-        return GRAIL_OK;
-    }
-    TRY(memory_new(&judged, (size_t)(o->layout.rows * o->layout.tap_rows), sizeof judged[0]));
-    for (int64_t i = 0; i < o->layout.rows * o->layout.tap_rows; i++) {
-        const int64_t unit = i / o->layout.tap_rows / rows->features;
-        judged[i] = r->folds ? unit >= r->units : r->labels[unit] >= 0;
-    }
-    *out = judged;
-    judged = NULL;
-out:
-    memory_free(judged);
-    return status;
-}
-
 /* The share of the dense network's output in the target. */
 static double dense_share(const observation *o)
 {
@@ -150,53 +88,17 @@ static double dense_share(const observation *o)
     return o->target == OBSERVES_DENSE_OUTPUT || o->target == OBSERVES_DENSE_PRODUCT ? 1.0 : 0.0;
 }
 
-/* The fit of a consumer or map, computed in f64. */
-typedef struct fitted_map {
-    double *bias_change; /* owned; NULL without a bias */
-    ridge_result result;
-    bool bias;
-} fitted_map;
-
-/* Solves. `prior`, the weight narrowed without data, becomes the fitted one, rounded to f32. */
-static grail_status solve(const calibration_network *network, observation *o, float *prior,
-                          fitted_map *out)
-{
-    grail_status status = GRAIL_OK;
-    regression fit = {0};
-    regression held = {0};
-    matrix weight = {0};
-    bool *judged = NULL;
-    ridge_options options = options_of(network->request, o->node);
-    TRY(find_judged(network, o, &judged));
-    options.judged = judged;
-    TRY(make_regression(network, o, o->fit, prior, &fit));
-    TRY(make_regression(network, o, o->held, prior, &held));
-    TRY(matrix_new(network->request->backend, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
-    out->bias = options.bias;
-    if (options.bias) {
-        TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));
-    }
-    TRY(ridge_solve(&fit, &held, prior, &options, weight, out->bias_change, &out->result));
-    TRY(matrix_download_f32(weight, prior));
-out:
-    memory_free(judged);
-    regression_fini(&fit);
-    regression_fini(&held);
-    matrix_free(&weight);
-    return status;
-}
-
 static grail_status fit_consumer(calibration_network *network, observation *o, float *prior)
 {
     grail_status status = GRAIL_OK;
     fitted_map fitted = {0};
-    TRY(solve(network, o, prior, &fitted));
+    TRY(fit_solve(network, o, network->results[o->site].reducer, prior, &fitted));
     TRY(consumer_set(network, o->site, o->consumer, prior, fitted.bias_change));
     const grail_fit made = site_fit_of(site_consumer_name(network->request, o->site, o->consumer),
                                        &fitted.result, dense_share(o), fitted.bias);
     TRY(site_result_add_fit(&network->results[o->site], &made));
 out:
-    memory_free(fitted.bias_change);
+    fitted_map_fini(&fitted);
     return status;
 }
 
@@ -223,7 +125,8 @@ grail_status compensate_consumer(calibration_network *network, observation *o)
     if (network->results[o->site].reducer == NULL) {
         TRY(decide_at_consumer(network, o));
     }
-    TRY(consumer_merge(network, o->site, o->consumer, o->weight, &prior));
+    TRY(consumer_merge(network, network->results[o->site].reducer, o->site, o->consumer, o->weight,
+                       &prior));
     release_dense_before(network, o->node);
     if (network->request->plan.compensation.enabled) {
         TRY(fit_consumer(network, o, prior));
@@ -247,7 +150,7 @@ grail_status compensate_map(calibration_network *network, observation *o)
     TRY(statistics_check_finite(o->held));
     TRY(shift_targets(network, o));
     TRY(mix_targets(o));
-    TRY(solve(network, o, o->weight, &fitted));
+    TRY(fit_solve(network, o, NULL, o->weight, &fitted));
     if (fitted.result.fallback != RIDGE_FALLBACK_PLAIN) {
         TRY(map_set(network, o->node, o->weight, fitted.bias_change));
     }
@@ -256,7 +159,7 @@ grail_status compensate_map(calibration_network *network, observation *o)
     TRY(refits_add(&network->refits, g->nodes[o->node].block, &made));
     network->compensate_seconds += clock_seconds() - begun;
 out:
-    memory_free(fitted.bias_change);
+    fitted_map_fini(&fitted);
     return status;
 }
 
@@ -266,7 +169,7 @@ grail_status narrow_consumer_plainly(calibration_network *network, int index, in
     float *weight = NULL;
     float *narrow = NULL;
     TRY(consumer_read(network, index, consumer, &weight));
-    TRY(consumer_merge(network, index, consumer, weight, &narrow));
+    TRY(consumer_merge(network, network->results[index].reducer, index, consumer, weight, &narrow));
     TRY(consumer_set(network, index, consumer, narrow, NULL));
 out:
     memory_free(weight);

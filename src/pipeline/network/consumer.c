@@ -104,13 +104,12 @@ grail_status map_read(const calibration_network *network, int node_index, float 
                        map_layout_of(request, node_index), out);
 }
 
-grail_status consumer_merge(const calibration_network *network, int index, int consumer,
-                            const float *weight, float **out)
+grail_status consumer_merge(const calibration_network *network, const grail_reducer *reducer,
+                            int index, int consumer, const float *weight, float **out)
 {
     grail_status status = GRAIL_OK;
     const consumer_layout l = consumer_layout_of(network->request, index, consumer);
     const site_end *end = &site_at(network->request, index)->consumers[consumer];
-    const grail_reducer *reducer = network->results[index].reducer;
     const int64_t u = end->features_per_unit * l.taps;
     const int64_t rows = l.rows * l.tap_rows;
     float *narrow = NULL;

@@ -24,9 +24,11 @@ grail_status consumer_read(const calibration_network *network, int site, int con
 /** The same of a node whose input is not cut. */
 grail_status map_read(const calibration_network *network, int node_index,
                       float **out) GRAIL_MUST_CHECK;
-/** W0[rows * tap_rows, K u taps], the consumer narrowed without data; *out is owned. */
-grail_status consumer_merge(const calibration_network *network, int site, int consumer,
-                            const float *weight, float **out) GRAIL_MUST_CHECK;
+/** W0[rows * tap_rows, K u taps], the consumer narrowed by a reducer without data; *out is owned.
+ */
+grail_status consumer_merge(const calibration_network *network, const grail_reducer *reducer,
+                            int site, int consumer, const float *weight,
+                            float **out) GRAIL_MUST_CHECK;
 /** Sets the consumer's weight from narrow[rows * tap_rows, K u taps], with zeros in the other
  * columns. Adds bias_change[rows * tap_rows] to its bias slot unless it is NULL. */
 grail_status consumer_set(calibration_network *network, int site, int consumer, const float *narrow,

@@ -3,6 +3,7 @@
 #include "backend/operations.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/merged_rows.h"
+#include "pipeline/network/trial.h"
 #include "pipeline/request/consumer_tail.h"
 
 #include <math.h>
@@ -178,12 +179,14 @@ out:
     return status;
 }
 
+/* `observed` is the consumer whose statistics decide; NULL: the dense network's of all. */
 static grail_status decide(calibration_network *network, int index, const double *input_norms,
-                           int input_count, input_statistics *inputs)
+                           int input_count, input_statistics *inputs, const observation *observed)
 {
     const compression_request *request = network->request;
     const plan_site *planned = &request->plan.sites[index];
     const site *s = site_at(request, index);
+    site_trial trial = {network, index, observed};
     const site_view view = {
         .graph = request->graph,
         .site = s,
@@ -198,10 +201,16 @@ static grail_status decide(calibration_network *network, int index, const double
         .input_count = input_count,
         .fits_bias =
             consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node),
+        .trial = {site_trial_run, &trial},
     };
+    grail_status status = GRAIL_OK;
     site_result *result = &network->results[index];
-    const grail_status status = planned->selector->decide(&view, &result->reducer);
-    result->report.tied = status == GRAIL_OK && result->reducer->tied ? 1 : 0;
+    TRY(planned->selector->decide(&view, &result->reducer));
+    result->report.tied = result->reducer->tied ? 1 : 0;
+    if (result->reducer->rule != NULL) {
+        result->report.selector = result->reducer->rule;
+    }
+out:
     return status;
 }
 
@@ -239,7 +248,7 @@ grail_status decide_at_producer(calibration_network *network, int index)
     if (of_all) {
         TRY(take_dense_inputs(network, index, needs, &inputs));
     }
-    TRY(decide(network, index, norms, of_all ? s->consumer_count : 0, inputs));
+    TRY(decide(network, index, norms, of_all ? s->consumer_count : 0, inputs, NULL));
     if (rule->folds) {
         TRY(site_append_merged(network, index));
     }
@@ -257,7 +266,7 @@ grail_status decide_at_consumer(calibration_network *network, const observation 
     const unsigned needs = selector_needs(rule, site_at(network->request, o->site));
     TRY(memory_new(&input, 1, sizeof input[0]));
     TRY(take_input(needs, o->fit, o->held, input));
-    TRY(decide(network, o->site, NULL, 1, input));
+    TRY(decide(network, o->site, NULL, 1, input, o));
 out:
     inputs_free(1, input);
     return status;

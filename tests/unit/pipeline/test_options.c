@@ -39,8 +39,8 @@ static void a_selector_says_what_it_does(void **state)
     assert_ok(grail_selector_describe("fold", &f));
     assert_true(f.folds == 1 && f.draws == 1 && f.needs_statistics == 0);
     f.index = -3;
-    assert_fails(grail_selector_describe("best", &f), GRAIL_ERROR_ARGUMENT,
-                 "unknown selector 'best'; expected one of random,");
+    assert_fails(grail_selector_describe("finest", &f), GRAIL_ERROR_ARGUMENT,
+                 "unknown selector 'finest'; expected one of random,");
     assert_int_equal(f.index, -3);
 }
 
@@ -174,7 +174,7 @@ static void what_cannot_be_estimated_is_refused(void **state)
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
                  "cannot estimate the memory for a plan or for sparsities of single sites");
     o = cut_options(&v, path);
-    o.selector = "best";
+    o.selector = "finest";
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
                  "unknown selector");
     assert_true(bytes == -1);

@@ -166,8 +166,8 @@ static void entries_of_lists_are_refused_with_their_place(void **state)
                    "samples[0]: expected an integer");
     assert_refused(LIST("sparsities", "[0.5], \"seeds\": [0, -1]"),
                    "seeds[1]: expected an integer");
-    assert_refused(RECIPE(ONE, "\"selectors\": [\"best\"], \"sparsities\": [0.5]", ""),
-                   "r.json: selectors[0]: unknown selector 'best'");
+    assert_refused(RECIPE(ONE, "\"selectors\": [\"finest\"], \"sparsities\": [0.5]", ""),
+                   "r.json: selectors[0]: unknown selector 'finest'");
     assert_refused(RECIPE(ONE, "\"selectors\": [1], \"sparsities\": [0.5]", ""),
                    "selectors[0]: expected the name of a selector");
     assert_refused(RECIPE(ONE,

@@ -1,0 +1,98 @@
+#include "pipeline/network/fit.h"
+
+#include "pipeline/request/consumer_tail.h"
+
+#include <math.h>
+
+static const double alpha_candidates[] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
+
+void fitted_map_fini(fitted_map *m)
+{
+    memory_free(m->bias_change);
+    *m = (fitted_map){0};
+}
+
+static grail_status make_regression(const observation *o, const grail_reducer *reducer,
+                                    grail_statistics *s, const float *prior, regression *out)
+{
+    const int64_t rows = o->layout.rows * o->layout.tap_rows;
+    if (o->folds || reducer == NULL) {
+        return regression_from_measured(s, prior, out);
+    }
+    const int64_t u = o->layout.features / reducer->units * o->layout.taps;
+    if (reducer->folds) {
+        return regression_from_folding(s, reducer, u, rows, o->weight, prior, out);
+    }
+    return regression_from_selection(s, reducer, u, rows, o->weight, out);
+}
+
+static ridge_options options_of(const compression_request *request, int consumer)
+{
+    const compensation *how = &request->plan.compensation;
+    const bool validate = isnan(how->alpha);
+    return (ridge_options){
+        .ridge = how->shrink == SHRINK_TO_PRIOR ? RIDGE_PRIOR : RIDGE_ZERO,
+        .penalty = how->scale == RIDGE_SCALE_DIAGONAL ? RIDGE_PENALTY_DIAGONAL : RIDGE_PENALTY_MEAN,
+        .bias = consumer_fits_bias(request->graph, how, consumer),
+        .keeps_weights = how->fit == FIT_BIAS_ONLY,
+        .of_all = how->ridge_of == RIDGE_OF_ALL,
+        .alpha = validate ? 1e-3 : how->alpha,
+        .alphas = alpha_candidates,
+        .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,
+    };
+}
+
+/* judged[rows * tap_rows]: whether the narrowed network has this output. The outputs of units that
+ * are removed, or replaced by merged ones, are computed only to keep the calibration network's
+ * shape. *out is owned; NULL when the consumer's rows are not cut, or when it is not yet decided
+ * which. */
+static grail_status find_judged(const calibration_network *network, const observation *o,
+                                bool **out)
+{
+    grail_status status = GRAIL_OK;
+    bool *judged = NULL;
+    const node *n = &network->request->graph->nodes[o->node];
+    const cut_axis *rows = &network->request->cuts[n->weight].rows;
+    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : network->results[rows->site].reducer;
+    if (r == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new(&judged, (size_t)(o->layout.rows * o->layout.tap_rows), sizeof judged[0]));
+    for (int64_t i = 0; i < o->layout.rows * o->layout.tap_rows; i++) {
+        const int64_t unit = i / o->layout.tap_rows / rows->features;
+        judged[i] = r->folds ? unit >= r->units : r->labels[unit] >= 0;
+    }
+    *out = judged;
+    judged = NULL;
+out:
+    memory_free(judged);
+    return status;
+}
+
+grail_status fit_solve(const calibration_network *network, observation *o,
+                       const grail_reducer *reducer, float *prior, fitted_map *out)
+{
+    grail_status status = GRAIL_OK;
+    regression fit = {0};
+    regression held = {0};
+    matrix weight = {0};
+    bool *judged = NULL;
+    ridge_options options = options_of(network->request, o->node);
+    TRY(find_judged(network, o, &judged));
+    options.judged = judged;
+    TRY(make_regression(o, reducer, o->fit, prior, &fit));
+    TRY(make_regression(o, reducer, o->held, prior, &held));
+    TRY(matrix_new(network->request->backend, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
+    out->bias = options.bias;
+    if (options.bias) {
+        TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));
+    }
+    TRY(ridge_solve(&fit, &held, prior, &options, weight, out->bias_change, &out->result));
+    TRY(matrix_download_f32(weight, prior));
+out:
+    memory_free(judged);
+    regression_fini(&fit);
+    regression_fini(&held);
+    matrix_free(&weight);
+    return status;
+}

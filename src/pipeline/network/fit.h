@@ -1,0 +1,24 @@
+/* The fit of one consumer or map: from the statistics of an observation to weights. */
+#ifndef GRAIL_PIPELINE_NETWORK_FIT_H
+#define GRAIL_PIPELINE_NETWORK_FIT_H
+
+#include "pipeline/network/observation.h"
+#include "solve/ridge.h"
+
+/** A fit, computed in f64. fitted_map_fini frees. */
+typedef struct fitted_map {
+    double *bias_change; /* owned; NULL without a bias */
+    ridge_result result;
+    bool bias;
+} fitted_map;
+
+void fitted_map_fini(fitted_map *m); /* works on a zeroed one */
+
+/** Solves with the reducer of the observed site (NULL for a map). Takes over the sums of the
+ * observation. `prior`, the weight narrowed without data, becomes the fitted one, rounded to f32.
+ */
+grail_status fit_solve(const calibration_network *network, observation *o,
+                       const grail_reducer *reducer, float *prior,
+                       fitted_map *out) GRAIL_MUST_CHECK;
+
+#endif
