@@ -64,6 +64,8 @@ typedef struct grail_plan_facts {
     double divergence, uniform_divergence; /* NaN without a search */
     int tried;
     double seconds;
+    double pass_seconds;  /* of these: the dense network's pass with its Gram matrices */
+    double curve_seconds; /* and taking the loss curves from them */
 } grail_plan_facts;
 GRAIL_API grail_plan_facts grail_plan_facts_get(const grail_plan *plan);
 

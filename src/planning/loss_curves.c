@@ -1,6 +1,7 @@
 #include "planning/loss_curves.h"
 
 #include "backend/operations.h"
+#include "base/clock.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/request/consumer_tail.h"
@@ -15,6 +16,7 @@ typedef struct dense_pass {
     observation *observed; /* [node_count]; those without statistics are not observed */
     loss_curve *curves;    /* [sites] */
     double energy;         /* of what leaves the block, per block */
+    loss_times times;
 } dense_pass;
 
 void loss_curves_free(loss_curve *curves, int count)
@@ -245,11 +247,15 @@ static grail_status pass_block(dense_pass *p, int block)
     int begin = 0;
     int end = 0;
     graph_block_range(p->request->graph, block, &begin, &end);
+    const double began = clock_seconds();
     TRY(begin_observing(p, begin, end));
     if (begin < end) {
         TRY(pass_nodes(p, begin, end));
     }
+    const double passed = clock_seconds();
     TRY(finish_sites(p, begin, end));
+    p->times.pass += passed - began;
+    p->times.curves += clock_seconds() - passed;
     network_release_block(p->network, block);
 out:
     return status;
@@ -269,7 +275,7 @@ static int last_block(const compression_request *request)
     return last;
 }
 
-grail_status loss_curves_collect(calibration_network *network, loss_curve **out)
+grail_status loss_curves_collect(calibration_network *network, loss_times *times, loss_curve **out)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
@@ -280,6 +286,7 @@ grail_status loss_curves_collect(calibration_network *network, loss_curve **out)
     for (int block = GRAPH_NONE; block <= last_block(request); block++) {
         TRY(pass_block(&p, block));
     }
+    *times = p.times;
     *out = p.curves;
     p.curves = NULL;
 out:

@@ -103,6 +103,7 @@ typedef struct making {
     grail_session *own_session;
     compression_request *request; /* nothing is cut in it */
     calibration_network *network;
+    loss_times times;
     loss_curve *curves;
     width_space space;
     width_search search;
@@ -237,7 +238,7 @@ static grail_status collect_curves(making *m)
         return GRAIL_OK;
     }
     TRY(network_create(m->request, m->compress.memory, &m->network));
-    TRY(loss_curves_collect(m->network, &m->curves));
+    TRY(loss_curves_collect(m->network, &m->times, &m->curves));
     network_free(m->network);
     m->network = NULL;
 out:
@@ -322,6 +323,8 @@ static grail_status finish(making *m, double began, grail_plan *p)
         .divergence = searched ? m->search.best.divergence : (double)NAN,
         .uniform_divergence = searched ? m->search.uniform_divergence : (double)NAN,
         .tried = m->search.tried,
+        .pass_seconds = m->times.pass,
+        .curve_seconds = m->times.curves,
     };
     TRY(widths_cost(m->request, m->limited, m->kept, &p->facts.cost));
     TRY(write_document(m, p));
