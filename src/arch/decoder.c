@@ -72,13 +72,18 @@ static grail_status add_plain(builder *b, node_kind kind, int left, int right, i
     return graph_add_node(b->g, &n, value);
 }
 
-/* Projection of queries or keys: linear, the family's norm over each head, rotary positions. */
-static grail_status add_rotated(builder *b, const char *projection, const char *norm, int64_t heads,
-                                int input, int *value)
+/* Projection of the norm `n` to heads. */
+static grail_status add_heads(builder *b, const char *projection, int64_t heads, int n, int *value)
+{
+    const decoder_config *c = b->c;
+    return add_linear(b, projection, c->qkv_bias, c->hidden, heads * c->head_dim, n, value);
+}
+
+/* Queries or keys: the family's norm over each head, rotary positions. */
+static grail_status add_positions(builder *b, const char *norm, int *value)
 {
     grail_status status = GRAIL_OK;
     const decoder_config *c = b->c;
-    TRY(add_linear(b, projection, c->qkv_bias, c->hidden, heads * c->head_dim, input, value));
     if (c->family->query_key_norm) {
         TRY(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
     }
@@ -98,10 +103,11 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int *h
     int x = 0;
     int y = 0;
     TRY(add_norm(b, "input_layernorm", c->hidden, 0, *h, &n));
-    TRY(add_rotated(b, "self_attn.q_proj", "self_attn.q_norm", layer->heads, n, &q));
-    TRY(add_rotated(b, "self_attn.k_proj", "self_attn.k_norm", layer->kv_heads, n, &k));
-    TRY(add_linear(b, "self_attn.v_proj", c->qkv_bias, c->hidden, layer->kv_heads * c->head_dim, n,
-                   &v));
+    TRY(add_heads(b, "self_attn.q_proj", layer->heads, n, &q));
+    TRY(add_heads(b, "self_attn.k_proj", layer->kv_heads, n, &k));
+    TRY(add_heads(b, "self_attn.v_proj", layer->kv_heads, n, &v));
+    TRY(add_positions(b, "self_attn.q_norm", &q));
+    TRY(add_positions(b, "self_attn.k_norm", &k));
     node attention = node_of(NODE_ATTENTION, b->block, q, k);
     attention.inputs[attention.input_count++] = v;
     attention.head_dim = c->head_dim;

@@ -59,6 +59,26 @@ grail_status grail_statistics_create(int64_t width, int64_t outputs, grail_stati
     return statistics_create(backend_host(), width, outputs, out);
 }
 
+grail_status statistics_of_outputs(const grail_statistics *s, int64_t first, int64_t count,
+                                   grail_statistics **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_statistics *part = NULL;
+    TRY(statistics_create(s->owner, s->width, count, &part));
+    part->count = s->count;
+    part->weight = s->weight;
+    TRY(matrix_copy(s->gram, part->gram));
+    TRY(matrix_copy(s->sum, part->sum));
+    TRY(matrix_copy(matrix_rows(s->cross, first, count), part->cross));
+    TRY(matrix_copy(matrix_columns(s->target_sum, first, count), part->target_sum));
+    TRY(matrix_copy(matrix_columns(s->target_square, first, count), part->target_square));
+    *out = part;
+    part = NULL;
+out:
+    grail_statistics_free(part);
+    return status;
+}
+
 static grail_status check_target(const grail_statistics *s, int64_t rows, bool has_target)
 {
     if (rows < 0 || has_target != (s->outputs > 0)) {

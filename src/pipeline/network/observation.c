@@ -146,7 +146,7 @@ out:
     return status;
 }
 
-grail_status observation_init_map(const calibration_network *network, int node_index,
+grail_status observation_read_map(const calibration_network *network, int node_index,
                                   observation *o)
 {
     grail_status status = GRAIL_OK;
@@ -167,7 +167,21 @@ grail_status observation_init_map(const calibration_network *network, int node_i
     if (o->target == OBSERVES_DENSE_PRODUCT) {
         TRY(make_target_weight(request->backend, o, width, &o->target_weight));
     }
-    TRY(create_statistics(request->backend, width, layout.rows * layout.tap_rows, o));
+out:
+    if (status != GRAIL_OK) {
+        observation_fini(o);
+    }
+    return status;
+}
+
+grail_status observation_init_map(const calibration_network *network, int node_index,
+                                  observation *o)
+{
+    grail_status status = GRAIL_OK;
+    TRY(observation_read_map(network, node_index, o));
+    const consumer_layout *l = &o->layout;
+    TRY(create_statistics(network->request->backend, l->features * l->taps, l->rows * l->tap_rows,
+                          o));
 out:
     if (status != GRAIL_OK) {
         observation_fini(o);

@@ -38,8 +38,11 @@ typedef struct observation {
  * observation_fini. */
 grail_status observation_init(const calibration_network *network, int site, int consumer,
                               observation *o) GRAIL_MUST_CHECK;
-/** As observation_init, for a node whose input is not cut, with the dense network's output as the
- * target. */
+/** Reads the weight of a node whose input is not cut, for the dense network's output as the target;
+ * without statistics. */
+grail_status observation_read_map(const calibration_network *network, int node_index,
+                                  observation *o) GRAIL_MUST_CHECK;
+/** The same with statistics. */
 grail_status observation_init_map(const calibration_network *network, int node_index,
                                   observation *o) GRAIL_MUST_CHECK;
 /** As observation_init, for the dense network's statistics in an open loop: input alone, without W.

@@ -14,6 +14,7 @@ typedef struct refit_list {
     bool *wanted; /* [node_count]: maps to be refitted */
     refit *made;  /* [count], in the order in which they were made */
     int count;
+    int done; /* maps before this node are refitted */
 } refit_list;
 
 /** Finds the maps that the plan wants refitted: Linears and convolutions in blocks that read what a

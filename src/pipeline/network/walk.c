@@ -8,6 +8,7 @@
 #include "pipeline/network/narrow_site.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/network/open_loop.h"
+#include "pipeline/network/refit_maps.h"
 #include "pipeline/network/repair.h"
 
 /* The cut site whose first producer is node `node_index`, or GRAPH_NONE. */
@@ -111,21 +112,34 @@ out:
     return status;
 }
 
-/* Fits a map whose input is not cut to the dense network's output. */
-static grail_status refit_map(calibration_network *network, int node_index)
+/* How many maps from this one on are refitted together: Linears of one input that follow each
+ * other. A site that begins between them may add rows to its producers, so it begins a new run. */
+static int refits_together(const calibration_network *network, int first)
+{
+    const compression_request *request = network->request;
+    const graph *g = request->graph;
+    int count = 1;
+    for (int i = first + 1; i < g->node_count && network->refits.wanted[i]; i++, count++) {
+        const node *n = &g->nodes[i];
+        if (n->kind != NODE_LINEAR || g->nodes[first].kind != NODE_LINEAR ||
+            n->inputs[0] != g->nodes[first].inputs[0] || n->block != g->nodes[first].block ||
+            site_beginning_at(request, i) != GRAPH_NONE) {
+            break;
+        }
+    }
+    return count;
+}
+
+/* Refits this map, and with it those behind it of the same input. */
+static grail_status meet_map(calibration_network *network, int node_index)
 {
     grail_status status = GRAIL_OK;
-    observation o = {0};
-    TRY(observation_init_map(network, node_index, &o));
-    TRY(streams_carry(network, o.node, observation_dense_end(&o), observation_add, &o));
-    matrix_pool_clear(network->pool);
-    TRY(compensate_map(network, &o));
-out:
-    observation_fini(&o);
-    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
-        const graph *g = network->request->graph;
-        error_prefix("refit of '%s'", g->parameters[g->nodes[node_index].weight].name);
+    if (node_index >= network->refits.done) {
+        const int count = refits_together(network, node_index);
+        TRY(refit_maps(network, node_index, count));
+        network->refits.done = node_index + count;
     }
+out:
     return status;
 }
 
@@ -148,7 +162,7 @@ static grail_status meet_node(calibration_network *network, int node_index,
     }
     if (network->refits.wanted[node_index]) {
         TRY(recorded != NULL ? widen_map(network, node_index, recorded)
-                             : refit_map(network, node_index));
+                             : meet_map(network, node_index));
     }
     if (read != GRAPH_NONE) {
         TRY(meet_consumer(network, read, consumer, recorded));

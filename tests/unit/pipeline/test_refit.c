@@ -2,6 +2,8 @@
  * nowhere else. */
 #include "vision_lab.h"
 
+#include "../solve/oracle.h"
+
 #include <string.h>
 
 static grail_compress_options refitting(const lab *l, const char *model, const char *output)
@@ -114,6 +116,100 @@ static void refits_bring_the_network_nearer_to_the_dense_one(void **state)
     }
 }
 
+/* -- q, k and v share a Gram matrix; each regression written out ----------------------------------
+ */
+
+enum { MOST = 64 };
+
+/* fit[O, n + 1]: weights and, last, the bias of the ridge of y over z that shrinks to `prior`. */
+static void solve_out(const vision_values *z, const vision_values *y, const float *prior,
+                      double alpha, double *fit)
+{
+    double a[(MOST + 1) * (MOST + 1)] = {0};
+    const int64_t n = z->width;
+    const int64_t all = n + 1;
+    double trace = 0.0;
+    memset(fit, 0, (size_t)(y->width * all) * sizeof fit[0]);
+    for (int64_t t = 0; t < z->rows; t++) {
+        double row[MOST + 1];
+        memcpy(row, z->data + t * n, (size_t)n * sizeof row[0]);
+        row[n] = 1.0;
+        for (int64_t i = 0; i < all * all; i++) {
+            a[i] += row[i / all] * row[i % all];
+        }
+        for (int64_t i = 0; i < y->width * all; i++) {
+            fit[i] += y->data[t * y->width + i / all] * row[i % all];
+        }
+    }
+    for (int64_t k = 0; k < n; k++) {
+        trace += a[k * all + k] - a[k * all + n] * a[k * all + n] / (double)z->rows;
+    }
+    const double lambda = alpha * trace / (double)n;
+    for (int64_t k = 0; k < n; k++) {
+        a[k * all + k] += lambda;
+        for (int64_t o = 0; o < y->width; o++) {
+            fit[o * all + k] += lambda * (double)prior[o * n + k];
+        }
+    }
+    oracle_divide(all, a, y->width, fit);
+}
+
+/* The refit of one map of block 1 against the rows of the narrowed network's input there and of the
+ * dense network's output. */
+static void assert_refitted(const vision_lab *v, const char *model, const char *output,
+                            const char *part, double alpha)
+{
+    char weight_name[LAB_NETWORK_NAME];
+    char bias_name[LAB_NETWORK_NAME];
+    vision_model dense;
+    vision_model narrow;
+    static double fit[MOST * (MOST + 1)];
+    snprintf(weight_name, sizeof weight_name, "vit.encoder.layer.1.attention.attention.%s.weight",
+             part);
+    snprintf(bias_name, sizeof bias_name, "vit.encoder.layer.1.attention.attention.%s.bias", part);
+    vision_values z = vision_tap_input(v, output, weight_name);
+    vision_values y = vision_tap(v, model, weight_name, 0);
+    assert_true(z.width <= MOST && y.width <= MOST);
+    vision_read(&dense, model);
+    vision_read(&narrow, output);
+    solve_out(&z, &y, vision_find(&dense, weight_name)->values, alpha, fit);
+    const float *weight = vision_find(&narrow, weight_name)->values;
+    const float *bias = vision_find(&narrow, bias_name)->values;
+    for (int64_t o = 0; o < y.width; o++) {
+        for (int64_t k = 0; k < z.width; k++) {
+            assert_near((double)weight[o * z.width + k], fit[o * (z.width + 1) + k], 1e-5);
+        }
+        assert_near((double)bias[o], fit[o * (z.width + 1) + z.width], 1e-5);
+    }
+    vision_fini(&dense);
+    vision_fini(&narrow);
+    memory_free(z.data);
+    memory_free(y.data);
+}
+
+static void maps_of_one_input_get_their_own_least_squares(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"query", "key", "value"};
+    static const double alpha = 0.01;
+    vision_lab v;
+    vision_open(&v);
+    const grail_site_sparsity cut = {.site = "vit.encoder.layer.0.output.dense", .sparsity = 0.5};
+    const char *model = vision_network(&v, VISION_HUGGING_FACE_VIT, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    options.backend = "ref";
+    options.refit = "all";
+    options.target = "dense";
+    options.alpha = alpha;
+    options.site_sparsities = &cut;
+    options.site_sparsity_count = 1;
+    assert_ok(lab_compress(&options));
+    for (int i = 0; i < 3; i++) {
+        assert_refitted(&v, model, options.output, parts[i], alpha);
+    }
+    vision_close(&v);
+}
+
 static void a_refit_needs_the_dense_target_in_a_closed_loop(void **state)
 {
     (void)state;
@@ -121,7 +217,8 @@ static void a_refit_needs_the_dense_target_in_a_closed_loop(void **state)
     lab_open(&l);
     grail_compress_options options = refitting(&l, lab_golden("llama3"), lab_path(&l, "out"));
     options.compensate = "grail";
-    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "needs the target 'dense' or 'mixed'");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "needs the target 'dense' or 'mixed'");
     options.compensate = "full";
     options.open_loop = 1;
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
@@ -139,6 +236,7 @@ int main(void)
         cmocka_unit_test(maps_before_the_first_cut_keep_their_bytes),
         cmocka_unit_test(a_network_that_is_not_cut_is_not_changed),
         cmocka_unit_test(refits_bring_the_network_nearer_to_the_dense_one),
+        cmocka_unit_test(maps_of_one_input_get_their_own_least_squares),
         cmocka_unit_test(a_refit_needs_the_dense_target_in_a_closed_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,137 @@
+#include "pipeline/network/refit_maps.h"
+
+#include "backend/operations.h"
+#include "pipeline/network/carry.h"
+#include "pipeline/network/compensate.h"
+#include "pipeline/network/observe.h"
+#include "pipeline/network/target.h"
+
+/* Linears that read one value, and the sums of all their targets side by side. */
+typedef struct map_group {
+    observation *maps; /* [count], without statistics until they are fitted; owned */
+    int count;
+    int64_t outputs; /* of all */
+    grail_statistics *fit, *held;
+} map_group;
+
+static void map_group_fini(map_group *g)
+{
+    for (int i = 0; g->maps != NULL && i < g->count; i++) {
+        observation_fini(&g->maps[i]);
+    }
+    memory_free(g->maps);
+    grail_statistics_free(g->fit);
+    grail_statistics_free(g->held);
+    *g = (map_group){0};
+}
+
+static grail_status map_group_init(const calibration_network *network, int first, int count,
+                                   map_group *g)
+{
+    grail_status status = GRAIL_OK;
+    backend *b = network->request->backend;
+    TRY(memory_new(&g->maps, (size_t)count, sizeof g->maps[0]));
+    g->count = count;
+    for (int i = 0; i < count; i++) {
+        TRY(observation_read_map(network, first + i, &g->maps[i]));
+        g->outputs += g->maps[i].layout.rows;
+    }
+    TRY(statistics_create(b, g->maps[0].layout.features, g->outputs, &g->fit));
+    TRY(statistics_create(b, g->maps[0].layout.features, g->outputs, &g->held));
+out:
+    return status;
+}
+
+/* The targets of all maps for the current batch, in columns of y. */
+static grail_status gather_targets(const calibration_network *network, const map_group *g, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    matrix own = {0};
+    int64_t column = 0;
+    for (int i = 0; i < g->count; i++) {
+        TRY(dense_target(network, g->maps[i].node, &own));
+        TRY(matrix_copy(own, matrix_columns(y, column, own.columns)));
+        column += own.columns;
+        matrix_pool_give(network->pool, &own);
+    }
+out:
+    matrix_pool_give(network->pool, &own);
+    return status;
+}
+
+/* A batch_visitor; `user` is a map_group. */
+static grail_status add_group(calibration_network *network, int64_t batch, void *user)
+{
+    grail_status status = GRAIL_OK;
+    const map_group *g = user;
+    const execution *e = network->current.execution;
+    const bool holds_out = calibration_holds_out(network->request->samples, batch);
+    matrix y = {0};
+    if (request_judges_batch(network->request, batch)) {
+        return GRAIL_OK;
+    }
+    const matrix z = execution_value(e, e->graph->nodes[g->maps[0].node].inputs[0]);
+    TRY(matrix_pool_take(network->pool, z.rows, g->outputs, &y));
+    TRY(gather_targets(network, g, y));
+    TRY(statistics_accumulate(holds_out ? g->held : g->fit, z, y));
+out:
+    matrix_pool_give(network->pool, &y);
+    return status;
+}
+
+static grail_status fit_map(calibration_network *network, observation *o)
+{
+    const grail_status status = compensate_map(network, o);
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+        const graph *g = network->request->graph;
+        error_prefix("refit of '%s'", g->parameters[g->nodes[o->node].weight].name);
+    }
+    return status;
+}
+
+static grail_status fit_group(calibration_network *network, map_group *g)
+{
+    grail_status status = GRAIL_OK;
+    int64_t first = 0;
+    for (int i = 0; i < g->count; i++) {
+        observation *o = &g->maps[i];
+        TRY(statistics_of_outputs(g->fit, first, o->layout.rows, &o->fit));
+        TRY(statistics_of_outputs(g->held, first, o->layout.rows, &o->held));
+        TRY(fit_map(network, o));
+        first += o->layout.rows;
+        observation_fini(o);
+    }
+out:
+    return status;
+}
+
+static grail_status refit_group(calibration_network *network, int first, int count)
+{
+    grail_status status = GRAIL_OK;
+    map_group g = {0};
+    TRY(map_group_init(network, first, count, &g));
+    TRY(streams_carry(network, first, first + count, add_group, &g));
+    matrix_pool_clear(network->pool);
+    TRY(fit_group(network, &g));
+out:
+    map_group_fini(&g);
+    return status;
+}
+
+static grail_status refit_one(calibration_network *network, int node_index)
+{
+    grail_status status = GRAIL_OK;
+    observation o = {0};
+    TRY(observation_init_map(network, node_index, &o));
+    TRY(streams_carry(network, o.node, observation_dense_end(&o), observation_add, &o));
+    matrix_pool_clear(network->pool);
+    TRY(fit_map(network, &o));
+out:
+    observation_fini(&o);
+    return status;
+}
+
+grail_status refit_maps(calibration_network *network, int first, int count)
+{
+    return count > 1 ? refit_group(network, first, count) : refit_one(network, first);
+}
