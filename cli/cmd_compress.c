@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static run_options r;
-static limit_options limits;
+static limit_options limits = LIMIT_OPTIONS_NONE;
 static const char *sparsity_text;
 static bool quiet, as_json, resume, dry_run;
 

@@ -6,12 +6,21 @@
 
 #include <grail/plan.h>
 
+#include <math.h>
+
 typedef struct limit_options {
     const char *ratio, *parameters, *macs, *kv_bytes, *size, *budget;
     int64_t tries;
     double seconds;
+    double heads_removed;
     bool uniform_widths;
 } limit_options;
+
+/** With none of the options given. */
+#define LIMIT_OPTIONS_NONE                                                                         \
+    {                                                                                              \
+        .heads_removed = (double)NAN                                                               \
+    }
 
 /** Rows of a command's table that fill the limit_options `l`, a static variable. */
 #define LIMIT_OPTIONS(l)                                                                           \
@@ -49,6 +58,13 @@ typedef struct limit_options {
          "how widths are chosen for a limit: uniform (the same share everywhere), flap (units by " \
          "their scores over the network), slimgpt (more from deeper blocks), error (the least "    \
          "sum of errors), search (trials, judged on samples kept apart) (search)"},                \
+        {"heads-removed",                                                                          \
+         OPTION_REAL,                                                                              \
+         &(l).heads_removed,                                                                       \
+         "R",                                                                                      \
+         NULL,                                                                                     \
+         "share of all heads to remove, 0 to below 1, with the rest of the cut on the other "      \
+         "sites; for the budgets uniform, flap and error (chosen by the budget)"},                 \
         {"uniform-widths",                                                                         \
          OPTION_FLAG,                                                                              \
          &(l).uniform_widths,                                                                      \

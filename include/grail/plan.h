@@ -37,6 +37,8 @@ typedef struct grail_plan_options {
     const char *budget; /* "uniform", "flap", "slimgpt", "error", "search" */
     const char
         *kinds; /* kinds of sites that may be cut, such as "ffn,heads"; NULL: the usual ones */
+    double heads_removed;         /* share of all heads to remove, 0 to below 1, with the rest of
+                                     the cut on other sites; NaN: the budget chooses it */
     int uniform_widths;           /* 1: sites of one kind and size get the same width */
     int tries;                    /* of a search; 0 = 48 */
     double seconds;               /* a search begins no trial after this time; 0 = no limit */

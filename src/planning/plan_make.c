@@ -41,7 +41,8 @@ const char *grail_limit_at(int i)
 
 void grail_plan_options_init(grail_plan_options *options)
 {
-    *options = (grail_plan_options){.limit = "params", .budget = "search"};
+    *options =
+        (grail_plan_options){.limit = "params", .budget = "search", .heads_removed = (double)NAN};
     grail_compress_options_init(&options->compress);
     options->compress.selector = "obs";
 }
@@ -158,6 +159,24 @@ static grail_status check_kinds(const char *kinds)
     return GRAIL_OK;
 }
 
+static grail_status check_heads_removed(double share, budget_kind budget)
+{
+    if (isnan(share)) {
+        return GRAIL_OK;
+    }
+    if (!(share >= 0.0 && share < 1.0)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the share of heads to remove is %g; expected 0 to below 1", share);
+    }
+    if (budget == BUDGET_SEARCH || budget == BUDGET_SLIMGPT) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the budget '%s' chooses the share of heads itself; give it with the "
+                         "budgets uniform, flap or error",
+                         budget_names[budget]);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status read_choices(making *m)
 {
     grail_status status = GRAIL_OK;
@@ -181,6 +200,7 @@ static grail_status read_choices(making *m)
         FAIL(GRAIL_ERROR_ARGUMENT, "the budget 'slimgpt' gives every depth its own width; drop "
                                    "--uniform-widths, or use another --budget");
     }
+    TRY(check_heads_removed(o->heads_removed, (budget_kind)budget));
     m->limited = (limit_kind)limited;
     m->budget = (budget_kind)budget;
 out:
@@ -256,8 +276,12 @@ static grail_status choose_widths(making *m)
     grail_status status = GRAIL_OK;
     if (m->budget != BUDGET_SEARCH) {
         m->formula = budget_names[m->budget];
-        return widths_by_formula(&m->space, (formula_choice){formulas[m->budget], 1.0, NULL},
-                                 m->kept);
+        const double heads = m->options->heads_removed;
+        const formula_choice choice = {.formula = formulas[m->budget],
+                                       .head_factor = 1.0,
+                                       .fixes_heads = !isnan(heads),
+                                       .heads_removed = heads};
+        return widths_by_formula(&m->space, choice, m->kept);
     }
     grail_plan_options options = *m->options;
     options.compress = m->compress;

@@ -13,16 +13,16 @@ static const struct {
     const char *name;
     formula_choice choice;
 } openings[] = {
-    {"uniform", {FORMULA_UNIFORM, 1.0, NULL}},
-    {"error", {FORMULA_ERRORS, 1.0, NULL}},
-    {"error, heads x 3", {FORMULA_ERRORS, 3.0, NULL}},
-    {"error, heads / 3", {FORMULA_ERRORS, 1.0 / 3.0, NULL}},
-    {"uniform, heads / 2", {FORMULA_UNIFORM, 0.5, NULL}},
-    {"uniform, heads x 1.5", {FORMULA_UNIFORM, 1.5, NULL}},
-    {"uniform, heads whole", {FORMULA_UNIFORM, 0.0, NULL}},
-    {"error, heads x 10", {FORMULA_ERRORS, 10.0, NULL}},
-    {"slimgpt", {FORMULA_DEPTH, 1.0, NULL}},
-    {"flap", {FORMULA_SCORES, 1.0, NULL}},
+    {"uniform", {.formula = FORMULA_UNIFORM, .head_factor = 1.0}},
+    {"error", {.formula = FORMULA_ERRORS, .head_factor = 1.0}},
+    {"error, heads x 3", {.formula = FORMULA_ERRORS, .head_factor = 3.0}},
+    {"error, heads / 3", {.formula = FORMULA_ERRORS, .head_factor = 1.0 / 3.0}},
+    {"uniform, heads / 2", {.formula = FORMULA_UNIFORM, .head_factor = 0.5}},
+    {"uniform, heads x 1.5", {.formula = FORMULA_UNIFORM, .head_factor = 1.5}},
+    {"uniform, heads whole", {.formula = FORMULA_UNIFORM, .head_factor = 0.0}},
+    {"error, heads x 10", {.formula = FORMULA_ERRORS, .head_factor = 10.0}},
+    {"slimgpt", {.formula = FORMULA_DEPTH, .head_factor = 1.0}},
+    {"flap", {.formula = FORMULA_SCORES, .head_factor = 1.0}},
 };
 
 /* Factor by which the weight of a slot's error changes. */
@@ -158,7 +158,8 @@ static grail_status try_weight(width_search *s, weighting *w, int slot, double f
 {
     grail_status status = GRAIL_OK;
     width_candidate c = {.divergence = (double)NAN};
-    const formula_choice choice = {FORMULA_ERRORS, 1.0, w->weights};
+    const formula_choice choice = {
+        .formula = FORMULA_ERRORS, .head_factor = 1.0, .weights = w->weights};
     const double before = w->weights[slot];
     *won = false;
     TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));

@@ -256,6 +256,9 @@ typedef grail_status (*width_family)(const width_space *s, formula_choice choice
 static double fraction_of_heads(formula_choice choice, double t)
 {
     static const double most = 0.95;
+    if (choice.fixes_heads) {
+        return choice.heads_removed;
+    }
     const double r = choice.head_factor * t;
     return r < most ? r : most;
 }
@@ -327,18 +330,74 @@ static double linear_limit(const width_space *s, double t)
     return least + (1.0 - t) * (full - least);
 }
 
+typedef grail_status (*allocation)(const allocation_site *sites, int count, double limit,
+                                   int64_t *kept);
+
+/* The limit of heads whose removed share is fixed, or of the other slots for a parameter t. */
+static double limit_of_part(const allocation_site *part, int count, bool heads,
+                            formula_choice choice, double t)
+{
+    const double least = allocation_least(part, count);
+    const double full = allocation_full(part, count);
+    return heads ? fmax(least, (1.0 - choice.heads_removed) * full)
+                 : least + (1.0 - t) * (full - least);
+}
+
+/* Widths of the slots that are of heads, or of those that are not. */
+static grail_status allocate_part(const width_space *s, const allocation_site *slots, bool heads,
+                                  formula_choice choice, double t, allocation allocate,
+                                  int64_t *widths)
+{
+    grail_status status = GRAIL_OK;
+    allocation_site *part = NULL;
+    int64_t *kept = NULL;
+    int count = 0;
+    TRY(memory_new(&part, (size_t)s->slot_count, sizeof part[0]));
+    TRY(memory_new(&kept, (size_t)s->slot_count, sizeof kept[0]));
+    for (int i = 0; i < s->slot_count; i++) {
+        if (s->of_heads[i] == heads) {
+            part[count++] = slots[i];
+        }
+    }
+    if (count > 0) {
+        TRY(allocate(part, count, limit_of_part(part, count, heads, choice, t), kept));
+    }
+    for (int i = 0, next = 0; i < s->slot_count; i++) {
+        if (s->of_heads[i] == heads) {
+            widths[i] = kept[next++];
+        }
+    }
+out:
+    memory_free(part);
+    memory_free(kept);
+    return status;
+}
+
+static grail_status allocate_slots(const width_space *s, const allocation_site *slots,
+                                   formula_choice choice, double t, allocation allocate,
+                                   int64_t *widths)
+{
+    grail_status status = GRAIL_OK;
+    if (!choice.fixes_heads) {
+        return allocate(slots, s->slot_count, linear_limit(s, t), widths);
+    }
+    TRY(allocate_part(s, slots, true, choice, t, allocate, widths));
+    TRY(allocate_part(s, slots, false, choice, t, allocate, widths));
+out:
+    return status;
+}
+
 static grail_status scored_widths_of(const width_space *s, formula_choice choice, double t,
                                      int64_t *kept)
 {
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
-    (void)choice;
     if (!width_space_has_scores(s)) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the budget 'flap' ranks neurons and heads; for channels use "
                                    "another --budget, or --sites ffn");
     }
     TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
-    TRY(allocate_by_scores(s->slots, s->slot_count, linear_limit(s, t), widths));
+    TRY(allocate_slots(s, s->slots, choice, t, allocate_by_scores, widths));
     expand(s, widths, kept);
 out:
     memory_free(widths);
@@ -381,7 +440,7 @@ static grail_status least_error_widths_of(const width_space *s, formula_choice c
     allocation_site *slots = NULL;
     TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
     TRY(weigh_errors(s, choice, &slots));
-    TRY(allocate_by_errors(slots, s->slot_count, linear_limit(s, t), widths));
+    TRY(allocate_slots(s, slots, choice, t, allocate_by_errors, widths));
     expand(s, widths, kept);
 out:
     for (int i = 0; slots != NULL && i < s->slot_count; i++) {

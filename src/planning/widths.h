@@ -56,6 +56,9 @@ typedef struct formula_choice {
     width_formula formula;
     double head_factor;
     const double *weights; /* [slot_count] of the slots' errors besides; NULL: 1 */
+    bool fixes_heads;      /* `heads_removed` of all heads go, the rest of the cut falls on the
+                              other sites; not for FORMULA_DEPTH */
+    double heads_removed;  /* 0 to below 1 */
 } formula_choice;
 
 /** kept[sites] by a formula, such that the network just stays below the limit. */

@@ -115,6 +115,66 @@ static void a_run_takes_the_widths_of_a_plan(void **state)
     lab_close(&l);
 }
 
+/* The removed share of all heads (every head costs the same), and that of all neurons. */
+static void removed_shares(const grail_plan *p, double *heads, double *neurons)
+{
+    double units[2] = {0.0, 0.0};
+    double kept[2] = {0.0, 0.0};
+    json_t *document = document_of(p);
+    const json_t *list = json_object_get(document, "sites");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const int kind = strcmp(json_string_value(json_object_get(one, "kind")), "heads") == 0;
+        units[kind] += (double)json_integer_value(json_object_get(one, "units"));
+        kept[kind] += (double)json_integer_value(json_object_get(one, "kept"));
+    }
+    json_decref(document);
+    *heads = 1.0 - kept[1] / units[1];
+    *neurons = 1.0 - kept[0] / units[0];
+}
+
+/* FLAP's structures with a split by hand: UL-MM and AL-MM. */
+static void the_share_of_heads_can_be_given(void **state)
+{
+    (void)state;
+    static const char *const budgets[] = {"uniform", "flap", "error"};
+    static const double shares[] = {0.0, 0.25, 0.5};
+    lab l;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama-mha"), NULL);
+    for (int i = 0; i < 9; i++) {
+        double heads = 0.0;
+        double neurons = 0.0;
+        grail_plan_options options = plan_for(&run, budgets[i / 3], 0.7);
+        options.heads_removed = shares[i % 3];
+        grail_plan *p = made(&options);
+        removed_shares(p, &heads, &neurons);
+        assert_near(heads, shares[i % 3], 1e-9);
+        assert_true(neurons > 0.0);
+        assert_true(grail_plan_facts_get(p).cost <= grail_plan_facts_get(p).most);
+        grail_plan_free(p);
+    }
+    lab_close(&l);
+}
+
+static void a_share_of_heads_is_refused_where_the_budget_chooses_it(void **state)
+{
+    (void)state;
+    lab l;
+    grail_plan *p = NULL;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_plan_options options = plan_for(&run, "search", 0.8);
+    options.heads_removed = 0.25;
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                 "the budget 'search' chooses the share of heads itself");
+    options.budget = "flap";
+    options.heads_removed = 1.0;
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                 "the share of heads to remove is 1");
+    lab_close(&l);
+}
+
 typedef struct trials {
     int count, stop_at;
     double first, best;
@@ -300,6 +360,8 @@ int main(void)
         cmocka_unit_test(every_budget_stays_below_every_limit),
         cmocka_unit_test(every_selector_can_be_planned_for),
         cmocka_unit_test(a_run_takes_the_widths_of_a_plan),
+        cmocka_unit_test(the_share_of_heads_can_be_given),
+        cmocka_unit_test(a_share_of_heads_is_refused_where_the_budget_chooses_it),
         cmocka_unit_test(a_search_keeps_the_best_of_its_trials),
         cmocka_unit_test(a_search_repeats_and_ends_when_told),
         cmocka_unit_test(uniform_widths_are_one_for_each_kind),
