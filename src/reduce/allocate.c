@@ -96,10 +96,15 @@ typedef struct cost_grid {
 
 enum { COSTS = ALLOCATION_GRID + 1 };
 
-/* Grid steps of a cost, rounded up; a little less than a step above a whole number is rounding. */
+/* Grid steps of a cost, rounded up; a little less than a step above a whole number is rounding.
+ * COSTS stands for more than the limit. */
 static int64_t grid_steps(const cost_grid *g, double cost)
 {
-    return g->step > 0.0 ? (int64_t)ceil(cost / g->step - 1e-9) : 0;
+    if (!(cost > 0.0)) {
+        return 0;
+    }
+    const double steps = g->step > 0.0 ? ceil(cost / g->step - 1e-9) : HUGE_VAL;
+    return steps < COSTS ? (int64_t)steps : COSTS;
 }
 
 static void try_width(cost_grid *g, const allocation_site *s, int64_t width, int64_t *choice)

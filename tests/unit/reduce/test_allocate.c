@@ -123,6 +123,25 @@ static void a_limit_that_pays_for_everything_keeps_everything(void **state)
     }
 }
 
+/* Sites that may lose everything do so when nothing may be spent, or hardly anything. */
+static void a_limit_of_nothing_keeps_nothing(void **state)
+{
+    (void)state;
+    static const double limits[] = {0.0, -0.0, 4.9e-324};
+    for (int i = 0; i < 3; i++) {
+        problem p;
+        random_state random;
+        int64_t kept[MOST_SITES];
+        random_seed(&random, 3, 0);
+        make_problem(&p, 2, &random);
+        p.sites[0].least = p.sites[1].least = 0;
+        assert_ok(allocate_by_errors(p.sites, p.count, limits[i], kept));
+        assert_true(kept[0] == 0 && kept[1] == 0);
+        assert_ok(allocate_by_scores(p.sites, p.count, limits[i], kept));
+        assert_true(kept[0] == 0 && kept[1] == 0);
+    }
+}
+
 static void a_limit_below_the_least_is_an_error_that_names_it(void **state)
 {
     (void)state;
@@ -220,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_the_least_of_all_combinations),
         cmocka_unit_test(a_limit_that_pays_for_everything_keeps_everything),
+        cmocka_unit_test(a_limit_of_nothing_keeps_nothing),
         cmocka_unit_test(a_limit_below_the_least_is_an_error_that_names_it),
         cmocka_unit_test(a_curve_that_rises_or_is_not_a_number_is_an_error),
         cmocka_unit_test(scores_keep_the_best_units_of_all_sites),
