@@ -75,6 +75,11 @@ int graph_find_parameter(const graph *g, const char *name)
     return g->slot_count == 0 ? GRAPH_NONE : g->name_slots[name_slot(g, name)];
 }
 
+bool graph_parameter_is_gone(const graph_parameter *p)
+{
+    return p->shape[0] == 0;
+}
+
 static bool has_shape(const graph_parameter *p, int rank, const int64_t shape[])
 {
     return p->rank == rank && memcmp(p->shape, shape, (size_t)rank * sizeof shape[0]) == 0;
@@ -484,4 +489,37 @@ int graph_live_values(const graph *g, int position, int *live)
         }
     }
     return count;
+}
+
+static bool is_read(const graph *g, int parameter)
+{
+    bool found = false;
+    for (int n = 0; n < g->node_count && !found; n++) {
+        int own[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(&g->nodes[n], own);
+        for (int i = 0; i < count; i++) {
+            found = found || own[i] == parameter;
+        }
+    }
+    return found;
+}
+
+grail_status graph_bypass(graph *g, int begin, int end, int instead)
+{
+    const int value = g->nodes[end - 1].output;
+    for (int n = end; n < g->node_count; n++) {
+        for (int i = 0; i < g->nodes[n].input_count; i++) {
+            int *input = &g->nodes[n].inputs[i];
+            *input = *input == value ? instead : *input;
+        }
+    }
+    g->output = g->output == value ? instead : g->output;
+    memmove(&g->nodes[begin], &g->nodes[end], (size_t)(g->node_count - end) * sizeof g->nodes[0]);
+    g->node_count -= end - begin;
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (!is_read(g, p)) {
+            memset(g->parameters[p].shape, 0, sizeof g->parameters[p].shape);
+        }
+    }
+    return index_values(g);
 }

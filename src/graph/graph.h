@@ -115,6 +115,9 @@ grail_status graph_add_stored(graph *g, const char *name, const char *tensor,
 /** Shape and place of a parameter. */
 stored_matrix graph_stored(const graph_parameter *p);
 
+/** Whether the node that read the parameter was taken out of the graph (graph_bypass). */
+bool graph_parameter_is_gone(const graph_parameter *p);
+
 /** A node of that kind and block with up to two inputs (GRAPH_NONE = none) and no parameters. */
 node node_of(node_kind kind, int block, int left, int right);
 
@@ -153,6 +156,11 @@ grail_status graph_largest_value(const graph *g, extent input, int64_t *elements
 
 /** Number of output positions for `in` input positions; 0 when the window does not fit. */
 int64_t window_positions(const window2d *w, int64_t in, int64_t kernel);
+
+/** Takes nodes [begin, end) out: what read the value of the last of them reads `instead`, a value
+ * that is made before them, and no other node may read the values of the others. Values and
+ * parameters keep their indices; a parameter that no node reads any more has no elements. */
+grail_status graph_bypass(graph *g, int begin, int end, int instead) GRAIL_MUST_CHECK;
 
 /** Writes the values that are made before node `position` and read at or after it to
  * live[value_count]; returns their number. */
