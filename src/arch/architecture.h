@@ -44,11 +44,17 @@ struct architecture {
                           const checkpoint *weights, graph **out);
     /** The image preset that most networks of the family use; NULL for none. */
     const char *(*preset)(const json_t *config);
-    /** Edits `config`, the configuration of the dense network, so that it describes `narrowed`. */
+    /** Edits `config`, the configuration of the dense network, so that it describes `narrowed`,
+     * whose blocks without nodes are left out. */
     grail_status (*describe_narrowed)(const graph *narrowed, json_t *config);
     /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed. */
     grail_status (*judge_loaders)(const json_t *config, const graph *narrowed,
                                   loader_verdict *verdicts);
+    /** The name in the result of a tensor of the dense network where blocks are left out:
+     * numbers[blocks] has the new number of each, GRAPH_NONE for one that is left out. *out is
+     * owned; NULL: so is the tensor. The slot is NULL where checkpoints cannot describe a network
+     * that lacks sublayers. */
+    grail_status (*rename_tensor)(const char *tensor, int blocks, const int *numbers, char **out);
     /** The number of positions that the configuration allows; NULL for networks that read images.
      */
     int64_t (*context)(const architecture *self, const json_t *config);

@@ -178,8 +178,12 @@ grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
     c->frequency = NULL;
     TRY(add_embedding(&b, &h));
     for (b.block = 0; b.block < c->layers; b.block++) {
-        TRY(add_attention(&b, &c->layer[b.block], &h));
-        TRY(add_feed_forward(&b, &c->layer[b.block], &h));
+        if (c->layer[b.block].heads > 0) {
+            TRY(add_attention(&b, &c->layer[b.block], &h));
+        }
+        if (c->layer[b.block].intermediate > 0) {
+            TRY(add_feed_forward(&b, &c->layer[b.block], &h));
+        }
     }
     TRY(add_head(&b, h, &h));
     TRY(graph_finish(b.g, h));

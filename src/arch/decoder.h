@@ -7,7 +7,10 @@
 
 typedef struct decoder_config decoder_config;
 
-enum { DECODER_NAME_SIZE = 96 };
+enum {
+    DECODER_NAME_SIZE = 96,
+    DECODER_FIRST_WINDOW = 28 /* value of an absent "max_window_layers" */
+};
 
 /** Where a parameter of a layer lies. */
 typedef struct decoder_place {
@@ -33,6 +36,7 @@ typedef struct decoder_family {
     bool window_is_optional; /* the window counts only with "use_sliding_window" */
 } decoder_family;
 
+/** No heads: the layer has no attention; intermediate 0: no FFN. It has at least one of them. */
 typedef struct decoder_layer {
     int64_t intermediate, heads, kv_heads, window;
 } decoder_layer;
@@ -68,6 +72,7 @@ bool decoder_is_ignorable(const char *tensor);
 grail_status decoder_describe_narrowed(const graph *narrowed, json_t *config);
 grail_status decoder_judge_loaders(const json_t *config, const graph *narrowed,
                                    loader_verdict *verdicts);
+grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *numbers, char **out);
 
 /** Defines architecture_NAME of the family with this row; NAME is its "model_type". */
 #define DECODER(NAME, row)                                                                         \
@@ -77,6 +82,7 @@ grail_status decoder_judge_loaders(const json_t *config, const graph *narrowed,
                                               .build = decoder_build,                              \
                                               .describe_narrowed = decoder_describe_narrowed,      \
                                               .judge_loaders = decoder_judge_loaders,              \
+                                              .rename_tensor = decoder_rename_tensor,              \
                                               .context = decoder_context,                          \
                                               .is_ignorable = decoder_is_ignorable}
 

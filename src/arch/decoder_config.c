@@ -21,15 +21,21 @@ static grail_status require_size(const char *source, const json_t *json, const c
     return status;
 }
 
+static grail_status get_size_from(const char *source, const json_t *json, const char *key,
+                                  int64_t fallback, int64_t least, int64_t *out)
+{
+    grail_status status = json_get_integer(source, json, key, fallback, out);
+    if (status == GRAIL_OK && (*out < least || *out > MOST_WIDTH)) {
+        status = error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, expected %lld to %d", source,
+                           key, (long long)*out, (long long)least, MOST_WIDTH);
+    }
+    return status;
+}
+
 static grail_status get_size(const char *source, const json_t *json, const char *key,
                              int64_t fallback, int64_t *out)
 {
-    grail_status status = json_get_integer(source, json, key, fallback, out);
-    if (status == GRAIL_OK && (*out < 1 || *out > MOST_WIDTH)) {
-        status = error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, expected 1 to %d", source, key,
-                           (long long)*out, MOST_WIDTH);
-    }
-    return status;
+    return get_size_from(source, json, key, fallback, 1, out);
 }
 
 static grail_status read_biases(const char *source, const json_t *json, decoder_config *c)
@@ -67,7 +73,7 @@ static grail_status read_window(const char *source, const json_t *json,
     if (family->window_is_optional) {
         TRY(json_get_boolean(source, json, "use_sliding_window", false, &used));
         int64_t first = 0;
-        TRY(json_get_integer(source, json, "max_window_layers", 28, &first));
+        TRY(json_get_integer(source, json, "max_window_layers", DECODER_FIRST_WINDOW, &first));
         const json_t *types = json_object_get(json, "layer_types");
         const char *type = json_string_value(json_array_get(types, (size_t)index));
         used = used && (type == NULL ? index >= first : strcmp(type, "sliding_attention") == 0);
@@ -81,6 +87,31 @@ out:
     return status;
 }
 
+/* A layer may lack its attention or its FFN, which then have the width 0. */
+static grail_status check_layer(const char *source, int64_t index, const decoder_layer *layer)
+{
+    if ((layer->heads == 0) != (layer->kv_heads == 0)) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: layer %lld: %lld attention heads and %lld key/value heads; a layer "
+                         "without attention has 0 of both",
+                         source, (long long)index, (long long)layer->heads,
+                         (long long)layer->kv_heads);
+    }
+    if (layer->heads == 0 && layer->intermediate == 0) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: layer %lld has neither attention nor an FFN; leave it out", source,
+                         (long long)index);
+    }
+    if (layer->heads > 0 && layer->heads % layer->kv_heads != 0) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: layer %lld: %lld attention heads are not divisible by %lld key/value "
+                         "heads",
+                         source, (long long)index, (long long)layer->heads,
+                         (long long)layer->kv_heads);
+    }
+    return GRAIL_OK;
+}
+
 /* "per_layer_config": {"3": {"intermediate_size": 64}} overrides single layers. grail writes it
  * when widths differ between layers; transformers 5.14 stores it, too. */
 static grail_status read_layer(const char *source, const json_t *json, const decoder_layer *common,
@@ -91,15 +122,12 @@ static grail_status read_layer(const char *source, const json_t *json, const dec
     decoder_layer *layer = &c->layer[index];
     snprintf(key, sizeof key, "%lld", (long long)index);
     const json_t *own = json_object_get(json_object_get(json, "per_layer_config"), key);
-    TRY(get_size(source, own, "intermediate_size", common->intermediate, &layer->intermediate));
-    TRY(get_size(source, own, "num_attention_heads", common->heads, &layer->heads));
-    TRY(get_size(source, own, "num_key_value_heads", common->kv_heads, &layer->kv_heads));
+    TRY(get_size_from(source, own, "intermediate_size", common->intermediate, 0,
+                      &layer->intermediate));
+    TRY(get_size_from(source, own, "num_attention_heads", common->heads, 0, &layer->heads));
+    TRY(get_size_from(source, own, "num_key_value_heads", common->kv_heads, 0, &layer->kv_heads));
     TRY(read_window(source, json, c->family, index, &layer->window));
-    if (layer->heads % layer->kv_heads != 0) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: layer %lld: %lld attention heads are not divisible by %lld key/value heads",
-             source, (long long)index, (long long)layer->heads, (long long)layer->kv_heads);
-    }
+    TRY(check_layer(source, index, layer));
 out:
     return status;
 }

@@ -1,59 +1,13 @@
 /* Describing a narrowed decoder so that stock loaders accept it. Source: the configuration and
  * model classes of transformers 5 and vLLM, and llama.cpp's converter and models. */
 #include "arch/decoder.h"
+#include "arch/decoder_widths.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-typedef struct layer_widths {
-    int64_t intermediate, heads, kv_heads;
-} layer_widths;
-
-static const graph_parameter *find_parameter(const graph *g, int layer, const char *part)
-{
-    char name[96];
-    snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, part);
-    return &g->parameters[graph_find_parameter(g, name)];
-}
-
-static int64_t head_dim_of(const graph *g)
-{
-    for (int n = 0; n < g->node_count; n++) {
-        if (g->nodes[n].kind == NODE_ATTENTION) {
-            return g->nodes[n].head_dim;
-        }
-    }
-    return 1;
-}
-
-static layer_widths widths_of(const graph *g, int layer)
-{
-    const int64_t head_dim = head_dim_of(g);
-    return (layer_widths){
-        .intermediate = find_parameter(g, layer, "mlp.down_proj")->shape[1],
-        .heads = find_parameter(g, layer, "self_attn.q_proj")->shape[0] / head_dim,
-        .kv_heads = find_parameter(g, layer, "self_attn.k_proj")->shape[0] / head_dim,
-    };
-}
-
-static bool same_widths(const layer_widths *a, const layer_widths *b)
-{
-    return a->intermediate == b->intermediate && a->heads == b->heads && a->kv_heads == b->kv_heads;
-}
-
-static bool is_uniform(const graph *g)
-{
-    const layer_widths first = widths_of(g, 0);
-    for (int layer = 1; layer < g->block_count; layer++) {
-        const layer_widths other = widths_of(g, layer);
-        if (!same_widths(&first, &other)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static grail_status put_widths(json_t *object, const layer_widths *w)
+static grail_status put_widths(json_t *object, const decoder_widths *w)
 {
     grail_status status = GRAIL_OK;
     TRY(json_put(object, "intermediate_size", json_integer(w->intermediate)));
@@ -63,18 +17,36 @@ out:
     return status;
 }
 
-static grail_status put_layers(const graph *narrowed, const layer_widths *common, json_t *config)
+/* What no layer has keeps its dense width, which counts for nothing. */
+static grail_status put_common_widths(json_t *config, const decoder_widths *common)
+{
+    grail_status status = GRAIL_OK;
+    if (common->intermediate > 0) {
+        TRY(json_put(config, "intermediate_size", json_integer(common->intermediate)));
+    }
+    if (common->heads > 0) {
+        TRY(json_put(config, "num_attention_heads", json_integer(common->heads)));
+        TRY(json_put(config, "num_key_value_heads", json_integer(common->kv_heads)));
+    }
+out:
+    return status;
+}
+
+static grail_status put_layers(const graph *narrowed, const decoder_widths *common, json_t *config)
 {
     grail_status status = GRAIL_OK;
     char key[24];
+    int number = 0;
     json_t *layers = json_object();
     for (int layer = 0; layer < narrowed->block_count; layer++) {
-        const layer_widths own = widths_of(narrowed, layer);
-        if (same_widths(&own, common)) {
+        const decoder_widths own = decoder_widths_of(narrowed, layer);
+        const bool lacks = own.heads == 0 || own.intermediate == 0;
+        number += decoder_widths_are_none(&own) ? 0 : 1;
+        if (decoder_widths_are_none(&own) || (decoder_widths_are_same(&own, common) && !lacks)) {
             continue;
         }
         json_t *entry = json_object();
-        snprintf(key, sizeof key, "%d", layer);
+        snprintf(key, sizeof key, "%d", number - 1);
         TRY(json_put(layers, key, entry));
         TRY(put_widths(entry, &own));
     }
@@ -129,30 +101,78 @@ out:
     return status;
 }
 
-grail_status decoder_describe_narrowed(const graph *narrowed, json_t *config)
+/* Where layers are left out: their number, and what is stated for each layer. */
+static grail_status leave_out_layers(const graph *g, json_t *config)
 {
     grail_status status = GRAIL_OK;
-    const layer_widths first = widths_of(narrowed, 0);
-    const bool uniform = is_uniform(narrowed);
-    const json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
-    json_object_del(config, "per_layer_config");
-    TRY(put_widths(config, &first));
-    if (first.heads != heads || !uniform) { /* head_dim can no longer be derived from the heads */
-        TRY(json_put(config, "head_dim", json_integer(head_dim_of(narrowed))));
+    json_t *types = json_object_get(config, "layer_types");
+    const json_t *stated = json_object_get(config, "max_window_layers");
+    const json_int_t first =
+        json_is_integer(stated) ? json_integer_value(stated) : DECODER_FIRST_WINDOW;
+    const int left = decoder_count_layers(g, g->block_count);
+    if (left == g->block_count) {
+        return GRAIL_OK;
     }
-    if (uniform) {
-        TRY(relabel_for_odd_heads(config));
-    } else {
-        TRY(put_layers(narrowed, &first, config));
+    TRY(json_put(config, "num_hidden_layers", json_integer(left)));
+    if (json_is_integer(stated) || says(config, "use_sliding_window")) {
+        TRY(json_put(config, "max_window_layers", json_integer(decoder_count_layers(g, first))));
+    }
+    for (int layer = g->block_count - 1; layer >= 0; layer--) {
+        const decoder_widths own = decoder_widths_of(g, layer);
+        if (decoder_widths_are_none(&own)) {
+            json_array_remove(types, (size_t)layer);
+        }
     }
 out:
     return status;
 }
 
-static void judge_transformers(const json_t *config, bool uniform, loader_verdict *v)
+grail_status decoder_describe_narrowed(const graph *narrowed, json_t *config)
+{
+    grail_status status = GRAIL_OK;
+    const decoder_widths common = decoder_common_widths(narrowed);
+    const bool uniform = decoder_is_uniform(narrowed);
+    const json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
+    json_object_del(config, "per_layer_config");
+    TRY(put_common_widths(config, &common));
+    /* head_dim can no longer be derived from the heads */
+    if (common.heads > 0 && (common.heads != heads || !uniform)) {
+        TRY(json_put(config, "head_dim", json_integer(decoder_head_dim(narrowed))));
+    }
+    TRY(leave_out_layers(narrowed, config));
+    if (uniform) {
+        TRY(relabel_for_odd_heads(config));
+    } else {
+        TRY(put_layers(narrowed, &common, config));
+    }
+out:
+    return status;
+}
+
+grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *numbers, char **out)
+{
+    static const char prefix[] = "model.layers.";
+    const char *found = strstr(tensor, prefix);
+    char *end = NULL;
+    const char *digits = found == NULL ? NULL : found + strlen(prefix);
+    const long layer = found == NULL ? -1 : strtol(digits, &end, 10);
+    if (found == NULL || end == digits || layer < 0 || layer >= blocks) {
+        return memory_copy_string(out, tensor);
+    }
+    *out = NULL;
+    return numbers[layer] == GRAPH_NONE ? GRAIL_OK
+                                        : memory_format(out, "%.*s%d%s", (int)(digits - tensor),
+                                                        tensor, numbers[layer], end);
+}
+
+static void judge_transformers(const json_t *config, const graph *narrowed, loader_verdict *v)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    if (!uniform) {
+    if (decoder_lacks_sublayers(narrowed)) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason,
+                 "layers lack their attention or FFN; no stock class supports this");
+    } else if (!decoder_is_uniform(narrowed)) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "the layers have different widths; no stock class supports this");
@@ -169,16 +189,20 @@ static void judge_transformers(const json_t *config, bool uniform, loader_verdic
     }
 }
 
-static void judge_vllm(const json_t *config, bool uniform, const graph *narrowed, loader_verdict *v)
+static void judge_vllm(const json_t *config, const graph *narrowed, loader_verdict *v)
 {
     const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
-    const layer_widths w = widths_of(narrowed, 0);
+    const decoder_widths w = decoder_common_widths(narrowed);
     const char *act = json_string_value(json_object_get(config, "hidden_act"));
-    if (!uniform) {
+    if (decoder_lacks_sublayers(narrowed)) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason,
+                 "layers lack their attention or FFN; its stock classes give all layers both");
+    } else if (!decoder_is_uniform(narrowed)) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "the layers have different widths; its stock classes give all layers the same");
-    } else if (is_type(config, "qwen2") && w.heads * head_dim_of(narrowed) != hidden) {
+    } else if (is_type(config, "qwen2") && w.heads * decoder_head_dim(narrowed) != hidden) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "its qwen2 class takes head_dim = hidden_size / heads; cut ffn alone for it");
@@ -193,13 +217,17 @@ static void judge_vllm(const json_t *config, bool uniform, const graph *narrowed
     }
 }
 
-static void judge_llama_cpp(const json_t *config, bool uniform, const graph *narrowed,
-                            loader_verdict *v)
+static void judge_llama_cpp(const json_t *config, const graph *narrowed, loader_verdict *v)
 {
     const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
-    const layer_widths w = widths_of(narrowed, 0);
-    const int64_t head_width = w.heads * head_dim_of(narrowed);
-    if (!uniform) {
+    const decoder_widths w = decoder_common_widths(narrowed);
+    const int64_t head_width = w.heads * decoder_head_dim(narrowed);
+    if (decoder_lacks_sublayers(narrowed)) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason,
+                 "layers lack their attention or FFN; its converter and graphs give all layers "
+                 "both");
+    } else if (!decoder_is_uniform(narrowed)) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "the layers have different widths; its converter and graphs give all layers the "
@@ -217,7 +245,7 @@ static void judge_llama_cpp(const json_t *config, bool uniform, const graph *nar
         snprintf(v->reason, sizeof v->reason,
                  "F16 and BF16 only: %lld heads of %lld are not a multiple of 32 wide, so block "
                  "quantisation fails (cut another number of heads)",
-                 (long long)w.heads, (long long)head_dim_of(narrowed));
+                 (long long)w.heads, (long long)decoder_head_dim(narrowed));
     } else {
         const bool k_quants = w.intermediate % 256 == 0 && head_width % 256 == 0;
         snprintf(v->reason, sizeof v->reason, "after convert_hf_to_gguf; %s",
@@ -229,12 +257,11 @@ static void judge_llama_cpp(const json_t *config, bool uniform, const graph *nar
 grail_status decoder_judge_loaders(const json_t *config, const graph *narrowed,
                                    loader_verdict *verdicts)
 {
-    const bool uniform = is_uniform(narrowed);
     verdicts[0] = (loader_verdict){.loader = "transformers", .loads = true};
     verdicts[1] = (loader_verdict){.loader = "vLLM", .loads = true};
     verdicts[2] = (loader_verdict){.loader = "llama.cpp", .loads = true};
-    judge_transformers(config, uniform, &verdicts[0]);
-    judge_vllm(config, uniform, narrowed, &verdicts[1]);
-    judge_llama_cpp(config, uniform, narrowed, &verdicts[2]);
+    judge_transformers(config, narrowed, &verdicts[0]);
+    judge_vllm(config, narrowed, &verdicts[1]);
+    judge_llama_cpp(config, narrowed, &verdicts[2]);
     return GRAIL_OK;
 }

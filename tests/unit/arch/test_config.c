@@ -262,6 +262,27 @@ static void layers_may_have_widths_of_their_own(void **state)
         GRAIL_ERROR_FORMAT, "\"intermediate_size\" is not an integer");
 }
 
+static void layers_may_lack_their_attention_or_ffn(void **state)
+{
+    (void)state;
+    graph *g = built("llama", "\"per_layer_config\": {\"0\": {\"num_attention_heads\": 0,"
+                              " \"num_key_value_heads\": 0}, \"1\": {\"intermediate_size\": 0}}");
+    assert_int_equal(graph_find_parameter(g, "model.layers.0.self_attn.q_proj.weight"), GRAPH_NONE);
+    assert_int_equal(graph_find_parameter(g, "model.layers.0.input_layernorm.weight"), GRAPH_NONE);
+    assert_int_equal(graph_find_parameter(g, "model.layers.1.mlp.down_proj.weight"), GRAPH_NONE);
+    assert_shape(g, "model.layers.0.mlp.up_proj.weight", 24, 16);
+    assert_shape(g, "model.layers.1.self_attn.q_proj.weight", 16, 16);
+    assert_int_equal(g->block_count, 2);
+    graph_free(g);
+    assert_fails(try_config("llama", "\"per_layer_config\": {\"1\": {\"num_attention_heads\": 0}}"),
+                 GRAIL_ERROR_FORMAT, "layer 1: 0 attention heads and 2 key/value heads");
+    assert_fails(try_config("llama", "\"per_layer_config\": {\"1\": {\"intermediate_size\": 0,"
+                                     " \"num_attention_heads\": 0, \"num_key_value_heads\": 0}}"),
+                 GRAIL_ERROR_FORMAT, "layer 1 has neither attention nor an FFN; leave it out");
+    assert_fails(try_config("llama", "\"intermediate_size\": 0"), GRAIL_ERROR_FORMAT,
+                 "\"intermediate_size\" is 0, expected 1 to");
+}
+
 static grail_status build_once(void *context)
 {
     graph *g = NULL;
@@ -293,6 +314,7 @@ int main(void)
         cmocka_unit_test(missing_sizes_take_the_familys_defaults),
         cmocka_unit_test(windows_slide_where_the_family_says),
         cmocka_unit_test(layers_may_have_widths_of_their_own),
+        cmocka_unit_test(layers_may_lack_their_attention_or_ffn),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

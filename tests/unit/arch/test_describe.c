@@ -1,6 +1,8 @@
 /* Describing a narrowed decoder, and who loads it. */
 #include "config.h"
 
+#include "graph/sublayer.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -178,6 +180,141 @@ static void layers_that_become_equal_are_listed_no_more(void **state)
     description_fini(&d);
 }
 
+/* The same network without some sublayers, named by their consumers, the last first. */
+static void describe_without(const char *type, const char *changes, const char *const dropped[],
+                             description *d)
+{
+    const architecture *a = NULL;
+    site_list sites = {0};
+    d->config = small_config(type, changes);
+    assert_ok(architecture_find("config.json", d->config, &a));
+    assert_ok(a->build(a, "config.json", d->config, NULL, &d->narrowed));
+    assert_ok(sites_derive(d->narrowed, GQA_KV_GROUPS, &sites));
+    for (int i = 0; dropped[i] != NULL; i++) {
+        sublayer s = {0};
+        assert_true(sublayer_of(d->narrowed, &sites.sites[site_list_find(&sites, dropped[i])], &s));
+        assert_ok(graph_drop_sublayer(d->narrowed, &s));
+    }
+    site_list_fini(&sites);
+    assert_ok(a->describe_narrowed(d->narrowed, d->config));
+    assert_ok(a->judge_loaders(d->config, d->narrowed, d->verdicts));
+}
+
+/* The described network has the narrowed one's nodes. */
+static bool builds_the_same_nodes(const description *d)
+{
+    graph *g = NULL;
+    assert_ok(build_config(d->config, &g));
+    bool same = g->node_count == d->narrowed->node_count;
+    for (int n = 0; same && n < g->node_count; n++) {
+        const node *own = &d->narrowed->nodes[n];
+        same =
+            g->nodes[n].kind == own->kind && g->nodes[n].attention_window == own->attention_window;
+        if (same && own->weight != GRAPH_NONE) {
+            same = memcmp(g->parameters[g->nodes[n].weight].shape,
+                          d->narrowed->parameters[own->weight].shape, 2 * sizeof(int64_t)) == 0;
+        }
+    }
+    graph_free(g);
+    return same;
+}
+
+static void a_missing_sublayer_has_the_width_0(void **state)
+{
+    (void)state;
+    description d;
+    describe_without("llama", NULL,
+                     (const char *const[]){"model.layers.1.self_attn.o_proj",
+                                           "model.layers.0.mlp.down_proj", NULL},
+                     &d);
+    const json_t *layers = json_object_get(d.config, "per_layer_config");
+    assert_int_equal(json_object_size(layers), 2);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(layers, "0"), "intermediate_size")), 0);
+    const json_t *own = json_object_get(layers, "1");
+    assert_int_equal(json_integer_value(json_object_get(own, "intermediate_size")), 24);
+    assert_true(json_is_integer(json_object_get(own, "num_key_value_heads")));
+    assert_int_equal(json_integer_value(json_object_get(own, "num_key_value_heads")), 0);
+    assert_says(&d, "intermediate_size", 24);
+    assert_says(&d, "num_attention_heads", 4);
+    assert_says(&d, "num_hidden_layers", 2);
+    for (int i = 0; i < LOADER_COUNT; i++) {
+        assert_false(d.verdicts[i].loads);
+        assert_non_null(strstr(d.verdicts[i].reason, "lack their attention or FFN"));
+    }
+    assert_true(builds_the_same_nodes(&d));
+    description_fini(&d);
+}
+
+static void a_network_may_have_no_attention_at_all(void **state)
+{
+    (void)state;
+    description d;
+    describe_without("llama", NULL,
+                     (const char *const[]){"model.layers.1.self_attn.o_proj",
+                                           "model.layers.0.self_attn.o_proj", NULL},
+                     &d);
+    assert_int_equal(json_object_size(json_object_get(d.config, "per_layer_config")), 2);
+    assert_says(&d, "num_attention_heads", 4);
+    assert_null(json_object_get(d.config, "head_dim"));
+    assert_false(d.verdicts[0].loads);
+    assert_true(builds_the_same_nodes(&d));
+    description_fini(&d);
+}
+
+static void a_layer_without_both_is_left_out(void **state)
+{
+    (void)state;
+    description d;
+    static const char *const first[] = {"model.layers.0.mlp.down_proj",
+                                        "model.layers.0.self_attn.o_proj", NULL};
+    describe_without("llama", NULL, first, &d);
+    assert_says(&d, "num_hidden_layers", 1);
+    assert_null(json_object_get(d.config, "per_layer_config"));
+    assert_true(d.verdicts[0].loads);
+    assert_true(builds_the_same_nodes(&d));
+    description_fini(&d);
+    describe_without(
+        "qwen2", "\"use_sliding_window\": true, \"sliding_window\": 8, \"max_window_layers\": 1",
+        first, &d);
+    assert_says(&d, "max_window_layers", 0); /* the layer that is left has a window */
+    assert_true(builds_the_same_nodes(&d));
+    description_fini(&d);
+    describe_without("qwen2",
+                     "\"use_sliding_window\": true, \"sliding_window\": 8, \"layer_types\":"
+                     " [\"full_attention\", \"sliding_attention\"]",
+                     first, &d);
+    assert_int_equal(json_array_size(json_object_get(d.config, "layer_types")), 1);
+    assert_true(builds_the_same_nodes(&d));
+    description_fini(&d);
+}
+
+static void tensors_of_later_layers_get_other_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *after;
+    } cases[] = {{"model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.up_proj.weight"},
+                 {"model.layers.1.mlp.up_proj.weight", NULL},
+                 {"model.layers.2.mlp.up_proj.weight", "model.layers.1.mlp.up_proj.weight"},
+                 {"module.model.layers.11.input_layernorm.weight",
+                  "module.model.layers.10.input_layernorm.weight"},
+                 {"model.layers.12.what", "model.layers.12.what"}, /* there is no such layer */
+                 {"model.layers.x", "model.layers.x"},
+                 {"lm_head.weight", "lm_head.weight"}};
+    const int numbers[12] = {0, GRAPH_NONE, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *name = NULL;
+        assert_ok(architecture_qwen3.rename_tensor(cases[i].before, 12, numbers, &name));
+        if (cases[i].after == NULL) {
+            assert_null(name);
+        } else {
+            assert_string_equal(name, cases[i].after);
+        }
+        memory_free(name);
+    }
+}
+
 static void loaders_are_judged_by_what_they_check(void **state)
 {
     (void)state;
@@ -213,6 +350,10 @@ int main(void)
         cmocka_unit_test(but_not_where_biases_or_the_family_forbid_it),
         cmocka_unit_test(different_layers_are_listed),
         cmocka_unit_test(layers_that_become_equal_are_listed_no_more),
+        cmocka_unit_test(a_missing_sublayer_has_the_width_0),
+        cmocka_unit_test(a_network_may_have_no_attention_at_all),
+        cmocka_unit_test(a_layer_without_both_is_left_out),
+        cmocka_unit_test(tensors_of_later_layers_get_other_numbers),
         cmocka_unit_test(loaders_are_judged_by_what_they_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,87 @@
+#include "arch/decoder_widths.h"
+
+#include <stdio.h>
+
+/* Rows (or columns) of a weight of the layer; 0 where it has none. */
+static int64_t width_of_part(const graph *g, int layer, const char *part, int axis)
+{
+    char name[96];
+    snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, part);
+    const int found = graph_find_parameter(g, name);
+    return found == GRAPH_NONE ? 0 : g->parameters[found].shape[axis];
+}
+
+int64_t decoder_head_dim(const graph *g)
+{
+    for (int n = 0; n < g->node_count; n++) {
+        if (g->nodes[n].kind == NODE_ATTENTION) {
+            return g->nodes[n].head_dim;
+        }
+    }
+    return 0;
+}
+
+decoder_widths decoder_widths_of(const graph *g, int layer)
+{
+    const int64_t head_dim = decoder_head_dim(g) > 0 ? decoder_head_dim(g) : 1;
+    return (decoder_widths){
+        .intermediate = width_of_part(g, layer, "mlp.down_proj", 1),
+        .heads = width_of_part(g, layer, "self_attn.q_proj", 0) / head_dim,
+        .kv_heads = width_of_part(g, layer, "self_attn.k_proj", 0) / head_dim,
+    };
+}
+
+bool decoder_widths_are_none(const decoder_widths *w)
+{
+    return w->intermediate == 0 && w->heads == 0;
+}
+
+bool decoder_widths_are_same(const decoder_widths *a, const decoder_widths *b)
+{
+    return a->intermediate == b->intermediate && a->heads == b->heads && a->kv_heads == b->kv_heads;
+}
+
+decoder_widths decoder_common_widths(const graph *g)
+{
+    decoder_widths common = {0};
+    for (int layer = g->block_count - 1; layer >= 0; layer--) {
+        const decoder_widths own = decoder_widths_of(g, layer);
+        common.intermediate = own.intermediate > 0 ? own.intermediate : common.intermediate;
+        common.heads = own.heads > 0 ? own.heads : common.heads;
+        common.kv_heads = own.heads > 0 ? own.kv_heads : common.kv_heads;
+    }
+    return common;
+}
+
+bool decoder_lacks_sublayers(const graph *g)
+{
+    bool found = false;
+    for (int layer = 0; layer < g->block_count; layer++) {
+        const decoder_widths own = decoder_widths_of(g, layer);
+        found =
+            found || (!decoder_widths_are_none(&own) && (own.heads == 0 || own.intermediate == 0));
+    }
+    return found;
+}
+
+bool decoder_is_uniform(const graph *g)
+{
+    const decoder_widths common = decoder_common_widths(g);
+    for (int layer = 0; layer < g->block_count; layer++) {
+        const decoder_widths own = decoder_widths_of(g, layer);
+        if (!decoder_widths_are_none(&own) && !decoder_widths_are_same(&own, &common)) {
+            return false;
+        }
+    }
+    return !decoder_lacks_sublayers(g);
+}
+
+int decoder_count_layers(const graph *g, int64_t end)
+{
+    int count = 0;
+    for (int layer = 0; layer < g->block_count && layer < end; layer++) {
+        const decoder_widths own = decoder_widths_of(g, layer);
+        count += decoder_widths_are_none(&own) ? 0 : 1;
+    }
+    return count;
+}
