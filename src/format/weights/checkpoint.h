@@ -65,20 +65,21 @@ const char *checkpoint_wrapper(const checkpoint *c, int file);
 /** Whether a file is a TorchScript archive, which is never written. */
 bool checkpoint_is_script(const checkpoint *c, int file);
 
-/* Writes a checkpoint with the same names and other shapes. */
+/* Writes a checkpoint with the same tensors, or some of them, in other shapes. */
 typedef struct checkpoint_writer checkpoint_writer;
 
 /**
- * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives name, dtype, rank and
- * shape of tensor i of `like`, which must outlive *out. In the format of `like` (NULL) it has the
- * same files as `like`, except that a TorchScript archive becomes a plain .pth; the caller adds the
- * index. In another format it is one file: model.safetensors, or a .pth of the same base name. No
- * reader opens the files until they are sealed. On failure, files that are already laid out stay.
- * *out is owned: checkpoint_writer_close.
+ * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives dtype, rank, shape
+ * and the new name of tensor i of `like`, which must outlive *out; one without a name is left out.
+ * In the format of `like` (NULL) it has the same files as `like`, except that a TorchScript archive
+ * becomes a plain .pth; the caller adds the index. In another format it is one file:
+ * model.safetensors, or a .pth of the same base name. No reader opens the files until they are
+ * sealed. On failure, files that are already laid out stay. *out is owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
                                     const weights_format *format, const tensor_view shapes[],
                                     layout_start start, checkpoint_writer **out) GRAIL_MUST_CHECK;
+/** `name` is that of the tensor in `like`. */
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes) GRAIL_MUST_CHECK;
 /** Reads a tensor back, as this writer or an earlier one wrote it. */

@@ -1,4 +1,4 @@
-/* Writes a checkpoint with the tensor names of another. All files are laid out at once, so a disk
+/* Writes a checkpoint with the tensors of another. All files are laid out at once, so a disk
  * that is too small shows before any work is done. */
 #include "format/weights/checkpoint.h"
 
@@ -18,6 +18,7 @@ struct checkpoint_writer {
     const weights_format *format; /* never NULL */
     written_file *files;          /* in the order of the files of `like`, or one */
     int file_count;
+    char **names; /* [tensors of `like`]: the names that are written; NULL: left out */
 };
 
 static const weights_format *resolve(const checkpoint *like, const weights_format *format)
@@ -66,16 +67,23 @@ static grail_status written_path(const char *directory, const checkpoint *like,
     return status;
 }
 
-static grail_status check_names(const checkpoint *like, const tensor_view shapes[])
+static grail_status copy_names(const tensor_view shapes[], checkpoint_writer *writer)
 {
-    for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        const char *expected = checkpoint_at(like, i)->name;
-        if (strcmp(shapes[i].name, expected) != 0) {
-            return error_set(GRAIL_ERROR_ARGUMENT, "shape %lld is for tensor '%s', not '%s'",
-                             (long long)i, expected, shapes[i].name);
+    grail_status status = GRAIL_OK;
+    const int64_t count = checkpoint_count(writer->like);
+    TRY(memory_new(&writer->names, (size_t)count, sizeof(char *)));
+    for (int64_t i = 0; i < count; i++) {
+        if (shapes[i].name != NULL) {
+            TRY(memory_copy_string(&writer->names[i], shapes[i].name));
         }
     }
-    return GRAIL_OK;
+out:
+    return status;
+}
+
+static bool is_in_file(const checkpoint_writer *writer, int64_t i, int file)
+{
+    return writer->names[i] != NULL && written_place(writer->like, writer->format, i) == file;
 }
 
 /* The tensors of one file, in the order of `like`. */
@@ -86,7 +94,7 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file,
     tensor_view *selected = NULL;
     int64_t count = 0;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        count += written_place(like, writer->format, i) == file ? 1 : 0;
+        count += is_in_file(writer, i, file) ? 1 : 0;
     }
     const grail_status status = memory_new(&selected, (size_t)count, sizeof *selected);
     if (status != GRAIL_OK) {
@@ -94,7 +102,7 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file,
     }
     int64_t next = 0;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        if (written_place(like, writer->format, i) == file) {
+        if (is_in_file(writer, i, file)) {
             selected[next++] = shapes[i];
         }
     }
@@ -125,6 +133,9 @@ static grail_status total_size(const checkpoint *like, const tensor_view shapes[
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         int64_t elements = 0;
         size_t bytes = 0;
+        if (shapes[i].name == NULL) {
+            continue;
+        }
         if (!shape_elements(shapes[i].rank, shapes[i].shape, &elements) ||
             !dtype_bytes(shapes[i].dtype, elements, &bytes) ||
             __builtin_add_overflow(total, bytes, &total)) {
@@ -149,10 +160,13 @@ grail_status checkpoint_written_index(const checkpoint *like, const tensor_view 
     TRY(json_put(metadata, "total_size", json_integer(total)));
     TRY(json_put(document, "weight_map", json_incref(map)));
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
+        if (shapes[i].name == NULL) {
+            continue;
+        }
         memory_free(name);
         name = NULL;
         TRY(written_name(like, NULL, checkpoint_file_of(like, i), &name));
-        TRY(json_put(map, checkpoint_at(like, i)->name, json_text(name)));
+        TRY(json_put(map, shapes[i].name, json_text(name)));
     }
     *out = document;
     document = NULL;
@@ -170,10 +184,10 @@ grail_status checkpoint_writer_open(const char *directory, const checkpoint *lik
 {
     grail_status status = GRAIL_OK;
     checkpoint_writer *writer = NULL;
-    TRY(check_names(like, shapes));
     TRY(memory_new(&writer, 1, sizeof *writer));
     writer->like = like;
     writer->format = resolve(like, format);
+    TRY(copy_names(shapes, writer));
     const int count = written_count(like, format);
     TRY(memory_new(&writer->files, (size_t)count, sizeof *writer->files));
     writer->file_count = count;
@@ -191,10 +205,10 @@ static grail_status find_file(const checkpoint_writer *writer, const char *name,
                               const written_file **file, const char **stored)
 {
     const int64_t i = checkpoint_index_of(writer->like, name);
-    if (i < 0) {
+    if (i < 0 || writer->names[i] == NULL) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the checkpoint has no tensor '%s' to write", name);
     }
-    *stored = checkpoint_at(writer->like, i)->name;
+    *stored = writer->names[i];
     *file = &writer->files[written_place(writer->like, writer->format, i)];
     return GRAIL_OK;
 }
@@ -250,6 +264,10 @@ void checkpoint_writer_close(checkpoint_writer *writer)
         writer->format->close(writer->files[f].writer);
         memory_free(writer->files[f].path);
     }
+    for (int64_t i = 0; writer->names != NULL && i < checkpoint_count(writer->like); i++) {
+        memory_free(writer->names[i]);
+    }
+    memory_free(writer->names);
     memory_free(writer->files);
     memory_free(writer);
 }

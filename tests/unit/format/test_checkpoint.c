@@ -603,13 +603,39 @@ static void test_the_names_of_what_is_written_are_known(void **state)
     close_narrowing(&n);
 }
 
-static void test_shapes_under_other_names_are_refused(void **state)
+static void test_tensors_may_be_left_out_or_get_other_names(void **state)
 {
     narrowing n = {0};
+    checkpoint_writer *writer = NULL;
+    checkpoint *narrow = NULL;
+    json_t *index = NULL;
+    char *path = NULL;
+    char found[2] = "";
+    int64_t total = 0;
     open_narrowing(*state, &n);
-    n.shapes[1].name = "other";
-    assert_fails(write_narrow(&n), GRAIL_ERROR_ARGUMENT, "for tensor 'b', not 'other'");
-    assert_int_equal(rmdir(n.directory), 0);
+    n.shapes[0].name = NULL;
+    n.shapes[1].name = "a";
+    n.shapes[2].name = NULL; /* its file has no tensor left */
+    assert_ok(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer));
+    assert_ok(checkpoint_writer_put(writer, "b", "bb", 2));
+    assert_ok(checkpoint_writer_get(writer, "b", found, 2));
+    assert_memory_equal(found, "bb", 2);
+    assert_fails(checkpoint_writer_put(writer, "a", "a", 1), GRAIL_ERROR_ARGUMENT,
+                 "no tensor 'a' to write");
+    assert_ok(checkpoint_writer_seal(writer));
+    checkpoint_writer_close(writer);
+    assert_ok(checkpoint_written_index(n.dense, n.shapes, &index));
+    assert_ok(
+        json_require_integer("index", json_object_get(index, "metadata"), "total_size", &total));
+    assert_int_equal(total, 2);
+    assert_ok(path_join(&path, n.directory, CHECKPOINT_INDEX_NAME));
+    assert_int_equal(json_dump_file(index, path, 0), 0);
+    assert_ok(checkpoint_open(n.directory, &narrow));
+    assert_int_equal(checkpoint_count(narrow), 1);
+    assert_memory_equal(checkpoint_find(narrow, "a")->data, "bb", 2);
+    checkpoint_close(narrow);
+    json_decref(index);
+    memory_free(path);
     close_narrowing(&n);
 }
 
@@ -743,7 +769,7 @@ int main(void)
         in_directory(test_shards_become_one_torch_file),
         in_directory(test_a_script_archive_becomes_a_plain_file),
         in_directory(test_the_names_of_what_is_written_are_known),
-        in_directory(test_shapes_under_other_names_are_refused),
+        in_directory(test_tensors_may_be_left_out_or_get_other_names),
         in_directory(test_existing_output_is_left_alone),
         in_directory(test_what_is_continued_is_read_back_and_left_alone_where_it_differs),
         in_directory(test_a_full_disk_shows_when_it_is_laid_out),
