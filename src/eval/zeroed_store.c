@@ -29,6 +29,23 @@ out:
     return status;
 }
 
+/* A dropped sublayer gives nothing, not even a bias. */
+static grail_status zero_bias(parameter_store *store, const site_end *end)
+{
+    grail_status status = GRAIL_OK;
+    float *zeros = NULL;
+    const graph *g = store->model->graph;
+    const int bias = g->nodes[end->node].bias;
+    if (bias == GRAPH_NONE) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new(&zeros, (size_t)model_parameter_elements(store->model, bias), sizeof zeros[0]));
+    TRY(parameter_store_set(store, bias, g->parameters[bias].shape, zeros));
+out:
+    memory_free(zeros);
+    return status;
+}
+
 static grail_status zero_site(parameter_store *store, const site_list *sites, const char *source,
                               const json_t *entry)
 {
@@ -37,7 +54,9 @@ static grail_status zero_site(parameter_store *store, const site_list *sites, co
     const char *name = json_string_value(json_object_get(entry, "site"));
     const int index = name == NULL ? -1 : site_list_find(sites, name);
     const json_t *list = json_object_get(entry, "kept_units");
-    if (list == NULL) {
+    const json_t *count = json_object_get(entry, "kept");
+    const bool is_dropped = json_is_integer(count) && json_integer_value(count) == 0;
+    if (list == NULL && !is_dropped) {
         return GRAIL_OK; /* an uncut site */
     }
     if (index < 0) {
@@ -60,6 +79,9 @@ static grail_status zero_site(parameter_store *store, const site_list *sites, co
     }
     for (int k = 0; k < s->consumer_count; k++) {
         TRY(zero_columns(store, &s->consumers[k], kept));
+        if (is_dropped) {
+            TRY(zero_bias(store, &s->consumers[k]));
+        }
     }
 out:
     memory_free(kept);

@@ -491,12 +491,13 @@ int graph_live_values(const graph *g, int position, int *live)
     return count;
 }
 
-static bool is_read(const graph *g, int parameter)
+/* Whether a node outside [begin, end) reads a parameter. */
+static bool is_read_outside(const graph *g, int begin, int end, int parameter)
 {
     bool found = false;
     for (int n = 0; n < g->node_count && !found; n++) {
         int own[NODE_MAX_PARAMETERS];
-        const int count = node_parameters(&g->nodes[n], own);
+        const int count = n >= begin && n < end ? 0 : node_parameters(&g->nodes[n], own);
         for (int i = 0; i < count; i++) {
             found = found || own[i] == parameter;
         }
@@ -504,9 +505,24 @@ static bool is_read(const graph *g, int parameter)
     return found;
 }
 
+static void remove_parameters(graph *g, int begin, int end)
+{
+    for (int n = begin; n < end; n++) {
+        int own[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(&g->nodes[n], own);
+        for (int i = 0; i < count; i++) {
+            int64_t *shape = g->parameters[own[i]].shape;
+            if (!is_read_outside(g, begin, end, own[i])) {
+                memset(shape, 0, PARAMETER_MAX_RANK * sizeof shape[0]);
+            }
+        }
+    }
+}
+
 grail_status graph_bypass(graph *g, int begin, int end, int instead)
 {
     const int value = g->nodes[end - 1].output;
+    remove_parameters(g, begin, end);
     for (int n = end; n < g->node_count; n++) {
         for (int i = 0; i < g->nodes[n].input_count; i++) {
             int *input = &g->nodes[n].inputs[i];
@@ -516,10 +532,5 @@ grail_status graph_bypass(graph *g, int begin, int end, int instead)
     g->output = g->output == value ? instead : g->output;
     memmove(&g->nodes[begin], &g->nodes[end], (size_t)(g->node_count - end) * sizeof g->nodes[0]);
     g->node_count -= end - begin;
-    for (int p = 0; p < g->parameter_count; p++) {
-        if (!is_read(g, p)) {
-            memset(g->parameters[p].shape, 0, sizeof g->parameters[p].shape);
-        }
-    }
     return index_values(g);
 }

@@ -236,9 +236,10 @@ static grail_status read_kept(const char *source, const json_t *entry, const sit
              "%s: site '%s' has %lld units in this model, but the plan says %lld", source, s->name,
              (long long)s->units, (long long)units);
     }
-    if (own->kept < 1 || own->kept > s->units) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' keeps %lld units, expected 1 to %lld", source,
-             s->name, (long long)own->kept, (long long)s->units);
+    if (own->kept < 0 || own->kept > s->units) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: site '%s' keeps %lld units, expected 1 to %lld, or 0 to drop its whole sublayer",
+             source, s->name, (long long)own->kept, (long long)s->units);
     }
     if (own->kept % s->groups != 0) {
         FAIL(GRAIL_ERROR_FORMAT,

@@ -63,7 +63,7 @@ typedef struct plan_site {
     char *name;
     const selector *selector;
     int64_t units;
-    int64_t kept;
+    int64_t kept; /* 0: the whole sublayer goes */
 } plan_site;
 
 typedef struct plan {
@@ -102,7 +102,7 @@ void plan_fini(plan *p); /* works on a zeroed one */
 
 /**
  * Reads a plan document. A site that the document does not name keeps everything. An unknown site,
- * a wrong unit count, and a kept width that is outside 1..units or not a multiple of the site's
+ * a wrong unit count, and a kept width that is outside 0..units or not a multiple of the site's
  * groups are errors that name the site. `source` is used in messages. `gqa` of the document must
  * equal `p->gqa` when both are given. The compensation is left to plan_read_compensation.
  */

@@ -1,6 +1,7 @@
 #include "pipeline/network/refits.h"
 
 #include "base/memory.h"
+#include "pipeline/request/dropped.h"
 
 static bool is_map(const node *n)
 {
@@ -36,27 +37,29 @@ static grail_status find_wanted(const compression_request *request, bool *wanted
     grail_status status = GRAIL_OK;
     const graph *g = request->graph;
     bool *drifts = NULL;
+    bool *dropped = NULL;
     TRY(memory_new(&drifts, (size_t)g->value_count, sizeof drifts[0]));
+    TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
+    dropped_mark(g, &request->sites->list, &request->plan, dropped);
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        const bool consumer = is_cut_consumer(request, n);
+        const bool changes = is_cut_consumer(request, n) || dropped[i];
         const bool drifting = reads_drift(n, drifts);
         const bool in_block = n->block >= 0 && n->block < g->block_count;
-        wanted[i] = drifting && is_map(n) && !consumer && in_block && !is_shared(g, n->weight);
-        drifts[n->output] = drifting || consumer;
+        wanted[i] = drifting && is_map(n) && !changes && in_block && !is_shared(g, n->weight);
+        drifts[n->output] = drifting || changes;
     }
 out:
     memory_free(drifts);
+    memory_free(dropped);
     return status;
 }
 
 grail_status refits_init(const compression_request *request, refit_list *out)
 {
     grail_status status = GRAIL_OK;
-    const compensation *how = &request->plan.compensation;
-    const bool can_refit = compensation_uses_dense(how) && request->plan.loop == LOOP_CLOSED;
     TRY(memory_new(&out->wanted, (size_t)request->graph->node_count, sizeof out->wanted[0]));
-    if (can_refit && how->refit != REFIT_NONE) {
+    if (plan_refits(&request->plan)) {
         TRY(find_wanted(request, out->wanted));
     }
 out:

@@ -10,6 +10,7 @@
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/refit_maps.h"
 #include "pipeline/network/repair.h"
+#include "pipeline/network/silence.h"
 
 /* The cut site whose first producer is node `node_index`, or GRAPH_NONE. */
 static int site_beginning_at(const compression_request *request, int node_index)
@@ -150,6 +151,22 @@ static bool is_repaired(const compression_request *request, int node_index)
            anything_is_cut(&request->plan);
 }
 
+/* Tells of a dropped sublayer that ends with this node. */
+static grail_status pass_dropped(calibration_network *network, int node_index)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    for (int i = 0; i < request->plan.count; i++) {
+        if (site_is_dropped(&request->plan, i) &&
+            site_at(request, i)->consumers[0].node == node_index) {
+            TRY(progress_tell(&network->progress, request, site_at(request, i)->block,
+                              &network->results[i].report));
+        }
+    }
+out:
+    return status;
+}
+
 static grail_status meet_node(calibration_network *network, int node_index,
                               const recorded_parameters *recorded)
 {
@@ -166,6 +183,9 @@ static grail_status meet_node(calibration_network *network, int node_index,
     }
     if (read != GRAPH_NONE) {
         TRY(meet_consumer(network, read, consumer, recorded));
+    }
+    if (recorded == NULL) {
+        TRY(pass_dropped(network, node_index));
     }
     if (network->request->plan.loop == LOOP_CLOSED && is_repaired(network->request, node_index)) {
         TRY(repair_batch_norm(network, node_index));
@@ -188,6 +208,7 @@ grail_status compress_block(calibration_network *network, int block,
     int begin = 0;
     int end = 0;
     graph_block_range(network->request->graph, block, &begin, &end);
+    TRY(silence_block(network, block));
     for (int i = begin; i < end; i++) {
         TRY(meet_node(network, i, recorded));
     }

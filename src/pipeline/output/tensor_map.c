@@ -41,12 +41,47 @@ out:
     return status;
 }
 
+/* Whether the result has no parameter of the tensor any more. */
+static bool is_gone(const compression_request *request, const tensor_map *map, int64_t i)
+{
+    bool gone = map->first_parameter[i] != GRAPH_NONE;
+    for (int p = map->first_parameter[i]; p != GRAPH_NONE; p = map->next_part[p]) {
+        gone = gone && graph_parameter_is_gone(&request->narrowed.graph->parameters[p]);
+    }
+    return gone;
+}
+
+static grail_status name_tensor(const compression_request *request, const char *name, char **out)
+{
+    const narrowed_model *narrowed = &request->narrowed;
+    const int blocks = request->graph->block_count;
+    return narrowed->blocks_left == blocks ? memory_copy_string(out, name)
+                                           : request->model->architecture->rename_tensor(
+                                                 name, blocks, narrowed->block_number, out);
+}
+
+static grail_status name_tensors(const compression_request *request, tensor_map *map)
+{
+    grail_status status = GRAIL_OK;
+    const checkpoint *like = request->model->checkpoint;
+    map->tensor_count = checkpoint_count(like);
+    TRY(memory_new(&map->names, (size_t)map->tensor_count, sizeof(char *)));
+    for (int64_t i = 0; i < map->tensor_count; i++) {
+        if (!is_gone(request, map, i)) {
+            TRY(name_tensor(request, checkpoint_at(like, i)->name, &map->names[i]));
+        }
+    }
+out:
+    return status;
+}
+
 grail_status tensor_map_init(const compression_request *request, tensor_map *out)
 {
     grail_status status = GRAIL_OK;
     *out = (tensor_map){0};
     TRY(mark_blocks(request, out));
     TRY(index_parts(request, out));
+    TRY(name_tensors(request, out));
 out:
     return status;
 }
@@ -56,6 +91,10 @@ void tensor_map_fini(tensor_map *map)
     memory_free(map->parameter_block);
     memory_free(map->first_parameter);
     memory_free(map->next_part);
+    for (int64_t i = 0; map->names != NULL && i < map->tensor_count; i++) {
+        memory_free(map->names[i]);
+    }
+    memory_free(map->names);
     *map = (tensor_map){0};
 }
 
@@ -129,7 +168,10 @@ grail_status tensor_map_shapes(const tensor_map *map, const compression_request 
     TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
     for (int64_t i = 0; i < count; i++) {
         shapes[i] = *checkpoint_at(like, i);
-        TRY(narrow_shape(map, request, i, shapes[i].shape));
+        shapes[i].name = map->names[i];
+        if (map->names[i] != NULL) {
+            TRY(narrow_shape(map, request, i, shapes[i].shape));
+        }
     }
     *out = shapes;
     shapes = NULL;

@@ -9,6 +9,8 @@ typedef struct tensor_map {
     int *parameter_block; /* [parameter_count]: block that writes it, or GRAPH_NONE */
     int *first_parameter; /* [tensors of the checkpoint]: GRAPH_NONE if the graph reads none */
     int *next_part;       /* [parameter_count]: next parameter of the same tensor */
+    char **names; /* [tensors of the checkpoint]: those in the result; NULL: left out; owned */
+    int64_t tensor_count;
 } tensor_map;
 
 /** The caller calls tensor_map_fini afterwards, even after a failure. */
@@ -27,8 +29,8 @@ storage_piece piece_of(const compression_request *request, int parameter);
 grail_status tensor_map_pieces(const tensor_map *map, const compression_request *request, int64_t i,
                                storage_piece **out) GRAIL_MUST_CHECK;
 
-/** The checkpoint's tensors with the shapes of the result; *out is [tensors of the checkpoint],
- * owned. */
+/** The checkpoint's tensors with the shapes and names of the result; one without a name is left
+ * out. *out is [tensors of the checkpoint], owned; the names belong to the map. */
 grail_status tensor_map_shapes(const tensor_map *map, const compression_request *request,
                                tensor_view **out) GRAIL_MUST_CHECK;
 

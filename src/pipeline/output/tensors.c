@@ -141,7 +141,7 @@ grail_status tensors_write(const calibration_network *network, const tensor_map 
     const checkpoint *like = network->request->model->checkpoint;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         const tensor_view *tensor = checkpoint_at(like, i);
-        if (tensor_map_block(map, i) != block) {
+        if (tensor_map_block(map, i) != block || map->names[i] == NULL) {
             continue;
         }
         if (tensor_is_changed(network, map, i)) {
@@ -155,19 +155,19 @@ out:
     return status;
 }
 
-/* *data is owned. */
-static grail_status read_back(const checkpoint_writer *writer, const tensor_view *shape,
-                              void **data, size_t *bytes)
+/* Tensor `name` of the model, in the shape that it has in the result. *data is owned. */
+static grail_status read_back(const checkpoint_writer *writer, const char *name,
+                              const tensor_view *shape, void **data, size_t *bytes)
 {
     grail_status status = GRAIL_OK;
     void *read = NULL;
     int64_t count = 0;
     if (!shape_elements(shape->rank, shape->shape, &count) ||
         !dtype_bytes(shape->dtype, count, bytes)) {
-        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", shape->name);
+        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", name);
     }
     TRY(memory_new_unset(&read, *bytes, 1));
-    TRY(checkpoint_writer_get(writer, shape->name, read, *bytes));
+    TRY(checkpoint_writer_get(writer, name, read, *bytes));
     *data = read;
     read = NULL;
 out:
@@ -175,14 +175,15 @@ out:
     return status;
 }
 
-static grail_status verify_tensor(const tensor_view *shape, const checkpoint_writer *writer,
-                                  const char *recorded, const char *place)
+static grail_status verify_tensor(const char *name, const tensor_view *shape,
+                                  const checkpoint_writer *writer, const char *recorded,
+                                  const char *place)
 {
     grail_status status = GRAIL_OK;
     void *data = NULL;
     size_t bytes = 0;
     char found[CHECKSUM_TEXT_SIZE];
-    TRY(read_back(writer, shape, &data, &bytes));
+    TRY(read_back(writer, name, shape, &data, &bytes));
     if (strcmp(checksum_text(data, bytes, found), recorded) != 0) {
         FAIL(GRAIL_ERROR_FORMAT,
              "tensor '%s' in '%s' is damaged: its checksum is %s, expected %s as recorded when it "
@@ -201,9 +202,10 @@ grail_status tensors_verify(const compression_request *request, const tensor_vie
     grail_status status = GRAIL_OK;
     const checkpoint *like = request->model->checkpoint;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        const char *recorded = json_string_value(json_object_get(checksums, shapes[i].name));
-        if (recorded != NULL) {
-            TRY(verify_tensor(&shapes[i], writer, recorded, place));
+        const char *name = checkpoint_at(like, i)->name;
+        const char *recorded = json_string_value(json_object_get(checksums, name));
+        if (recorded != NULL && shapes[i].name != NULL) {
+            TRY(verify_tensor(name, &shapes[i], writer, recorded, place));
         }
     }
 out:
@@ -227,7 +229,7 @@ grail_status tensors_read_parameter(const compression_request *request,
     }
     TRY(storage_lay_out(1, &piece, &layout));
     TRY(storage_narrow_shape(&layout, &shape, shape.shape));
-    TRY(read_back(writer, &shape, &data, &bytes));
+    TRY(read_back(writer, shape.name, &shape, &data, &bytes));
     const int64_t count = layout.rows * layout.columns;
     TRY(memory_new_unset(&assembled, (size_t)count, sizeof assembled[0]));
     TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));

@@ -2,13 +2,18 @@
 
 bool site_is_cut(const plan *p, int index)
 {
-    return p->sites[index].kept < p->sites[index].units;
+    return p->sites[index].kept > 0 && p->sites[index].kept < p->sites[index].units;
+}
+
+bool site_is_dropped(const plan *p, int index)
+{
+    return p->sites[index].kept == 0;
 }
 
 bool anything_is_cut(const plan *p)
 {
     for (int i = 0; i < p->count; i++) {
-        if (site_is_cut(p, i)) {
+        if (site_is_cut(p, i) || site_is_dropped(p, i)) {
             return true;
         }
     }
@@ -69,6 +74,12 @@ grail_status cuts_map(const graph *g, const site_list *sites, const plan *p, par
     *out = cuts;
 out:
     return status;
+}
+
+bool plan_refits(const plan *p)
+{
+    const compensation *how = &p->compensation;
+    return compensation_uses_dense(how) && p->loop == LOOP_CLOSED && how->refit != REFIT_NONE;
 }
 
 int64_t site_wide_units(const plan *p, int index)

@@ -4,8 +4,15 @@
 
 #include "reduce/plan.h"
 
+/** Whether some units of a site go, but not all. */
 bool site_is_cut(const plan *p, int site);
+/** Whether all units go, and with them the sublayer around the site (graph/sublayer.h). */
+bool site_is_dropped(const plan *p, int site);
+/** Whether any unit of any site goes. */
 bool anything_is_cut(const plan *p);
+
+/** Whether maps that are not cut are fitted where the stream drifts. */
+bool plan_refits(const plan *p);
 
 /** Units on a cut site's axis in the calibration network: n, or n + K for a folding. */
 int64_t site_wide_units(const plan *p, int site);

@@ -1,5 +1,7 @@
 #include "pipeline/request/narrowed.h"
 
+#include "pipeline/request/dropped.h"
+
 static void plan_shapes(const plan *p, const parameter_cut *cuts, graph *narrowed)
 {
     for (int i = 0; i < narrowed->parameter_count; i++) {
@@ -31,18 +33,22 @@ void narrowed_fini(narrowed_model *narrowed)
 {
     graph_free(narrowed->graph);
     json_decref(narrowed->config);
+    memory_free(narrowed->block_number);
     *narrowed = (narrowed_model){0};
 }
 
-grail_status narrowed_describe(const grail_model *model, const plan *p, const parameter_cut *cuts,
-                               narrowed_model *out)
+grail_status narrowed_describe(const grail_model *model, const site_list *sites, const plan *p,
+                               const parameter_cut *cuts, narrowed_model *out)
 {
     grail_status status = GRAIL_OK;
     const architecture *a = model->architecture;
     narrowed_model n = {0};
     TRY(a->build(a, model->path, model->config, model->checkpoint, &n.graph));
     plan_shapes(p, cuts, n.graph);
+    TRY(dropped_take_out(sites, p, n.graph));
     TRY(check_widths(n.graph));
+    TRY(memory_new(&n.block_number, (size_t)n.graph->block_count, sizeof n.block_number[0]));
+    n.blocks_left = dropped_number_blocks(n.graph, n.block_number);
     n.config = json_deep_copy(model->config);
     if (n.config == NULL) {
         FAIL(GRAIL_ERROR_MEMORY, "out of memory while copying the configuration");

@@ -7,14 +7,16 @@
 #include "pipeline/request/cuts.h"
 
 typedef struct narrowed_model {
-    graph *graph;   /* the model's graph with the planned shapes; owned */
-    json_t *config; /* config.json or grail.json of the result; owned */
+    graph *graph; /* the model's graph with the planned shapes, without dropped sublayers; owned */
+    json_t *config;    /* config.json or grail.json of the result; owned */
+    int *block_number; /* [block_count]: that of each block in the result; GRAPH_NONE: left out */
+    int blocks_left;
     loader_verdict verdicts[LOADER_COUNT];
 } narrowed_model;
 
 /** cuts[parameter_count] are those of the plan. The caller calls narrowed_fini. */
-grail_status narrowed_describe(const grail_model *model, const plan *p, const parameter_cut *cuts,
-                               narrowed_model *out) GRAIL_MUST_CHECK;
+grail_status narrowed_describe(const grail_model *model, const site_list *sites, const plan *p,
+                               const parameter_cut *cuts, narrowed_model *out) GRAIL_MUST_CHECK;
 void narrowed_fini(narrowed_model *narrowed); /* works on a zeroed one */
 
 #endif

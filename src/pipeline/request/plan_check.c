@@ -1,7 +1,7 @@
 #include "pipeline/request/plan_check.h"
 
 #include "pipeline/request/consumer_tail.h"
-#include "pipeline/request/cuts.h"
+#include "pipeline/request/dropped.h"
 
 /* Refuses --bias on if a consumer has no parameter that can store a bias. */
 static grail_status check_bias(const graph *g, const site *s, const compensation *how)
@@ -78,14 +78,15 @@ static grail_status check_refit(const plan *p)
     return GRAIL_OK;
 }
 
-grail_status plan_check(const graph *g, const site_list *sites, const plan *p)
+grail_status plan_check(const grail_model *model, const site_list *sites, const plan *p)
 {
     grail_status status = GRAIL_OK;
     TRY(check_refit(p));
+    TRY(dropped_check(model, sites, p));
     for (int i = 0; i < sites->count; i++) {
         if (site_is_cut(p, i)) {
             TRY(check_kind(&sites->sites[i], p->sites[i].selector));
-            TRY(check_site(g, &sites->sites[i], p->sites[i].selector, p));
+            TRY(check_site(model->graph, &sites->sites[i], p->sites[i].selector, p));
         }
     }
 out:

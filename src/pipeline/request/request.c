@@ -25,7 +25,8 @@ static bool needs_samples(const plan *p)
 {
     for (int i = 0; i < p->count; i++) {
         const bool measures = p->compensation.enabled || p->sites[i].selector->uses_data;
-        if (site_is_cut(p, i) && (measures || p->repair)) {
+        if ((site_is_cut(p, i) && (measures || p->repair)) ||
+            (site_is_dropped(p, i) && plan_refits(p))) {
             return true;
         }
     }
@@ -96,8 +97,8 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     TRY(plan_from_options(r->model, options, &r->sites, &r->plan));
     set_widths(purpose.kept, &r->plan);
     TRY(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
-    TRY(plan_check(r->graph, &r->sites->list, &r->plan));
-    TRY(narrowed_describe(r->model, &r->plan, r->cuts, &r->narrowed));
+    TRY(plan_check(r->model, &r->sites->list, &r->plan));
+    TRY(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
     TRY(read_samples(options, purpose.reads_samples, r));
     /* a result that stays in memory is complete at the end alone */
     const bool stays = options->output == NULL && !r->judges;

@@ -254,8 +254,8 @@ static void a_site_that_does_not_fit_is_named(void **state)
                    "site 'a.o' has no \"kept\"; give the number of units to keep");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3, \"units\": 8}"), GRAIL_ERROR_FORMAT,
                    "site 'a.o' has 12 units in this model, but the plan says 8");
-    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 0}"), GRAIL_ERROR_FORMAT,
-                   "site 'a.o' keeps 0 units, expected 1 to 12");
+    assert_refused(SITES("{\"site\": \"a.o\", \"kept\": -1}"), GRAIL_ERROR_FORMAT,
+                   "site 'a.o' keeps -1 units, expected 1 to 12, or 0");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 13}"), GRAIL_ERROR_FORMAT,
                    "keeps 13 units, expected 1 to 12");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 4}"), GRAIL_ERROR_FORMAT,

@@ -1,0 +1,93 @@
+#include "pipeline/request/dropped.h"
+
+static grail_status check_site(const grail_model *model, const site *s)
+{
+    sublayer found;
+    if (!sublayer_of(model->graph, s, &found)) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "site '%s' keeps 0 units, but it is not alone in a sublayer that is added "
+            "to a residual stream, so nothing could stand in its place; keep 1 or more",
+            s->name);
+    }
+    if (model->architecture->rename_tensor == NULL) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "site '%s' keeps 0 units, but a checkpoint of a %s network cannot say that "
+            "a block lacks a sublayer; keep 1 or more",
+            s->name, model->architecture->name);
+    }
+    return GRAIL_OK;
+}
+
+grail_status dropped_check(const grail_model *model, const site_list *sites, const plan *p)
+{
+    grail_status status = GRAIL_OK;
+    sublayer found;
+    int dropped = 0;
+    int all = 0;
+    for (int i = 0; i < sites->count; i++) {
+        all += sublayer_of(model->graph, &sites->sites[i], &found) ? 1 : 0;
+        if (site_is_dropped(p, i)) {
+            TRY(check_site(model, &sites->sites[i]));
+            dropped++;
+        }
+    }
+    if (dropped > 0 && dropped == all) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the plan drops all %d sublayers, and a network without layers cannot be stored; keep "
+             "one",
+             all);
+    }
+out:
+    return status;
+}
+
+/* From the last to the first, since the nodes behind a sublayer get other indices. */
+grail_status dropped_take_out(const site_list *sites, const plan *p, graph *g)
+{
+    grail_status status = GRAIL_OK;
+    sublayer found;
+    for (int i = sites->count - 1; i >= 0; i--) {
+        if (site_is_dropped(p, i) && sublayer_of(g, &sites->sites[i], &found)) {
+            TRY(graph_drop_sublayer(g, &found));
+        }
+    }
+out:
+    return status;
+}
+
+int dropped_beginning_at(const graph *g, const site_list *sites, const plan *p, int node_index,
+                         sublayer *out)
+{
+    for (int i = 0; i < sites->count; i++) {
+        if (site_is_dropped(p, i) && sublayer_of(g, &sites->sites[i], out) &&
+            out->begin == node_index) {
+            return i;
+        }
+    }
+    return GRAPH_NONE;
+}
+
+void dropped_mark(const graph *g, const site_list *sites, const plan *p, bool *nodes)
+{
+    sublayer found = {0};
+    for (int i = 0; i < sites->count; i++) {
+        const bool dropped = site_is_dropped(p, i) && sublayer_of(g, &sites->sites[i], &found);
+        for (int n = found.begin; dropped && n <= found.add; n++) {
+            nodes[n] = true;
+        }
+    }
+}
+
+int dropped_number_blocks(const graph *narrowed, int *numbers)
+{
+    int left = 0;
+    for (int block = 0; block < narrowed->block_count; block++) {
+        int begin = 0;
+        int end = 0;
+        graph_block_range(narrowed, block, &begin, &end);
+        numbers[block] = begin < end ? left++ : GRAPH_NONE;
+    }
+    return left;
+}

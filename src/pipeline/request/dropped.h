@@ -1,0 +1,27 @@
+/* The whole sublayers that a plan drops. */
+#ifndef GRAIL_PIPELINE_REQUEST_DROPPED_H
+#define GRAIL_PIPELINE_REQUEST_DROPPED_H
+
+#include "arch/model.h"
+#include "graph/sublayer.h"
+#include "pipeline/request/cuts.h"
+
+/** Refuses sites that keep no unit where there is no sublayer to drop, networks whose checkpoints
+ * cannot describe the result, and a plan that leaves none. */
+grail_status dropped_check(const grail_model *model, const site_list *sites,
+                           const plan *p) GRAIL_MUST_CHECK;
+
+/** Takes the sublayers that the plan drops out of a graph of the model. */
+grail_status dropped_take_out(const site_list *sites, const plan *p, graph *g) GRAIL_MUST_CHECK;
+
+/** The site whose dropped sublayer begins with this node, or GRAPH_NONE; *out is the sublayer. */
+int dropped_beginning_at(const graph *g, const site_list *sites, const plan *p, int node_index,
+                         sublayer *out);
+/** Sets nodes[node_count] to true where a node belongs to a dropped sublayer. */
+void dropped_mark(const graph *g, const site_list *sites, const plan *p, bool *nodes);
+
+/** numbers[block_count]: the number of each block in the narrowed network, which leaves out blocks
+ * without nodes; GRAPH_NONE for these. Returns how many are left. */
+int dropped_number_blocks(const graph *narrowed, int *numbers);
+
+#endif

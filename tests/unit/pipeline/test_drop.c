@@ -1,0 +1,298 @@
+/* Whole sublayers that are dropped: the result equals the network whose consumers give zeros, is an
+ * ordinary checkpoint again, and what cannot be dropped is refused. */
+#include "vision_lab.h"
+
+#include "base/file.h"
+#include "format/weights/checkpoint.h"
+
+#include <string.h>
+
+/* Runs a plan that keeps 0 units of these sites and repairs nothing; NULL ends the list. */
+static grail_compress_options dropping(const lab *l, const char *model, const char *output,
+                                       const char *const sites[])
+{
+    char *text = lab_next_path();
+    int used = snprintf(text, LAB_PATH, "{\"grail_plan\": 1, \"sites\": [");
+    for (int i = 0; sites[i] != NULL; i++) {
+        used += snprintf(text + used, (size_t)(LAB_PATH - used),
+                         "%s{\"site\": \"model.layers.%s\", \"kept\": 0}", i == 0 ? "" : ", ",
+                         sites[i]);
+    }
+    snprintf(text + used, (size_t)(LAB_PATH - used), "]}");
+    grail_compress_options options = lab_options(l, model, output);
+    options.plan_text = text;
+    options.compensate = "none";
+    return options;
+}
+
+static void assert_identity(const char *dense, const char *narrow)
+{
+    const grail_comparison c = compare_models(dense, narrow, "ref");
+    assert_int_equal(c.identity_checked, 1);
+    assert_true(c.identity_max_abs < 1e-9);
+    assert_true(c.max_abs > 1e-3); /* something was lost */
+}
+
+static void the_result_is_the_network_whose_consumer_gives_zeros(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {{"0.self_attn.o_proj"},
+                                           {"1.mlp.down_proj"},
+                                           {"1.self_attn.o_proj", "0.mlp.down_proj"},
+                                           {"0.self_attn.o_proj", "1.self_attn.o_proj"}};
+    static const char *const models[] = {"llama3", "llama3-sharded", "qwen2", "qwen3", "mistral"};
+    lab l;
+    lab_open(&l);
+    for (int m = 0; m < 5; m++) {
+        for (int i = 0; i < 4; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "%s-%d", models[m], i);
+            const char *output = lab_path(&l, name);
+            const grail_compress_options options =
+                dropping(&l, lab_golden(models[m]), output, cases[i]);
+            assert_ok(lab_compress(&options));
+            assert_identity(lab_golden(models[m]), output);
+        }
+    }
+    lab_close(&l);
+}
+
+static void biases_go_with_their_sublayer(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_with_biases(&l, "llama3", "model");
+    const char *output = lab_path(&l, "out");
+    const grail_compress_options options = dropping(
+        &l, model, output, (const char *const[]){"1.self_attn.o_proj", "0.mlp.down_proj", NULL});
+    assert_ok(lab_compress(&options));
+    assert_identity(model, output);
+    lab_close(&l);
+}
+
+static void a_sublayer_that_gives_nothing_is_no_loss(void **state)
+{
+    (void)state;
+    lab l;
+    lab_model m;
+    lab_open(&l);
+    lab_read(&m, lab_golden("llama3"));
+    lab_tensor *down = lab_find(&m, 1, "mlp.down_proj.weight");
+    memset(down->values, 0, (size_t)lab_elements(down) * sizeof down->values[0]);
+    lab_write(&m, lab_path(&l, "model"), GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    const grail_compress_options options = dropping(&l, lab_path(&l, "model"), lab_path(&l, "out"),
+                                                    (const char *const[]){"1.mlp.down_proj", NULL});
+    assert_ok(lab_compress(&options));
+    const grail_comparison c = compare_models(lab_path(&l, "model"), lab_path(&l, "out"), "cpu");
+    assert_true(c.max_abs == 0.0);
+    lab_close(&l);
+}
+
+/* Layer 1 becomes layer 0, bit by bit. */
+static void a_block_without_sublayers_goes_and_later_ones_move_up(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3", "llama3-sharded", "qwen2"};
+    lab l;
+    lab_open(&l);
+    for (int m = 0; m < 3; m++) {
+        const char *output = lab_path(&l, models[m]);
+        checkpoint *dense = NULL;
+        checkpoint *narrow = NULL;
+        const grail_compress_options options =
+            dropping(&l, lab_golden(models[m]), output,
+                     (const char *const[]){"0.self_attn.o_proj", "0.mlp.down_proj", NULL});
+        assert_ok(lab_compress(&options));
+        assert_identity(lab_golden(models[m]), output);
+        assert_ok(checkpoint_open(lab_golden(models[m]), &dense));
+        assert_ok(checkpoint_open(output, &narrow));
+        const tensor_view *before = checkpoint_find(dense, "model.layers.1.mlp.up_proj.weight");
+        const tensor_view *after = checkpoint_find(narrow, "model.layers.0.mlp.up_proj.weight");
+        assert_int_equal(before->bytes, after->bytes);
+        assert_memory_equal(before->data, after->data, before->bytes);
+        assert_null(checkpoint_find(narrow, "model.layers.1.mlp.up_proj.weight"));
+        assert_non_null(checkpoint_find(narrow, "model.norm.weight"));
+        json_t *config = read_json(output, "config.json");
+        assert_int_equal(json_integer_value(json_object_get(config, "num_hidden_layers")), 1);
+        json_decref(config);
+        checkpoint_close(dense);
+        checkpoint_close(narrow);
+    }
+    lab_close(&l);
+}
+
+static void reports_and_totals_tell_of_it(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compression *c = NULL;
+    grail_model *narrow = NULL;
+    grail_model_facts facts = {0};
+    const char *output = lab_path(&l, "out");
+    const grail_compress_options options =
+        dropping(&l, lab_golden("llama3"), output,
+                 (const char *const[]){"1.self_attn.o_proj", "0.mlp.down_proj", NULL});
+    assert_ok(grail_compression_open(&options, &c));
+    assert_ok(grail_compression_run(c));
+    assert_ok(grail_compression_finish(c));
+    const grail_compression_totals t = grail_compression_totals_get(c);
+    assert_ok(grail_model_open(output, &narrow));
+    assert_ok(grail_model_describe(narrow, &facts));
+    assert_true(facts.parameters < t.dense.parameters);
+    assert_int_equal(t.parameters, facts.parameters);
+    assert_int_equal(t.bytes, facts.bytes);
+    assert_int_equal(t.macs_per_token, facts.macs_per_token);
+    assert_int_equal(t.kv_bytes_per_token, facts.kv_bytes_per_token);
+    assert_int_equal(2 * t.kv_bytes_per_token, t.dense.kv_bytes_per_token);
+    assert_int_equal(grail_compression_site_count(c), 4);
+    const grail_site_report s = grail_compression_site(c, 1);
+    assert_string_equal(s.name, "model.layers.0.mlp.down_proj");
+    assert_int_equal(s.kept, 0);
+    assert_int_equal(s.narrow, 0);
+    assert_int_equal(s.fit_count, 0);
+    grail_model_close(narrow);
+    grail_compression_close(c);
+    lab_close(&l);
+}
+
+static void the_result_can_be_narrowed_again(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options =
+        dropping(&l, lab_golden("llama3"), lab_path(&l, "first"),
+                 (const char *const[]){"1.self_attn.o_proj", "0.mlp.down_proj", NULL});
+    options.compensate = "full";
+    assert_ok(lab_compress(&options));
+    grail_compress_options again = lab_options(&l, lab_path(&l, "first"), lab_path(&l, "second"));
+    assert_ok(lab_compress(&again));
+    json_t *config = read_json(again.output, "config.json");
+    const json_t *layers = json_object_get(config, "per_layer_config");
+    assert_int_equal(json_object_size(layers), 2);
+    const json_t *first = json_object_get(layers, "0");
+    assert_int_equal(json_integer_value(json_object_get(first, "intermediate_size")), 0);
+    json_decref(config);
+    const grail_comparison c = compare_models(lab_path(&l, "first"), again.output, "cpu");
+    assert_true(c.mean_kl > 0.0 && c.mean_kl < 1.0);
+    grail_compress_options rest =
+        dropping(&l, lab_path(&l, "first"), lab_path(&l, "third"),
+                 (const char *const[]){"1.mlp.down_proj", NULL}); /* now layer 1 has nothing */
+    assert_ok(lab_compress(&rest));
+    assert_identity(lab_path(&l, "first"), rest.output);
+    config = read_json(rest.output, "config.json");
+    assert_int_equal(json_integer_value(json_object_get(config, "num_hidden_layers")), 1);
+    json_decref(config);
+    lab_close(&l);
+}
+
+typedef struct interruption {
+    int calls, cancel_at;
+} interruption;
+
+static int observe(void *user, const grail_site_report *report, int block, int blocks,
+                   double seconds_left)
+{
+    (void)report;
+    (void)block;
+    (void)blocks;
+    (void)seconds_left;
+    interruption *i = user;
+    i->calls++;
+    return i->calls == i->cancel_at;
+}
+
+/* A sublayer of each block is dropped and another is cut; the maps between are refitted. */
+static grail_compress_options mixed_run(const lab *l, const char *model, const char *output)
+{
+    static const char plan[] =
+        "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": 0},"
+        " {\"site\": \"model.layers.0.self_attn.o_proj\", \"kept\": 1},"
+        " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0},"
+        " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}";
+    grail_compress_options options = lab_options(l, model, output);
+    options.plan_text = plan;
+    options.refit = "all";
+    return options;
+}
+
+static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "qwen2", "model");
+    interruption i = {0};
+    grail_compress_options options = mixed_run(&l, model, lab_path(&l, "whole"));
+    options.observer = observe;
+    options.observer_user = &i;
+    assert_ok(lab_compress(&options));
+    const int calls = i.calls;
+    assert_int_equal(calls, 6);           /* each site and each block */
+    for (int at = 3; at <= calls; at++) { /* the first block is finished with the third call */
+        char name[16];
+        snprintf(name, sizeof name, "out%d", at);
+        options.output = lab_path(&l, name);
+        options.resume = 0;
+        i = (interruption){.cancel_at = at};
+        assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
+        i = (interruption){0};
+        options.resume = 1;
+        assert_ok(lab_compress(&options));
+        assert_true(i.calls < calls);
+        assert_same_checkpoint(lab_path(&l, "whole"), options.output);
+    }
+    lab_close(&l);
+}
+
+static void what_cannot_be_dropped_is_refused(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options all =
+        dropping(&l, lab_golden("llama3"), lab_path(&l, "out"),
+                 (const char *const[]){"0.self_attn.o_proj", "0.mlp.down_proj",
+                                       "1.self_attn.o_proj", "1.mlp.down_proj", NULL});
+    assert_fails(lab_compress(&all), GRAIL_ERROR_ARGUMENT, "the plan drops all 4 sublayers");
+    assert_false(file_exists(lab_path(&l, "out")));
+    lab_close(&l);
+}
+
+static void image_networks_are_refused(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_open(&v);
+    grail_compress_options options = vision_options(
+        &v, vision_network(&v, VISION_HUGGING_FACE_VIT, "vit"), vision_path(&v, "out"));
+    options.plan_text = "{\"grail_plan\": 1, \"sites\": [{\"site\": "
+                        "\"vit.encoder.layer.0.output.dense\", \"kept\": 0}]}";
+    assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
+                 "a checkpoint of a vit network cannot say that a block lacks a sublayer");
+    options.model = vision_network(&v, VISION_BASIC, "resnet");
+    options.plan_text =
+        "{\"grail_plan\": 1, \"sites\": [{\"site\": \"layer1.0.conv2\", \"kept\": 0}]}";
+    assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
+                 "site 'layer1.0.conv2' keeps 0 units, but it is not alone in a sublayer");
+    vision_close(&v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_result_is_the_network_whose_consumer_gives_zeros),
+        cmocka_unit_test(biases_go_with_their_sublayer),
+        cmocka_unit_test(a_sublayer_that_gives_nothing_is_no_loss),
+        cmocka_unit_test(a_block_without_sublayers_goes_and_later_ones_move_up),
+        cmocka_unit_test(reports_and_totals_tell_of_it),
+        cmocka_unit_test(the_result_can_be_narrowed_again),
+        cmocka_unit_test(an_interrupted_run_goes_on_to_the_same_bytes),
+        cmocka_unit_test(what_cannot_be_dropped_is_refused),
+        cmocka_unit_test(image_networks_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
