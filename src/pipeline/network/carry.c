@@ -83,6 +83,7 @@ static grail_status end_move(const leg *l)
 static carry plan_carry(calibration_network *network, int end, int dense_end)
 {
     const bool border = is_block_border(network->request->graph, end);
+    const bool ahead = dense_end < network->dense.stream.position; /* behind a dropped sublayer */
     carry k = {
         .current = {.run = &network->current,
                     .begin = network->current.stream.position,
@@ -90,7 +91,7 @@ static carry plan_carry(calibration_network *network, int end, int dense_end)
         .dense = {.run = &network->dense,
                   .begin = network->dense.stream.position,
                   .end = dense_end},
-        .with_dense = network->has_dense_stream && dense_end != GRAPH_NONE,
+        .with_dense = network->has_dense_stream && dense_end != GRAPH_NONE && !ahead,
     };
     k.current.moves = end > k.current.begin && (network->keep_activations || border);
     k.dense.moves = k.with_dense && dense_end > k.dense.begin;

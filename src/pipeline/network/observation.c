@@ -51,6 +51,13 @@ static bool is_weighted(const compression_request *request, int consumer, observ
            tail.batch_norm == GRAPH_NONE;
 }
 
+static stream_goal goal_of(const compression_request *request, int consumer, observed_target target)
+{
+    return target == OBSERVES_DENSE_OUTPUT
+               ? dropped_goal_of(request->graph, &request->sites->list, &request->plan, consumer)
+               : (stream_goal){.value = GRAPH_NONE};
+}
+
 static observation describe(const compression_request *request, int index, int consumer)
 {
     const plan *p = &request->plan;
@@ -66,6 +73,7 @@ static observation describe(const compression_request *request, int index, int c
         .folds = folds,
         .of_patches = n->kind == NODE_CONV2D && p->compensation.conv == CONV_FIT_KERNEL,
         .target = target,
+        .goal = goal_of(request, reader, target),
         .layout = layout,
         .unreduced = folds ? layout.features : 0,
         .weighted = is_weighted(request, reader, target),
@@ -162,6 +170,7 @@ grail_status observation_read_map(const calibration_network *network, int node_i
         .target = target_of(&request->plan, n, &layout, false),
         .layout = layout,
     };
+    o->goal = goal_of(request, node_index, o->target);
     o->mixes = is_mixed(&request->plan, o->target);
     TRY(map_read(network, node_index, &o->weight));
     if (o->target == OBSERVES_DENSE_PRODUCT) {
@@ -207,7 +216,7 @@ int observation_dense_end(const observation *o)
 {
     switch (o->target) {
     case OBSERVES_DENSE_OUTPUT:
-        return o->node + 1;
+        return o->goal.value == GRAPH_NONE ? o->node + 1 : o->goal.end;
     case OBSERVES_DENSE_PRODUCT:
         return o->node;
     case OBSERVES_INPUT_ALONE:

@@ -3,6 +3,7 @@
 #define GRAIL_PIPELINE_NETWORK_OBSERVATION_H
 
 #include "pipeline/network/consumer.h"
+#include "pipeline/request/dropped.h"
 #include "solve/mixed_target.h"
 #include "stats/statistics.h"
 
@@ -20,6 +21,7 @@ typedef struct observation {
                         features */
     bool of_patches; /* a convolution whose taps are fitted separately: rows are unfolded patches */
     observed_target target;
+    stream_goal goal; /* of a dense output, where dropped sublayers follow */
     consumer_layout layout;
     int64_t unreduced;            /* features in front of the folded ones in the input's columns */
     float *weight;                /* W in the form of `layout`, owned */

@@ -140,7 +140,7 @@ grail_status observation_add(calibration_network *network, int64_t batch, void *
     matrix y = {0};
     double *root = NULL;
     if (o->target == OBSERVES_DENSE_OUTPUT) {
-        TRY(dense_target(network, o->node, &y));
+        TRY(dense_target(network, o->node, o->goal.value, &y));
         TRY(row_weight_roots(network, o, &root));
     }
     if (o->of_patches) {

@@ -32,6 +32,12 @@ static bool reads_drift(const node *n, const bool *drifts)
     return found;
 }
 
+static bool precedes_dropped(const compression_request *request, int node_index)
+{
+    return dropped_goal_of(request->graph, &request->sites->list, &request->plan, node_index)
+               .value != GRAPH_NONE;
+}
+
 static grail_status find_wanted(const compression_request *request, bool *wanted)
 {
     grail_status status = GRAIL_OK;
@@ -46,7 +52,8 @@ static grail_status find_wanted(const compression_request *request, bool *wanted
         const bool changes = is_cut_consumer(request, n) || dropped[i];
         const bool drifting = reads_drift(n, drifts);
         const bool in_block = n->block >= 0 && n->block < g->block_count;
-        wanted[i] = drifting && is_map(n) && !changes && in_block && !is_shared(g, n->weight);
+        const bool may = is_map(n) && !changes && in_block && !is_shared(g, n->weight);
+        wanted[i] = may && (drifting || precedes_dropped(request, i));
         drifts[n->output] = drifting || changes;
     }
 out:

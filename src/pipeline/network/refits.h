@@ -18,7 +18,8 @@ typedef struct refit_list {
 } refit_list;
 
 /** Finds the maps that the plan wants refitted: Linears and convolutions in blocks that read what a
- * cut site's consumer changed, whose input is not cut and whose weight no other node shares. */
+ * cut site's consumer or a dropped sublayer changed, or that are added to the stream before a
+ * dropped sublayer, whose input is not cut and whose weight no other node shares. */
 grail_status refits_init(const compression_request *request, refit_list *out) GRAIL_MUST_CHECK;
 void refits_fini(refit_list *list); /* works on a zeroed one */
 

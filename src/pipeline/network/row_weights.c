@@ -9,6 +9,19 @@
 
 static const double least_share = 1e-4; /* of the median squared norm */
 
+/* squares[rows] = |x_t|^2 */
+static grail_status square_rows(matrix x, double *squares)
+{
+    grail_status status = GRAIL_OK;
+    matrix norms = {0};
+    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, x.rows, &norms));
+    TRY(matrix_row_dots(x, x, norms));
+    TRY(matrix_download(norms, squares));
+out:
+    matrix_free(&norms);
+    return status;
+}
+
 /* squares[rows] = |output_t + skip_t|^2 in the dense network. */
 static grail_status square_sums(const calibration_network *network, int consumer, double *squares)
 {
@@ -18,15 +31,11 @@ static grail_status square_sums(const calibration_network *network, int consumer
     const matrix output = execution_value(dense, g->nodes[consumer].output);
     const matrix skip = execution_value(dense, consumer_tail_of(g, consumer).skip);
     matrix sum = {0};
-    matrix norms = {0};
     TRY(matrix_pool_take(network->pool, output.rows, output.columns, &sum));
-    TRY(matrix_new(output.owner, GRAIL_DTYPE_F64, 1, output.rows, &norms));
     TRY(matrix_add(output, skip, sum));
-    TRY(matrix_row_dots(sum, sum, norms));
-    TRY(matrix_download(norms, squares));
+    TRY(square_rows(sum, squares));
 out:
     matrix_pool_give(network->pool, &sum);
-    matrix_free(&norms);
     return status;
 }
 
@@ -56,14 +65,18 @@ grail_status row_weight_roots(const calibration_network *network, observation *o
     grail_status status = GRAIL_OK;
     double *values = NULL;
     double median = 0.0;
-    const int output = network->request->graph->nodes[o->node].output;
+    const int goal = o->goal.value;
+    const int output = goal != GRAPH_NONE ? goal : network->request->graph->nodes[o->node].output;
     const int64_t rows = o->weighted ? execution_rows(network->dense.execution, output) : 0;
     if (rows == 0) {
         *out = NULL;
         return GRAIL_OK;
     }
     TRY(memory_new_unset(&values, (size_t)rows, sizeof values[0]));
-    TRY(square_sums(network, o->node, values));
+    status = goal != GRAPH_NONE
+                 ? square_rows(execution_value(network->dense.execution, goal), values)
+                 : square_sums(network, o->node, values);
+    TRY(status);
     if (o->least_square < 0.0) {
         TRY(find_median(rows, values, &median));
         o->least_square = least_share * median;

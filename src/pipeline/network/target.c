@@ -125,7 +125,22 @@ out:
     return status;
 }
 
-grail_status dense_target(const calibration_network *network, int consumer, matrix *out)
+/* Y = dense goal - compressed skip. */
+static grail_status missing_to_goal(const calibration_network *network, const cut_axis *rows,
+                                    int skip, int goal, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    matrix y = {0};
+    TRY(copy_with_means(network, rows, execution_value(network->dense.execution, goal), &y));
+    TRY(matrix_subtract(y, execution_value(network->current.execution, skip), y));
+    *out = y;
+    y = (matrix){0};
+out:
+    matrix_pool_give(network->pool, &y);
+    return status;
+}
+
+grail_status dense_target(const calibration_network *network, int consumer, int goal, matrix *out)
 {
     grail_status status = GRAIL_OK;
     const graph *g = network->request->graph;
@@ -133,6 +148,9 @@ grail_status dense_target(const calibration_network *network, int consumer, matr
     const cut_axis *rows = &network->request->cuts[n->weight].rows;
     const consumer_tail tail = consumer_tail_of(g, consumer);
     matrix y = {0};
+    if (goal != GRAPH_NONE) {
+        return missing_to_goal(network, rows, tail.skip, goal, out);
+    }
     TRY(copy_with_means(network, rows, execution_value(network->dense.execution, n->output), &y));
     if (tail.skip != GRAPH_NONE) {
         TRY(add_drift(network, rows, &tail, y));

@@ -1,5 +1,7 @@
 #include "pipeline/request/dropped.h"
 
+#include "pipeline/request/consumer_tail.h"
+
 static grail_status check_site(const grail_model *model, const site *s)
 {
     sublayer found;
@@ -57,16 +59,37 @@ out:
     return status;
 }
 
-int dropped_beginning_at(const graph *g, const site_list *sites, const plan *p, int node_index,
-                         sublayer *out)
+/* Whether a dropped sublayer begins with this node; *out is the sublayer. */
+static bool begins_dropped(const graph *g, const site_list *sites, const plan *p, int node_index,
+                           sublayer *out)
 {
     for (int i = 0; i < sites->count; i++) {
         if (site_is_dropped(p, i) && sublayer_of(g, &sites->sites[i], out) &&
             out->begin == node_index) {
-            return i;
+            return true;
         }
     }
-    return GRAPH_NONE;
+    return false;
+}
+
+/* Through a BatchNorm the stream is on another scale, so nothing is aimed at behind it. */
+stream_goal dropped_goal_of(const graph *g, const site_list *sites, const plan *p, int consumer)
+{
+    stream_goal goal = {.value = GRAPH_NONE};
+    sublayer next;
+    const consumer_tail tail = consumer_tail_of(g, consumer);
+    const int add = graph_sole_reader(g, g->nodes[consumer].output);
+    if (tail.skip == GRAPH_NONE || tail.batch_norm != GRAPH_NONE || add != consumer + 1) {
+        return goal;
+    }
+    int reached = g->nodes[add].output;
+    int end = add + 1;
+    while (begins_dropped(g, sites, p, end, &next) && next.input == reached) {
+        reached = next.output;
+        end = next.add + 1;
+        goal = (stream_goal){.value = reached, .end = end};
+    }
+    return goal;
 }
 
 void dropped_mark(const graph *g, const site_list *sites, const plan *p, bool *nodes)

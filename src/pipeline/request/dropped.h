@@ -14,9 +14,14 @@ grail_status dropped_check(const grail_model *model, const site_list *sites,
 /** Takes the sublayers that the plan drops out of a graph of the model. */
 grail_status dropped_take_out(const site_list *sites, const plan *p, graph *g) GRAIL_MUST_CHECK;
 
-/** The site whose dropped sublayer begins with this node, or GRAPH_NONE; *out is the sublayer. */
-int dropped_beginning_at(const graph *g, const site_list *sites, const plan *p, int node_index,
-                         sublayer *out);
+/** The residual stream behind the dropped sublayers that follow a consumer: what the sum of its
+ * output and the stream should come to. */
+typedef struct stream_goal {
+    int value; /* GRAPH_NONE: no dropped sublayer follows, or not at once */
+    int end;   /* the node behind the one that makes it */
+} stream_goal;
+stream_goal dropped_goal_of(const graph *g, const site_list *sites, const plan *p, int consumer);
+
 /** Sets nodes[node_count] to true where a node belongs to a dropped sublayer. */
 void dropped_mark(const graph *g, const site_list *sites, const plan *p, bool *nodes);
 

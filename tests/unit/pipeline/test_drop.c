@@ -281,6 +281,144 @@ static void image_networks_are_refused(void **state)
     vision_close(&v);
 }
 
+/* A llama with biases in which these sublayers add their consumer's bias alone, the same to every
+ * token. */
+static const char *with_constant(const lab *l, const char *const consumers[])
+{
+    lab_model m;
+    const char *path = lab_path(l, "constant");
+    lab_read(&m, lab_golden("llama3"));
+    lab_add_biases(&m);
+    for (int i = 0; consumers[i] != NULL; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s.weight", consumers[i] + 2);
+        lab_tensor *t = lab_find(&m, consumers[i][0] - '0', name);
+        memset(t->values, 0, (size_t)lab_elements(t) * sizeof t->values[0]);
+    }
+    lab_write(&m, path, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    return path;
+}
+
+/* The plan's sublayers add a constant, which a bias of the consumer before them can add as well. */
+static void assert_made_up(const char *const dropped[], const char *refitted, int64_t memory)
+{
+    lab l;
+    lab_open(&l);
+    const char *model = with_constant(&l, dropped);
+    grail_compress_options options = dropping(&l, model, lab_path(&l, "out"), dropped);
+    options.compensate = "full";
+    options.target = "dense";
+    options.refit = "all";
+    options.memory = memory;
+    assert_ok(lab_compress(&options));
+    json_t *report = read_json(options.output, "report.json");
+    const json_t *refit = json_array_get(json_object_get(report, "refits"), 0);
+    assert_string_equal(json_string_value(json_object_get(refit, "map")), refitted);
+    json_decref(report);
+    assert_true(compare_models(model, options.output, "cpu").max_abs < 1e-3);
+    options.output = lab_path(&l, "local");
+    options.refit = "none";
+    assert_ok(lab_compress(&options));
+    assert_true(compare_models(model, options.output, "cpu").max_abs > 0.1);
+    lab_close(&l);
+}
+
+static void the_consumer_before_makes_up_for_what_a_sublayer_added(void **state)
+{
+    (void)state;
+    for (int64_t memory = 0; memory < 2; memory++) { /* 1: activations do not fit */
+        assert_made_up((const char *const[]){"1.self_attn.o_proj", NULL},
+                       "model.layers.0.mlp.down_proj.weight", memory);
+        assert_made_up((const char *const[]){"0.mlp.down_proj", NULL},
+                       "model.layers.0.self_attn.o_proj.weight", memory);
+        assert_made_up((const char *const[]){"1.self_attn.o_proj", "1.mlp.down_proj", NULL},
+                       "model.layers.0.mlp.down_proj.weight", memory);
+        assert_made_up((const char *const[]){"0.mlp.down_proj", "1.self_attn.o_proj", NULL},
+                       "model.layers.0.self_attn.o_proj.weight", memory);
+    }
+}
+
+/* Half of the neurons that are left are dead, so cutting them loses nothing either. */
+static void so_does_a_consumer_that_is_cut(void **state)
+{
+    (void)state;
+    lab l;
+    lab_model m;
+    lab_open(&l);
+    const char *model = with_constant(&l, (const char *const[]){"1.self_attn.o_proj", NULL});
+    lab_read(&m, model);
+    lab_tensor *up = lab_find(&m, 0, "mlp.up_proj.weight");
+    lab_tensor *bias = lab_find(&m, 0, "mlp.up_proj.bias");
+    const int64_t half = up->shape[0] / 2;
+    memset(up->values, 0, (size_t)(half * up->shape[1]) * sizeof up->values[0]);
+    memset(bias->values, 0, (size_t)half * sizeof bias->values[0]);
+    const char *dead = lab_path(&l, "dead");
+    lab_write(&m, dead, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    char plan[256];
+    snprintf(
+        plan, sizeof plan,
+        "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": "
+        "%d}, {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0}]}",
+        (int)half);
+    static const char *const weights[] = {"none", "stream"};
+    for (int i = 0; i < 2; i++) {
+        grail_compress_options options = lab_options(&l, dead, lab_path(&l, weights[i]));
+        options.plan_text = plan;
+        options.target = "dense";
+        options.token_weights = weights[i];
+        assert_ok(lab_compress(&options));
+        assert_true(compare_models(dead, options.output, "cpu").max_abs < 1e-3);
+    }
+    lab_close(&l);
+}
+
+static double divergence(const lab *l, const char *model, const char *target, const char *refit)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s-%s", target, refit);
+    grail_compress_options options =
+        dropping(l, model, lab_path(l, name), (const char *const[]){"1.self_attn.o_proj", NULL});
+    options.compensate = "full";
+    options.target = target;
+    options.refit = refit;
+    assert_ok(lab_compress(&options));
+    return compare_models(model, options.output, "cpu").mean_kl;
+}
+
+static void refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3", "qwen2", "llama-mha", "qwen3"};
+    for (int i = 0; i < 4; i++) {
+        lab l;
+        lab_open(&l);
+        const char *model = lab_f32(&l, models[i], "model");
+        const double plain = divergence(&l, model, "mixed", "none");
+        assert_true(divergence(&l, model, "mixed", "all") < plain);
+        assert_true(divergence(&l, model, "dense", "auto") < plain);
+        lab_close(&l);
+    }
+}
+
+/* With a local target nothing is refitted, and no samples are needed. */
+static void a_local_target_leaves_the_rest_alone(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "model");
+    grail_compress_options options =
+        dropping(&l, model, lab_path(&l, "out"), (const char *const[]){"1.self_attn.o_proj", NULL});
+    options.compensate = "grail";
+    options.calibration.path = NULL;
+    assert_ok(lab_compress(&options));
+    assert_true(same_tensor(model, options.output, "model.layers.0.mlp.down_proj.weight"));
+    assert_true(same_tensor(model, options.output, "model.layers.1.mlp.up_proj.weight"));
+    lab_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +429,10 @@ int main(void)
         cmocka_unit_test(reports_and_totals_tell_of_it),
         cmocka_unit_test(the_result_can_be_narrowed_again),
         cmocka_unit_test(an_interrupted_run_goes_on_to_the_same_bytes),
+        cmocka_unit_test(the_consumer_before_makes_up_for_what_a_sublayer_added),
+        cmocka_unit_test(so_does_a_consumer_that_is_cut),
+        cmocka_unit_test(refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one),
+        cmocka_unit_test(a_local_target_leaves_the_rest_alone),
         cmocka_unit_test(what_cannot_be_dropped_is_refused),
         cmocka_unit_test(image_networks_are_refused),
     };
