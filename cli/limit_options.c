@@ -104,6 +104,7 @@ int limit_options_read(const command *c, const limit_options *l, grail_plan_opti
     }
     out->budget = l->budget == NULL ? out->budget : l->budget;
     out->uniform_widths = l->uniform_widths ? 1 : 0;
+    out->drop_sublayers = l->drop_sublayers ? 1 : 0;
     out->tries = (int)(l->tries < 1000000 ? l->tries : 1000000);
     out->seconds = l->seconds;
     out->heads_removed = l->heads_removed;

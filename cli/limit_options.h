@@ -13,7 +13,7 @@ typedef struct limit_options {
     int64_t tries;
     double seconds;
     double heads_removed;
-    bool uniform_widths;
+    bool uniform_widths, drop_sublayers;
 } limit_options;
 
 /** With none of the options given. */
@@ -72,6 +72,13 @@ typedef struct limit_options {
          NULL,                                                                                     \
          "give all sites of one kind the same width, as stock loaders want; only the split "       \
          "between kinds is chosen"},                                                               \
+        {"drop-sublayers",                                                                         \
+         OPTION_FLAG,                                                                              \
+         &(l).drop_sublayers,                                                                      \
+         NULL,                                                                                     \
+         NULL,                                                                                     \
+         "let whole attentions and FFNs go where that is better, with --uniform-widths whole "     \
+         "layers; for --budget search and error"},                                                 \
         {"tries", OPTION_INTEGER, &(l).tries, "N", NULL, "trials of a search (48)"},               \
     {                                                                                              \
         "search-seconds", OPTION_REAL, &(l).seconds, "S", NULL,                                    \

@@ -40,6 +40,8 @@ typedef struct grail_plan_options {
     double heads_removed;         /* share of all heads to remove, 0 to below 1, with the rest of
                                      the cut on other sites; NaN: the budget chooses it */
     int uniform_widths;           /* 1: sites of one kind and size get the same width */
+    int drop_sublayers;           /* 1: whole sublayers may go (with uniform_widths: whole blocks),
+                                     in a search or by errors */
     int tries;                    /* of a search; 0 = 48 */
     double seconds;               /* a search begins no trial after this time; 0 = no limit */
     grail_plan_observer observer; /* may be NULL */

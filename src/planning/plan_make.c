@@ -107,6 +107,8 @@ typedef struct making {
     loss_times times;
     loss_curve *curves;
     width_space space;
+    drop_space drops; /* zeroed where no sublayer may be dropped */
+    bool *dropped;    /* [sites] */
     width_search search;
     limit_kind limited;
     budget_kind budget;
@@ -119,6 +121,8 @@ static void making_fini(making *m)
 {
     const int sites = m->request == NULL ? 0 : m->request->sites->list.count;
     width_search_fini(&m->search);
+    drop_space_fini(&m->drops);
+    memory_free(m->dropped);
     width_space_fini(&m->space);
     loss_curves_free(m->curves, sites);
     network_free(m->network);
@@ -196,6 +200,12 @@ static grail_status read_choices(making *m)
              "a search needs a closed loop, in which the narrowed network runs "
              "beside the dense one; use --loop closed or another --budget");
     }
+    if (o->drop_sublayers != 0 && budget != BUDGET_SEARCH && budget != BUDGET_ERROR) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the budget '%s' gives every sublayer a width; sublayers are dropped by the budgets "
+             "search and error",
+             budget_names[budget]);
+    }
     if (budget == BUDGET_SLIMGPT && o->uniform_widths != 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the budget 'slimgpt' gives every depth its own width; drop "
                                    "--uniform-widths, or use another --budget");
@@ -231,6 +241,7 @@ static grail_status open_request(making *m)
         m->may_cut[k] = lists_kind(kinds, site_kind_name((site_kind)k));
     }
     TRY(memory_new(&m->kept, (size_t)m->request->sites->list.count, sizeof m->kept[0]));
+    TRY(memory_new(&m->dropped, (size_t)m->request->sites->list.count, sizeof m->dropped[0]));
 out:
     return status;
 }
@@ -274,18 +285,26 @@ static grail_status choose_widths(making *m)
         [BUDGET_ERROR] = FORMULA_ERRORS,
     };
     grail_status status = GRAIL_OK;
+    const bool drops = m->options->drop_sublayers != 0;
+    if (drops) {
+        TRY(drop_space_init(&m->space, m->curves, &m->drops));
+    }
     if (m->budget != BUDGET_SEARCH) {
         m->formula = budget_names[m->budget];
         const double heads = m->options->heads_removed;
         const formula_choice choice = {.formula = formulas[m->budget],
                                        .head_factor = 1.0,
                                        .fixes_heads = !isnan(heads),
-                                       .heads_removed = heads};
+                                       .heads_removed = heads,
+                                       .dropped = m->dropped};
+        if (drops) {
+            TRY(drops_by_errors(&m->drops, choice, m->dropped));
+        }
         return widths_by_formula(&m->space, choice, m->kept);
     }
     grail_plan_options options = *m->options;
     options.compress = m->compress;
-    TRY(width_search_run(&m->space, &options, &m->search));
+    TRY(width_search_run(&m->space, drops ? &m->drops : NULL, &options, &m->search));
     m->search.options = NULL;
     memcpy(m->kept, m->search.best.kept, (size_t)m->request->sites->list.count * sizeof m->kept[0]);
     m->formula = m->search.best.name;

@@ -147,64 +147,163 @@ static bool can_use(const width_space *space, int opening)
            (formula != FORMULA_SCORES || width_space_has_scores(space));
 }
 
-/* Weights of the slots' errors: the sum of the weighted errors is least at the best widths so far,
- * which that formula makes. */
+/* What the widths by weighted errors follow from: the sum of the weighted errors is least at the
+ * best widths so far, which that formula makes. */
 typedef struct weighting {
-    double *weights; /* [slot_count] */
+    double *weights; /* [slot_count], of the slots' errors */
+    bool *dropped;   /* [sites] that keep nothing */
 } weighting;
+
+static void weighting_fini(weighting *w)
+{
+    memory_free(w->weights);
+    memory_free(w->dropped);
+}
+
+static grail_status weighting_init(const width_search *s, weighting *out)
+{
+    grail_status status = GRAIL_OK;
+    weighting w = {0};
+    TRY(memory_new(&w.weights, (size_t)s->space->slot_count, sizeof w.weights[0]));
+    TRY(memory_new(&w.dropped, site_count(s), sizeof w.dropped[0]));
+    for (int i = 0; i < s->space->slot_count; i++) {
+        w.weights[i] = s->space->of_heads[i] ? s->head_factor : 1.0;
+    }
+    *out = w;
+    w = (weighting){0};
+out:
+    weighting_fini(&w);
+    return status;
+}
+
+/* Judges the widths that follow; *tried is false when they were judged before, or cannot meet the
+ * limit. */
+static grail_status try_weighting(width_search *s, const weighting *w, width_candidate *c,
+                                  bool *tried, bool *won)
+{
+    grail_status status = GRAIL_OK;
+    const formula_choice choice = {.formula = FORMULA_ERRORS,
+                                   .head_factor = 1.0,
+                                   .weights = w->weights,
+                                   .dropped = w->dropped};
+    *won = false;
+    TRY(memory_new(&c->kept, site_count(s), sizeof c->kept[0]));
+    status = widths_by_formula(s->space, choice, c->kept);
+    *tried = status == GRAIL_OK && !was_tried(s, c->kept);
+    status = status == GRAIL_ERROR_ARGUMENT ? GRAIL_OK : status;
+    if (*tried) {
+        TRY(try_candidate(s, c, won));
+    }
+out:
+    memory_free(c->kept);
+    c->kept = NULL;
+    return status;
+}
 
 /* Judges the widths with one slot's error weighed differently; keeps the weight when it wins. */
 static grail_status try_weight(width_search *s, weighting *w, int slot, double factor, bool *won)
 {
     grail_status status = GRAIL_OK;
     width_candidate c = {.divergence = (double)NAN};
-    const formula_choice choice = {
-        .formula = FORMULA_ERRORS, .head_factor = 1.0, .weights = w->weights};
     const double before = w->weights[slot];
-    *won = false;
-    TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));
+    bool tried = false;
+    snprintf(c.name, sizeof c.name, "error, slot %d x %g", slot, factor);
     w->weights[slot] *= factor;
-    TRY(widths_by_formula(s->space, choice, c.kept));
-    if (!was_tried(s, c.kept)) {
-        snprintf(c.name, sizeof c.name, "error, slot %d x %g", slot, factor);
-        TRY(try_candidate(s, &c, won));
-    }
+    TRY(try_weighting(s, w, &c, &tried, won));
 out:
     if (!*won) {
         w->weights[slot] = before;
     }
-    memory_free(c.kept);
     return status;
 }
 
 /* Slot by slot in random order, until a sweep changes nothing. */
-static grail_status improve_weights(width_search *s, random_state *random)
+static grail_status improve_weights(width_search *s, weighting *w, random_state *random)
 {
     grail_status status = GRAIL_OK;
     const int slots = s->space->slot_count;
-    weighting w = {0};
     int64_t *order = NULL;
     bool any = true;
-    TRY(memory_new(&w.weights, (size_t)slots, sizeof w.weights[0]));
-    TRY(memory_new(&order, (size_t)slots, sizeof order[0]));
-    for (int i = 0; i < slots; i++) {
-        w.weights[i] = s->space->of_heads[i] ? s->head_factor : 1.0;
+    for (size_t i = 0; i < site_count(s); i++) {
+        w->dropped[i] = s->best.kept[i] == 0;
     }
+    TRY(memory_new(&order, (size_t)slots, sizeof order[0]));
     while (any && slots > 1 && !is_over(s)) {
         any = false;
         random_permutation(random, slots, order);
         for (int i = 0; i < slots && !is_over(s); i++) {
             bool won = false;
-            TRY(try_weight(s, &w, (int)order[i], weight_step, &won));
+            TRY(try_weight(s, w, (int)order[i], weight_step, &won));
             if (!won && !is_over(s)) {
-                TRY(try_weight(s, &w, (int)order[i], 1.0 / weight_step, &won));
+                TRY(try_weight(s, w, (int)order[i], 1.0 / weight_step, &won));
             }
             any = any || won;
         }
     }
 out:
-    memory_free(w.weights);
     memory_free(order);
+    return status;
+}
+
+/* Judges the best widths without a sublayer that they have, or with one that they lack; the others
+ * are scaled to the limit. */
+static grail_status try_drop(width_search *s, int choice, bool *tried, bool *won)
+{
+    grail_status status = GRAIL_OK;
+    width_candidate c = {.divergence = (double)NAN};
+    bool possible = false;
+    *tried = *won = false;
+    TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));
+    memcpy(c.kept, s->best.kept, site_count(s) * sizeof c.kept[0]);
+    snprintf(c.name, sizeof c.name, "%s %s",
+             drop_space_lacks(s->drops, choice, c.kept) ? "again with" : "without",
+             s->drops->names[choice]);
+    TRY(drop_space_switch(s->drops, choice, c.kept, &possible));
+    *tried = possible && !was_tried(s, c.kept);
+    if (*tried) {
+        TRY(try_candidate(s, &c, won));
+    }
+out:
+    memory_free(c.kept);
+    return status;
+}
+
+/* Drops one sublayer after the other, from that with the least loss on, as long as it helps, and
+ * then takes each back. */
+static grail_status improve_drops(width_search *s)
+{
+    grail_status status = GRAIL_OK;
+    const int count = s->drops == NULL ? 0 : s->drops->count;
+    for (int back = 0; back < 2; back++) {
+        int failures = 0;
+        for (int k = 0; k < count && failures < DROP_FAILURES && !is_over(s); k++) {
+            const int choice = s->drops->order[k];
+            bool tried = false;
+            bool won = false;
+            if (drop_space_lacks(s->drops, choice, s->best.kept) == (back == 1)) {
+                TRY(try_drop(s, choice, &tried, &won));
+                failures = won ? 0 : failures + (tried ? 1 : 0);
+            }
+        }
+    }
+out:
+    return status;
+}
+
+/* Judges the widths without all sublayers that errors alone would drop. */
+static grail_status try_drops_by_errors(width_search *s, weighting *w)
+{
+    grail_status status = GRAIL_OK;
+    const formula_choice choice = {
+        .formula = FORMULA_ERRORS, .head_factor = 1.0, .weights = w->weights};
+    width_candidate c = {.name = "error, without sublayers", .divergence = (double)NAN};
+    bool tried = false;
+    bool won = false;
+    if (s->drops != NULL && !is_over(s)) {
+        TRY(drops_by_errors(s->drops, choice, w->dropped));
+        TRY(try_weighting(s, w, &c, &tried, &won));
+    }
+out:
     return status;
 }
 
@@ -214,38 +313,22 @@ typedef struct width_move {
     double share; /* of the units that `from` has now */
 } width_move;
 
-static int64_t width_of_slot(const width_search *s, int slot, const int64_t *kept)
-{
-    int64_t width = 0;
-    for (size_t i = 0; i < site_count(s); i++) {
-        width = s->space->slot_of[i] == slot ? kept[i] : width;
-    }
-    return width;
-}
-
-static void set_slot(const width_search *s, int slot, int64_t width, int64_t *kept)
-{
-    for (size_t i = 0; i < site_count(s); i++) {
-        kept[i] = s->space->slot_of[i] == slot ? width : kept[i];
-    }
-}
-
 /* The largest width of a slot with which the network stays below the limit. */
 static grail_status widen_slot(const width_search *s, int slot, int64_t *kept)
 {
     grail_status status = GRAIL_OK;
     const allocation_site *a = &s->space->slots[slot];
-    const int64_t begin = width_of_slot(s, slot, kept);
+    const int64_t begin = width_space_slot(s->space, slot, kept);
     int64_t low = begin;
     for (int64_t jump = (a->units - begin + a->step - 1) / a->step; jump > 0; jump /= 2) {
         double cost = 0.0;
         int64_t width = low + jump * a->step;
         width = width > a->units ? a->units : width;
-        set_slot(s, slot, width, kept);
+        width_space_set_slot(s->space, slot, width, kept);
         TRY(widths_cost(s->space->request, s->space->limited, kept, &cost));
         low = cost <= s->space->limit ? width : low;
     }
-    set_slot(s, slot, low, kept);
+    width_space_set_slot(s->space, slot, low, kept);
 out:
     return status;
 }
@@ -256,8 +339,8 @@ static grail_status apply_move(const width_search *s, width_move move, int64_t *
     grail_status status = GRAIL_OK;
     const allocation_site *from = &s->space->slots[move.from];
     const allocation_site *to = &s->space->slots[move.to];
-    const int64_t width = width_of_slot(s, move.from, kept);
-    const int64_t before = width_of_slot(s, move.to, kept);
+    const int64_t width = width_space_slot(s->space, move.from, kept);
+    const int64_t before = width_space_slot(s->space, move.to, kept);
     const double fewest = to->cost > 0.0 && from->cost > 0.0
                               ? to->cost * (double)to->step / from->cost
                               : 0.0; /* units of `from` that pay for one step of `to` */
@@ -266,12 +349,12 @@ static grail_status apply_move(const width_search *s, width_move move, int64_t *
     const int64_t steps = (int64_t)ceil(units / (double)from->step);
     const int64_t less = width - steps * from->step;
     *moved = false;
-    if (less < from->least || before == to->units) {
+    if (less < from->least || before == to->units || before == 0) {
         return GRAIL_OK;
     }
-    set_slot(s, move.from, less, kept);
+    width_space_set_slot(s->space, move.from, less, kept);
     TRY(widen_slot(s, move.to, kept));
-    *moved = width_of_slot(s, move.to, kept) > before;
+    *moved = width_space_slot(s->space, move.to, kept) > before;
 out:
     return status;
 }
@@ -299,12 +382,19 @@ out:
  * nothing. */
 static grail_status improve_by_moves(width_search *s, random_state *random)
 {
-    enum { MOST_IDLE = 200 };
+    enum { MOST_IDLE = 200, DROPS_AMONG_MOVES = 6 };
     static const double shares[] = {0.2, 0.1, 0.05};
     grail_status status = GRAIL_OK;
     int idle = 0;
     while (!is_over(s) && idle < MOST_IDLE && s->space->slot_count > 1) {
         const int64_t slots = s->space->slot_count;
+        if (s->drops != NULL && random_below(random, DROPS_AMONG_MOVES) == 0) {
+            bool tried = false;
+            bool won = false;
+            TRY(try_drop(s, (int)random_below(random, s->drops->count), &tried, &won));
+            idle = tried ? 0 : idle + 1;
+            continue;
+        }
         width_move move = {.from = (int)random_below(random, slots),
                            .to = (int)random_below(random, slots),
                            .share = shares[random_below(random, 3)]};
@@ -319,14 +409,16 @@ out:
     return status;
 }
 
-grail_status width_search_run(const width_space *space, const grail_plan_options *options,
-                              width_search *out)
+grail_status width_search_run(const width_space *space, const drop_space *drops,
+                              const grail_plan_options *options, width_search *out)
 {
     grail_status status = GRAIL_OK;
     random_state random;
+    weighting w = {0};
     width_search s = {
         .head_factor = 1.0,
         .space = space,
+        .drops = drops,
         .options = options,
         .most = options->tries > 0 ? options->tries : USUAL_TRIES,
         .began = clock_seconds(),
@@ -337,11 +429,16 @@ grail_status width_search_run(const width_space *space, const grail_plan_options
         }
     }
     random_seed(&random, options->compress.seed, 1);
-    TRY(improve_weights(&s, &random));
+    TRY(weighting_init(&s, &w));
+    TRY(try_drops_by_errors(&s, &w));
+    TRY(improve_drops(&s));
+    TRY(improve_weights(&s, &w, &random));
+    TRY(improve_drops(&s));
     TRY(improve_by_moves(&s, &random));
     *out = s;
     s = (width_search){0};
 out:
+    weighting_fini(&w);
     width_search_fini(&s);
     return status;
 }

@@ -3,7 +3,7 @@
 #ifndef GRAIL_PLANNING_SEARCH_H
 #define GRAIL_PLANNING_SEARCH_H
 
-#include "planning/widths.h"
+#include "planning/drops.h"
 
 #include <grail/plan.h>
 
@@ -18,6 +18,7 @@ typedef struct width_candidate {
 
 typedef struct width_search {
     const width_space *space;
+    const drop_space *drops;           /* NULL: no sublayer may be dropped */
     const grail_plan_options *options; /* with a session */
     bool stopped;                      /* by the observer */
     width_candidate best;
@@ -30,11 +31,13 @@ typedef struct width_search {
 
 /**
  * Judges the widths of several formulas and splits between heads and the rest, then moves units
- * from one slot to another as long as trials remain. The uniform widths are among the first, so the
+ * from one slot to another as long as trials remain. With `drops` (NULL: none) whole sublayers are
+ * tried without, and taken back. The uniform widths are among the first, so the
  * best is never worse on the samples that judge. The moves depend on the seed alone, and end early
  * only when the time or the observer says so. width_search_fini frees.
  */
-grail_status width_search_run(const width_space *space, const grail_plan_options *options,
+grail_status width_search_run(const width_space *space, const drop_space *drops,
+                              const grail_plan_options *options,
                               width_search *out) GRAIL_MUST_CHECK;
 void width_search_fini(width_search *s);
 

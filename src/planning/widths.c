@@ -404,7 +404,18 @@ out:
     return status;
 }
 
-/* Slots with weighted errors; *out and its errors are owned. */
+/* Whether all sites of a slot are dropped. */
+static bool slot_is_dropped(const width_space *s, const bool *dropped, int slot)
+{
+    bool all = dropped != NULL;
+    for (int i = 0; all && i < s->request->sites->list.count; i++) {
+        all = s->slot_of[i] != slot || dropped[i];
+    }
+    return all;
+}
+
+/* Slots with weighted errors; a slot that is dropped wants nothing. *out and its errors are owned.
+ */
 static grail_status weigh_errors(const width_space *s, formula_choice choice, allocation_site **out)
 {
     grail_status status = GRAIL_OK;
@@ -412,8 +423,10 @@ static grail_status weigh_errors(const width_space *s, formula_choice choice, al
     TRY(memory_new(&slots, (size_t)s->slot_count, sizeof slots[0]));
     for (int i = 0; i < s->slot_count; i++) {
         double *errors = NULL;
-        const double weight = (s->of_heads[i] ? choice.head_factor : 1.0) *
-                              (choice.weights == NULL ? 1.0 : choice.weights[i]);
+        const double weight = slot_is_dropped(s, choice.dropped, i)
+                                  ? 0.0
+                                  : (s->of_heads[i] ? choice.head_factor : 1.0) *
+                                        (choice.weights == NULL ? 1.0 : choice.weights[i]);
         slots[i] = s->slots[i];
         slots[i].errors = NULL;
         TRY(memory_new(&errors, (size_t)slots[i].units + 1, sizeof errors[0]));
@@ -465,6 +478,9 @@ static grail_status try_parameter(const width_space *s, formula_choice choice, d
     grail_status status = GRAIL_OK;
     double cost = 0.0;
     TRY(families[choice.formula](s, choice, t, kept));
+    for (int i = 0; choice.dropped != NULL && i < s->request->sites->list.count; i++) {
+        kept[i] = choice.dropped[i] ? 0 : kept[i];
+    }
     TRY(widths_cost(s->request, s->limited, kept, &cost));
     *fits = cost <= s->limit;
 out:
@@ -501,5 +517,60 @@ grail_status widths_by_formula(const width_space *s, formula_choice choice, int6
     }
     TRY(try_parameter(s, choice, high, kept, &fits));
 out:
+    return status;
+}
+
+/* -- scaling ----------------------------------------------------------------------------------- */
+
+int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept)
+{
+    int64_t width = 0;
+    for (int i = 0; i < s->request->sites->list.count; i++) {
+        width = s->slot_of[i] == slot && kept[i] > 0 ? kept[i] : width;
+    }
+    return width;
+}
+
+void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept)
+{
+    for (int i = 0; i < s->request->sites->list.count; i++) {
+        kept[i] = s->slot_of[i] == slot && kept[i] > 0 ? width : kept[i];
+    }
+}
+
+/* scaled[sites]: for t in [0, 1] from all units to `kept`, for t in [1, 2] on to nothing. */
+static void scale_widths(const width_space *s, double t, const int64_t *kept, int64_t *scaled)
+{
+    memcpy(scaled, kept, (size_t)s->request->sites->list.count * sizeof scaled[0]);
+    for (int i = 0; i < s->slot_count; i++) {
+        const double now = (double)width_space_slot(s, i, kept);
+        const double missing = (double)s->slots[i].units - now;
+        const double wanted = t < 1.0 ? now + (1.0 - t) * missing : (2.0 - t) * now;
+        width_space_set_slot(s, i, nearest_width(&s->slots[i], wanted), scaled);
+    }
+}
+
+grail_status width_space_rescale(const width_space *s, int64_t *kept, bool *fits)
+{
+    enum { HALVINGS = 24 };
+    grail_status status = GRAIL_OK;
+    int64_t *scaled = NULL;
+    double low = 0.0;
+    double high = 2.0;
+    double cost = 0.0;
+    TRY(memory_new(&scaled, (size_t)s->request->sites->list.count, sizeof scaled[0]));
+    scale_widths(s, high, kept, scaled);
+    TRY(widths_cost(s->request, s->limited, scaled, &cost));
+    *fits = cost <= s->limit;
+    for (int i = 0; i < HALVINGS && *fits; i++) {
+        const double middle = 0.5 * (low + high);
+        scale_widths(s, middle, kept, scaled);
+        TRY(widths_cost(s->request, s->limited, scaled, &cost));
+        *(cost <= s->limit ? &high : &low) = middle;
+    }
+    scale_widths(s, high, kept, scaled);
+    memcpy(kept, scaled, (size_t)s->request->sites->list.count * sizeof kept[0]);
+out:
+    memory_free(scaled);
     return status;
 }

@@ -43,6 +43,15 @@ grail_status width_space_init(const compression_request *request, const loss_cur
 bool width_space_has_scores(const width_space *s);
 void width_space_fini(width_space *s); /* works on a zeroed one */
 
+/** The width that the sites of a slot have in kept[sites]; 0 when all of them are dropped. */
+int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept);
+/** Gives a width to the sites of a slot; sites that are dropped stay so. */
+void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept);
+/** Scales all widths by the way that they are short of the whole, or all by one factor, so that the
+ * network just stays below the limit. *fits is false when it cannot; sites that are dropped stay
+ * so. */
+grail_status width_space_rescale(const width_space *s, int64_t *kept, bool *fits) GRAIL_MUST_CHECK;
+
 /** A way to choose widths. */
 typedef enum width_formula {
     FORMULA_UNIFORM, /* the same removed fraction everywhere, of heads `head_factor` times as much
@@ -59,6 +68,7 @@ typedef struct formula_choice {
     bool fixes_heads;      /* `heads_removed` of all heads go, the rest of the cut falls on the
                               other sites; not for FORMULA_DEPTH */
     double heads_removed;  /* 0 to below 1 */
+    const bool *dropped;   /* [sites]: sites that keep nothing; NULL: none */
 } formula_choice;
 
 /** kept[sites] by a formula, such that the network just stays below the limit. */

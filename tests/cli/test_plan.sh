@@ -32,6 +32,19 @@ runs "$grail" compress "$tiny" -o from-plan --plan error.json --calib ids.npy --
 runs "$grail" compress "$tiny" -o from-limit --target-ratio 0.8 --budget error "${options[@]}" --quiet
 cmp from-plan/model.safetensors from-limit/model.safetensors || fail "different weights"
 
+check "whole sublayers go where that is allowed"
+runs "$grail" plan "$tiny" -o drops.json --target-ratio 0.7 --budget error --drop-sublayers "${options[@]}"
+runs "$grail" compress "$tiny" -o drops-plan --plan drops.json --calib ids.npy --context 32 --quiet
+runs "$grail" compress "$tiny" -o drops-limit --target-ratio 0.7 --budget error --drop-sublayers "${options[@]}" --quiet
+cmp drops-plan/model.safetensors drops-limit/model.safetensors || fail "different weights"
+sed '0,/"kept": [0-9]*/s//"kept": 0/' error.json >dropped.json
+runs "$grail" compress "$tiny" -o dropped --plan dropped.json --calib ids.npy --context 32 --quiet
+says "heads 0 of 4 units kept, width 64 -> 0, in 1 site" stdout
+says "layers lack their attention or FFN" stdout
+runs "$grail" verify "$tiny" dropped
+refuses 1 "the budget 'flap' gives every sublayer a width" \
+    "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget flap --drop-sublayers "${options[@]}"
+
 check "an edited plan is taken, a wrong one refused"
 sed 's/"kept": [0-9]*/"kept": 1/' error.json >edited.json
 runs "$grail" compress "$tiny" -o edited --plan edited.json --calib ids.npy --context 32 --dry-run

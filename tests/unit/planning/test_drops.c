@@ -1,0 +1,239 @@
+/* Plans that may drop whole sublayers: what is worth nothing goes, nothing gets worse, and what
+ * cannot be dropped is refused. */
+#include "../pipeline/vision_lab.h"
+
+#include <grail/plan.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static grail_plan_options plan_for(const grail_compress_options *run, const char *budget,
+                                   double ratio)
+{
+    grail_plan_options options;
+    grail_plan_options_init(&options);
+    options.compress = *run;
+    options.compress.selector = "obs";
+    options.budget = budget;
+    options.ratio = ratio;
+    options.tries = 16;
+    options.drop_sublayers = 1;
+    return options;
+}
+
+static grail_plan *made(const grail_plan_options *options)
+{
+    grail_plan *p = NULL;
+    assert_ok(grail_plan_make(options, &p));
+    return p;
+}
+
+/* Sites of a plan: o_proj of layer 0, down_proj of layer 0, then those of layer 1. */
+enum { SITES = 4 };
+
+static void widths_of(const grail_plan *p, int64_t kept[SITES])
+{
+    json_t *document = json_loads(grail_plan_text(p), 0, NULL);
+    assert_non_null(document);
+    const json_t *sites = json_object_get(document, "sites");
+    assert_int_equal(json_array_size(sites), SITES);
+    for (size_t i = 0; i < SITES; i++) {
+        kept[i] = json_integer_value(json_object_get(json_array_get(sites, i), "kept"));
+    }
+    json_decref(document);
+}
+
+/* The golden llama with these consumers of layer 1 scaled by a factor. */
+static const char *scaled(const lab *l, const char *name, const char *const parts[], float factor)
+{
+    lab_model m;
+    lab_read(&m, lab_golden("llama3"));
+    for (int i = 0; parts[i] != NULL; i++) {
+        lab_tensor *t = lab_find(&m, 1, parts[i]);
+        for (int64_t e = 0; e < lab_elements(t); e++) {
+            t->values[e] *= factor;
+        }
+    }
+    const char *path = lab_path(l, name);
+    lab_write(&m, path, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    return path;
+}
+
+static void what_adds_little_goes_as_a_whole(void **state)
+{
+    (void)state;
+    static const char *const budgets[] = {"error", "search"};
+    lab l;
+    lab_open(&l);
+    const char *model =
+        scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+    const grail_compress_options run = lab_options(&l, model, NULL);
+    for (int b = 0; b < 2; b++) {
+        int64_t kept[SITES];
+        grail_plan_options options = plan_for(&run, budgets[b], 0.8);
+        grail_plan *p = made(&options);
+        const grail_plan_facts f = grail_plan_facts_get(p);
+        widths_of(p, kept);
+        assert_int_equal(kept[2], 0);
+        assert_true(kept[0] > 0 && kept[1] > 0 && kept[3] > 0);
+        assert_true(f.cost <= f.most && f.cost > 0.75 * f.dense_cost);
+        grail_plan_free(p);
+    }
+    lab_close(&l);
+}
+
+/* The run that takes the plan has the parameters and the divergence that it promises. */
+static void a_run_keeps_what_the_plan_promises(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model =
+        scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+    grail_compress_options run = lab_options(&l, model, lab_path(&l, "out"));
+    const grail_plan_options options = plan_for(&run, "error", 0.8);
+    grail_plan *p = made(&options);
+    run.plan_text = grail_plan_text(p);
+    assert_ok(lab_compress(&run));
+    json_t *report = read_json(run.output, "report.json");
+    const json_t *narrow = json_object_get(report, "narrow");
+    assert_true((double)json_integer_value(json_object_get(narrow, "parameters")) ==
+                grail_plan_facts_get(p).cost);
+    json_decref(report);
+    grail_plan_free(p);
+    lab_close(&l);
+}
+
+static void a_search_that_may_drop_is_never_worse(void **state)
+{
+    (void)state;
+    enum { OPENINGS = 10 };
+    static const char *const models[] = {"llama3", "qwen2", "mistral"};
+    lab l;
+    lab_open(&l);
+    for (int i = 0; i < 3; i++) {
+        const grail_compress_options run = lab_options(&l, lab_golden(models[i]), NULL);
+        grail_plan_options options = plan_for(&run, "search", 0.7);
+        options.tries = 24;
+        grail_plan *with = made(&options);
+        options.tries = OPENINGS; /* which both searches begin with */
+        options.drop_sublayers = 0;
+        grail_plan *without = made(&options);
+        assert_true(grail_plan_facts_get(with).divergence <=
+                    grail_plan_facts_get(without).divergence);
+        assert_true(grail_plan_facts_get(with).uniform_divergence ==
+                    grail_plan_facts_get(without).uniform_divergence);
+        grail_plan_free(with);
+        grail_plan_free(without);
+    }
+    lab_close(&l);
+}
+
+typedef struct trials {
+    int drops, backs;
+} trials;
+
+static int note(void *user, const grail_plan_trial *t)
+{
+    trials *n = user;
+    n->drops += strncmp(t->name, "without model.", 14) == 0 ? 1 : 0;
+    n->backs += strncmp(t->name, "again with model.", 17) == 0 ? 1 : 0;
+    assert_true(t->cost > 0.0);
+    return 0;
+}
+
+static void sublayers_are_tried_without_and_taken_back(void **state)
+{
+    (void)state;
+    lab l;
+    trials n = {0};
+    lab_open(&l);
+    const char *model =
+        scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+    const grail_compress_options run = lab_options(&l, model, NULL);
+    grail_plan_options options = plan_for(&run, "search", 0.8);
+    options.tries = 24;
+    options.observer = note;
+    options.observer_user = &n;
+    grail_plan *first = made(&options);
+    grail_plan *second = made(&options);
+    assert_string_equal(grail_plan_text(first), grail_plan_text(second));
+    assert_true(n.drops >= 2 && n.backs >= 2);
+    n = (trials){0};
+    options.drop_sublayers = 0;
+    grail_plan_free(second);
+    second = made(&options);
+    assert_int_equal(n.drops + n.backs, 0);
+    grail_plan_free(first);
+    grail_plan_free(second);
+    lab_close(&l);
+}
+
+/* Then what is left is a network of fewer layers, which stock loaders open. */
+static void with_uniform_widths_whole_layers_go(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"self_attn.o_proj.weight", "mlp.down_proj.weight", NULL};
+    lab l;
+    int64_t kept[SITES];
+    lab_open(&l);
+    const char *model = scaled(&l, "model", parts, 1e-3F);
+    grail_compress_options run = lab_options(&l, model, lab_path(&l, "out"));
+    grail_plan_options options = plan_for(&run, "error", 0.6);
+    options.uniform_widths = 1;
+    grail_plan *p = made(&options);
+    widths_of(p, kept);
+    assert_true(kept[0] > 0 && kept[1] > 0);
+    assert_int_equal(kept[2], 0);
+    assert_int_equal(kept[3], 0);
+    run.plan_text = grail_plan_text(p);
+    assert_ok(lab_compress(&run));
+    json_t *report = read_json(run.output, "report.json");
+    const json_t *stock = json_array_get(json_object_get(report, "loaders"), 0);
+    assert_true(json_is_true(json_object_get(stock, "loads")));
+    json_decref(report);
+    grail_plan_free(p);
+    p = NULL;
+    options.kinds = "ffn"; /* attentions stay, so no layer can go */
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                 "of a block that can go with all of them");
+    lab_close(&l);
+}
+
+static void what_cannot_drop_is_refused(void **state)
+{
+    (void)state;
+    static const char *const budgets[] = {"uniform", "flap", "slimgpt"};
+    lab l;
+    vision_lab v;
+    grail_plan *p = NULL;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    for (int b = 0; b < 3; b++) {
+        const grail_plan_options options = plan_for(&run, budgets[b], 0.8);
+        assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                     "gives every sublayer a width; sublayers are dropped by the budgets search");
+    }
+    lab_close(&l);
+    vision_open(&v);
+    const grail_compress_options images =
+        vision_options(&v, vision_network(&v, VISION_TIMM_VIT, "vit"), NULL);
+    const grail_plan_options options = plan_for(&images, "error", 0.9);
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_UNSUPPORTED,
+                 "a checkpoint of a vit network cannot say that a block lacks a sublayer");
+    vision_close(&v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_adds_little_goes_as_a_whole),
+        cmocka_unit_test(a_run_keeps_what_the_plan_promises),
+        cmocka_unit_test(a_search_that_may_drop_is_never_worse),
+        cmocka_unit_test(sublayers_are_tried_without_and_taken_back),
+        cmocka_unit_test(with_uniform_widths_whole_layers_go),
+        cmocka_unit_test(what_cannot_drop_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
