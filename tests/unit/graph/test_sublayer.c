@@ -116,6 +116,12 @@ static void what_is_read_elsewhere_is_no_sublayer(void **state)
     finish(g, add_plain(g, 0, NODE_ADD, other, add_feed_forward(g, 0, "down", "up", h)));
     assert_false(is_sublayer(g, GQA_KV_GROUPS, "down", &s));
     graph_free(g);
+    assert_ok(graph_create(&g)); /* multiplied instead of added */
+    h = add_embedding(g, "embed", VOCABULARY, WIDTH);
+    y = add_feed_forward(g, 0, "down", "up", h);
+    finish(g, add_plain(g, 0, NODE_MULTIPLY, h, y));
+    assert_false(is_sublayer(g, GQA_KV_GROUPS, "down", &s));
+    graph_free(g);
     assert_ok(graph_create(&g)); /* another node reads its norm's weight */
     h = add_embedding(g, "embed", VOCABULARY, WIDTH);
     h = add_plain(g, 0, NODE_ADD, h, add_feed_forward(g, 0, "down", "up", h));

@@ -219,14 +219,11 @@ static grail_compress_options mixed_run(const lab *l, const char *model, const c
     return options;
 }
 
-static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
+/* Stops where a run can be stopped with a block finished, and goes on. */
+static void assert_resumes(const lab *l, grail_compress_options options)
 {
-    (void)state;
-    lab l;
-    lab_open(&l);
-    const char *model = lab_f32(&l, "qwen2", "model");
     interruption i = {0};
-    grail_compress_options options = mixed_run(&l, model, lab_path(&l, "whole"));
+    options.output = lab_path(l, "whole");
     options.observer = observe;
     options.observer_user = &i;
     assert_ok(lab_compress(&options));
@@ -235,7 +232,7 @@ static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
     for (int at = 3; at <= calls; at++) { /* the first block is finished with the third call */
         char name[16];
         snprintf(name, sizeof name, "out%d", at);
-        options.output = lab_path(&l, name);
+        options.output = lab_path(l, name);
         options.resume = 0;
         i = (interruption){.cancel_at = at};
         assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
@@ -243,8 +240,70 @@ static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
         options.resume = 1;
         assert_ok(lab_compress(&options));
         assert_true(i.calls < calls);
-        assert_same_checkpoint(lab_path(&l, "whole"), options.output);
+        assert_same_checkpoint(lab_path(l, "whole"), options.output);
     }
+}
+
+static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    assert_resumes(&l, mixed_run(&l, lab_f32(&l, "qwen2", "model"), NULL));
+    lab_close(&l);
+}
+
+/* Layer 0 goes, and layer 1 is cut. */
+static grail_compress_options leaving_out(const lab *l, const char *output)
+{
+    grail_compress_options options = lab_options(l, lab_golden("llama3-sharded"), output);
+    options.plan_text =
+        "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": 0},"
+        " {\"site\": \"model.layers.0.self_attn.o_proj\", \"kept\": 0},"
+        " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 2},"
+        " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}";
+    options.refit = "all";
+    return options;
+}
+
+/* Tensors under other names are found again. */
+static void so_does_one_that_leaves_out_a_block(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    assert_resumes(&l, leaving_out(&l, NULL));
+    lab_close(&l);
+}
+
+/* Changes a bit of a tensor that has another name in the model: it is the last but one of its
+ * file, and model.norm.weight follows. */
+static void damage(const char *path)
+{
+    enum { BEHIND = 300 };
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -BEHIND, SEEK_END), 0);
+    const int byte = fgetc(file);
+    assert_int_equal(fseek(file, -BEHIND, SEEK_END), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_changed_bit_is_found_under_another_name(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    interruption i = {.cancel_at = 6}; /* all blocks are finished */
+    grail_compress_options options = leaving_out(&l, lab_path(&l, "out"));
+    options.observer = observe;
+    options.observer_user = &i;
+    assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
+    damage(lab_path(&l, "out.partial/result/model-00002-of-00002.safetensors"));
+    options.resume = 1;
+    assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
+                 "tensor 'model.layers.0.self_attn.v_proj.weight' in '");
     lab_close(&l);
 }
 
@@ -429,6 +488,8 @@ int main(void)
         cmocka_unit_test(reports_and_totals_tell_of_it),
         cmocka_unit_test(the_result_can_be_narrowed_again),
         cmocka_unit_test(an_interrupted_run_goes_on_to_the_same_bytes),
+        cmocka_unit_test(so_does_one_that_leaves_out_a_block),
+        cmocka_unit_test(a_changed_bit_is_found_under_another_name),
         cmocka_unit_test(the_consumer_before_makes_up_for_what_a_sublayer_added),
         cmocka_unit_test(so_does_a_consumer_that_is_cut),
         cmocka_unit_test(refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one),

@@ -132,14 +132,21 @@ static void a_search_that_may_drop_is_never_worse(void **state)
 
 typedef struct trials {
     int drops, backs;
+    int first; /* trial that drops a sublayer */
+    double most;
 } trials;
 
 static int note(void *user, const grail_plan_trial *t)
 {
     trials *n = user;
-    n->drops += strncmp(t->name, "without model.", 14) == 0 ? 1 : 0;
-    n->backs += strncmp(t->name, "again with model.", 17) == 0 ? 1 : 0;
-    assert_true(t->cost > 0.0);
+    const bool drops = strncmp(t->name, "without model.", 14) == 0;
+    const bool takes_back = strncmp(t->name, "again with model.", 17) == 0;
+    n->drops += drops ? 1 : 0;
+    n->backs += takes_back ? 1 : 0;
+    n->first = drops && n->first == 0 ? t->tried : n->first;
+    if (drops || takes_back) { /* what is left is widened; it may be whole before the limit */
+        assert_true(t->cost <= n->most && t->cost > 0.7 * n->most);
+    }
     return 0;
 }
 
@@ -152,19 +159,27 @@ static void sublayers_are_tried_without_and_taken_back(void **state)
     const char *model =
         scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
     const grail_compress_options run = lab_options(&l, model, NULL);
-    grail_plan_options options = plan_for(&run, "search", 0.8);
+    grail_plan_options options = plan_for(&run, "search", 0.5);
+    options.budget = "error";
+    options.drop_sublayers = 0;
+    grail_plan *without = made(&options);
+    options.budget = "search";
+    options.drop_sublayers = 1;
     options.tries = 24;
     options.observer = note;
     options.observer_user = &n;
+    n.most = 0.5 * grail_plan_facts_get(without).dense_cost;
     grail_plan *first = made(&options);
     grail_plan *second = made(&options);
     assert_string_equal(grail_plan_text(first), grail_plan_text(second));
     assert_true(n.drops >= 2 && n.backs >= 2);
+    assert_true(n.first <= 12); /* after the formulas and the set of budget error */
     n = (trials){0};
     options.drop_sublayers = 0;
-    grail_plan_free(second);
-    second = made(&options);
+    grail_plan_free(without);
+    without = made(&options);
     assert_int_equal(n.drops + n.backs, 0);
+    grail_plan_free(without);
     grail_plan_free(first);
     grail_plan_free(second);
     lab_close(&l);
@@ -193,6 +208,13 @@ static void with_uniform_widths_whole_layers_go(void **state)
     const json_t *stock = json_array_get(json_object_get(report, "loaders"), 0);
     assert_true(json_is_true(json_object_get(stock, "loads")));
     json_decref(report);
+    grail_plan_free(p);
+    options.compress.model =
+        scaled(&l, "half", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+    options.ratio = 0.8;
+    p = made(&options); /* the FFN matters */
+    widths_of(p, kept);
+    assert_int_equal(kept[2] == 0, kept[3] == 0);
     grail_plan_free(p);
     p = NULL;
     options.kinds = "ffn"; /* attentions stay, so no layer can go */
