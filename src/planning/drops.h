@@ -10,9 +10,10 @@
 typedef struct drop_space {
     const width_space *widths; /* borrowed, and so are the curves and names */
     const loss_curve *curves;
-    int *choice_of;     /* [sites]; GRAPH_NONE: must stay; owned */
-    double *losses;     /* [count]: the error of losing it, relative to what it costs; owned */
-    int *order;         /* [count]: the choices, that with the least loss first; owned */
+    int *choice_of; /* [sites]; GRAPH_NONE: must stay; owned */
+    double *losses; /* [count]: the error of losing it, relative to what it costs; INFINITY when it
+                       costs nothing in the unit of the limit; owned */
+    int *order;     /* [count]: the choices, that with the least loss first; owned */
     const char **names; /* [count]: of the first site; owned */
     int count;
     int sublayers; /* of the network, of which one must stay */

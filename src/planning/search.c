@@ -253,6 +253,9 @@ static grail_status try_drop(width_search *s, int choice, bool *tried, bool *won
     width_candidate c = {.divergence = (double)NAN};
     bool possible = false;
     *tried = *won = false;
+    if (!isfinite(s->drops->losses[choice])) {
+        return GRAIL_OK; /* it costs nothing in the unit of the limit */
+    }
     TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));
     memcpy(c.kept, s->best.kept, site_count(s) * sizeof c.kept[0]);
     snprintf(c.name, sizeof c.name, "%s %s",

@@ -340,6 +340,29 @@ static void image_networks_are_refused(void **state)
     vision_close(&v);
 }
 
+/* From every tenth allocation on or so, more sparsely later. */
+static void failing_allocations_are_survived(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    char output[LAB_PATH];
+    char partial[LAB_PATH];
+    snprintf(output, sizeof output, "%s", lab_path(&l, "out"));
+    snprintf(partial, sizeof partial, "%s", lab_path(&l, "out.partial"));
+    const grail_compress_options options = leaving_out(&l, output);
+    grail_status status = GRAIL_ERROR_MEMORY;
+    for (int64_t n = 1; status != GRAIL_OK; n += 1 + n / 20) {
+        memory_fail_after(n);
+        status = lab_compress(&options);
+        memory_fail_after(-1);
+        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
+        assert_int_equal(file_exists(output), status == GRAIL_OK);
+        support_remove_tree(partial);
+    }
+    lab_close(&l);
+}
+
 /* A llama with biases in which these sublayers add their consumer's bias alone, the same to every
  * token. */
 static const char *with_constant(const lab *l, const char *const consumers[])
@@ -490,6 +513,7 @@ int main(void)
         cmocka_unit_test(an_interrupted_run_goes_on_to_the_same_bytes),
         cmocka_unit_test(so_does_one_that_leaves_out_a_block),
         cmocka_unit_test(a_changed_bit_is_found_under_another_name),
+        cmocka_unit_test(failing_allocations_are_survived),
         cmocka_unit_test(the_consumer_before_makes_up_for_what_a_sublayer_added),
         cmocka_unit_test(so_does_a_consumer_that_is_cut),
         cmocka_unit_test(refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one),

@@ -132,22 +132,35 @@ static void a_search_that_may_drop_is_never_worse(void **state)
 
 typedef struct trials {
     int drops, backs;
+    int ffns;  /* drops of an FFN */
     int first; /* trial that drops a sublayer */
     double most;
 } trials;
 
-static int note(void *user, const grail_plan_trial *t)
+static bool begins_with(const char *name, const char *words)
+{
+    return strncmp(name, words, strlen(words)) == 0;
+}
+
+static int note_drops(void *user, const grail_plan_trial *t)
 {
     trials *n = user;
-    const bool drops = strncmp(t->name, "without model.", 14) == 0;
-    const bool takes_back = strncmp(t->name, "again with model.", 17) == 0;
+    const bool drops = begins_with(t->name, "without model.");
     n->drops += drops ? 1 : 0;
-    n->backs += takes_back ? 1 : 0;
+    n->ffns += drops && strstr(t->name, "mlp") != NULL ? 1 : 0;
+    n->backs += begins_with(t->name, "again with model.") ? 1 : 0;
     n->first = drops && n->first == 0 ? t->tried : n->first;
-    if (drops || takes_back) { /* what is left is widened; it may be whole before the limit */
+    return 0;
+}
+
+/* What is left is widened; it may be whole before the limit. */
+static int note_costs(void *user, const grail_plan_trial *t)
+{
+    const trials *n = user;
+    if (begins_with(t->name, "without model.") || begins_with(t->name, "again with model.")) {
         assert_true(t->cost <= n->most && t->cost > 0.7 * n->most);
     }
-    return 0;
+    return note_drops(user, t);
 }
 
 static void sublayers_are_tried_without_and_taken_back(void **state)
@@ -166,7 +179,7 @@ static void sublayers_are_tried_without_and_taken_back(void **state)
     options.budget = "search";
     options.drop_sublayers = 1;
     options.tries = 24;
-    options.observer = note;
+    options.observer = note_costs;
     options.observer_user = &n;
     n.most = 0.5 * grail_plan_facts_get(without).dense_cost;
     grail_plan *first = made(&options);
@@ -182,6 +195,25 @@ static void sublayers_are_tried_without_and_taken_back(void **state)
     grail_plan_free(without);
     grail_plan_free(first);
     grail_plan_free(second);
+    lab_close(&l);
+}
+
+static void what_costs_nothing_stays(void **state)
+{
+    (void)state;
+    lab l;
+    trials n = {0};
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_plan_options options = plan_for(&run, "search", 0.5);
+    options.limit = "kv-bytes";
+    options.tries = 24;
+    options.observer = note_drops;
+    options.observer_user = &n;
+    grail_plan *p = made(&options);
+    assert_true(n.drops > 0);
+    assert_int_equal(n.ffns, 0);
+    grail_plan_free(p);
     lab_close(&l);
 }
 
@@ -247,15 +279,40 @@ static void what_cannot_drop_is_refused(void **state)
     vision_close(&v);
 }
 
+static void failing_allocations_are_survived(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    char model[LAB_PATH];
+    snprintf(model, sizeof model, "%s", lab_golden("llama3"));
+    const grail_compress_options run = lab_options(&l, model, NULL);
+    grail_plan_options options = plan_for(&run, "search", 0.5);
+    grail_status status = GRAIL_ERROR_MEMORY;
+    options.compress.samples = 4;
+    for (int64_t n = 1; status != GRAIL_OK; n += 1 + n / 8) {
+        grail_plan *p = NULL;
+        memory_fail_after(n);
+        status = grail_plan_make(&options, &p);
+        memory_fail_after(-1);
+        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
+        assert_int_equal(p != NULL, status == GRAIL_OK);
+        grail_plan_free(p);
+    }
+    lab_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_adds_little_goes_as_a_whole),
         cmocka_unit_test(a_run_keeps_what_the_plan_promises),
         cmocka_unit_test(a_search_that_may_drop_is_never_worse),
+        cmocka_unit_test(what_costs_nothing_stays),
         cmocka_unit_test(sublayers_are_tried_without_and_taken_back),
         cmocka_unit_test(with_uniform_widths_whole_layers_go),
         cmocka_unit_test(what_cannot_drop_is_refused),
+        cmocka_unit_test(failing_allocations_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
