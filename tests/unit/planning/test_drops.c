@@ -83,6 +83,34 @@ static void what_adds_little_goes_as_a_whole(void **state)
     lab_close(&l);
 }
 
+/* What a sublayer leaves goes to the others where errors want it: as if it had always been worth
+ * nothing. */
+static void the_others_share_what_it_leaves(void **state)
+{
+    (void)state;
+    lab l;
+    int64_t without[SITES];
+    int64_t with[SITES];
+    lab_open(&l);
+    const char *model =
+        scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+    const grail_compress_options run = lab_options(&l, model, NULL);
+    grail_plan_options options = plan_for(&run, "error", 0.6);
+    grail_plan *p = made(&options);
+    widths_of(p, without);
+    grail_plan_free(p);
+    options.drop_sublayers = 0;
+    p = made(&options);
+    widths_of(p, with);
+    grail_plan_free(p);
+    assert_int_equal(with[2], 1);
+    assert_int_equal(without[2], 0);
+    assert_true(without[0] >= with[0] && without[1] >= with[1] && without[3] >= with[3]);
+    assert_true(without[1] + without[3] > with[1] + with[3]);
+    assert_true(without[0] + without[1] + without[3] < 2 * (with[0] + with[1] + with[3]));
+    lab_close(&l);
+}
+
 /* The run that takes the plan has the parameters and the divergence that it promises. */
 static void a_run_keeps_what_the_plan_promises(void **state)
 {
@@ -306,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_adds_little_goes_as_a_whole),
+        cmocka_unit_test(the_others_share_what_it_leaves),
         cmocka_unit_test(a_run_keeps_what_the_plan_promises),
         cmocka_unit_test(a_search_that_may_drop_is_never_worse),
         cmocka_unit_test(what_costs_nothing_stays),
