@@ -49,7 +49,7 @@ static grail_status gather_targets(const calibration_network *network, const map
     matrix own = {0};
     int64_t column = 0;
     for (int i = 0; i < g->count; i++) {
-        TRY(dense_target(network, g->maps[i].node, &own));
+        TRY(dense_target(network, g->maps[i].node, g->maps[i].goal.value, &own));
         TRY(matrix_copy(own, matrix_columns(y, column, own.columns)));
         column += own.columns;
         matrix_pool_give(network->pool, &own);
@@ -105,12 +105,23 @@ out:
     return status;
 }
 
+/* The node that the dense network must have run up to for all targets. */
+static int dense_end_of(const map_group *g)
+{
+    int end = GRAPH_NONE;
+    for (int i = 0; i < g->count; i++) {
+        const int own = observation_dense_end(&g->maps[i]);
+        end = own > end ? own : end;
+    }
+    return end;
+}
+
 static grail_status refit_group(calibration_network *network, int first, int count)
 {
     grail_status status = GRAIL_OK;
     map_group g = {0};
     TRY(map_group_init(network, first, count, &g));
-    TRY(streams_carry(network, first, first + count, add_group, &g));
+    TRY(streams_carry(network, first, dense_end_of(&g), add_group, &g));
     matrix_pool_clear(network->pool);
     TRY(fit_group(network, &g));
 out:

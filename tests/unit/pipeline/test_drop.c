@@ -357,7 +357,11 @@ static void failing_allocations_are_survived(void **state)
         status = lab_compress(&options);
         memory_fail_after(-1);
         assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
-        assert_int_equal(file_exists(output), status == GRAIL_OK);
+        if (status != GRAIL_OK && file_exists(output)) { /* it failed while it tidied up */
+            assert_non_null(strstr(grail_error_message(), "the result is complete"));
+            support_remove_tree(output);
+        }
+        assert_true(status != GRAIL_OK || file_exists(output));
         support_remove_tree(partial);
     }
     lab_close(&l);
