@@ -13,6 +13,7 @@ enum { PANEL_PAIRS = 64 };
 struct elimination {
     int64_t units; /* n */
     int64_t features;
+    bool can_be_spent; /* blocks that are not positive definite are worth nothing */
     matrix a, m; /* [stored u, stored u], lower triangles */
     /* Units are dropped from the matrices now and then: these are stored, in ascending order. */
     int64_t stored, left;
@@ -103,8 +104,8 @@ static void number_units(elimination *e)
     }
 }
 
-grail_status elimination_create(int64_t units, unit_value kind, double jitter, matrix *a, matrix *m,
-                                elimination **out)
+grail_status elimination_create(int64_t units, unit_value kind, double jitter, bool can_be_spent,
+                                matrix *a, matrix *m, elimination **out)
 {
     grail_status status = GRAIL_OK;
     elimination *e = NULL;
@@ -112,6 +113,7 @@ grail_status elimination_create(int64_t units, unit_value kind, double jitter, m
     TRY(memory_new(&e, 1, sizeof *e));
     *e = (elimination){.units = units,
                        .features = u,
+                       .can_be_spent = can_be_spent,
                        .a = *a,
                        .m = *m,
                        .stored = units,
@@ -148,10 +150,10 @@ grail_status elimination_add_values(elimination *e, double *values)
         if (e->position_of[unit] < 0) {
             continue;
         }
-        if (e->values[p] < 0.0) {
+        if (e->values[p] < 0.0 && !e->can_be_spent) {
             return not_definite(e, p);
         }
-        values[unit] += e->values[p];
+        values[unit] += e->values[p] < 0.0 ? 0.0 : e->values[p];
     }
     return GRAIL_OK;
 }
@@ -340,6 +342,11 @@ grail_status elimination_take(elimination *e, int64_t unit)
     const int64_t position = e->position_of[unit];
     const matrix rows = matrix_reshape(e->rows, 2 * u, width_of(e));
     const matrix pairs = matrix_rows(panel_rows(e, 2 * e->most), 2 * e->pending, 2 * u);
+    if (e->can_be_spent && !unit_blocks_factor(&e->blocks, position, e->small)) {
+        e->position_of[unit] = -1;
+        e->left--;
+        return GRAIL_OK;
+    }
     TRY(make_transform(e, position));
     TRY(read_rows(e, position, rows));
     TRY(multiply_rows(1.0, e->transform, rows, 0.0, pairs));

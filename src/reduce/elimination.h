@@ -26,14 +26,15 @@ typedef enum unit_value {
 typedef struct elimination elimination;
 
 /** Takes over A[H, H] and M[H, H] of one instance, of which the lower triangles are read; *a and *m
- * are left empty in any case. `jitter` is added to the diagonal of A_gg wherever it is inverted.
- * *out is owned: elimination_free. */
-grail_status elimination_create(int64_t units, unit_value kind, double jitter, matrix *a, matrix *m,
-                                elimination **out) GRAIL_MUST_CHECK;
+ * are left empty in any case. `jitter` is added to the diagonal of A_gg wherever it is inverted. With
+ * `can_be_spent`, a unit of which so little is left that A_gg is not positive definite is worth 0,
+ * and its elimination changes nothing. *out is owned: elimination_free. */
+grail_status elimination_create(int64_t units, unit_value kind, double jitter, bool can_be_spent,
+                                matrix *a, matrix *m, elimination **out) GRAIL_MUST_CHECK;
 void elimination_free(elimination *e); /* NULL is allowed */
 
 /** values[n] += the value of each unit that is not eliminated; 0 where rounding made it negative.
- * GRAIL_ERROR_NUMERIC where A_gg is not positive definite. */
+ * GRAIL_ERROR_NUMERIC where A_gg is not positive definite, unless units can be spent. */
 grail_status elimination_add_values(elimination *e, double *values) GRAIL_MUST_CHECK;
 
 /** Eliminates a unit that was not eliminated before. */

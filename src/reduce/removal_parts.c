@@ -173,7 +173,8 @@ static grail_status make_part(part_source *s, elimination **out)
     TRY(matrix_new_zero(gram.owner, GRAIL_DTYPE_F64, gram.rows, gram.rows, &m));
     TRY(add_weights(s, gains, m));
     TRY(elimination_create(s->view->site->units, gains ? VALUE_EXACT : s->options->kind,
-                           gains ? gain_jitter * s->largest : s->options->jitter, &s->input->gram,
+                           gains ? gain_jitter * s->largest : s->options->jitter, gains,
+                           &s->input->gram,
                            &m, out));
 out:
     matrix_free(&m);

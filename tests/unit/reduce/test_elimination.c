@@ -180,7 +180,7 @@ static elimination *start(backend *b, const plain_site *s, unit_value kind)
     double *weights = plain_gram(OUTPUTS, s->width, 0.0, s->w);
     matrix a = lower_matrix(b, s->width, s->hi);
     matrix m = lower_matrix(b, s->width, weights);
-    assert_ok(elimination_create(s->units, kind, s->jitter, &a, &m, &e));
+    assert_ok(elimination_create(s->units, kind, s->jitter, false, &a, &m, &e));
     assert_false(matrix_exists(a));
     assert_false(matrix_exists(m));
     memory_free(weights);
@@ -306,7 +306,7 @@ static elimination *start_gains(backend *b, const plain_site *s)
     double *gains = plain_gram(OUTPUTS, s->width, 0.0, product);
     matrix a = lower_matrix(b, s->width, s->h);
     matrix m = lower_matrix(b, s->width, gains);
-    assert_ok(elimination_create(s->units, VALUE_EXACT, 0.0, &a, &m, &e));
+    assert_ok(elimination_create(s->units, VALUE_EXACT, 0.0, false, &a, &m, &e));
     memory_free(product);
     memory_free(turned);
     memory_free(gains);
@@ -337,6 +337,43 @@ static void check_gains(backend *b, int64_t units, int64_t features)
     }
     elimination_free(e);
     free_site(&s);
+}
+
+/* A Gram matrix of fewer rows than a few units have features: these explain all others. A negative
+ * jitter makes sure that what is left is not positive definite. */
+static void units_without_anything_left_are_spent(void **state)
+{
+    (void)state;
+    enum { UNITS = 9, FEATURES = 4, WIDTH = UNITS * FEATURES, ROWS = 10 };
+    double *x = plain_normal(ROWS * WIDTH, 8);
+    double *weights = plain_normal(OUTPUTS * WIDTH, 9);
+    double *g = plain_gram(ROWS, WIDTH, 0.0, x);
+    double *product = NULL;
+    assert_ok(memory_new(&product, (size_t)(OUTPUTS * WIDTH), sizeof *product));
+    plain_add_product(OUTPUTS, WIDTH, WIDTH, weights, g, product);
+    double *gains = plain_gram(OUTPUTS, WIDTH, 0.0, product);
+    for (int spends = 0; spends < 2; spends++) {
+        elimination *e = NULL;
+        matrix a = lower_matrix(on_cpu, WIDTH, g);
+        matrix m = lower_matrix(on_cpu, WIDTH, gains);
+        assert_ok(elimination_create(UNITS, VALUE_EXACT, -1e-9, spends == 1, &a, &m, &e));
+        grail_status status = GRAIL_OK;
+        double first = 0.0;
+        for (int64_t j = 0; j < UNITS && status == GRAIL_OK; j++) {
+            double values[UNITS] = {0};
+            status = elimination_add_values(e, values);
+            first = j == 0 ? values[0] : first;
+            assert_true(status != GRAIL_OK || j < 3 || fabs(values[j]) < 1e-5 * first);
+            status = status == GRAIL_OK ? elimination_take(e, j) : status;
+        }
+        assert_int_equal(status, spends == 1 ? GRAIL_OK : GRAIL_ERROR_NUMERIC);
+        elimination_free(e);
+    }
+    memory_free(x);
+    memory_free(weights);
+    memory_free(g);
+    memory_free(product);
+    memory_free(gains);
 }
 
 static void from_a_gram_matrix_values_are_gains_of_keeping(void **state)
@@ -428,7 +465,7 @@ static grail_status take_all_but_one(void *context)
     double values[8] = {0.0};
     TRY(identity(w->on, w->units * w->features, &a));
     TRY(identity(w->on, w->units * w->features, &m));
-    TRY(elimination_create(w->units, VALUE_EXACT, 0.0, &a, &m, &e));
+    TRY(elimination_create(w->units, VALUE_EXACT, 0.0, false, &a, &m, &e));
     for (int64_t j = 0; j + 1 < w->units; j++) {
         TRY(elimination_add_values(e, values));
         TRY(elimination_take(e, j));
@@ -456,6 +493,7 @@ int main(void)
         cmocka_unit_test(other_values_follow_their_formulas),
         cmocka_unit_test(the_jitter_is_added_wherever_a_block_is_inverted),
         cmocka_unit_test(from_a_gram_matrix_values_are_gains_of_keeping),
+        cmocka_unit_test(units_without_anything_left_are_spent),
         cmocka_unit_test(all_units_can_be_taken),
         cmocka_unit_test(an_indefinite_block_names_its_unit),
         cmocka_unit_test(a_value_that_is_not_a_number_stays_one),
