@@ -538,39 +538,59 @@ void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t
     }
 }
 
-/* scaled[sites]: for t in [0, 1] from all units to `kept`, for t in [1, 2] on to nothing. */
-static void scale_widths(const width_space *s, double t, const int64_t *kept, int64_t *scaled)
+/* scaled[sites]: for t in [0, 1] from all units to `kept`, for t in [1, 2] on to nothing; slots of
+ * which one step costs more than `room` stay as they are. */
+static void scale_widths(const width_space *s, double t, double room, const int64_t *kept,
+                         int64_t *scaled)
 {
     memcpy(scaled, kept, (size_t)s->request->sites->list.count * sizeof scaled[0]);
     for (int i = 0; i < s->slot_count; i++) {
+        const allocation_site *slot = &s->slots[i];
         const double now = (double)width_space_slot(s, i, kept);
-        const double missing = (double)s->slots[i].units - now;
+        const double missing = (double)slot->units - now;
         const double wanted = t < 1.0 ? now + (1.0 - t) * missing : (2.0 - t) * now;
-        width_space_set_slot(s, i, nearest_width(&s->slots[i], wanted), scaled);
+        if (slot->cost * (double)slot->step <= room) {
+            width_space_set_slot(s, i, nearest_width(slot, wanted), scaled);
+        }
     }
 }
 
-grail_status width_space_rescale(const width_space *s, int64_t *kept, bool *fits)
+/* Scales kept[sites] by the least t up to `most` with which the network stays below the limit;
+ * *cost is what it costs then. */
+static grail_status scale_to_limit(const width_space *s, double most, double room, int64_t *kept,
+                                   double *cost)
 {
     enum { HALVINGS = 24 };
     grail_status status = GRAIL_OK;
     int64_t *scaled = NULL;
     double low = 0.0;
-    double high = 2.0;
-    double cost = 0.0;
+    double high = most;
     TRY(memory_new(&scaled, (size_t)s->request->sites->list.count, sizeof scaled[0]));
-    scale_widths(s, high, kept, scaled);
-    TRY(widths_cost(s->request, s->limited, scaled, &cost));
-    *fits = cost <= s->limit;
-    for (int i = 0; i < HALVINGS && *fits; i++) {
+    for (int i = 0; i < HALVINGS; i++) {
         const double middle = 0.5 * (low + high);
-        scale_widths(s, middle, kept, scaled);
-        TRY(widths_cost(s->request, s->limited, scaled, &cost));
-        *(cost <= s->limit ? &high : &low) = middle;
+        scale_widths(s, middle, room, kept, scaled);
+        TRY(widths_cost(s->request, s->limited, scaled, cost));
+        *(*cost <= s->limit ? &high : &low) = middle;
     }
-    scale_widths(s, high, kept, scaled);
+    scale_widths(s, high, room, kept, scaled);
+    TRY(widths_cost(s->request, s->limited, scaled, cost));
     memcpy(kept, scaled, (size_t)s->request->sites->list.count * sizeof kept[0]);
 out:
     memory_free(scaled);
+    return status;
+}
+
+/* Sites with large steps jump together and may leave much of the limit; those with small steps then
+ * take it. */
+grail_status width_space_rescale(const width_space *s, int64_t *kept, bool *fits)
+{
+    grail_status status = GRAIL_OK;
+    double cost = 0.0;
+    TRY(scale_to_limit(s, 2.0, (double)INFINITY, kept, &cost));
+    *fits = cost <= s->limit;
+    if (*fits) {
+        TRY(scale_to_limit(s, 1.0, s->limit - cost, kept, &cost));
+    }
+out:
     return status;
 }

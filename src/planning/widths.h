@@ -48,8 +48,8 @@ int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept);
 /** Gives a width to the sites of a slot; sites that are dropped stay so. */
 void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept);
 /** Scales all widths by the way that they are short of the whole, or all by one factor, so that the
- * network just stays below the limit. *fits is false when it cannot; sites that are dropped stay
- * so. */
+ * network just stays below the limit; what sites with large steps leave, the others take. Sites
+ * that are dropped stay so. *fits is false when the limit cannot be met. */
 grail_status width_space_rescale(const width_space *s, int64_t *kept, bool *fits) GRAIL_MUST_CHECK;
 
 /** A way to choose widths. */

@@ -160,8 +160,8 @@ plan "plan.json: \"sites\" is not an array" '{"grail_plan": 1}'
 site=model.layers.0.mlp.down_proj
 plan "plan.json: 'x' is not a site of this model" \
     '{"grail_plan": 1, "sites": [{"site": "x", "kept": 3}]}'
-plan "plan.json: site '$site' keeps 0 units, expected 1 to 80" \
-    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 0}]}"
+plan "plan.json: site '$site' keeps -1 units, expected 1 to 80" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": -1}]}"
 plan "plan.json: site '$site' has 80 units in this model, but the plan says 90" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"units\": 90}]}"
 plan "plan.json: site '$site' has no \"kept\"; give the number of units to keep" \
