@@ -14,7 +14,7 @@ struct elimination {
     int64_t units; /* n */
     int64_t features;
     bool can_be_spent; /* blocks that are not positive definite are worth nothing */
-    matrix a, m; /* [stored u, stored u], lower triangles */
+    matrix a, m;       /* [stored u, stored u], lower triangles */
     /* Units are dropped from the matrices now and then: these are stored, in ascending order. */
     int64_t stored, left;
     int64_t *unit_at;     /* [stored] */
@@ -142,6 +142,12 @@ static grail_status not_definite(const elimination *e, int64_t position)
                      (long long)e->unit_at[position]);
 }
 
+/* A matrix that is indefinite from the beginning is an error in any case. */
+static bool can_be_spent(const elimination *e)
+{
+    return e->can_be_spent && e->left < e->units;
+}
+
 grail_status elimination_add_values(elimination *e, double *values)
 {
     unit_blocks_values(&e->blocks, e->stored, e->values);
@@ -150,7 +156,7 @@ grail_status elimination_add_values(elimination *e, double *values)
         if (e->position_of[unit] < 0) {
             continue;
         }
-        if (e->values[p] < 0.0 && !e->can_be_spent) {
+        if (e->values[p] < 0.0 && !can_be_spent(e)) {
             return not_definite(e, p);
         }
         values[unit] += e->values[p] < 0.0 ? 0.0 : e->values[p];
@@ -342,7 +348,7 @@ grail_status elimination_take(elimination *e, int64_t unit)
     const int64_t position = e->position_of[unit];
     const matrix rows = matrix_reshape(e->rows, 2 * u, width_of(e));
     const matrix pairs = matrix_rows(panel_rows(e, 2 * e->most), 2 * e->pending, 2 * u);
-    if (e->can_be_spent && !unit_blocks_factor(&e->blocks, position, e->small)) {
+    if (can_be_spent(e) && !unit_blocks_factor(&e->blocks, position, e->small)) {
         e->position_of[unit] = -1;
         e->left--;
         return GRAIL_OK;

@@ -26,9 +26,10 @@ typedef enum unit_value {
 typedef struct elimination elimination;
 
 /** Takes over A[H, H] and M[H, H] of one instance, of which the lower triangles are read; *a and *m
- * are left empty in any case. `jitter` is added to the diagonal of A_gg wherever it is inverted. With
- * `can_be_spent`, a unit of which so little is left that A_gg is not positive definite is worth 0,
- * and its elimination changes nothing. *out is owned: elimination_free. */
+ * are left empty in any case. `jitter` is added to the diagonal of A_gg wherever it is inverted.
+ * With `can_be_spent`, a unit of which others have left so little that A_gg is not positive
+ * definite is worth 0, and its elimination changes nothing; before any unit is eliminated it is an
+ * error. *out is owned: elimination_free. */
 grail_status elimination_create(int64_t units, unit_value kind, double jitter, bool can_be_spent,
                                 matrix *a, matrix *m, elimination **out) GRAIL_MUST_CHECK;
 void elimination_free(elimination *e); /* NULL is allowed */
