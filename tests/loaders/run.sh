@@ -52,10 +52,25 @@ narrow() {
     add_case "$work/$name" "$work/$1.ids.npy" "$name"
 }
 
+# drop_layer MODEL: without the first layer
+drop_layer() {
+    local name=$1-without-layer-0
+    printf '{"grail_plan": 1, "sites": [{"site": "model.layers.0.%s", "kept": 0}, {"site": "model.layers.0.%s", "kept": 0}]}' \
+        self_attn.o_proj mlp.down_proj >"$work/$name.json"
+    if ! "$grail" compress "$models/$1" -o "$work/$name" --calib "$work/$1.calibration.npy" \
+        --plan "$work/$name.json"; then
+        echo "FAIL $name: grail compress" >&2
+        failed=1
+        return
+    fi
+    add_case "$work/$name" "$work/$1.ids.npy" "$name"
+}
+
 for model in llama3 llama-mha mistral qwen2 qwen3; do
     "$python" "$check" ids "$models/$model" "$work/$model.ids.npy" --seed 1
     "$python" "$check" ids "$models/$model" "$work/$model.calibration.npy" --seed 2 --sequences 16
     add_case "$models/$model" "$work/$model.ids.npy" "$model"
+    drop_layer "$model"
     for selector in wanda fold; do
         for sites in ffn heads ffn,heads; do
             narrow "$model" "$selector" 0.5 "$sites"
