@@ -165,6 +165,16 @@ grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *nu
                                                         tensor, numbers[layer], end);
 }
 
+static bool scales_positions(const json_t *config)
+{
+    const json_t *parameters = json_object_get(config, "rope_parameters");
+    const json_t *rope =
+        json_is_object(parameters) ? parameters : json_object_get(config, "rope_scaling");
+    const char *type = json_string_value(json_object_get(rope, "rope_type"));
+    type = type != NULL ? type : json_string_value(json_object_get(rope, "type"));
+    return type != NULL && strcmp(type, "default") != 0;
+}
+
 static void judge_transformers(const json_t *config, const graph *narrowed, loader_verdict *v)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
@@ -181,6 +191,9 @@ static void judge_transformers(const json_t *config, const graph *narrowed, load
         snprintf(v->reason, sizeof v->reason,
                  "version 5 needs hidden_size %% heads = 0 for llama, and the biases rule out the "
                  "mistral class (4.45 to 4.x load it)");
+    } else if (is_type(config, "mistral") && scales_positions(config)) {
+        snprintf(v->reason, sizeof v->reason,
+                 "as mistral, version 4.48 or newer (older ones ignore rope_scaling there)");
     } else if (json_object_get(config, "head_dim") != NULL && !heads_fill_hidden(config)) {
         snprintf(v->reason, sizeof v->reason, "as %s, version 4.45 or newer (explicit head_dim)",
                  type);

@@ -118,6 +118,23 @@ static void a_head_count_that_llama_refuses_makes_it_a_mistral(void **state)
     description_fini(&d);
 }
 
+/* Older Mistral classes ignore the scaling and give other logits. */
+static void a_mistral_with_scaled_positions_needs_a_newer_loader(void **state)
+{
+    (void)state;
+    static const char *const changes[] = {
+        "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}",
+        "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}"};
+    for (int i = 0; i < 2; i++) {
+        description d;
+        describe("llama", changes[i], (const int64_t[]){6, 3, 3}, (const int64_t[]){6, 3, 3}, &d);
+        assert_string_equal(type_of(&d), "mistral");
+        assert_true(d.verdicts[0].loads);
+        assert_int_equal(strstr(d.verdicts[0].reason, "4.48") != NULL, i == 0);
+        description_fini(&d);
+    }
+}
+
 static void but_not_where_biases_or_the_family_forbid_it(void **state)
 {
     (void)state;
@@ -347,6 +364,7 @@ int main(void)
         cmocka_unit_test(a_narrow_ffn_is_one_number),
         cmocka_unit_test(fewer_heads_need_head_dim),
         cmocka_unit_test(a_head_count_that_llama_refuses_makes_it_a_mistral),
+        cmocka_unit_test(a_mistral_with_scaled_positions_needs_a_newer_loader),
         cmocka_unit_test(but_not_where_biases_or_the_family_forbid_it),
         cmocka_unit_test(different_layers_are_listed),
         cmocka_unit_test(layers_that_become_equal_are_listed_no_more),
