@@ -110,7 +110,10 @@ static grail_status judge_batch(judgement *j, int64_t batch)
     const calibration_network *n = j->network;
     const graph *g = n->request->graph;
     const node *last = &g->nodes[g->node_count - 1];
-    const bool through_head = last->kind == NODE_LINEAR;
+    /* A head that was fitted to the dense network's output has been run there already. */
+    const bool through_head = last->kind == NODE_LINEAR &&
+                              n->dense.stream.position < g->node_count &&
+                              n->current.stream.position < g->node_count;
     const int end = through_head ? g->node_count - 1 : g->node_count;
     TRY(run_to(n, &n->dense, batch, end));
     TRY(run_to(n, &n->current, batch, end));
@@ -151,6 +154,9 @@ grail_status judge_divergence(calibration_network *network, double *out)
     }
     TRY(execution_begin(network->dense.execution, none, (batch_input){0}));
     TRY(execution_begin(network->current.execution, none, (batch_input){0}));
+    if (j.of_classes && j.sums.rows == 0) {
+        FAIL(GRAIL_ERROR_NUMERIC, "no output of the narrowed network could be judged");
+    }
     *out = j.of_classes ? j.sums.kl / (double)j.sums.rows
                         : (j.energy > 0.0 ? j.distance / j.energy : 0.0);
 out:

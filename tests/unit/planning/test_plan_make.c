@@ -288,6 +288,25 @@ static void the_least_error_spares_what_matters(void **state)
     lab_close(&l);
 }
 
+/* The head reads a stream, so it is fitted to the dense network's output, which has run to its end
+ * when the widths are judged. */
+static void widths_of_streams_are_judged_behind_a_fitted_head(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "resnet");
+    const grail_compress_options run = vision_options(&v, model, NULL);
+    grail_plan_options options = plan_for(&run, "search", 0.6);
+    options.kinds = "conv,stream";
+    options.tries = 3;
+    grail_plan *p = made(&options);
+    const grail_plan_facts f = grail_plan_facts_get(p);
+    assert_true(f.divergence > 0.0 && f.divergence <= f.uniform_divergence);
+    grail_plan_free(p);
+    vision_close(&v);
+}
+
 static void image_networks_have_plans_too(void **state)
 {
     (void)state;
@@ -362,6 +381,7 @@ int main(void)
         cmocka_unit_test(a_run_takes_the_widths_of_a_plan),
         cmocka_unit_test(the_share_of_heads_can_be_given),
         cmocka_unit_test(a_share_of_heads_is_refused_where_the_budget_chooses_it),
+        cmocka_unit_test(widths_of_streams_are_judged_behind_a_fitted_head),
         cmocka_unit_test(a_search_keeps_the_best_of_its_trials),
         cmocka_unit_test(a_search_repeats_and_ends_when_told),
         cmocka_unit_test(uniform_widths_are_one_for_each_kind),
