@@ -10,19 +10,6 @@ void grail_compensate_options_init(grail_compensate_options *options)
     *options = (grail_compensate_options){.prior = 0, .bias = 0, .alpha = 1e-3};
 }
 
-static grail_status copy_statistics(const grail_statistics *s, grail_statistics **out)
-{
-    grail_status status = GRAIL_OK;
-    grail_statistics *copy = NULL;
-    TRY(grail_statistics_create(s->width, s->outputs, &copy));
-    TRY(grail_statistics_add(copy, s));
-    *out = copy;
-    copy = NULL;
-out:
-    grail_statistics_free(copy);
-    return status;
-}
-
 static grail_status check_compensate(const grail_statistics *s, const grail_reducer *reducer,
                                      int64_t features_per_unit, int64_t outputs,
                                      const grail_compensate_options *options,
@@ -55,7 +42,7 @@ static grail_status prepare(const grail_statistics *statistics, const grail_redu
 {
     grail_status status = GRAIL_OK;
     grail_statistics *copy = NULL;
-    TRY(copy_statistics(statistics, &copy));
+    TRY(statistics_copy(statistics, &copy));
     grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
     if (reducer->folds) {
         TRY(regression_from_measured(copy, prior, out));

@@ -59,6 +59,19 @@ grail_status grail_statistics_create(int64_t width, int64_t outputs, grail_stati
     return statistics_create(backend_host(), width, outputs, out);
 }
 
+grail_status statistics_copy(const grail_statistics *s, grail_statistics **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_statistics *copy = NULL;
+    TRY(statistics_create(s->owner, s->width, s->outputs, &copy));
+    TRY(grail_statistics_add(copy, s));
+    *out = copy;
+    copy = NULL;
+out:
+    grail_statistics_free(copy);
+    return status;
+}
+
 grail_status statistics_of_outputs(const grail_statistics *s, int64_t first, int64_t count,
                                    grail_statistics **out)
 {

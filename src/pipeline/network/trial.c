@@ -4,19 +4,6 @@
 
 #include <math.h>
 
-static grail_status copy_statistics(const grail_statistics *s, grail_statistics **out)
-{
-    grail_status status = GRAIL_OK;
-    grail_statistics *copy = NULL;
-    TRY(statistics_create(s->owner, s->width, s->outputs, &copy));
-    TRY(grail_statistics_add(copy, s));
-    *out = copy;
-    copy = NULL;
-out:
-    grail_statistics_free(copy);
-    return status;
-}
-
 /* Fits copies of the sums; `o` keeps its own. */
 static grail_status try_fit(const site_trial *t, const observation *o, const grail_reducer *r,
                             double *error)
@@ -28,8 +15,8 @@ static grail_status try_fit(const site_trial *t, const observation *o, const gra
     const bool fits = t->network->request->plan.compensation.enabled;
     copy.fit = NULL;
     copy.held = NULL;
-    TRY(copy_statistics(o->fit, &copy.fit));
-    TRY(copy_statistics(o->held, &copy.held));
+    TRY(statistics_copy(o->fit, &copy.fit));
+    TRY(statistics_copy(o->held, &copy.held));
     TRY(consumer_merge(t->network, r, o->site, o->consumer, o->weight, &prior));
     TRY(fit_solve(t->network, &copy, r, prior, &fitted));
     const ridge_result *found = &fitted.result;

@@ -1,5 +1,7 @@
 /* Plans that may drop whole sublayers: what is worth nothing goes, nothing gets worse, and what
  * cannot be dropped is refused. */
+#include "plans.h"
+
 #include "../pipeline/vision_lab.h"
 
 #include <grail/plan.h>
@@ -7,29 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static grail_plan_options plan_for(const grail_compress_options *run, const char *budget,
+/* Sites of a plan: o_proj of layer 0, down_proj of layer 0, then those of layer 1. */
+enum { SITES = 4 };
+
+static grail_plan_options dropping(const grail_compress_options *run, const char *budget,
                                    double ratio)
 {
-    grail_plan_options options;
-    grail_plan_options_init(&options);
-    options.compress = *run;
-    options.compress.selector = "obs";
-    options.budget = budget;
-    options.ratio = ratio;
+    grail_plan_options options = plan_for(run, budget, ratio);
     options.tries = 16;
     options.drop_sublayers = 1;
     return options;
 }
-
-static grail_plan *made(const grail_plan_options *options)
-{
-    grail_plan *p = NULL;
-    assert_ok(grail_plan_make(options, &p));
-    return p;
-}
-
-/* Sites of a plan: o_proj of layer 0, down_proj of layer 0, then those of layer 1. */
-enum { SITES = 4 };
 
 static void widths_of(const grail_plan *p, int64_t kept[SITES])
 {
@@ -71,7 +61,7 @@ static void what_adds_little_goes_as_a_whole(void **state)
     const grail_compress_options run = lab_options(&l, model, NULL);
     for (int b = 0; b < 2; b++) {
         int64_t kept[SITES];
-        grail_plan_options options = plan_for(&run, budgets[b], 0.8);
+        grail_plan_options options = dropping(&run, budgets[b], 0.8);
         grail_plan *p = made(&options);
         const grail_plan_facts f = grail_plan_facts_get(p);
         widths_of(p, kept);
@@ -95,7 +85,7 @@ static void the_others_share_what_it_leaves(void **state)
     const char *model =
         scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
     const grail_compress_options run = lab_options(&l, model, NULL);
-    grail_plan_options options = plan_for(&run, "error", 0.6);
+    grail_plan_options options = dropping(&run, "error", 0.6);
     grail_plan *p = made(&options);
     widths_of(p, without);
     grail_plan_free(p);
@@ -120,7 +110,7 @@ static void a_run_keeps_what_the_plan_promises(void **state)
     const char *model =
         scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
     grail_compress_options run = lab_options(&l, model, lab_path(&l, "out"));
-    const grail_plan_options options = plan_for(&run, "error", 0.8);
+    const grail_plan_options options = dropping(&run, "error", 0.8);
     grail_plan *p = made(&options);
     run.plan_text = grail_plan_text(p);
     assert_ok(lab_compress(&run));
@@ -142,7 +132,7 @@ static void a_search_that_may_drop_is_never_worse(void **state)
     lab_open(&l);
     for (int i = 0; i < 3; i++) {
         const grail_compress_options run = lab_options(&l, lab_golden(models[i]), NULL);
-        grail_plan_options options = plan_for(&run, "search", 0.7);
+        grail_plan_options options = dropping(&run, "search", 0.7);
         options.tries = 24;
         grail_plan *with = made(&options);
         options.tries = OPENINGS; /* which both searches begin with */
@@ -200,7 +190,7 @@ static void sublayers_are_tried_without_and_taken_back(void **state)
     const char *model =
         scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
     const grail_compress_options run = lab_options(&l, model, NULL);
-    grail_plan_options options = plan_for(&run, "search", 0.5);
+    grail_plan_options options = dropping(&run, "search", 0.5);
     options.budget = "error";
     options.drop_sublayers = 0;
     grail_plan *without = made(&options);
@@ -233,7 +223,7 @@ static void what_costs_nothing_stays(void **state)
     trials n = {0};
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
-    grail_plan_options options = plan_for(&run, "search", 0.5);
+    grail_plan_options options = dropping(&run, "search", 0.5);
     options.limit = "kv-bytes";
     options.tries = 24;
     options.observer = note_drops;
@@ -255,7 +245,7 @@ static void with_uniform_widths_whole_layers_go(void **state)
     lab_open(&l);
     const char *model = scaled(&l, "model", parts, 1e-3F);
     grail_compress_options run = lab_options(&l, model, lab_path(&l, "out"));
-    grail_plan_options options = plan_for(&run, "error", 0.6);
+    grail_plan_options options = dropping(&run, "error", 0.6);
     options.uniform_widths = 1;
     grail_plan *p = made(&options);
     widths_of(p, kept);
@@ -293,7 +283,7 @@ static void what_cannot_drop_is_refused(void **state)
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
     for (int b = 0; b < 3; b++) {
-        const grail_plan_options options = plan_for(&run, budgets[b], 0.8);
+        const grail_plan_options options = dropping(&run, budgets[b], 0.8);
         assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
                      "gives every sublayer a width; sublayers are dropped by the budgets search");
     }
@@ -301,7 +291,7 @@ static void what_cannot_drop_is_refused(void **state)
     vision_open(&v);
     const grail_compress_options images =
         vision_options(&v, vision_network(&v, VISION_TIMM_VIT, "vit"), NULL);
-    const grail_plan_options options = plan_for(&images, "error", 0.9);
+    const grail_plan_options options = dropping(&images, "error", 0.9);
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_UNSUPPORTED,
                  "a checkpoint of a vit network cannot say that a block lacks a sublayer");
     vision_close(&v);
@@ -315,7 +305,7 @@ static void failing_allocations_are_survived(void **state)
     char model[LAB_PATH];
     snprintf(model, sizeof model, "%s", lab_golden("llama3"));
     const grail_compress_options run = lab_options(&l, model, NULL);
-    grail_plan_options options = plan_for(&run, "search", 0.5);
+    grail_plan_options options = dropping(&run, "search", 0.5);
     grail_status status = GRAIL_ERROR_MEMORY;
     options.compress.samples = 4;
     for (int64_t n = 1; status != GRAIL_OK; n += 1 + n / 8) {

@@ -1,31 +1,13 @@
 /* Plans: the limit holds, a search is never worse than uniform widths, and a run takes what a plan
  * says. */
+#include "plans.h"
+
 #include "../pipeline/vision_lab.h"
 
 #include <grail/plan.h>
 
 #include <math.h>
 #include <string.h>
-
-static grail_plan_options plan_for(const grail_compress_options *run, const char *budget,
-                                   double ratio)
-{
-    grail_plan_options options;
-    grail_plan_options_init(&options);
-    options.compress = *run;
-    options.compress.selector = "obs";
-    options.budget = budget;
-    options.ratio = ratio;
-    options.tries = 8;
-    return options;
-}
-
-static grail_plan *made(const grail_plan_options *options)
-{
-    grail_plan *p = NULL;
-    assert_ok(grail_plan_make(options, &p));
-    return p;
-}
 
 static json_t *document_of(const grail_plan *p)
 {
