@@ -111,7 +111,7 @@ void run_options_init(run_options *r);
          "output that the fit of a consumer aims at: local (the dense weights on the narrowed "    \
          "network's "                                                                              \
          "activations), dense (the dense network's output), or mixed (between both, by how far "   \
-         "they agree)"},                                    \
+         "they agree)"},                                                                           \
         {"bias",                                                                                   \
          OPTION_TEXT,                                                                              \
          &(r).compress.bias,                                                                       \

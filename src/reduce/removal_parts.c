@@ -174,8 +174,7 @@ static grail_status make_part(part_source *s, elimination **out)
     TRY(add_weights(s, gains, m));
     TRY(elimination_create(s->view->site->units, gains ? VALUE_EXACT : s->options->kind,
                            gains ? gain_jitter * s->largest : s->options->jitter, gains,
-                           &s->input->gram,
-                           &m, out));
+                           &s->input->gram, &m, out));
 out:
     matrix_free(&m);
     return status;

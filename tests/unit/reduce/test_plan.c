@@ -270,8 +270,8 @@ static void names_that_are_not_known_are_refused(void **state)
 {
     (void)state;
     plan p = new_plan();
-    assert_true(read_text(SITES("{\"site\": \"a.o\", \"kept\": 3, \"selector\": \"finest\"}"), &p) !=
-                GRAIL_OK);
+    assert_true(read_text(SITES("{\"site\": \"a.o\", \"kept\": 3, \"selector\": \"finest\"}"),
+                          &p) != GRAIL_OK);
     assert_non_null(strstr(grail_error_message(), "'finest'"));
     assert_true(read_text("{\"grail_plan\": 1, \"gqa\": \"all\", \"sites\": []}", &p) != GRAIL_OK);
     assert_non_null(strstr(grail_error_message(), "expected one of kv-groups, query-per-group"));
