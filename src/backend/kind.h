@@ -6,7 +6,8 @@
 
 #include <stdatomic.h>
 
-/** The operations, each with the matrices of its function in operations.h in their order. */
+/** The operations, each with the matrices of its function in operations.h or gradients.h in their
+ * order. */
 typedef enum operation_slot {
     SLOT_LINEAR,
     SLOT_RMS_NORM,
@@ -51,10 +52,22 @@ typedef enum operation_slot {
     SLOT_CHOLESKY_MULTIPLY,
     SLOT_CHOLESKY_INVERT,
     SLOT_EIGEN,
+    SLOT_PRODUCT,
+    SLOT_RMS_NORM_GRADIENT,
+    SLOT_LAYER_NORM_GRADIENT,
+    SLOT_BATCH_NORM_GRADIENT,
+    SLOT_UNIT_LENGTH_GRADIENT,
+    SLOT_ATTENTION_GRADIENT,
+    SLOT_ACTIVATE_GRADIENT,
+    SLOT_CONV2D_GRADIENT,
+    SLOT_MAX_POOL_GRADIENT,
+    SLOT_SHORTCUT_GRADIENT,
+    SLOT_DIVERGENCE,
+    SLOT_DESCEND,
     SLOT_COUNT
 } operation_slot;
 
-enum { OPERATION_MATRICES = 6 };
+enum { OPERATION_MATRICES = 8 };
 
 /** Everything besides matrices that operations take; each uses the fields that its function in
  * operations.h has. Pointers are to host memory. */
@@ -69,6 +82,7 @@ typedef struct operation_settings {
     const conv_shape *conv;
     const rope_shape *rope;
     const position_shape *positions;
+    const struct descent *descent;
     const int64_t *rows, *columns; /* gather */
     const int64_t *labels;         /* fold */
     const double *share;

@@ -1,26 +1,4 @@
-#include "backend/kind.h"
-
-/* A caller's mistake: the library never makes such a call. */
-static grail_status wrong_shape(operation_slot slot)
-{
-    return error_set(GRAIL_ERROR_INTERNAL, "operation '%s': the shapes of its matrices disagree",
-                     operation_name((int)slot));
-}
-
-static bool same_shape(matrix a, matrix b)
-{
-    return a.rows == b.rows && a.columns == b.columns;
-}
-
-static bool is_square(matrix a)
-{
-    return a.rows == a.columns;
-}
-
-static bool has_columns(matrix m, int64_t columns)
-{
-    return !matrix_exists(m) || m.columns == columns;
-}
+#include "backend/shapes.h"
 
 grail_status matrix_linear(matrix x, matrix weight, matrix bias, matrix y)
 {
@@ -51,14 +29,10 @@ grail_status matrix_rope(const rope_shape *shape, matrix x)
 grail_status matrix_attention(const attention_shape *shape, matrix q, matrix k, matrix v,
                               matrix out)
 {
-    const int64_t rows = shape->sequences * shape->length;
-    if (q.rows != rows || !same_shape(k, v) || k.rows != rows || !same_shape(q, out) ||
-        q.columns != shape->query_heads * shape->head_dim ||
-        k.columns != shape->kv_heads * shape->head_dim) {
-        return wrong_shape(SLOT_ATTENTION);
-    }
-    return operation_run(
-        &(operation){.slot = SLOT_ATTENTION, .m = {q, k, v, out}, .with = {.attention = shape}});
+    return attention_fits(shape, q, k, v, out)
+               ? operation_run(&(operation){
+                     .slot = SLOT_ATTENTION, .m = {q, k, v, out}, .with = {.attention = shape}})
+               : wrong_shape(SLOT_ATTENTION);
 }
 
 grail_status matrix_activate(activation_kind kind, matrix x, matrix y)
@@ -114,23 +88,10 @@ grail_status matrix_find_non_finite(bool lower, matrix x, int64_t *index)
         .slot = SLOT_FIND_NON_FINITE, .m = {x}, .with = {.lower = lower, .index = index}});
 }
 
-static bool has_positions(const conv_shape *s, matrix x)
-{
-    return x.rows == s->samples * s->in.height * s->in.width && x.columns == s->channels_in;
-}
-
-static bool fits_window(const conv_shape *s, matrix x, matrix y)
-{
-    return has_positions(s, x) && y.rows == s->samples * s->out.height * s->out.width &&
-           y.columns == s->channels_out;
-}
-
 grail_status matrix_conv2d(const conv_shape *shape, bool relu, matrix x, matrix weight, matrix bias,
                            matrix residual, matrix y)
 {
-    const int64_t taps = shape->window.kernel_height * shape->window.kernel_width;
-    if (!fits_window(shape, x, y) || weight.rows != shape->channels_out ||
-        weight.columns != shape->channels_in * taps || !has_columns(bias, y.columns) ||
+    if (!convolution_fits(shape, x, weight, y) || !has_columns(bias, y.columns) ||
         (matrix_exists(residual) && !same_shape(residual, y))) {
         return wrong_shape(SLOT_CONV2D);
     }
@@ -152,7 +113,7 @@ grail_status matrix_patches(const conv_shape *shape, int64_t begin, int64_t end,
 
 grail_status matrix_max_pool(const conv_shape *shape, matrix x, matrix y)
 {
-    return fits_window(shape, x, y)
+    return window_fits(shape, x, y)
                ? operation_run(
                      &(operation){.slot = SLOT_MAX_POOL, .m = {x, y}, .with = {.conv = shape}})
                : wrong_shape(SLOT_MAX_POOL);
@@ -193,15 +154,9 @@ grail_status matrix_unit_length(matrix x, matrix y)
                             : wrong_shape(SLOT_UNIT_LENGTH);
 }
 
-static bool fits_positions(const position_shape *s, matrix x, matrix y)
-{
-    return x.rows == s->samples * s->in.height * s->in.width &&
-           y.rows == s->samples * s->out.height * s->out.width;
-}
-
 grail_status matrix_shortcut(const position_shape *shape, matrix x, matrix y)
 {
-    if (!fits_positions(shape, x, y) || y.columns != x.columns + 2 * shape->pad) {
+    if (!positions_fit(shape, x, y) || y.columns != x.columns + 2 * shape->pad) {
         return wrong_shape(SLOT_SHORTCUT);
     }
     return operation_run(
@@ -211,7 +166,7 @@ grail_status matrix_shortcut(const position_shape *shape, matrix x, matrix y)
 grail_status matrix_windows(const position_shape *shape, matrix x, matrix y)
 {
     const window2d *w = &shape->window;
-    if (!fits_positions(shape, x, y) || w->padding != 0 || w->dilation != 1 ||
+    if (!positions_fit(shape, x, y) || w->padding != 0 || w->dilation != 1 ||
         y.columns != x.columns * w->kernel_height * w->kernel_width) {
         return wrong_shape(SLOT_WINDOWS);
     }
@@ -291,10 +246,7 @@ grail_status matrix_fold_rows(int64_t units, const int64_t *labels, const double
 grail_status matrix_gemm(bool transpose_a, bool transpose_b, double alpha, matrix a, matrix b,
                          double beta, matrix c)
 {
-    const int64_t inner = transpose_a ? a.rows : a.columns;
-    if ((transpose_a ? a.columns : a.rows) != c.rows ||
-        (transpose_b ? b.rows : b.columns) != c.columns ||
-        (transpose_b ? b.columns : b.rows) != inner) {
+    if (!product_fits(transpose_a, transpose_b, a, b, c)) {
         return wrong_shape(SLOT_GEMM);
     }
     return operation_run(&(operation){

@@ -40,6 +40,8 @@ typedef struct conv_shape {
 typedef struct rope_shape {
     int64_t sequences, length;
     int64_t head_dim;
+    bool backward; /* rotates by the negative angles, which takes a rotation back and gives the
+                      gradient of one */
     const double *frequency;
 } rope_shape;
 

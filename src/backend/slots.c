@@ -56,6 +56,18 @@ static const struct {
     [SLOT_CHOLESKY_MULTIPLY] = {"cholesky_multiply", "sS"},
     [SLOT_CHOLESKY_INVERT] = {"cholesky_invert", "S"},
     [SLOT_EIGEN] = {"eigen", "PP"},
+    [SLOT_PRODUCT] = {"product", "vvV"},
+    [SLOT_RMS_NORM_GRADIENT] = {"rms_norm_gradient", "vvvV?V"},
+    [SLOT_LAYER_NORM_GRADIENT] = {"layer_norm_gradient", "v?vvV?V?V"},
+    [SLOT_BATCH_NORM_GRADIENT] = {"batch_norm_gradient", "vvv?vv?V?V?V"},
+    [SLOT_UNIT_LENGTH_GRADIENT] = {"unit_length_gradient", "vvV"},
+    [SLOT_ATTENTION_GRADIENT] = {"attention_gradient", "vvvvvVVV"},
+    [SLOT_ACTIVATE_GRADIENT] = {"activate_gradient", "vvV"},
+    [SLOT_CONV2D_GRADIENT] = {"conv2d_gradient", "vvv?V?V?V"},
+    [SLOT_MAX_POOL_GRADIENT] = {"max_pool_gradient", "vvV"},
+    [SLOT_SHORTCUT_GRADIENT] = {"shortcut_gradient", "vV"},
+    [SLOT_DIVERGENCE] = {"divergence", "vv?V"},
+    [SLOT_DESCEND] = {"descend", "v?VVV"},
 };
 
 int operation_count(void)

@@ -126,7 +126,8 @@ static void check_rope(backend *b, int64_t sequences, int64_t length, int64_t he
         expected[i] = d < half ? (double)x[i] * cos(angle) - (double)x[i + half] * sin(angle)
                                : (double)x[i] * cos(angle) + (double)x[i - half] * sin(angle);
     }
-    const rope_shape shape = {sequences, length, head_dim, frequency};
+    const rope_shape shape = {
+        .sequences = sequences, .length = length, .head_dim = head_dim, .frequency = frequency};
     matrix bx = values_of(b, sequences * length, heads * head_dim, x);
     assert_ok(matrix_rope(&shape, bx));
     assert_matrix_near("rope", bx, expected, 32.0 * rounding(b));

@@ -43,8 +43,7 @@ grail_status cpu_max_pool(const conv_shape *shape, const void *x, void *y);
 void cpu_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y);
 
 /* rows.c */
-void cpu_rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
-              const double *frequency, void *x);
+void cpu_rope(const rope_shape *shape, int64_t heads, void *x);
 void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *target,
                        double *nll);
 void cpu_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,

@@ -15,6 +15,7 @@ typedef struct rotation {
     int64_t length;
     int64_t heads;
     int64_t head_dim;
+    double turn; /* 1, or -1 to turn back */
     const double *frequency;
     float *x;
 } rotation;
@@ -58,7 +59,7 @@ static void rotate_positions(int64_t begin, int64_t end, void *context)
         for (int64_t k0 = 0; k0 < half; k0 += AT_ONCE) {
             const int64_t count = half - k0 < AT_ONCE ? half - k0 : AT_ONCE;
             for (int64_t k = 0; k < count; k++) {
-                const double angle = (double)position * r->frequency[k0 + k];
+                const double angle = r->turn * (double)position * r->frequency[k0 + k];
                 cosine[k] = (float)cos(angle);
                 sine[k] = (float)sin(angle);
             }
@@ -67,11 +68,17 @@ static void rotate_positions(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
-              const double *frequency, void *x)
+void cpu_rope(const rope_shape *s, int64_t heads, void *x)
 {
-    rotation r = {sequences, length, heads, head_dim, frequency, x};
-    parallel_for(length, host_rows_grain(sequences * heads * head_dim), rotate_positions, &r);
+    rotation r = {.sequences = s->sequences,
+                  .length = s->length,
+                  .heads = heads,
+                  .head_dim = s->head_dim,
+                  .turn = s->backward ? -1.0 : 1.0,
+                  .frequency = s->frequency,
+                  .x = x};
+    const int64_t row = s->sequences * heads * s->head_dim;
+    parallel_for(s->length, host_rows_grain(row), rotate_positions, &r);
 }
 
 CPU_CLONES static float largest(int64_t count, const float *x)

@@ -5,6 +5,7 @@
 #ifndef GRAIL_BACKEND_HOST_KERNELS_H
 #define GRAIL_BACKEND_HOST_KERNELS_H
 
+#include "backend/gradients.h"
 #include "backend/kind.h"
 
 /** Operations that follow a convolution in the same pass over its output; unused for statistics. */
@@ -16,13 +17,38 @@ typedef struct conv_epilogue {
 /** Result of a factorisation: index of the first pivot that is not positive, or -1. */
 typedef int64_t pivot_index;
 
+/** Kernels of gradients.h, named after the operation whose gradient they make. */
+typedef struct gradient_kernels {
+    void (*product)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                    const void *a, const void *b, double beta, void *c);
+    void (*rms_norm)(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
+                     const void *weight, const void *dy, void *dx, void *dweight);
+    void (*layer_norm)(int64_t rows, int64_t width, double epsilon, const void *x,
+                       const void *weight, const void *dy, void *dx, void *dweight, void *dbias);
+    void (*batch_norm)(int64_t rows, int64_t width, double epsilon, const void *x, const void *mean,
+                       const void *variance, const void *weight, const void *dy, void *dx,
+                       void *dweight, void *dbias);
+    void (*unit_length)(int64_t rows, int64_t width, const void *x, const void *dy, void *dx);
+    grail_status (*attention)(const attention_shape *shape, const void *q, const void *k,
+                              const void *v, const void *out, const void *dout, void *dq, void *dk,
+                              void *dv);
+    void (*activation)(activation_kind kind, int64_t count, const void *x, const void *dy,
+                       void *dx);
+    grail_status (*conv2d)(const conv_shape *shape, const void *x, const void *weight,
+                           const void *dy, void *dx, void *dweight, void *dbias);
+    grail_status (*max_pool)(const conv_shape *shape, const void *x, const void *dy, void *dx);
+    void (*divergence)(int64_t rows, int64_t classes, const void *target, const void *logits,
+                       double scale, void *gradient, double *divergence);
+    void (*descend)(const descent *step, int64_t count, const void *gradient, void *first,
+                    void *second, void *weight);
+} gradient_kernels;
+
 typedef struct host_kernels {
     void (*linear)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
                    const void *bias, void *y);
     void (*rms_norm)(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
                      const void *weight, void *y);
-    void (*rope)(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
-                 const double *frequency, void *x);
+    void (*rope)(const rope_shape *shape, int64_t heads, void *x);
     grail_status (*attention)(const attention_shape *shape, const void *q, const void *k,
                               const void *v, void *out);
     void (*activation)(activation_kind kind, int64_t count, const void *x, void *y);
@@ -58,6 +84,7 @@ typedef struct host_kernels {
                            int64_t b_stride);
     void (*cholesky_invert)(int64_t n, double *l, int64_t stride);
     grail_status (*eigen)(int64_t n, double *a, double *values);
+    gradient_kernels gradients;
 } host_kernels;
 
 /* memory.c */
@@ -81,6 +108,7 @@ grail_status host_fold_rows(backend *b, const operation *o);
 /* positions.c */
 grail_status host_shortcut(backend *b, const operation *o);
 grail_status host_windows(backend *b, const operation *o);
+grail_status host_shortcut_gradient(backend *b, const operation *o);
 
 /* algebra.c */
 grail_status host_add_scaled(backend *b, const operation *o);
@@ -123,6 +151,19 @@ grail_status host_cholesky(backend *b, const operation *o);
 grail_status host_cholesky_solve(backend *b, const operation *o);
 grail_status host_cholesky_invert(backend *b, const operation *o);
 grail_status host_eigen(backend *b, const operation *o);
+
+/* gradients.c: gradients that are kernels */
+grail_status host_product(backend *b, const operation *o);
+grail_status host_rms_norm_gradient(backend *b, const operation *o);
+grail_status host_layer_norm_gradient(backend *b, const operation *o);
+grail_status host_batch_norm_gradient(backend *b, const operation *o);
+grail_status host_unit_length_gradient(backend *b, const operation *o);
+grail_status host_attention_gradient(backend *b, const operation *o);
+grail_status host_activate_gradient(backend *b, const operation *o);
+grail_status host_conv2d_gradient(backend *b, const operation *o);
+grail_status host_max_pool_gradient(backend *b, const operation *o);
+grail_status host_divergence(backend *b, const operation *o);
+grail_status host_descend(backend *b, const operation *o);
 
 /** The fields of backend_kind that all backends on the host share. */
 #define HOST_BACKEND                                                                               \
@@ -172,6 +213,18 @@ grail_status host_eigen(backend *b, const operation *o);
         [SLOT_CHOLESKY_MULTIPLY] = host_cholesky_multiply,                                         \
         [SLOT_CHOLESKY_INVERT] = host_cholesky_invert,                                             \
         [SLOT_EIGEN] = host_eigen,                                                                 \
+        [SLOT_PRODUCT] = host_product,                                                             \
+        [SLOT_RMS_NORM_GRADIENT] = host_rms_norm_gradient,                                         \
+        [SLOT_LAYER_NORM_GRADIENT] = host_layer_norm_gradient,                                     \
+        [SLOT_BATCH_NORM_GRADIENT] = host_batch_norm_gradient,                                     \
+        [SLOT_UNIT_LENGTH_GRADIENT] = host_unit_length_gradient,                                   \
+        [SLOT_ATTENTION_GRADIENT] = host_attention_gradient,                                       \
+        [SLOT_ACTIVATE_GRADIENT] = host_activate_gradient,                                         \
+        [SLOT_CONV2D_GRADIENT] = host_conv2d_gradient,                                             \
+        [SLOT_MAX_POOL_GRADIENT] = host_max_pool_gradient,                                         \
+        [SLOT_SHORTCUT_GRADIENT] = host_shortcut_gradient,                                         \
+        [SLOT_DIVERGENCE] = host_divergence,                                                       \
+        [SLOT_DESCEND] = host_descend,                                                             \
     }
 
 #endif

@@ -10,20 +10,21 @@ typedef struct position_copy {
     const position_shape *shape;
     size_t in_bytes, out_bytes; /* of one position */
     size_t pad_bytes;
-    const unsigned char *x;
-    unsigned char *y;
+    const unsigned char *read;
+    unsigned char *made;
 } position_copy;
 
-static position_copy copy_of(const operation *o)
+/* Of a copy from X to Y, or back. */
+static position_copy copy_of(const position_shape *shape, matrix x, matrix y)
 {
-    const size_t size = element_size(o->m[0].type);
+    const size_t size = element_size(x.type);
     return (position_copy){
-        .shape = o->with.positions,
-        .in_bytes = (size_t)o->m[0].columns * size,
-        .out_bytes = (size_t)o->m[1].columns * size,
-        .pad_bytes = (size_t)o->with.positions->pad * size,
-        .x = o->m[0].memory,
-        .y = o->m[1].memory,
+        .shape = shape,
+        .in_bytes = (size_t)x.columns * size,
+        .out_bytes = (size_t)y.columns * size,
+        .pad_bytes = (size_t)shape->pad * size,
+        .read = x.memory,
+        .made = y.memory,
     };
 }
 
@@ -31,7 +32,7 @@ static const unsigned char *input_position(const position_copy *c, int64_t sampl
                                            int64_t column)
 {
     const int64_t index = (sample * c->shape->in.height + row) * c->shape->in.width + column;
-    return c->x + (size_t)index * c->in_bytes;
+    return c->read + (size_t)index * c->in_bytes;
 }
 
 static void shortcut_rows(int64_t begin, int64_t end, void *context)
@@ -40,7 +41,7 @@ static void shortcut_rows(int64_t begin, int64_t end, void *context)
     const extent out = c->shape->out;
     const int64_t stride = c->shape->window.stride;
     for (int64_t index = begin; index < end; index++) {
-        unsigned char *y = c->y + (size_t)(index * out.width) * c->out_bytes;
+        unsigned char *y = c->made + (size_t)(index * out.width) * c->out_bytes;
         const int64_t row = index % out.height * stride;
         for (int64_t column = 0; column < out.width; column++, y += c->out_bytes) {
             memset(y, 0, c->pad_bytes);
@@ -54,9 +55,39 @@ static void shortcut_rows(int64_t begin, int64_t end, void *context)
 grail_status host_shortcut(backend *b, const operation *o)
 {
     enum { GRAIN = 16 };
-    position_copy copy = copy_of(o);
+    position_copy copy = copy_of(o->with.positions, o->m[0], o->m[1]);
     (void)b;
     parallel_for(copy.shape->samples * copy.shape->out.height, GRAIN, shortcut_rows, &copy);
+    return GRAIL_OK;
+}
+
+/* One row of input positions per index; those between the steps get zeros. */
+static void shortcut_gradient_rows(int64_t begin, int64_t end, void *context)
+{
+    const position_copy *c = context;
+    const extent in = c->shape->in;
+    const extent out = c->shape->out;
+    const int64_t stride = c->shape->window.stride;
+    for (int64_t index = begin; index < end; index++) {
+        unsigned char *x = c->made + (size_t)(index * in.width) * c->in_bytes;
+        const int64_t row = index % in.height;
+        const int64_t from = (index / in.height * out.height + row / stride) * out.width;
+        memset(x, 0, (size_t)in.width * c->in_bytes);
+        for (int64_t k = 0; row % stride == 0 && row / stride < out.height && k < out.width; k++) {
+            memcpy(x + (size_t)(k * stride) * c->in_bytes,
+                   c->read + (size_t)(from + k) * c->out_bytes + c->pad_bytes, c->in_bytes);
+        }
+    }
+}
+
+grail_status host_shortcut_gradient(backend *b, const operation *o)
+{
+    enum { GRAIN = 16 };
+    (void)b;
+    position_copy copy = copy_of(o->with.positions, o->m[1], o->m[0]);
+    copy.read = o->m[0].memory;
+    copy.made = o->m[1].memory;
+    parallel_for(copy.shape->samples * copy.shape->in.height, GRAIN, shortcut_gradient_rows, &copy);
     return GRAIL_OK;
 }
 
@@ -70,7 +101,7 @@ static void window_samples(int64_t begin, int64_t end, void *context)
     const int64_t windows = c->shape->out.height * c->shape->out.width; /* of a sample */
     const size_t piece = (size_t)w->kernel_width * c->in_bytes;
     for (int64_t index = begin * windows; index < end * windows; index++) {
-        unsigned char *y = c->y + (size_t)index * c->out_bytes;
+        unsigned char *y = c->made + (size_t)index * c->out_bytes;
         const int64_t top = index % windows / across * w->stride;
         const int64_t left = index % windows % across * w->stride;
         for (int64_t row = 0; row < w->kernel_height; row++) {
@@ -82,7 +113,7 @@ static void window_samples(int64_t begin, int64_t end, void *context)
 
 grail_status host_windows(backend *b, const operation *o)
 {
-    position_copy copy = copy_of(o);
+    position_copy copy = copy_of(o->with.positions, o->m[0], o->m[1]);
     (void)b;
     parallel_for(copy.shape->samples, 1, window_samples, &copy);
     return GRAIL_OK;

@@ -25,8 +25,7 @@ grail_status host_rms_norm(backend *b, const operation *o)
 grail_status host_rope(backend *b, const operation *o)
 {
     const rope_shape *s = o->with.rope;
-    kernels_of(b)->rope(s->sequences, s->length, o->m[0].columns / s->head_dim, s->head_dim,
-                        s->frequency, o->m[0].memory);
+    kernels_of(b)->rope(s, o->m[0].columns / s->head_dim, o->m[0].memory);
     return GRAIL_OK;
 }
 

@@ -32,16 +32,16 @@ static void rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon,
     }
 }
 
-static void rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_dim,
-                 const double *frequency, void *x)
+static void rope(const rope_shape *s, int64_t heads, void *x)
 {
-    const int64_t half = head_dim / 2;
-    for (int64_t row = 0; row < sequences * length; row++) {
+    const int64_t half = s->head_dim / 2;
+    for (int64_t row = 0; row < s->sequences * s->length; row++) {
         for (int64_t head = 0; head < heads; head++) {
-            double *first = (double *)x + (row * heads + head) * head_dim;
+            double *first = (double *)x + (row * heads + head) * s->head_dim;
             double *second = first + half;
             for (int64_t k = 0; k < half; k++) {
-                const double angle = (double)(row % length) * frequency[k];
+                const double turn = (double)(row % s->length) * s->frequency[k];
+                const double angle = s->backward ? -turn : turn;
                 const double a = first[k];
                 const double b = second[k];
                 first[k] = a * cos(angle) - b * sin(angle);
@@ -49,78 +49,6 @@ static void rope(int64_t sequences, int64_t length, int64_t heads, int64_t head_
             }
         }
     }
-}
-
-/* scores[j] = softmax_j(scale q . k_j) over the keys first .. last of one head; K has `stride`
- * elements from row to row. */
-static void attention_weights(const attention_shape *s, int64_t first, int64_t last,
-                              const double *q, const double *k, int64_t stride, double *scores)
-{
-    double largest = -HUGE_VAL;
-    for (int64_t j = first; j <= last; j++) {
-        double dot = 0.0;
-        for (int64_t d = 0; d < s->head_dim; d++) {
-            dot += q[d] * k[j * stride + d];
-        }
-        scores[j] = s->scale * dot;
-        largest = fmax(largest, scores[j]);
-    }
-    double total = 0.0;
-    for (int64_t j = first; j <= last; j++) {
-        scores[j] = exp(scores[j] - largest);
-        total += scores[j];
-    }
-    for (int64_t j = first; j <= last; j++) {
-        scores[j] /= total;
-    }
-}
-
-/* Last key that row `i` sees. */
-static int64_t last_visible(const attention_shape *s, int64_t i)
-{
-    return s->bidirectional ? s->length - 1 : i;
-}
-
-/* All rows of one head of one sequence. q, k, v and out point at its first row and feature. */
-static void attention_head(const attention_shape *s, const double *q, const double *k,
-                           const double *v, double *out, double *scores)
-{
-    const int64_t q_stride = s->query_heads * s->head_dim;
-    const int64_t stride = s->kv_heads * s->head_dim;
-    for (int64_t i = 0; i < s->length; i++) {
-        const int64_t first = s->window > 0 && i >= s->window ? i - s->window + 1 : 0;
-        const int64_t last = last_visible(s, i);
-        attention_weights(s, first, last, q + i * q_stride, k, stride, scores);
-        for (int64_t d = 0; d < s->head_dim; d++) {
-            double sum = 0.0;
-            for (int64_t j = first; j <= last; j++) {
-                sum += scores[j] * v[j * stride + d];
-            }
-            out[i * q_stride + d] = sum;
-        }
-    }
-}
-
-static grail_status attention(const attention_shape *s, const void *q, const void *k, const void *v,
-                              void *out)
-{
-    double *scores = NULL;
-    const grail_status status = memory_new_unset(&scores, (size_t)s->length, sizeof *scores);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    const int64_t heads_per_group = s->kv_heads > 0 ? s->query_heads / s->kv_heads : 0;
-    for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
-        for (int64_t head = 0; head < s->query_heads; head++) {
-            const int64_t row = sequence * s->length;
-            const int64_t query = (row * s->query_heads + head) * s->head_dim;
-            const int64_t key = (row * s->kv_heads + head / heads_per_group) * s->head_dim;
-            attention_head(s, (const double *)q + query, (const double *)k + key,
-                           (const double *)v + key, (double *)out + query, scores);
-        }
-    }
-    memory_free(scores);
-    return GRAIL_OK;
 }
 
 static double activate(activation_kind kind, double x)
@@ -233,7 +161,7 @@ static const host_kernels kernels = {
     .linear = linear,
     .rms_norm = rms_norm,
     .rope = rope,
-    .attention = attention,
+    .attention = ref_attention,
     .activation = activation,
     .multiply = multiply,
     .add = add,
@@ -256,6 +184,20 @@ static const host_kernels kernels = {
     .cholesky_solve = ref_cholesky_solve,
     .cholesky_invert = ref_cholesky_invert,
     .eigen = ref_eigen,
+    .gradients =
+        {
+            .product = ref_product,
+            .rms_norm = ref_rms_norm_gradient,
+            .layer_norm = ref_layer_norm_gradient,
+            .batch_norm = ref_batch_norm_gradient,
+            .unit_length = ref_unit_length_gradient,
+            .attention = ref_attention_gradient,
+            .activation = ref_activation_gradient,
+            .conv2d = ref_conv2d_gradient,
+            .max_pool = ref_max_pool_gradient,
+            .divergence = ref_divergence,
+            .descend = ref_descend,
+        },
 };
 
 const backend_kind backend_ref = {

@@ -114,6 +114,83 @@ grail_status ref_max_pool(const conv_shape *s, const void *x, void *y)
     return GRAIL_OK;
 }
 
+/* Adds what one output position gives to the gradients: dx[tap, c] += sum_o dy_o weight[o, c, tap],
+ * dweight[o, c, tap] += dy_o x[tap, c]. Either may be NULL. */
+static void convolve_back(const conv_shape *s, place at, const double *x, const double *weight,
+                          const double *dy, double *dx, double *dweight)
+{
+    const int64_t height = s->window.kernel_height;
+    const int64_t width = s->window.kernel_width;
+    const int64_t taps = height * width;
+    for (int64_t k = 0; k < s->channels_out * taps; k++) {
+        const int64_t o = k / taps;
+        const tap t = tap_at(&s->window, at.row, at.column, k % taps / width, k % width);
+        if (!is_inside(s, t)) {
+            continue;
+        }
+        const int64_t first = pixel(s, x, at.sample, t) - x;
+        for (int64_t c = 0; c < s->channels_in; c++) {
+            const int64_t element = (o * s->channels_in + c) * taps + k % taps;
+            if (dx != NULL) {
+                dx[first + c] += dy[o] * weight[element];
+            }
+            if (dweight != NULL) {
+                dweight[element] += dy[o] * x[first + c];
+            }
+        }
+    }
+}
+
+static void clear_input(const conv_shape *s, double *dx)
+{
+    const int64_t count = s->samples * s->in.height * s->in.width * s->channels_in;
+    for (int64_t i = 0; dx != NULL && i < count; i++) {
+        dx[i] = 0.0;
+    }
+}
+
+grail_status ref_conv2d_gradient(const conv_shape *s, const void *x, const void *weight,
+                                 const void *dy, void *dx, void *dweight, void *dbias)
+{
+    clear_input(s, dx);
+    for (int64_t index = 0; index < place_count(s); index++) {
+        const double *from = (const double *)dy + index * s->channels_out;
+        convolve_back(s, place_at(s, index), x, weight, from, dx, dweight);
+        for (int64_t o = 0; dbias != NULL && o < s->channels_out; o++) {
+            ((double *)dbias)[o] += from[o];
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* The element of x that is the first largest of a window in channel c. */
+static int64_t largest_element(const conv_shape *s, place at, int64_t c, const double *x)
+{
+    const int64_t width = s->window.kernel_width;
+    int64_t largest = -1;
+    for (int64_t k = 0; k < s->window.kernel_height * width; k++) {
+        const tap t = tap_at(&s->window, at.row, at.column, k / width, k % width);
+        if (is_inside(s, t)) {
+            const int64_t element = pixel(s, x, at.sample, t) - x + c;
+            largest = largest < 0 || x[element] > x[largest] ? element : largest;
+        }
+    }
+    return largest;
+}
+
+grail_status ref_max_pool_gradient(const conv_shape *s, const void *x, const void *dy, void *dx)
+{
+    clear_input(s, dx);
+    for (int64_t i = 0; i < place_count(s) * s->channels_out; i++) {
+        const place at = place_at(s, i / s->channels_out);
+        const int64_t element = largest_element(s, at, i % s->channels_out, x);
+        if (element >= 0) {
+            ((double *)dx)[element] += ((const double *)dy)[i];
+        }
+    }
+    return GRAIL_OK;
+}
+
 void ref_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y)
 {
     for (int64_t sample = 0; sample < samples; sample++) {
