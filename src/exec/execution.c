@@ -108,12 +108,18 @@ out:
     return status;
 }
 
+/* Whether nothing reads a value after node `index`. */
+static bool is_done_with(const execution *e, int value, int index)
+{
+    return e->graph->last_use[value] == index && !(e->pinned != NULL && e->pinned[value]);
+}
+
 grail_status execution_make_elementwise(execution *e, int index, matrix *out)
 {
     const node *n = &e->graph->nodes[index];
     for (int i = 0; i < n->input_count; i++) {
         const int input = n->inputs[i];
-        if (e->graph->last_use[input] == index) {
+        if (is_done_with(e, input, index)) {
             e->values[n->output] = e->values[input];
             *out = e->values[n->output];
             return GRAIL_OK;
@@ -156,7 +162,7 @@ static void drop_inputs(execution *e, int index)
     const node *n = &e->graph->nodes[index];
     for (int i = 0; i < n->input_count; i++) {
         const int input = n->inputs[i];
-        if (e->graph->last_use[input] == index && matrix_exists(e->values[input])) {
+        if (is_done_with(e, input, index) && matrix_exists(e->values[input])) {
             if (e->values[input].allocation == e->values[n->output].allocation) {
                 e->values[input] = (matrix){0};
             } else {
@@ -201,7 +207,7 @@ static grail_status get_entry(parameter_store *store, int parameter, const param
     return parameter == GRAPH_NONE ? GRAIL_OK : parameter_store_get(store, parameter, out);
 }
 
-static grail_status get_entries(parameter_store *store, const node *n, node_entries *out)
+grail_status node_entries_get(parameter_store *store, const node *n, node_entries *out)
 {
     grail_status status = GRAIL_OK;
     TRY(get_entry(store, n->weight, &out->weight));
@@ -251,7 +257,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
         return run_embedding(e, store, index);
     }
     TRY(check_inputs(e, index));
-    TRY(get_entries(store, n, &entries));
+    TRY(node_entries_get(store, n, &entries));
     TRY(run_kind(e, index, &entries));
     if (n->kind == NODE_LINEAR || n->kind == NODE_ATTENTION || n->kind == NODE_CONV2D) {
         TRY(check_finite(e, n));

@@ -29,7 +29,9 @@ typedef struct execution {
     batch_shape shape;
     extent *extents; /* [value_count] positions of every value for this shape */
     batch_input input;
-    matrix *values; /* [value_count], of the pool; zeroed where not live */
+    matrix *values;     /* [value_count], of the pool; zeroed where not live */
+    const bool *pinned; /* [value_count] values that outlive their last reader, for the way back
+                           (tape.h); NULL: none. Borrowed */
 } execution;
 
 /** *out is owned: execution_free. */

@@ -2,14 +2,13 @@
  * position embeddings. */
 #include "exec/node_run.h"
 
-/* All positions of a sample as one row. */
-static matrix by_sample(const execution *e, matrix m)
+matrix by_sample(const execution *e, matrix m)
 {
     const int64_t samples = e->shape.samples;
     return matrix_reshape(m, samples, m.rows / samples * m.columns);
 }
 
-static conv_shape window_shape(const execution *e, const node *n, int64_t channels_out)
+conv_shape window_of(const execution *e, const node *n, int64_t channels_out)
 {
     return (conv_shape){
         .samples = e->shape.samples,
@@ -59,7 +58,7 @@ grail_status run_conv2d(execution *e, int index, const node_entries *p)
     matrix y = {0};
     TRY(check_kernel(e, n, weight));
     TRY(make_convolved(e, index, weight[0], &y));
-    const conv_shape shape = window_shape(e, n, weight[0]);
+    const conv_shape shape = window_of(e, n, weight[0]);
     TRY(matrix_conv2d(&shape, n->rectified, e->values[n->inputs[0]], p->weight->values,
                       entry_values(p->bias), residual, y));
 out:
@@ -70,7 +69,7 @@ grail_status run_max_pool(execution *e, const node *n)
 {
     grail_status status = GRAIL_OK;
     const matrix x = e->values[n->inputs[0]];
-    const conv_shape shape = window_shape(e, n, x.columns);
+    const conv_shape shape = window_of(e, n, x.columns);
     matrix y = {0};
     TRY(execution_make(e, n->output, x.columns, &y));
     TRY(matrix_max_pool(&shape, x, y));
@@ -86,7 +85,7 @@ grail_status run_mean(execution *e, const node *n)
     return status == GRAIL_OK ? matrix_mean_positions(x, y) : status;
 }
 
-static position_shape shape_of_copy(const execution *e, const node *n)
+position_shape position_copy_of(const execution *e, const node *n)
 {
     return (position_shape){
         .samples = e->shape.samples,
@@ -101,7 +100,7 @@ grail_status run_shortcut(execution *e, const node *n)
 {
     grail_status status = GRAIL_OK;
     const matrix x = e->values[n->inputs[0]];
-    const position_shape shape = shape_of_copy(e, n);
+    const position_shape shape = position_copy_of(e, n);
     matrix y = {0};
     TRY(execution_make(e, n->output, x.columns + 2 * n->pad, &y));
     TRY(matrix_shortcut(&shape, x, y));
@@ -114,7 +113,7 @@ grail_status run_patches(execution *e, const node *n)
     grail_status status = GRAIL_OK;
     const window2d *w = &n->window;
     const matrix x = e->values[n->inputs[0]];
-    const position_shape shape = shape_of_copy(e, n);
+    const position_shape shape = position_copy_of(e, n);
     matrix y = {0};
     if (w->padding != 0 || w->dilation != 1) {
         FAIL(GRAIL_ERROR_INTERNAL, "cannot make patches with padding or dilation");

@@ -18,23 +18,28 @@ out:
     return status;
 }
 
+attention_shape attention_of(const execution *e, const node *n)
+{
+    const extent positions = e->extents[n->inputs[0]];
+    return (attention_shape){
+        .sequences = e->shape.samples,
+        .length = positions.height * positions.width,
+        .query_heads = e->values[n->inputs[0]].columns / n->head_dim,
+        .kv_heads = e->values[n->inputs[1]].columns / n->head_dim,
+        .head_dim = n->head_dim,
+        .window = n->attention_window,
+        .bidirectional = n->bidirectional,
+        .scale = n->scale,
+    };
+}
+
 grail_status run_attention(execution *e, const node *n)
 {
     grail_status status = GRAIL_OK;
     const matrix q = e->values[n->inputs[0]];
     const matrix k = e->values[n->inputs[1]];
     const matrix v = e->values[n->inputs[2]];
-    const extent positions = e->extents[n->inputs[0]];
-    const attention_shape shape = {
-        .sequences = e->shape.samples,
-        .length = positions.height * positions.width,
-        .query_heads = q.columns / n->head_dim,
-        .kv_heads = k.columns / n->head_dim,
-        .head_dim = n->head_dim,
-        .window = n->attention_window,
-        .bidirectional = n->bidirectional,
-        .scale = n->scale,
-    };
+    const attention_shape shape = attention_of(e, n);
     matrix out = {0};
     TRY(execution_make(e, n->output, q.columns, &out));
     TRY(matrix_attention(&shape, q, k, v, out));
@@ -42,16 +47,21 @@ out:
     return status;
 }
 
-static grail_status rotate(const execution *e, const node *n, matrix x, matrix y)
+rope_shape rotation_of(const execution *e, const node *n)
 {
-    grail_status status = GRAIL_OK;
     const extent positions = e->extents[n->output];
-    const rope_shape shape = {
+    return (rope_shape){
         .sequences = e->shape.samples,
         .length = positions.height * positions.width,
         .head_dim = n->head_dim,
         .frequency = n->table,
     };
+}
+
+static grail_status rotate(const execution *e, const node *n, matrix x, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    const rope_shape shape = rotation_of(e, n);
     if (y.allocation != x.allocation) {
         TRY(matrix_copy(x, y));
     }

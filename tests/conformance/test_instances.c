@@ -321,8 +321,8 @@ static matrix row_of(matrix m)
 /* Every function with shapes, each with one that disagrees. */
 static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matrix narrow_d)
 {
-    const attention_shape attention = {1, 4, 2, 2, 3, 0, false, 1.0}; /* 6 columns */
-    const rope_shape rope = {2, 2, 3, NULL};                          /* 4 rows */
+    const attention_shape attention = {1, 4, 2, 2, 3, 0, false, 1.0};     /* 6 columns */
+    const rope_shape rope = {.sequences = 2, .length = 2, .head_dim = 3}; /* 4 rows */
     const conv_shape conv = {1, {2, 2}, {2, 2}, 4, 3, {1, 1, 1, 0, 1}};
     const position_shape positions = {1, {2, 2}, {2, 2}, {1, 1, 1, 0, 1}, 1};
     const int64_t labels[4] = {0};

@@ -1,0 +1,58 @@
+#include "exec/gradient_store.h"
+
+#include "backend/operations.h"
+
+grail_status gradient_store_create(const graph *g, backend *b, gradient_store **out)
+{
+    grail_status status = GRAIL_OK;
+    gradient_store *s = NULL;
+    TRY(memory_new(&s, 1, sizeof *s));
+    *s = (gradient_store){.count = g->parameter_count, .backend = b};
+    TRY(memory_new(&s->gradients, (size_t)s->count, sizeof s->gradients[0]));
+    *out = s;
+    s = NULL;
+out:
+    gradient_store_free(s);
+    return status;
+}
+
+void gradient_store_free(gradient_store *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    for (int p = 0; s->gradients != NULL && p < s->count; p++) {
+        matrix_free(&s->gradients[p]);
+    }
+    memory_free(s->gradients);
+    memory_free(s);
+}
+
+grail_status gradient_store_want(gradient_store *s, parameter_store *parameters, int parameter)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    TRY(parameter_store_get(parameters, parameter, &entry));
+    matrix_free(&s->gradients[parameter]);
+    TRY(matrix_new_zero(s->backend, entry->values.type, entry->values.rows, entry->values.columns,
+                        &s->gradients[parameter]));
+out:
+    return status;
+}
+
+matrix gradient_of(const gradient_store *s, int parameter)
+{
+    return parameter == GRAPH_NONE ? no_matrix : s->gradients[parameter];
+}
+
+grail_status gradient_store_clear(gradient_store *s)
+{
+    grail_status status = GRAIL_OK;
+    for (int p = 0; p < s->count; p++) {
+        if (matrix_exists(s->gradients[p])) {
+            TRY(matrix_zero(s->gradients[p]));
+        }
+    }
+out:
+    return status;
+}

@@ -1,0 +1,44 @@
+/* A tape: runs some nodes of a graph forward and keeps what the way back needs, then runs them
+ * backward and makes the gradients of their parameters and of the values that they began with. What
+ * a caller does not keep between two runs of nodes is computed again by the next tape_forward. */
+#ifndef GRAIL_EXEC_TAPE_H
+#define GRAIL_EXEC_TAPE_H
+
+#include "exec/execution.h"
+#include "exec/gradient_store.h"
+
+typedef struct tape {
+    execution *execution; /* owned; the caller begins batches in it and puts values in */
+    int begin, end;       /* nodes of the last pass forward */
+    bool *pinned;         /* [value_count] needed on the way back */
+    bool *reached;        /* [value_count] their gradients are needed */
+    matrix *gradients;    /* [value_count] of the pool; no matrix where there is none (yet) */
+} tape;
+
+/** *out is owned: tape_free. */
+grail_status tape_create(const graph *g, backend *b, matrix_pool *pool,
+                         tape **out) GRAIL_MUST_CHECK;
+void tape_free(tape *t); /* NULL is allowed */
+
+/** The execution of the tape, for execution_begin, execution_make and execution_value. Borrowed. */
+execution *tape_execution(tape *t);
+
+/** Runs nodes [begin, end) on what the execution holds. The way back will make the gradients that
+ * `wanted` has room for and, with `inputs_too`, those of the values made before `begin`. */
+grail_status tape_forward(tape *t, parameter_store *store, const gradient_store *wanted,
+                          bool inputs_too, int begin, int end) GRAIL_MUST_CHECK;
+
+/** Gives the gradient of a value that the nodes made and that is read behind them: it is copied,
+ * and added to one that was given before. */
+grail_status tape_seed(tape *t, int value, matrix gradient) GRAIL_MUST_CHECK;
+
+/** Runs the nodes of tape_forward backward with the same parameters. Adds to `gradients`. NaN and
+ * infinity pass: the caller looks at the loss. */
+grail_status tape_backward(tape *t, parameter_store *store,
+                           gradient_store *gradients) GRAIL_MUST_CHECK;
+
+/** The gradient of a value that was live at `begin`; no matrix where it has none. Borrowed until
+ * the next tape_forward. */
+matrix tape_gradient(const tape *t, int value);
+
+#endif

@@ -1,0 +1,407 @@
+/* The way back through whole networks: gradients against finite differences in f64, and a network
+ * in pieces against the network at once. */
+#include "hand_network.h"
+
+#include "backend/operations.h"
+#include "exec/tape.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A network on `ref` and one batch of its input. */
+typedef struct probe {
+    const graph *g;
+    parameter_store *store;
+    matrix_pool *pool;
+    batch_shape shape;
+    batch_input input;
+} probe;
+
+/* The gradient of sum_i cos(0.9 i + 0.1) y_i with respect to y. *out is [rows, columns], owned. */
+static matrix seed_like(matrix y)
+{
+    matrix seed = {0};
+    host_view v = {0};
+    assert_ok(matrix_new(y.owner, y.type, y.rows, y.columns, &seed));
+    assert_ok(host_view_open(seed, GRAIL_DTYPE_F64, HOST_WRITES, &v));
+    for (int64_t i = 0; i < matrix_count(y); i++) {
+        ((double *)v.values)[i] = cos(0.9 * (double)i + 0.1);
+    }
+    assert_ok(host_view_close(&v));
+    return seed;
+}
+
+static double sum_of_products(matrix a, matrix b)
+{
+    double *left = NULL;
+    double *right = NULL;
+    double sum = 0.0;
+    const size_t count = (size_t)matrix_count(a);
+    assert_ok(memory_new(&left, count, sizeof left[0]));
+    assert_ok(memory_new(&right, count, sizeof right[0]));
+    assert_ok(matrix_download(a, left));
+    assert_ok(matrix_download(b, right));
+    for (size_t i = 0; i < count; i++) {
+        sum += left[i] * right[i];
+    }
+    memory_free(left);
+    memory_free(right);
+    return sum;
+}
+
+static double loss_of(const probe *p)
+{
+    execution *e = NULL;
+    assert_ok(execution_create(p->g, backend_reference(), p->pool, &e));
+    assert_ok(execution_begin(e, p->shape, p->input));
+    assert_ok(execution_run(e, p->store, 0, p->g->node_count));
+    const matrix y = execution_value(e, p->g->output);
+    matrix seed = seed_like(y);
+    const double loss = sum_of_products(y, seed);
+    matrix_free(&seed);
+    execution_free(e);
+    return loss;
+}
+
+/* A direction in the space of one parameter, of the length of a step. *out is owned. */
+static matrix direction_for(matrix values, uint64_t seed, double length)
+{
+    matrix out = {0};
+    float *drawn = NULL;
+    const int64_t count = matrix_count(values);
+    assert_ok(memory_new(&drawn, (size_t)count, sizeof drawn[0]));
+    support_fill_normal(drawn, count, seed);
+    for (int64_t i = 0; i < count; i++) {
+        drawn[i] = (float)(length * (double)drawn[i]);
+    }
+    assert_ok(matrix_new(values.owner, values.type, values.rows, values.columns, &out));
+    assert_ok(matrix_upload_f32(out, drawn));
+    memory_free(drawn);
+    return out;
+}
+
+static bool is_read_as_embedding(const graph *g, int parameter)
+{
+    for (int i = 0; i < g->node_count; i++) {
+        if (g->nodes[i].kind == NODE_EMBEDDING && g->nodes[i].weight == parameter) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a parameter can be trained: not a table of embeddings, not a moment of a BatchNorm. */
+static bool is_trained(const graph *g, int parameter)
+{
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        if (n->mean == parameter || n->variance == parameter) {
+            return false;
+        }
+    }
+    return !is_read_as_embedding(g, parameter);
+}
+
+static gradient_store *wanted_gradients(const probe *p)
+{
+    gradient_store *wanted = NULL;
+    assert_ok(gradient_store_create(p->g, backend_reference(), &wanted));
+    for (int k = 0; k < p->g->parameter_count; k++) {
+        if (is_trained(p->g, k)) {
+            assert_ok(gradient_store_want(wanted, p->store, k));
+        }
+    }
+    return wanted;
+}
+
+static gradient_store *gradients_at_once(const probe *p)
+{
+    tape *t = NULL;
+    gradient_store *made = wanted_gradients(p);
+    assert_ok(tape_create(p->g, backend_reference(), p->pool, &t));
+    assert_ok(execution_begin(tape_execution(t), p->shape, p->input));
+    assert_ok(tape_forward(t, p->store, made, false, 0, p->g->node_count));
+    matrix seed = seed_like(execution_value(tape_execution(t), p->g->output));
+    assert_ok(tape_seed(t, p->g->output, seed));
+    assert_ok(tape_backward(t, p->store, made));
+    matrix_free(&seed);
+    tape_free(t);
+    return made;
+}
+
+/* Moves a parameter by a direction, and back with a negative sign. */
+static void move(const probe *p, int parameter, double sign, matrix direction)
+{
+    const parameter_entry *entry = NULL;
+    assert_ok(parameter_store_get(p->store, parameter, &entry));
+    assert_ok(matrix_add_scaled(sign, direction, entry->values));
+}
+
+/* (loss(w + d) - loss(w - d)) / 2 */
+static double difference(const probe *p, int parameter, matrix direction)
+{
+    move(p, parameter, 1.0, direction);
+    const double above = loss_of(p);
+    move(p, parameter, -2.0, direction);
+    const double below = loss_of(p);
+    move(p, parameter, 1.0, direction);
+    return 0.5 * (above - below);
+}
+
+/* A relative error of 1e-5 at steps of 1e-5 of a parameter's size. */
+static void assert_gradients(const probe *p, const char *what)
+{
+    gradient_store *made = gradients_at_once(p);
+    for (int k = 0; k < p->g->parameter_count; k++) {
+        const matrix gradient = gradient_of(made, k);
+        if (!matrix_exists(gradient)) {
+            continue;
+        }
+        matrix direction = direction_for(gradient, (uint64_t)k + 1, 1e-6);
+        const double expected = difference(p, k, direction);
+        const double found = sum_of_products(gradient, direction);
+        const double size =
+            sqrt(sum_of_products(gradient, gradient) * sum_of_products(direction, direction));
+        if (!(fabs(found - expected) <= 1e-5 * fmax(size, 1e-9))) {
+            print_message("%s: '%s': gradient %g, difference %g of %g\n", what,
+                          p->g->parameters[k].name, found, expected, size);
+            fail();
+        }
+        matrix_free(&direction);
+    }
+    gradient_store_free(made);
+}
+
+/* -- hand-made networks ------------------------------------------------------------------------ */
+
+static probe probe_of(const hand_network *n, int64_t samples, extent image, const float *pixels)
+{
+    return (probe){.g = n->g,
+                   .store = n->store,
+                   .pool = n->pool,
+                   .shape = {.samples = samples, .positions = image},
+                   .input = {.pixels = pixels}};
+}
+
+static int shortcut(hand_network *n, int64_t stride, int64_t pad, int x)
+{
+    node s = node_of(NODE_SHORTCUT, 0, x, GRAPH_NONE);
+    int made = 0;
+    s.window.stride = stride;
+    s.pad = pad;
+    assert_ok(graph_add_node(n->g, &s, &made));
+    return made;
+}
+
+static int max_pool(hand_network *n, window2d window, int x)
+{
+    node pool = node_of(NODE_MAX_POOL, 0, x, GRAPH_NONE);
+    int made = 0;
+    pool.window = window;
+    assert_ok(graph_add_node(n->g, &pool, &made));
+    return made;
+}
+
+static void residual_networks_have_the_gradients_of_finite_differences(void **state)
+{
+    (void)state;
+    const extent image = {9, 8};
+    const window2d same = {3, 3, 1, 1, 1};
+    const window2d half = {3, 3, 2, 1, 1};
+    hand_network n;
+    float *pixels = hand_pixels(2, image, 1);
+    hand_begin(&n);
+    const int stem =
+        hand_norm(&n, NODE_BATCH_NORM, "n0", 6, hand_conv(&n, "c0", 3, 6, same, true, n.g->input));
+    const int pooled = max_pool(&n, half, hand_activation(&n, ACTIVATION_GELU, stem));
+    const int inner = hand_activation(
+        &n, ACTIVATION_SILU,
+        hand_norm(&n, NODE_BATCH_NORM, "n1", 5, hand_conv(&n, "c1", 6, 5, half, false, pooled)));
+    const int left = hand_conv(&n, "c2", 5, 10, same, false, inner);
+    const int sum = hand_plain(&n, NODE_ADD, left, shortcut(&n, 2, 2, pooled));
+    const int mean =
+        hand_plain(&n, NODE_MEAN, hand_activation(&n, ACTIVATION_GELU_TANH, sum), GRAPH_NONE);
+    hand_end(&n, backend_reference(), hand_linear(&n, "head", 10, 4, mean));
+    const probe p = probe_of(&n, 2, image, pixels);
+    assert_gradients(&p, "residual network");
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+static void towers_have_the_gradients_of_finite_differences(void **state)
+{
+    (void)state;
+    const extent image = {6, 6};
+    const window2d patch = {3, 3, 3, 0, 1};
+    hand_network n;
+    float *pixels = hand_pixels(2, image, 2);
+    hand_begin(&n);
+    const int tokens = hand_conv(&n, "patch", 3, 8, patch, true, n.g->input);
+    const int with_class = hand_token(&n, NODE_CLASS_TOKEN, "class", 1, 8, tokens);
+    const int placed = hand_token(&n, NODE_POSITIONS, "position", 5, 8, with_class);
+    const int normal = hand_norm(&n, NODE_LAYER_NORM, "n0", 8, placed);
+    const int wide =
+        hand_activation(&n, ACTIVATION_QUICK_GELU, hand_linear(&n, "up", 8, 11, normal));
+    const int gate = hand_linear(&n, "gate", 8, 11, normal);
+    const int product = hand_plain(&n, NODE_MULTIPLY, wide, gate);
+    const int sum = hand_plain(&n, NODE_ADD, placed, hand_linear(&n, "down", 11, 8, product));
+    const int first = hand_plain(&n, NODE_FIRST_TOKEN, sum, GRAPH_NONE);
+    hand_end(&n, backend_reference(),
+             hand_plain(&n, NODE_UNIT_LENGTH, hand_linear(&n, "head", 8, 5, first), GRAPH_NONE));
+    const probe p = probe_of(&n, 2, image, pixels);
+    assert_gradients(&p, "tower");
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+/* -- families ---------------------------------------------------------------------------------- */
+
+static void assert_decoder(const char *name)
+{
+    enum { SEQUENCES = 2, LENGTH = 9 };
+    char path[512];
+    int32_t ids[SEQUENCES * LENGTH];
+    grail_model *model = NULL;
+    probe p = {.shape = sequence_batch(SEQUENCES, LENGTH), .input = {.ids = ids}};
+    snprintf(path, sizeof path, "%s/tests/golden/models/%s", GRAIL_SOURCE_DIR, name);
+    assert_ok(grail_model_open(path, &model));
+    for (int i = 0; i < SEQUENCES * LENGTH; i++) {
+        ids[i] = (int32_t)((i * 7 + 3) % model->graph->vocabulary);
+    }
+    p.g = model->graph;
+    assert_ok(parameter_store_create(model, backend_reference(), NULL, &p.store));
+    assert_ok(matrix_pool_create(backend_reference(), &p.pool));
+    assert_gradients(&p, name);
+    matrix_pool_free(p.pool);
+    parameter_store_free(p.store);
+    grail_model_close(model);
+}
+
+static void decoders_have_the_gradients_of_finite_differences(void **state)
+{
+    (void)state;
+    assert_decoder("llama3");
+    assert_decoder("llama-mqa");
+    assert_decoder("mistral");
+    assert_decoder("qwen2");
+    assert_decoder("qwen3");
+}
+
+static void assert_tower(const char *name)
+{
+    char path[512];
+    grail_model *model = NULL;
+    probe p = {.shape = {.samples = 2}};
+    snprintf(path, sizeof path, "%s/tests/golden/vision/%s", GRAIL_SOURCE_DIR, name);
+    assert_ok(grail_model_open(path, &model));
+    p.g = model->graph;
+    p.shape.positions = p.g->image;
+    float *pixels = hand_pixels(2, p.g->image, 3);
+    p.input.pixels = pixels;
+    assert_ok(parameter_store_create(model, backend_reference(), NULL, &p.store));
+    assert_ok(matrix_pool_create(backend_reference(), &p.pool));
+    assert_gradients(&p, name);
+    memory_free(pixels);
+    matrix_pool_free(p.pool);
+    parameter_store_free(p.store);
+    grail_model_close(model);
+}
+
+static void families_of_towers_have_the_gradients_of_finite_differences(void **state)
+{
+    (void)state;
+    assert_tower("hf-vit");
+    assert_tower("hf-clip-vision");
+    assert_tower("simple-vit");
+}
+
+/* -- pieces ------------------------------------------------------------------------------------ */
+
+/* Forward over all blocks, keeping what lies between them; then back, block after block, each run
+ * again. */
+static gradient_store *gradients_by_pieces(const probe *p, int middle)
+{
+    tape *t = NULL;
+    gradient_store *made = wanted_gradients(p);
+    matrix between[4] = {{0}};
+    int live[64];
+    matrix none = {0};
+    const int count = graph_live_values(p->g, middle, live);
+    assert_in_range(count, 1, 4);
+    assert_ok(tape_create(p->g, backend_reference(), p->pool, &t));
+    execution *e = tape_execution(t);
+    assert_ok(execution_begin(e, p->shape, p->input));
+    assert_ok(execution_run(e, p->store, 0, middle));
+    for (int i = 0; i < count; i++) {
+        const matrix v = execution_value(e, live[i]);
+        assert_ok(matrix_new(v.owner, v.type, v.rows, v.columns, &between[i]));
+        assert_ok(matrix_copy(v, between[i]));
+    }
+    assert_ok(tape_forward(t, p->store, made, true, middle, p->g->node_count));
+    matrix seed = seed_like(execution_value(e, p->g->output));
+    assert_ok(tape_seed(t, p->g->output, seed));
+    assert_ok(tape_backward(t, p->store, made));
+    for (int i = 0; i < count; i++) {
+        assert_ok(matrix_copy(tape_gradient(t, live[i]), between[i]));
+    }
+    assert_ok(execution_begin(e, p->shape, p->input));
+    assert_ok(tape_forward(t, p->store, made, false, 0, middle));
+    for (int i = 0; i < count; i++) {
+        assert_ok(tape_seed(t, live[i], between[i]));
+        matrix_free(&between[i]);
+    }
+    assert_ok(tape_backward(t, p->store, made));
+    assert_false(matrix_exists(tape_gradient(t, p->g->input)));
+    matrix_free(&seed);
+    matrix_free(&none);
+    tape_free(t);
+    return made;
+}
+
+static void pieces_give_the_gradients_of_the_network_at_once(void **state)
+{
+    (void)state;
+    enum { SEQUENCES = 2, LENGTH = 7 };
+    int32_t ids[SEQUENCES * LENGTH];
+    grail_model *model = NULL;
+    int begin = 0;
+    int end = 0;
+    probe p = {.shape = sequence_batch(SEQUENCES, LENGTH), .input = {.ids = ids}};
+    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/models/llama3", &model));
+    for (int i = 0; i < SEQUENCES * LENGTH; i++) {
+        ids[i] = (int32_t)(i * 5 % model->graph->vocabulary);
+    }
+    p.g = model->graph;
+    assert_ok(parameter_store_create(model, backend_reference(), NULL, &p.store));
+    assert_ok(matrix_pool_create(backend_reference(), &p.pool));
+    graph_block_range(p.g, 1, &begin, &end);
+    gradient_store *whole = gradients_at_once(&p);
+    gradient_store *pieces = gradients_by_pieces(&p, begin);
+    for (int k = 0; k < p.g->parameter_count; k++) {
+        const matrix a = gradient_of(whole, k);
+        if (matrix_exists(a)) {
+            const matrix b = gradient_of(pieces, k);
+            const double size = sum_of_products(a, a);
+            assert_near(sum_of_products(a, b), size, 1e-12 * size);
+            assert_near(sum_of_products(b, b), size, 1e-12 * size);
+        }
+    }
+    gradient_store_free(whole);
+    gradient_store_free(pieces);
+    matrix_pool_free(p.pool);
+    parameter_store_free(p.store);
+    grail_model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(residual_networks_have_the_gradients_of_finite_differences),
+        cmocka_unit_test(towers_have_the_gradients_of_finite_differences),
+        cmocka_unit_test(decoders_have_the_gradients_of_finite_differences),
+        cmocka_unit_test(families_of_towers_have_the_gradients_of_finite_differences),
+        cmocka_unit_test(pieces_give_the_gradients_of_the_network_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
