@@ -1,5 +1,6 @@
 /* grail compress: narrow a model and repair it. */
 #include "commands.h"
+#include "heal_options.h"
 #include "interrupt.h"
 #include "limit_options.h"
 #include "print.h"
@@ -15,6 +16,7 @@
 
 static run_options r;
 static limit_options limits = LIMIT_OPTIONS_NONE;
+static heal_options healing;
 static const char *sparsity_text;
 static bool quiet, as_json, resume, dry_run;
 
@@ -28,6 +30,7 @@ static const option table[] = {
     {"plan", OPTION_TEXT, &r.compress.plan, "FILE", NULL,
      "take selectors and kept units from this plan.json instead of --selector and --sparsity"},
     LIMIT_OPTIONS(limits),
+    HEAL_OPTIONS(healing, "none"),
     {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run from DIR.partial"},
     {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
      "print the widths, the totals and who loads the result; write nothing"},
@@ -109,6 +112,16 @@ static int watch(void *user, const grail_site_report *site, int block, int block
     block_count = blocks;
     if (!quiet) {
         show_progress(site, block, blocks, seconds_left);
+    }
+    return interrupt_came();
+}
+
+static int watch_healing(void *user, const grail_healing *now)
+{
+    (void)user;
+    if (!quiet) {
+        end_line();
+        heal_progress_print(now);
     }
     return interrupt_came();
 }
@@ -430,10 +443,12 @@ static int run(int argc, char **argv)
         return code;
     }
     code = read_choices();
+    code = code == EXIT_OK ? heal_options_read(&command_compress, &healing, &r.compress) : code;
     if (code == EXIT_OK) {
         r.compress.resume = resume ? 1 : 0;
         r.compress.dry_run = dry_run ? 1 : 0;
         r.compress.observer = watch;
+        r.compress.heal_observer = watch_healing;
         code = compress();
     }
     return code;

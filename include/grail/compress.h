@@ -61,6 +61,26 @@ typedef struct grail_site_report {
 typedef int (*grail_compress_observer)(void *user, const grail_site_report *site, int block,
                                        int blocks, double seconds_left);
 
+/** A training that went on from the closed form: of one block, or of the whole network. Losses are
+ * means over rows or samples that no step saw (`held`), and over those that steps saw: of a block
+ * the squared distance to the dense network's stream behind it, relative to that stream's square;
+ * of the network KL(dense || narrow) of the outputs, or for features the relative squared distance.
+ */
+typedef struct grail_healing {
+    int block; /* from 0; -1: the whole network */
+    int blocks;
+    int64_t steps, most_steps; /* taken so far, and at most */
+    int64_t best_step;         /* whose weights are kept; 0: those of the closed form */
+    double held_before, held_after;
+    double seen_before, seen_after; /* NaN until it has ended */
+    double seconds;
+    int ended; /* 1: it will not go on */
+} grail_healing;
+
+/** Called at the start of each training, after some of its steps, and at its end. Return non-zero
+ * to cancel the run. */
+typedef int (*grail_heal_observer)(void *user, const grail_healing *now);
+
 /** Removed fraction of the site with this name. It overrides the fraction of the site's kind. */
 typedef struct grail_site_sparsity {
     const char *site;
@@ -97,16 +117,24 @@ typedef struct grail_compress_options {
     const char *ridge_scale;   /* "mean", "diagonal"; NULL = chosen by `compensate` */
     const char *token_weights; /* "none", "stream"; NULL = chosen by `compensate` */
     const char *refit;         /* "none", "auto", "all"; NULL = chosen by `compensate` */
-    double alpha;  /* 0 or more; NaN = chosen by `compensate`; infinity = cross-validation */
-    int repair;    /* 1: recompute BatchNorm statistics on the narrowed network */
-    int open_loop; /* 1: take all statistics in one pass of the dense network */
+    double alpha;        /* 0 or more; NaN = chosen by `compensate`; infinity = cross-validation */
+    int repair;          /* 1: recompute BatchNorm statistics on the narrowed network */
+    int open_loop;       /* 1: take all statistics in one pass of the dense network */
+    const char *heal;    /* "none", "block", "model", "block,model"; NULL: none */
+    int64_t heal_steps;  /* of every training; 0 = 160 */
+    double heal_rate;    /* largest step as a share of each matrix's root mean square; 0 = 0.02 */
+    double heal_seconds; /* for all trainings together; 0 = no limit */
+    const char *teacher; /* the dense network of a `model` that was narrowed earlier, which is then
+                            healed and not cut; or NULL */
+    const char *scratch; /* directory for files that stand in for large blocks of memory, or NULL */
     const char *stream_score; /* "first", "all": producers that score a residual stream */
     const char *backend;      /* "cpu" or "ref" */
     int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
     int resume;     /* 1: continue an interrupted run */
     int dry_run;    /* 1: open only plans and describes; do not call run or finish */
-    grail_compress_observer observer; /* may be NULL */
-    void *observer_user;
+    grail_compress_observer observer;  /* may be NULL */
+    grail_heal_observer heal_observer; /* may be NULL */
+    void *observer_user;               /* of both */
 } grail_compress_options;
 
 GRAIL_API void grail_compress_options_init(grail_compress_options *options);
@@ -156,6 +184,10 @@ typedef struct grail_compression_totals {
 } grail_compression_totals;
 GRAIL_API grail_compression_totals
 grail_compression_totals_get(const grail_compression *compression);
+
+/** The i-th training of the run, in order; returns 0 when i is beyond the last. */
+GRAIL_API int grail_compression_healing(const grail_compression *compression, int i,
+                                        grail_healing *out);
 
 /** The i-th loader, whether it loads the result, and why or why not. Returns 0 when i is beyond the
  * last. Strings are borrowed. */

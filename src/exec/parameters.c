@@ -126,6 +126,18 @@ out:
     return status;
 }
 
+grail_status parameter_store_round(const parameter_store *store, int index, matrix values)
+{
+    grail_status status = GRAIL_OK;
+    host_view v = {0};
+    TRY(host_view_open(values, GRAIL_DTYPE_F32, HOST_UPDATES, &v));
+    TRY(round_to_stored(store->model->tensors[index], matrix_count(values), v.values));
+    TRY(host_view_close(&v));
+out:
+    host_view_drop(&v);
+    return status;
+}
+
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
                                  const float *values)
 {

@@ -34,6 +34,10 @@ grail_status parameter_store_get(parameter_store *store, int index,
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
                                  const float *values) GRAIL_MUST_CHECK;
 
+/** Rounds values of a parameter, in any shape, to the dtype that it will be stored in. */
+grail_status parameter_store_round(const parameter_store *store, int index,
+                                   matrix values) GRAIL_MUST_CHECK;
+
 /** Values of a parameter as seen through `store`, as f32: *out is owned, with its elements. */
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements) GRAIL_MUST_CHECK;

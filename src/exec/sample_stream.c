@@ -76,6 +76,36 @@ out:
     return status;
 }
 
+/* The rows of one live value of some samples, one sample after the other. */
+static grail_status pick_value(const sample_stream *s, int live, int64_t batch_samples,
+                               const int64_t *samples, int64_t count, execution *e)
+{
+    grail_status status = GRAIL_OK;
+    const int value = s->live[live];
+    const int64_t rows = execution_rows(e, value) / count; /* of one sample */
+    matrix place = {0};
+    TRY(execution_make(e, value, s->held[live].columns, &place));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t batch = samples[i] / batch_samples;
+        const matrix held = s->held[batch * s->live_count + live];
+        TRY(matrix_copy(matrix_rows(held, samples[i] % batch_samples * rows, rows),
+                        matrix_rows(place, i * rows, rows)));
+    }
+out:
+    return status;
+}
+
+grail_status sample_stream_pick(const sample_stream *s, int64_t batch_samples,
+                                const int64_t *samples, int64_t count, execution *e)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < s->live_count; i++) {
+        TRY(pick_value(s, i, batch_samples, samples, count, e));
+    }
+out:
+    return status;
+}
+
 grail_status sample_stream_write(sample_stream *s, int64_t batch, const execution *e)
 {
     grail_status status = GRAIL_OK;

@@ -32,6 +32,11 @@ grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e) G
 /** Copies the values instead, for a pass that leaves the sample stream where it is. */
 grail_status sample_stream_peek(const sample_stream *s, int64_t batch,
                                 execution *e) GRAIL_MUST_CHECK;
+/** Copies the values of some samples, samples[count], into an execution that has begun a batch of
+ * so many. `batch_samples` is how many samples each batch but the last holds. */
+grail_status sample_stream_pick(const sample_stream *s, int64_t batch_samples,
+                                const int64_t *samples, int64_t count,
+                                execution *e) GRAIL_MUST_CHECK;
 /** Stores the values of `e` that are live at the new position. */
 grail_status sample_stream_write(sample_stream *s, int64_t batch,
                                  const execution *e) GRAIL_MUST_CHECK;

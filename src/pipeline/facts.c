@@ -33,6 +33,15 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
     return t;
 }
 
+int grail_compression_healing(const grail_compression *c, int i, grail_healing *out)
+{
+    if (i < 0 || i >= c->network->healings.count) {
+        return 0;
+    }
+    *out = c->network->healings.made[i];
+    return 1;
+}
+
 int grail_compression_loader(const grail_compression *c, int i, const char **loader, int *loads,
                              const char **reason)
 {

@@ -82,6 +82,7 @@ static grail_status build_report(const compression_request *request,
 {
     grail_status status = GRAIL_OK;
     json_t *plan_json = NULL;
+    json_t *heal = NULL;
     json_t *report = json_object();
     TRY(json_put(report, "grail_report", json_integer(1)));
     TRY(json_put(report, "model", json_text(request->model->path)));
@@ -98,6 +99,14 @@ static grail_status build_report(const compression_request *request,
     if (network->refits.count > 0) {
         TRY(refits_to_json(&network->refits, GRAPH_NONE, true, report));
     }
+    if (request->teacher != NULL) {
+        TRY(json_put(report, "teacher", json_text(request->teacher->path)));
+    }
+    if (heals(&request->heal)) {
+        TRY(heal_options_to_json(&request->heal, &heal));
+        TRY(json_put(report, "heal", heal));
+    }
+    TRY(healings_to_json(&network->healings, GRAPH_NONE, true, report));
     *out = report;
     report = NULL;
 out:

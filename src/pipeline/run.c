@@ -1,5 +1,7 @@
 /* The run: the nodes before the blocks, the blocks one after another, the nodes after them. */
 #include "pipeline/compression.h"
+#include "pipeline/network/heal.h"
+#include "pipeline/network/heal_network.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/walk.h"
 #include "pipeline/output/tensors.h"
@@ -56,20 +58,33 @@ out:
     return status;
 }
 
+static grail_status heal_at_the_end(grail_compression *c)
+{
+    grail_status status = GRAIL_OK;
+    const heal_memory none = {0};
+    TRY(heal_blocks_after_walk(c->network));
+    if (c->request->heal.network) {
+        TRY(heal_prepare(c->network));
+        TRY(heal_network(c->network, &none));
+    }
+out:
+    return status;
+}
+
 /* Runs the head and, after an open loop, REPAIR; writes everything that could not be written
  * before. */
 static grail_status run_end(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const int blocks = c->request->graph->block_count;
-    if (!c->request->finishes_with_network) {
-        return GRAIL_OK;
+    const compression_request *request = c->request;
+    if (request->finishes_with_network) {
+        TRY(compress_block(c->network, request->graph->block_count, NULL));
     }
-    TRY(compress_block(c->network, blocks, NULL));
-    if (c->request->plan.loop == LOOP_OPEN) {
+    if (request->finishes_with_network && request->plan.loop == LOOP_OPEN) {
         TRY(repair_network(c->network));
     }
-    if (c->output != NULL) {
+    TRY(heal_at_the_end(c));
+    if (c->output != NULL && (request->finishes_with_network || request->heal.network)) {
         TRY(output_write_network(c->output, c->network));
     }
 out:

@@ -22,7 +22,7 @@ typedef struct carry {
 static grail_status carry_leg(const compression_request *request, const leg *l, int64_t batch)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = request->graph;
+    const graph *g = l->run->graph;
     execution *e = l->run->execution;
     batch_input input = {0}; /* token ids or pixels, if a node from `begin` on reads them */
     if (g->last_use[g->input] >= l->begin) {

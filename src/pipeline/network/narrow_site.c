@@ -59,6 +59,9 @@ static grail_status narrow_axis(calibration_network *network, int parameter, boo
     TRY(parameter_store_read_f32(store, parameter, &wide, &elements));
     TRY(reduced_features(network, by_rows ? &cut->rows : &cut->columns, &kept_count, &kept));
     const int64_t width = elements / shape[0];
+    if (kept_count == (by_rows ? shape[0] : width)) {
+        goto out; /* it is narrow already */
+    }
     const int64_t rows = by_rows ? kept_count : shape[0];
     const int64_t columns = by_rows ? width : kept_count;
     TRY(memory_new_unset(&narrow, (size_t)(rows * columns), sizeof narrow[0]));

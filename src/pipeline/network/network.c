@@ -2,14 +2,15 @@
 
 #include "pipeline/network/keeping.h"
 
-static grail_status create_run(const compression_request *request, parameter_store *parent,
-                               matrix_pool *pool, network_run *out)
+static grail_status create_run(const compression_request *request, const grail_model *model,
+                               parameter_store *parent, matrix_pool *pool, network_run *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = request->backend;
-    TRY(parameter_store_create(request->model, b, parent, &out->parameters));
-    TRY(execution_create(request->graph, b, pool, &out->execution));
-    TRY(sample_stream_init(&out->stream, request->graph, b, request->samples->batch_count));
+    out->graph = model->graph;
+    TRY(parameter_store_create(model, b, parent, &out->parameters));
+    TRY(execution_create(model->graph, b, pool, &out->execution));
+    TRY(sample_stream_init(&out->stream, model->graph, b, request->samples->batch_count));
 out:
     return status;
 }
@@ -25,8 +26,9 @@ static void free_run(network_run *run)
 static bool wants_dense_stream(const compression_request *request)
 {
     const bool aims_at_it = compensation_uses_dense(&request->plan.compensation);
-    return request->samples->batch_count > 0 && (aims_at_it || request->judges) &&
-           request->plan.loop == LOOP_CLOSED;
+    return request->samples->batch_count > 0 &&
+           (heals(&request->heal) ||
+            ((aims_at_it || request->judges) && request->plan.loop == LOOP_CLOSED));
 }
 
 grail_status network_create(const compression_request *request, int64_t memory,
@@ -36,10 +38,15 @@ grail_status network_create(const compression_request *request, int64_t memory,
     calibration_network *n = NULL;
     TRY(memory_new(&n, 1, sizeof *n));
     n->request = request;
-    TRY(activations_fit(request, memory, &n->keep_activations));
+    /* a block that is healed begins again and again where its sample stream waits */
+    if (!request->heal.blocks) {
+        TRY(activations_fit(request, memory, &n->keep_activations));
+    }
     TRY(matrix_pool_create(request->backend, &n->pool));
-    TRY(create_run(request, NULL, n->pool, &n->dense));
-    TRY(create_run(request, n->dense.parameters, n->pool, &n->current));
+    const grail_model *teacher = request->teacher;
+    TRY(create_run(request, teacher == NULL ? request->model : teacher, NULL, n->pool, &n->dense));
+    TRY(create_run(request, request->model, teacher == NULL ? n->dense.parameters : NULL, n->pool,
+                   &n->current));
     n->has_dense_stream = wants_dense_stream(request);
     TRY(site_results_create(request, &n->results));
     TRY(refits_init(request, &n->refits));
@@ -56,6 +63,7 @@ void network_free(calibration_network *network)
         return;
     }
     refits_fini(&network->refits);
+    healing_list_fini(&network->healings);
     site_results_free(network->results, network->request->plan.count);
     free_run(&network->current);
     free_run(&network->dense);
@@ -63,12 +71,36 @@ void network_free(calibration_network *network)
     memory_free(network);
 }
 
+int network_dense_end(const calibration_network *network, int block)
+{
+    int begin = 0;
+    int end = 0;
+    graph_block_range(network->dense.graph, block, &begin, &end);
+    return end;
+}
+
+grail_status network_rewind(calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    network_run *const runs[] = {&network->dense, &network->current};
+    for (int i = 0; i < 2; i++) {
+        sample_stream_fini(&runs[i]->stream);
+        TRY(sample_stream_init(&runs[i]->stream, runs[i]->graph, network->request->backend,
+                               network->request->samples->batch_count));
+    }
+out:
+    return status;
+}
+
 void network_release_block(calibration_network *network, int block)
 {
     int begin = 0;
     int end = 0;
     graph_block_range(network->request->graph, block, &begin, &end);
-    parameter_store_release_range(network->current.parameters, begin, end);
+    if (!network->request->heal.network) {
+        parameter_store_release_range(network->current.parameters, begin, end);
+    }
+    graph_block_range(network->dense.graph, block, &begin, &end);
     parameter_store_release_range(network->dense.parameters, begin, end);
     matrix_pool_clear(network->pool);
 }

@@ -14,12 +14,14 @@
 #define GRAIL_PIPELINE_NETWORK_NETWORK_H
 
 #include "exec/sample_stream.h"
+#include "pipeline/network/healing.h"
 #include "pipeline/network/progress.h"
 #include "pipeline/network/refits.h"
 #include "pipeline/network/site_result.h"
 
 /** One of the two networks: its parameters, its execution and its sample stream. */
 typedef struct network_run {
+    const graph *graph; /* borrowed; of both the same, unless there is a teacher */
     parameter_store *parameters;
     execution *execution;
     sample_stream stream;
@@ -36,6 +38,7 @@ typedef struct calibration_network {
                               interrupted one */
     site_result *results;  /* [sites] */
     refit_list refits;
+    healing_list healings;
     double calibrate_seconds, compensate_seconds; /* so far */
     progress progress;
 } calibration_network;
@@ -46,7 +49,14 @@ grail_status network_create(const compression_request *request, int64_t memory,
                             calibration_network **out) GRAIL_MUST_CHECK;
 void network_free(calibration_network *network); /* NULL is allowed */
 
-/** Drops the parameters of a finished block. */
+/** The node of the dense network behind a block. */
+int network_dense_end(const calibration_network *network, int block);
+
+/** Puts both sample streams before node 0 again, empty. */
+grail_status network_rewind(calibration_network *network) GRAIL_MUST_CHECK;
+
+/** Drops the parameters of a finished block; those of the current network stay where the entire
+ * network is healed at the end. */
 void network_release_block(calibration_network *network, int block);
 
 #endif

@@ -79,3 +79,39 @@ grail_status widen_map(calibration_network *network, int node_index,
 out:
     return status;
 }
+
+/* Nodes of dropped sublayers have no parameters in the records. */
+static grail_status restore_parameter(calibration_network *network, int parameter,
+                                      const recorded_parameters *recorded)
+{
+    grail_status status = GRAIL_OK;
+    const graph_parameter *narrow = &network->request->narrowed.graph->parameters[parameter];
+    float *values = NULL;
+    if (graph_parameter_is_gone(narrow)) {
+        return GRAIL_OK;
+    }
+    TRY(recorded->read(recorded->from, parameter, &values));
+    TRY(parameter_store_set(network->current.parameters, parameter, narrow->shape, values));
+out:
+    memory_free(values);
+    return status;
+}
+
+grail_status restore_healed(calibration_network *network, int block,
+                            const recorded_parameters *recorded)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = network->request->graph;
+    int begin = 0;
+    int end = 0;
+    graph_block_range(g, block, &begin, &end);
+    for (int i = begin; i < end; i++) {
+        int used[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(&g->nodes[i], used);
+        for (int k = 0; k < count; k++) {
+            TRY(restore_parameter(network, used[k], recorded));
+        }
+    }
+out:
+    return status;
+}

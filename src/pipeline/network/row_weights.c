@@ -2,25 +2,11 @@
 
 #include "backend/operations.h"
 #include "pipeline/request/consumer_tail.h"
+#include "stats/row_squares.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double least_share = 1e-4; /* of the median squared norm */
-
-/* squares[rows] = |x_t|^2 */
-static grail_status square_rows(matrix x, double *squares)
-{
-    grail_status status = GRAIL_OK;
-    matrix norms = {0};
-    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, x.rows, &norms));
-    TRY(matrix_row_dots(x, x, norms));
-    TRY(matrix_download(norms, squares));
-out:
-    matrix_free(&norms);
-    return status;
-}
 
 /* squares[rows] = |output_t + skip_t|^2 in the dense network. */
 static grail_status square_sums(const calibration_network *network, int consumer, double *squares)
@@ -33,30 +19,9 @@ static grail_status square_sums(const calibration_network *network, int consumer
     matrix sum = {0};
     TRY(matrix_pool_take(network->pool, output.rows, output.columns, &sum));
     TRY(matrix_add(output, skip, sum));
-    TRY(square_rows(sum, squares));
+    TRY(row_squares(sum, squares));
 out:
     matrix_pool_give(network->pool, &sum);
-    return status;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-/* The upper median of values[count]. */
-static grail_status find_median(int64_t count, const double *values, double *out)
-{
-    grail_status status = GRAIL_OK;
-    double *sorted = NULL;
-    TRY(memory_new_unset(&sorted, (size_t)count, sizeof sorted[0]));
-    memcpy(sorted, values, (size_t)count * sizeof sorted[0]);
-    qsort(sorted, (size_t)count, sizeof sorted[0], compare);
-    *out = sorted[count / 2];
-out:
-    memory_free(sorted);
     return status;
 }
 
@@ -74,11 +39,11 @@ grail_status row_weight_roots(const calibration_network *network, observation *o
     }
     TRY(memory_new_unset(&values, (size_t)rows, sizeof values[0]));
     status = goal != GRAPH_NONE
-                 ? square_rows(execution_value(network->dense.execution, goal), values)
+                 ? row_squares(execution_value(network->dense.execution, goal), values)
                  : square_sums(network, o->node, values);
     TRY(status);
     if (o->least_square < 0.0) {
-        TRY(find_median(rows, values, &median));
+        TRY(median_of(rows, values, &median));
         o->least_square = least_share * median;
     }
     for (int64_t t = 0; t < rows; t++) {

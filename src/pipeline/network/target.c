@@ -21,6 +21,45 @@ out:
     return status;
 }
 
+/* The cut axis of a value's channels, which are those of the nearest parameter before it that makes
+ * channels. */
+static cut_axis axis_of_value(const compression_request *request, int value)
+{
+    const cut_axis none = {.site = GRAPH_NONE};
+    const graph *g = request->graph;
+    while (g->value_source[value] != GRAPH_NONE) {
+        const node *n = &g->nodes[g->value_source[value]];
+        if (n->weight != GRAPH_NONE && n->kind != NODE_POSITIONS) {
+            return request->cuts[n->weight].rows;
+        }
+        value = n->inputs[0];
+    }
+    return none;
+}
+
+grail_status dense_value(const calibration_network *network, int value, int dense, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    const cut_axis axis = axis_of_value(network->request, value);
+    const matrix in = execution_value(network->dense.execution, dense);
+    const grail_reducer *r = axis.site == GRAPH_NONE ? NULL : network->results[axis.site].reducer;
+    int64_t *kept = NULL;
+    TRY(matrix_pool_take(network->pool, in.rows, r == NULL ? in.columns : r->kept * axis.features,
+                         out));
+    if (r == NULL) {
+        TRY(matrix_copy(in, *out));
+    } else if (r->folds) {
+        TRY(append_means(r, in, *out));
+    } else {
+        TRY(memory_new(&kept, (size_t)out->columns, sizeof kept[0]));
+        reducer_kept_features(r, axis.features, kept);
+        TRY(matrix_gather(NULL, kept, in, *out));
+    }
+out:
+    memory_free(kept);
+    return status;
+}
+
 /* Copies a dense value [rows, n u]. If the calibration network has merged channels on this axis,
  * their means are appended: [X | X M]. *out belongs to the pool. */
 static grail_status copy_with_means(const calibration_network *network, const cut_axis *axis,

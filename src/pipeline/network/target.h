@@ -12,4 +12,10 @@
 grail_status dense_target(const calibration_network *network, int consumer, int goal,
                           matrix *out) GRAIL_MUST_CHECK;
 
+/** The dense network's value `dense` of the current batch in the narrow form that the current
+ * network's value has: of a cut stream the kept channels, or the means of those that were merged.
+ * *out belongs to the pool. */
+grail_status dense_value(const calibration_network *network, int value, int dense,
+                         matrix *out) GRAIL_MUST_CHECK;
+
 #endif

@@ -4,6 +4,8 @@
 #include "pipeline/network/carry.h"
 #include "pipeline/network/compensate.h"
 #include "pipeline/network/decide.h"
+#include "pipeline/network/heal.h"
+#include "pipeline/network/heal_block.h"
 #include "pipeline/network/merged_rows.h"
 #include "pipeline/network/narrow_site.h"
 #include "pipeline/network/observe.h"
@@ -207,13 +209,18 @@ grail_status compress_block(calibration_network *network, int block,
     grail_status status = GRAIL_OK;
     int begin = 0;
     int end = 0;
+    const bool is_block = block >= 0 && block < network->request->graph->block_count;
     graph_block_range(network->request->graph, block, &begin, &end);
     TRY(silence_block(network, block));
     for (int i = begin; i < end; i++) {
         TRY(meet_node(network, i, recorded));
     }
+    if (is_block && heals_in_walk(network->request)) {
+        TRY(recorded == NULL ? heal_block(network, block)
+                             : restore_healed(network, block, recorded));
+    }
     if (begin < end && streams_are_wanted(network->request, end)) {
-        TRY(streams_carry(network, end, end, NULL, NULL));
+        TRY(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
     }
 out:
     return status;

@@ -26,6 +26,7 @@ grail_status fingerprint_of_run(const compression_request *request, const source
     grail_status status = GRAIL_OK;
     json_t *object = json_object();
     json_t *plan_json = NULL;
+    json_t *heal = NULL;
     TRY(json_put(object, "grail_state", json_integer(2)));
     TRY(put_files(sources, object));
     TRY(json_put(object, "config", json_deep_copy(request->model->config)));
@@ -34,6 +35,8 @@ grail_status fingerprint_of_run(const compression_request *request, const source
     TRY(json_put(object, "calibration", json_deep_copy(request->samples->description)));
     TRY(json_put(object, "backend", json_text(backend_name(request->backend))));
     TRY(json_put(object, "threads", json_integer(parallel_threads())));
+    TRY(heal_options_to_json(&request->heal, &heal));
+    TRY(json_put(object, "heal", heal));
     *out = object;
     object = NULL;
 out:

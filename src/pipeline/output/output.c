@@ -74,7 +74,8 @@ static void count_blocks(narrow_output *o)
         o->blocks_recorded++;
     }
     o->is_complete = record_with(o->directory, RECORD_WEIGHTS) != NULL ||
-                     (o->blocks_recorded == blocks && !o->request->finishes_with_network);
+                     (o->blocks_recorded == blocks && !o->request->finishes_with_network &&
+                      !o->request->heal.network);
 }
 
 static grail_status verify_record(const narrow_output *o, const json_t *record)
@@ -188,6 +189,7 @@ static grail_status restore_record(const narrow_output *o, const json_t *record,
     TRY(record_restore_sites(record, o->request, block, every,
                              output_directory_partial(o->directory), network->results));
     TRY(refits_restore(o->request, record, &network->refits));
+    TRY(healings_restore(record, &network->healings));
 out:
     return status;
 }
@@ -236,7 +238,8 @@ grail_status output_write_block(narrow_output *o, const calibration_network *net
     TRY(record_tensors(o, record));
     if (block != GRAPH_NONE) {
         o->blocks_recorded = block + 1;
-        o->is_complete = o->blocks_recorded == o->request->graph->block_count;
+        o->is_complete =
+            o->blocks_recorded == o->request->graph->block_count && !o->request->heal.network;
     }
 out:
     json_decref(checksums);

@@ -45,6 +45,7 @@ grail_status record_put_results(const calibration_network *network, int block, b
     if (network->refits.count > 0) {
         TRY(refits_to_json(&network->refits, block, every, record));
     }
+    TRY(healings_to_json(&network->healings, block, every, record));
 out:
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "pipeline/request/plan_check.h"
 #include "pipeline/request/plan_options.h"
+#include "pipeline/request/teacher.h"
 
 const site *site_at(const compression_request *request, int index)
 {
@@ -33,10 +34,33 @@ static bool needs_samples(const plan *p)
     return false;
 }
 
+/* A network in which nothing is cut is its own teacher, so there is nothing to heal. */
+static bool will_heal(const compression_request *request)
+{
+    return heals(&request->heal) && (request->teacher != NULL || anything_is_cut(&request->plan));
+}
+
+static grail_status open_teacher(const grail_compress_options *options,
+                                 compression_request *request)
+{
+    grail_status status = GRAIL_OK;
+    if (options->teacher == NULL) {
+        return GRAIL_OK;
+    }
+    if (anything_is_cut(&request->plan)) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "a network cannot be healed towards '%s' and cut in one run",
+             options->teacher);
+    }
+    TRY(grail_model_open_with(options->teacher, options->reading, &request->teacher));
+    TRY(teacher_check(request->model, request->teacher, &request->heal));
+out:
+    return status;
+}
+
 static grail_status read_samples(const grail_compress_options *options, bool always,
                                  compression_request *request)
 {
-    return (always || needs_samples(&request->plan)) && !options->dry_run
+    return (always || needs_samples(&request->plan) || will_heal(request)) && !options->dry_run
                ? session_calibration(request->session, options, &request->samples)
                : calibration_empty(&request->samples);
 }
@@ -90,6 +114,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     compression_request *r = NULL;
     TRY(memory_new(&r, 1, sizeof *r));
     r->observer = options->observer;
+    r->heal_observer = options->heal_observer;
     r->observer_user = options->observer_user;
     r->judges = purpose.judges;
     TRY(use_session(options, r));
@@ -98,10 +123,16 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     set_widths(purpose.kept, &r->plan);
     TRY(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
     TRY(plan_check(r->model, &r->sites->list, &r->plan));
+    TRY(heal_options_read(options, &r->heal));
+    TRY(open_teacher(options, r));
     TRY(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
     TRY(read_samples(options, purpose.reads_samples, r));
     /* a result that stays in memory is complete at the end alone */
     const bool stays = options->output == NULL && !r->judges;
+    if (!will_heal(r)) {
+        r->heal.blocks = false;
+        r->heal.network = false;
+    }
     r->finishes_with_network = stays || finishes_with_network(r);
     *out = r;
     r = NULL;
@@ -120,6 +151,7 @@ void request_close(compression_request *request)
     memory_free(request->cuts);
     plan_fini(&request->plan);
     grail_site_list_free(request->sites);
+    grail_model_close(request->teacher);
     grail_session_close(request->own_session);
     memory_free(request);
 }

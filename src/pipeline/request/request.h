@@ -4,6 +4,7 @@
 #define GRAIL_PIPELINE_REQUEST_REQUEST_H
 
 #include "pipeline/request/cuts.h"
+#include "pipeline/request/heal_options.h"
 #include "pipeline/request/narrowed.h"
 #include "pipeline/request/session.h"
 
@@ -19,16 +20,20 @@ typedef struct compression_request {
     grail_session *own_session; /* NULL when the caller's is used */
     grail_session *session;     /* an open loop takes its statistics and keeps them here */
     const grail_model *model;   /* of the session */
-    const graph *graph;         /* of the model: the dense network */
+    const graph *graph;         /* of the model: the dense network, unless there is a teacher */
+    grail_model *teacher; /* the dense network of a model that was narrowed earlier, owned; or NULL
+                           */
     grail_site_list *sites;
     plan plan;
     parameter_cut *cuts; /* [parameter_count] */
     narrowed_model narrowed;
-    backend *backend;           /* of the session */
-    calibration *samples;       /* held; without samples if nothing needs data */
-    bool judges;                /* see request_purpose */
+    backend *backend;     /* of the session */
+    calibration *samples; /* held; without samples if nothing needs data */
+    bool judges;          /* see request_purpose */
+    heal_options heal;
     bool finishes_with_network; /* all blocks are finished together, after the last one */
     grail_compress_observer observer;
+    grail_heal_observer heal_observer;
     void *observer_user;
 } compression_request;
 

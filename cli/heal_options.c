@@ -1,0 +1,52 @@
+#include "heal_options.h"
+
+#include "print.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A positive number of seconds, minutes or hours. */
+static bool read_time(const char *text, double *out)
+{
+    char *end = NULL;
+    const double number = strtod(text, &end);
+    const double unit = *end == 'h' ? 3600.0 : *end == 'm' ? 60.0 : 1.0;
+    if (end == text || !isfinite(number) || !(number > 0.0)) {
+        return false;
+    }
+    end += *end == 'h' || *end == 'm' || *end == 's' ? 1 : 0;
+    *out = number * unit;
+    return *end == 0;
+}
+
+int heal_options_read(const command *c, const heal_options *h, grail_compress_options *out)
+{
+    if (h->time != NULL && !read_time(h->time, &out->heal_seconds)) {
+        print_error("grail %s: --heal-time takes a time above 0, such as 90s, 10m or 2h, not '%s'; "
+                    "see grail %s --help\n",
+                    c->name, h->time, c->name);
+        return EXIT_USAGE;
+    }
+    out->heal = h->what == NULL ? out->heal : h->what;
+    out->heal_steps = h->steps;
+    out->heal_rate = h->rate;
+    out->scratch = h->scratch;
+    return EXIT_OK;
+}
+
+void heal_progress_print(const grail_healing *now)
+{
+    if (now->block >= 0) {
+        print_error("  healing block %d/%d", now->block + 1, now->blocks);
+    } else {
+        print_error("  healing the network");
+    }
+    print_error(": step %lld of %lld, loss %.5f -> %.5f", (long long)now->steps,
+                (long long)now->most_steps, now->held_before, now->held_after);
+    if (now->ended != 0) {
+        print_error(" (seen %.5f -> %.5f), %s step %lld kept", now->seen_before, now->seen_after,
+                    now->best_step == 0 ? "nothing better than" : "that of",
+                    (long long)now->best_step);
+    }
+    print_error("\n");
+}

@@ -1,0 +1,49 @@
+/* Options of healing, and its progress. */
+#ifndef GRAIL_CLI_HEAL_OPTIONS_H
+#define GRAIL_CLI_HEAL_OPTIONS_H
+
+#include "options.h"
+
+#include <grail/compress.h>
+
+typedef struct heal_options {
+    const char *what, *time;
+    int64_t steps;
+    double rate;
+    const char *scratch;
+} heal_options;
+
+/** Rows of a command's table that fill the heal_options `h`, a static variable. `usual` names what
+ * is healed without the option. */
+#define HEAL_OPTIONS(h, usual)                                                                     \
+    {"heal",                                                                                       \
+     OPTION_TEXT,                                                                                  \
+     &(h).what,                                                                                    \
+     "WHAT",                                                                                       \
+     "none block model block,model",                                                               \
+     "train after the closed form, without labels: block (each block towards the dense "           \
+     "network's stream), model (the whole network towards its outputs), block,model or none "      \
+     "(" usual ")"},                                                                               \
+        {"heal-steps", OPTION_INTEGER, &(h).steps, "N", NULL, "steps of every training (160)"},    \
+        {"heal-rate", OPTION_REAL,                                                                 \
+         &(h).rate,   "R",                                                                         \
+         NULL,        "largest step, as a share of each matrix's root mean square (0.02)"},        \
+        {"heal-time",                                                                              \
+         OPTION_TEXT,                                                                              \
+         &(h).time,                                                                                \
+         "TIME",                                                                                   \
+         NULL,                                                                                     \
+         "time for all trainings together, such as 90s, 10m or 2h; the result then depends on "    \
+         "the speed of the machine (no limit)"},                                                   \
+    {                                                                                              \
+        "scratch", OPTION_TEXT, &(h).scratch, "DIR", NULL,                                         \
+            "keep large matrices in files there instead of in memory"                              \
+    }
+
+/** Fills in the healing of `out`. Returns EXIT_OK, or EXIT_USAGE after a message on stderr. */
+int heal_options_read(const command *c, const heal_options *h, grail_compress_options *out);
+
+/** Prints a training's progress on stderr, on a line of its own. */
+void heal_progress_print(const grail_healing *now);
+
+#endif

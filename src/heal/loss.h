@@ -1,0 +1,17 @@
+/* What healing lowers: how far a narrowed network's values are from the dense network's. */
+#ifndef GRAIL_HEAL_LOSS_H
+#define GRAIL_HEAL_LOSS_H
+
+#include "backend/gradients.h"
+
+/** Adds sum_r |y_r - t_r|^2 / |t_r|^2 over the rows of Y and T[rows, width] to *sum. Rows of T that
+ * are much shorter than its others (|t_r|^2 below 1e-4 of the median) count as of that length. With
+ * a gradient, dY[rows, width] = scale times the gradient of the sum; it may be Y. */
+grail_status distance_add(matrix y, matrix target, double scale, matrix gradient,
+                          double *sum) GRAIL_MUST_CHECK;
+
+/** Adds sum_r KL(softmax(target_r) || softmax(y_r)) to *sum; the gradient likewise. */
+grail_status divergence_add(matrix y, matrix target, double scale, matrix gradient,
+                            double *sum) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,227 @@
+#include "heal/optimizer.h"
+
+#include "backend/gradients.h"
+
+#include <math.h>
+
+static const double first_decay = 0.9;
+static const double second_decay = 0.95;
+/* Keeps parameters still whose gradients vanish; gradients are far larger otherwise. */
+static const double least_gradient = 1e-12;
+
+static void mark(bool *marks, int parameter, bool value)
+{
+    if (parameter != GRAPH_NONE) {
+        marks[parameter] = value;
+    }
+}
+
+void optimizer_mark_trainable(const graph *g, int begin, int end, bool *trained)
+{
+    for (int i = begin; i < end; i++) {
+        mark(trained, g->nodes[i].weight, true);
+        mark(trained, g->nodes[i].bias, true);
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        if (g->nodes[i].kind == NODE_EMBEDDING) {
+            mark(trained, g->nodes[i].weight, false);
+        }
+    }
+}
+
+/* -- sizes ------------------------------------------------------------------------------------- */
+
+static grail_status root_mean_square(parameter_store *store, int parameter, double *out)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    double *squares = NULL;
+    double sum = 0.0;
+    matrix sums = {0};
+    *out = 0.0;
+    if (parameter == GRAPH_NONE) {
+        return GRAIL_OK;
+    }
+    TRY(parameter_store_get(store, parameter, &entry));
+    const matrix m = entry->values;
+    TRY(memory_new_unset(&squares, (size_t)m.rows, sizeof squares[0]));
+    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, 1, m.rows, &sums));
+    TRY(matrix_row_dots(m, m, sums));
+    TRY(matrix_download(sums, squares));
+    for (int64_t r = 0; r < m.rows; r++) {
+        sum += squares[r];
+    }
+    *out = matrix_count(m) > 0 ? sqrt(sum / (double)matrix_count(m)) : 0.0;
+out:
+    memory_free(squares);
+    matrix_free(&sums);
+    return status;
+}
+
+/* The size of a bias is at least a tenth of that of the weight which it stands by: many begin at
+ * zero. */
+static grail_status size_of(const graph *g, parameter_store *store, int parameter, double *out)
+{
+    grail_status status = GRAIL_OK;
+    const double least_share = 0.1;
+    double weight = 0.0;
+    TRY(root_mean_square(store, parameter, out));
+    for (int i = 0; i < g->node_count; i++) {
+        if (g->nodes[i].bias == parameter) {
+            TRY(root_mean_square(store, g->nodes[i].weight, &weight));
+            *out = fmax(*out, least_share * weight);
+        }
+    }
+out:
+    return status;
+}
+
+/* -- creation ---------------------------------------------------------------------------------- */
+
+static grail_status own_entry(parameter_store *store, int parameter)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    float *values = NULL;
+    int64_t elements = 0;
+    if (matrix_exists(store->entries[parameter].values)) {
+        return GRAIL_OK;
+    }
+    TRY(parameter_store_get(store, parameter, &entry));
+    TRY(parameter_store_read_f32(store, parameter, &values, &elements));
+    TRY(parameter_store_set(store, parameter, entry->shape, values));
+out:
+    memory_free(values);
+    return status;
+}
+
+static grail_status add_parameter(const graph *g, optimizer *o, int parameter)
+{
+    grail_status status = GRAIL_OK;
+    trained_parameter *p = &o->of[o->count++];
+    *p = (trained_parameter){.index = parameter};
+    TRY(own_entry(o->parameters, parameter));
+    const matrix weight = o->parameters->entries[parameter].values;
+    backend *b = weight.owner;
+    TRY(gradient_store_want(o->gradients, o->parameters, parameter));
+    TRY(size_of(g, o->parameters, parameter, &p->size));
+    TRY(matrix_new_zero(b, weight.type, weight.rows, weight.columns, &p->first));
+    TRY(matrix_new_zero(b, weight.type, weight.rows, weight.columns, &p->second));
+    TRY(matrix_new(b, weight.type, weight.rows, weight.columns, &p->best));
+    TRY(matrix_copy(weight, p->best));
+out:
+    return status;
+}
+
+grail_status optimizer_create(const graph *g, parameter_store *parameters, const bool *trained,
+                              optimizer **out)
+{
+    grail_status status = GRAIL_OK;
+    optimizer *o = NULL;
+    TRY(memory_new(&o, 1, sizeof *o));
+    o->parameters = parameters;
+    TRY(gradient_store_create(g, parameters->backend, &o->gradients));
+    TRY(memory_new(&o->of, (size_t)g->parameter_count, sizeof o->of[0]));
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (trained[p] && !graph_parameter_is_gone(&g->parameters[p])) {
+            TRY(add_parameter(g, o, p));
+        }
+    }
+    *out = o;
+    o = NULL;
+out:
+    optimizer_free(o);
+    return status;
+}
+
+void optimizer_free(optimizer *o)
+{
+    if (o == NULL) {
+        return;
+    }
+    for (int i = 0; o->of != NULL && i < o->count; i++) {
+        matrix_free(&o->of[i].first);
+        matrix_free(&o->of[i].second);
+        matrix_free(&o->of[i].best);
+    }
+    memory_free(o->of);
+    gradient_store_free(o->gradients);
+    memory_free(o);
+}
+
+/* -- steps ------------------------------------------------------------------------------------- */
+
+static matrix weight_of(const optimizer *o, int i)
+{
+    return o->parameters->entries[o->of[i].index].values;
+}
+
+grail_status optimizer_step(optimizer *o, double rate)
+{
+    grail_status status = GRAIL_OK;
+    o->steps++;
+    descent step = {.first_decay = first_decay,
+                    .second_decay = second_decay,
+                    .first_share = 1.0 - pow(first_decay, (double)o->steps),
+                    .second_share = 1.0 - pow(second_decay, (double)o->steps),
+                    .epsilon = least_gradient};
+    for (int i = 0; i < o->count; i++) {
+        const trained_parameter *p = &o->of[i];
+        step.rate = rate * p->size;
+        TRY(matrix_descend(&step, gradient_of(o->gradients, p->index), p->first, p->second,
+                           weight_of(o, i)));
+    }
+    TRY(gradient_store_clear(o->gradients));
+out:
+    return status;
+}
+
+/* -- judgement --------------------------------------------------------------------------------- */
+
+/* The weights wait in the memory of the gradients. */
+static void swap_with_gradient(optimizer *o, int i)
+{
+    const int index = o->of[i].index;
+    const matrix weight = o->parameters->entries[index].values;
+    o->parameters->entries[index].values = o->gradients->gradients[index];
+    o->gradients->gradients[index] = weight;
+}
+
+grail_status optimizer_begin_judgement(optimizer *o)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < o->count; i++) {
+        TRY(matrix_copy(weight_of(o, i), gradient_of(o->gradients, o->of[i].index)));
+        TRY(parameter_store_round(o->parameters, o->of[i].index,
+                                  gradient_of(o->gradients, o->of[i].index)));
+    }
+    for (int i = 0; i < o->count; i++) {
+        swap_with_gradient(o, i);
+    }
+out:
+    return status;
+}
+
+grail_status optimizer_end_judgement(optimizer *o, bool is_best)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < o->count; i++) {
+        if (is_best) {
+            TRY(matrix_copy(weight_of(o, i), o->of[i].best));
+        }
+        swap_with_gradient(o, i);
+    }
+    TRY(gradient_store_clear(o->gradients));
+out:
+    return status;
+}
+
+grail_status optimizer_finish(optimizer *o)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < o->count; i++) {
+        TRY(matrix_copy(o->of[i].best, weight_of(o, i)));
+    }
+out:
+    return status;
+}

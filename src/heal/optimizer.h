@@ -1,0 +1,48 @@
+/* The optimiser: Adam on some parameters of a store, with rates relative to their sizes.
+ *
+ * While it exists, the store holds unrounded weights. What it keeps has been rounded to the dtypes
+ * of the checkpoint before it was judged, so that what comes out is what was measured. */
+#ifndef GRAIL_HEAL_OPTIMIZER_H
+#define GRAIL_HEAL_OPTIMIZER_H
+
+#include "exec/gradient_store.h"
+
+/** One parameter that is trained. */
+typedef struct trained_parameter {
+    int index;
+    double size;          /* root mean square of its values at the start, or of what it stands by */
+    matrix first, second; /* moments, owned */
+    matrix best;          /* rounded values of the best state so far, owned */
+} trained_parameter;
+
+typedef struct optimizer {
+    parameter_store *parameters; /* borrowed; has own entries of all trained parameters */
+    gradient_store *gradients;   /* owned; of the trained parameters */
+    trained_parameter *of;       /* [count], owned */
+    int count;
+    int64_t steps; /* taken */
+} optimizer;
+
+/** Which parameters of nodes [begin, end) can be trained: all but the moments of a BatchNorm, and
+ * those that an embedding of the graph reads. Sets trained[parameter_count] to true for them. */
+void optimizer_mark_trainable(const graph *g, int begin, int end, bool *trained);
+
+/** Gives the store own, unchanged entries of the parameters trained[parameter_count]. *out is
+ * owned: optimizer_free. The current values are the best so far. */
+grail_status optimizer_create(const graph *g, parameter_store *parameters, const bool *trained,
+                              optimizer **out) GRAIL_MUST_CHECK;
+void optimizer_free(optimizer *o); /* NULL is allowed */
+
+/** Takes a step with the gradients, at this rate times the size of each parameter, and clears them.
+ */
+grail_status optimizer_step(optimizer *o, double rate) GRAIL_MUST_CHECK;
+
+/** Puts rounded values in place of the weights, to be judged; the gradients are lost. Then either
+ * keeps them as the best so far or not, and goes back to the weights. */
+grail_status optimizer_begin_judgement(optimizer *o) GRAIL_MUST_CHECK;
+grail_status optimizer_end_judgement(optimizer *o, bool is_best) GRAIL_MUST_CHECK;
+
+/** Puts the best values in place of the weights. */
+grail_status optimizer_finish(optimizer *o) GRAIL_MUST_CHECK;
+
+#endif

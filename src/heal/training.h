@@ -1,0 +1,47 @@
+/* The loop of a training: steps on some samples, judged on others that no step sees. */
+#ifndef GRAIL_HEAL_TRAINING_H
+#define GRAIL_HEAL_TRAINING_H
+
+#include "heal/optimizer.h"
+
+typedef struct training_options {
+    int64_t steps;          /* at most */
+    double rate;            /* largest, as a share of a parameter's root mean square */
+    double seconds;         /* at most; infinity: no limit */
+    int64_t batch;          /* samples of a step */
+    uint64_t seed;          /* of their order */
+    const int64_t *samples; /* [sample_count] that steps may see */
+    int64_t sample_count;
+} training_options;
+
+/** Where a training stands. Losses are means over rows (or samples). */
+typedef struct training_state {
+    int64_t steps;           /* taken */
+    int64_t best_step;       /* whose values are the best so far; 0: the values at the start */
+    int64_t judgements_lost; /* since the best one */
+    double held_before, held_best; /* loss of the samples that no step sees */
+    double seconds;
+} training_state;
+
+/** What is trained, on what. */
+typedef struct training_task {
+    /** Adds the gradients of the mean loss over these samples to those of the optimiser. */
+    grail_status (*add_gradients)(void *user, int64_t step, const int64_t *samples, int64_t count);
+    /** The mean loss over the samples that no step sees. */
+    grail_status (*judge)(void *user, double *loss);
+    /** Called after each judgement, when the optimiser holds its weights again; may save them.
+     * GRAIL_ERROR_CANCELLED ends the training. */
+    grail_status (*tell)(void *user, const training_state *state);
+    void *user;
+} training_task;
+
+/**
+ * Trains until the steps or the seconds are used up, or until the judged loss has stopped falling.
+ * Then the store holds the best values that were judged: those of the start when nothing was
+ * better. `state` is zeroed for a new training, or where a saved one stood. A loss at the start
+ * that is NaN or infinite is GRAIL_ERROR_NUMERIC.
+ */
+grail_status training_run(const training_options *options, const training_task *task, optimizer *o,
+                          training_state *state) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,283 @@
+#include "pipeline/network/heal_block.h"
+
+#include "exec/tape.h"
+#include "heal/loss.h"
+#include "pipeline/network/carry.h"
+#include "pipeline/network/target.h"
+#include "pipeline/request/dropped.h"
+
+#include <math.h>
+
+/* A value behind the block and the dense network's value that it should equal. */
+typedef struct goal {
+    int value, dense;
+} goal;
+
+typedef struct block_task {
+    calibration_network *network;
+    int block, begin, end;
+    goal *goals; /* [goal_count] */
+    int goal_count;
+    int64_t *seen, *held; /* samples */
+    int64_t seen_count, held_count;
+    optimizer *optimizer;
+    tape *tape;
+} block_task;
+
+static void task_fini(block_task *t)
+{
+    optimizer_free(t->optimizer);
+    tape_free(t->tape);
+    memory_free(t->goals);
+    memory_free(t->seen);
+    memory_free(t->held);
+}
+
+/* -- what is trained, towards what ------------------------------------------------------------- */
+
+/* Pairs the values that live behind the block with those of the dense sample stream. Where that one
+ * is ahead, behind sublayers that are dropped, there is one of each. */
+static grail_status find_goals(block_task *t)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = t->network->request->graph;
+    const sample_stream *dense = &t->network->dense.stream;
+    int *live = NULL;
+    TRY(memory_new(&live, (size_t)g->value_count, sizeof live[0]));
+    const int count = graph_live_values(g, t->end, live);
+    TRY(memory_new(&t->goals, (size_t)count, sizeof t->goals[0]));
+    for (int i = 0; i < count; i++) {
+        if (g->value_source[live[i]] >= t->begin) {
+            t->goals[t->goal_count++] = (goal){.value = live[i], .dense = live[i]};
+        }
+    }
+    const bool same_place = t->network->dense.graph == g && dense->position == t->end;
+    if (same_place) {
+        goto out;
+    }
+    if (t->goal_count != 1 || dense->live_count != 1) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "cannot heal block %d: %d values leave it, and the dense network has %d there; heal "
+             "the "
+             "model instead",
+             t->block, t->goal_count, dense->live_count);
+    }
+    t->goals[0].dense = dense->live[0];
+out:
+    memory_free(live);
+    return status;
+}
+
+/* All parameters of the block but those of dropped sublayers, which have none in the result. */
+static grail_status make_optimizer(block_task *t)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    const graph *g = request->graph;
+    bool *trained = NULL;
+    bool *dropped = NULL;
+    TRY(memory_new(&trained, (size_t)g->parameter_count, sizeof trained[0]));
+    TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
+    dropped_mark(g, &request->sites->list, &request->plan, dropped);
+    for (int i = t->begin; i < t->end; i++) {
+        if (!dropped[i]) {
+            optimizer_mark_trainable(g, i, i + 1, trained);
+        }
+    }
+    TRY(optimizer_create(g, t->network->current.parameters, trained, &t->optimizer));
+out:
+    memory_free(trained);
+    memory_free(dropped);
+    return status;
+}
+
+static grail_status task_init(calibration_network *network, int block, block_task *t)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    *t = (block_task){.network = network, .block = block};
+    graph_block_range(request->graph, block, &t->begin, &t->end);
+    TRY(streams_carry(network, t->begin, network_dense_end(network, block), NULL, NULL));
+    TRY(find_goals(t));
+    TRY(healing_samples(request, false, &t->seen_count, &t->seen));
+    TRY(healing_samples(request, true, &t->held_count, &t->held));
+    TRY(make_optimizer(t));
+    TRY(tape_create(request->graph, request->backend, network->pool, &t->tape));
+out:
+    return status;
+}
+
+/* -- losses ------------------------------------------------------------------------------------ */
+
+/* Puts a part of the samples before the block, and the dense values behind it. */
+static grail_status place_part(const block_task *t, const sample_part *part)
+{
+    grail_status status = GRAIL_OK;
+    const calibration_network *n = t->network;
+    const batch_shape shape = part_shape(n->request, part);
+    const int64_t size = n->request->samples->batch_samples;
+    execution *dense = n->dense.execution;
+    execution *e = tape_execution(t->tape);
+    TRY(execution_begin(dense, shape, (batch_input){0}));
+    TRY(sample_stream_pick(&n->dense.stream, size, part->samples, part->count, dense));
+    TRY(execution_begin(e, shape, (batch_input){0}));
+    TRY(sample_stream_pick(&n->current.stream, size, part->samples, part->count, e));
+out:
+    return status;
+}
+
+/* Adds the distances of all rows of the placed part; *rows counts them. With a scale above 0 their
+ * gradients are given to the tape. */
+static grail_status add_distances(const block_task *t, double scale, double *sum, int64_t *rows)
+{
+    grail_status status = GRAIL_OK;
+    matrix_pool *pool = t->network->pool;
+    matrix gradient = {0};
+    matrix target = {0};
+    for (int i = 0; i < t->goal_count; i++) {
+        const matrix y = execution_value(tape_execution(t->tape), t->goals[i].value);
+        TRY(dense_value(t->network, t->goals[i].value, t->goals[i].dense, &target));
+        if (scale > 0.0) {
+            TRY(matrix_pool_take(pool, y.rows, y.columns, &gradient));
+        }
+        TRY(distance_add(y, target, scale, gradient, sum));
+        if (scale > 0.0) {
+            TRY(tape_seed(t->tape, t->goals[i].value, gradient));
+        }
+        *rows += y.rows;
+        matrix_pool_give(pool, &gradient);
+        matrix_pool_give(pool, &target);
+    }
+out:
+    matrix_pool_give(pool, &gradient);
+    matrix_pool_give(pool, &target);
+    return status;
+}
+
+/* Rows of all goals of one sample. */
+static int64_t rows_of_sample(const block_task *t)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < t->goal_count; i++) {
+        const extent *x = &tape_execution(t->tape)->extents[t->goals[i].value];
+        rows += x->height * x->width;
+    }
+    return rows;
+}
+
+static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
+{
+    grail_status status = GRAIL_OK;
+    const block_task *t = user;
+    const calibration_network *n = t->network;
+    double sum = 0.0;
+    int64_t rows = 0;
+    (void)step;
+    for (int64_t first = 0; first < count;) {
+        const sample_part part = part_from(n->request, samples, count, first);
+        TRY(place_part(t, &part));
+        TRY(tape_forward(t->tape, n->current.parameters, t->optimizer->gradients, false, t->begin,
+                         t->end));
+        TRY(add_distances(t, 1.0 / (double)(count * rows_of_sample(t)), &sum, &rows));
+        TRY(tape_backward(t->tape, n->current.parameters, t->optimizer->gradients));
+        first += part.count;
+    }
+out:
+    return status;
+}
+
+static grail_status mean_distance(const block_task *t, const int64_t *samples, int64_t count,
+                                  double *loss)
+{
+    grail_status status = GRAIL_OK;
+    const calibration_network *n = t->network;
+    double sum = 0.0;
+    int64_t rows = 0;
+    gradient_store *none = NULL;
+    TRY(gradient_store_create(n->request->graph, n->request->backend, &none));
+    for (int64_t first = 0; first < count;) {
+        const sample_part part = part_from(n->request, samples, count, first);
+        TRY(place_part(t, &part));
+        TRY(tape_forward(t->tape, n->current.parameters, none, false, t->begin, t->end));
+        TRY(add_distances(t, 0.0, &sum, &rows));
+        first += part.count;
+    }
+    *loss = rows > 0 ? sum / (double)rows : 0.0;
+out:
+    gradient_store_free(none);
+    return status;
+}
+
+static grail_status judge(void *user, double *loss)
+{
+    const block_task *t = user;
+    return mean_distance(t, t->held, t->held_count, loss);
+}
+
+static grail_status tell(void *user, const training_state *state)
+{
+    const block_task *t = user;
+    const grail_healing now = healing_so_far(t->network->request, t->block, state);
+    return healing_tell(t->network->request, &now);
+}
+
+/* -- the training ------------------------------------------------------------------------------ */
+
+/* An even share of the time that is left; half of all is kept for the network where it is healed.
+ */
+static double seconds_for(const calibration_network *network, int block)
+{
+    const heal_options *h = &network->request->heal;
+    const double all = h->network ? 0.5 * h->seconds : h->seconds;
+    return fmax(0.0, all - network->healings.seconds) /
+           (double)(network->request->graph->block_count - block);
+}
+
+static grail_status train(block_task *t, grail_healing *made)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    training_state state = {0};
+    double before = 0.0;
+    double after = 0.0;
+    const training_options options = {
+        .steps = request->heal.steps,
+        .rate = request->heal.rate,
+        .seconds = seconds_for(t->network, t->block),
+        .batch = healing_batch(request, t->seen_count),
+        .seed = request->plan.seed + (uint64_t)t->block,
+        .samples = t->seen,
+        .sample_count = t->seen_count,
+    };
+    const training_task task = {
+        .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
+    TRY(mean_distance(t, t->seen, t->seen_count, &before));
+    TRY(training_run(&options, &task, t->optimizer, &state));
+    TRY(mean_distance(t, t->seen, t->seen_count, &after));
+    *made = healing_so_far(request, t->block, &state);
+    made->seen_before = before;
+    made->seen_after = after;
+    made->ended = 1;
+out:
+    return status;
+}
+
+grail_status heal_block(calibration_network *network, int block)
+{
+    grail_status status = GRAIL_OK;
+    block_task t = {0};
+    grail_healing made = {0};
+    TRY(task_init(network, block, &t));
+    if (t.optimizer->count > 0 && t.goal_count > 0) {
+        TRY(train(&t, &made));
+        TRY(healing_list_add(&network->healings, &made));
+        TRY(healing_tell(network->request, &made));
+    }
+out:
+    task_fini(&t);
+    matrix_pool_clear(network->pool);
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+        error_prefix("healing of block %d", block);
+    }
+    return status;
+}

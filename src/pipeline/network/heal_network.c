@@ -1,0 +1,432 @@
+#include "pipeline/network/heal_network.h"
+
+#include "exec/tape.h"
+#include "heal/loss.h"
+#include "pipeline/network/carry.h"
+#include "pipeline/network/heal_input.h"
+#include "pipeline/request/dropped.h"
+
+#include <math.h>
+
+/* The nodes are run in sections. Forward, only what lies between them is kept; on the way back each
+ * section is run again. */
+typedef struct section {
+    int begin, end; /* nodes */
+    int *live;      /* [count] values made before `begin` that it or a later one reads; owned */
+    int count;
+    matrix *kept; /* [count] of the pool; their gradients on the way back */
+} section;
+
+typedef struct network_task {
+    calibration_network *network;
+    section *sections; /* [section_count] */
+    int section_count;
+    int dense_begin; /* the dense network runs from here: text has a stream, images change */
+    bool is_divergence;
+    int64_t *seen, *held; /* samples */
+    int64_t seen_count, held_count;
+    optimizer *optimizer;
+    tape *tape;
+    const heal_memory *memory;
+} network_task;
+
+static void task_fini(network_task *t)
+{
+    for (int s = 0; s < t->section_count; s++) {
+        for (int i = 0; i < t->sections[s].count; i++) {
+            matrix_pool_give(t->network->pool, &t->sections[s].kept[i]);
+        }
+        memory_free(t->sections[s].live);
+        memory_free(t->sections[s].kept);
+    }
+    memory_free(t->sections);
+    optimizer_free(t->optimizer);
+    tape_free(t->tape);
+    memory_free(t->seen);
+    memory_free(t->held);
+}
+
+/* -- preparation ------------------------------------------------------------------------------- */
+
+static grail_status add_section(network_task *t, int begin, int end)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = t->network->request->graph;
+    section *s = &t->sections[t->section_count++];
+    *s = (section){.begin = begin, .end = end};
+    TRY(memory_new(&s->live, (size_t)g->value_count, sizeof s->live[0]));
+    const int count = graph_live_values(g, begin, s->live);
+    for (int i = 0; i < count; i++) {
+        if (s->live[i] != g->input) {
+            s->live[s->count++] = s->live[i];
+        }
+    }
+    TRY(memory_new(&s->kept, (size_t)s->count, sizeof s->kept[0]));
+out:
+    return status;
+}
+
+/* One for the nodes before the blocks, one for each block, one for those behind. */
+static grail_status make_sections(network_task *t)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = t->network->request->graph;
+    TRY(memory_new(&t->sections, (size_t)g->block_count + 2, sizeof t->sections[0]));
+    for (int block = GRAPH_NONE; block <= g->block_count; block++) {
+        int begin = 0;
+        int end = 0;
+        graph_block_range(g, block, &begin, &end);
+        if (begin < end) {
+            TRY(add_section(t, begin, end));
+        }
+    }
+out:
+    return status;
+}
+
+/* Without augmentation the dense network is run once up to its head. */
+static grail_status place_dense(network_task *t)
+{
+    grail_status status = GRAIL_OK;
+    calibration_network *n = t->network;
+    const graph *g = n->dense.graph;
+    int begin = 0;
+    int end = 0;
+    if (g->input_kind == INPUT_IMAGES) {
+        return GRAIL_OK;
+    }
+    for (int block = 0; block < g->block_count; block++) {
+        graph_block_range(g, block, &begin, &end);
+        TRY(streams_carry(n, 0, end, NULL, NULL));
+        parameter_store_release_range(n->dense.parameters, begin, end);
+    }
+    t->dense_begin = end;
+out:
+    return status;
+}
+
+static grail_status make_optimizer(network_task *t)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    const graph *g = request->graph;
+    bool *trained = NULL;
+    bool *dropped = NULL;
+    TRY(memory_new(&trained, (size_t)g->parameter_count, sizeof trained[0]));
+    TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
+    dropped_mark(g, &request->sites->list, &request->plan, dropped);
+    for (int i = 0; i < g->node_count; i++) {
+        if (!dropped[i]) {
+            optimizer_mark_trainable(g, i, i + 1, trained);
+        }
+    }
+    TRY(optimizer_create(g, t->network->current.parameters, trained, &t->optimizer));
+out:
+    memory_free(trained);
+    memory_free(dropped);
+    return status;
+}
+
+static grail_status task_init(calibration_network *network, const heal_memory *memory,
+                              network_task *t)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const graph *g = request->graph;
+    *t = (network_task){
+        .network = network, .memory = memory, .is_divergence = g->vocabulary > 0 || g->classes > 0};
+    TRY(network_rewind(network));
+    TRY(make_sections(t));
+    TRY(place_dense(t));
+    TRY(healing_samples(request, false, &t->seen_count, &t->seen));
+    TRY(healing_samples(request, true, &t->held_count, &t->held));
+    TRY(make_optimizer(t));
+    TRY(tape_create(g, request->backend, network->pool, &t->tape));
+out:
+    return status;
+}
+
+/* -- the dense network ------------------------------------------------------------------------- */
+
+/* Leaves the dense outputs of a part in the execution of the dense network. */
+static grail_status run_dense(const network_task *t, const sample_part *part,
+                              const heal_input *input)
+{
+    grail_status status = GRAIL_OK;
+    const calibration_network *n = t->network;
+    execution *e = n->dense.execution;
+    TRY(execution_begin(e, part_shape(n->request, part),
+                        t->dense_begin == 0 ? heal_batch_input(input) : (batch_input){0}));
+    TRY(sample_stream_pick(&n->dense.stream, n->request->samples->batch_samples, part->samples,
+                           part->count, e));
+    TRY(execution_run(e, n->dense.parameters, t->dense_begin, n->dense.graph->node_count));
+out:
+    return status;
+}
+
+/* -- the narrow network ------------------------------------------------------------------------ */
+
+static grail_status keep_inputs(const network_task *t, section *s)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < s->count; i++) {
+        const matrix v = execution_value(tape_execution(t->tape), s->live[i]);
+        TRY(matrix_pool_take(t->network->pool, v.rows, v.columns, &s->kept[i]));
+        TRY(matrix_copy(v, s->kept[i]));
+    }
+out:
+    return status;
+}
+
+/* Puts the kept inputs of a section into the execution. */
+static grail_status place_inputs(const network_task *t, section *s)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < s->count; i++) {
+        matrix place = {0};
+        TRY(execution_make(tape_execution(t->tape), s->live[i], s->kept[i].columns, &place));
+        TRY(matrix_copy(s->kept[i], place));
+    }
+out:
+    return status;
+}
+
+/* Forward through all sections but the last, without a way back. */
+static grail_status run_forward(const network_task *t)
+{
+    grail_status status = GRAIL_OK;
+    gradient_store *none = NULL;
+    const compression_request *request = t->network->request;
+    TRY(gradient_store_create(request->graph, request->backend, &none));
+    for (int i = 0; i + 1 < t->section_count; i++) {
+        TRY(keep_inputs(t, &t->sections[i]));
+        TRY(tape_forward(t->tape, t->network->current.parameters, none, false, t->sections[i].begin,
+                         t->sections[i].end));
+    }
+    TRY(keep_inputs(t, &t->sections[t->section_count - 1]));
+out:
+    gradient_store_free(none);
+    return status;
+}
+
+/* The gradients of a section's inputs take the place of the inputs. */
+static grail_status take_gradients(const network_task *t, section *s)
+{
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < s->count; i++) {
+        const matrix gradient = tape_gradient(t->tape, s->live[i]);
+        TRY(matrix_exists(gradient) ? matrix_copy(gradient, s->kept[i]) : matrix_zero(s->kept[i]));
+    }
+out:
+    return status;
+}
+
+/* Seeds the outputs of section `index` with the gradients that the next one left. */
+static grail_status seed_outputs(const network_task *t, int index)
+{
+    grail_status status = GRAIL_OK;
+    section *next = &t->sections[index + 1];
+    for (int i = 0; i < next->count; i++) {
+        TRY(tape_seed(t->tape, next->live[i], next->kept[i]));
+        matrix_pool_give(t->network->pool, &next->kept[i]);
+    }
+out:
+    return status;
+}
+
+/* With a scale above 0 the gradient of the outputs is given to the tape. */
+static grail_status add_loss(const network_task *t, double scale, double *sum, int64_t *rows)
+{
+    grail_status status = GRAIL_OK;
+    const calibration_network *n = t->network;
+    const int output = n->request->graph->output;
+    const matrix y = execution_value(tape_execution(t->tape), output);
+    const matrix target = execution_value(n->dense.execution, n->dense.graph->output);
+    matrix gradient = {0};
+    if (scale > 0.0) {
+        TRY(matrix_pool_take(n->pool, y.rows, y.columns, &gradient));
+    }
+    TRY(t->is_divergence ? divergence_add(y, target, scale, gradient, sum)
+                         : distance_add(y, target, scale, gradient, sum));
+    if (scale > 0.0) {
+        TRY(tape_seed(t->tape, output, gradient));
+    }
+    *rows += y.rows;
+out:
+    matrix_pool_give(n->pool, &gradient);
+    return status;
+}
+
+static grail_status run_section(const network_task *t, int index, const gradient_store *wanted)
+{
+    const section *s = &t->sections[index];
+    return tape_forward(t->tape, t->network->current.parameters, wanted, index > 0, s->begin,
+                        s->end);
+}
+
+static grail_status back_section(const network_task *t, int index)
+{
+    grail_status status = GRAIL_OK;
+    TRY(tape_backward(t->tape, t->network->current.parameters, t->optimizer->gradients));
+    TRY(take_gradients(t, &t->sections[index]));
+out:
+    return status;
+}
+
+/* Forward and back for one part, whose dense outputs are there. The first section has no inputs but
+ * the network's, which stay with the execution. */
+static grail_status part_gradients(const network_task *t, const sample_part *part,
+                                   const heal_input *input, double scale, double *sum,
+                                   int64_t *rows)
+{
+    grail_status status = GRAIL_OK;
+    execution *e = tape_execution(t->tape);
+    const batch_shape shape = part_shape(t->network->request, part);
+    const int last = t->section_count - 1;
+    TRY(execution_begin(e, shape, heal_batch_input(input)));
+    TRY(run_forward(t));
+    TRY(run_section(t, last, t->optimizer->gradients));
+    TRY(add_loss(t, scale, sum, rows));
+    TRY(back_section(t, last));
+    for (int i = last - 1; i >= 0; i--) {
+        TRY(execution_begin(e, shape, heal_batch_input(input)));
+        TRY(place_inputs(t, &t->sections[i]));
+        TRY(run_section(t, i, t->optimizer->gradients));
+        TRY(seed_outputs(t, i));
+        TRY(back_section(t, i));
+    }
+out:
+    return status;
+}
+
+/* Rows of the output of one sample. */
+static int64_t rows_of_sample(const network_task *t)
+{
+    const extent *x = &t->network->dense.execution->extents[t->network->dense.graph->output];
+    return x->height * x->width;
+}
+
+static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
+{
+    grail_status status = GRAIL_OK;
+    const network_task *t = user;
+    const compression_request *request = t->network->request;
+    heal_input input = {0};
+    double sum = 0.0;
+    int64_t rows = 0;
+    for (int64_t first = 0; first < count;) {
+        const sample_part part = part_from(request, samples, count, first);
+        TRY(heal_input_of(request, &part, request->plan.seed + 1, step, &input));
+        TRY(run_dense(t, &part, &input));
+        TRY(part_gradients(t, &part, &input, 1.0 / (double)(count * rows_of_sample(t)), &sum,
+                           &rows));
+        heal_input_fini(&input);
+        first += part.count;
+    }
+out:
+    heal_input_fini(&input);
+    return status;
+}
+
+static grail_status mean_loss(const network_task *t, const int64_t *samples, int64_t count,
+                              double *loss)
+{
+    grail_status status = GRAIL_OK;
+    const calibration_network *n = t->network;
+    execution *e = tape_execution(t->tape);
+    heal_input input = {0};
+    gradient_store *none = NULL;
+    double sum = 0.0;
+    int64_t rows = 0;
+    TRY(gradient_store_create(n->request->graph, n->request->backend, &none));
+    for (int64_t first = 0; first < count;) {
+        const sample_part part = part_from(n->request, samples, count, first);
+        TRY(heal_input_of(n->request, &part, 0, 0, &input));
+        TRY(run_dense(t, &part, &input));
+        TRY(execution_begin(e, part_shape(n->request, &part), heal_batch_input(&input)));
+        TRY(tape_forward(t->tape, n->current.parameters, none, false, 0,
+                         n->request->graph->node_count));
+        TRY(add_loss(t, 0.0, &sum, &rows));
+        heal_input_fini(&input);
+        first += part.count;
+    }
+    *loss = rows > 0 ? sum / (double)rows : 0.0;
+out:
+    heal_input_fini(&input);
+    gradient_store_free(none);
+    return status;
+}
+
+/* -- the training ------------------------------------------------------------------------------ */
+
+static grail_status judge(void *user, double *loss)
+{
+    const network_task *t = user;
+    return mean_loss(t, t->held, t->held_count, loss);
+}
+
+static grail_status tell(void *user, const training_state *state)
+{
+    grail_status status = GRAIL_OK;
+    const network_task *t = user;
+    const grail_healing now = healing_so_far(t->network->request, GRAPH_NONE, state);
+    if (t->memory->save != NULL) {
+        TRY(t->memory->save(t->memory->user, t->optimizer, state));
+    }
+    TRY(healing_tell(t->network->request, &now));
+out:
+    return status;
+}
+
+static grail_status train(network_task *t, grail_healing *made)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    training_state state = {0};
+    double before = 0.0;
+    double after = 0.0;
+    const training_options options = {
+        .steps = request->heal.steps,
+        .rate = request->heal.rate,
+        .seconds = fmax(0.0, request->heal.seconds - t->network->healings.seconds),
+        .batch = healing_batch(request, t->seen_count),
+        .seed = request->plan.seed,
+        .samples = t->seen,
+        .sample_count = t->seen_count,
+    };
+    const training_task task = {
+        .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
+    TRY(mean_loss(t, t->seen, t->seen_count, &before));
+    if (t->memory->restore != NULL) {
+        TRY(t->memory->restore(t->memory->user, t->optimizer, &state));
+    }
+    TRY(training_run(&options, &task, t->optimizer, &state));
+    TRY(mean_loss(t, t->seen, t->seen_count, &after));
+    *made = healing_so_far(request, GRAPH_NONE, &state);
+    made->seen_before = before;
+    made->seen_after = after;
+    made->ended = 1;
+out:
+    return status;
+}
+
+grail_status heal_network(calibration_network *network, const heal_memory *memory)
+{
+    grail_status status = GRAIL_OK;
+    network_task t = {0};
+    grail_healing made = {0};
+    TRY(task_init(network, memory, &t));
+    TRY(train(&t, &made));
+    TRY(healing_list_add(&network->healings, &made));
+    TRY(healing_tell(network->request, &made));
+    TRY(network_rewind(network));
+out:
+    if (t.network != NULL) {
+        task_fini(&t);
+    }
+    matrix_pool_clear(network->pool);
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+        error_prefix("healing of the network");
+    }
+    return status;
+}

@@ -1,0 +1,75 @@
+#include "pipeline/request/heal_options.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DEFAULT_STEPS = 160 };
+
+static const double default_rate = 0.02;
+
+static grail_status read_what(const char *text, heal_options *out)
+{
+    static const struct {
+        const char *text;
+        bool blocks, network;
+    } values[] = {{"none", false, false},
+                  {"block", true, false},
+                  {"model", false, true},
+                  {"block,model", true, true},
+                  {"model,block", true, true}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        if (strcmp(values[i].text, text) == 0) {
+            out->blocks = values[i].blocks;
+            out->network = values[i].network;
+            return GRAIL_OK;
+        }
+    }
+    return error_set(GRAIL_ERROR_ARGUMENT,
+                     "cannot heal '%s', expected none, block, model or block,model", text);
+}
+
+grail_status heal_options_read(const grail_compress_options *o, heal_options *out)
+{
+    grail_status status = GRAIL_OK;
+    *out = (heal_options){.steps = o->heal_steps == 0 ? DEFAULT_STEPS : o->heal_steps,
+                          .rate = o->heal_rate == 0.0 ? default_rate : o->heal_rate,
+                          .seconds = o->heal_seconds == 0.0 ? (double)INFINITY : o->heal_seconds};
+    TRY(read_what(o->heal == NULL ? "none" : o->heal, out));
+    if (out->steps < 1) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "cannot heal in %lld steps, expected 1 or more",
+             (long long)out->steps);
+    }
+    if (!(out->rate > 0.0 && out->rate < 1.0)) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the rate of healing is %g, expected above 0 and below 1",
+             out->rate);
+    }
+    if (!(out->seconds > 0.0)) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the time for healing is %g seconds, expected more than 0",
+             out->seconds);
+    }
+out:
+    return status;
+}
+
+bool heals(const heal_options *options)
+{
+    return options->blocks || options->network;
+}
+
+grail_status heal_options_to_json(const heal_options *options, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *object = json_object();
+    TRY(json_put(object, "block", json_boolean(options->blocks)));
+    TRY(json_put(object, "model", json_boolean(options->network)));
+    if (heals(options)) {
+        TRY(json_put(object, "steps", json_integer(options->steps)));
+        TRY(json_put(object, "rate", json_real(options->rate)));
+        TRY(json_put(object, "seconds", json_real_or_null(options->seconds)));
+    }
+    *out = object;
+    object = NULL;
+out:
+    json_decref(object);
+    return status;
+}

@@ -1,0 +1,43 @@
+#include "stats/row_squares.h"
+
+#include "backend/operations.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+grail_status row_squares(matrix x, double *squares)
+{
+    grail_status status = GRAIL_OK;
+    matrix norms = {0};
+    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, x.rows, &norms));
+    TRY(matrix_row_dots(x, x, norms));
+    TRY(matrix_download(norms, squares));
+out:
+    matrix_free(&norms);
+    return status;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double left = *(const double *)a;
+    const double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+grail_status median_of(int64_t count, const double *values, double *out)
+{
+    grail_status status = GRAIL_OK;
+    double *sorted = NULL;
+    *out = 0.0;
+    if (count == 0) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(&sorted, (size_t)count, sizeof sorted[0]));
+    memcpy(sorted, values, (size_t)count * sizeof sorted[0]);
+    qsort(sorted, (size_t)count, sizeof sorted[0], compare);
+    *out = sorted[count / 2];
+out:
+    memory_free(sorted);
+    return status;
+}
