@@ -4,15 +4,17 @@
  * the length. Blocks that causality or the window hides from every query of the task are skipped;
  * without causality a query sees every key. A NaN or infinity in V may also reach queries of the
  * same block that do not see its row. */
+#include "backend/cpu/attention.h"
 #include "backend/cpu/blas.h"
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/reductions.h"
 #include "backend/cpu/special.h"
 #include "backend/cpu/tasks.h"
 
 #include <math.h>
 
-enum { QUERIES = 192, KEYS = 384, LANES = 32 };
+enum { LANES = 32 };
 
 typedef struct attention_job {
     const attention_shape *shape;
@@ -38,28 +40,6 @@ typedef struct query_block {
     float largest[QUERIES]; /* running maximum of the scores */
     float total[QUERIES];   /* running sum of exp(score - largest) */
 } query_block;
-
-/* max(start, values[0 .. count-1]) */
-CPU_CLONES static float maximum(int64_t count, const float *values, float start)
-{
-    float lanes[LANES];
-    for (int lane = 0; lane < LANES; lane++) {
-        lanes[lane] = start;
-    }
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
-    }
-    for (int lane = 1; lane < LANES; lane++) {
-        lanes[0] = lanes[lane] > lanes[0] ? lanes[lane] : lanes[0];
-    }
-    return lanes[0];
-}
 
 /* values <- exp(values - shift); returns their sum. */
 CPU_CLONES static float exponentiate(int64_t count, float *values, float shift)
@@ -90,37 +70,22 @@ CPU_CLONES static void scale_row(int64_t count, float factor, float *row)
     }
 }
 
-/* First key that the query at `position` sees. */
-static int64_t first_visible(const attention_shape *s, int64_t position)
-{
-    return s->window > 0 && position >= s->window ? position - s->window + 1 : 0;
-}
-
-/* One past the last key that the query at `position` sees. */
-static int64_t end_visible(const attention_shape *s, int64_t position)
-{
-    return s->bidirectional ? s->length : position + 1;
-}
-
 /* Turns the scores of one query over keys k0 .. k0 + keys - 1 into weights relative to its running
  * maximum; hidden keys get 0. */
 static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys)
 {
     const int64_t position = b->first + query;
-    const int64_t visible = first_visible(b->shape, position);
-    const int64_t begin = visible > k0 ? (visible - k0 < keys ? visible - k0 : keys) : 0;
-    const int64_t seen = end_visible(b->shape, position) - k0;
-    int64_t end = seen < keys ? seen : keys;
-    end = end > begin ? end : begin;
+    const key_range seen = visible_keys(b->shape, position, k0, keys);
+    const int64_t count = seen.end - seen.begin;
     float *row = b->scores + query * KEYS;
-    memset(row, 0, (size_t)begin * sizeof *row);
-    memset(row + end, 0, (size_t)(keys - end) * sizeof *row);
-    if (begin == end) {
+    memset(row, 0, (size_t)seen.begin * sizeof *row);
+    memset(row + seen.end, 0, (size_t)(keys - seen.end) * sizeof *row);
+    if (count == 0) {
         return;
     }
-    const float largest = maximum(end - begin, row + begin, b->largest[query]);
+    const float largest = row_maximum(count, row + seen.begin, b->largest[query]);
     const float correction = exp_f32(b->largest[query] - largest);
-    const float sum = exponentiate(end - begin, row + begin, largest);
+    const float sum = exponentiate(count, row + seen.begin, largest);
     /* A total of 0 means that nothing was written yet. */
     if (b->total[query] > 0.0F && correction != 1.0F) {
         scale_row(b->shape->head_dim, correction, b->out + position * b->q_stride);

@@ -1,13 +1,11 @@
 /* Norms in f32: RMS, batch, layer, unit length. Means and variances are f64 sums. */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/reductions.h"
 
 #include "base/parallel.h"
 
 #include <math.h>
-
-/* Independent partial sums, so that a compiler may keep them in vector registers. */
-enum { LANES = 16 };
 
 typedef struct norm {
     int64_t width; /* of what is normalised together */
@@ -17,46 +15,6 @@ typedef struct norm {
     const float *weight, *bias;   /* either may be NULL */
     float *y;
 } norm;
-
-/* sum_i (x[i] - shift)^2 */
-CPU_CLONES static double squares(int64_t count, const float *x, double shift)
-{
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            const double centred = (double)x[i + lane] - shift;
-            lanes[lane] += centred * centred;
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[i - vectors_end] += ((double)x[i] - shift) * ((double)x[i] - shift);
-    }
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
-    }
-    return sum;
-}
-
-CPU_CLONES static double total(int64_t count, const float *x)
-{
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] += (double)x[i + lane];
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[i - vectors_end] += (double)x[i];
-    }
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
-    }
-    return sum;
-}
 
 /* y = weight * ((x - shift) * factor) + bias */
 CPU_CLONES static void scale_row(int64_t count, const float *x, float shift, float factor,
@@ -78,7 +36,7 @@ static void rms_rows(int64_t begin, int64_t end, void *context)
     const norm *n = context;
     for (int64_t r = begin; r < end; r++) {
         const float *x = n->x + r * n->width;
-        const double mean = squares(n->width, x, 0.0) / (double)n->width;
+        const double mean = row_squares(n->width, x, 0.0) / (double)n->width;
         const float factor = (float)(1.0 / sqrt(mean + n->epsilon));
         scale_row(n->width, x, 0.0F, factor, n->weight, NULL, n->y + r * n->width);
     }
@@ -96,8 +54,8 @@ static void layer_rows(int64_t begin, int64_t end, void *context)
     const norm *n = context;
     for (int64_t r = begin; r < end; r++) {
         const float *x = n->x + r * n->width;
-        const double mean = total(n->width, x) / (double)n->width;
-        const double variance = squares(n->width, x, mean) / (double)n->width;
+        const double mean = row_sum(n->width, x) / (double)n->width;
+        const double variance = row_squares(n->width, x, mean) / (double)n->width;
         const float factor = (float)(1.0 / sqrt(variance + n->epsilon));
         scale_row(n->width, x, (float)mean, factor, n->weight, n->bias, n->y + r * n->width);
     }
@@ -115,7 +73,7 @@ static void unit_rows(int64_t begin, int64_t end, void *context)
     const norm *n = context;
     for (int64_t r = begin; r < end; r++) {
         const float *x = n->x + r * n->width;
-        const double length = fmax(sqrt(squares(n->width, x, 0.0)), n->epsilon);
+        const double length = fmax(sqrt(row_squares(n->width, x, 0.0)), n->epsilon);
         scale_row(n->width, x, 0.0F, (float)(1.0 / length), NULL, NULL, n->y + r * n->width);
     }
 }

@@ -1,14 +1,11 @@
 /* Kernels that work row by row in f32: rotary embedding, cross entropy, column sums. */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/special.h"
+#include "backend/cpu/reductions.h"
 
 #include "base/parallel.h"
 
 #include <math.h>
-
-/* Independent partial sums, so that a compiler may keep them in vector registers. */
-enum { LANES = 16 };
 
 typedef struct rotation {
     int64_t sequences;
@@ -81,47 +78,6 @@ void cpu_rope(const rope_shape *s, int64_t heads, void *x)
     parallel_for(s->length, host_rows_grain(row), rotate_positions, &r);
 }
 
-CPU_CLONES static float largest(int64_t count, const float *x)
-{
-    float lanes[LANES];
-    for (int lane = 0; lane < LANES; lane++) {
-        lanes[lane] = -INFINITY;
-    }
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
-    }
-    for (int lane = 1; lane < LANES; lane++) {
-        lanes[0] = lanes[lane] > lanes[0] ? lanes[lane] : lanes[0];
-    }
-    return lanes[0];
-}
-
-/* sum_i exp(x[i] - shift): f32 exponentials, f64 sums. */
-CPU_CLONES static double sum_of_exponentials(int64_t count, const float *x, float shift)
-{
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] += (double)exp_f32(x[i + lane] - shift);
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[i - vectors_end] += (double)exp_f32(x[i] - shift);
-    }
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
-    }
-    return sum;
-}
-
 typedef struct entropy {
     int64_t vocabulary;
     const float *logits;
@@ -134,8 +90,8 @@ static void entropy_rows(int64_t begin, int64_t end, void *context)
     const entropy *e = context;
     for (int64_t i = begin; i < end; i++) {
         const float *row = e->logits + i * e->vocabulary;
-        const float shift = largest(e->vocabulary, row);
-        const double sum = sum_of_exponentials(e->vocabulary, row, shift);
+        const float shift = row_maximum(e->vocabulary, row, -INFINITY);
+        const double sum = row_exponentials(e->vocabulary, row, shift);
         e->nll[i] = log(sum) + (double)shift - (double)row[e->target[i]];
     }
 }

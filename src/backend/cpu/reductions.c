@@ -1,0 +1,125 @@
+#include "backend/cpu/reductions.h"
+
+#include "backend/cpu/clones.h"
+#include "backend/cpu/special.h"
+
+/* Independent partial results, so that a compiler may keep them in vector registers. */
+enum { LANES = 16, F32_LANES = 32 };
+
+CPU_CLONES float row_maximum(int64_t count, const float *x, float start)
+{
+    float lanes[F32_LANES];
+    for (int lane = 0; lane < F32_LANES; lane++) {
+        lanes[lane] = start;
+    }
+    const int64_t vectors_end = count / F32_LANES * F32_LANES;
+    for (int64_t i = 0; i < vectors_end; i += F32_LANES) {
+        for (int lane = 0; lane < F32_LANES; lane++) {
+            lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
+        }
+    }
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+    }
+    for (int lane = 1; lane < F32_LANES; lane++) {
+        lanes[0] = lanes[lane] > lanes[0] ? lanes[lane] : lanes[0];
+    }
+    return lanes[0];
+}
+
+CPU_CLONES double row_sum(int64_t count, const float *x)
+{
+    double lanes[LANES] = {0.0};
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            lanes[lane] += (double)x[i + lane];
+        }
+    }
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[i - vectors_end] += (double)x[i];
+    }
+    double sum = 0.0;
+    for (int lane = 0; lane < LANES; lane++) {
+        sum += lanes[lane];
+    }
+    return sum;
+}
+
+CPU_CLONES double row_squares(int64_t count, const float *x, double shift)
+{
+    double lanes[LANES] = {0.0};
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            const double centred = (double)x[i + lane] - shift;
+            lanes[lane] += centred * centred;
+        }
+    }
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[i - vectors_end] += ((double)x[i] - shift) * ((double)x[i] - shift);
+    }
+    double sum = 0.0;
+    for (int lane = 0; lane < LANES; lane++) {
+        sum += lanes[lane];
+    }
+    return sum;
+}
+
+CPU_CLONES double row_dot(int64_t count, const float *a, const float *b)
+{
+    double lanes[LANES] = {0.0};
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            lanes[lane] += (double)a[i + lane] * (double)b[i + lane];
+        }
+    }
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[i - vectors_end] += (double)a[i] * (double)b[i];
+    }
+    double sum = 0.0;
+    for (int lane = 0; lane < LANES; lane++) {
+        sum += lanes[lane];
+    }
+    return sum;
+}
+
+CPU_CLONES double row_dot_weighted(int64_t count, const float *weight, const float *a,
+                                   const float *b)
+{
+    double lanes[LANES] = {0.0};
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            lanes[lane] += (double)weight[i + lane] * (double)a[i + lane] * (double)b[i + lane];
+        }
+    }
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[i - vectors_end] += (double)weight[i] * (double)a[i] * (double)b[i];
+    }
+    double sum = 0.0;
+    for (int lane = 0; lane < LANES; lane++) {
+        sum += lanes[lane];
+    }
+    return sum;
+}
+
+CPU_CLONES double row_exponentials(int64_t count, const float *x, float shift)
+{
+    double lanes[LANES] = {0.0};
+    const int64_t vectors_end = count / LANES * LANES;
+    for (int64_t i = 0; i < vectors_end; i += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            lanes[lane] += (double)exp_f32(x[i + lane] - shift);
+        }
+    }
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[i - vectors_end] += (double)exp_f32(x[i] - shift);
+    }
+    double sum = 0.0;
+    for (int lane = 0; lane < LANES; lane++) {
+        sum += lanes[lane];
+    }
+    return sum;
+}
