@@ -28,6 +28,18 @@ static const host_kernels kernels = {
     .cholesky_solve = cpu_cholesky_solve,
     .cholesky_invert = cpu_cholesky_invert,
     .eigen = cpu_eigen,
+    .gradients =
+        {
+            .product = cpu_product,
+            .rms_norm = cpu_rms_norm_gradient,
+            .layer_norm = cpu_layer_norm_gradient,
+            .batch_norm = cpu_batch_norm_gradient,
+            .unit_length = cpu_unit_length_gradient,
+            .attention = cpu_attention_gradient,
+            .activation = cpu_activation_gradient,
+            .divergence = cpu_divergence,
+            .descend = cpu_descend,
+        },
 };
 
 static grail_status enter(backend *b)

@@ -10,6 +10,8 @@ grail_status cpu_start(void);
 /* product.c */
 void cpu_linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
                 const void *bias, void *y);
+grail_status cpu_product(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                         const void *a, const void *b, double beta, void *c);
 void cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
               const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
               double *c, int64_t c_stride);
@@ -52,6 +54,33 @@ void cpu_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride,
 /* attention.c */
 grail_status cpu_attention(const attention_shape *shape, const void *q, const void *k,
                            const void *v, void *out);
+
+/* attention_gradient.c */
+grail_status cpu_attention_gradient(const attention_shape *shape, const void *q, const void *k,
+                                    const void *v, const void *out, const void *dout, void *dq,
+                                    void *dk, void *dv);
+
+/* gradients_norms.c */
+grail_status cpu_rms_norm_gradient(int64_t rows, int64_t width, int64_t group, double epsilon,
+                                   const void *x, const void *weight, const void *dy, void *dx,
+                                   void *dweight);
+grail_status cpu_layer_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
+                                     const void *weight, const void *dy, void *dx, void *dweight,
+                                     void *dbias);
+grail_status cpu_batch_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
+                                     const void *mean, const void *variance, const void *weight,
+                                     const void *dy, void *dx, void *dweight, void *dbias);
+void cpu_unit_length_gradient(int64_t rows, int64_t width, const void *x, const void *dy, void *dx);
+
+/* gradients_elementwise.c */
+void cpu_activation_gradient(activation_kind kind, int64_t count, const void *x, const void *dy,
+                             void *dx);
+void cpu_descend(const descent *step, int64_t count, const void *gradient, void *first,
+                 void *second, void *weight);
+
+/* divergence.c */
+void cpu_divergence(int64_t rows, int64_t classes, const void *target, const void *logits,
+                    double scale, void *gradient, double *divergence);
 
 /* gram.c */
 grail_status cpu_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g);

@@ -6,6 +6,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/tiles.h"
 
+#include "base/memory.h"
 #include "base/parallel.h"
 
 #include <string.h>
@@ -46,6 +47,91 @@ void cpu_linear(int64_t rows, int64_t in, int64_t out, const void *x, const void
 {
     linear_job job = {tiling_new(false, rows, out, TILE), in, out, x, weight, bias, y};
     parallel_for(tiling_count(&job.tiles), 1, linear_tiles, &job);
+}
+
+/* C = op(A) op(B) + beta C of values. */
+typedef struct product_job {
+    tiling tiles; /* of C */
+    bool transpose_a, transpose_b;
+    int64_t k;
+    const float *a;
+    const float *b;
+    float beta;
+    float *c;
+    int64_t parts, part; /* of k: all but the first go into sums */
+    float *sums;         /* [parts - 1, m, n] */
+} product_job;
+
+static void multiply_part(const product_job *p, const tile *t, int64_t part)
+{
+    const int64_t m = p->tiles.m;
+    const int64_t n = p->tiles.n;
+    const int64_t k0 = part * p->part;
+    const int64_t count = p->k - k0 < p->part ? p->k - k0 : p->part;
+    float *c = part == 0 ? p->c : p->sums + (part - 1) * m * n;
+    blas_sgemm(p->transpose_a, p->transpose_b, t->height, t->width, count, 1.0F,
+               p->transpose_a ? p->a + k0 * m + t->i0 : p->a + t->i0 * p->k + k0,
+               p->transpose_a ? m : p->k,
+               p->transpose_b ? p->b + t->j0 * p->k + k0 : p->b + k0 * n + t->j0,
+               p->transpose_b ? p->k : n, part == 0 ? p->beta : 0.0F, c + t->i0 * n + t->j0, n);
+}
+
+static void multiply_parts(int64_t begin, int64_t end, void *context)
+{
+    const product_job *p = context;
+    for (int64_t index = begin; index < end; index++) {
+        const tile t = tiling_at(&p->tiles, index / p->parts);
+        multiply_part(p, &t, index % p->parts);
+    }
+}
+
+CPU_CLONES static void add_sums(int64_t begin, int64_t end, void *context)
+{
+    const product_job *p = context;
+    const int64_t count = p->tiles.m * p->tiles.n;
+    for (int64_t part = 0; part < p->parts - 1; part++) {
+        for (int64_t i = begin; i < end; i++) {
+            p->c[i] += p->sums[part * count + i];
+        }
+    }
+}
+
+/* Where C has fewer tiles than there are threads, as the gradient of a small weight does, each tile
+ * is summed in parts of k, but in none so short that adding it takes longer. */
+static void cut_product(product_job *p)
+{
+    enum { LEAST = 2048, STEP = 64 };
+    const int64_t tiles = tiling_count(&p->tiles);
+    const int64_t wanted = tiles > 0 ? parallel_threads() / tiles : 1;
+    const int64_t most = p->k / LEAST;
+    const int64_t parts = wanted < most ? wanted : most;
+    const int64_t fair = parts > 1 ? (p->k + parts - 1) / parts : p->k;
+    p->part = (fair + STEP - 1) / STEP * STEP;
+    p->parts = p->k > p->part ? (p->k + p->part - 1) / p->part : 1;
+}
+
+grail_status cpu_product(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                         const void *a, const void *b, double beta, void *c)
+{
+    enum { GRAIN = 1 << 15 };
+    grail_status status = GRAIL_OK;
+    product_job p = {.tiles = tiling_new(false, m, n, TILE),
+                     .transpose_a = transpose_a,
+                     .transpose_b = transpose_b,
+                     .k = k,
+                     .a = a,
+                     .b = b,
+                     .beta = (float)beta,
+                     .c = c};
+    cut_product(&p);
+    if (p.parts > 1) {
+        TRY(memory_new_unset(&p.sums, (size_t)((p.parts - 1) * m * n), sizeof *p.sums));
+    }
+    parallel_for(tiling_count(&p.tiles) * p.parts, 1, multiply_parts, &p);
+    parallel_for(p.parts > 1 ? m * n : 0, GRAIN, add_sums, &p);
+out:
+    memory_free(p.sums);
+    return status;
 }
 
 typedef struct gemm_job {

@@ -10,35 +10,32 @@ grail_status host_product(backend *b, const operation *o)
 {
     const operation_settings *s = &o->with;
     const matrix *m = o->m;
-    kernels_of(b)->product(s->transpose_a, s->transpose_b, m[2].rows, m[2].columns,
-                           s->transpose_a ? m[0].rows : m[0].columns, m[0].memory, m[1].memory,
-                           s->beta, m[2].memory);
-    return GRAIL_OK;
+    return kernels_of(b)->product(s->transpose_a, s->transpose_b, m[2].rows, m[2].columns,
+                                  s->transpose_a ? m[0].rows : m[0].columns, m[0].memory,
+                                  m[1].memory, s->beta, m[2].memory);
 }
 
 grail_status host_rms_norm_gradient(backend *b, const operation *o)
 {
     const matrix *m = o->m;
-    kernels_of(b)->rms_norm(m[0].rows, m[0].columns, m[1].columns, o->with.epsilon, m[0].memory,
-                            m[1].memory, m[2].memory, m[3].memory, m[4].memory);
-    return GRAIL_OK;
+    return kernels_of(b)->rms_norm(m[0].rows, m[0].columns, m[1].columns, o->with.epsilon,
+                                   m[0].memory, m[1].memory, m[2].memory, m[3].memory, m[4].memory);
 }
 
 grail_status host_layer_norm_gradient(backend *b, const operation *o)
 {
     const matrix *m = o->m;
-    kernels_of(b)->layer_norm(m[0].rows, m[0].columns, o->with.epsilon, m[0].memory, m[1].memory,
-                              m[2].memory, m[3].memory, m[4].memory, m[5].memory);
-    return GRAIL_OK;
+    return kernels_of(b)->layer_norm(m[0].rows, m[0].columns, o->with.epsilon, m[0].memory,
+                                     m[1].memory, m[2].memory, m[3].memory, m[4].memory,
+                                     m[5].memory);
 }
 
 grail_status host_batch_norm_gradient(backend *b, const operation *o)
 {
     const matrix *m = o->m;
-    kernels_of(b)->batch_norm(m[0].rows, m[0].columns, o->with.epsilon, m[0].memory, m[1].memory,
-                              m[2].memory, m[3].memory, m[4].memory, m[5].memory, m[6].memory,
-                              m[7].memory);
-    return GRAIL_OK;
+    return kernels_of(b)->batch_norm(m[0].rows, m[0].columns, o->with.epsilon, m[0].memory,
+                                     m[1].memory, m[2].memory, m[3].memory, m[4].memory,
+                                     m[5].memory, m[6].memory, m[7].memory);
 }
 
 grail_status host_unit_length_gradient(backend *b, const operation *o)

@@ -19,15 +19,17 @@ typedef int64_t pivot_index;
 
 /** Kernels of gradients.h, named after the operation whose gradient they make. */
 typedef struct gradient_kernels {
-    void (*product)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                    const void *a, const void *b, double beta, void *c);
-    void (*rms_norm)(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
-                     const void *weight, const void *dy, void *dx, void *dweight);
-    void (*layer_norm)(int64_t rows, int64_t width, double epsilon, const void *x,
-                       const void *weight, const void *dy, void *dx, void *dweight, void *dbias);
-    void (*batch_norm)(int64_t rows, int64_t width, double epsilon, const void *x, const void *mean,
-                       const void *variance, const void *weight, const void *dy, void *dx,
-                       void *dweight, void *dbias);
+    grail_status (*product)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                            const void *a, const void *b, double beta, void *c);
+    grail_status (*rms_norm)(int64_t rows, int64_t width, int64_t group, double epsilon,
+                             const void *x, const void *weight, const void *dy, void *dx,
+                             void *dweight);
+    grail_status (*layer_norm)(int64_t rows, int64_t width, double epsilon, const void *x,
+                               const void *weight, const void *dy, void *dx, void *dweight,
+                               void *dbias);
+    grail_status (*batch_norm)(int64_t rows, int64_t width, double epsilon, const void *x,
+                               const void *mean, const void *variance, const void *weight,
+                               const void *dy, void *dx, void *dweight, void *dbias);
     void (*unit_length)(int64_t rows, int64_t width, const void *x, const void *dy, void *dx);
     grail_status (*attention)(const attention_shape *shape, const void *q, const void *k,
                               const void *v, const void *out, const void *dout, void *dq, void *dk,

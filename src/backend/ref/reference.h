@@ -24,17 +24,17 @@ grail_status ref_attention_gradient(const attention_shape *shape, const void *q,
                                     void *dk, void *dv);
 
 /* reference_gradients.c */
-void ref_product(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a,
-                 const void *b, double beta, void *c);
-void ref_rms_norm_gradient(int64_t rows, int64_t width, int64_t group, double epsilon,
-                           const void *x, const void *weight, const void *dy, void *dx,
-                           void *dweight);
-void ref_layer_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
-                             const void *weight, const void *dy, void *dx, void *dweight,
-                             void *dbias);
-void ref_batch_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
-                             const void *mean, const void *variance, const void *weight,
-                             const void *dy, void *dx, void *dweight, void *dbias);
+grail_status ref_product(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                         const void *a, const void *b, double beta, void *c);
+grail_status ref_rms_norm_gradient(int64_t rows, int64_t width, int64_t group, double epsilon,
+                                   const void *x, const void *weight, const void *dy, void *dx,
+                                   void *dweight);
+grail_status ref_layer_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
+                                     const void *weight, const void *dy, void *dx, void *dweight,
+                                     void *dbias);
+grail_status ref_batch_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
+                                     const void *mean, const void *variance, const void *weight,
+                                     const void *dy, void *dx, void *dweight, void *dbias);
 void ref_unit_length_gradient(int64_t rows, int64_t width, const void *x, const void *dy, void *dx);
 void ref_activation_gradient(activation_kind kind, int64_t count, const void *x, const void *dy,
                              void *dx);

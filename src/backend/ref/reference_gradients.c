@@ -3,11 +3,12 @@
 
 #include <math.h>
 
-void ref_product(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a,
-                 const void *b, double beta, void *c)
+grail_status ref_product(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                         const void *a, const void *b, double beta, void *c)
 {
     ref_gemm(transpose_a, transpose_b, m, n, k, 1.0, a, transpose_a ? m : k, b, transpose_b ? k : n,
              beta, c, n);
+    return GRAIL_OK;
 }
 
 static void add_to(double *sums, int64_t i, double value)
@@ -17,9 +18,9 @@ static void add_to(double *sums, int64_t i, double value)
     }
 }
 
-void ref_rms_norm_gradient(int64_t rows, int64_t width, int64_t group, double epsilon,
-                           const void *x, const void *weight, const void *dy, void *dx,
-                           void *dweight)
+grail_status ref_rms_norm_gradient(int64_t rows, int64_t width, int64_t group, double epsilon,
+                                   const void *x, const void *weight, const void *dy, void *dx,
+                                   void *dweight)
 {
     const double *w = weight;
     for (int64_t start = 0; start < rows * width; start += group) {
@@ -38,6 +39,7 @@ void ref_rms_norm_gradient(int64_t rows, int64_t width, int64_t group, double ep
             ((double *)dx)[start + i] = w[i] * dout[i] * factor - in[i] * share;
         }
     }
+    return GRAIL_OK;
 }
 
 static double weight_at(const double *weight, int64_t c)
@@ -75,19 +77,20 @@ static void layer_row(int64_t width, double epsilon, const double *x, const doub
     }
 }
 
-void ref_layer_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
-                             const void *weight, const void *dy, void *dx, void *dweight,
-                             void *dbias)
+grail_status ref_layer_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
+                                     const void *weight, const void *dy, void *dx, void *dweight,
+                                     void *dbias)
 {
     for (int64_t start = 0; start < rows * width; start += width) {
         layer_row(width, epsilon, (const double *)x + start, weight, (const double *)dy + start,
                   (double *)dx + start, dweight, dbias);
     }
+    return GRAIL_OK;
 }
 
-void ref_batch_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
-                             const void *mean, const void *variance, const void *weight,
-                             const void *dy, void *dx, void *dweight, void *dbias)
+grail_status ref_batch_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
+                                     const void *mean, const void *variance, const void *weight,
+                                     const void *dy, void *dx, void *dweight, void *dbias)
 {
     for (int64_t i = 0; i < rows * width; i++) {
         const int64_t c = i % width;
@@ -100,6 +103,7 @@ void ref_batch_norm_gradient(int64_t rows, int64_t width, double epsilon, const 
             ((double *)dx)[i] = weight_at(weight, c) * g / deviation;
         }
     }
+    return GRAIL_OK;
 }
 
 void ref_unit_length_gradient(int64_t rows, int64_t width, const void *x, const void *dy, void *dx)

@@ -1,0 +1,207 @@
+/* The gradient of attention in f32, without a matrix of length x length: for each block of queries
+ * the softmax's maximum and sum are found over all blocks of keys, and then the weights of each
+ * block are formed again. One task per sequence and key/value head does all query heads that share
+ * it, so that no two tasks add to the same dK and dV; with fewer of them than threads, threads stay
+ * idle. Blocks that causality or the window hides from every query of the block are skipped. */
+#include "backend/cpu/attention.h"
+#include "backend/cpu/blas.h"
+#include "backend/cpu/clones.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/reductions.h"
+#include "backend/cpu/special.h"
+#include "backend/cpu/tasks.h"
+
+#include <math.h>
+
+typedef struct gradient_job {
+    const attention_shape *shape;
+    const float *q, *k, *v, *out, *dout;
+    float *dq, *dk, *dv;
+} gradient_job;
+
+/* A block of queries of one head, and in turn each block of keys that it sees. Pointers are to
+ * position 0 of the sequence, at the head's first feature. */
+typedef struct gradient_block {
+    const attention_shape *shape;
+    int64_t q_stride, kv_stride;
+    const float *q, *k, *v, *out, *dout;
+    float *dq, *dk, *dv;
+    int64_t first, queries;
+    float *weights;           /* P[queries, KEYS]; the scores before */
+    float *slopes;            /* dS[queries, KEYS] without the scale; dOUT V^T before */
+    float largest[QUERIES];   /* of each query's scores */
+    float inverse[QUERIES];   /* 1 / sum of exp(score - largest) */
+    float projected[QUERIES]; /* dout . out */
+} gradient_block;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void make_scores(const gradient_block *b, int64_t k0, int64_t keys)
+{
+    blas_sgemm(false, true, b->queries, keys, b->shape->head_dim, (float)b->shape->scale,
+               b->q + b->first * b->q_stride, b->q_stride, b->k + k0 * b->kv_stride, b->kv_stride,
+               0.0F, b->weights, KEYS);
+}
+
+/* Takes the scores of keys k0 .. k0 + keys - 1 into each query's maximum and sum. */
+static void add_scores(gradient_block *b, double *total, int64_t k0, int64_t keys)
+{
+    for (int64_t query = 0; query < b->queries; query++) {
+        const key_range seen = visible_keys(b->shape, b->first + query, k0, keys);
+        const int64_t count = seen.end - seen.begin;
+        const float *row = b->weights + query * KEYS + seen.begin;
+        if (count > 0) {
+            const float before = b->largest[query];
+            const float largest = row_maximum(count, row, before);
+            total[query] *= (double)exp_f32(before - largest);
+            total[query] += row_exponentials(count, row, largest);
+            b->largest[query] = largest;
+        }
+    }
+}
+
+/* Leaves the scores of the last block of keys in place. */
+static void find_softmax(gradient_block *b, int64_t start, int64_t end)
+{
+    double total[QUERIES] = {0.0};
+    for (int64_t query = 0; query < b->queries; query++) {
+        const int64_t at = (b->first + query) * b->q_stride;
+        b->largest[query] = -INFINITY;
+        b->projected[query] = (float)row_dot(b->shape->head_dim, b->dout + at, b->out + at);
+    }
+    for (int64_t k0 = start; k0 < end; k0 += KEYS) {
+        make_scores(b, k0, smaller(KEYS, end - k0));
+        add_scores(b, total, k0, smaller(KEYS, end - k0));
+    }
+    for (int64_t query = 0; query < b->queries; query++) {
+        b->inverse[query] = (float)(1.0 / total[query]);
+    }
+}
+
+/* weights <- P, slopes <- P (slopes - projected) */
+CPU_CLONES static void slope_row(int64_t count, float largest, float inverse, float projected,
+                                 float *restrict weights, float *restrict slopes)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const float weight = exp_f32(weights[i] - largest) * inverse;
+        weights[i] = weight;
+        slopes[i] = weight * (slopes[i] - projected);
+    }
+}
+
+static void clear(float *row, int64_t begin, int64_t end)
+{
+    memset(row + begin, 0, (size_t)(end - begin) * sizeof *row);
+}
+
+/* From scores and dOUT V^T to P and dS; both are 0 where a key is hidden. */
+static void make_slopes(const gradient_block *b, int64_t k0, int64_t keys)
+{
+    for (int64_t query = 0; query < b->queries; query++) {
+        const key_range seen = visible_keys(b->shape, b->first + query, k0, keys);
+        float *weights = b->weights + query * KEYS;
+        float *slopes = b->slopes + query * KEYS;
+        clear(weights, 0, seen.begin);
+        clear(slopes, 0, seen.begin);
+        slope_row(seen.end - seen.begin, b->largest[query], b->inverse[query], b->projected[query],
+                  weights + seen.begin, slopes + seen.begin);
+        clear(weights, seen.end, keys);
+        clear(slopes, seen.end, keys);
+    }
+}
+
+/* Adds what the block of keys contributes; its scores are in place. */
+static void add_keys(const gradient_block *b, int64_t k0, int64_t keys, bool is_first)
+{
+    const int64_t width = b->shape->head_dim;
+    const float scale = (float)b->shape->scale;
+    const int64_t query = b->first * b->q_stride;
+    const int64_t key = k0 * b->kv_stride;
+    blas_sgemm(false, true, b->queries, keys, width, 1.0F, b->dout + query, b->q_stride, b->v + key,
+               b->kv_stride, 0.0F, b->slopes, KEYS);
+    make_slopes(b, k0, keys);
+    blas_sgemm(true, false, keys, width, b->queries, 1.0F, b->weights, KEYS, b->dout + query,
+               b->q_stride, 1.0F, b->dv + key, b->kv_stride);
+    blas_sgemm(true, false, keys, width, b->queries, scale, b->slopes, KEYS, b->q + query,
+               b->q_stride, 1.0F, b->dk + key, b->kv_stride);
+    blas_sgemm(false, false, b->queries, width, keys, scale, b->slopes, KEYS, b->k + key,
+               b->kv_stride, is_first ? 0.0F : 1.0F, b->dq + query, b->q_stride);
+}
+
+/* Keys are gone through backwards, since the scores of the last ones are in place. */
+static void add_queries(gradient_block *b)
+{
+    const int64_t start = first_visible(b->shape, b->first);
+    const int64_t end = end_visible(b->shape, b->first + b->queries - 1);
+    const int64_t last = start + (end - start - 1) / KEYS * KEYS;
+    find_softmax(b, start, end);
+    for (int64_t k0 = last; k0 >= start; k0 -= KEYS) {
+        const int64_t keys = smaller(KEYS, end - k0);
+        if (k0 < last) {
+            make_scores(b, k0, keys);
+        }
+        add_keys(b, k0, keys, k0 == last);
+    }
+}
+
+static void clear_keys(const gradient_block *b)
+{
+    for (int64_t i = 0; i < b->shape->length; i++) {
+        clear(b->dk + i * b->kv_stride, 0, b->shape->head_dim);
+        clear(b->dv + i * b->kv_stride, 0, b->shape->head_dim);
+    }
+}
+
+/* The block at position 0 of a query head and its key/value head. */
+static gradient_block block_of_head(const gradient_job *job, int64_t sequence, int64_t head,
+                                    int64_t kv_head, float *scratch)
+{
+    const attention_shape *s = job->shape;
+    const int64_t row = sequence * s->length;
+    const int64_t query = (row * s->query_heads + head) * s->head_dim;
+    const int64_t key = (row * s->kv_heads + kv_head) * s->head_dim;
+    return (gradient_block){.shape = s,
+                            .q_stride = s->query_heads * s->head_dim,
+                            .kv_stride = s->kv_heads * s->head_dim,
+                            .q = job->q + query,
+                            .k = job->k + key,
+                            .v = job->v + key,
+                            .out = job->out + query,
+                            .dout = job->dout + query,
+                            .dq = job->dq + query,
+                            .dk = job->dk + key,
+                            .dv = job->dv + key,
+                            .weights = scratch,
+                            .slopes = scratch + (size_t)QUERIES * KEYS};
+}
+
+static void add_head(int64_t task, float *scratch, void *context)
+{
+    const gradient_job *job = context;
+    const attention_shape *s = job->shape;
+    const int64_t sequence = task / s->kv_heads;
+    const int64_t kv_head = task % s->kv_heads;
+    const int64_t group = s->query_heads / s->kv_heads;
+    for (int64_t i = 0; i < group; i++) {
+        gradient_block b = block_of_head(job, sequence, kv_head * group + i, kv_head, scratch);
+        if (i == 0) {
+            clear_keys(&b);
+        }
+        for (; b.first < s->length; b.first += QUERIES) {
+            b.queries = smaller(QUERIES, s->length - b.first);
+            add_queries(&b);
+        }
+    }
+}
+
+grail_status cpu_attention_gradient(const attention_shape *shape, const void *q, const void *k,
+                                    const void *v, const void *out, const void *dout, void *dq,
+                                    void *dk, void *dv)
+{
+    gradient_job job = {shape, q, k, v, out, dout, dq, dk, dv};
+    return tasks_run(shape->sequences * shape->kv_heads, (size_t)2 * QUERIES * KEYS, add_head,
+                     &job);
+}

@@ -1,0 +1,153 @@
+/* Gradients that are made element by element in f32, and the step of an optimiser. */
+#include "backend/cpu/clones.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/special.h"
+
+#include "base/parallel.h"
+
+#include <math.h>
+
+/* Elements that one thread takes at once. */
+enum { GRAIN = 1 << 15 };
+
+typedef struct activation_gradient {
+    const float *x, *dy;
+    float *dx; /* may be dy */
+} activation_gradient;
+
+/* Beyond this the slopes of the smooth activations are 0 or 1 in f32, and products of x with
+ * vanishing or growing exponentials could make NaN of it. */
+static inline float within_bounds(float x)
+{
+    const float bound = 64.0F;
+    return x < -bound ? -bound : x > bound ? bound : x;
+}
+
+/* Of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope; 1 - s is exp(-u) s, without a difference
+ * that cancels. */
+static inline float gated_slope(float x, float u, float slope)
+{
+    const float e = exp_f32(-u);
+    const float s = 1.0F / (1.0F + e);
+    return s + s * (x * (e * s) * slope);
+}
+
+CPU_CLONES static void silu(int64_t begin, int64_t end, void *context)
+{
+    const activation_gradient *g = context;
+    for (int64_t i = begin; i < end; i++) {
+        const float x = within_bounds(g->x[i]);
+        g->dx[i] = gated_slope(x, x, 1.0F) * g->dy[i];
+    }
+}
+
+/* Phi(x) + x phi(x), Phi(x) = Q for x <= 0 and 1 - Q otherwise, Q = erfc(|x| / sqrt(2)) / 2. */
+CPU_CLONES static void gelu(int64_t begin, int64_t end, void *context)
+{
+    const activation_gradient *g = context;
+    const float density = (float)(0.5 * M_2_SQRTPI * M_SQRT1_2); /* 1 / sqrt(2 pi) */
+    for (int64_t i = begin; i < end; i++) {
+        const float x = within_bounds(g->x[i]);
+        const float z = fabsf(x) * (float)M_SQRT1_2;
+        const float tail = 0.5F * erfc_f32(z);
+        const float below = x > 0.0F ? 1.0F - tail : tail;
+        g->dx[i] = (below + density * x * exp_f32(-z * z)) * g->dy[i];
+    }
+}
+
+/* 0.5 x (1 + tanh u) = x s(2 u) */
+CPU_CLONES static void gelu_tanh(int64_t begin, int64_t end, void *context)
+{
+    const activation_gradient *g = context;
+    const float factor = (float)(2.0 * M_2_SQRTPI * M_SQRT1_2);
+    for (int64_t i = begin; i < end; i++) {
+        const float x = within_bounds(g->x[i]);
+        const float u = factor * (x + 0.044715F * x * x * x);
+        const float slope = factor * (1.0F + 3.0F * 0.044715F * x * x);
+        g->dx[i] = gated_slope(x, u, slope) * g->dy[i];
+    }
+}
+
+CPU_CLONES static void quick_gelu(int64_t begin, int64_t end, void *context)
+{
+    const activation_gradient *g = context;
+    for (int64_t i = begin; i < end; i++) {
+        const float x = within_bounds(g->x[i]);
+        g->dx[i] = gated_slope(x, 1.702F * x, 1.702F) * g->dy[i];
+    }
+}
+
+CPU_CLONES static void relu(int64_t begin, int64_t end, void *context)
+{
+    const activation_gradient *g = context;
+    for (int64_t i = begin; i < end; i++) {
+        g->dx[i] = g->x[i] > 0.0F ? g->dy[i] : 0.0F;
+    }
+}
+
+void cpu_activation_gradient(activation_kind kind, int64_t count, const void *x, const void *dy,
+                             void *dx)
+{
+    static const parallel_body bodies[] = {
+        [ACTIVATION_SILU] = silu,
+        [ACTIVATION_GELU] = gelu,
+        [ACTIVATION_GELU_TANH] = gelu_tanh,
+        [ACTIVATION_RELU] = relu,
+        [ACTIVATION_QUICK_GELU] = quick_gelu,
+    };
+    activation_gradient g = {x, dy, dx};
+    parallel_for(count, GRAIN, bodies[kind], &g);
+}
+
+/* A descent with what is the same for all elements computed beforehand. */
+typedef struct descent_job {
+    float first_decay, first_rest; /* rest: 1 - decay */
+    float second_decay, second_rest;
+    float length;       /* rate / first_share */
+    float second_scale; /* 1 / second_share */
+    float epsilon;
+    const float *gradient;
+    float *first, *second, *weight;
+} descent_job;
+
+/* With second moments alone. */
+CPU_CLONES static void descend_second(int64_t begin, int64_t end, void *context)
+{
+    const descent_job *d = context;
+    for (int64_t i = begin; i < end; i++) {
+        const float g = d->gradient[i];
+        const float v = d->second_decay * d->second[i] + d->second_rest * g * g;
+        d->second[i] = v;
+        d->weight[i] -= d->length * g / (sqrtf(v * d->second_scale) + d->epsilon);
+    }
+}
+
+CPU_CLONES static void descend_both(int64_t begin, int64_t end, void *context)
+{
+    const descent_job *d = context;
+    for (int64_t i = begin; i < end; i++) {
+        const float g = d->gradient[i];
+        const float m = d->first_decay * d->first[i] + d->first_rest * g;
+        const float v = d->second_decay * d->second[i] + d->second_rest * g * g;
+        d->first[i] = m;
+        d->second[i] = v;
+        d->weight[i] -= d->length * m / (sqrtf(v * d->second_scale) + d->epsilon);
+    }
+}
+
+void cpu_descend(const descent *step, int64_t count, const void *gradient, void *first,
+                 void *second, void *weight)
+{
+    descent_job d = {.first_decay = (float)step->first_decay,
+                     .first_rest = (float)(1.0 - step->first_decay),
+                     .second_decay = (float)step->second_decay,
+                     .second_rest = (float)(1.0 - step->second_decay),
+                     .length = (float)(step->rate / step->first_share),
+                     .second_scale = (float)(1.0 / step->second_share),
+                     .epsilon = (float)step->epsilon,
+                     .gradient = gradient,
+                     .first = first,
+                     .second = second,
+                     .weight = weight};
+    parallel_for(count, GRAIN, first == NULL ? descend_second : descend_both, &d);
+}

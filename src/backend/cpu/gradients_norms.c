@@ -1,0 +1,354 @@
+/* Gradients of the norms in f32. Sums over a row are f64. Those over rows are f64 too: the rows are
+ * cut into parts, each with its own sums, which are then added in order, so the bits do not depend
+ * on the threads. */
+#include "backend/cpu/clones.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/reductions.h"
+
+#include "base/memory.h"
+#include "base/parallel.h"
+
+#include <math.h>
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Sums over rows for the gradients of a norm's parameters. */
+typedef struct parameter_sums {
+    int64_t parts, part_rows;
+    int64_t width;
+    double *weight, *bias; /* [parts, width], NULL where not wanted */
+    float *dweight, *dbias;
+} parameter_sums;
+
+static grail_status sums_open(int64_t rows, int64_t width, void *dweight, void *dbias,
+                              parameter_sums *sums)
+{
+    enum { MOST_PARTS = 64 };
+    grail_status status = GRAIL_OK;
+    const int64_t grain = host_rows_grain(width);
+    const int64_t fair = (rows + MOST_PARTS - 1) / MOST_PARTS;
+    const int64_t part_rows = fair > grain ? fair : grain;
+    *sums = (parameter_sums){.parts = (rows + part_rows - 1) / part_rows,
+                             .part_rows = part_rows,
+                             .width = width,
+                             .dweight = dweight,
+                             .dbias = dbias};
+    if (dweight != NULL) {
+        TRY(memory_new(&sums->weight, (size_t)(sums->parts * width), sizeof *sums->weight));
+    }
+    if (dbias != NULL) {
+        TRY(memory_new(&sums->bias, (size_t)(sums->parts * width), sizeof *sums->bias));
+    }
+out:
+    return status;
+}
+
+static void sums_free(parameter_sums *sums)
+{
+    memory_free(sums->weight);
+    memory_free(sums->bias);
+}
+
+/* Row `part` of sums, or NULL. */
+static double *sums_of(double *sums, int64_t width, int64_t part)
+{
+    return sums == NULL ? NULL : sums + part * width;
+}
+
+/* total += the sums of all parts */
+static void add_parts(const parameter_sums *s, const double *sums, int64_t begin, int64_t end,
+                      float *total)
+{
+    for (int64_t c = begin; c < end; c++) {
+        double sum = 0.0;
+        for (int64_t part = 0; part < s->parts; part++) {
+            sum += sums[part * s->width + c];
+        }
+        total[c] = (float)((double)total[c] + sum);
+    }
+}
+
+static void add_columns(int64_t begin, int64_t end, void *context)
+{
+    const parameter_sums *s = context;
+    if (s->weight != NULL) {
+        add_parts(s, s->weight, begin, end, s->dweight);
+    }
+    if (s->bias != NULL) {
+        add_parts(s, s->bias, begin, end, s->dbias);
+    }
+}
+
+/* Computes all parts, then adds their sums to the gradients. */
+static void run_parts(parameter_sums *sums, parallel_body body, void *context)
+{
+    enum { COLUMNS = 512 };
+    parallel_for(sums->parts, 1, body, context);
+    parallel_for(sums->width, COLUMNS, add_columns, sums);
+}
+
+/* The gradient of a row is weight dy factor - (x - shift) share - offset, and it adds
+ * dy (x - shift) factor to dweight and dy to dbias. */
+typedef struct row_terms {
+    double shift, factor, share, offset;
+} row_terms;
+
+typedef struct norm_gradient norm_gradient;
+typedef row_terms (*terms_function)(const norm_gradient *n, const float *x, const float *dy);
+
+struct norm_gradient {
+    terms_function terms;
+    int64_t rows, width; /* of what is normalised together */
+    double epsilon;
+    const float *x, *weight, *dy; /* weight may be NULL */
+    float *dx;
+    parameter_sums sums;
+};
+
+static double weighted_dot(const norm_gradient *n, const float *x, const float *dy)
+{
+    return n->weight == NULL ? row_dot(n->width, dy, x)
+                             : row_dot_weighted(n->width, n->weight, dy, x);
+}
+
+static row_terms rms_terms(const norm_gradient *n, const float *x, const float *dy)
+{
+    const double mean = row_squares(n->width, x, 0.0) / (double)n->width;
+    const double factor = 1.0 / sqrt(mean + n->epsilon);
+    const double product = weighted_dot(n, x, dy) / (double)n->width;
+    return (row_terms){.factor = factor, .share = product * factor * factor * factor};
+}
+
+static row_terms layer_terms(const norm_gradient *n, const float *x, const float *dy)
+{
+    const double width = (double)n->width;
+    const double mean = row_sum(n->width, x) / width;
+    const double variance = row_squares(n->width, x, mean) / width;
+    const double factor = 1.0 / sqrt(variance + n->epsilon);
+    const double total =
+        n->weight == NULL ? row_sum(n->width, dy) : row_dot(n->width, n->weight, dy);
+    const double product = (weighted_dot(n, x, dy) - mean * total) / width;
+    return (row_terms){mean, factor, product * factor * factor * factor, total / width * factor};
+}
+
+static row_terms unit_terms(const norm_gradient *n, const float *x, const float *dy)
+{
+    const double least = n->epsilon;
+    const double squares = row_squares(n->width, x, 0.0);
+    const double length = fmax(sqrt(squares), least);
+    const double share = sqrt(squares) > least ? row_dot(n->width, dy, x) / squares : 0.0;
+    return (row_terms){.factor = 1.0 / length, .share = share / length};
+}
+
+CPU_CLONES static void add_to_weight(int64_t count, const row_terms *t, const float *x,
+                                     const float *dy, double *sums)
+{
+    const double shift = t->shift;
+    const double factor = t->factor;
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] += (double)dy[i] * (((double)x[i] - shift) * factor);
+    }
+}
+
+CPU_CLONES static void add_to_bias(int64_t count, const float *dy, double *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] += (double)dy[i];
+    }
+}
+
+/* dx may be dy. */
+CPU_CLONES static void gradient_row(int64_t count, const row_terms *t, const float *x,
+                                    const float *weight, const float *dy, float *dx)
+{
+    const float shift = (float)t->shift;
+    const float factor = (float)t->factor;
+    const float share = (float)t->share;
+    const float offset = (float)t->offset;
+    if (weight == NULL) {
+        for (int64_t i = 0; i < count; i++) {
+            dx[i] = dy[i] * factor - (x[i] - shift) * share - offset;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        dx[i] = weight[i] * dy[i] * factor - (x[i] - shift) * share - offset;
+    }
+}
+
+static void norm_parts(int64_t begin, int64_t end, void *context)
+{
+    const norm_gradient *n = context;
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t first = part * n->sums.part_rows;
+        const int64_t last = smaller(first + n->sums.part_rows, n->rows);
+        double *dweight = sums_of(n->sums.weight, n->width, part);
+        double *dbias = sums_of(n->sums.bias, n->width, part);
+        for (int64_t r = first; r < last; r++) {
+            const float *x = n->x + r * n->width;
+            const float *dy = n->dy + r * n->width;
+            const row_terms terms = n->terms(n, x, dy);
+            if (dweight != NULL) {
+                add_to_weight(n->width, &terms, x, dy, dweight);
+            }
+            if (dbias != NULL) {
+                add_to_bias(n->width, dy, dbias);
+            }
+            gradient_row(n->width, &terms, x, n->weight, dy, n->dx + r * n->width);
+        }
+    }
+}
+
+static grail_status run_norm(norm_gradient *n, void *dweight, void *dbias)
+{
+    grail_status status = GRAIL_OK;
+    TRY(sums_open(n->rows, n->width, dweight, dbias, &n->sums));
+    run_parts(&n->sums, norm_parts, n);
+out:
+    sums_free(&n->sums);
+    return status;
+}
+
+grail_status cpu_rms_norm_gradient(int64_t rows, int64_t width, int64_t group, double epsilon,
+                                   const void *x, const void *weight, const void *dy, void *dx,
+                                   void *dweight)
+{
+    norm_gradient n = {.terms = rms_terms,
+                       .rows = group > 0 ? rows * width / group : 0,
+                       .width = group,
+                       .epsilon = epsilon,
+                       .x = x,
+                       .weight = weight,
+                       .dy = dy,
+                       .dx = dx};
+    return run_norm(&n, dweight, NULL);
+}
+
+grail_status cpu_layer_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
+                                     const void *weight, const void *dy, void *dx, void *dweight,
+                                     void *dbias)
+{
+    norm_gradient n = {.terms = layer_terms,
+                       .rows = rows,
+                       .width = width,
+                       .epsilon = epsilon,
+                       .x = x,
+                       .weight = weight,
+                       .dy = dy,
+                       .dx = dx};
+    return run_norm(&n, dweight, dbias);
+}
+
+void cpu_unit_length_gradient(int64_t rows, int64_t width, const void *x, const void *dy, void *dx)
+{
+    norm_gradient n = {.terms = unit_terms,
+                       .rows = rows,
+                       .width = width,
+                       .epsilon = 1e-12,
+                       .x = x,
+                       .dy = dy,
+                       .dx = dx};
+    /* Without parameters there are no sums, and nothing is allocated that could be refused. */
+    (void)sums_open(rows, width, NULL, NULL, &n.sums);
+    run_parts(&n.sums, norm_parts, &n);
+}
+
+typedef struct batch_gradient {
+    int64_t rows, width;
+    double epsilon;
+    const float *x, *mean, *variance, *dy;
+    const float *factor; /* weight / s of each column */
+    float *dx;           /* or NULL */
+    parameter_sums sums;
+} batch_gradient;
+
+/* sums[c] += sum over rows of dy (x - mean) */
+CPU_CLONES static void add_centred(int64_t rows, int64_t width, const float *x, const float *mean,
+                                   const float *dy, double *sums)
+{
+    for (int64_t i = 0; i < rows * width; i += width) {
+        for (int64_t c = 0; c < width; c++) {
+            sums[c] += (double)dy[i + c] * ((double)x[i + c] - (double)mean[c]);
+        }
+    }
+}
+
+CPU_CLONES static void multiply_columns(int64_t rows, int64_t width, const float *factor,
+                                        const float *dy, float *dx)
+{
+    for (int64_t i = 0; i < rows * width; i += width) {
+        for (int64_t c = 0; c < width; c++) {
+            dx[i + c] = dy[i + c] * factor[c];
+        }
+    }
+}
+
+static void batch_rows(const batch_gradient *n, int64_t first, int64_t rows, double *dweight,
+                       double *dbias)
+{
+    const int64_t at = first * n->width;
+    if (dweight != NULL) {
+        add_centred(rows, n->width, n->x + at, n->mean, n->dy + at, dweight);
+    }
+    for (int64_t r = 0; dbias != NULL && r < rows; r++) {
+        add_to_bias(n->width, n->dy + at + r * n->width, dbias);
+    }
+    if (n->dx != NULL) {
+        multiply_columns(rows, n->width, n->factor, n->dy + at, n->dx + at);
+    }
+}
+
+/* A few rows at once, which the cache keeps from one pass over them to the next. */
+static void batch_parts(int64_t begin, int64_t end, void *context)
+{
+    const batch_gradient *n = context;
+    const int64_t step = host_rows_grain(n->width);
+    for (int64_t part = begin; part < end; part++) {
+        double *dweight = sums_of(n->sums.weight, n->width, part);
+        double *dbias = sums_of(n->sums.bias, n->width, part);
+        const int64_t first = part * n->sums.part_rows;
+        const int64_t last = smaller(first + n->sums.part_rows, n->rows);
+        for (int64_t r = first; r < last; r += step) {
+            batch_rows(n, r, smaller(step, last - r), dweight, dbias);
+        }
+        for (int64_t c = 0; dweight != NULL && c < n->width; c++) {
+            dweight[c] /= sqrt((double)n->variance[c] + n->epsilon);
+        }
+    }
+}
+
+static void set_factors(const batch_gradient *n, const float *weight, float *factor)
+{
+    for (int64_t c = 0; c < n->width; c++) {
+        const double deviation = sqrt((double)n->variance[c] + n->epsilon);
+        factor[c] = (float)((weight == NULL ? 1.0 : (double)weight[c]) / deviation);
+    }
+}
+
+grail_status cpu_batch_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
+                                     const void *mean, const void *variance, const void *weight,
+                                     const void *dy, void *dx, void *dweight, void *dbias)
+{
+    grail_status status = GRAIL_OK;
+    float *factor = NULL;
+    batch_gradient n = {.rows = rows,
+                        .width = width,
+                        .epsilon = epsilon,
+                        .x = x,
+                        .mean = mean,
+                        .variance = variance,
+                        .dy = dy,
+                        .dx = dx};
+    TRY(memory_new_unset(&factor, (size_t)width, sizeof *factor));
+    set_factors(&n, weight, factor);
+    n.factor = factor;
+    TRY(sums_open(rows, width, dweight, dbias, &n.sums));
+    run_parts(&n.sums, batch_parts, &n);
+out:
+    sums_free(&n.sums);
+    memory_free(factor);
+    return status;
+}
