@@ -8,15 +8,17 @@
 
 #include <math.h>
 
-enum { LANES = 16 };
-
 typedef struct divergence_job {
     int64_t classes;
     const float *target, *logits;
-    float scale;
+    double scale;
     float *gradient; /* NULL, or perhaps the logits */
     double *divergence;
 } divergence_job;
+
+/* Independent partial sums, so that a compiler may keep them in vector registers; so many that it
+ * makes vectors of the loop over them, not of its copies, which the choice in a term prevents. */
+enum { LANES = 32 };
 
 /* softmax(x)[i] = exp(x[i] - largest) / total */
 typedef struct softmax_row {
@@ -36,51 +38,69 @@ static double log_sum(const softmax_row *s)
     return (double)s->largest + log(s->total);
 }
 
-/* exp(a - largest) (a - b - shift), and 0 where the exponential vanishes, however far b is. */
-static inline double divergence_term(float a, float b, float largest, double shift)
+CPU_CLONES static void weigh(int64_t count, const float *x, float largest, float *out)
 {
-    const float p = exp_f32(a - largest);
-    const double term = (double)p * ((double)a - (double)b - shift);
-    return p > 0.0F ? term : 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = exp_f32(x[i] - largest);
+    }
 }
 
-/* sum of p (log p - log q) */
-CPU_CLONES static double divergence_sum(int64_t classes, const softmax_row *p, const softmax_row *q,
-                                        double shift)
+/* p (a - b - shift), and 0 where p vanishes, however far b is. */
+static inline double term(float p, float a, float b, double shift)
+{
+    const double product = (double)p * ((double)a - (double)b - shift);
+    return p > 0.0F ? product : 0.0;
+}
+
+CPU_CLONES static double sum_of_terms(int64_t count, const float *p, const float *a, const float *b,
+                                      double shift)
 {
     double lanes[LANES] = {0.0};
-    const float *a = p->x;
-    const float *b = q->x;
-    const float largest = p->largest;
-    const int64_t vectors_end = classes / LANES * LANES;
+    const int64_t vectors_end = count / LANES * LANES;
     for (int64_t i = 0; i < vectors_end; i += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] += divergence_term(a[i + lane], b[i + lane], largest, shift);
+            lanes[lane] += term(p[i + lane], a[i + lane], b[i + lane], shift);
         }
     }
-    for (int64_t i = vectors_end; i < classes; i++) {
-        lanes[i - vectors_end] += divergence_term(a[i], b[i], largest, shift);
+    for (int64_t i = vectors_end; i < count; i++) {
+        lanes[i - vectors_end] += term(p[i], a[i], b[i], shift);
     }
     double sum = 0.0;
     for (int lane = 0; lane < LANES; lane++) {
         sum += lanes[lane];
     }
-    return sum / p->total;
+    return sum;
 }
 
-CPU_CLONES static void divergence_slope(int64_t classes, const softmax_row *p, const softmax_row *q,
-                                        float scale, float *gradient)
+CPU_CLONES static void slopes(int64_t count, const float *p, float p_factor, const float *q,
+                              float q_factor, float *gradient)
 {
-    const float p_factor = (float)(1.0 / p->total);
-    const float q_factor = (float)(1.0 / q->total);
-    const float p_largest = p->largest;
-    const float q_largest = q->largest;
-    const float *a = p->x;
-    const float *b = q->x;
-    for (int64_t i = 0; i < classes; i++) {
-        gradient[i] =
-            scale * (exp_f32(b[i] - q_largest) * q_factor - exp_f32(a[i] - p_largest) * p_factor);
+    for (int64_t i = 0; i < count; i++) {
+        gradient[i] = q[i] * q_factor - p[i] * p_factor;
     }
+}
+
+/* Goes through a row in blocks whose exponentials are kept for the gradient; that may be written
+ * over the logits, which are read before. */
+static double diverge(int64_t classes, const softmax_row *p, const softmax_row *q, double scale,
+                      float *gradient)
+{
+    enum { BLOCK = 512 };
+    float p_block[BLOCK];
+    float q_block[BLOCK];
+    const double shift = log_sum(p) - log_sum(q);
+    double sum = 0.0;
+    for (int64_t i = 0; i < classes; i += BLOCK) {
+        const int64_t count = classes - i < BLOCK ? classes - i : BLOCK;
+        weigh(count, p->x + i, p->largest, p_block);
+        sum += sum_of_terms(count, p_block, p->x + i, q->x + i, shift);
+        if (gradient != NULL) {
+            weigh(count, q->x + i, q->largest, q_block);
+            slopes(count, p_block, (float)(scale / p->total), q_block, (float)(scale / q->total),
+                   gradient + i);
+        }
+    }
+    return sum / p->total;
 }
 
 static void divergence_rows(int64_t begin, int64_t end, void *context)
@@ -89,16 +109,14 @@ static void divergence_rows(int64_t begin, int64_t end, void *context)
     for (int64_t r = begin; r < end; r++) {
         const softmax_row p = softmax_of(d->classes, d->target + r * d->classes);
         const softmax_row q = softmax_of(d->classes, d->logits + r * d->classes);
-        d->divergence[r] = divergence_sum(d->classes, &p, &q, log_sum(&p) - log_sum(&q));
-        if (d->gradient != NULL) {
-            divergence_slope(d->classes, &p, &q, d->scale, d->gradient + r * d->classes);
-        }
+        float *gradient = d->gradient == NULL ? NULL : d->gradient + r * d->classes;
+        d->divergence[r] = diverge(d->classes, &p, &q, d->scale, gradient);
     }
 }
 
 void cpu_divergence(int64_t rows, int64_t classes, const void *target, const void *logits,
                     double scale, void *gradient, double *divergence)
 {
-    divergence_job d = {classes, target, logits, (float)scale, gradient, divergence};
+    divergence_job d = {classes, target, logits, scale, gradient, divergence};
     parallel_for(rows, host_rows_grain(classes), divergence_rows, &d);
 }

@@ -12,14 +12,16 @@ enum { GRAIN = 1 << 15 };
 
 typedef struct activation_gradient {
     const float *x, *dy;
-    float *dx; /* may be dy */
+    float *dx;   /* may be dy */
+    float bound; /* a variable, since compilers fold what follows from a constant into branches */
 } activation_gradient;
 
 /* Beyond this the slopes of the smooth activations are 0 or 1 in f32, and products of x with
  * vanishing or growing exponentials could make NaN of it. */
-static inline float within_bounds(float x)
+static const float largest_argument = 64.0F;
+
+static inline float within(float bound, float x)
 {
-    const float bound = 64.0F;
     return x < -bound ? -bound : x > bound ? bound : x;
 }
 
@@ -35,8 +37,9 @@ static inline float gated_slope(float x, float u, float slope)
 CPU_CLONES static void silu(int64_t begin, int64_t end, void *context)
 {
     const activation_gradient *g = context;
+    const float bound = g->bound;
     for (int64_t i = begin; i < end; i++) {
-        const float x = within_bounds(g->x[i]);
+        const float x = within(bound, g->x[i]);
         g->dx[i] = gated_slope(x, x, 1.0F) * g->dy[i];
     }
 }
@@ -45,9 +48,10 @@ CPU_CLONES static void silu(int64_t begin, int64_t end, void *context)
 CPU_CLONES static void gelu(int64_t begin, int64_t end, void *context)
 {
     const activation_gradient *g = context;
+    const float bound = g->bound;
     const float density = (float)(0.5 * M_2_SQRTPI * M_SQRT1_2); /* 1 / sqrt(2 pi) */
     for (int64_t i = begin; i < end; i++) {
-        const float x = within_bounds(g->x[i]);
+        const float x = within(bound, g->x[i]);
         const float z = fabsf(x) * (float)M_SQRT1_2;
         const float tail = 0.5F * erfc_f32(z);
         const float below = x > 0.0F ? 1.0F - tail : tail;
@@ -59,9 +63,10 @@ CPU_CLONES static void gelu(int64_t begin, int64_t end, void *context)
 CPU_CLONES static void gelu_tanh(int64_t begin, int64_t end, void *context)
 {
     const activation_gradient *g = context;
+    const float bound = g->bound;
     const float factor = (float)(2.0 * M_2_SQRTPI * M_SQRT1_2);
     for (int64_t i = begin; i < end; i++) {
-        const float x = within_bounds(g->x[i]);
+        const float x = within(bound, g->x[i]);
         const float u = factor * (x + 0.044715F * x * x * x);
         const float slope = factor * (1.0F + 3.0F * 0.044715F * x * x);
         g->dx[i] = gated_slope(x, u, slope) * g->dy[i];
@@ -71,8 +76,9 @@ CPU_CLONES static void gelu_tanh(int64_t begin, int64_t end, void *context)
 CPU_CLONES static void quick_gelu(int64_t begin, int64_t end, void *context)
 {
     const activation_gradient *g = context;
+    const float bound = g->bound;
     for (int64_t i = begin; i < end; i++) {
-        const float x = within_bounds(g->x[i]);
+        const float x = within(bound, g->x[i]);
         g->dx[i] = gated_slope(x, 1.702F * x, 1.702F) * g->dy[i];
     }
 }
@@ -81,7 +87,7 @@ CPU_CLONES static void relu(int64_t begin, int64_t end, void *context)
 {
     const activation_gradient *g = context;
     for (int64_t i = begin; i < end; i++) {
-        g->dx[i] = g->x[i] > 0.0F ? g->dy[i] : 0.0F;
+        g->dx[i] = (g->x[i] > 0.0F ? 1.0F : 0.0F) * g->dy[i];
     }
 }
 
@@ -95,7 +101,7 @@ void cpu_activation_gradient(activation_kind kind, int64_t count, const void *x,
         [ACTIVATION_RELU] = relu,
         [ACTIVATION_QUICK_GELU] = quick_gelu,
     };
-    activation_gradient g = {x, dy, dx};
+    activation_gradient g = {x, dy, dx, largest_argument};
     parallel_for(count, GRAIN, bodies[kind], &g);
 }
 

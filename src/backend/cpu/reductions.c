@@ -105,21 +105,23 @@ CPU_CLONES double row_dot_weighted(int64_t count, const float *weight, const flo
     return sum;
 }
 
-CPU_CLONES double row_exponentials(int64_t count, const float *x, float shift)
+CPU_CLONES static void exponentials(int64_t count, const float *x, float shift, float *out)
 {
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] += (double)exp_f32(x[i + lane] - shift);
-        }
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = exp_f32(x[i] - shift);
     }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[i - vectors_end] += (double)exp_f32(x[i] - shift);
-    }
+}
+
+/* A block is exponentiated before it is summed: compilers make no vector code of both at once. */
+double row_exponentials(int64_t count, const float *x, float shift)
+{
+    enum { BLOCK = 512 };
+    float block[BLOCK];
     double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        const int64_t length = count - i < BLOCK ? count - i : BLOCK;
+        exponentials(length, x + i, shift, block);
+        sum += row_sum(length, block);
     }
     return sum;
 }
