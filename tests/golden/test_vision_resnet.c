@@ -9,20 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* pixels[images, side, side, 3] as the script has them */
-static tensor_view make_pixels(int64_t images, int64_t side, float **pixels)
-{
-    tensor_view view = {.dtype = GRAIL_DTYPE_F32, .rank = 4, .shape = {images, side, side, 3}};
-    const int64_t count = images * side * side * 3;
-    assert_ok(memory_new_unset(pixels, (size_t)count, sizeof **pixels));
-    for (int64_t i = 0; i < count; i++) {
-        (*pixels)[i] = (float)(2.0 * lab_uniform("pixels", i));
-    }
-    view.data = *pixels;
-    view.bytes = (size_t)count * sizeof **pixels;
-    return view;
-}
-
 static void assert_golden(const char *path, const char *name, int64_t side)
 {
     char golden_path[1024];
@@ -33,7 +19,7 @@ static void assert_golden(const char *path, const char *name, int64_t side)
     assert_ok(safetensors_open(golden_path, &golden));
     const tensor_view *expected = safetensors_find(golden, name);
     assert_non_null(expected);
-    const tensor_view pixels = make_pixels(expected->shape[0], side, &values);
+    const tensor_view pixels = lab_pixels(expected->shape[0], side, &values);
     assert_vision_outputs(path, "", &pixels, expected);
     memory_free(values);
     safetensors_close(golden);
@@ -70,15 +56,7 @@ static void torchvisions_resnet50_gives_the_reference_logits(void **state)
 static void narrowed_bottlenecks_give_the_reference_logits(void **state)
 {
     (void)state;
-    lab_resnet r = lab_resnet50();
-    const int blocks[] = {1, 2, 1, 2};
-    r.stem = 9;
-    r.classes = 7;
-    for (int s = 0; s < r.stages; s++) {
-        r.blocks[s] = blocks[s];
-        r.inner[s] = 3 + 5 * s;
-        r.out[s] = 13 + 4 * s;
-    }
+    const lab_resnet r = lab_narrowed_resnet50();
     assert_random("narrowed_resnet50", &r, NULL, 71);
 }
 

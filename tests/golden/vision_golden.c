@@ -50,8 +50,7 @@ static double largest_difference(const grail_model *m, backend *b, const tensor_
     return worst;
 }
 
-/* "a=1 b=2" */
-static grail_status open_with(const char *path, const char *settings, grail_model **out)
+grail_status open_with_settings(const char *path, const char *settings, grail_model **out)
 {
     enum { MOST = 4 };
     char text[256];
@@ -73,7 +72,7 @@ void assert_vision_outputs(const char *path, const char *settings, const tensor_
     grail_model *m = NULL;
     assert_non_null(pixels);
     assert_non_null(logits);
-    assert_ok(open_with(path, settings, &m));
+    assert_ok(open_with_settings(path, settings, &m));
     for (int i = 0; backend_kind_at(i) != NULL; i++) {
         backend *b = NULL;
         assert_ok(backend_open(backend_kind_name(backend_kind_at(i)), NULL, &b));

@@ -5,7 +5,13 @@
 #include "support/support.h"
 #include "tensor/tensor.h"
 
-/** Opens `path` with settings "key=value key=value", runs pixels[images, height, width, 3] on every
+#include <grail/model.h>
+
+/** Opens a model with settings "key=value key=value"; "" is none. */
+grail_status open_with_settings(const char *path, const char *settings,
+                                grail_model **out) GRAIL_MUST_CHECK;
+
+/** Opens `path` with such settings, runs pixels[images, height, width, 3] on every
  * backend, and holds the outputs to logits[images, outputs]; both are F32. */
 void assert_vision_outputs(const char *path, const char *settings, const tensor_view *pixels,
                            const tensor_view *logits);

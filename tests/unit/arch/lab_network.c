@@ -30,6 +30,20 @@ lab_resnet lab_resnet50(void)
     return r;
 }
 
+lab_resnet lab_narrowed_resnet50(void)
+{
+    lab_resnet r = lab_resnet50();
+    const int blocks[] = {1, 2, 1, 2};
+    r.stem = 9;
+    r.classes = 7;
+    for (int s = 0; s < r.stages; s++) {
+        r.blocks[s] = blocks[s];
+        r.inner[s] = 3 + 5 * s;
+        r.out[s] = 13 + 4 * s;
+    }
+    return r;
+}
+
 lab_resnet lab_akamaster(int blocks)
 {
     return (lab_resnet){.style = LAB_CIFAR,
@@ -215,6 +229,19 @@ double lab_uniform(const char *name, int64_t i)
     state = (state ^ (state >> 27)) * 0x94d049bb133111ebU;
     state ^= state >> 31;
     return (double)(state >> 40) / 8388608.0 - 1.0;
+}
+
+tensor_view lab_pixels(int64_t images, int64_t side, float **values)
+{
+    tensor_view view = {.dtype = GRAIL_DTYPE_F32, .rank = 4, .shape = {images, side, side, 3}};
+    const int64_t count = images * side * side * 3;
+    assert_ok(memory_new_unset(values, (size_t)count, sizeof **values));
+    for (int64_t i = 0; i < count; i++) {
+        (*values)[i] = (float)(2.0 * lab_uniform("pixels", i));
+    }
+    view.data = *values;
+    view.bytes = (size_t)count * sizeof **values;
+    return view;
 }
 
 static bool ends_with(const char *text, const char *suffix)

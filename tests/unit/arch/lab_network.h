@@ -47,6 +47,8 @@ typedef struct lab_resnet {
  * of 6 n + 2 layers, of the CIFAR ResNet-18. */
 lab_resnet lab_resnet18(void);
 lab_resnet lab_resnet50(void);
+/** resnet50 at odd widths: 3 + 5 s inside, 13 + 4 s in the residual stream of stage s. */
+lab_resnet lab_narrowed_resnet50(void);
 lab_resnet lab_akamaster(int blocks);
 lab_resnet lab_cifar_resnet18(void);
 lab_resnet lab_pre_activation(int64_t width);
@@ -71,5 +73,9 @@ void lab_network_write(const lab_network *n, const char *directory, bool with_va
  * output for the state FNV-1a(name) + (i + 1) * 0x9e3779b97f4a7c15.
  */
 double lab_uniform(const char *name, int64_t i);
+
+/** pixels[images, side, side, 3] from values called "pixels", about as large as normalised images.
+ * The view borrows *values, which the caller frees. */
+tensor_view lab_pixels(int64_t images, int64_t side, float **values);
 
 #endif
