@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 static const char state_name[] = "grail-state.jsonl";
+static const char *const saved_names[] = {"grail-saved-0", "grail-saved-1"};
 static const char result_name[] = "result";
 static const char commit_key[] = "commit";
 enum { STATE_MAXIMUM = 1 << 30 };
@@ -260,9 +261,17 @@ out:
     return status;
 }
 
+static void remove_saved(output_directory *o)
+{
+    for (size_t i = 0; i < sizeof saved_names / sizeof saved_names[0]; i++) {
+        unlinkat(o->directory, saved_names[i], 0);
+    }
+}
+
 /* Removes a partial directory without records: it holds only the state file. */
 static void remove_beginning(output_directory *o)
 {
+    remove_saved(o);
     unlinkat(o->directory, state_name, 0);
     rmdir(o->partial);
 }
@@ -377,6 +386,21 @@ out:
     return status;
 }
 
+grail_status output_directory_open_saved(output_directory *o, int which, bool write,
+                                         int *descriptor, char **path)
+{
+    grail_status status = GRAIL_OK;
+    const char *name = saved_names[which];
+    TRY(path_join(path, o->partial, name));
+    *descriptor = file_open(o->directory, name,
+                            O_NOFOLLOW | (write ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY));
+    if (*descriptor < 0) {
+        TRY(error_from_errno(write ? "cannot create" : "cannot open", *path));
+    }
+out:
+    return status;
+}
+
 void output_directory_clear(output_directory *o)
 {
     for (size_t i = 0; o->result_directory >= 0 && i < o->name_count; i++) {
@@ -424,6 +448,7 @@ out:
 static grail_status remove_state(output_directory *o)
 {
     grail_status status = GRAIL_OK;
+    remove_saved(o);
     if (unlinkat(o->directory, state_name, 0) != 0 && errno != ENOENT) {
         TRY(error_from_errno("cannot remove", o->log.path));
     }

@@ -1,6 +1,7 @@
 /* A directory that appears only when it is complete. While it is made there is
  *
  *   OUTPUT.partial/grail-state.jsonl   records (base/records.h), locked by the program that works
+ *   OUTPUT.partial/grail-saved-0, -1   what the run keeps to go on; which of both is in a record
  *   OUTPUT.partial/result/             the files of the result
  *
  * and the commit renames `result` to OUTPUT. A crash at any moment leaves one of two things:
@@ -45,6 +46,12 @@ grail_status output_directory_record(output_directory *o, const json_t *record) 
 /** Creates or replaces a declared file of the result, and flushes it. */
 grail_status output_directory_write(output_directory *o, const char *name, const void *bytes,
                                     size_t size) GRAIL_MUST_CHECK;
+
+/** Opens one of the two files (0 or 1) that a run keeps to go on, to write it anew or to read it.
+ * *descriptor is the caller's to close, *path to free; both are for file_write_at and file_read_at.
+ */
+grail_status output_directory_open_saved(output_directory *o, int which, bool write,
+                                         int *descriptor, char **path) GRAIL_MUST_CHECK;
 
 /** Removes the declared files that exist, so that the result can be laid out again. */
 void output_directory_clear(output_directory *o);

@@ -5,6 +5,7 @@
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/walk.h"
 #include "pipeline/output/tensors.h"
+#include "pipeline/output/training_state.h"
 
 static grail_status read_recorded(const void *from, int parameter, float **out)
 {
@@ -58,14 +59,31 @@ out:
     return status;
 }
 
-static grail_status heal_at_the_end(grail_compression *c)
+static grail_status save_training(void *user, const optimizer *o, const training_state *state)
+{
+    const narrow_output *output = user;
+    return training_save(output->directory, o, state);
+}
+
+static grail_status restore_training(void *user, optimizer *o, training_state *state)
+{
+    const narrow_output *output = user;
+    return training_restore(output->directory, o, state);
+}
+
+/* Heals the whole fitted network; where it is written, it can be continued. */
+static grail_status heal_fitted(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const heal_memory none = {0};
-    TRY(heal_blocks_after_walk(c->network));
-    if (c->request->heal.network) {
-        TRY(heal_prepare(c->network));
-        TRY(heal_network(c->network, &none));
+    heal_memory memory = {0};
+    TRY(heal_prepare(c->network));
+    if (c->output != NULL) {
+        memory =
+            (heal_memory){.save = save_training, .restore = restore_training, .user = c->output};
+    }
+    TRY(heal_network(c->network, &memory));
+    if (c->output != NULL) {
+        TRY(output_write_network(c->output, c->network));
     }
 out:
     return status;
@@ -83,9 +101,14 @@ static grail_status run_end(grail_compression *c)
     if (request->finishes_with_network && request->plan.loop == LOOP_OPEN) {
         TRY(repair_network(c->network));
     }
-    TRY(heal_at_the_end(c));
-    if (c->output != NULL && (request->finishes_with_network || request->heal.network)) {
+    TRY(heal_blocks_after_walk(c->network));
+    if (c->output != NULL && request->heal.network) {
+        TRY(output_write_fitted(c->output, c->network));
+    } else if (c->output != NULL && request->finishes_with_network) {
         TRY(output_write_network(c->output, c->network));
+    }
+    if (request->heal.network) {
+        TRY(heal_fitted(c));
     }
 out:
     return status;
@@ -109,12 +132,28 @@ out:
     return status;
 }
 
+/* A run that was interrupted while the network was healed. */
+static grail_status continue_healing(grail_compression *c)
+{
+    grail_status status = GRAIL_OK;
+    c->network->progress = progress_start(c->request->graph->block_count);
+    TRY(output_restore_fitted(c->output, c->network));
+    TRY(heal_fitted(c));
+out:
+    return status;
+}
+
 /* A continued run whose weights are all written has nothing left to compute. */
 grail_status grail_compression_run(grail_compression *c)
 {
-    const bool is_complete = c->output != NULL && c->output->is_complete;
-    const grail_status status =
-        is_complete ? output_restore_all(c->output, c->network) : run_network(c);
+    grail_status status = GRAIL_OK;
+    if (c->output != NULL && c->output->is_complete) {
+        status = output_restore_all(c->output, c->network);
+    } else if (c->output != NULL && c->output->is_fitted) {
+        status = continue_healing(c);
+    } else {
+        status = run_network(c);
+    }
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED && c->output != NULL) {
         output_after_failure(c->output, status);
     }

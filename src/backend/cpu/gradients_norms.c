@@ -116,7 +116,7 @@ static double weighted_dot(const norm_gradient *n, const float *x, const float *
 
 static row_terms rms_terms(const norm_gradient *n, const float *x, const float *dy)
 {
-    const double mean = row_squares(n->width, x, 0.0) / (double)n->width;
+    const double mean = squares_of_row(n->width, x, 0.0) / (double)n->width;
     const double factor = 1.0 / sqrt(mean + n->epsilon);
     const double product = weighted_dot(n, x, dy) / (double)n->width;
     return (row_terms){.factor = factor, .share = product * factor * factor * factor};
@@ -126,7 +126,7 @@ static row_terms layer_terms(const norm_gradient *n, const float *x, const float
 {
     const double width = (double)n->width;
     const double mean = row_sum(n->width, x) / width;
-    const double variance = row_squares(n->width, x, mean) / width;
+    const double variance = squares_of_row(n->width, x, mean) / width;
     const double factor = 1.0 / sqrt(variance + n->epsilon);
     const double total =
         n->weight == NULL ? row_sum(n->width, dy) : row_dot(n->width, n->weight, dy);
@@ -137,7 +137,7 @@ static row_terms layer_terms(const norm_gradient *n, const float *x, const float
 static row_terms unit_terms(const norm_gradient *n, const float *x, const float *dy)
 {
     const double least = n->epsilon;
-    const double squares = row_squares(n->width, x, 0.0);
+    const double squares = squares_of_row(n->width, x, 0.0);
     const double length = fmax(sqrt(squares), least);
     const double share = sqrt(squares) > least ? row_dot(n->width, dy, x) / squares : 0.0;
     return (row_terms){.factor = 1.0 / length, .share = share / length};

@@ -36,7 +36,7 @@ static void rms_rows(int64_t begin, int64_t end, void *context)
     const norm *n = context;
     for (int64_t r = begin; r < end; r++) {
         const float *x = n->x + r * n->width;
-        const double mean = row_squares(n->width, x, 0.0) / (double)n->width;
+        const double mean = squares_of_row(n->width, x, 0.0) / (double)n->width;
         const float factor = (float)(1.0 / sqrt(mean + n->epsilon));
         scale_row(n->width, x, 0.0F, factor, n->weight, NULL, n->y + r * n->width);
     }
@@ -55,7 +55,7 @@ static void layer_rows(int64_t begin, int64_t end, void *context)
     for (int64_t r = begin; r < end; r++) {
         const float *x = n->x + r * n->width;
         const double mean = row_sum(n->width, x) / (double)n->width;
-        const double variance = row_squares(n->width, x, mean) / (double)n->width;
+        const double variance = squares_of_row(n->width, x, mean) / (double)n->width;
         const float factor = (float)(1.0 / sqrt(variance + n->epsilon));
         scale_row(n->width, x, (float)mean, factor, n->weight, n->bias, n->y + r * n->width);
     }
@@ -73,7 +73,7 @@ static void unit_rows(int64_t begin, int64_t end, void *context)
     const norm *n = context;
     for (int64_t r = begin; r < end; r++) {
         const float *x = n->x + r * n->width;
-        const double length = fmax(sqrt(row_squares(n->width, x, 0.0)), n->epsilon);
+        const double length = fmax(sqrt(squares_of_row(n->width, x, 0.0)), n->epsilon);
         scale_row(n->width, x, 0.0F, (float)(1.0 / length), NULL, NULL, n->y + r * n->width);
     }
 }

@@ -46,7 +46,7 @@ CPU_CLONES double row_sum(int64_t count, const float *x)
     return sum;
 }
 
-CPU_CLONES double row_squares(int64_t count, const float *x, double shift)
+CPU_CLONES double squares_of_row(int64_t count, const float *x, double shift)
 {
     double lanes[LANES] = {0.0};
     const int64_t vectors_end = count / LANES * LANES;

@@ -12,7 +12,7 @@ float row_maximum(int64_t count, const float *x, float start);
 /** sum_i x[i] */
 double row_sum(int64_t count, const float *x);
 /** sum_i (x[i] - shift)^2 */
-double row_squares(int64_t count, const float *x, double shift);
+double squares_of_row(int64_t count, const float *x, double shift);
 /** sum_i a[i] b[i] */
 double row_dot(int64_t count, const float *a, const float *b);
 /** sum_i weight[i] a[i] b[i] */

@@ -30,3 +30,13 @@ grail_status silence_block(calibration_network *network, int block)
 out:
     return status;
 }
+
+grail_status silence_dropped(calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    for (int block = 0; block < network->request->graph->block_count; block++) {
+        TRY(silence_block(network, block));
+    }
+out:
+    return status;
+}

@@ -8,4 +8,7 @@
 /** Sets the weights and biases of the consumers of the dropped sublayers in a block to zero. */
 grail_status silence_block(calibration_network *network, int block) GRAIL_MUST_CHECK;
 
+/** The same for all blocks. */
+grail_status silence_dropped(calibration_network *network) GRAIL_MUST_CHECK;
+
 #endif

@@ -1,10 +1,12 @@
 #include "pipeline/output/output.h"
 
 #include "pipeline/network/fit_record.h"
+#include "pipeline/network/silence.h"
 #include "pipeline/output/companions.h"
 #include "pipeline/output/fingerprint.h"
 #include "pipeline/output/run_records.h"
 #include "pipeline/output/tensors.h"
+#include "pipeline/output/training_state.h"
 
 /* -- beginning --------------------------------------------------------------------------------- */
 
@@ -68,14 +70,17 @@ out:
 
 static void count_blocks(narrow_output *o)
 {
-    const int blocks = o->request->graph->block_count;
+    const compression_request *request = o->request;
+    const int blocks = request->graph->block_count;
     while (o->blocks_recorded < blocks &&
            record_of_block(o->directory, o->blocks_recorded) != NULL) {
         o->blocks_recorded++;
     }
-    o->is_complete = record_with(o->directory, RECORD_WEIGHTS) != NULL ||
-                     (o->blocks_recorded == blocks && !o->request->finishes_with_network &&
-                      !o->request->heal.network);
+    const bool all = o->blocks_recorded == blocks && !request->finishes_with_network;
+    o->is_fitted =
+        request->heal.network && (all || record_with(o->directory, RECORD_FITTED) != NULL);
+    o->is_complete =
+        record_with(o->directory, RECORD_WEIGHTS) != NULL || (all && !request->heal.network);
 }
 
 static grail_status verify_record(const narrow_output *o, const json_t *record)
@@ -95,8 +100,12 @@ static grail_status verify_tensors(const narrow_output *o)
 {
     grail_status status = GRAIL_OK;
     const json_t *weights = record_with(o->directory, RECORD_WEIGHTS);
-    if (weights != NULL) {
-        return verify_record(o, weights);
+    const json_t *fitted = record_with(o->directory, RECORD_FITTED);
+    if (weights == NULL && training_is_saved(o->directory)) {
+        return GRAIL_OK; /* healed tensors may have taken the place of recorded ones */
+    }
+    if (weights != NULL || fitted != NULL) {
+        return verify_record(o, weights != NULL ? weights : fitted);
     }
     for (int block = o->is_complete ? GRAPH_NONE : 0; block < o->blocks_recorded; block++) {
         TRY(verify_record(o, record_of_block(o->directory, block)));
@@ -213,6 +222,54 @@ out:
     return status;
 }
 
+static grail_status restore_parameter(const narrow_output *o, int parameter,
+                                      calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    const graph_parameter *narrow = &o->request->narrowed.graph->parameters[parameter];
+    float *values = NULL;
+    if (graph_parameter_is_gone(narrow)) {
+        return GRAIL_OK;
+    }
+    TRY(tensors_read_parameter(o->request, o->writer, parameter, &values));
+    TRY(parameter_store_set(network->current.parameters, parameter, narrow->shape, values));
+out:
+    memory_free(values);
+    return status;
+}
+
+/* The table of an embedding is as it was, and never in memory as a whole. */
+static bool is_table(const graph *g, int parameter)
+{
+    bool found = false;
+    for (int i = 0; i < g->node_count; i++) {
+        found = found || (g->nodes[i].kind == NODE_EMBEDDING && g->nodes[i].weight == parameter);
+    }
+    return found;
+}
+
+grail_status output_restore_fitted(const narrow_output *o, calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = o->request->graph;
+    const json_t *fitted = record_with(o->directory, RECORD_FITTED);
+    if (fitted != NULL) {
+        TRY(restore_record(o, fitted, GRAPH_NONE, true, network));
+    } else {
+        for (int block = 0; block < o->blocks_recorded; block++) {
+            TRY(output_restore_block(o, block, network));
+        }
+    }
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (!is_table(g, p)) {
+            TRY(restore_parameter(o, p, network));
+        }
+    }
+    TRY(silence_dropped(network));
+out:
+    return status;
+}
+
 /* -- writing ----------------------------------------------------------------------------------- */
 
 /* Adds a record only once its tensors are on disk, and if the model's files are unchanged. */
@@ -247,22 +304,47 @@ out:
     return status;
 }
 
-grail_status output_write_network(narrow_output *o, const calibration_network *network)
+static grail_status write_all(narrow_output *o, const calibration_network *network, const char *key)
 {
     grail_status status = GRAIL_OK;
     json_t *record = json_object();
     json_t *checksums = json_object();
-    TRY(json_put(record, RECORD_WEIGHTS, json_true()));
+    TRY(json_put(record, key, json_true()));
     TRY(record_put_results(network, GRAPH_NONE, true, record));
     TRY(json_put(record, RECORD_TENSORS, json_incref(checksums)));
     for (int block = GRAPH_NONE; block < o->request->graph->block_count; block++) {
         TRY(tensors_write(network, &o->map, block, o->writer, checksums));
     }
     TRY(record_tensors(o, record));
-    o->is_complete = true;
 out:
     json_decref(checksums);
     json_decref(record);
+    return status;
+}
+
+grail_status output_write_fitted(narrow_output *o, const calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    if (!o->is_fitted) {
+        TRY(write_all(o, network, RECORD_FITTED));
+        o->is_fitted = true;
+    }
+out:
+    return status;
+}
+
+/* A healed network takes the place of the fitted one. */
+grail_status output_write_network(narrow_output *o, const calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    if (o->is_fitted) {
+        checkpoint_writer_close(o->writer);
+        o->writer = NULL;
+        TRY(open_writer(o, LAYOUT_CONTINUED));
+    }
+    TRY(write_all(o, network, RECORD_WEIGHTS));
+    o->is_complete = true;
+out:
     return status;
 }
 

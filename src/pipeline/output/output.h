@@ -16,6 +16,7 @@ typedef struct narrow_output {
     tensor_view *shapes;       /* of the result's tensors, owned */
     checkpoint_writer *writer; /* NULL if the result was already committed */
     int blocks_recorded;       /* number of finished blocks whose tensors are on disk */
+    bool is_fitted;            /* all that precedes the healing of the network is on disk */
     bool is_complete;          /* all tensors are on disk and recorded */
 } narrow_output;
 
@@ -38,6 +39,14 @@ grail_status output_write_block(narrow_output *output, const calibration_network
  */
 grail_status output_write_network(narrow_output *output,
                                   const calibration_network *network) GRAIL_MUST_CHECK;
+
+/** Writes and records all tensors and sites of a network that is to be healed; nothing where its
+ * blocks are recorded. */
+grail_status output_write_fitted(narrow_output *output,
+                                 const calibration_network *network) GRAIL_MUST_CHECK;
+/** Restores the results and the parameters of a network that is to be healed. */
+grail_status output_restore_fitted(const narrow_output *output,
+                                   calibration_network *network) GRAIL_MUST_CHECK;
 
 /** Restores the results of a recorded block's sites; output_restore_all those of all sites, for a
  * complete output. */

@@ -4,6 +4,10 @@
  *   {"laid_out": true}                                 weight files and companions
  *   {"block": b, "sites": [...], "refits": [...], "tensors": {name: CRC-32}}
  *                                                      b is -1 outside all blocks
+ *   {"fitted": true, "sites": [...], "refits": [...], "healed": [...], "tensors": {...}}
+ *                                                      all at once, before the network is healed
+ *   {"training": {"file": 0 or 1, "steps": n, ..., "checksums": [...]}}
+ *                                                      where that stands
  *   {"weights": true, "sites": [...], "refits": [...], "tensors": {...}}
  *                                                      all at once, at the end */
 #ifndef GRAIL_PIPELINE_OUTPUT_RUN_RECORDS_H
@@ -16,6 +20,8 @@
 #define RECORD_LAID_OUT "laid_out"
 #define RECORD_BLOCK "block"
 #define RECORD_WEIGHTS "weights"
+#define RECORD_FITTED "fitted"
+#define RECORD_TRAINING "training"
 #define RECORD_SITES "sites"
 #define RECORD_TENSORS "tensors"
 
