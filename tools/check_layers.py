@@ -40,7 +40,7 @@ FOR_PROGRAMS = C_LIBRARY | {"signal.h"}
 # Libraries, and the folders (or files) of src that wrap them.
 WRAPPED = {
     "blis.h": "backend/cpu/",
-    "oneapi/dnnl/dnnl.h": "backend/cpu/onednn.c",
+    "oneapi/dnnl/dnnl.h": "backend/cpu/onednn_kernel.h",
     "jansson.h": "base/json",
     "jerror.h": "format/images/image_jpeg.c",
     "jpeglib.h": "format/images/image_jpeg.c",

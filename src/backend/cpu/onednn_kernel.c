@@ -1,0 +1,178 @@
+/* Running one kernel of oneDNN. The library keeps generated kernels in a cache of its own behind a
+ * lock, so that a call here describes what it wants and gets the kernel of an earlier call of that
+ * shape. Scratch memory is ours and made per call: calls from several threads share nothing
+ * else. */
+#include "backend/cpu/onednn_kernel.h"
+
+#include "backend/cpu/onednn.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { DIMENSIONS = 4 };
+
+static pthread_once_t started = PTHREAD_ONCE_INIT;
+static dnnl_engine_t engine; /* this and the version are not written after start */
+static char version_text[32];
+
+static void start(void)
+{
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(version_text, sizeof version_text, "%d.%d.%d", v->major, v->minor, v->patch);
+    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) {
+        engine = NULL;
+    }
+}
+
+grail_status onednn_checked(dnnl_status_t code, const char *step)
+{
+    if (code == dnnl_success) {
+        return GRAIL_OK;
+    }
+    if (code == dnnl_out_of_memory) {
+        return error_set(GRAIL_ERROR_MEMORY, "oneDNN ran out of memory while %s", step);
+    }
+    return error_set(GRAIL_ERROR_INTERNAL, "oneDNN failed with status %d while %s", (int)code,
+                     step);
+}
+
+dnnl_engine_t onednn_engine(void)
+{
+    pthread_once(&started, start);
+    return engine;
+}
+
+const char *onednn_version(void)
+{
+    pthread_once(&started, start);
+    return version_text;
+}
+
+void kernel_call_fini(kernel_call *o)
+{
+    for (int i = 0; i < o->argument_count; i++) {
+        dnnl_memory_destroy(o->arguments[i].memory);
+    }
+    dnnl_primitive_destroy(o->kernel);
+    dnnl_primitive_desc_destroy(o->descriptor);
+    memory_free(o->scratch);
+}
+
+void *onednn_readable(const void *p)
+{
+    return (void *)(uintptr_t)p;
+}
+
+grail_status kernel_call_add(kernel_call *o, int role, layout_view of, void *data)
+{
+    dnnl_exec_arg_t *argument = &o->arguments[o->argument_count];
+    const grail_status status = onednn_checked(
+        dnnl_memory_create(&argument->memory, of, onednn_engine(), data), "wrapping a buffer");
+    if (status == GRAIL_OK) {
+        argument->arg = role;
+        o->argument_count++;
+    }
+    return status;
+}
+
+layout_view kernel_call_layout(const kernel_call *o, dnnl_query_t operand)
+{
+    return dnnl_primitive_desc_query_md(o->descriptor, operand, 0);
+}
+
+static grail_status add_scratch(kernel_call *o)
+{
+    grail_status status = GRAIL_OK;
+    const layout_view wanted = kernel_call_layout(o, dnnl_query_scratchpad_md);
+    const size_t bytes = dnnl_memory_desc_get_size(wanted);
+    if (bytes > 0) {
+        TRY(memory_new_unset(&o->scratch, bytes, 1));
+        TRY(kernel_call_add(o, DNNL_ARG_SCRATCHPAD, wanted, o->scratch));
+    }
+out:
+    return status;
+}
+
+/* oneDNN 2.6 calls a kernel even when it lacked the memory to generate it. */
+static grail_status check_room(void)
+{
+    return memory_has_room(0) ? GRAIL_OK
+                              : error_set(GRAIL_ERROR_MEMORY,
+                                          "out of memory: oneDNN has no room to generate a kernel");
+}
+
+grail_status kernel_call_run(kernel_call *o)
+{
+    grail_status status = GRAIL_OK;
+    dnnl_stream_t stream = NULL;
+    TRY(add_scratch(o));
+    TRY(check_room());
+    TRY(onednn_checked(dnnl_primitive_create(&o->kernel, o->descriptor), "generating a kernel"));
+    TRY(onednn_checked(dnnl_stream_create(&stream, onednn_engine(), dnnl_stream_default_flags),
+                       "creating an execution stream"));
+    TRY(onednn_checked(dnnl_primitive_execute(o->kernel, stream, o->argument_count, o->arguments),
+                       "running a kernel"));
+    TRY(onednn_checked(dnnl_stream_wait(stream), "waiting for a kernel"));
+out:
+    dnnl_stream_destroy(stream);
+    return status;
+}
+
+grail_status onednn_attributes_new(bool accumulate, bool relu, dnnl_primitive_attr_t *out)
+{
+    grail_status status = GRAIL_OK;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_post_ops_t after = NULL;
+    TRY(onednn_checked(dnnl_primitive_attr_create(&attributes), "creating attributes"));
+    TRY(onednn_checked(
+        dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user),
+        "choosing the scratch memory"));
+    TRY(onednn_checked(dnnl_post_ops_create(&after), "creating post-operations"));
+    if (accumulate) {
+        TRY(onednn_checked(onednn_append_sum(after), "adding a sum"));
+    }
+    if (relu) {
+        TRY(onednn_checked(onednn_append_relu(after), "adding an activation"));
+    }
+    TRY(onednn_checked(dnnl_primitive_attr_set_post_ops(attributes, after),
+                       "setting post-operations"));
+    *out = attributes;
+    attributes = NULL;
+out:
+    dnnl_post_ops_destroy(after);
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+window_steps window_steps_of(const window2d *w)
+{
+    return (window_steps){.kernel = {w->kernel_height, w->kernel_width},
+                          .stride = {w->stride, w->stride},
+                          .dilation = {w->dilation - 1, w->dilation - 1},
+                          .padding = {w->padding, w->padding}};
+}
+
+static grail_status layout_of(const dnnl_dims_t dims, int rank, dnnl_format_tag_t order,
+                              layout *out)
+{
+    return onednn_checked(layout_new(out, rank, dims, order), "describing a layout");
+}
+
+grail_status layout_of_images(int64_t samples, extent positions, int64_t channels, layout *out)
+{
+    const dnnl_dims_t dims = {samples, channels, positions.height, positions.width};
+    return layout_of(dims, DIMENSIONS, dnnl_nhwc, out);
+}
+
+grail_status layout_of_weight(const conv_shape *s, dnnl_format_tag_t order, layout *out)
+{
+    const dnnl_dims_t dims = {s->channels_out, s->channels_in, s->window.kernel_height,
+                              s->window.kernel_width};
+    return layout_of(dims, DIMENSIONS, order, out);
+}
+
+grail_status layout_of_bias(const conv_shape *s, layout *out)
+{
+    const dnnl_dims_t dims = {s->channels_out};
+    return layout_of(dims, 1, dnnl_a, out);
+}
