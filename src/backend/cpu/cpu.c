@@ -38,6 +38,8 @@ static const host_kernels kernels = {
             .attention = cpu_attention_gradient,
             .activation = cpu_activation_gradient,
             .divergence = cpu_divergence,
+            .conv2d = cpu_conv2d_gradient,
+            .max_pool = cpu_max_pool_gradient,
             .descend = cpu_descend,
         },
 };

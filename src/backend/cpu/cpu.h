@@ -44,6 +44,12 @@ void cpu_patches(const conv_shape *shape, const void *x, int64_t begin, int64_t 
 grail_status cpu_max_pool(const conv_shape *shape, const void *x, void *y);
 void cpu_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y);
 
+/* image_gradients.c */
+grail_status cpu_conv2d_gradient(const conv_shape *shape, const void *x, const void *weight,
+                                 const void *dy, void *dx, void *dweight, void *dbias);
+grail_status cpu_max_pool_gradient(const conv_shape *shape, const void *x, const void *dy,
+                                   void *dx);
+
 /* rows.c */
 void cpu_rope(const rope_shape *shape, int64_t heads, void *x);
 void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *target,

@@ -1,9 +1,10 @@
-/* Convolutions by oneDNN. */
+/* Convolutions and their gradients by oneDNN. */
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_kernel.h"
 
-static grail_status describe_convolution(const conv_shape *s, bool has_bias,
-                                         dnnl_primitive_attr_t attributes, kernel_call *o)
+static grail_status describe_convolution(convolution_result result, const conv_shape *s,
+                                         bool has_bias, dnnl_primitive_attr_t attributes,
+                                         kernel_call *o)
 {
     grail_status status = GRAIL_OK;
     layout x = {0};
@@ -15,11 +16,11 @@ static grail_status describe_convolution(const conv_shape *s, bool has_bias,
     TRY(layout_of_images(s->samples, s->out, s->channels_out, &y));
     TRY(layout_of_weight(s, dnnl_format_tag_any, &weight));
     TRY(layout_of_bias(s, &bias));
-    TRY(onednn_checked(onednn_choose_convolution(layout_view_of(&x), layout_view_of(&weight),
-                                                 has_bias ? layout_view_of(&bias) : NULL,
-                                                 layout_view_of(&y), &w, attributes,
-                                                 &o->descriptor),
-                       "choosing a convolution kernel"));
+    TRY(onednn_checked(
+        onednn_choose_convolution(result, layout_view_of(&x), layout_view_of(&weight),
+                                  has_bias ? layout_view_of(&bias) : NULL, layout_view_of(&y), &w,
+                                  attributes, &o->descriptor),
+        "choosing a convolution kernel"));
 out:
     layout_free(&x);
     layout_free(&y);
@@ -28,34 +29,43 @@ out:
     return status;
 }
 
-/* The weight in the order that the convolution's kernel wants: *out is borrowed from `weight`, or
- * lies in *owned, which the caller frees. */
-static grail_status order_weight(const conv_shape *s, const kernel_call *convolution,
-                                 const float *weight, void **owned, void **out)
+/* Moves a weight or its gradient from one layout to the other; with `accumulate` it is added to
+ * what lies there. */
+static grail_status reorder(layout_view from, const float *in, layout_view to, bool accumulate,
+                            float *out)
 {
     grail_status status = GRAIL_OK;
     kernel_call o = {0};
     dnnl_primitive_attr_t attributes = NULL;
+    TRY(onednn_attributes_new(accumulate, false, &attributes));
+    TRY(onednn_checked(dnnl_reorder_primitive_desc_create(&o.descriptor, from, onednn_engine(), to,
+                                                          onednn_engine(), attributes),
+                       "reordering a weight"));
+    TRY(kernel_call_add(&o, DNNL_ARG_FROM, from, onednn_readable(in)));
+    TRY(kernel_call_add(&o, DNNL_ARG_TO, to, out));
+    TRY(kernel_call_run(&o));
+out:
+    kernel_call_fini(&o);
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+/* The weight in the order that the convolution's kernel wants: *out is borrowed from `weight`, or
+ * lies in *owned, which the caller frees. */
+static grail_status order_weight(const conv_shape *s, const kernel_call *convolution,
+                                 const float *weight, float **owned, float **out)
+{
+    grail_status status = GRAIL_OK;
     layout given = {0};
     const layout_view wanted = kernel_call_layout(convolution, dnnl_query_weights_md);
     *out = onednn_readable(weight);
     TRY(layout_of_weight(s, dnnl_oihw, &given));
-    if (dnnl_memory_desc_equal(wanted, layout_view_of(&given)) != 0) {
-        goto out;
+    if (dnnl_memory_desc_equal(wanted, layout_view_of(&given)) == 0) {
+        TRY(memory_new_unset(owned, dnnl_memory_desc_get_size(wanted), 1));
+        TRY(reorder(layout_view_of(&given), weight, wanted, false, *owned));
+        *out = *owned;
     }
-    TRY(memory_new_unset(owned, dnnl_memory_desc_get_size(wanted), 1));
-    TRY(onednn_attributes_new(false, false, &attributes));
-    TRY(onednn_checked(dnnl_reorder_primitive_desc_create(&o.descriptor, layout_view_of(&given),
-                                                          onednn_engine(), wanted, onednn_engine(),
-                                                          attributes),
-                       "reordering a weight"));
-    TRY(kernel_call_add(&o, DNNL_ARG_FROM, layout_view_of(&given), onednn_readable(weight)));
-    TRY(kernel_call_add(&o, DNNL_ARG_TO, wanted, *owned));
-    TRY(kernel_call_run(&o));
-    *out = *owned;
 out:
-    kernel_call_fini(&o);
-    dnnl_primitive_attr_destroy(attributes);
     layout_free(&given);
     return status;
 }
@@ -79,10 +89,10 @@ grail_status onednn_convolve(const conv_shape *shape, const float *x, const floa
     grail_status status = GRAIL_OK;
     kernel_call o = {0};
     dnnl_primitive_attr_t attributes = NULL;
-    void *ordered = NULL;
-    void *own_weight = NULL;
+    float *ordered = NULL;
+    float *own_weight = NULL;
     TRY(onednn_attributes_new(accumulate, relu, &attributes));
-    TRY(describe_convolution(shape, bias != NULL, attributes, &o));
+    TRY(describe_convolution(CONVOLUTION_OUTPUT, shape, bias != NULL, attributes, &o));
     TRY(order_weight(shape, &o, weight, &own_weight, &ordered));
     TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
                         onednn_readable(x)));
@@ -95,5 +105,58 @@ out:
     kernel_call_fini(&o);
     dnnl_primitive_attr_destroy(attributes);
     memory_free(own_weight);
+    return status;
+}
+
+grail_status onednn_input_gradient(const conv_shape *shape, const float *weight, const float *dy,
+                                   float *dx)
+{
+    grail_status status = GRAIL_OK;
+    kernel_call o = {0};
+    dnnl_primitive_attr_t attributes = NULL;
+    float *ordered = NULL;
+    float *own_weight = NULL;
+    TRY(onednn_attributes_new(false, false, &attributes));
+    TRY(describe_convolution(CONVOLUTION_INPUT_GRADIENT, shape, false, attributes, &o));
+    TRY(order_weight(shape, &o, weight, &own_weight, &ordered));
+    TRY(kernel_call_add(&o, DNNL_ARG_DIFF_DST, kernel_call_layout(&o, dnnl_query_diff_dst_md),
+                        onednn_readable(dy)));
+    TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, kernel_call_layout(&o, dnnl_query_weights_md),
+                        ordered));
+    TRY(kernel_call_add(&o, DNNL_ARG_DIFF_SRC, kernel_call_layout(&o, dnnl_query_diff_src_md), dx));
+    TRY(kernel_call_run(&o));
+out:
+    kernel_call_fini(&o);
+    dnnl_primitive_attr_destroy(attributes);
+    memory_free(own_weight);
+    return status;
+}
+
+/* oneDNN overwrites a gradient, in an order of its own. */
+grail_status onednn_add_weight_gradient(const conv_shape *shape, const float *x, const float *dy,
+                                        float *dweight)
+{
+    grail_status status = GRAIL_OK;
+    kernel_call o = {0};
+    dnnl_primitive_attr_t attributes = NULL;
+    layout wanted = {0};
+    float *made = NULL;
+    TRY(onednn_attributes_new(false, false, &attributes));
+    TRY(describe_convolution(CONVOLUTION_WEIGHT_GRADIENT, shape, false, attributes, &o));
+    const layout_view of_made = kernel_call_layout(&o, dnnl_query_diff_weights_md);
+    TRY(memory_new_unset(&made, dnnl_memory_desc_get_size(of_made), 1));
+    TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
+                        onednn_readable(x)));
+    TRY(kernel_call_add(&o, DNNL_ARG_DIFF_DST, kernel_call_layout(&o, dnnl_query_diff_dst_md),
+                        onednn_readable(dy)));
+    TRY(kernel_call_add(&o, DNNL_ARG_DIFF_WEIGHTS, of_made, made));
+    TRY(kernel_call_run(&o));
+    TRY(layout_of_weight(shape, dnnl_oihw, &wanted));
+    TRY(reorder(of_made, made, layout_view_of(&wanted), true, dweight));
+out:
+    kernel_call_fini(&o);
+    dnnl_primitive_attr_destroy(attributes);
+    layout_free(&wanted);
+    memory_free(made);
     return status;
 }

@@ -38,10 +38,18 @@ typedef struct window_steps {
 
 dnnl_status_t onednn_append_sum(dnnl_post_ops_t after);
 dnnl_status_t onednn_append_relu(dnnl_post_ops_t after);
-/** The bias may be NULL. */
-dnnl_status_t onednn_choose_convolution(layout_view x, layout_view weight, layout_view bias,
-                                        layout_view y, const window_steps *w,
-                                        dnnl_primitive_attr_t attributes,
+/** What a convolution's kernel makes: Y, or the gradient of X or of the weight. */
+typedef enum convolution_result {
+    CONVOLUTION_OUTPUT,
+    CONVOLUTION_INPUT_GRADIENT,
+    CONVOLUTION_WEIGHT_GRADIENT
+} convolution_result;
+
+/** A gradient has the layout of what it is the gradient of. The bias, of an output alone, may be
+ * NULL. */
+dnnl_status_t onednn_choose_convolution(convolution_result result, layout_view x,
+                                        layout_view weight, layout_view bias, layout_view y,
+                                        const window_steps *w, dnnl_primitive_attr_t attributes,
                                         dnnl_primitive_desc_t *out);
 dnnl_status_t onednn_choose_maximum(layout_view x, layout_view y, const window_steps *w,
                                     dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t *out);

@@ -28,15 +28,34 @@ dnnl_status_t onednn_append_relu(dnnl_post_ops_t after)
     return dnnl_post_ops_append_eltwise(after, 1.0F, dnnl_eltwise_relu, 0.0F, 0.0F);
 }
 
-dnnl_status_t onednn_choose_convolution(layout_view x, layout_view weight, layout_view bias,
-                                        layout_view y, const window_steps *w,
-                                        dnnl_primitive_attr_t attributes,
+static dnnl_status_t describe_convolution(convolution_result result, layout_view x,
+                                          layout_view weight, layout_view bias, layout_view y,
+                                          const window_steps *w, dnnl_convolution_desc_t *out)
+{
+    switch (result) {
+    case CONVOLUTION_OUTPUT:
+        return dnnl_dilated_convolution_forward_desc_init(
+            out, dnnl_forward_inference, dnnl_convolution_direct, x, weight, bias, y, w->stride,
+            w->dilation, w->padding, w->padding);
+    case CONVOLUTION_INPUT_GRADIENT:
+        return dnnl_dilated_convolution_backward_data_desc_init(out, dnnl_convolution_direct, x,
+                                                                weight, y, w->stride, w->dilation,
+                                                                w->padding, w->padding);
+    case CONVOLUTION_WEIGHT_GRADIENT:
+        return dnnl_dilated_convolution_backward_weights_desc_init(
+            out, dnnl_convolution_direct, x, weight, NULL, y, w->stride, w->dilation, w->padding,
+            w->padding);
+    }
+    return dnnl_invalid_arguments;
+}
+
+dnnl_status_t onednn_choose_convolution(convolution_result result, layout_view x,
+                                        layout_view weight, layout_view bias, layout_view y,
+                                        const window_steps *w, dnnl_primitive_attr_t attributes,
                                         dnnl_primitive_desc_t *out)
 {
     dnnl_convolution_desc_t described;
-    const dnnl_status_t code = dnnl_dilated_convolution_forward_desc_init(
-        &described, dnnl_forward_inference, dnnl_convolution_direct, x, weight, bias, y, w->stride,
-        w->dilation, w->padding, w->padding);
+    const dnnl_status_t code = describe_convolution(result, x, weight, bias, y, w, &described);
     return code != dnnl_success
                ? code
                : dnnl_primitive_desc_create(out, &described, attributes, onednn_engine(), NULL);
@@ -81,14 +100,26 @@ dnnl_status_t onednn_append_relu(dnnl_post_ops_t after)
     return dnnl_post_ops_append_eltwise(after, dnnl_eltwise_relu, 0.0F, 0.0F);
 }
 
-dnnl_status_t onednn_choose_convolution(layout_view x, layout_view weight, layout_view bias,
-                                        layout_view y, const window_steps *w,
-                                        dnnl_primitive_attr_t attributes,
+dnnl_status_t onednn_choose_convolution(convolution_result result, layout_view x,
+                                        layout_view weight, layout_view bias, layout_view y,
+                                        const window_steps *w, dnnl_primitive_attr_t attributes,
                                         dnnl_primitive_desc_t *out)
 {
-    return dnnl_convolution_forward_primitive_desc_create(
-        out, onednn_engine(), dnnl_forward_inference, dnnl_convolution_direct, x, weight, bias, y,
-        w->stride, w->dilation, w->padding, w->padding, attributes);
+    switch (result) {
+    case CONVOLUTION_OUTPUT:
+        return dnnl_convolution_forward_primitive_desc_create(
+            out, onednn_engine(), dnnl_forward_inference, dnnl_convolution_direct, x, weight, bias,
+            y, w->stride, w->dilation, w->padding, w->padding, attributes);
+    case CONVOLUTION_INPUT_GRADIENT:
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            out, onednn_engine(), dnnl_convolution_direct, x, weight, y, w->stride, w->dilation,
+            w->padding, w->padding, NULL, attributes);
+    case CONVOLUTION_WEIGHT_GRADIENT:
+        return dnnl_convolution_backward_weights_primitive_desc_create(
+            out, onednn_engine(), dnnl_convolution_direct, x, weight, NULL, y, w->stride,
+            w->dilation, w->padding, w->padding, NULL, attributes);
+    }
+    return dnnl_invalid_arguments;
 }
 
 dnnl_status_t onednn_choose_maximum(layout_view x, layout_view y, const window_steps *w,
