@@ -1,4 +1,5 @@
 /* What the number of threads may change: rounding between counts, nothing at equal counts. */
+#include "backend/gradients.h"
 #include "base/parallel.h"
 #include "conformance/conformance.h"
 
@@ -64,6 +65,43 @@ static double *run_rows(backend *b, int64_t *count)
     double *out = results_of(y);
     free_blocks(frequency, x);
     free_matrices(&weight, &input, &y);
+    return out;
+}
+
+/* The gradient of a pooling, and that of the convolution before it: of X, then of the weight. */
+static double *run_image_gradients(backend *b, int64_t *count)
+{
+    enum { SAMPLES = 5, SIDE = 33, HALF = 17, IN = 13, OUT = 21, TAPS = 9 };
+    const conv_shape conv = {.samples = SAMPLES,
+                             .in = {SIDE, SIDE},
+                             .out = {SIDE, SIDE},
+                             .channels_in = IN,
+                             .channels_out = OUT,
+                             .window = {3, 3, 1, 1, 1}};
+    const conv_shape pool = {.samples = SAMPLES,
+                             .in = {SIDE, SIDE},
+                             .out = {HALF, HALF},
+                             .channels_in = OUT,
+                             .channels_out = OUT,
+                             .window = {3, 3, 2, 1, 1}};
+    enum { INPUTS = SAMPLES * SIDE * SIDE * IN, WEIGHTS = OUT * IN * TAPS };
+    float *x = normals(SAMPLES * SIDE * SIDE * OUT, 7, 1.0);
+    float *small = normals(INPUTS, 8, 0.125); /* makes both gradients about as large */
+    matrix input = values_of(b, SAMPLES * SIDE * SIDE, IN, small);
+    matrix middle = values_of(b, SAMPLES * SIDE * SIDE, OUT, x);
+    matrix dy = values_of(b, SAMPLES * HALF * HALF, OUT, x);
+    matrix dmiddle = blank_values(b, SAMPLES * SIDE * SIDE, OUT);
+    matrix both = blank_values(b, 1, INPUTS + WEIGHTS);
+    const matrix dx = matrix_reshape(matrix_columns(both, 0, INPUTS), SAMPLES * SIDE * SIDE, IN);
+    const matrix dweight = matrix_reshape(matrix_columns(both, INPUTS, WEIGHTS), OUT, IN * TAPS);
+    matrix weight = values_of(b, OUT, IN * TAPS, x);
+    assert_ok(matrix_copy(weight, dweight));
+    assert_ok(matrix_max_pool_gradient(&pool, middle, dy, dmiddle));
+    assert_ok(matrix_conv2d_gradient(&conv, input, weight, dmiddle, dx, dweight, no_matrix));
+    *count = INPUTS + WEIGHTS;
+    double *out = results_of(both);
+    free_blocks(x, small);
+    free_matrices(&input, &middle, &dy, &dmiddle, &both, &weight);
     return out;
 }
 
@@ -220,9 +258,9 @@ static double *run_passes(backend *b, int64_t *count)
     return results_and_free(z, count);
 }
 
-static const fixed_run runs[] = {run_linear, run_attention,     run_rows,        run_images,
-                                 run_tokens, run_cross_entropy, run_narrow_gram, run_wide_gram,
-                                 run_ridge,  run_passes};
+static const fixed_run runs[] = {
+    run_linear,        run_attention,   run_rows,      run_images, run_image_gradients, run_tokens,
+    run_cross_entropy, run_narrow_gram, run_wide_gram, run_ridge,  run_passes};
 
 static double *run_with(backend *b, fixed_run run, int threads, int64_t *count)
 {
