@@ -243,6 +243,14 @@ static void warn_tied(const grail_compression *c)
     }
 }
 
+static void print_healings(const grail_compression *c)
+{
+    grail_healing h;
+    for (int i = 0; !dry_run && grail_compression_healing(c, i, &h) != 0; i++) {
+        heal_summary_print(&h);
+    }
+}
+
 static void print_summary(const grail_compression *c)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
@@ -258,6 +266,7 @@ static void print_summary(const grail_compression *c)
                     (double)t.kv_bytes_per_token, human_bytes);
     }
     print_loaders(c);
+    print_healings(c);
     if (of_images && t.samples > 0) {
         print_out("calibration: %lld images\n", (long long)t.samples);
     } else if (t.samples > 0) {

@@ -4,8 +4,8 @@
 
 #include "options.h"
 
-extern const command command_inspect, command_plan, command_compress, command_eval, command_verify,
-    command_sweep, command_report, command_export, command_doctor, command_logits,
+extern const command command_inspect, command_plan, command_compress, command_heal, command_eval,
+    command_verify, command_sweep, command_report, command_export, command_doctor, command_logits,
     command_completion;
 
 /** The summary of "grail help COMMAND", which main.c handles itself. */
@@ -14,6 +14,7 @@ extern const command command_inspect, command_plan, command_compress, command_ev
 extern const option *const inspect_options;
 extern const option *const plan_options;
 extern const option *const compress_options;
+extern const option *const heal_command_options;
 extern const option *const eval_options;
 extern const option *const verify_options;
 extern const option *const sweep_options;

@@ -50,3 +50,33 @@ void heal_progress_print(const grail_healing *now)
     }
     print_error("\n");
 }
+
+static void print_what(const grail_healing *h)
+{
+    if (h->block >= 0) {
+        print_out("healed block %d of %d", h->block + 1, h->blocks);
+    } else {
+        print_out("healed the network");
+    }
+}
+
+void heal_summary_print(const grail_healing *h)
+{
+    char time[HUMAN_SIZE];
+    print_what(h);
+    print_out(" in %lld steps and %s: loss on held-out samples %.5f -> %.5f, on those seen %.5f -> "
+              "%.5f\n",
+              (long long)h->steps, human_seconds(h->seconds, time), h->held_before, h->held_after,
+              h->seen_before, h->seen_after);
+}
+
+json_t *heal_summary_json(const grail_healing *h)
+{
+    return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "block",
+                     h->block < 0 ? json_null() : json_integer(h->block), "steps",
+                     (json_int_t)h->steps, "best_step", (json_int_t)h->best_step,
+                     "held_loss_before", json_number_or_null(h->held_before), "held_loss_after",
+                     json_number_or_null(h->held_after), "seen_loss_before",
+                     json_number_or_null(h->seen_before), "seen_loss_after",
+                     json_number_or_null(h->seen_after), "seconds", h->seconds);
+}

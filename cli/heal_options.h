@@ -6,6 +6,8 @@
 
 #include <grail/compress.h>
 
+#include <jansson.h>
+
 typedef struct heal_options {
     const char *what, *time;
     int64_t steps;
@@ -45,5 +47,10 @@ int heal_options_read(const command *c, const heal_options *h, grail_compress_op
 
 /** Prints a training's progress on stderr, on a line of its own. */
 void heal_progress_print(const grail_healing *now);
+
+/** Prints the result of a training on stdout. */
+void heal_summary_print(const grail_healing *h);
+/** The same as JSON, owned. */
+json_t *heal_summary_json(const grail_healing *h);
 
 #endif

@@ -17,8 +17,10 @@ typedef struct run_options {
 
 void run_options_init(run_options *r);
 
-/** Rows of a command's table that fill the run_options `r`, a static variable. */
-#define RUN_OPTIONS(r)                                                                             \
+/* Rows of a command's table that fill the run_options `r`, a static variable. */
+
+/** Which samples are read, and how. */
+#define CALIBRATION_OPTIONS(r)                                                                     \
     {"calib",                                                                                      \
      OPTION_TEXT,                                                                                  \
      &(r).calib,                                                                                   \
@@ -58,8 +60,28 @@ void run_options_init(run_options *r);
          "N",                                                                                      \
          NULL,                                                                                     \
          "number of calibration windows or images (128, or all if there are fewer)"},              \
-        {"seed", OPTION_INTEGER, &(r).seed,                                                        \
-         "N",    NULL,           "seed for drawing samples and for random choices (0)"},           \
+    {                                                                                              \
+        "seed", OPTION_INTEGER, &(r).seed, "N", NULL,                                              \
+            "seed for drawing samples and for random choices (0)"                                  \
+    }
+/** What computes, with which means. */
+#define MACHINE_OPTIONS(r)                                                                         \
+    {"memory",                                                                                     \
+     OPTION_SIZE,                                                                                  \
+     &(r).compress.memory,                                                                         \
+     "BYTES",                                                                                      \
+     NULL,                                                                                         \
+     "memory for kept activations, such as 500M; if they do not fit, blocks are recomputed "       \
+     "(half "                                                                                      \
+     "of the available memory)"},                                                                  \
+        {"threads", OPTION_THREADS, &(r).threads,                                                  \
+         "N",       NULL,           "number of threads, at most 1024 (all cores)"},                \
+    {                                                                                              \
+        "backend", OPTION_BACKEND, &(r).compress.backend, "NAME", NULL, "what computes (cpu):"     \
+    }
+/** All of them: also how the network is narrowed and repaired. */
+#define RUN_OPTIONS(r)                                                                             \
+    CALIBRATION_OPTIONS(r),                                                                        \
         {"selector",                                                                               \
          OPTION_SELECTOR,                                                                          \
          &(r).compress.selector,                                                                   \
@@ -172,19 +194,7 @@ void run_options_init(run_options *r);
          "(the dense network) (closed)"},                                                          \
         {"repair", OPTION_FLAG, &(r).repair,                                                       \
          NULL,     NULL,        "REPAIR: recompute BatchNorm statistics on the narrowed network"}, \
-        {"memory",                                                                                 \
-         OPTION_SIZE,                                                                              \
-         &(r).compress.memory,                                                                     \
-         "BYTES",                                                                                  \
-         NULL,                                                                                     \
-         "memory for kept activations, such as 500M; if they do not fit, blocks are recomputed "   \
-         "(half "                                                                                  \
-         "of the available memory)"},                                                              \
-        {"threads", OPTION_THREADS, &(r).threads,                                                  \
-         "N",       NULL,           "number of threads, at most 1024 (all cores)"},                \
-    {                                                                                              \
-        "backend", OPTION_BACKEND, &(r).compress.backend, "NAME", NULL, "what computes (cpu):"     \
-    }
+        MACHINE_OPTIONS(r)
 
 /** Fills in r->compress, but for the model and the sparsities, and sets the number of threads.
  * Returns EXIT_OK, or another exit code after a message on stderr. */

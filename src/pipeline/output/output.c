@@ -295,8 +295,9 @@ grail_status output_write_block(narrow_output *o, const calibration_network *net
     TRY(record_tensors(o, record));
     if (block != GRAPH_NONE) {
         o->blocks_recorded = block + 1;
-        o->is_complete =
-            o->blocks_recorded == o->request->graph->block_count && !o->request->heal.network;
+        const bool all = o->blocks_recorded == o->request->graph->block_count;
+        o->is_complete = all && !o->request->heal.network;
+        o->is_fitted = all && o->request->heal.network;
     }
 out:
     json_decref(checksums);

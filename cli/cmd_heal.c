@@ -1,0 +1,153 @@
+/* grail heal: train a network that was narrowed earlier towards the dense one. */
+#include "commands.h"
+#include "heal_options.h"
+#include "interrupt.h"
+#include "print.h"
+#include "run_options.h"
+
+#include <grail/grail.h>
+
+#include <math.h>
+
+static run_options r;
+static heal_options healing;
+static bool quiet, as_json, resume;
+
+static const option table[] = {
+    {"output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
+     "directory to write the healed model to; must not exist; short form: -o"},
+    {"teacher", OPTION_TEXT, &r.compress.teacher, "MODEL", NULL,
+     "the dense network that the model was narrowed from"},
+    CALIBRATION_OPTIONS(r),
+    HEAL_OPTIONS(healing, "model"),
+    MACHINE_OPTIONS(r),
+    {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run from DIR.partial"},
+    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
+    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
+    {0},
+};
+const option *const heal_command_options = table;
+
+static int watch(void *user, const grail_healing *now)
+{
+    (void)user;
+    if (!quiet) {
+        heal_progress_print(now);
+    }
+    return interrupt_came();
+}
+
+/* The network is not cut, so a block only offers a place to stop. */
+static int watch_blocks(void *user, const grail_site_report *site, int block, int blocks,
+                        double seconds_left)
+{
+    (void)user;
+    (void)site;
+    (void)block;
+    (void)blocks;
+    (void)seconds_left;
+    return interrupt_came();
+}
+
+static void print_summary(const grail_compression *c)
+{
+    grail_healing h;
+    for (int i = 0; grail_compression_healing(c, i, &h) != 0; i++) {
+        heal_summary_print(&h);
+    }
+    print_out("written: %s\n", r.compress.output);
+}
+
+static int print_json_summary(const grail_compression *c)
+{
+    grail_healing h;
+    json_t *list = json_array();
+    for (int i = 0; grail_compression_healing(c, i, &h) != 0; i++) {
+        json_array_append_new(list, heal_summary_json(&h));
+    }
+    return print_json(
+        json_pack("{s:o, s:o}", "output", json_text(r.compress.output), "healed", list));
+}
+
+static int print_cancelled(void)
+{
+    print_error("grail: interrupted; what is finished is in '%s.partial', add --resume to "
+                "continue\n",
+                r.compress.output);
+    return EXIT_FAILED;
+}
+
+static int heal(void)
+{
+    grail_compression *c = NULL;
+    const char *sites = NULL;
+    int code = run_options_open(&command_heal, &r, &sites);
+    if (code != EXIT_OK) {
+        goto out;
+    }
+    interrupt_catch();
+    grail_status status = grail_compression_open(&r.compress, &c);
+    if (status == GRAIL_OK) {
+        status = grail_compression_run(c);
+    }
+    if (status == GRAIL_OK) {
+        status = grail_compression_finish(c);
+    }
+    if (status == GRAIL_ERROR_CANCELLED) {
+        code = print_cancelled();
+    } else if (status != GRAIL_OK) {
+        code = print_failure(status);
+    } else if (as_json) {
+        code = print_json_summary(c);
+    } else {
+        print_summary(c);
+    }
+out:
+    grail_compression_close(c);
+    grail_session_close(r.compress.session);
+    return code;
+}
+
+static int read_choices(void)
+{
+    int code = run_options_read(&command_heal, &r);
+    code = code == EXIT_OK ? heal_options_read(&command_heal, &healing, &r.compress) : code;
+    if (code == EXIT_OK && (r.compress.output == NULL || r.compress.teacher == NULL)) {
+        print_error("grail heal: give the dense network with --teacher MODEL and the output "
+                    "directory with -o DIR\n");
+        return EXIT_USAGE;
+    }
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    bool help = false;
+    run_options_init(&r);
+    r.compress.heal = "model";
+    int code = options_parse(&command_heal, table, argc, argv, &r.compress.model, &help);
+    if (code != EXIT_OK || help) {
+        return code;
+    }
+    code = read_choices();
+    if (code == EXIT_OK) {
+        r.compress.resume = resume ? 1 : 0;
+        r.compress.observer = watch_blocks;
+        r.compress.heal_observer = watch;
+        code = heal();
+    }
+    return code;
+}
+
+const command command_heal = {
+    .name = "heal",
+    .arguments = "MODEL",
+    .positional_count = 1,
+    .summary = "train a narrowed model towards the dense one, without labels",
+    .details =
+        "Reads a model that was narrowed earlier, by grail or by another tool, and trains its "
+        "weights on calibration text or images so that its outputs, or the stream behind each of "
+        "its blocks, come closer to those of the dense network. Writes a directory with weights of "
+        "the same shapes and report.json.",
+    .run = run,
+};
