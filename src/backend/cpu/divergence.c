@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 
+#include <float.h>
 #include <math.h>
 
 typedef struct divergence_job {
@@ -16,9 +17,8 @@ typedef struct divergence_job {
     double *divergence;
 } divergence_job;
 
-/* Independent partial sums, so that a compiler may keep them in vector registers; so many that it
- * makes vectors of the loop over them, not of its copies, which the choice in a term prevents. */
-enum { LANES = 32 };
+/* LANES are independent partial sums, so that a compiler may keep them in vector registers. */
+enum { BLOCK = 512, LANES = 16 };
 
 /* softmax(x)[i] = exp(x[i] - largest) / total */
 typedef struct softmax_row {
@@ -45,11 +45,16 @@ CPU_CLONES static void weigh(int64_t count, const float *x, float largest, float
     }
 }
 
-/* p (a - b - shift), and 0 where p vanishes, however far b is. */
+static inline double kept_finite(float x)
+{
+    return (double)x < -DBL_MAX ? -DBL_MAX : (double)x;
+}
+
+/* p (a - b - shift). What logits of minus infinity hide is kept finite, so that the term is 0 where
+ * p vanishes, however far b is; NaN stays. */
 static inline double term(float p, float a, float b, double shift)
 {
-    const double product = (double)p * ((double)a - (double)b - shift);
-    return p > 0.0F ? product : 0.0;
+    return (double)p * (kept_finite(a) - kept_finite(b) - shift);
 }
 
 CPU_CLONES static double sum_of_terms(int64_t count, const float *p, const float *a, const float *b,
@@ -85,7 +90,6 @@ CPU_CLONES static void slopes(int64_t count, const float *p, float p_factor, con
 static double diverge(int64_t classes, const softmax_row *p, const softmax_row *q, double scale,
                       float *gradient)
 {
-    enum { BLOCK = 512 };
     float p_block[BLOCK];
     float q_block[BLOCK];
     const double shift = log_sum(p) - log_sum(q);

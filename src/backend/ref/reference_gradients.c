@@ -186,9 +186,10 @@ void ref_divergence(int64_t rows, int64_t classes, const void *target, const voi
         for (int64_t i = 0; i < classes; i++) {
             const double log_p = t[i] - t_sum;
             const double log_q = z[i] - z_sum;
-            sum += exp(log_p) * (log_p - log_q);
+            const double p = exp(log_p);
+            sum += p > 0.0 ? p * (log_p - log_q) : 0.0;
             if (gradient != NULL) {
-                ((double *)gradient)[r * classes + i] = scale * (exp(log_q) - exp(log_p));
+                ((double *)gradient)[r * classes + i] = scale * (exp(log_q) - p);
             }
         }
         divergence[r] = sum;
