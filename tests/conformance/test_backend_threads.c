@@ -163,6 +163,36 @@ static double *run_tokens(backend *b, int64_t *count)
     return out;
 }
 
+/* Norms, attention and a product of many rows, one after another; the result is the sum of what the
+ * product and the parameters of the norms get. */
+static double *run_gradients(backend *b, int64_t *count)
+{
+    enum { SEQUENCES = 200, LENGTH = 25, ROWS = SEQUENCES * LENGTH, HEAD_DIM = 12 };
+    enum { WIDTH = 4 * HEAD_DIM };
+    const attention_shape s = {SEQUENCES, LENGTH, 4, 2, HEAD_DIM, 0, false, 0.3};
+    float *x = normals(ROWS * WIDTH, 11, 1.0);
+    matrix q = values_of(b, ROWS, WIDTH, x);
+    matrix g = values_of(b, ROWS, WIDTH, x);
+    matrix dq = blank_values(b, ROWS, WIDTH);
+    matrix keys = blank_values(b, 2 * ROWS, WIDTH / 2);
+    matrix weight = values_of(b, 1, WIDTH, x);
+    matrix sums = values_of(b, WIDTH, WIDTH, x);
+    const matrix k = matrix_reshape(q, 2 * ROWS, WIDTH / 2);
+    assert_ok(matrix_layer_norm_gradient(1e-5, q, weight, g, g, matrix_rows(sums, 0, 1),
+                                         matrix_rows(sums, 1, 1)));
+    assert_ok(matrix_attention_gradient(&s, q, matrix_rows(k, 0, ROWS), matrix_rows(k, ROWS, ROWS),
+                                        q, g, dq, matrix_rows(keys, 0, ROWS),
+                                        matrix_rows(keys, ROWS, ROWS)));
+    assert_ok(matrix_rms_norm_gradient(1e-5, matrix_reshape(keys, ROWS, WIDTH), weight, dq, dq,
+                                       matrix_rows(sums, 2, 1)));
+    assert_ok(matrix_product(true, false, dq, g, 1.0, sums));
+    *count = WIDTH * WIDTH;
+    double *out = results_of(sums);
+    memory_free(x);
+    free_matrices(&q, &g, &dq, &keys, &weight, &sums);
+    return out;
+}
+
 static double *run_cross_entropy(backend *b, int64_t *count)
 {
     enum { ROWS = 200, VOCABULARY = 999 };
@@ -258,9 +288,10 @@ static double *run_passes(backend *b, int64_t *count)
     return results_and_free(z, count);
 }
 
-static const fixed_run runs[] = {
-    run_linear,        run_attention,   run_rows,      run_images, run_image_gradients, run_tokens,
-    run_cross_entropy, run_narrow_gram, run_wide_gram, run_ridge,  run_passes};
+static const fixed_run runs[] = {run_linear,        run_attention,       run_rows,
+                                 run_images,        run_image_gradients, run_tokens,
+                                 run_cross_entropy, run_narrow_gram,     run_wide_gram,
+                                 run_ridge,         run_passes,          run_gradients};
 
 static double *run_with(backend *b, fixed_run run, int threads, int64_t *count)
 {
