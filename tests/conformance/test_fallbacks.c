@@ -1,4 +1,5 @@
 /* Operations that a backend leaves out: they are done on the host, counted, and give the same. */
+#include "backend/gradients.h"
 #include "backend/kind.h"
 #include "base/parallel.h"
 #include "conformance/odd_backends.h"
@@ -32,7 +33,9 @@ static void test_a_backend_says_which_operations_it_leaves_out(void **state)
     for (int i = 0; i < operation_count(); i++) {
         const char *name = operation_name(i);
         const bool guarded_lacks = strcmp(name, "eigen") == 0 || strcmp(name, "fold_rows") == 0 ||
-                                   strcmp(name, "windows") == 0 || strcmp(name, "layer_norm") == 0;
+                                   strcmp(name, "windows") == 0 ||
+                                   strcmp(name, "layer_norm") == 0 ||
+                                   strcmp(name, "layer_norm_gradient") == 0;
         assert_false(backend_leaves_out(kind_of("cpu"), i));
         assert_false(backend_leaves_out(kind_of("ref"), i));
         assert_true(backend_leaves_out(kind_of("bare f32"), i));
@@ -100,6 +103,21 @@ static double *run_layer_norm(backend *b, int64_t *count)
     return take_results(m, count);
 }
 
+/* In place, with a missing bias. */
+static double *run_layer_norm_gradient(backend *b, int64_t *count)
+{
+    float *x = normals(8 * 31, 4, 1.0);
+    matrix in = values_of(b, 7, 31, x);
+    matrix m = values_of(b, 8, 31, x);
+    matrix weight = values_of(b, 1, 31, x + 31);
+    const matrix dy = matrix_rows(m, 0, 7);
+    assert_ok(
+        matrix_layer_norm_gradient(1e-5, in, weight, dy, dy, matrix_rows(m, 7, 1), no_matrix));
+    memory_free(x);
+    free_matrices(&in, &weight);
+    return take_results(m, count);
+}
+
 static void assert_same_bits(const char *name, const char *other, some_operations run)
 {
     backend *b = open_with(name, 0);
@@ -118,7 +136,8 @@ static void assert_same_bits(const char *name, const char *other, some_operation
 static void test_a_left_out_operation_has_the_bits_of_the_host(void **state)
 {
     (void)state;
-    static const some_operations runs[] = {run_eigen, run_fold_rows, run_windows, run_layer_norm};
+    static const some_operations runs[] = {run_eigen, run_fold_rows, run_windows, run_layer_norm,
+                                           run_layer_norm_gradient};
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         assert_same_bits("guarded", "cpu", runs[i]);
         assert_same_bits("bare f32", "cpu", runs[i]);
@@ -151,7 +170,8 @@ static void test_fallbacks_are_counted_for_each_instance(void **state)
     } cases[] = {{"eigen", run_eigen},
                  {"fold_rows", run_fold_rows},
                  {"windows", run_windows},
-                 {"layer_norm", run_layer_norm}};
+                 {"layer_norm", run_layer_norm},
+                 {"layer_norm_gradient", run_layer_norm_gradient}};
     backend *cpu = open_with("cpu", 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         backend *b = open_with("guarded", 0);

@@ -264,7 +264,7 @@ static backend_kind guarded = {
 static bool is_left_out(operation_slot slot)
 {
     return slot == SLOT_EIGEN || slot == SLOT_FOLD_ROWS || slot == SLOT_WINDOWS ||
-           slot == SLOT_LAYER_NORM;
+           slot == SLOT_LAYER_NORM || slot == SLOT_LAYER_NORM_GRADIENT;
 }
 
 void guarded_add(void)

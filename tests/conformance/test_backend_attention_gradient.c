@@ -1,0 +1,338 @@
+/* The gradient of attention against its formula with complete matrices of weights, and against
+ * finite differences. */
+#include "conformance/slopes.h"
+
+/* Everything of one case in f64; gradients are sums over the query heads that share a key. */
+typedef struct expectation {
+    float *q, *k, *v, *dout;
+    double *out, *dq, *dk, *dv;
+} expectation;
+
+static int64_t query_count(const attention_shape *s)
+{
+    return s->sequences * s->length * s->query_heads * s->head_dim;
+}
+
+static int64_t key_count(const attention_shape *s)
+{
+    return s->sequences * s->length * s->kv_heads * s->head_dim;
+}
+
+static bool sees(const attention_shape *s, int64_t i, int64_t j)
+{
+    return s->bidirectional || (j <= i && (s->window == 0 || j > i - s->window));
+}
+
+/* weights[j] = softmax of the scores of row i, 0 where it does not see row j */
+static void weigh_naively(const attention_shape *s, int64_t i, const float *q, const float *k,
+                          int64_t stride, double *weights)
+{
+    double largest = -INFINITY;
+    double total = 0.0;
+    for (int64_t j = 0; j < s->length; j++) {
+        weights[j] = sees(s, i, j) ? 0.0 : -INFINITY;
+        for (int64_t d = 0; d < s->head_dim; d++) {
+            weights[j] += s->scale * (double)q[d] * (double)k[j * stride + d];
+        }
+        largest = fmax(largest, weights[j]);
+    }
+    for (int64_t j = 0; j < s->length; j++) {
+        weights[j] = exp(weights[j] - largest);
+        total += weights[j];
+    }
+    for (int64_t j = 0; j < s->length; j++) {
+        weights[j] /= total;
+    }
+}
+
+/* Row i of a query head: through the Jacobian of the softmax, dS_j = P_j (dP_j - sum P dP). */
+static void naive_row(const attention_shape *s, int64_t i, int64_t query, int64_t key,
+                      const expectation *e, double *weights, double *products)
+{
+    const int64_t stride = s->kv_heads * s->head_dim;
+    double mean = 0.0;
+    weigh_naively(s, i, e->q + query, e->k + key, stride, weights);
+    for (int64_t j = 0; j < s->length; j++) {
+        products[j] = 0.0;
+        for (int64_t d = 0; d < s->head_dim; d++) {
+            const double v = (double)e->v[key + j * stride + d];
+            products[j] += (double)e->dout[query + d] * v;
+            e->out[query + d] += weights[j] * v;
+            e->dv[key + j * stride + d] += weights[j] * (double)e->dout[query + d];
+        }
+        mean += weights[j] * products[j];
+    }
+    for (int64_t j = 0; j < s->length; j++) {
+        const double ds = s->scale * weights[j] * (products[j] - mean);
+        for (int64_t d = 0; d < s->head_dim; d++) {
+            e->dq[query + d] += ds * (double)e->k[key + j * stride + d];
+            e->dk[key + j * stride + d] += ds * (double)e->q[query + d];
+        }
+    }
+}
+
+static expectation expectation_new(const attention_shape *s)
+{
+    expectation e = {.q = normals(query_count(s), 1, 1.0),
+                     .k = normals(key_count(s), 2, 1.0),
+                     .v = normals(key_count(s), 3, 1.0),
+                     .dout = normals(query_count(s), 4, 1.0),
+                     .out = doubles(query_count(s), 0.0),
+                     .dq = doubles(query_count(s), 0.0),
+                     .dk = doubles(key_count(s), 0.0),
+                     .dv = doubles(key_count(s), 0.0)};
+    double *weights = doubles(s->length, 0.0);
+    double *products = doubles(s->length, 0.0);
+    for (int64_t row = 0; row < s->sequences * s->length; row++) {
+        const int64_t begin = row / s->length * s->length;
+        for (int64_t head = 0; head < s->query_heads; head++) {
+            const int64_t kv_head = head / (s->query_heads / s->kv_heads);
+            naive_row(s, row - begin, (row * s->query_heads + head) * s->head_dim,
+                      (begin * s->kv_heads + kv_head) * s->head_dim, &e, weights, products);
+        }
+    }
+    free_blocks(weights, products);
+    return e;
+}
+
+static void expectation_free(expectation *e)
+{
+    free_blocks(e->q, e->k, e->v, e->dout, e->out, e->dq, e->dk, e->dv);
+}
+
+static double largest_of(int64_t count, const double *values)
+{
+    double largest = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(values[i]));
+    }
+    return largest;
+}
+
+static void assert_gradient(const char *what, matrix m, const double *expected, double tolerance)
+{
+    assert_matrix_near(what, m, expected,
+                       tolerance * fmax(1.0, largest_of(matrix_count(m), expected)) *
+                           rounding(m.owner));
+}
+
+/* What a backend makes of a case. */
+typedef struct gradients {
+    matrix q, k, v, out, dout, dq, dk, dv;
+} gradients;
+
+static gradients gradients_new(backend *b, const attention_shape *s, const expectation *e)
+{
+    const int64_t rows = s->sequences * s->length;
+    const int64_t queries = s->query_heads * s->head_dim;
+    const int64_t keys = s->kv_heads * s->head_dim;
+    return (gradients){.q = values_of(b, rows, queries, e->q),
+                       .k = values_of(b, rows, keys, e->k),
+                       .v = values_of(b, rows, keys, e->v),
+                       .out = matrix_of(b, backend_type(b), rows, queries, e->out),
+                       .dout = values_of(b, rows, queries, e->dout),
+                       .dq = blank_values(b, rows, queries),
+                       .dk = blank_values(b, rows, keys),
+                       .dv = blank_values(b, rows, keys)};
+}
+
+static void gradients_free(gradients *g)
+{
+    free_matrices(&g->q, &g->k, &g->v, &g->out, &g->dout, &g->dq, &g->dk, &g->dv);
+}
+
+/* `spread` is the standard deviation of the scores. */
+static void check(attention_shape s, double spread)
+{
+    s.scale = spread / sqrt((double)s.head_dim);
+    expectation e = expectation_new(&s);
+    const double tolerance = 100.0 * (1.0 + spread);
+    FOR_EACH_BACKEND(b)
+    {
+        gradients g = gradients_new(b, &s, &e);
+        assert_ok(matrix_attention_gradient(&s, g.q, g.k, g.v, g.out, g.dout, g.dq, g.dk, g.dv));
+        assert_gradient("dQ", g.dq, e.dq, tolerance);
+        assert_gradient("dK", g.dk, e.dk, tolerance);
+        assert_gradient("dV", g.dv, e.dv, tolerance);
+        gradients_free(&g);
+    }
+    expectation_free(&e);
+}
+
+static void check_all(size_t count, const attention_shape shapes[])
+{
+    for (size_t i = 0; i < count; i++) {
+        check(shapes[i], 1.0);
+    }
+}
+
+static void attend(const void *context, const matrix *inputs, matrix y)
+{
+    assert_ok(matrix_attention(context, inputs[0], inputs[1], inputs[2], y));
+}
+
+/* Of every kind of mask, with shared keys. */
+static void test_attention_gradients_are_the_slopes(void **state)
+{
+    (void)state;
+    static const attention_shape shapes[] = {{2, 9, 4, 2, 3, 0, false, 0.6},
+                                             {2, 9, 4, 2, 3, 4, false, 0.6},
+                                             {2, 9, 4, 2, 3, 0, true, 0.6},
+                                             {1, 200, 1, 1, 2, 0, false, 0.6}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const attention_shape *s = &shapes[i];
+        const int64_t rows = s->sequences * s->length;
+        const int64_t queries = s->query_heads * s->head_dim;
+        const int64_t keys = s->kv_heads * s->head_dim;
+        expectation e = expectation_new(s);
+        const slope_input inputs[SLOPE_INPUTS] = {
+            {rows, queries, e.q}, {rows, keys, e.k}, {rows, keys, e.v}};
+        FOR_EACH_BACKEND(b)
+        {
+            slopes f = slopes_new(attend, s, inputs, rows, queries, e.dout);
+            gradients g = gradients_new(b, s, &e);
+            assert_ok(matrix_attention_gradient(s, g.q, g.k, g.v, g.out, g.dout, g.dq, g.dk, g.dv));
+            assert_slopes("dQ", &f, 0, 0.0, g.dq, slope_tolerance(b, 100.0));
+            assert_slopes("dK", &f, 1, 0.0, g.dk, slope_tolerance(b, 100.0));
+            assert_slopes("dV", &f, 2, 0.0, g.dv, slope_tolerance(b, 100.0));
+            gradients_free(&g);
+            slopes_free(&f);
+        }
+        expectation_free(&e);
+    }
+}
+
+static void test_gradients_of_causal_attention(void **state)
+{
+    (void)state;
+    static const attention_shape shapes[] = {
+        {0, 5, 2, 2, 4, 0, false, 0},   {1, 0, 2, 2, 4, 0, false, 0},
+        {3, 7, 2, 2, 5, 0, false, 0},   {2, 129, 3, 3, 17, 0, false, 0},
+        {1, 193, 2, 2, 8, 0, false, 0}, {1, 800, 2, 2, 6, 0, false, 0},
+    };
+    check_all(sizeof shapes / sizeof shapes[0], shapes);
+}
+
+/* A row that sees itself alone has nothing to weigh. */
+static void test_a_single_row_has_no_slope_but_of_its_value(void **state)
+{
+    (void)state;
+    const attention_shape s = {3, 1, 2, 1, 4, 0, false, 0.5};
+    expectation e = expectation_new(&s);
+    FOR_EACH_BACKEND(b)
+    {
+        gradients g = gradients_new(b, &s, &e);
+        double *zeros = doubles(query_count(&s), 0.0);
+        double *dv = doubles(key_count(&s), 0.0);
+        for (int64_t i = 0; i < query_count(&s); i++) {
+            dv[i / 8 * 4 + i % 4] += (double)e.dout[i];
+        }
+        assert_ok(matrix_attention_gradient(&s, g.q, g.k, g.v, g.out, g.dout, g.dq, g.dk, g.dv));
+        assert_matrix_near("dQ", g.dq, zeros, 32.0 * rounding(b));
+        assert_matrix_near("dK", g.dk, zeros, 32.0 * rounding(b));
+        assert_matrix_near("dV", g.dv, dv, 8.0 * rounding(b));
+        free_blocks(zeros, dv);
+        gradients_free(&g);
+    }
+    expectation_free(&e);
+}
+
+static void test_gradients_of_attention_both_ways(void **state)
+{
+    (void)state;
+    static const attention_shape shapes[] = {{5, 50, 3, 3, 16, 0, true, 0},
+                                             {2, 197, 2, 1, 12, 0, true, 0},
+                                             {1, 800, 2, 1, 5, 0, true, 0}};
+    check_all(sizeof shapes / sizeof shapes[0], shapes);
+    check(shapes[1], 30.0);
+}
+
+static void test_query_heads_add_to_their_groups_keys(void **state)
+{
+    (void)state;
+    static const attention_shape shapes[] = {{2, 19, 6, 2, 8, 0, false, 0},
+                                             {1, 210, 9, 3, 4, 0, false, 0},
+                                             {1, 30, 8, 1, 16, 0, false, 0}};
+    check_all(sizeof shapes / sizeof shapes[0], shapes);
+}
+
+static void test_a_window_hides_distant_keys_from_gradients(void **state)
+{
+    (void)state;
+    static const int64_t windows[] = {1, 2, 63, 192, 193, 384, 699, 700, 5000};
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
+        check((attention_shape){1, 700, 2, 1, 4, windows[i], false, 0}, 1.0);
+    }
+}
+
+static void test_gradients_of_large_scores_stay_finite(void **state)
+{
+    (void)state;
+    check((attention_shape){1, 500, 2, 2, 8, 0, false, 0}, 60.0);
+}
+
+/* A NaN in what no query sees of another sequence stays there. */
+static void test_sequences_do_not_reach_each_other(void **state)
+{
+    (void)state;
+    attention_shape s = {2, 40, 2, 1, 4, 0, false, 0.5};
+    expectation whole = expectation_new(&s);
+    whole.v[key_count(&s) - 1] = NAN;
+    FOR_EACH_BACKEND(b)
+    {
+        gradients g = gradients_new(b, &s, &whole);
+        assert_ok(matrix_attention_gradient(&s, g.q, g.k, g.v, g.out, g.dout, g.dq, g.dk, g.dv));
+        double *dk = results_of(g.dk);
+        double *dq = results_of(g.dq);
+        for (int64_t i = 0; i < key_count(&s) / 2; i++) {
+            assert_true(isfinite(dk[i]));
+            assert_true(isfinite(dq[2 * i]) && isfinite(dq[2 * i + 1]));
+        }
+        free_blocks(dk, dq);
+        gradients_free(&g);
+    }
+    expectation_free(&whole);
+}
+
+typedef struct small_run {
+    attention_shape shape;
+    gradients g;
+} small_run;
+
+static grail_status run_small(void *context)
+{
+    const small_run *r = context;
+    const gradients *g = &r->g;
+    return matrix_attention_gradient(&r->shape, g->q, g->k, g->v, g->out, g->dout, g->dq, g->dk,
+                                     g->dv);
+}
+
+static void test_attention_gradients_report_lack_of_memory(void **state)
+{
+    (void)state;
+    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0};
+    expectation e = expectation_new(&s);
+    FOR_EACH_BACKEND(b)
+    {
+        small_run r = {s, gradients_new(b, &s, &e)};
+        support_fail_each_allocation(run_small, &r);
+        gradients_free(&r.g);
+    }
+    expectation_free(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention_gradients_are_the_slopes),
+        cmocka_unit_test(test_gradients_of_causal_attention),
+        cmocka_unit_test(test_a_single_row_has_no_slope_but_of_its_value),
+        cmocka_unit_test(test_gradients_of_attention_both_ways),
+        cmocka_unit_test(test_query_heads_add_to_their_groups_keys),
+        cmocka_unit_test(test_a_window_hides_distant_keys_from_gradients),
+        cmocka_unit_test(test_gradients_of_large_scores_stay_finite),
+        cmocka_unit_test(test_sequences_do_not_reach_each_other),
+        cmocka_unit_test(test_attention_gradients_report_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
