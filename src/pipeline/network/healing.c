@@ -91,13 +91,32 @@ out:
 
 /* -- samples ----------------------------------------------------------------------------------- */
 
-static bool anything_is_held(const compression_request *request)
+/* Batches that the fit holds out, and that the healing may use. */
+static bool may_be_held(const compression_request *request, int64_t batch)
 {
-    bool held = false;
+    return calibration_holds_out(request->samples, batch) && !request_judges_batch(request, batch);
+}
+
+static int64_t held_batches(const compression_request *request)
+{
+    int64_t count = 0;
     for (int64_t b = 0; b < request->samples->batch_count; b++) {
-        held = held || calibration_holds_out(request->samples, b);
+        count += may_be_held(request, b) ? 1 : 0;
     }
-    return held;
+    return count;
+}
+
+/* How many samples of each such batch are held out. */
+static int64_t held_of_batch(const compression_request *request)
+{
+    const bool images = request->graph->input_kind == INPUT_IMAGES;
+    const int64_t count = request->samples->count;
+    const int64_t batches = held_batches(request);
+    const int64_t share = images ? count / 8 : count / 16;
+    const int64_t least = images ? 16 : 8;
+    const int64_t enough = share > least ? share : least;
+    const int64_t wanted = enough < count / 4 ? enough : (count + 3) / 4;
+    return batches > 0 ? (wanted + batches - 1) / batches : 0;
 }
 
 grail_status healing_samples(const compression_request *request, bool held, int64_t *count,
@@ -105,13 +124,13 @@ grail_status healing_samples(const compression_request *request, bool held, int6
 {
     grail_status status = GRAIL_OK;
     const calibration *c = request->samples;
-    const bool apart = anything_is_held(request);
+    const int64_t each = held_of_batch(request);
     TRY(memory_new_unset(out, (size_t)c->count, sizeof **out));
     *count = 0;
     for (int64_t i = 0; i < c->count; i++) {
         const int64_t batch = i / c->batch_samples;
-        const bool fits = !apart || calibration_holds_out(c, batch) == held;
-        if (fits && !request_judges_batch(request, batch)) {
+        const bool is_held = may_be_held(request, batch) && i % c->batch_samples < each;
+        if ((each == 0 || is_held == held) && !request_judges_batch(request, batch)) {
             (*out)[(*count)++] = i;
         }
     }
