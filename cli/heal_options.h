@@ -27,9 +27,13 @@ typedef struct heal_options {
      "network's stream), model (the whole network towards its outputs), block,model or none "      \
      "(" usual ")"},                                                                               \
         {"heal-steps", OPTION_INTEGER, &(h).steps, "N", NULL, "steps of every training (160)"},    \
-        {"heal-rate", OPTION_REAL,                                                                 \
-         &(h).rate,   "R",                                                                         \
-         NULL,        "largest step, as a share of each matrix's root mean square (0.02)"},        \
+        {"heal-rate",                                                                              \
+         OPTION_REAL,                                                                              \
+         &(h).rate,                                                                                \
+         "R",                                                                                      \
+         NULL,                                                                                     \
+         "largest step, as a share of each matrix's root mean square (0.02 for text, 0.005 for "   \
+         "images)"},                                                                               \
         {"heal-time",                                                                              \
          OPTION_TEXT,                                                                              \
          &(h).time,                                                                                \

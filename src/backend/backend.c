@@ -89,6 +89,12 @@ static grail_status check_options(const backend_kind *kind, const backend_option
                          "the backend '%s' has no device %d; the last one is %d", kind->name,
                          options->device, kind->devices - 1);
     }
+    if (options->scratch != NULL && !kind->is_host) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the backend '%s' has its own memory, so scratch files in '%s' are of no "
+                         "use to it",
+                         kind->name, options->scratch);
+    }
     if (options->threads < 0) {
         return error_set(GRAIL_ERROR_ARGUMENT, "expected 0 or more threads, found %d",
                          options->threads);
@@ -112,6 +118,7 @@ grail_status backend_open(const char *name, const backend_options *options, back
     b->kind = kind;
     b->device = chosen->device;
     b->threads = chosen->threads;
+    b->scratch = chosen->scratch;
     status = backend_enter(b, &threads);
     backend_leave(b, threads);
     if (status != GRAIL_OK) {

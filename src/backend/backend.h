@@ -15,6 +15,8 @@ typedef struct backend_kind backend_kind;
 typedef struct backend_options {
     const char *precision; /* of values, "f32" or "f64"; NULL: the backend's own */
     int device;            /* from 0 */
+    const char *scratch;   /* directory whose files hold matrices of 1 MiB and more, for an instance
+                              on the host; NULL: memory holds all. Borrowed by the instance */
     int threads;           /* 0: parallel_threads() of the thread that calls an operation */
 } backend_options;
 

@@ -124,7 +124,8 @@ struct backend_kind {
 struct backend {
     const backend_kind *kind;
     int device;
-    int threads; /* 0: those of the calling thread */
+    const char *scratch; /* see backend_options */
+    int threads;         /* 0: those of the calling thread */
     _Atomic int64_t bytes;
     _Atomic int64_t fallbacks[SLOT_COUNT];
 };

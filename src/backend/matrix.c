@@ -105,7 +105,7 @@ grail_status matrix_shrink(matrix *m, int64_t rows, int64_t columns)
 {
     backend *b = m->owner;
     const size_t bytes = (size_t)(rows * columns) * element_size(m->type);
-    if (b->kind->resize != NULL && bytes < m->capacity) {
+    if (b->kind->resize != NULL && b->scratch == NULL && bytes < m->capacity) {
         const grail_status status = b->kind->resize(b, &m->allocation, bytes);
         if (status != GRAIL_OK) {
             return status;

@@ -7,7 +7,8 @@
 
 enum {
     JUDGEMENTS = 16, /* over all steps */
-    PATIENCE = 4     /* judgements without a better one that end a training */
+    PATIENCE = 8 /* judgements without a better one that end a training: the loss often rises while
+                    the rate is high, and falls below what it was when the rate falls */
 };
 
 static int64_t steps_between(const training_options *options)

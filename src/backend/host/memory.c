@@ -1,10 +1,20 @@
 #include "backend/host/kernels.h"
 
+#include "base/scratch.h"
+
 #include <string.h>
+
+static bool goes_to_scratch(const backend *b, size_t bytes)
+{
+    enum { LEAST = 1 << 20 };
+    return b->scratch != NULL && bytes >= LEAST;
+}
 
 grail_status host_allocate(backend *b, size_t bytes, bool zeroed, void **out)
 {
-    (void)b;
+    if (goes_to_scratch(b, bytes)) {
+        return scratch_map(b->scratch, bytes, out);
+    }
     return zeroed ? memory_new(out, bytes, 1) : memory_new_unset(out, bytes, 1);
 }
 
@@ -16,9 +26,11 @@ grail_status host_resize(backend *b, void **memory, size_t bytes)
 
 void host_release(backend *b, void *memory, size_t bytes)
 {
-    (void)b;
-    (void)bytes;
-    memory_free(memory);
+    if (goes_to_scratch(b, bytes)) {
+        scratch_unmap(memory, bytes);
+    } else {
+        memory_free(memory);
+    }
 }
 
 void *host_row(matrix m, int64_t row)

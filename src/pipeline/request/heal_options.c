@@ -5,7 +5,11 @@
 
 enum { DEFAULT_STEPS = 160 };
 
-static const double default_rate = 0.02;
+/* Convolutions with a BatchNorm of fixed statistics behind them bear less than maps of text do: on
+ * a ResNet-20 at 50 % 0.005 leads to 70.5 %, 0.01 to nothing better on held-out images than the
+ * closed form's 68.3 %. */
+static const double text_rate = 0.02;
+static const double image_rate = 0.005;
 
 static grail_status read_what(const char *text, heal_options *out)
 {
@@ -28,11 +32,12 @@ static grail_status read_what(const char *text, heal_options *out)
                      "cannot heal '%s', expected none, block, model or block,model", text);
 }
 
-grail_status heal_options_read(const grail_compress_options *o, heal_options *out)
+grail_status heal_options_read(const grail_compress_options *o, input_kind input, heal_options *out)
 {
     grail_status status = GRAIL_OK;
+    const double usual = input == INPUT_IMAGES ? image_rate : text_rate;
     *out = (heal_options){.steps = o->heal_steps == 0 ? DEFAULT_STEPS : o->heal_steps,
-                          .rate = o->heal_rate == 0.0 ? default_rate : o->heal_rate,
+                          .rate = o->heal_rate == 0.0 ? usual : o->heal_rate,
                           .seconds = o->heal_seconds == 0.0 ? (double)INFINITY : o->heal_seconds};
     TRY(read_what(o->heal == NULL ? "none" : o->heal, out));
     if (out->steps < 1) {

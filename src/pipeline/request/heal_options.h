@@ -3,6 +3,7 @@
 #define GRAIL_PIPELINE_REQUEST_HEAL_OPTIONS_H
 
 #include "base/json.h"
+#include "graph/graph.h"
 
 #include <grail/compress.h>
 
@@ -13,8 +14,8 @@ typedef struct heal_options {
     double seconds; /* for all trainings together; infinity: no limit */
 } heal_options;
 
-/** An unknown value is GRAIL_ERROR_ARGUMENT. */
-grail_status heal_options_read(const grail_compress_options *options,
+/** The usual rate depends on what the network reads. An unknown value is GRAIL_ERROR_ARGUMENT. */
+grail_status heal_options_read(const grail_compress_options *options, input_kind input,
                                heal_options *out) GRAIL_MUST_CHECK;
 
 bool heals(const heal_options *options);

@@ -118,12 +118,12 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     r->observer_user = options->observer_user;
     r->judges = purpose.judges;
     TRY(use_session(options, r));
-    TRY(session_backend(r->session, options->backend, &r->backend));
+    TRY(session_backend(r->session, options->backend, options->scratch, &r->backend));
     TRY(plan_from_options(r->model, options, &r->sites, &r->plan));
     set_widths(purpose.kept, &r->plan);
     TRY(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
     TRY(plan_check(r->model, &r->sites->list, &r->plan));
-    TRY(heal_options_read(options, &r->heal));
+    TRY(heal_options_read(options, r->graph->input_kind, &r->heal));
     TRY(open_teacher(options, r));
     TRY(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
     TRY(read_samples(options, purpose.reads_samples, r));

@@ -43,8 +43,10 @@ static void close_backends(grail_session *s)
 {
     for (int i = 0; i < s->backend_count; i++) {
         backend_close(s->backends[i]);
+        memory_free(s->scratch[i]);
     }
     memory_free(s->backends);
+    memory_free(s->scratch);
 }
 
 void grail_session_close(grail_session *s)
@@ -82,19 +84,34 @@ out:
     return status;
 }
 
-grail_status session_backend(grail_session *s, const char *name, backend **out)
+static bool same_place(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+grail_status session_backend(grail_session *s, const char *name, const char *scratch, backend **out)
 {
     grail_status status = GRAIL_OK;
+    const size_t count = (size_t)s->backend_count;
+    char *place = NULL;
     for (int i = 0; i < s->backend_count; i++) {
-        if (strcmp(backend_name(s->backends[i]), name) == 0) {
+        if (strcmp(backend_name(s->backends[i]), name) == 0 && same_place(s->scratch[i], scratch)) {
             *out = s->backends[i];
             return GRAIL_OK;
         }
     }
-    TRY(memory_reserve(&s->backends, (size_t)s->backend_count + 1, sizeof s->backends[0]));
-    TRY(backend_open(name, NULL, &s->backends[s->backend_count]));
+    TRY(memory_reserve(&s->backends, count + 1, sizeof s->backends[0]));
+    TRY(memory_reserve(&s->scratch, count + 1, sizeof s->scratch[0]));
+    if (scratch != NULL) {
+        TRY(memory_copy_string(&place, scratch));
+    }
+    const backend_options options = {.scratch = place};
+    TRY(backend_open(name, &options, &s->backends[count]));
+    s->scratch[count] = place;
+    place = NULL;
     *out = s->backends[s->backend_count++];
 out:
+    memory_free(place);
     return status;
 }
 

@@ -23,7 +23,8 @@ struct grail_session {
     json_t *samples_key;  /* calibration_key of `samples`, owned */
     calibration *counted; /* samples of the statistics; held, NULL = none yet */
     const backend *counted_by;
-    backend **backends; /* [backend_count] open instances, each of another backend; owned */
+    backend **backends; /* [backend_count] open instances; owned */
+    char **scratch;     /* [backend_count] their directories for scratch files, or NULL; owned */
     int backend_count;
     dense_statistics *of_nodes; /* [node_count], filled by open_loop.c when a run needs them */
 };
@@ -32,8 +33,10 @@ struct grail_session {
  * the caller: calibration_release. */
 grail_status session_calibration(grail_session *s, const grail_compress_options *options,
                                  calibration **out) GRAIL_MUST_CHECK;
-/** The session's instance of a backend, opened when it is first asked for; borrowed. */
-grail_status session_backend(grail_session *s, const char *name, backend **out) GRAIL_MUST_CHECK;
+/** The session's instance of a backend, opened when it is first asked for, with this directory for
+ * scratch files or NULL; borrowed. */
+grail_status session_backend(grail_session *s, const char *name, const char *scratch,
+                             backend **out) GRAIL_MUST_CHECK;
 /** Drops the statistics unless they were taken from these samples by this backend. */
 void session_count(grail_session *s, calibration *samples, const backend *by);
 

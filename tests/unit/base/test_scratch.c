@@ -1,0 +1,85 @@
+/* Memory in files without names. */
+#include "support/support.h"
+
+#include "base/scratch.h"
+
+#include <dirent.h>
+#include <string.h>
+
+enum { SIZE = 3 << 20 };
+
+static int names_in(const char *directory)
+{
+    int count = 0;
+    DIR *list = opendir(directory);
+    assert_non_null(list);
+    while (readdir(list) != NULL) {
+        count++;
+    }
+    closedir(list);
+    return count - 2;
+}
+
+static void memory_is_zeroed_and_keeps_what_is_written(void **state)
+{
+    (void)state;
+    char *directory = support_temporary_directory();
+    void *memory = NULL;
+    void *other = NULL;
+    assert_ok(scratch_map(directory, SIZE, &memory));
+    assert_ok(scratch_map(directory, SIZE, &other));
+    unsigned char *bytes = memory;
+    assert_int_equal(bytes[0], 0);
+    assert_int_equal(bytes[SIZE - 1], 0);
+    memset(bytes, 7, SIZE);
+    assert_int_equal(((unsigned char *)other)[SIZE / 2], 0);
+    assert_int_equal(bytes[SIZE / 2], 7);
+    scratch_unmap(memory, SIZE);
+    scratch_unmap(other, SIZE);
+    scratch_unmap(NULL, 0);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static void no_file_is_left(void **state)
+{
+    (void)state;
+    char *directory = support_temporary_directory();
+    void *memory = NULL;
+    assert_ok(scratch_map(directory, SIZE, &memory));
+    assert_int_equal(names_in(directory), 0);
+    scratch_unmap(memory, SIZE);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static void a_directory_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    void *memory = NULL;
+    assert_fails(scratch_map("/nowhere/at-all", SIZE, &memory), GRAIL_ERROR_IO, "/nowhere/at-all");
+    assert_null(memory);
+}
+
+static void too_little_room_is_said_at_once(void **state)
+{
+    (void)state;
+    char *directory = support_temporary_directory();
+    void *memory = NULL;
+    assert_true(scratch_map(directory, (size_t)1 << 60, &memory) != GRAIL_OK);
+    assert_null(memory);
+    assert_non_null(strstr(grail_error_message(), directory));
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_zeroed_and_keeps_what_is_written),
+        cmocka_unit_test(no_file_is_left),
+        cmocka_unit_test(a_directory_that_is_not_there_is_named),
+        cmocka_unit_test(too_little_room_is_said_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
