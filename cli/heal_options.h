@@ -32,8 +32,8 @@ typedef struct heal_options {
          &(h).rate,                                                                                \
          "R",                                                                                      \
          NULL,                                                                                     \
-         "largest step, as a share of each matrix's root mean square (0.02 for text, 0.005 for "   \
-         "images)"},                                                                               \
+         "largest step, as a share of each matrix's root mean square (0.02; 0.005 for a whole "    \
+         "network that reads images)"},                                                            \
         {"heal-time",                                                                              \
          OPTION_TEXT,                                                                              \
          &(h).time,                                                                                \

@@ -242,7 +242,7 @@ static grail_status train(block_task *t, grail_healing *made)
     double after = 0.0;
     const training_options options = {
         .steps = request->heal.steps,
-        .rate = request->heal.rate,
+        .rate = request->heal.block_rate,
         .seconds = seconds_for(t->network, t->block),
         .batch = healing_batch(request, t->seen_count),
         .seed = request->plan.seed + (uint64_t)t->block,

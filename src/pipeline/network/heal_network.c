@@ -387,7 +387,7 @@ static grail_status train(network_task *t, grail_healing *made)
     double after = 0.0;
     const training_options options = {
         .steps = request->heal.steps,
-        .rate = request->heal.rate,
+        .rate = request->heal.network_rate,
         .seconds = fmax(0.0, request->heal.seconds - t->network->healings.seconds),
         .batch = healing_batch(request, t->seen_count),
         .seed = request->plan.seed,

@@ -10,7 +10,7 @@
 typedef struct heal_options {
     bool blocks, network; /* each block when it is fitted; the whole network at the end */
     int64_t steps;        /* of every training */
-    double rate;
+    double block_rate, network_rate;
     double seconds; /* for all trainings together; infinity: no limit */
 } heal_options;
 
