@@ -339,7 +339,7 @@ out:
     return status;
 }
 
-grail_status output_directory_record(output_directory *o, const json_t *record)
+static grail_status append_record(output_directory *o, const json_t *record)
 {
     grail_status status = GRAIL_OK;
     buffer line = {0};
@@ -348,6 +348,15 @@ grail_status output_directory_record(output_directory *o, const json_t *record)
     TRY(line_log_append(&o->log, line.bytes, line.size));
 out:
     buffer_fini(&line);
+    return status;
+}
+
+grail_status output_directory_record(output_directory *o, const json_t *record)
+{
+    grail_status status = GRAIL_OK;
+    TRY(append_record(o, record));
+    TRY(json_push(o->records, json_deep_copy(record)));
+out:
     return status;
 }
 
@@ -419,7 +428,7 @@ static grail_status record_commit(output_directory *o)
         TRY(error_from_errno("cannot inspect", o->result));
     }
     TRY(json_put(record, commit_key, describe_directory(&info)));
-    TRY(output_directory_record(o, record));
+    TRY(append_record(o, record));
 out:
     json_decref(record);
     return status;

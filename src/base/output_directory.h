@@ -24,7 +24,8 @@ typedef struct output_directory output_directory;
 grail_status output_directory_open(const char *path, bool resume,
                                    output_directory **out) GRAIL_MUST_CHECK;
 
-/** The records of the run that is being continued, as an array; empty for a new run. Borrowed. */
+/** All records of the run so far, as an array: those of the run that is being continued, then those
+ * added since. Empty for a new run. Borrowed. */
 const json_t *output_directory_records(const output_directory *o);
 /** Whether the result is already committed, so that only the state remains to be removed. */
 bool output_directory_is_committed(const output_directory *o);
