@@ -10,7 +10,7 @@
 static grail_status read_recorded(const void *from, int parameter, float **out)
 {
     const narrow_output *output = from;
-    return tensors_read_parameter(output->request, output->writer, parameter, out);
+    return tensors_read_parameter(output->request, &output->map, output->writer, parameter, out);
 }
 
 /* Restores the finished blocks of an interrupted run: puts their narrow tensors back, and carries
