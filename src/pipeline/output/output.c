@@ -94,8 +94,8 @@ static grail_status verify_record(const narrow_output *o, const json_t *record)
     return status;
 }
 
-/* A continued run writes the tensors outside all blocks again, so they are verified only when the
- * output is complete. */
+/* A continued run writes the tensors outside all blocks again, so they are verified only when all
+ * blocks are finished. */
 static grail_status verify_tensors(const narrow_output *o)
 {
     grail_status status = GRAIL_OK;
@@ -107,7 +107,8 @@ static grail_status verify_tensors(const narrow_output *o)
     if (weights != NULL || fitted != NULL) {
         return verify_record(o, weights != NULL ? weights : fitted);
     }
-    for (int block = o->is_complete ? GRAPH_NONE : 0; block < o->blocks_recorded; block++) {
+    for (int block = o->is_complete || o->is_fitted ? GRAPH_NONE : 0; block < o->blocks_recorded;
+         block++) {
         TRY(verify_record(o, record_of_block(o->directory, block)));
     }
 out:
@@ -359,8 +360,11 @@ void output_after_failure(narrow_output *o, grail_status status)
     const char *partial = output_directory_partial(o->directory);
     if (o->is_complete) {
         error_append("; all weights are written in '%s'; --resume finishes the run", partial);
-    } else if (o->blocks_recorded == 0 || status == GRAIL_ERROR_NUMERIC) {
+    } else if (status == GRAIL_ERROR_NUMERIC || (o->blocks_recorded == 0 && !o->is_fitted)) {
         output_directory_abandon(o->directory);
+    } else if (o->is_fitted) {
+        error_append("; all blocks are finished in '%s'; --resume goes on with healing the network",
+                     partial);
     } else {
         error_append("; %d of %d blocks are finished in '%s'; --resume continues the run",
                      o->blocks_recorded, o->request->graph->block_count, partial);
