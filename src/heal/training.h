@@ -20,6 +20,7 @@ typedef struct training_state {
     int64_t best_step;       /* whose values are the best so far; 0: the values at the start */
     int64_t judgements_lost; /* since the best one */
     double held_before, held_best; /* loss of the samples that no step sees */
+    double seen_before;            /* of those that steps see, at the start; the caller's */
     double seconds;
 } training_state;
 

@@ -238,7 +238,6 @@ static grail_status train(block_task *t, grail_healing *made)
     grail_status status = GRAIL_OK;
     const compression_request *request = t->network->request;
     training_state state = {0};
-    double before = 0.0;
     double after = 0.0;
     const training_options options = {
         .steps = request->heal.steps,
@@ -251,11 +250,11 @@ static grail_status train(block_task *t, grail_healing *made)
     };
     const training_task task = {
         .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
-    TRY(mean_distance(t, t->seen, t->seen_count, &before));
+    TRY(mean_distance(t, t->seen, t->seen_count, &state.seen_before));
     TRY(training_run(&options, &task, t->optimizer, &state));
     TRY(mean_distance(t, t->seen, t->seen_count, &after));
     *made = healing_so_far(request, t->block, &state);
-    made->seen_before = before;
+    made->seen_before = state.seen_before;
     made->seen_after = after;
     made->ended = 1;
 out:

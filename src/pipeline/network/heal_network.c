@@ -383,7 +383,6 @@ static grail_status train(network_task *t, grail_healing *made)
     grail_status status = GRAIL_OK;
     const compression_request *request = t->network->request;
     training_state state = {0};
-    double before = 0.0;
     double after = 0.0;
     const training_options options = {
         .steps = request->heal.steps,
@@ -396,14 +395,14 @@ static grail_status train(network_task *t, grail_healing *made)
     };
     const training_task task = {
         .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
-    TRY(mean_loss(t, t->seen, t->seen_count, &before));
+    TRY(mean_loss(t, t->seen, t->seen_count, &state.seen_before));
     if (t->memory->restore != NULL) {
         TRY(t->memory->restore(t->memory->user, t->optimizer, &state));
     }
     TRY(training_run(&options, &task, t->optimizer, &state));
     TRY(mean_loss(t, t->seen, t->seen_count, &after));
     *made = healing_so_far(request, GRAPH_NONE, &state);
-    made->seen_before = before;
+    made->seen_before = state.seen_before;
     made->seen_after = after;
     made->ended = 1;
 out:

@@ -5,7 +5,7 @@
 
 #include "pipeline/network/network.h"
 
-/** Saves where a training stands and restores it; both may be NULL. `restore` leaves *state zeroed
+/** Saves where a training stands and restores it; both may be NULL. `restore` leaves *state alone
  * where nothing was saved. */
 typedef struct heal_memory {
     grail_status (*save)(void *user, const optimizer *o, const training_state *state);

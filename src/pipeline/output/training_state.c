@@ -100,6 +100,7 @@ static grail_status describe(const training_state *state, int which, json_t *rec
     TRY(json_put(record, "judgements_lost", json_integer(state->judgements_lost)));
     TRY(json_put(record, "held_before", json_real(state->held_before)));
     TRY(json_put(record, "held_best", json_real(state->held_best)));
+    TRY(json_put(record, "seen_before", json_real_or_null(state->seen_before)));
     TRY(json_put(record, "seconds", json_real(state->seconds)));
 out:
     return status;
@@ -142,6 +143,7 @@ static training_state state_of(const json_t *record)
         .judgements_lost = json_integer_value(json_object_get(record, "judgements_lost")),
         .held_before = json_real_or_nan(record, "held_before"),
         .held_best = json_real_or_nan(record, "held_best"),
+        .seen_before = json_real_or_nan(record, "seen_before"),
         .seconds = json_number_value(json_object_get(record, "seconds")),
     };
 }
@@ -152,7 +154,6 @@ grail_status training_restore(output_directory *directory, optimizer *o, trainin
     saved_file f = {.descriptor = -1};
     const json_t *record = last_record(directory);
     const json_t *checksums = json_object_get(record, "checksums");
-    *state = (training_state){0};
     if (record == NULL) {
         return GRAIL_OK;
     }

@@ -14,7 +14,7 @@ bool training_is_saved(const output_directory *directory);
 grail_status training_save(output_directory *directory, const optimizer *o,
                            const training_state *state) GRAIL_MUST_CHECK;
 
-/** Restores the state saved last; leaves *state zeroed where there is none. GRAIL_ERROR_FORMAT when
+/** Restores the state saved last; leaves *state alone where there is none. GRAIL_ERROR_FORMAT when
  * the file is not what the record says. */
 grail_status training_restore(output_directory *directory, optimizer *o,
                               training_state *state) GRAIL_MUST_CHECK;
