@@ -26,12 +26,13 @@ static double progress_of(const training_options *options, const training_state 
 static grail_status judge(const training_task *task, optimizer *o, training_state *state)
 {
     grail_status status = GRAIL_OK;
-    double loss = 0.0;
-    TRY(optimizer_begin_judgement(o));
-    TRY(task->judge(task->user, &loss));
+    double loss = (double)NAN;
     const bool is_first = state->steps == 0;
+    TRY(optimizer_begin_judgement(o));
+    const grail_status judged = task->judge(task->user, &loss);
     const bool is_best = is_first || loss < state->held_best; /* NaN is not */
     TRY(optimizer_end_judgement(o, is_best));
+    TRY(judged);
     if (is_first) {
         if (!isfinite(loss)) {
             FAIL(GRAIL_ERROR_NUMERIC, "the loss before healing is %g", loss);
@@ -65,6 +66,35 @@ static bool is_over(const training_options *options, const training_state *state
            state->judgements_lost >= PATIENCE;
 }
 
+/* Takes a step, and judges it where that is due; *told tells whether it was. */
+static grail_status go_on(const training_options *options, const training_task *task, optimizer *o,
+                          int64_t *samples, double begun, training_state *state, bool *told)
+{
+    grail_status status = GRAIL_OK;
+    TRY(take_step(options, task, o, samples, state));
+    state->steps++;
+    state->seconds = clock_seconds() - begun;
+    const bool ends = state->steps >= options->steps || state->seconds >= options->seconds;
+    *told = ends || state->steps % steps_between(options) == 0;
+    if (*told) {
+        TRY(judge(task, o, state));
+    }
+out:
+    return status;
+}
+
+/* Steps may lead to where the network cannot be computed any more, and further ones do not lead
+ * back: that ends the training as judgements do that are never better. */
+static grail_status end_if_diverged(grail_status status, training_state *state, bool *told)
+{
+    if (status != GRAIL_ERROR_NUMERIC) {
+        return status;
+    }
+    state->judgements_lost = PATIENCE;
+    *told = true;
+    return GRAIL_OK;
+}
+
 grail_status training_run(const training_options *options, const training_task *task, optimizer *o,
                           training_state *state)
 {
@@ -77,12 +107,10 @@ grail_status training_run(const training_options *options, const training_task *
         TRY(task->tell(task->user, state));
     }
     while (!is_over(options, state)) {
-        TRY(take_step(options, task, o, samples, state));
-        state->steps++;
-        state->seconds = clock_seconds() - begun;
-        const bool ends = state->steps >= options->steps || state->seconds >= options->seconds;
-        if (ends || state->steps % steps_between(options) == 0) {
-            TRY(judge(task, o, state));
+        bool told = false;
+        status = go_on(options, task, o, samples, begun, state, &told);
+        TRY(end_if_diverged(status, state, &told));
+        if (told) {
             state->seconds = clock_seconds() - begun;
             TRY(task->tell(task->user, state));
         }

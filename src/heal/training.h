@@ -37,10 +37,11 @@ typedef struct training_task {
 } training_task;
 
 /**
- * Trains until the steps or the seconds are used up, or until the judged loss has stopped falling.
- * Then the store holds the best values that were judged: those of the start when nothing was
- * better. `state` is zeroed for a new training, or where a saved one stood. A loss at the start
- * that is NaN or infinite is GRAIL_ERROR_NUMERIC.
+ * Trains until the steps or the seconds are used up, until the judged loss has stopped falling, or
+ * until a step or a judgement fails with GRAIL_ERROR_NUMERIC. Then the store holds the best values
+ * that were judged: those of the start when nothing was better. `state` is zeroed (but for
+ * seen_before) for a new training, or where a saved one stood. A loss at the start that is NaN or
+ * infinite is GRAIL_ERROR_NUMERIC.
  */
 grail_status training_run(const training_options *options, const training_task *task, optimizer *o,
                           training_state *state) GRAIL_MUST_CHECK;
