@@ -141,6 +141,7 @@ static grail_status task_init(calibration_network *network, const heal_memory *m
     TRY(healing_samples(request, false, &t->seen_count, &t->seen));
     TRY(healing_samples(request, true, &t->held_count, &t->held));
     TRY(make_optimizer(t));
+    parameter_store_release_range(network->dense.parameters, 0, t->dense_begin);
     TRY(tape_create(g, request->backend, network->pool, &t->tape));
 out:
     return status;
