@@ -84,10 +84,10 @@ static grail_status own_entry(parameter_store *store, int parameter)
     const parameter_entry *entry = NULL;
     float *values = NULL;
     int64_t elements = 0;
-    if (matrix_exists(store->entries[parameter].values)) {
+    TRY(parameter_store_get(store, parameter, &entry));
+    if (entry == &store->entries[parameter]) {
         return GRAIL_OK;
     }
-    TRY(parameter_store_get(store, parameter, &entry));
     TRY(parameter_store_read_f32(store, parameter, &values, &elements));
     TRY(parameter_store_set(store, parameter, entry->shape, values));
 out:
