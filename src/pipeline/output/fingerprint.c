@@ -5,17 +5,35 @@
 #include <stdio.h>
 #include <string.h>
 
+static grail_status put_file(json_t *files, const char *name, const file_identity *f)
+{
+    return json_put_name(files, name,
+                         json_pack("[I,I,I]", (json_int_t)f->size, (json_int_t)f->seconds,
+                                   (json_int_t)f->nanoseconds));
+}
+
 static grail_status put_files(const source_files *sources, json_t *object)
 {
     grail_status status = GRAIL_OK;
     json_t *files = json_object();
     TRY(json_put(object, "files", files));
     for (size_t i = 0; i < sources->count; i++) {
-        const file_identity *f = &sources->items[i].identity;
-        TRY(json_put_name(files, sources->items[i].name,
-                          json_pack("[I,I,I]", (json_int_t)f->size, (json_int_t)f->seconds,
-                                    (json_int_t)f->nanoseconds)));
+        TRY(put_file(files, sources->items[i].name, &sources->items[i].identity));
     }
+out:
+    return status;
+}
+
+static grail_status put_teacher(const grail_model *teacher, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    json_t *files = json_object();
+    TRY(json_put(object, "teacher_files", files));
+    for (int f = 0; f < checkpoint_file_count(teacher->checkpoint); f++) {
+        const file_identity identity = checkpoint_file_identity(teacher->checkpoint, f);
+        TRY(put_file(files, checkpoint_file_name(teacher->checkpoint, f), &identity));
+    }
+    TRY(json_put(object, "teacher_config", json_deep_copy(teacher->config)));
 out:
     return status;
 }
@@ -37,6 +55,9 @@ grail_status fingerprint_of_run(const compression_request *request, const source
     TRY(json_put(object, "threads", json_integer(parallel_threads())));
     TRY(heal_options_to_json(&request->heal, &heal));
     TRY(json_put(object, "heal", heal));
+    if (request->teacher != NULL) {
+        TRY(put_teacher(request->teacher, object));
+    }
     *out = object;
     object = NULL;
 out:
