@@ -28,12 +28,13 @@ grail_status heal_blocks_after_walk(calibration_network *network)
         return GRAIL_OK;
     }
     TRY(heal_prepare(network));
-    for (int block = 0; block < request->graph->block_count; block++) {
+    for (int block = GRAPH_NONE; block < request->graph->block_count; block++) {
         int begin = 0;
         int end = 0;
         graph_block_range(request->graph, block, &begin, &end);
-        TRY(streams_carry(network, begin, begin, NULL, NULL));
-        TRY(heal_block(network, block));
+        if (block != GRAPH_NONE) {
+            TRY(heal_block(network, block));
+        }
         TRY(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
     }
 out:
