@@ -235,6 +235,7 @@ static grail_status open_request(making *m)
         m->compress.session = m->own_session;
     }
     TRY(request_open(&m->compress, (request_purpose){.reads_samples = needs_samples}, &m->request));
+    m->compress.heal = NULL; /* widths are judged by the closed form */
     const bool of_images = m->request->graph->input_kind == INPUT_IMAGES;
     const char *kinds = o->kinds != NULL ? o->kinds : of_images ? "conv,ffn" : "ffn,heads";
     for (int k = 0; k < SITE_KINDS; k++) {
