@@ -1,14 +1,19 @@
 /* Estimates how much memory a run takes, so that several runs can share a machine. */
 #include "arch/model.h"
+#include "pipeline/request/heal_options.h"
 #include "pipeline/request/options.h"
+
+#include <math.h>
 
 enum {
     PARAMETER_COPIES = 4,
     FOLDED_COPIES = 6,
+    HEALED_COPIES = 5, /* gradients, two moments, best values, and the dense ones once more */
     USUAL_SAMPLES = 128,
     BATCH_IMAGES = 128, /* of the evaluation; fewer if a value would exceed BATCH_BYTES */
     BATCH_BYTES = 128 << 20,
     BATCH_VALUES = 4, /* that are in memory at the same time */
+    TAPE_IMAGES = 32, /* of a pass that is trained */
     STREAM_VALUES = 2
 };
 
@@ -21,6 +26,7 @@ typedef struct request {
     double sparsity[SITE_KINDS];
     double samples;
     bool repair, open_loop;
+    heal_options heal;
 } request;
 
 /* Widths at one consumer. */
@@ -49,6 +55,7 @@ static grail_status read_options(const grail_model *model, const grail_compress_
     }
     TRY(selector_from_name(o->selector, &r.selector));
     TRY(compensation_from_options(o, r.selector, &r.how));
+    TRY(heal_options_read(o, &r.heal));
     for (int k = 0; k < SITE_KINDS; k++) {
         r.sparsity[k] = *grail_compress_sparsity(&copy, site_kind_name((site_kind)k));
     }
@@ -135,14 +142,52 @@ static double parameter_bytes(const request *r, const grail_model *model)
     return bytes;
 }
 
+/* Elements of all parameters of the nodes [begin, end). */
+static double elements_of_nodes(const request *r, const grail_model *model, int begin, int end)
+{
+    double elements = 0.0;
+    for (int i = begin; i < end; i++) {
+        const int parameters[] = {r->graph->nodes[i].weight, r->graph->nodes[i].bias};
+        for (int p = 0; p < 2; p++) {
+            elements += parameters[p] == GRAPH_NONE
+                            ? 0.0
+                            : (double)model_parameter_elements(model, parameters[p]);
+        }
+    }
+    return elements;
+}
+
+/* What is trained at the same time: a block, or the network. The way back keeps what the nodes of
+ * one block made, and in the network also what lies between blocks. */
+static double healing_bytes(const request *r, const grail_model *model, double value)
+{
+    const graph *g = r->graph;
+    double trained = 0.0;
+    double values = 0.0;
+    for (int block = GRAPH_NONE; block <= g->block_count; block++) {
+        int begin = 0;
+        int end = 0;
+        graph_block_range(g, block, &begin, &end);
+        trained = fmax(trained, elements_of_nodes(r, model, begin, end));
+        values = fmax(values, (double)(end - begin));
+    }
+    if (r->heal.network) {
+        trained = elements_of_nodes(r, model, 0, g->node_count);
+        values += (double)g->block_count;
+    }
+    const double images = fmin(r->samples, TAPE_IMAGES);
+    return sizeof(float) * (HEALED_COPIES * trained + images * values * value);
+}
+
 /* `value`: elements of the largest value between nodes, for one image of `pixels` elements. */
 static double calibration_bytes(const request *r, double pixels, double value)
 {
     const bool measures = r->how.enabled || r->selector->uses_data;
-    const bool has_dense_stream = compensation_uses_dense(&r->how) && !r->open_loop;
+    const bool has_dense_stream =
+        heals(&r->heal) || (compensation_uses_dense(&r->how) && !r->open_loop);
     const double streams = has_dense_stream ? 2.0 : 1.0;
     double bytes = 0.0;
-    if (measures || r->repair) {
+    if (measures || r->repair || heals(&r->heal)) {
         bytes += r->samples * sizeof(float) * (pixels + streams * STREAM_VALUES * value);
     }
     if (measures) {
@@ -171,6 +216,9 @@ grail_status grail_compress_estimate(const grail_model *model,
     double bytes = parameter_bytes(&r, model) + batch_bytes(value);
     if (cuts) {
         bytes += calibration_bytes(&r, (double)side * (double)side * IMAGE_CHANNELS, value);
+    }
+    if (cuts && heals(&r.heal)) {
+        bytes += healing_bytes(&r, model, value);
     }
     *out = bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
 out:

@@ -98,6 +98,16 @@ static void the_estimate_grows_with_what_takes_memory(void **state)
     assert_true(all > first);
     o.selector = "gram-wenergy"; /* at their entire Gram matrices */
     assert_true(estimate(model, &o) > all);
+    o.selector = "magnitude-l1";
+    o.heal = "block"; /* a sample stream more, and what the training of a block takes */
+    const int64_t block = estimate(model, &o);
+    assert_true(block > plain);
+    o.heal = "model";
+    assert_true(estimate(model, &o) > block);
+    o.heal = "head";
+    int64_t bytes = -1;
+    assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
+                 "cannot heal 'head', expected none, block, model or block,model");
     grail_model_close(model);
     vision_close(&v);
 }
@@ -112,6 +122,9 @@ static void nothing_cut_takes_no_calibration(void **state)
     grail_compress_options o = vision_options(&v, path, NULL);
     o.samples = 1000000;
     const int64_t whole = estimate(model, &o);
+    o.heal = "model"; /* a network in which nothing is cut has nothing to heal */
+    assert_true(estimate(model, &o) == whole);
+    o.heal = NULL;
     o.sparsity_heads = 0.5; /* this network has none */
     assert_true(estimate(model, &o) == whole);
     o.sparsity_conv = 0.5;
@@ -123,7 +136,10 @@ static void nothing_cut_takes_no_calibration(void **state)
 static void a_run_and_its_accuracy_stay_below_the_estimate(void **state)
 {
     (void)state;
-    static const char *const selectors[] = {"wanda", "fold", "gram-wenergy"};
+    static const struct {
+        const char *selector, *heal;
+    } runs[] = {{"wanda", NULL},    {"fold", NULL},     {"gram-wenergy", NULL},
+                {"wanda", "block"}, {"wanda", "model"}, {"fold", "block,model"}};
     vision_lab v;
     vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
@@ -131,11 +147,13 @@ static void a_run_and_its_accuracy_stay_below_the_estimate(void **state)
         grail_model *model = vision_model_open(path);
         grail_images *images = NULL;
         assert_ok(grail_images_open(model, &v.images, &images));
-        for (size_t s = 0; s < sizeof selectors / sizeof selectors[0]; s++) {
+        for (size_t s = 0; s < sizeof runs / sizeof runs[0]; s++) {
             grail_compression *c = NULL;
             grail_accuracy a = {0};
             grail_compress_options o = cut_options(&v, path);
-            o.selector = selectors[s];
+            o.selector = runs[s].selector;
+            o.heal = runs[s].heal;
+            o.heal_steps = 2;
             const int64_t before = memory_in_use();
             grail_memory_peak_begin();
             assert_true(grail_memory_peak() == before);
