@@ -74,7 +74,10 @@ const cell_group *section_at(const section *s, int selector, variant v, double s
 bool section_shows(const section *s, const cell_group *group);
 
 /** The strongest compensation that occurs: full before grail, and without REPAIR before with
- * REPAIR. VARIANT_NONE where none occurs. */
+ * REPAIR; a healed variant only where all are healed. VARIANT_NONE where none occurs. */
 variant section_best_variant(const section *s);
+
+/** Whether any of its variants is healed. */
+bool section_heals(const section *s);
 
 #endif

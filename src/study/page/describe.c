@@ -68,6 +68,11 @@ void describe_group(markup *m, const aggregate *a, const cell_group *g)
         markup_percent(m, g->plain.mean);
         markup_raw(m, " %");
     }
+    if (!isnan(g->seconds[SECONDS_HEAL].mean)) {
+        markup_raw(m, "\nhealed in ");
+        markup_number(m, g->seconds[SECONDS_HEAL].mean, 1);
+        markup_raw(m, " s");
+    }
     if (!isnan(g->parameters.mean)) {
         markup_raw(m, "\n");
         markup_scaled(m, g->parameters.mean, "");

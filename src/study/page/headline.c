@@ -105,6 +105,19 @@ static void write_comparison(const aggregate *a, variant better, variant worse, 
     *is_first = false;
 }
 
+/* Against its form as it was before, and against the plain cut that was healed alike. */
+static void write_healed(const aggregate *a, double *differences, bool *is_first, markup *m)
+{
+    for (int i = VARIANT_FORMS; i < VARIANTS; i++) {
+        const variant v = (variant)i;
+        const variant plain = variant_healed(VARIANT_NONE, variant_heal(v));
+        write_comparison(a, v, variant_form(v), differences, is_first, m);
+        if (v != plain) {
+            write_comparison(a, v, plain, differences, is_first, m);
+        }
+    }
+}
+
 grail_status headline_write(const aggregate *a, markup *page)
 {
     static const variant pairs[][2] = {
@@ -125,6 +138,7 @@ grail_status headline_write(const aggregate *a, markup *page)
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         write_comparison(a, pairs[i][0], pairs[i][1], differences, &is_first, page);
     }
+    write_healed(a, differences, &is_first, page);
     markup_raw(page, is_first ? "" : ".</p>\n");
     memory_free(differences);
     return markup_status(page);

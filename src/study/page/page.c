@@ -142,6 +142,7 @@ static grail_status add_section(page_writer *w, int index)
     TRY(add_plots(w, s));
     table_accuracy(w->a, s, w->page);
     table_cost(s, w->page);
+    table_healing(s, w->page);
     markup_raw(w->page, "</section>\n");
 out:
     return status;
@@ -160,6 +161,16 @@ static void write_contents(const page_writer *w)
     markup_raw(w->page, "<a href=\"#numbers\">numbers</a></nav>\n");
 }
 
+static bool any_heals(const aggregate *a)
+{
+    for (int i = 0; i < a->section_count; i++) {
+        if (section_heals(&a->sections[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void write_head(const page_writer *w)
 {
     markup_raw(w->page,
@@ -169,7 +180,8 @@ static void write_head(const page_writer *w)
     style_write_page(w->page);
     markup_raw(w->page, "\n</style>\n</head>\n<body>\n<main>\n<h1>Width cut and repaired</h1>\n"
                         "<p class=\"by\">Results of a grail sweep: accuracy of narrowed networks, "
-                        "before and after closed-form repair.</p>\n");
+                        "before and after closed-form repair");
+    markup_raw(w->page, any_heals(w->a) ? " and healing.</p>\n" : ".</p>\n");
 }
 
 static grail_status write_recipe(const page_writer *w)

@@ -5,8 +5,22 @@
 #include "study/page/series.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { LEFT = 108, ROW = 24, BAR = 14, TOP = 28, BELOW = 40, VALUE_WIDTH = 58 };
+enum { LEAST_LEFT = 108, ROW = 24, BAR = 14, TOP = 28, BELOW = 40, VALUE_WIDTH = 58 };
+
+/* All but the total. */
+enum { STAGES = SECONDS_TOTAL };
+
+static const struct {
+    const char *name;
+    series_style style;
+} stages[STAGES] = {
+    [SECONDS_CALIBRATE] = {"calibrate", {"q0", NULL, MARKER_SQUARE, false}},
+    [SECONDS_COMPENSATE] = {"compensate", {"q1", NULL, MARKER_SQUARE, false}},
+    [SECONDS_HEAL] = {"heal", {"q2", NULL, MARKER_SQUARE, false}},
+    [SECONDS_EVALUATE] = {"evaluate", {"q3", NULL, MARKER_SQUARE, false}},
+};
 
 static double stage_seconds(const cost *c, int stage)
 {
@@ -16,7 +30,7 @@ static double stage_seconds(const cost *c, int stage)
 static double all_seconds(const cost *c)
 {
     return stage_seconds(c, SECONDS_CALIBRATE) + stage_seconds(c, SECONDS_COMPENSATE) +
-           stage_seconds(c, SECONDS_EVALUATE);
+           stage_seconds(c, SECONDS_HEAL) + stage_seconds(c, SECONDS_EVALUATE);
 }
 
 static bool has_cost(const cost *c)
@@ -24,10 +38,23 @@ static bool has_cost(const cost *c)
     return all_seconds(c) > 0.0 || c->peak.count > 0;
 }
 
+/* Where rows begin: behind the longest of their names. */
+static double left_of_rows(const cost *costs)
+{
+    const double character = 5.8;
+    double left = LEAST_LEFT;
+    for (int v = 0; v < VARIANTS; v++) {
+        if (has_cost(&costs[v])) {
+            left = fmax(left, 10.0 + character * (double)strlen(variant_label((variant)v)));
+        }
+    }
+    return left;
+}
+
 static void draw_row_name(const chart *c, variant v, double row)
 {
-    const double y = chart_at(c, 0.0, row).y;
-    svg_text(c->out, "t e", (point){LEFT - 8.0, y + 3.8}, variant_label(v));
+    const point start = chart_at(c, 0.0, row);
+    svg_text(c->out, "t e", (point){start.x - 8.0, start.y + 3.8}, variant_label(v));
 }
 
 static void draw_bar(const chart *c, const char *class, double row, double from, double to)
@@ -41,17 +68,18 @@ static void draw_bar(const chart *c, const char *class, double row, double from,
 
 static void draw_seconds(const chart *c, const cost *costs, variant v, double row)
 {
-    static const char *const classes[] = {"q0", "q1", "q2"};
-    static const char *const names[] = {"calibrate", "compensate", "evaluate"};
     double from = 0.0;
-    for (int i = SECONDS_CALIBRATE; i <= SECONDS_EVALUATE; i++) {
+    for (int i = 0; i < STAGES; i++) {
         const double seconds = stage_seconds(&costs[v], i);
+        if (i == SECONDS_HEAL && costs[v].seconds[i].count == 0) {
+            continue;
+        }
         svg_hover_begin(c->out);
-        markup_format(c->out, "%s\n%s: ", variant_label(v), names[i]);
+        markup_format(c->out, "%s\n%s: ", variant_label(v), stages[i].name);
         markup_number(c->out, seconds, 2);
         markup_raw(c->out, " s on average");
         svg_hover_body(c->out);
-        draw_bar(c, classes[i], row, from, from + seconds);
+        draw_bar(c, stages[i].style.class, row, from, from + seconds);
         svg_group_end(c->out);
         from += seconds;
     }
@@ -88,7 +116,7 @@ static grail_status draw_panel(const cost *costs, const char *title, const char 
     markup_raw(&p->title, title);
     const chart on = {
         .out = &p->content,
-        .x = scale_linear(0.0, most, 4, LEFT, CHART_WIDTH - VALUE_WIDTH),
+        .x = scale_linear(0.0, most, 4, left_of_rows(costs), CHART_WIDTH - VALUE_WIDTH),
         .y = {.from = 0.0, .to = rows, .start = TOP, .end = bottom},
         .x_label = unit,
         .y_label = "",
@@ -108,9 +136,6 @@ out:
 
 grail_status plot_cost(const aggregate *a, const section *s, figure *out)
 {
-    static const series_style stages[] = {{"q0", NULL, MARKER_SQUARE, false},
-                                          {"q1", NULL, MARKER_SQUARE, false},
-                                          {"q2", NULL, MARKER_SQUARE, false}};
     grail_status status = GRAIL_OK;
     cost costs[VARIANTS];
     double most_seconds = 0.0;
@@ -127,9 +152,11 @@ grail_status plot_cost(const aggregate *a, const section *s, figure *out)
                               "seeds, and the highest peak memory, for each repair.");
     if (most_seconds > 0.0) {
         TRY(draw_panel(costs, "Time", "seconds", most_seconds, draw_seconds, out));
-        figure_add_legend(out, &stages[0], "calibrate");
-        figure_add_legend(out, &stages[1], "compensate");
-        figure_add_legend(out, &stages[2], "evaluate");
+        for (int i = 0; i < STAGES; i++) {
+            if (i != SECONDS_HEAL || section_heals(s)) {
+                figure_add_legend(out, &stages[i].style, stages[i].name);
+            }
+        }
     }
     if (most_bytes > 0.0) {
         TRY(draw_panel(costs, "Peak memory", "GB", most_bytes / 1e9, draw_peak, out));

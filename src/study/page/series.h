@@ -6,7 +6,7 @@
 #include "study/results/results.h"
 
 const series_style *variant_style(variant v);
-/** "grail + REPAIR" */
+/** "grail + REPAIR", "full + heal model" */
 const char *variant_label(variant v);
 
 /** The style of a selector, by its index into results.selectors; styles repeat beyond the

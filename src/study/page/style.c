@@ -21,6 +21,10 @@ static const struct {
     {"v3", "#00857a", "#3fc6b2"},
     {"v4", "#c2402a", "#ff8068"},
     {"v5", "#8d4aa3", "#c99be0"},
+    /* healed variants: block, model, block,model */
+    {"v6", "#5f7d12", "#a8c95a"},
+    {"v7", "#b0206e", "#ff7fb8"},
+    {"v8", "#3d3fa8", "#9aa0ff"},
     /* selectors */
     {"s0", "#6f6d68", "#a3a19b"},
     {"s1", "#0067b1", "#5fb0ee"},
@@ -30,10 +34,11 @@ static const struct {
     {"s5", "#b0527f", "#e79abf"},
     {"s6", "#7d6b00", "#cdbb4e"},
     {"s7", "#5350a6", "#a9a6f0"},
-    /* stages: calibrate, compensate, evaluate */
+    /* stages: calibrate, compensate, heal, evaluate */
     {"q0", "#5b8db1", "#5b8db1"},
     {"q1", "#1f4e79", "#b4d6f2"},
-    {"q2", "#918b7e", "#74787d"},
+    {"q2", "#b0206e", "#ff7fb8"},
+    {"q3", "#918b7e", "#74787d"},
 };
 
 enum { COLOURS = sizeof colours / sizeof colours[0], FIRST_SERIES = 7 };

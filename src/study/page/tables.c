@@ -2,6 +2,7 @@
 
 #include "study/page/cost.h"
 #include "study/page/describe.h"
+#include "study/page/healed.h"
 #include "study/page/series.h"
 
 /* The heading follows; table_head ends it. */
@@ -233,6 +234,9 @@ void table_cost(const section *s, markup *page)
     column(page, "repair", true);
     column(page, "calibrate", false);
     column(page, "compensate", false);
+    if (section_heals(s)) {
+        column(page, "heal", false);
+    }
     column(page, "evaluate", false);
     column(page, "total", false);
     column(page, "peak memory", false);
@@ -242,10 +246,53 @@ void table_cost(const section *s, markup *page)
             markup_raw(page, "<tr>");
             row_name(page, variant_label((variant)v));
             for (int i = 0; i < SECONDS_KINDS; i++) {
-                number_cell(page, costs[v].seconds[i].mean, 2);
+                if (i != SECONDS_HEAL || section_heals(s)) {
+                    number_cell(page, costs[v].seconds[i].mean, 2);
+                }
             }
             scaled_cell(page, costs[v].peak.most, "B");
             markup_raw(page, "</tr>\n");
+        }
+    }
+    table_end(page);
+}
+
+static void healing_row(variant v, const char *what, const healed *h, markup *m)
+{
+    markup_raw(m, "<tr>");
+    row_name(m, variant_label(v));
+    markup_format(m, "<td class=\"text\">%s</td>", what);
+    number_cell(m, h->steps.mean, 0);
+    number_cell(m, h->before.mean, 4);
+    number_cell(m, h->after.mean, 4);
+    number_cell(m, h->seconds.mean, 2);
+    markup_raw(m, "</tr>\n");
+}
+
+void table_healing(const section *s, markup *page)
+{
+    if (!section_heals(s)) {
+        return;
+    }
+    table_begin(page);
+    markup_raw(page, "Healing: steps and held-out loss of a training, and seconds per cell, ");
+    markup_start_of(page, s->name, 60);
+    table_head(page, "Healing");
+    column(page, "repair", true);
+    column(page, "trained", true);
+    column(page, "steps", false);
+    column(page, "loss before", false);
+    column(page, "loss after", false);
+    column(page, "seconds", false);
+    table_body(page);
+    for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
+        const healed blocks = healed_measure(s, (variant)v, true);
+        const healed network = healed_measure(s, (variant)v, false);
+        if (blocks.seconds.count > 0) {
+            healing_row((variant)v, "blocks", &blocks, page);
+        }
+        if (network.seconds.count > 0) {
+            healing_row((variant)v, "network", &network, page);
         }
     }
     table_end(page);

@@ -14,6 +14,9 @@ void table_accuracy(const aggregate *a, const section *s, markup *page);
 /** Time by stage and peak memory of each variant, at the section's setting. */
 void table_cost(const section *s, markup *page);
 
+/** Steps, losses and time of the trainings; nothing where nothing is healed. */
+void table_healing(const section *s, markup *page);
+
 /** Cells that failed, with their messages. Nothing where none failed. */
 void table_failures(const aggregate *a, markup *page);
 

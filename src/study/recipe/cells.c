@@ -198,7 +198,7 @@ const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
 {
     snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s, %lld samples, seed %lld%s",
              recipe->checkpoints.list[cell->checkpoint].name, grail_selector_at(cell->selector),
-             100.0 * cell->sparsity, variant_name(cell->variant), (long long)cell->samples,
+             100.0 * cell->sparsity, variant_form_name(cell->variant), (long long)cell->samples,
              (long long)cell->seed, cell->open_loop ? ", open loop" : "");
     return text;
 }

@@ -10,8 +10,9 @@
 enum { VERSION = 2, OLDEST_VERSION = 1 };
 
 static const char beginning[] = "{\"grail_results\":";
-static const char *const setting_keys[] = {
-    "checkpoint", "selector", "sparsity", "compensate", "repair", "samples", "seed", "loop", NULL};
+static const char *const setting_keys[] = {"checkpoint", "selector", "sparsity", "compensate",
+                                           "repair",     "heal",     "samples",  "seed",
+                                           "loop",       NULL};
 
 /* -- numbers ------------------------------------------------------------------------------------
  */
@@ -35,6 +36,7 @@ typedef struct field {
 
 #define MEASURE(member) offsetof(line_measures, member)
 #define SITE(member) offsetof(line_site, member)
+#define HEALING(member) offsetof(line_healing, member)
 
 static const field accuracy_fields[] = {
     {"top1", MEASURE(top1), FORM_EXACT, 0.0, 1.0},
@@ -58,6 +60,12 @@ static const field seconds_fields[] = {
     {0},
 };
 
+/* Cells that are not healed lack it. */
+static const field heal_seconds_fields[] = {
+    {"heal", MEASURE(seconds[SECONDS_HEAL]), FORM_ROUNDED, 0.0, LARGEST},
+    {0},
+};
+
 static const field memory_fields[] = {
     {"peak_bytes", MEASURE(peak_bytes), FORM_COUNT, 0.0, LARGEST},
     {0},
@@ -70,6 +78,15 @@ static const field site_fields[] = {
     {"fit_after", SITE(fit_after), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
     {"held_before", SITE(held_before), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
     {"held_after", SITE(held_after), FORM_ROUNDED, -HUGE_VAL, HUGE_VAL},
+    {0},
+};
+
+static const field healing_fields[] = {
+    {"block", HEALING(block), FORM_COUNT, 0.0, LARGEST},
+    {"steps", HEALING(steps), FORM_COUNT, 0.0, LARGEST},
+    {"held_loss_before", HEALING(held_before), FORM_ROUNDED, 0.0, HUGE_VAL},
+    {"held_loss_after", HEALING(held_after), FORM_ROUNDED, 0.0, HUGE_VAL},
+    {"seconds", HEALING(seconds), FORM_ROUNDED, 0.0, LARGEST},
     {0},
 };
 
@@ -130,7 +147,7 @@ line_measures line_not_measured(void)
                            .images = nan,
                            .parameters = nan,
                            .macs = nan,
-                           .seconds = {nan, nan, nan, nan},
+                           .seconds = {nan, nan, nan, nan, nan},
                            .peak_bytes = nan};
 }
 
@@ -199,6 +216,12 @@ static grail_status put_text(json_t *object, const char *key, const char *text)
     return json_put(object, key, json_text(text));
 }
 
+/* Lines of other cells are as they were before there was healing. */
+static bool is_healed(const line_settings *s)
+{
+    return variant_heal(s->variant) != HEAL_NONE;
+}
+
 static grail_status write_settings(const line_settings *s, json_t *object)
 {
     grail_status status = GRAIL_OK;
@@ -207,6 +230,9 @@ static grail_status write_settings(const line_settings *s, json_t *object)
     TRY(json_put(object, "sparsity", json_real(s->sparsity)));
     TRY(put_text(object, "compensate", variant_compensation(s->variant)));
     TRY(json_put(object, "repair", json_boolean(variant_repairs(s->variant))));
+    if (is_healed(s)) {
+        TRY(put_text(object, "heal", heal_kind_name(variant_heal(s->variant))));
+    }
     TRY(json_put(object, "samples", json_integer(s->samples)));
     TRY(json_put(object, "seed", json_integer(s->seed)));
     TRY(put_text(object, "loop", s->open_loop ? "open" : "closed"));
@@ -239,14 +265,36 @@ out:
     return status;
 }
 
+static grail_status write_healings(const result_line *l, json_t *line)
+{
+    grail_status status = GRAIL_OK;
+    json_t *list = json_array();
+    TRY(json_put(line, "healed", list));
+    for (int i = 0; i < l->healing_count; i++) {
+        json_t *object = json_object();
+        TRY(json_push(list, object));
+        TRY(write_fields(healing_fields, &l->healings[i], object));
+    }
+out:
+    return status;
+}
+
 static grail_status write_measures(const result_line *l, json_t *line)
 {
     grail_status status = GRAIL_OK;
+    const bool healed = is_healed(&l->settings);
     TRY(write_fields(accuracy_fields, &l->measures, line));
     TRY(write_fields(size_fields, &l->measures, line));
     TRY(json_put(line, "seconds", json_object()));
-    TRY(write_fields(seconds_fields, &l->measures, json_object_get(line, "seconds")));
+    json_t *seconds = json_object_get(line, "seconds");
+    TRY(write_fields(seconds_fields, &l->measures, seconds));
+    if (healed) {
+        TRY(write_fields(heal_seconds_fields, &l->measures, seconds));
+    }
     TRY(write_fields(memory_fields, &l->measures, line));
+    if (healed) {
+        TRY(write_healings(l, line));
+    }
     TRY(json_put(line, "sites", json_array()));
     for (int i = 0; i < l->site_count; i++) {
         TRY(write_site(&l->sites[i], json_object_get(line, "sites")));
@@ -295,13 +343,23 @@ static grail_status read_variant(const char *where, const json_t *object, varian
 {
     grail_status status = GRAIL_OK;
     const char *name = NULL;
+    const char *heal_name = NULL;
     bool repairs = false;
+    variant form = VARIANT_NONE;
+    heal_kind heal = HEAL_NONE;
     TRY(field_text(where, object, "compensate", &name));
     TRY(json_get_boolean(where, object, "repair", false, &repairs));
-    if (!variant_from_parts(name, repairs, out)) {
+    TRY(json_get_string(where, object, "heal", heal_kind_name(HEAL_NONE), &heal_name));
+    if (!variant_from_parts(name, repairs, &form)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%s\", expected none, grail or full",
              where, name);
     }
+    if (!heal_kind_from_name(heal_name, &heal)) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "%s: \"heal\" is \"%s\", expected none, block, model or block,model", where,
+             heal_name);
+    }
+    *out = variant_healed(form, heal);
 out:
     return status;
 }
@@ -348,6 +406,7 @@ static grail_status read_measures(const char *where, const json_t *document, lin
     TRY(read_fields(where, document, accuracy_fields, out));
     TRY(read_fields(where, document, size_fields, out));
     TRY(read_fields(where, seconds, seconds_fields, out));
+    TRY(read_fields(where, seconds, heal_seconds_fields, out));
     TRY(read_fields(where, document, memory_fields, out));
 out:
     return status;
@@ -364,20 +423,45 @@ out:
     return status;
 }
 
+/* *list is NULL where there is none. */
+static grail_status find_list(const char *where, const json_t *document, const char *key,
+                              const json_t **list)
+{
+    const json_t *found = json_object_get(document, key);
+    *list = json_is_array(found) ? found : NULL;
+    if (found != NULL && !json_is_array(found) && !json_is_null(found)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not an array", where, key);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status read_sites(const char *where, const json_t *document, result_line *out)
 {
     grail_status status = GRAIL_OK;
-    const json_t *list = json_object_get(document, "sites");
-    if (list == NULL || json_is_null(list)) {
-        return GRAIL_OK;
-    }
-    if (!json_is_array(list)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array", where);
-    }
+    const json_t *list = NULL;
+    TRY(find_list(where, document, "sites", &list));
     TRY(memory_new(&out->sites, json_array_size(list), sizeof out->sites[0]));
     for (size_t i = 0; i < json_array_size(list); i++) {
         TRY(read_site(where, json_array_get(list, i), &out->sites[i]));
         out->site_count++;
+    }
+out:
+    return status;
+}
+
+static grail_status read_healings(const char *where, const json_t *document, result_line *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *list = NULL;
+    TRY(find_list(where, document, "healed", &list));
+    TRY(memory_new(&out->healings, json_array_size(list), sizeof out->healings[0]));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        if (!json_is_object(one)) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: \"healed\" holds a value that is not an object", where);
+        }
+        TRY(read_fields(where, one, healing_fields, &out->healings[i]));
+        out->healing_count++;
     }
 out:
     return status;
@@ -392,6 +476,7 @@ static grail_status read_cell(const char *where, const json_t *document, result_
     out->kind = out->error == NULL ? LINE_CELL : LINE_FAILURE;
     if (out->kind == LINE_CELL) {
         TRY(read_sites(where, document, out));
+        TRY(read_healings(where, document, out));
     }
 out:
     return status;
@@ -434,5 +519,6 @@ void line_sites_free(line_site *sites, int count)
 void line_fini(result_line *line)
 {
     line_sites_free(line->sites, line->site_count);
+    memory_free(line->healings);
     *line = (result_line){0};
 }

@@ -12,7 +12,14 @@
 /* Stands in the structures for a value that is null or missing in the file. */
 #define NOT_MEASURED ((double)NAN)
 
-enum { SECONDS_CALIBRATE, SECONDS_COMPENSATE, SECONDS_EVALUATE, SECONDS_TOTAL, SECONDS_KINDS };
+enum {
+    SECONDS_CALIBRATE,
+    SECONDS_COMPENSATE,
+    SECONDS_HEAL, /* of a healed cell */
+    SECONDS_EVALUATE,
+    SECONDS_TOTAL,
+    SECONDS_KINDS
+};
 
 /** The first line. Texts and the recipe are borrowed. */
 typedef struct line_header {
@@ -46,6 +53,14 @@ typedef struct line_site {
     double fit_before, fit_after, held_before, held_after; /* relative error of the output */
 } line_site;
 
+/** One training of a healed cell. */
+typedef struct line_healing {
+    double block;                   /* from 0; NOT_MEASURED: the whole network */
+    double steps;                   /* taken */
+    double held_before, held_after; /* loss of the samples that no step saw */
+    double seconds;
+} line_healing;
+
 typedef enum line_kind { LINE_DENSE, LINE_CELL, LINE_FAILURE } line_kind;
 
 /** A line after the first. All texts are borrowed; those of a line that was read belong to its
@@ -59,6 +74,8 @@ typedef struct result_line {
     line_measures measures;   /* of a dense network and a cell */
     line_site *sites;         /* [site_count] of a cell; owned */
     int site_count;
+    line_healing *healings; /* [healing_count] of a healed cell; owned */
+    int healing_count;
 } result_line;
 
 /** All NOT_MEASURED. */

@@ -84,7 +84,7 @@ out:
     return status;
 }
 
-/* Takes over the line's sites. */
+/* Takes over the line's sites and trainings. */
 static grail_status add_cell(results *r, result_line *l, const char *where, size_t line)
 {
     grail_status status = GRAIL_OK;
@@ -110,6 +110,10 @@ static grail_status add_cell(results *r, result_line *l, const char *where, size
     cell.site_count = l->site_count;
     l->sites = NULL;
     l->site_count = 0;
+    cell.healings = l->healings;
+    cell.healing_count = l->healing_count;
+    l->healings = NULL;
+    l->healing_count = 0;
     r->cells[r->cell_count++] = cell;
 out:
     return status;
@@ -228,6 +232,7 @@ grail_status results_read(const char *path, results *out)
 static void cell_fini(result_cell *cell)
 {
     line_sites_free(cell->sites, cell->site_count);
+    memory_free(cell->healings);
     memory_free(cell->error);
 }
 

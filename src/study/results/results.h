@@ -29,6 +29,8 @@ typedef struct result_cell {
     line_measures measures;
     line_site *sites;
     int site_count;
+    line_healing *healings;
+    int healing_count;
 } result_cell;
 
 typedef struct results {

@@ -1,8 +1,18 @@
-/* What follows the cut: a compensation, and whether REPAIR follows that. */
+/* What follows the cut: a form, which is a compensation and whether REPAIR follows it, and what is
+ * healed after that. */
 #ifndef GRAIL_STUDY_RESULTS_VARIANT_H
 #define GRAIL_STUDY_RESULTS_VARIANT_H
 
 #include <stdbool.h>
+
+/** As grail_compress_options.heal. */
+typedef enum heal_kind {
+    HEAL_NONE,
+    HEAL_BLOCK,
+    HEAL_MODEL,
+    HEAL_BLOCK_MODEL,
+    HEAL_KINDS
+} heal_kind;
 
 /** In the order in which pages show them. */
 typedef enum variant {
@@ -12,16 +22,26 @@ typedef enum variant {
     VARIANT_GRAIL_REPAIR,
     VARIANT_FULL,
     VARIANT_FULL_REPAIR,
-    VARIANTS
+    VARIANT_FORMS, /* behind those that are not healed: the same again for each further heal_kind */
+    VARIANTS = VARIANT_FORMS * (int)HEAL_KINDS
 } variant;
 
-/** "none", "repair", "grail", "grail+repair", "full", "full+repair". */
-const char *variant_name(variant v);
-/** Its two parts: the compensation's name, static, and whether there is REPAIR. */
+/** The variant of this form, one below VARIANT_FORMS, that is healed; and the two parts of one. */
+variant variant_healed(variant form, heal_kind heal);
+variant variant_form(variant v);
+heal_kind variant_heal(variant v);
+
+/** "none", "block", "model", "block,model". */
+const char *heal_kind_name(heal_kind heal);
+bool heal_kind_from_name(const char *name, heal_kind *out); /* false: there is none */
+
+/** The name of its form: "none", "repair", "grail", "grail+repair", "full", "full+repair". */
+const char *variant_form_name(variant v);
+/** The two parts of its form: the compensation's name, static, and whether there is REPAIR. */
 const char *variant_compensation(variant v);
 bool variant_repairs(variant v);
 
-/** Finds a variant by its name, or by its two parts; false when there is none. */
+/** Finds a form by its name, or by its two parts; false when there is none. */
 bool variant_from_name(const char *name, variant *out);
 bool variant_from_parts(const char *compensation, bool repairs, variant *out);
 

@@ -32,9 +32,12 @@ static void add_settings(buffer *text, const sweep_cell *cell)
     assert_ok(buffer_format(text,
                             "{\"cell\": {\"checkpoint\": \"%s\", \"selector\": \"%s\", "
                             "\"sparsity\": %.4f, \"compensate\": \"%s\", \"repair\": %s, "
-                            "\"samples\": %d, \"seed\": %d, \"loop\": \"closed\"}",
+                            "%s%s%s\"samples\": %d, \"seed\": %d, \"loop\": \"closed\"}",
                             cell->checkpoint, cell->selector, cell->sparsity, cell->compensate,
-                            cell->repair ? "true" : "false", cell->samples, cell->seed));
+                            cell->repair ? "true" : "false",
+                            cell->heal == NULL ? "" : "\"heal\": \"",
+                            cell->heal == NULL ? "" : cell->heal, cell->heal == NULL ? "" : "\", ",
+                            cell->samples, cell->seed));
 }
 
 void sweep_add_cell(buffer *text, const sweep_cell *cell)
@@ -43,9 +46,17 @@ void sweep_add_cell(buffer *text, const sweep_cell *cell)
     assert_ok(buffer_format(text,
                             ", \"top1\": %.4f, \"top5\": 0.9, \"interval\": 0.01, \"images\": 500, "
                             "\"parameters\": 500, \"macs\": 900, \"seconds\": {\"calibrate\": 1, "
-                            "\"compensate\": 2, \"evaluate\": 3, \"total\": 6}, "
+                            "\"compensate\": 2, \"evaluate\": 3, \"total\": 6%s}, "
                             "\"peak_bytes\": 1000000000",
-                            cell->top1));
+                            cell->top1, cell->heal == NULL ? "" : ", \"heal\": 12.5"));
+    if (cell->heal != NULL) {
+        assert_ok(buffer_append_string(
+            text, ", \"healed\": [{\"block\": 0, \"steps\": 120, \"held_loss_before\": 0.75, "
+                  "\"held_loss_after\": 0.625, \"seconds\": 4.5}, {\"block\": 1, \"steps\": "
+                  "80, \"held_loss_before\": 0.25, \"held_loss_after\": 0.125, \"seconds\": 2}, "
+                  "{\"block\": null, \"steps\": 160, \"held_loss_before\": 0.3125, "
+                  "\"held_loss_after\": 0.1875, \"seconds\": 6}]"));
+    }
     if (strcmp(cell->compensate, "none") != 0) {
         sweep_add(text, ", \"sites\": [{\"name\": \"a.conv\", \"kind\": \"conv\", \"units\": 8, "
                         "\"kept\": 4, \"fit_before\": 0.5, \"fit_after\": 0.1, "

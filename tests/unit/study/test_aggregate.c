@@ -86,6 +86,42 @@ static void gains_are_paired_by_seed(void **state)
     release(&s);
 }
 
+static void healed_cells_are_variants_of_their_own(void **state)
+{
+    (void)state;
+    const variant healed = variant_healed(VARIANT_FULL, HEAL_MODEL);
+    buffer text;
+    sweep_begin(&text);
+    add(&text, "none", 0.5, 64, 0, 0.2);
+    sweep_cell c = cell("full", 0.5, 64, 0, 0.7);
+    c.heal = "model";
+    sweep_add_cell(&text, &c);
+    sample s = make(&text);
+    const section *only = &s.a.sections[0];
+    assert_null(section_at(only, 0, VARIANT_FULL, 0.5));
+    const cell_group *g = section_at(only, 0, healed, 0.5);
+    assert_non_null(g);
+    assert_near(g->gain.mean, 0.5, 1e-12); /* on the plain cut, which is not healed */
+    assert_near(g->seconds[SECONDS_HEAL].mean, 12.5, 1e-12);
+    assert_true(section_heals(only));
+    assert_int_equal(section_best_variant(only), healed); /* there is no other */
+    release(&s);
+}
+
+static void the_closed_form_is_shown_where_it_was_run(void **state)
+{
+    (void)state;
+    buffer text;
+    sweep_begin(&text);
+    sweep_cell c = cell("full", 0.5, 64, 0, 0.7);
+    c.heal = "block,model";
+    sweep_add_cell(&text, &c);
+    add(&text, "grail", 0.5, 64, 0, 0.6);
+    sample s = make(&text);
+    assert_int_equal(section_best_variant(&s.a.sections[0]), VARIANT_GRAIL);
+    release(&s);
+}
+
 static void a_plain_cut_of_another_setting_stands_in(void **state)
 {
     (void)state;
@@ -278,6 +314,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seeds_become_mean_and_range),
         cmocka_unit_test(gains_are_paired_by_seed),
+        cmocka_unit_test(healed_cells_are_variants_of_their_own),
+        cmocka_unit_test(the_closed_form_is_shown_where_it_was_run),
         cmocka_unit_test(a_plain_cut_of_another_setting_stands_in),
         cmocka_unit_test(the_setting_of_most_repaired_cells_is_shown),
         cmocka_unit_test(of_repeated_cells_the_last_line_counts),

@@ -60,7 +60,9 @@ static void a_cell_has_these_bytes(void **state)
                                            .images = 2000.0,
                                            .parameters = 5.6e6,
                                            .macs = 1e15,
-                                           .seconds = {1.23456789, 0.0, 25.0, 1e-7},
+                                           .seconds = {[SECONDS_CALIBRATE] = 1.23456789,
+                                                       [SECONDS_EVALUATE] = 25.0,
+                                                       [SECONDS_TOTAL] = 1e-7},
                                            .peak_bytes = 9007199254740991.0},
                               .sites = &site,
                               .site_count = 1};
@@ -71,6 +73,35 @@ static void a_cell_has_these_bytes(void **state)
                    "\"total\":1e-7},\"peak_bytes\":9007199254740991,\"sites\":[{\"name\":"
                    "\"layer1.conv\",\"kind\":\"conv\",\"units\":64,\"kept\":45,\"fit_before\":"
                    "0.123457,\"fit_after\":1e-9,\"held_before\":null,\"held_after\":null}]}\n");
+}
+
+#define HEALED                                                                                     \
+    "{\"cell\":{\"checkpoint\":\"a\",\"selector\":\"wanda\",\"sparsity\":0.3,\"compensate\":"      \
+    "\"full\",\"repair\":false,\"heal\":\"block,model\",\"samples\":128,\"seed\":7,\"loop\":"      \
+    "\"closed\"},\"top1\":0.5,\"top5\":null,\"interval\":null,\"images\":null,\"parameters\":"     \
+    "null,"                                                                                        \
+    "\"macs\":null,\"seconds\":{\"calibrate\":null,\"compensate\":null,\"evaluate\":null,"         \
+    "\"total\":9.0,\"heal\":4.5},\"peak_bytes\":null,\"healed\":[{\"block\":0,\"steps\":160,"      \
+    "\"held_loss_before\":0.25,\"held_loss_after\":0.123457,\"seconds\":1.5},{\"block\":null,"     \
+    "\"steps\":40,\"held_loss_before\":2.0,\"held_loss_after\":1e-9,\"seconds\":3.0}],\"sites\":[" \
+    "]}"
+
+static void a_healed_cell_has_these_bytes(void **state)
+{
+    (void)state;
+    line_healing healings[] = {{0.0, 160.0, 0.25, 0.123456789, 1.5},
+                               {NOT_MEASURED, 40.0, 2.0, 1e-9, 3.0}};
+    result_line line = {.kind = LINE_CELL,
+                        .settings = settings,
+                        .measures = line_not_measured(),
+                        .healings = healings,
+                        .healing_count = 2};
+    line.settings.variant = variant_healed(VARIANT_FULL, HEAL_BLOCK_MODEL);
+    line.settings.open_loop = false;
+    line.measures.top1 = 0.5;
+    line.measures.seconds[SECONDS_HEAL] = 4.5;
+    line.measures.seconds[SECONDS_TOTAL] = 9.0;
+    assert_written(&line, HEALED "\n");
 }
 
 static void a_failure_and_a_dense_checkpoint_have_these_bytes(void **state)
@@ -154,6 +185,12 @@ static void assert_reads_back(const char *bytes, size_t size)
     json_decref(document);
 }
 
+static void a_healed_cell_reads_back(void **state)
+{
+    (void)state;
+    assert_reads_back(HEALED, strlen(HEALED));
+}
+
 static void the_results_that_are_kept_are_written_as_they_were(void **state)
 {
     (void)state;
@@ -194,8 +231,14 @@ static grail_status write_and_read(void *context)
     char name[] = "s";
     char kind[] = "conv";
     line_site sites[2] = {{.name = name, .kind = kind}, {.name = name, .kind = kind}};
-    const result_line line = {
-        .kind = LINE_CELL, .settings = settings, .sites = sites, .site_count = 2};
+    line_healing healing = {.steps = 1.0};
+    result_line line = {.kind = LINE_CELL,
+                        .settings = settings,
+                        .sites = sites,
+                        .site_count = 2,
+                        .healings = &healing,
+                        .healing_count = 1};
+    line.settings.variant = variant_healed(VARIANT_FULL, HEAL_MODEL);
     (void)context;
     TRY(line_to_json(&line, &document));
     TRY(line_read("line", document, &read));
@@ -215,6 +258,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cell_has_these_bytes),
+        cmocka_unit_test(a_healed_cell_has_these_bytes),
+        cmocka_unit_test(a_healed_cell_reads_back),
         cmocka_unit_test(a_failure_and_a_dense_checkpoint_have_these_bytes),
         cmocka_unit_test(a_header_has_these_bytes_and_reads_back),
         cmocka_unit_test(the_results_that_are_kept_are_written_as_they_were),

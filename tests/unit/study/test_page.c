@@ -84,6 +84,66 @@ static void the_first_sentence_tells_the_largest_gain(void **state)
     markup_fini(&page);
 }
 
+static void add_healed(buffer *text, const char *compensate, const char *heal, double top1)
+{
+    const sweep_cell cell = {.checkpoint = "a",
+                             .selector = "wanda",
+                             .compensate = compensate,
+                             .heal = heal,
+                             .sparsity = 0.5,
+                             .samples = 64,
+                             .top1 = top1};
+    sweep_add_cell(text, &cell);
+}
+
+static void healing_is_one_more_repair(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "before and after closed-form repair and healing.",
+        "full <b>70.0\xC2\xA0%</b>, heal model <b>60.0\xC2\xA0%</b>, full + heal model "
+        "<b>80.0\xC2\xA0%</b>",
+        "full + heal model is above full in 1 of 1 (median difference 10.0\xC2\xA0points)",
+        "full + heal model is above heal model in 1 of 1 (median difference 20.0\xC2\xA0points)",
+        "heal model is above none in 1 of 1",
+        "<th scope=\"col\">full + heal model</th>",                   /* accuracy */
+        "<th scope=\"col\">heal</th><th scope=\"col\">evaluate</th>", /* time */
+        "full + heal model\nheal: 12.50 s on average",                /* a bar of it */
+        "healed in 12.5 s",                                           /* a marker */
+        "</th><td "
+        "class=\"text\">blocks</td><td>100</td><td>0.5000</td><td>0.3750</td><td>6.50</td>",
+        "</th><td "
+        "class=\"text\">network</td><td>160</td><td>0.3125</td><td>0.1875</td><td>6.00</td>",
+    };
+    buffer text;
+    int figures = 0;
+    sweep_begin(&text);
+    sweep_add_dense(&text, "a", "net", 0.9);
+    add_healed(&text, "none", NULL, 0.1);
+    add_healed(&text, "none", "model", 0.6);
+    add_healed(&text, "full", NULL, 0.7);
+    add_healed(&text, "full", "model", 0.8);
+    markup page = render(&text, &figures);
+    assert_well_formed(text_of(&page));
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (strstr(text_of(&page), parts[i]) == NULL) {
+            fail_msg("the page lacks: %s", parts[i]);
+        }
+    }
+    markup_fini(&page);
+}
+
+static void a_page_without_healing_does_not_speak_of_it(void **state)
+{
+    (void)state;
+    buffer text;
+    int figures = 0;
+    sweep_fill(&text);
+    markup page = render(&text, &figures);
+    assert_int_equal(count_of(text_of(&page), "heal"), 0);
+    markup_fini(&page);
+}
+
 static void hostile_names_stay_text(void **state)
 {
     (void)state;
@@ -274,6 +334,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_gives_every_plot_and_table),
         cmocka_unit_test(the_first_sentence_tells_the_largest_gain),
+        cmocka_unit_test(healing_is_one_more_repair),
+        cmocka_unit_test(a_page_without_healing_does_not_speak_of_it),
         cmocka_unit_test(hostile_names_stay_text),
         cmocka_unit_test(a_sweep_that_has_only_begun_gives_a_page),
         cmocka_unit_test(cells_without_any_number_give_a_page),

@@ -53,6 +53,28 @@ static void a_cell_is_read_whole(void **state)
     results_fini(&r);
 }
 
+static void a_healed_cell_is_read_whole(void **state)
+{
+    (void)state;
+    results r = parse(HEADER CELL(
+        ", \"heal\": \"model\"}, \"top1\": 0.8, \"seconds\": {\"heal\": 7.5}, \"healed\": "
+        "[{\"block\": 3, \"steps\": 80, \"held_loss_before\": 0.5, \"held_loss_after\": 0.25, "
+        "\"seconds\": 2.5}, {\"block\": null, \"steps\": 160}]}\n") CELL("}, \"top1\": 0.7}\n"));
+    assert_int_equal(r.cell_count, 2);
+    const result_cell *c = &r.cells[0];
+    assert_int_equal(variant_form(c->variant), VARIANT_GRAIL);
+    assert_int_equal(variant_heal(c->variant), HEAL_MODEL);
+    assert_true(c->measures.seconds[SECONDS_HEAL] == 7.5 && c->healing_count == 2);
+    const line_healing *h = c->healings;
+    assert_true(h[0].block == 3.0 && h[0].steps == 80.0 && h[0].held_before == 0.5 &&
+                h[0].held_after == 0.25 && h[0].seconds == 2.5);
+    assert_true(isnan(h[1].block) && h[1].steps == 160.0 && isnan(h[1].held_after));
+    /* a line from before there was healing */
+    assert_int_equal(variant_heal(r.cells[1].variant), HEAL_NONE);
+    assert_true(isnan(r.cells[1].measures.seconds[SECONDS_HEAL]) && r.cells[1].healing_count == 0);
+    results_fini(&r);
+}
+
 static void a_dense_checkpoint_is_read_whole(void **state)
 {
     (void)state;
@@ -231,6 +253,11 @@ static void bad_lines_are_refused_by_number(void **state)
         {CELL("}, \"sites\": [{\"name\": \"s\"}, {\"name\": \"t\", \"units\": \"8\"}]}\n"),
          "\"units\" is not a number"},
         {CELL("}, \"error\": 5}\n"), "\"error\" is not a string"},
+        {CELL(", \"heal\": \"head\"}}\n"),
+         "line 2: \"heal\" is \"head\", expected none, block, model or block,model"},
+        {CELL("}, \"healed\": 1}\n"), "\"healed\" is not an array"},
+        {CELL("}, \"healed\": [1]}\n"), "\"healed\" holds a value that is not an object"},
+        {CELL("}, \"healed\": [{\"steps\": -1}]}\n"), "\"steps\" is -1, expected 0 to"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char text[512] = HEADER;
@@ -332,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cell_is_read_whole),
+        cmocka_unit_test(a_healed_cell_is_read_whole),
         cmocka_unit_test(a_dense_checkpoint_is_read_whole),
         cmocka_unit_test(what_is_null_or_absent_is_not_a_number),
         cmocka_unit_test(a_failed_cell_keeps_what_was_said),
