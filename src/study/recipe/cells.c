@@ -96,7 +96,7 @@ static sweep_cell combine(const sweep_grid *grid, int64_t index, int64_t places[
         .seed = (int64_t)values[SWEEP_SEEDS],
         .selector = (int)values[SWEEP_SELECTORS],
         .sparsity = values[SWEEP_SPARSITIES],
-        .variant = (variant)values[SWEEP_COMPENSATE],
+        .variant = variant_healed((variant)values[SWEEP_COMPENSATE], (heal_kind)values[SWEEP_HEAL]),
     };
 }
 
@@ -196,9 +196,14 @@ out:
 const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
                             char text[SWEEP_CELL_TEXT])
 {
-    snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s, %lld samples, seed %lld%s",
+    const heal_kind heal = variant_heal(cell->variant);
+    const bool healed = heal != HEAL_NONE;
+    const bool only_healed = healed && variant_form(cell->variant) == VARIANT_NONE;
+    snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s%s%s%s, %lld samples, seed %lld%s",
              recipe->checkpoints.list[cell->checkpoint].name, grail_selector_at(cell->selector),
-             100.0 * cell->sparsity, variant_form_name(cell->variant), (long long)cell->samples,
-             (long long)cell->seed, cell->open_loop ? ", open loop" : "");
+             100.0 * cell->sparsity, only_healed ? "" : variant_form_name(cell->variant),
+             healed && !only_healed ? " + " : "", healed ? "heal " : "",
+             healed ? heal_kind_name(heal) : "", (long long)cell->samples, (long long)cell->seed,
+             cell->open_loop ? ", open loop" : "");
     return text;
 }

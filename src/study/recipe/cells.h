@@ -36,7 +36,7 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
                                     const sweep_recipe *recipe, const sweep_cell *cells,
                                     int64_t count, int64_t *index) GRAIL_MUST_CHECK;
 
-/** "resnet18, wanda, 30 %, full, 128 samples, seed 0" into text; returns text. */
+/** "resnet18, wanda, 30 %, full + heal model, 128 samples, seed 0" into text; returns text. */
 enum { SWEEP_CELL_TEXT = 240 };
 const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
                             char text[SWEEP_CELL_TEXT]);

@@ -95,6 +95,19 @@ static grail_status read_variant(const char *where, const json_t *value,
     return wrong_entry(where, "one of none, repair, grail, grail+repair, full, full+repair");
 }
 
+static grail_status read_heal(const char *where, const json_t *value,
+                              const sweep_checkpoints *checkpoints, double *out)
+{
+    (void)checkpoints;
+    heal_kind found = HEAL_NONE;
+    const char *name = json_string_value(value);
+    if (name != NULL && heal_kind_from_name(name, &found)) {
+        *out = found;
+        return GRAIL_OK;
+    }
+    return wrong_entry(where, "one of none, block, model, block,model");
+}
+
 static grail_status read_samples(const char *where, const json_t *value,
                                  const sweep_checkpoints *checkpoints, double *out)
 {
@@ -131,6 +144,7 @@ static const struct {
     [SWEEP_SELECTORS] = {"selectors", read_selector, (double)NAN},
     [SWEEP_SPARSITIES] = {"sparsities", read_sparsity, (double)NAN},
     [SWEEP_COMPENSATE] = {"compensate", read_variant, (double)NAN},
+    [SWEEP_HEAL] = {"heal", read_heal, HEAL_NONE},
     [SWEEP_SAMPLES] = {"samples", read_samples, 128.0},
     [SWEEP_SEEDS] = {"seeds", read_seed, 0.0},
 };

@@ -16,7 +16,8 @@ typedef enum sweep_axis {
     SWEEP_CHECKPOINTS, /* indices */
     SWEEP_SELECTORS,   /* indices of grail_selector_at */
     SWEEP_SPARSITIES,
-    SWEEP_COMPENSATE, /* variant */
+    SWEEP_COMPENSATE, /* variant, of those that are not healed */
+    SWEEP_HEAL,       /* heal_kind */
     SWEEP_SAMPLES,
     SWEEP_SEEDS,
     SWEEP_AXES

@@ -9,14 +9,16 @@ enum {
     RECIPE_MAXIMUM = 1 << 20,
     MOST_GRIDS = 100,
     MOST_ALIGN = 1 << 20,
+    MOST_HEAL_STEPS = 1000000,
 };
 
-static const char *const recipe_keys[] = {"about",      "checkpoints", "selectors",  "sparsities",
-                                          "compensate", "samples",     "seeds",      "repeat",
-                                          "sites",      "loop",        "align",      "stream_score",
-                                          "grids",      "calibration", "evaluation", NULL};
-static const char *const grid_keys[] = {"checkpoints", "selectors", "sparsities", "compensate",
-                                        "samples",     "seeds",     "loop",       NULL};
+static const char *const recipe_keys[] = {
+    "about",        "checkpoints", "selectors",   "sparsities", "compensate", "heal", "heal_steps",
+    "heal_rate",    "samples",     "seeds",       "repeat",     "sites",      "loop", "align",
+    "stream_score", "grids",       "calibration", "evaluation", NULL};
+static const char *const grid_keys[] = {"checkpoints", "selectors", "sparsities",
+                                        "compensate",  "heal",      "samples",
+                                        "seeds",       "loop",      NULL};
 
 static grail_status find_kind(const char *source, size_t index, const char *name, const char **out)
 {
@@ -62,6 +64,20 @@ out:
     return status;
 }
 
+/* 0 in both: as grail_compress_options. */
+static grail_status read_healing(const char *source, const json_t *document, sweep_recipe *r)
+{
+    grail_status status = GRAIL_OK;
+    TRY(field_range(source, document, "heal_steps", 0, 0, MOST_HEAL_STEPS, &r->heal_steps));
+    TRY(json_get_real(source, document, "heal_rate", 0.0, &r->heal_rate));
+    if (!(r->heal_rate >= 0.0 && r->heal_rate < 1.0)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"heal_rate\" is %g, expected a number in [0, 1)", source,
+             r->heal_rate);
+    }
+out:
+    return status;
+}
+
 static grail_status read_choices(const char *source, const json_t *document, sweep_recipe *r)
 {
     grail_status status = GRAIL_OK;
@@ -70,6 +86,7 @@ static grail_status read_choices(const char *source, const json_t *document, swe
     TRY(json_get_string(source, document, "about", NULL, &about));
     TRY(read_kinds(source, document, r));
     TRY(field_range(source, document, "align", 1, 0, MOST_ALIGN, &r->align));
+    TRY(read_healing(source, document, r));
     TRY(field_word(source, document, "repeat", "selector", "calibration", false,
                    &r->repeats_calibration));
     TRY(field_word(source, document, "stream_score", "first", "all", false, &all));

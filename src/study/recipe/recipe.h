@@ -16,6 +16,8 @@ typedef struct sweep_recipe {
     int kind_count;
     int64_t align;            /* as grail_compress_options has it */
     char *stream_score;       /* NULL: the default */
+    int64_t heal_steps;       /* of every training; 0: the default of grail_compress_options */
+    double heal_rate;         /* 0: the default */
     bool repeats_calibration; /* further seeds for every cell, not only where the selector draws */
     sweep_images calibration, evaluation;
 } sweep_recipe;

@@ -113,6 +113,13 @@ static int watch_sites(void *user, const grail_site_report *report, int block, i
     return context->should_stop(context->user);
 }
 
+static int watch_healing(void *user, const grail_healing *now)
+{
+    (void)now;
+    const sweep_context *context = user;
+    return context->should_stop(context->user);
+}
+
 static int watch_images(void *user, int64_t done, int64_t total, double top1)
 {
     (void)done;
@@ -139,6 +146,9 @@ static grail_compress_options options_of(const sweep_recipe *recipe, const sweep
     o.repair = variant_repairs(cell->variant) ? 1 : 0;
     o.open_loop = cell->open_loop ? 1 : 0;
     o.stream_score = recipe->stream_score;
+    o.heal = heal_kind_name(variant_heal(cell->variant));
+    o.heal_steps = recipe->heal_steps;
+    o.heal_rate = recipe->heal_rate;
     return o;
 }
 
@@ -178,6 +188,31 @@ out:
     return status;
 }
 
+static grail_status copy_healings(const grail_compression *c, sweep_outcome *outcome)
+{
+    grail_status status = GRAIL_OK;
+    int count = 0;
+    double seconds = 0.0;
+    grail_healing h = {0};
+    while (grail_compression_healing(c, count, &h) != 0) {
+        count++;
+    }
+    TRY(memory_new(&outcome->healings, (size_t)count, sizeof outcome->healings[0]));
+    for (int i = 0; i < count && grail_compression_healing(c, i, &h) != 0; i++) {
+        outcome->healings[outcome->healing_count++] = (line_healing){
+            .block = h.block < 0 ? NOT_MEASURED : (double)h.block,
+            .steps = (double)h.steps,
+            .held_before = h.held_before,
+            .held_after = h.held_after,
+            .seconds = h.seconds,
+        };
+        seconds += h.seconds;
+    }
+    outcome->measures.seconds[SECONDS_HEAL] = seconds;
+out:
+    return status;
+}
+
 static void copy_accuracy(const grail_accuracy *a, line_measures *out)
 {
     out->top1 = a->top1;
@@ -196,12 +231,14 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     options.session = session;
     options.memory = context->memory;
     options.observer = watch_sites;
+    options.heal_observer = watch_healing;
     options.observer_user = context;
     TRY(grail_compression_open(&options, &c));
     TRY(grail_compression_run(c));
     TRY(grail_compression_accuracy(c, context->evaluation, context->recipe->evaluation.images,
                                    watch_images, context, &accuracy));
     TRY(copy_sites(c, outcome));
+    TRY(copy_healings(c, outcome));
     const grail_compression_totals totals = grail_compression_totals_get(c);
     copy_accuracy(&accuracy, m);
     m->parameters = (double)totals.parameters;
@@ -232,6 +269,9 @@ void sweep_outcome_fini(sweep_outcome *outcome)
     line_sites_free(outcome->sites, outcome->site_count);
     outcome->sites = NULL;
     outcome->site_count = 0;
+    memory_free(outcome->healings);
+    outcome->healings = NULL;
+    outcome->healing_count = 0;
 }
 
 result_line sweep_outcome_line(const sweep_recipe *recipe, const sweep_outcome *outcome)
@@ -244,6 +284,8 @@ result_line sweep_outcome_line(const sweep_recipe *recipe, const sweep_outcome *
         .measures = outcome->measures,
         .sites = outcome->sites,
         .site_count = outcome->site_count,
+        .healings = outcome->healings,
+        .healing_count = outcome->healing_count,
     };
 }
 

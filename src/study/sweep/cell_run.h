@@ -40,6 +40,8 @@ typedef struct sweep_outcome {
     line_measures measures;
     line_site *sites; /* [site_count], owned */
     int site_count;
+    line_healing *healings; /* [healing_count], owned */
+    int healing_count;
 } sweep_outcome;
 
 /** The options that all cells of a sweep share. */

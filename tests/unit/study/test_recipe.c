@@ -63,6 +63,9 @@ static void what_a_recipe_leaves_out_has_defaults(void **state)
     assert_int_equal(r.kind_count, 1);
     assert_int_equal(r.align, 1);
     assert_string_equal(r.stream_score, "first");
+    assert_true(r.grids[0].axes[SWEEP_HEAL].count == 1 &&
+                r.grids[0].axes[SWEEP_HEAL].values[0] == HEAL_NONE);
+    assert_true(r.heal_steps == 0 && r.heal_rate == 0.0); /* as grail_compress_options */
     assert_false(r.repeats_calibration);
     assert_string_equal(r.calibration.source.path, "dir/c");
     assert_null(r.calibration.source.preset);
@@ -80,6 +83,8 @@ static void everything_that_a_recipe_says_is_read(void **state)
         " \"settings\": {\"activation\": \"gelu\", \"normalize\": true, \"head_dim\": 64}}],"
         " \"selectors\": [\"fold\", \"random\"], \"sparsities\": [0, 0.25],"
         " \"compensate\": [\"full\", \"grail+repair\"], \"samples\": [8, 16], \"seeds\": [3, 1],"
+        " \"heal\": [\"model\", \"none\", \"block\", \"block,model\"], \"heal_steps\": 32,"
+        " \"heal_rate\": 0.01,"
         " \"repeat\": \"calibration\", \"sites\": [\"stream\", \"heads\"], \"loop\": \"open\","
         " \"align\": 8, \"stream_score\": \"all\","
         " \"calibration\": {\"path\": \"/c\", \"preset\": \"cifar\", \"split\": \"train\","
@@ -94,6 +99,11 @@ static void everything_that_a_recipe_says_is_read(void **state)
     assert_string_equal(grail_selector_at((int)g->axes[SWEEP_SELECTORS].values[0]), "fold");
     assert_true(g->axes[SWEEP_SPARSITIES].values[1] == 0.25);
     assert_true(g->axes[SWEEP_COMPENSATE].values[1] == VARIANT_GRAIL_REPAIR);
+    const double *heal = g->axes[SWEEP_HEAL].values;
+    assert_int_equal(g->axes[SWEEP_HEAL].count, HEAL_KINDS);
+    assert_true(heal[0] == HEAL_MODEL && heal[1] == HEAL_NONE && heal[2] == HEAL_BLOCK &&
+                heal[3] == HEAL_BLOCK_MODEL);
+    assert_true(r.heal_steps == 32 && r.heal_rate == 0.01);
     assert_true(g->axes[SWEEP_SAMPLES].values[1] == 16.0);
     assert_true(g->axes[SWEEP_SEEDS].values[0] == 3.0);
     assert_true(g->open_loop && r.repeats_calibration);
@@ -135,6 +145,11 @@ static void what_is_not_known_is_refused_with_its_place(void **state)
     assert_refused(RECIPE(ONE, LISTS, ", \"repeat\": \"x\""), "expected selector or calibration");
     assert_refused(RECIPE(ONE, LISTS, ", \"stream_score\": \"x\""), "expected first or all");
     assert_refused(RECIPE(ONE, LISTS, ", \"align\": -1"), "\"align\" is -1, expected 0 to");
+    assert_refused(RECIPE(ONE, LISTS, ", \"heal_steps\": -1"),
+                   "\"heal_steps\" is -1, expected 0 to 1000000");
+    assert_refused(RECIPE(ONE, LISTS, ", \"heal_rate\": 1"),
+                   "\"heal_rate\" is 1, expected a number in [0, 1)");
+    assert_refused(RECIPE(ONE, LISTS, ", \"heal_rate\": \"x\""), "\"heal_rate\" is not a number");
     assert_refused("{\"checkpoints\": " ONE ", " LISTS "}", "\"sites\" is not an array");
     assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\", \"x\"]}",
                    "sites[1]: expected one of ffn, heads, conv, stream");
@@ -175,6 +190,11 @@ static void entries_of_lists_are_refused_with_their_place(void **state)
                           " [\"none\", \"paper\"]",
                           ""),
                    "compensate[1]: expected one of none, repair, grail, grail+repair, full");
+    assert_refused(RECIPE(ONE, LISTS, ", \"heal\": \"model\""), "\"heal\" is not an array");
+    assert_refused(RECIPE(ONE, LISTS, ", \"heal\": [\"model\", \"head\"]"),
+                   "r.json: heal[1]: expected one of none, block, model, block,model");
+    assert_refused(RECIPE(ONE, LISTS, ", \"heal\": [true]"),
+                   "heal[0]: expected one of none, block");
 }
 
 static void images_are_refused_with_their_place(void **state)
@@ -230,8 +250,8 @@ static void lists_are_combined(void **state)
         cells_of(RECIPE("[{\"name\": \"a\", \"path\": \"p\"}, {\"name\": \"b\", \"path\": \"q\"}]",
                         "\"selectors\": [\"wanda\", \"magnitude-l1\"], \"sparsities\": [0.1, 0.2,"
                         " 0.3], \"compensate\": [\"none\", \"full\"], \"samples\": [8, 16]",
-                        "")),
-        2 * 2 * 3 * 2 * 2);
+                        ", \"heal\": [\"none\", \"block\", \"model\"]")),
+        2 * 2 * 3 * 2 * 2 * 3);
 }
 
 static void further_seeds_run_where_chance_plays(void **state)
@@ -274,6 +294,11 @@ static void grids_take_what_they_lack_from_the_top_and_cells_count_once(void **s
                         " \"compensate\": [\"none\"]",
                         ", \"grids\": [{}, {\"sparsities\": [0.5], \"samples\": [8, 128]}]")),
         3);
+    /* a cell is healed where a grid says so */
+    assert_int_equal(cells_of(RECIPE(ONE, LISTS,
+                                     ", \"grids\": [{}, {\"heal\": [\"model\"]},"
+                                     " {\"heal\": [\"model\", \"none\"]}]")),
+                     2);
     /* lists that stand in the grids alone */
     assert_int_equal(cells_of(RECIPE(ONE, "\"selectors\": [\"wanda\"]",
                                      ", \"grids\": [{\"sparsities\": [0.5],"
@@ -329,6 +354,27 @@ static void cells_that_share_a_dense_pass_follow_each_other(void **state)
     sweep_recipe_fini(&r);
 }
 
+static void the_words_for_a_cell_tell_what_is_healed(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"none,", "full,", "heal block,model,",
+                                        "full + heal block,model,"};
+    sweep_recipe r = parsed(RECIPE(ONE,
+                                   "\"selectors\": [\"wanda\"], \"sparsities\": [0.5],"
+                                   " \"compensate\": [\"full\", \"none\"]",
+                                   ", \"heal\": [\"block,model\", \"none\"]"));
+    sweep_cell *cells = NULL;
+    char text[SWEEP_CELL_TEXT];
+    char expected[SWEEP_CELL_TEXT];
+    assert_int_equal(enumerate(&r, &cells), 4);
+    for (int i = 0; i < 4; i++) {
+        snprintf(expected, sizeof expected, "a, wanda, 50 %%, %s 128 samples, seed 0", words[i]);
+        assert_string_equal(sweep_cell_text(&r, &cells[i], text), expected);
+    }
+    memory_free(cells);
+    sweep_recipe_fini(&r);
+}
+
 static void a_cell_reads_back_as_it_was_written(void **state)
 {
     (void)state;
@@ -336,11 +382,11 @@ static void a_cell_reads_back_as_it_was_written(void **state)
         RECIPE(ONE,
                "\"selectors\": [\"fold\"], \"sparsities\": [0.30000000000000004, 0.7],"
                " \"compensate\": [\"grail+repair\", \"full\"], \"seeds\": [9007199254740992]",
-               ", \"loop\": \"open\""));
+               ", \"loop\": \"open\", \"heal\": [\"none\", \"block,model\"]"));
     sweep_cell *cells = NULL;
     char words[SWEEP_CELL_TEXT];
     const int64_t count = enumerate(&r, &cells);
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 8);
     for (int64_t i = 0; i < count; i++) {
         json_t *document = NULL;
         json_t *again = NULL;
@@ -758,6 +804,7 @@ int main(void)
         cmocka_unit_test(grids_take_what_they_lack_from_the_top_and_cells_count_once),
         cmocka_unit_test(too_many_cells_are_refused),
         cmocka_unit_test(cells_that_share_a_dense_pass_follow_each_other),
+        cmocka_unit_test(the_words_for_a_cell_tell_what_is_healed),
         cmocka_unit_test(a_cell_reads_back_as_it_was_written),
         cmocka_unit_test(a_new_file_begins_with_the_recipe),
         cmocka_unit_test(a_file_of_the_same_recipe_is_continued),
