@@ -196,6 +196,7 @@ def recipe_seeds():
         selectors=["random", "magnitude-l1", "magnitude-l2", "wanda", "fold", "random-fold"],
         sparsities=[0, 0.1, 0.30000000000000004, 0.99],
         compensate=["none", "repair", "grail", "grail+repair", "full", "full+repair"],
+        heal=["none", "block", "model", "block,model"], heal_steps=160, heal_rate=0.02,
         samples=[8, 1024], seeds=[0, 7, 1 << 53], repeat="calibration",
         sites=["conv", "stream", "ffn", "heads"], loop="open", align=8, stream_score="all",
         calibration={"path": "c", "preset": "cifar", "split": "train", "size": 32,
@@ -208,6 +209,7 @@ def recipe_seeds():
     yield "bad-key", recipe_text(sparsity=1)
     yield "bad-name", recipe_text(checkpoints=[{"name": "a", "path": "p"}, {"name": "a", "path": "q"}])
     yield "bad-settings", recipe_text(checkpoints=[{"name": "a", "path": "p", "settings": {"k": [1]}}])
+    yield "bad-heal", recipe_text(heal=["none", "head"])
     yield "bad-sparsity", recipe_text(sparsities=[0.5, 1])
     yield "bad-twice", recipe_text(sparsities=[0.5, 0.25, 0.5])
     yield "bad-seed", recipe_text(seeds=[(1 << 53) + 1])
@@ -289,6 +291,10 @@ def results_seeds():
     yield "own-selector", text(cell(selector="<b>&\"'\u0001\u202e"), cell("full", selector="x"))
     yield "failed", text(dense, {"cell": cell()["cell"], "error": "</script>"})
     yield "repeated", text(dense, cell(), cell(top1=0.31))
+    training = {"block": None, "steps": 160, "held_loss_before": 0.3, "held_loss_after": 0.2, "seconds": 9}
+    yield "healed", text(dense, cell(), cell("full", top1=0.7), *(
+        cell("full", top1=0.8, heal=heal) | {"healed": [training | {"block": 0}, training]}
+        for heal in ("block", "model", "block,model")))
     yield "nothing", text({"cell": {"checkpoint": "a", "selector": "b", "sparsity": 0,
                                     "compensate": "full"}, "sites": [{"name": "s"}]})
     yield "extremes", text(dict(cell("full", samples=2**62, seed=2**63 - 1, sparsity=0.9999999),

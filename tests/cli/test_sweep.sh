@@ -83,6 +83,35 @@ for repair in none full; do
 done
 rm -rf out
 
+check "healed cells: what they record, and that they are what compress and eval give"
+recipe h.json '"selectors": ["wanda"], "sparsities": [0.55], "compensate": ["full"], "samples": [32],
+ "heal": ["none", "block,model"], "heal_steps": 4, "heal_rate": 0.01'
+runs "$grail" sweep h.json -o h.jsonl --json
+says '"failed": 0' stdout
+estimated=$(field estimated_bytes stdout)
+says "2/2 cnn, wanda, 55 %, full + heal block,model, 32 samples, seed 0: top-1" stderr
+(($(grep -c '"heal' <(grep '^{"cell"' h.jsonl)) == 1)) || fail "not one of two cells is healed"
+training="\"steps\":[0-4],\"held_loss_before\":$number,\"held_loss_after\":$number,\"seconds\":$number}"
+grep -q "^{\"cell\":{.*\"repair\":false,\"heal\":\"block,model\",.*\"total\":$number,\"heal\":$number},\
+\"peak_bytes\":[0-9]*,\"healed\":\[{\"block\":0,$training,.*,{\"block\":null,$training\],\"sites\":" h.jsonl ||
+    { cut -c1-900 h.jsonl; fail "the line of the healed cell is wrong"; }
+healed() { grep '"heal":"block,model"' h.jsonl | sed "s/.*\"$1\":\([0-9.e-]*\).*/\1/"; }
+bytes=$(healed peak_bytes)
+((bytes > 0 && bytes <= estimated)) || fail "$bytes bytes, estimated $estimated"
+runs "$grail" compress "$vision/cnn.pth" -o out --calib "$vision/calibration" --samples 32 \
+    --sites conv,stream --sparsity 0.55 --selector wanda --align 1 --heal block,model \
+    --heal-steps 4 --heal-rate 0.01 --quiet
+# the last training of the run is that of the network
+loss=$(tr -d ' \n' <out/report.json | sed 's/.*"held_loss_after":\([0-9.e-]*\).*/\1/')
+holds "($loss - $(healed held_loss_after)) ^ 2 < 1e-12"
+runs "$grail" eval out --data "$vision/test" --images 100 --json
+holds "$(field top1 stdout) == $(healed top1)"
+rm -rf out
+runs "$grail" sweep h.json -o h.jsonl
+says "2 cells: 2 done before, 0 run now" stdout
+runs "$grail" report h.jsonl -o h.html
+says ">full + heal block,model</th>" h.html
+
 check "all cells are there: nothing is run"
 cp r.jsonl before
 runs "$grail" sweep r.json -o r.jsonl --json
@@ -211,6 +240,9 @@ refuses 1 "bad.json: selectors[0]: unknown selector 'finest'" "$grail" sweep bad
 recipe bad.json '"selectors": ["wanda"], "sparsities": [0.3], "compensate": ["none"],
  "samples": [129]'
 refuses 1 "129 samples were requested" "$grail" sweep bad.json -o out
+recipe bad.json '"selectors": ["wanda"], "sparsities": [0.3], "compensate": ["none"], "heal": ["head"]'
+refuses 1 "bad.json: heal[0]: expected one of none, block, model, block,model" \
+    "$grail" sweep bad.json -o out
 sed 's|cnn.pth|none.pth|' r.json >bad.json
 refuses 1 'checkpoint "cnn": ' "$grail" sweep bad.json -o out
 sed 's|"conv", "stream"|"heads"|' r.json >bad.json
