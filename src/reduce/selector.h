@@ -19,7 +19,9 @@ typedef enum selector_need {
        beginning. */
     NEEDS_ALL_CONSUMERS = 1 << 5,
     NEEDS_TRIALS = 1 << 6, /* the view's trial, beside statistics of consumers */
-    NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET
+    /* Of the weights that read the site, in a closed loop; of a site that lies within one block. */
+    NEEDS_GRADIENTS = 1 << 7,
+    NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET | NEEDS_GRADIENTS
 } selector_need;
 
 struct compensation;

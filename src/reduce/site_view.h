@@ -25,6 +25,8 @@ typedef struct input_statistics {
     /* Of the target that the consumer will be fitted to, where there is one. */
     matrix cross;               /* C[O, H] = Y^T X, f64; a row for each row of the regression */
     const double *target_means; /* [O] */
+    const float *gradients;     /* G[outputs, H] of the consumer's weight: the root mean square over
+                                   the samples of the gradients of the norm of the block's output */
 } input_statistics;
 
 /** Tries the fit with a reducer: *error is the mean over the consumers' relative squared errors, on

@@ -3,6 +3,7 @@
 #include "backend/operations.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/merged_rows.h"
+#include "pipeline/network/regional.h"
 #include "pipeline/network/trial.h"
 #include "pipeline/request/consumer_tail.h"
 
@@ -179,6 +180,14 @@ out:
     return status;
 }
 
+/* NULL where they were not asked for. */
+static const float *gradients_of_consumer(const calibration_network *network, int index,
+                                          int consumer)
+{
+    const int reader = site_at(network->request, index)->consumers[consumer].node;
+    return regional_gradients_of(network, network->request->graph->nodes[reader].weight);
+}
+
 /* `observed` is the consumer whose statistics decide; NULL: the dense network's of all. */
 static grail_status decide(calibration_network *network, int index, const double *input_norms,
                            int input_count, input_statistics *inputs, const observation *observed)
@@ -225,6 +234,7 @@ static grail_status take_dense_inputs(const calibration_network *network, int in
     for (int k = 0; k < s->consumer_count; k++) {
         const dense_statistics *d = &network->request->session->of_nodes[s->consumers[k].node];
         TRY(take_input(needs, d->fit, d->held, &(*out)[k]));
+        (*out)[k].gradients = gradients_of_consumer(network, index, k);
     }
 out:
     return status;
@@ -266,6 +276,7 @@ grail_status decide_at_consumer(calibration_network *network, const observation 
     const unsigned needs = selector_needs(rule, site_at(network->request, o->site));
     TRY(memory_new(&input, 1, sizeof input[0]));
     TRY(take_input(needs, o->fit, o->held, input));
+    input->gradients = gradients_of_consumer(network, o->site, o->consumer);
     TRY(decide(network, o->site, NULL, 1, input, o));
 out:
     inputs_free(1, input);

@@ -57,11 +57,21 @@ out:
     return status;
 }
 
+void regional_gradients_fini(regional_gradients *g)
+{
+    for (int p = 0; p < g->count; p++) {
+        memory_free(g->of[p]);
+    }
+    memory_free(g->of);
+    *g = (regional_gradients){0};
+}
+
 void network_free(calibration_network *network)
 {
     if (network == NULL) {
         return;
     }
+    regional_gradients_fini(&network->regional);
     refits_fini(&network->refits);
     healing_list_fini(&network->healings);
     site_results_free(network->results, network->request->plan.count);

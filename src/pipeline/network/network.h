@@ -27,6 +27,14 @@ typedef struct network_run {
     sample_stream stream;
 } network_run;
 
+/** What a block's sites are told of its gradients (regional.h). */
+typedef struct regional_gradients {
+    float **of; /* [count], of the graph's parameters; owned, NULL where not measured */
+    int count;
+} regional_gradients;
+
+void regional_gradients_fini(regional_gradients *g); /* works on a zeroed one */
+
 typedef struct calibration_network {
     const compression_request *request; /* borrowed */
     network_run dense;
@@ -39,6 +47,7 @@ typedef struct calibration_network {
     site_result *results;  /* [sites] */
     refit_list refits;
     healing_list healings;
+    regional_gradients regional;                  /* of the block that is being narrowed */
     double calibrate_seconds, compensate_seconds; /* so far */
     progress progress;
 } calibration_network;

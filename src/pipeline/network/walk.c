@@ -11,6 +11,7 @@
 #include "pipeline/network/observe.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/refit_maps.h"
+#include "pipeline/network/regional.h"
 #include "pipeline/network/repair.h"
 #include "pipeline/network/silence.h"
 
@@ -212,9 +213,13 @@ grail_status compress_block(calibration_network *network, int block,
     const bool is_block = block >= 0 && block < network->request->graph->block_count;
     graph_block_range(network->request->graph, block, &begin, &end);
     TRY(silence_block(network, block));
+    if (is_block && recorded == NULL) {
+        TRY(regional_gradients_measure(network, block));
+    }
     for (int i = begin; i < end; i++) {
         TRY(meet_node(network, i, recorded));
     }
+    regional_gradients_fini(&network->regional);
     if (is_block && heals_in_walk(network->request)) {
         TRY(recorded == NULL ? heal_block(network, block)
                              : restore_healed(network, block, recorded));

@@ -41,6 +41,28 @@ static grail_status check_kind(const site *s, const selector *rule)
     return status;
 }
 
+/* Gradients are those of one block, on the network as narrowed so far. */
+static grail_status check_gradients(const graph *g, const site *s, const selector *rule,
+                                    const plan *p)
+{
+    if ((selector_needs(rule, s) & NEEDS_GRADIENTS) == 0) {
+        return GRAIL_OK;
+    }
+    if (p->loop == LOOP_OPEN) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': selector '%s' needs the gradients of the network as narrowed "
+                         "so far, which an open loop does not run; use --loop closed",
+                         s->name, rule->name);
+    }
+    if (s->block == GRAPH_NONE || s->block == g->block_count || site_spans_blocks(g, s)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': selector '%s' needs the gradients of a block, but this site "
+                         "does not lie within one; choose another selector for it",
+                         s->name, rule->name);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status check_site(const graph *g, const site *s, const selector *rule, const plan *p)
 {
     if (s->groups > 1 && rule->folds) {
@@ -61,7 +83,8 @@ static grail_status check_site(const graph *g, const site *s, const selector *ru
                          "before the later producers have run; use --stream-score first",
                          s->name, rule->name);
     }
-    return check_bias(g, s, &p->compensation);
+    const grail_status status = check_gradients(g, s, rule, p);
+    return status != GRAIL_OK ? status : check_bias(g, s, &p->compensation);
 }
 
 /* A refit aims at the dense network's own output, beside the compressed one. */

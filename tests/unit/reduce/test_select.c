@@ -4,6 +4,7 @@
 
 #include "reduce/scores.h"
 #include "reduce/selector.h"
+#include "reduce/wanda_plus.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,6 +111,29 @@ static void wanda_weighs_columns_by_the_norms_of_their_activations(void **state)
     assert_decides(&f, &selector_wanda, "10");
     f.inputs[0].diagonal = turned; /* 7 against 12 */
     assert_decides(&f, &selector_wanda, "01");
+}
+
+/* Without gradients as wanda, 10.5 and 3.5. Those of the second head's weights of 1, 1 and -2 add
+ * 100 (0.04 + 0.04 + 0.08) / 2; that of its weight of 0 adds nothing. */
+static void wanda_plus_adds_a_hundred_times_the_gradients(void **state)
+{
+    (void)state;
+    static const float none[8] = {0};
+    static const float gradients[] = {0, 0, 0.5F, 0.04F, 0, 0, 0.04F, 0.04F};
+    hand_site f;
+    double scores[2] = {0};
+    two_heads(&f);
+    f.inputs[0].width = 4;
+    f.inputs[0].gradients = none;
+    assert_ok(wanda_plus_scores(&f.view, scores));
+    assert_near(scores[0], 10.5, 1e-12);
+    assert_near(scores[1], 3.5, 1e-12);
+    assert_decides(&f, &selector_wanda_plus, "10");
+    f.inputs[0].gradients = gradients;
+    assert_ok(wanda_plus_scores(&f.view, scores));
+    assert_near(scores[0], 10.5, 1e-12);
+    assert_near(scores[1], 3.5 + 8.0, 1e-6);
+    assert_decides(&f, &selector_wanda_plus, "01");
 }
 
 static void silent_features_are_told_apart_by_their_weights(void **state)
@@ -382,6 +406,7 @@ int main(void)
         cmocka_unit_test(columns_are_summed),
         cmocka_unit_test(magnitude_sums_the_norms_of_a_units_columns),
         cmocka_unit_test(wanda_weighs_columns_by_the_norms_of_their_activations),
+        cmocka_unit_test(wanda_plus_adds_a_hundred_times_the_gradients),
         cmocka_unit_test(silent_features_are_told_apart_by_their_weights),
         cmocka_unit_test(rows_of_all_producers_score_a_unit_together),
         cmocka_unit_test(wanda_weighs_rows_by_the_norms_of_their_inputs),

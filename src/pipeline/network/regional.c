@@ -1,0 +1,307 @@
+#include "pipeline/network/regional.h"
+
+#include "backend/operations.h"
+#include "exec/tape.h"
+#include "pipeline/network/healing.h"
+#include "stats/row_squares.h"
+
+#include <math.h>
+
+/* -- regions ----------------------------------------------------------------------------------- */
+
+static grail_status find_outputs(const graph *g, region *r)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_new(&r->outputs, (size_t)g->value_count, sizeof r->outputs[0]));
+    const int count = graph_live_values(g, r->end, r->outputs);
+    for (int i = 0; i < count; i++) {
+        if (g->value_source[r->outputs[i]] >= r->begin) {
+            r->outputs[r->output_count++] = r->outputs[i];
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status find_samples(const compression_request *request, region *r)
+{
+    grail_status status = GRAIL_OK;
+    const calibration *c = request->samples;
+    TRY(memory_new_unset(&r->samples, (size_t)c->count, sizeof r->samples[0]));
+    for (int64_t i = 0; i < c->count; i++) {
+        if (!request_judges_batch(request, i / c->batch_samples)) {
+            r->samples[r->sample_count++] = i;
+        }
+    }
+out:
+    return status;
+}
+
+grail_status region_init(const compression_request *request, int block, region *out)
+{
+    grail_status status = GRAIL_OK;
+    *out = (region){.block = block};
+    graph_block_range(request->graph, block, &out->begin, &out->end);
+    TRY(find_outputs(request->graph, out));
+    TRY(find_samples(request, out));
+out:
+    return status;
+}
+
+void region_fini(region *r)
+{
+    memory_free(r->outputs);
+    memory_free(r->samples);
+    *r = (region){0};
+}
+
+grail_status region_place(const calibration_network *network, int64_t sample, execution *e)
+{
+    grail_status status = GRAIL_OK;
+    const sample_part part = {.samples = &sample, .count = 1};
+    const compression_request *request = network->request;
+    TRY(execution_begin(e, part_shape(request, &part), (batch_input){0}));
+    TRY(sample_stream_pick(&network->current.stream, request->samples->batch_samples, &sample, 1,
+                           e));
+out:
+    return status;
+}
+
+/* -- gradients --------------------------------------------------------------------------------- */
+
+bool site_needs_gradients(const compression_request *request, int index)
+{
+    const selector *rule = request->plan.sites[index].selector;
+    return site_is_cut(&request->plan, index) &&
+           (selector_needs(rule, site_at(request, index)) & NEEDS_GRADIENTS) != 0;
+}
+
+/* Sums of squared gradients while the samples pass. */
+typedef struct gradient_sums {
+    calibration_network *network;
+    region region;
+    tape *tape;
+    gradient_store *gradients; /* of one sample */
+    matrix *squares;           /* [parameter_count] f64 sums over the samples, owned */
+    bool any;
+} gradient_sums;
+
+static void sums_fini(gradient_sums *s)
+{
+    const int count = s->gradients == NULL ? 0 : s->gradients->count;
+    for (int p = 0; s->squares != NULL && p < count; p++) {
+        matrix_free(&s->squares[p]);
+    }
+    memory_free(s->squares);
+    gradient_store_free(s->gradients);
+    tape_free(s->tape);
+    region_fini(&s->region);
+}
+
+static grail_status want_consumer(gradient_sums *s, int node_index)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = s->network->request;
+    const int weight = request->graph->nodes[node_index].weight;
+    TRY(gradient_store_want(s->gradients, s->network->current.parameters, weight));
+    const matrix like = gradient_of(s->gradients, weight);
+    TRY(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, like.rows, like.columns,
+                        &s->squares[weight]));
+    s->any = true;
+out:
+    return status;
+}
+
+static grail_status want_consumers(gradient_sums *s, int block)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = s->network->request;
+    for (int i = 0; i < request->plan.count; i++) {
+        const site *cut = site_at(request, i);
+        const bool wanted = cut->block == block && site_needs_gradients(request, i);
+        for (int k = 0; wanted && k < cut->consumer_count; k++) {
+            TRY(want_consumer(s, cut->consumers[k].node));
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status sums_init(calibration_network *network, int block, gradient_sums *s)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const graph *g = request->graph;
+    *s = (gradient_sums){.network = network};
+    TRY(memory_new(&s->squares, (size_t)g->parameter_count, sizeof s->squares[0]));
+    TRY(gradient_store_create(g, request->backend, &s->gradients));
+    TRY(want_consumers(s, block));
+    if (s->any) {
+        TRY(region_init(request, block, &s->region));
+        TRY(tape_create(g, request->backend, network->pool, &s->tape));
+    }
+out:
+    return status;
+}
+
+/* *out = ||Y||_F of all outputs of the region. */
+static grail_status norm_of_outputs(const gradient_sums *s, double *out)
+{
+    grail_status status = GRAIL_OK;
+    double *squares = NULL;
+    double sum = 0.0;
+    for (int i = 0; i < s->region.output_count; i++) {
+        const matrix y = execution_value(tape_execution(s->tape), s->region.outputs[i]);
+        memory_free(squares);
+        squares = NULL;
+        TRY(memory_new_unset(&squares, (size_t)y.rows, sizeof squares[0]));
+        TRY(row_squares(y, squares));
+        for (int64_t r = 0; r < y.rows; r++) {
+            sum += squares[r];
+        }
+    }
+    *out = sqrt(sum);
+out:
+    memory_free(squares);
+    return status;
+}
+
+/* Y = factor X */
+static grail_status scale(double factor, matrix x, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    matrix factors = {0};
+    double *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)x.rows, sizeof values[0]));
+    for (int64_t r = 0; r < x.rows; r++) {
+        values[r] = factor;
+    }
+    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, x.rows, &factors));
+    TRY(matrix_upload(factors, values));
+    TRY(matrix_scale_rows(factors, x, y));
+out:
+    memory_free(values);
+    matrix_free(&factors);
+    return status;
+}
+
+/* Gives Y / norm, the gradient of the norm, to the tape. */
+static grail_status seed_norm(const gradient_sums *s, double norm)
+{
+    grail_status status = GRAIL_OK;
+    matrix_pool *pool = s->network->pool;
+    matrix seed = {0};
+    for (int i = 0; i < s->region.output_count; i++) {
+        const matrix y = execution_value(tape_execution(s->tape), s->region.outputs[i]);
+        TRY(matrix_pool_take(pool, y.rows, y.columns, &seed));
+        TRY(scale(1.0 / norm, y, seed));
+        TRY(tape_seed(s->tape, s->region.outputs[i], seed));
+        matrix_pool_give(pool, &seed);
+    }
+out:
+    matrix_pool_give(pool, &seed);
+    return status;
+}
+
+/* sums += gradient^2 */
+static grail_status add_squares(matrix_pool *pool, matrix gradient, matrix sums)
+{
+    grail_status status = GRAIL_OK;
+    matrix squares = {0};
+    TRY(matrix_pool_take(pool, gradient.rows, gradient.columns, &squares));
+    TRY(matrix_multiply(gradient, gradient, squares));
+    TRY(matrix_add_scaled(1.0, squares, sums));
+out:
+    matrix_pool_give(pool, &squares);
+    return status;
+}
+
+static grail_status add_sample(gradient_sums *s, int64_t sample)
+{
+    grail_status status = GRAIL_OK;
+    const region *r = &s->region;
+    parameter_store *weights = s->network->current.parameters;
+    double norm = 0.0;
+    TRY(region_place(s->network, sample, tape_execution(s->tape)));
+    TRY(tape_forward(s->tape, weights, s->gradients, false, r->begin, r->end));
+    TRY(norm_of_outputs(s, &norm));
+    if (!isfinite(norm)) {
+        FAIL(GRAIL_ERROR_NUMERIC,
+             "block %d: the norm of its output for sample %lld is %g; look for NaN or infinity in "
+             "the weights",
+             r->block, (long long)sample, norm);
+    }
+    if (norm == 0.0) { /* has no gradient, and nothing to lose */
+        return GRAIL_OK;
+    }
+    TRY(seed_norm(s, norm));
+    TRY(gradient_store_clear(s->gradients));
+    TRY(tape_backward(s->tape, weights, s->gradients));
+    for (int p = 0; p < s->gradients->count; p++) {
+        if (matrix_exists(s->squares[p])) {
+            TRY(add_squares(s->network->pool, gradient_of(s->gradients, p), s->squares[p]));
+        }
+    }
+out:
+    return status;
+}
+
+/* *out = sqrt(squares / samples), owned. */
+static grail_status root_of_mean(int64_t samples, matrix squares, float **out)
+{
+    grail_status status = GRAIL_OK;
+    host_view v = {0};
+    float *values = NULL;
+    const int64_t count = matrix_count(squares);
+    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
+    TRY(host_view_open(squares, GRAIL_DTYPE_F64, HOST_READS, &v));
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)sqrt(((const double *)v.values)[i] / (double)samples);
+    }
+    TRY(host_view_close(&v));
+    *out = values;
+    values = NULL;
+out:
+    host_view_drop(&v);
+    memory_free(values);
+    return status;
+}
+
+static grail_status keep_roots(gradient_sums *s, regional_gradients *out)
+{
+    grail_status status = GRAIL_OK;
+    const int count = s->network->request->graph->parameter_count;
+    TRY(memory_new(&out->of, (size_t)count, sizeof out->of[0]));
+    out->count = count;
+    for (int p = 0; p < count; p++) {
+        if (matrix_exists(s->squares[p])) {
+            TRY(root_of_mean(s->region.sample_count, s->squares[p], &out->of[p]));
+            matrix_free(&s->squares[p]);
+        }
+    }
+out:
+    return status;
+}
+
+grail_status regional_gradients_measure(calibration_network *network, int block)
+{
+    grail_status status = GRAIL_OK;
+    gradient_sums s = {0};
+    regional_gradients_fini(&network->regional);
+    TRY(sums_init(network, block, &s));
+    for (int64_t i = 0; i < s.region.sample_count; i++) {
+        TRY(add_sample(&s, s.region.samples[i]));
+    }
+    if (s.any) {
+        TRY(keep_roots(&s, &network->regional));
+    }
+out:
+    sums_fini(&s);
+    matrix_pool_clear(network->pool);
+    return status;
+}
+
+const float *regional_gradients_of(const calibration_network *network, int parameter)
+{
+    return network->regional.of == NULL ? NULL : network->regional.of[parameter];
+}
