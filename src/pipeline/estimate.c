@@ -55,7 +55,7 @@ static grail_status read_options(const grail_model *model, const grail_compress_
     }
     TRY(selector_from_name(o->selector, &r.selector));
     TRY(compensation_from_options(o, r.selector, &r.how));
-    TRY(heal_options_read(o, &r.heal));
+    TRY(heal_options_read(o, INPUT_IMAGES, &r.heal));
     for (int k = 0; k < SITE_KINDS; k++) {
         r.sparsity[k] = *grail_compress_sparsity(&copy, site_kind_name((site_kind)k));
     }
