@@ -32,8 +32,8 @@ typedef struct heal_options {
          &(h).rate,                                                                                \
          "R",                                                                                      \
          NULL,                                                                                     \
-         "largest step, as a share of each matrix's root mean square (0.02; 0.005 for a whole "    \
-         "network that reads images)"},                                                            \
+         "largest step, as a share of each matrix's root mean square (0.06 for blocks; for the "   \
+         "network 0.02 with text, 0.005 with images)"},                                            \
         {"heal-time",                                                                              \
          OPTION_TEXT,                                                                              \
          &(h).time,                                                                                \
