@@ -11,8 +11,8 @@ extern "C" {
 
 /**
  * Many narrowings of a few checkpoints, each evaluated: checkpoints x selectors x ratios x repairs
- * x what is healed x sample counts x seeds, as a recipe says (grail-recipe(5)). Every finished cell is one JSON line
- * of the results file. An interrupted sweep continues that file.
+ * x what is healed x sample counts x seeds, as a recipe says (grail-recipe(5)). Every finished cell
+ * is one JSON line of the results file. An interrupted sweep continues that file.
  */
 
 /** How far a sweep has come. */

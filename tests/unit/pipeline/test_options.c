@@ -112,6 +112,51 @@ static void the_estimate_grows_with_what_takes_memory(void **state)
     vision_close(&v);
 }
 
+/* The estimate for no samples at all, from that for one and for two. */
+static int64_t estimate_without_samples(const grail_model *model, grail_compress_options o)
+{
+    o.samples = 2;
+    const int64_t two = estimate(model, &o);
+    o.samples = 1;
+    return 2 * estimate(model, &o) - two;
+}
+
+/* What 64 samples take more than 32. */
+static int64_t estimate_of_samples(const grail_model *model, grail_compress_options o)
+{
+    o.samples = 64;
+    const int64_t more = estimate(model, &o);
+    o.samples = 32;
+    return more - estimate(model, &o);
+}
+
+static void a_training_takes_copies_of_parameters_and_a_second_stream(void **state)
+{
+    (void)state;
+    vision_lab v;
+    grail_model_facts facts = {0};
+    vision_open(&v);
+    const char *path = vision_network(&v, VISION_BASIC, "dense");
+    grail_model *model = vision_model_open(path);
+    assert_ok(grail_model_describe(model, &facts));
+    grail_compress_options o = cut_options(&v, path);
+    o.compensate = "full";
+    const int64_t of_two_streams = estimate_of_samples(model, o);
+    o.compensate = "none";
+    o.selector = "magnitude-l1";
+    const int64_t plain = estimate_without_samples(model, o);
+    assert_int_equal(estimate_of_samples(model, o), 0);
+    o.heal = "model";
+    assert_int_equal(estimate_of_samples(model, o), of_two_streams);
+    const int64_t copies = estimate_without_samples(model, o) - plain;
+    const int64_t five = 5 * (int64_t)sizeof(float) * facts.parameters;
+    assert_in_range(copies, five - five / 20, five);
+    o.heal = "block";
+    assert_in_range(estimate_without_samples(model, o) - plain, 1, copies - 1);
+    grail_model_close(model);
+    vision_close(&v);
+}
+
 static void nothing_cut_takes_no_calibration(void **state)
 {
     (void)state;
@@ -207,6 +252,7 @@ int main(void)
         cmocka_unit_test(kinds_of_sites_have_their_ratio_in_the_options),
         cmocka_unit_test(a_selector_says_what_it_does),
         cmocka_unit_test(the_estimate_grows_with_what_takes_memory),
+        cmocka_unit_test(a_training_takes_copies_of_parameters_and_a_second_stream),
         cmocka_unit_test(nothing_cut_takes_no_calibration),
         cmocka_unit_test(a_run_and_its_accuracy_stay_below_the_estimate),
         cmocka_unit_test(what_cannot_be_estimated_is_refused),
