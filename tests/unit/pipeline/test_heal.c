@@ -1,0 +1,743 @@
+/* Healed runs of decoders: what comes out is nearer to the dense network and never further from it,
+ * where nothing is to be healed nothing changes, and a run that stopped goes on to the same bytes.
+ */
+#include "heal_lab.h"
+
+#include "base/file.h"
+#include "base/records.h"
+#include "support/json_memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCKS = 2 };
+
+static grail_compress_options healing(const lab *l, const char *model, const char *output,
+                                      const char *what)
+{
+    grail_compress_options options = lab_options(l, model, output);
+    options.sparsity_ffn = 0.5;
+    options.heal = what;
+    options.heal_steps = 48;
+    return options;
+}
+
+static double divergence(const char *model, const char *narrow)
+{
+    return compare_models(model, narrow, "cpu").mean_kl;
+}
+
+/* -- what is won ------------------------------------------------------------------------------ */
+
+/* The closed form, then the same with each kind of healing. */
+static void assert_is_healed(const lab *l, const char *model, const char *name, const char *backend)
+{
+    static const char *const kinds[] = {"block", "model", "block,model"};
+    static const int trainings[] = {BLOCKS, 1, BLOCKS + 1};
+    char output[LAB_PATH];
+    snprintf(output, sizeof output, "%s/%s", l->directory, name);
+    grail_compress_options options = healing(l, model, output, "none");
+    options.backend = backend;
+    assert_ok(lab_compress(&options));
+    const double plain = divergence(model, output);
+    for (int i = 0; i < 3; i++) {
+        heal_watch w = {0};
+        snprintf(output, sizeof output, "%s/%s-%d", l->directory, name, i);
+        options.heal = kinds[i];
+        assert_ok(heal_run(options, &w));
+        assert_int_equal(w.count, trainings[i]);
+        for (int k = 0; k < w.count; k++) {
+            const grail_healing *h = heal_made(&w, k);
+            assert_true(h->held_after < h->held_before && h->seen_after < h->seen_before);
+            assert_int_equal(h->block, i == 1 || k == BLOCKS ? -1 : k);
+            assert_int_equal(h->blocks, BLOCKS);
+        }
+        assert_true(divergence(model, output) < plain);
+    }
+}
+
+static void healing_brings_a_network_nearer_to_the_dense_one(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3-bf16", "llama3-sharded", "qwen2", "qwen3",
+                                         "mistral"};
+    lab l;
+    lab_open(&l);
+    for (int m = 0; m < 5; m++) {
+        assert_is_healed(&l, lab_golden(models[m]), models[m], "cpu");
+    }
+    assert_is_healed(&l, lab_f32(&l, "llama3", "dense"), "f32", "cpu");
+    lab_close(&l);
+}
+
+static void the_reference_heals_as_cpu_does(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"cpu", "ref"};
+    lab l;
+    heal_watch w[2] = {{0}};
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "dense");
+    for (int b = 0; b < 2; b++) {
+        grail_compress_options options =
+            healing(&l, model, lab_path(&l, backends[b]), "block,model");
+        options.backend = backends[b];
+        options.heal_steps = 24;
+        assert_ok(heal_run(options, &w[b]));
+        assert_int_equal(w[b].count, BLOCKS + 1);
+    }
+    for (int k = 0; k <= BLOCKS; k++) {
+        const double cpu = heal_made(&w[0], k)->held_after;
+        const double ref = heal_made(&w[1], k)->held_after;
+        assert_near(cpu, ref, 0.02 * ref);
+        assert_true(ref < w[1].made[k].held_before);
+    }
+    lab_close(&l);
+}
+
+/* All that changes how the closed form is reached, and when blocks are healed. */
+static void every_way_to_the_closed_form_is_healed(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *const models[] = {lab_f32(&l, "llama3", "dense"),
+                                  lab_with_biases(&l, "llama3", "biased")};
+    for (int way = 0; way < 5; way++) {
+        heal_watch w = {0};
+        char output[LAB_PATH];
+        const char *model = models[way == 3];
+        snprintf(output, sizeof output, "%s/%d", l.directory, way);
+        grail_compress_options options = healing(&l, model, output, "none");
+        options.heal_steps = 32;
+        options.heal_rate = 0.005;
+        options.open_loop = way == 1;
+        options.selector = way == 2 ? "fold" : "wanda";
+        options.compensate = way == 3 ? "none" : "full";
+        options.refit = way == 4 ? "all" : "none";
+        assert_ok(lab_compress(&options));
+        const double plain = divergence(model, output);
+        options.heal = "block,model";
+        snprintf(output, sizeof output, "%s/%d-healed", l.directory, way);
+        assert_ok(heal_run(options, &w));
+        assert_int_equal(w.count, BLOCKS + 1);
+        for (int k = 0; k < w.count; k++) {
+            (void)heal_made(&w, k);
+        }
+        assert_true(divergence(model, output) < plain);
+    }
+    lab_close(&l);
+}
+
+/* A sublayer that is dropped stays dropped, and what stands before it is healed. */
+static void dropped_sublayers_stay_dropped(void **state)
+{
+    (void)state;
+    static const char *const plans[] = {
+        "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": 0},"
+        " {\"site\": \"model.layers.0.self_attn.o_proj\", \"kept\": 1},"
+        " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0},"
+        " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}",
+        "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": "
+        "20},"
+        " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0},"
+        " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 0}]}"};
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "qwen2", "dense");
+    for (int p = 0; p < 2; p++) {
+        heal_watch w = {0};
+        char output[LAB_PATH];
+        snprintf(output, sizeof output, "%s/plain%d", l.directory, p);
+        grail_compress_options options = lab_options(&l, model, output);
+        options.plan_text = plans[p];
+        options.refit = "all";
+        assert_ok(lab_compress(&options));
+        const double plain = divergence(model, output);
+        json_t *config = read_json(output, "config.json");
+        snprintf(output, sizeof output, "%s/healed%d", l.directory, p);
+        options.heal = "block,model";
+        options.heal_steps = 48;
+        assert_ok(heal_run(options, &w));
+        assert_int_equal(w.count, p == 0 ? BLOCKS + 1 : 2); /* block 1 has nothing left */
+        for (int k = 0; k < w.count; k++) {
+            (void)heal_made(&w, k);
+        }
+        json_t *healed = read_json(output, "config.json");
+        assert_true(json_equal(config, healed));
+        assert_true(divergence(model, output) < plain);
+        json_decref(config);
+        json_decref(healed);
+    }
+    lab_close(&l);
+}
+
+/* Samples that make one batch of one, and batches of which the last is shorter. */
+static void any_number_of_samples_will_do(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = {1, 2, 3, 5, 13};
+    lab l;
+    lab_open(&l);
+    for (int i = 0; i < 5; i++) {
+        heal_watch w = {0};
+        char output[LAB_PATH];
+        snprintf(output, sizeof output, "%s/%d", l.directory, i);
+        grail_compress_options options = healing(&l, lab_golden("llama3"), output, "block,model");
+        options.samples = counts[i];
+        options.heal_steps = 5;
+        assert_ok(heal_run(options, &w));
+        assert_int_equal(w.count, BLOCKS + 1);
+        for (int k = 0; k < w.count; k++) {
+            const grail_healing *h = heal_made(&w, k);
+            /* one sample is both seen and held out */
+            assert_true(counts[i] > 1 || fabs(h->seen_after - h->held_after) < 1e-9);
+        }
+    }
+    lab_close(&l);
+}
+
+/* -- what stays ------------------------------------------------------------------------------- */
+
+static void nothing_is_healed_where_nothing_is_cut(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    heal_watch w = {0};
+    grail_compress_options options =
+        healing(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"), "block,model");
+    options.sparsity_ffn = options.sparsity_heads = 0.0;
+    assert_ok(heal_run(options, &w));
+    assert_int_equal(w.told, 0);
+    assert_same_checkpoint(lab_golden("llama3-bf16"), options.output);
+    json_t *report = read_json(options.output, "report.json");
+    assert_null(json_object_get(report, "heal"));
+    assert_null(json_object_get(report, "healed"));
+    json_decref(report);
+    lab_close(&l);
+}
+
+/* Steps so large that nothing they lead to is better, or can be computed at all. */
+static void steps_that_are_too_large_change_nothing(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3-bf16", "llama3-sharded"};
+    lab l;
+    lab_open(&l);
+    for (int m = 0; m < 2; m++) {
+        char output[LAB_PATH];
+        char healed[LAB_PATH];
+        snprintf(output, sizeof output, "%s/%s", l.directory, models[m]);
+        snprintf(healed, sizeof healed, "%s/%s-healed", l.directory, models[m]);
+        grail_compress_options options = healing(&l, lab_golden(models[m]), output, "none");
+        options.heal_rate = 0.99;
+        assert_ok(lab_compress(&options));
+        options.output = healed;
+        options.heal = "block,model";
+        heal_watch w = {0};
+        assert_ok(heal_run(options, &w));
+        assert_int_equal(w.count, BLOCKS + 1);
+        for (int k = 0; k < w.count; k++) {
+            assert_int_equal(heal_made(&w, k)->best_step, 0);
+            assert_true(w.made[k].held_after == w.made[k].held_before);
+            assert_true(w.made[k].seen_after == w.made[k].seen_before);
+        }
+        assert_same_checkpoint(output, healed);
+    }
+    lab_close(&l);
+}
+
+/* Weights that steps double leave f16. */
+static void steps_that_diverge_only_end_the_training(void **state)
+{
+    (void)state;
+    lab l;
+    lab_model m;
+    lab_open(&l);
+    lab_read(&m, lab_golden("llama3"));
+    for (int i = 0; i < m.count; i++) {
+        const bool norm = strstr(m.tensors[i].name, "norm") != NULL;
+        for (int64_t k = 0; norm && k < lab_elements(&m.tensors[i]); k++) {
+            m.tensors[i].values[k] *= 20000.0F; /* f16 ends at 65504 */
+        }
+        for (int64_t k = 0; !norm && strstr(m.tensors[i].name, "layers") != NULL &&
+                            k < lab_elements(&m.tensors[i]);
+             k++) {
+            m.tensors[i].values[k] *= 0.01F;
+        }
+    }
+    const char *model = lab_path(&l, "model");
+    lab_write(&m, model, GRAIL_DTYPE_F16);
+    lab_fini(&m);
+    grail_compress_options options = healing(&l, model, lab_path(&l, "out"), "block,model");
+    options.heal_rate = 0.99;
+    heal_watch w = {0};
+    assert_ok(heal_run(options, &w));
+    assert_int_equal(w.count, BLOCKS + 1);
+    bool diverged = false;
+    for (int k = 0; k < w.count; k++) {
+        /* before four judgements could be lost */
+        diverged = diverged || heal_made(&w, k)->steps - w.made[k].best_step < 4 * 3;
+    }
+    assert_true(diverged);
+    lab_close(&l);
+}
+
+static void a_time_limit_ends_the_healing(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    heal_watch w = {0};
+    grail_compress_options options =
+        healing(&l, lab_golden("llama3"), lab_path(&l, "out"), "block,model");
+    options.heal_steps = 1000000;
+    options.heal_seconds = 0.05;
+    assert_ok(heal_run(options, &w));
+    for (int k = 0; k < w.count; k++) {
+        assert_true(heal_made(&w, k)->steps < options.heal_steps);
+    }
+    lab_close(&l);
+}
+
+/* -- a network that was narrowed earlier ------------------------------------------------------- */
+
+static grail_compress_options taught(const lab *l, const char *narrow, const char *teacher,
+                                     const char *output, const char *what)
+{
+    grail_compress_options options = healing(l, narrow, output, what);
+    options.sparsity_ffn = options.sparsity_heads = 0.0;
+    options.teacher = teacher;
+    return options;
+}
+
+/* The same network, so the same loss before, and from there the same way. */
+static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "dense");
+    grail_compress_options options = healing(&l, model, lab_path(&l, "narrow"), "none");
+    assert_ok(lab_compress(&options));
+    heal_watch at_once = {0};
+    heal_watch later = {0};
+    options = healing(&l, model, lab_path(&l, "at-once"), "model");
+    assert_ok(heal_run(options, &at_once));
+    options = taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "later"), "model");
+    assert_ok(heal_run(options, &later));
+    assert_true(heal_made(&later, 0)->held_before == heal_made(&at_once, 0)->held_before);
+    assert_true(later.made[0].held_after == at_once.made[0].held_after);
+    assert_same_checkpoint(lab_path(&l, "at-once"), lab_path(&l, "later"));
+    json_t *report = read_json(options.output, "report.json");
+    assert_string_equal(json_string_value(json_object_get(report, "teacher")), model);
+    json_decref(report);
+
+    for (int loop = 0; loop < 2; loop++) {
+        const char *output = lab_path(&l, loop == 0 ? "blocks" : "open");
+        options = taught(&l, lab_path(&l, "narrow"), model, output, "block,model");
+        options.open_loop = loop;
+        assert_ok(heal_run(options, &later));
+        assert_int_equal(later.count, BLOCKS + 1);
+        for (int k = 0; k < later.count; k++) {
+            assert_true(heal_made(&later, k)->best_step > 0);
+        }
+        assert_true(divergence(model, options.output) < divergence(model, lab_path(&l, "narrow")));
+    }
+    lab_close(&l);
+}
+
+/* A network that lost a sublayer of each block, and one that lost a block. */
+static void a_network_with_fewer_sublayers_is_healed_later(void **state)
+{
+    (void)state;
+    static const char *const plans[] = {
+        "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": 0},"
+        " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0}]}",
+        "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": 0},"
+        " {\"site\": \"model.layers.0.self_attn.o_proj\", \"kept\": 0}]}"};
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "dense");
+    for (int p = 0; p < 2; p++) {
+        char narrow[LAB_PATH];
+        char output[LAB_PATH];
+        heal_watch w = {0};
+        snprintf(narrow, sizeof narrow, "%s/narrow%d", l.directory, p);
+        snprintf(output, sizeof output, "%s/healed%d", l.directory, p);
+        grail_compress_options options = lab_options(&l, model, narrow);
+        options.plan_text = plans[p];
+        assert_ok(lab_compress(&options));
+        for (int loop = 0; loop < 2; loop++) {
+            options = taught(&l, narrow, model, output, p == 0 ? "block,model" : "model");
+            options.open_loop = loop;
+            snprintf(output, sizeof output, "%s/healed%d-%d", l.directory, p, loop);
+            assert_ok(heal_run(options, &w));
+            assert_int_equal(w.count, p == 0 ? BLOCKS + 1 : 1);
+            assert_true(divergence(model, output) < divergence(model, narrow));
+        }
+        options = taught(&l, narrow, model, lab_path(&l, "refused"), "block");
+        if (p == 1) {
+            assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                         "it has 2 blocks, expected 1; heal the model instead");
+        }
+    }
+    lab_close(&l);
+}
+
+static const char *with_vocabulary(const lab *l, int64_t tokens)
+{
+    lab_model m;
+    const char *path = lab_path(l, "other-vocabulary");
+    lab_read(&m, lab_golden("llama3"));
+    for (int i = 0; i < m.count; i++) {
+        if (m.tensors[i].shape[0] == lab_integer(&m, "vocab_size")) {
+            m.tensors[i].shape[0] = tokens;
+        }
+    }
+    lab_set_integer(&m, "vocab_size", tokens);
+    lab_write(&m, path, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    return path;
+}
+
+static void teachers_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_golden("llama3");
+    grail_compress_options options =
+        taught(&l, model, with_vocabulary(&l, 80), lab_path(&l, "out"), "model");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "its vocabulary has 80 tokens, expected 96");
+    options.teacher = lab_path(&l, "missing");
+    assert_int_equal(lab_compress(&options), GRAIL_ERROR_IO);
+    options.teacher = model;
+    options.sparsity_ffn = 0.5;
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "and cut in one run");
+    assert_false(file_exists(lab_path(&l, "out")));
+    assert_false(file_exists(lab_path(&l, "out.partial")));
+    lab_close(&l);
+}
+
+static void wrong_options_are_refused(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options good =
+        healing(&l, lab_golden("llama3"), lab_path(&l, "out"), "block");
+    grail_compress_options bad = good;
+    bad.heal = "blocks";
+    assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT,
+                 "cannot heal 'blocks', expected none, block, model or block,model");
+    bad = good;
+    bad.heal_steps = -1;
+    assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "cannot heal in -1 steps");
+    static const double rates[] = {1.0, -0.1, (double)NAN, (double)INFINITY};
+    for (int i = 0; i < 4; i++) {
+        bad = good;
+        bad.heal_rate = rates[i];
+        assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "the rate of healing is");
+    }
+    bad = good;
+    bad.heal_seconds = -1.0;
+    assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "the time for healing is -1 seconds");
+    assert_false(file_exists(lab_path(&l, "out.partial")));
+    lab_close(&l);
+}
+
+/* -- runs that stop and go on ------------------------------------------------------------------ */
+
+static grail_compress_options brief(const lab *l, const char *model, const char *output,
+                                    const char *what)
+{
+    grail_compress_options options = healing(l, model, output, what);
+    options.samples = 6;
+    heal_briefly(&options, what);
+    return options;
+}
+
+static void a_run_that_stopped_heals_on_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    /* the sites and the end of each block, and the start, some steps and the end of each training
+     */
+    assert_heals_on(brief(&l, lab_golden("llama3-bf16"), lab_path(&l, "bf16"), "block,model"), 20);
+    assert_heals_on(brief(&l, lab_golden("llama3-sharded"), lab_path(&l, "sharded"), "model"), 10);
+    assert_heals_on(brief(&l, lab_f32(&l, "qwen2", "dense"), lab_path(&l, "f32"), "block"), 14);
+    lab_close(&l);
+}
+
+static void so_does_one_whose_blocks_are_finished_at_once(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options =
+        brief(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"), "block,model");
+    options.open_loop = 1;
+    assert_heals_on(options, 20);
+    lab_close(&l);
+}
+
+static void so_do_foldings_and_dropped_sublayers(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options =
+        brief(&l, lab_golden("llama3"), lab_path(&l, "fold"), "block,model");
+    options.selector = "fold";
+    assert_heals_on(options, 20);
+    options = brief(&l, lab_golden("llama3-sharded"), lab_path(&l, "drop"), "block,model");
+    options.refit = "all";
+    options.plan_text = "{\"grail_plan\": 1, \"sites\": [{\"site\": "
+                        "\"model.layers.0.mlp.down_proj\", \"kept\": 20},"
+                        " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0},"
+                        " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}";
+    assert_heals_on(options, 16);
+    lab_close(&l);
+}
+
+static void so_does_a_network_narrowed_earlier(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "dense");
+    grail_compress_options options = healing(&l, model, lab_path(&l, "narrow"), "none");
+    assert_ok(lab_compress(&options));
+    options = taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "out"), "block,model");
+    options.samples = 6;
+    heal_briefly(&options, "block,model");
+    assert_heals_on(options, 16);
+    lab_close(&l);
+}
+
+/* A run in "out.partial" that ended at a call. */
+static grail_compress_options stopped(const lab *l, int at)
+{
+    heal_watch w = {.cancel_at = at};
+    grail_compress_options options =
+        brief(l, lab_golden("llama3"), lab_path(l, "out"), "block,model");
+    assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
+    options.resume = 1;
+    return options;
+}
+
+static void other_options_of_healing_are_refused_by_name(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options options = stopped(&l, 14);
+    grail_compress_options other = options;
+    other.heal = "model";
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT,
+                 "heal.block was true and is now false");
+    other.heal = "none";
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal");
+    other = options;
+    other.heal_steps = 7;
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.steps was 6 and is now 7");
+    other = options;
+    other.heal_rate = 0.01;
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.rate");
+    other = options;
+    other.heal_seconds = 100.0;
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.seconds");
+    assert_ok(lab_compress(&options)); /* no refusal has hurt it */
+    lab_close(&l);
+}
+
+static void another_teacher_is_refused(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    heal_watch w = {.cancel_at = 2};
+    const char *model = lab_f32(&l, "llama3", "dense");
+    const char *other = lab_f32(&l, "llama-mha", "other");
+    grail_compress_options options = healing(&l, model, lab_path(&l, "narrow"), "none");
+    assert_ok(lab_compress(&options));
+    options = taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "out"), "model");
+    assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
+    options.resume = 1;
+    options.teacher = other;
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "teacher_files");
+    options.teacher = model;
+    assert_ok(lab_compress(&options));
+    lab_close(&l);
+}
+
+/* Which of the two files holds the last state, by the records. */
+static int last_saved_file(const lab *l)
+{
+    buffer text = {0};
+    json_t *records = NULL;
+    int file = -1;
+    assert_ok(file_read(lab_path(l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, &text));
+    assert_ok(records_parse("state", text.bytes, text.size, &records));
+    for (size_t i = 0; i < json_array_size(records); i++) {
+        const json_t *training = json_object_get(json_array_get(records, i), "training");
+        const json_t *which = json_object_get(training, "file");
+        if (which != NULL) {
+            assert_int_not_equal(json_integer_value(which), file); /* they take turns */
+            file = (int)json_integer_value(which);
+        }
+    }
+    json_decref(records);
+    buffer_fini(&text);
+    return file;
+}
+
+/* A run that died while it wrote a file had not yet said that the file counts. */
+static void a_run_that_died_while_it_saved_goes_on_from_the_state_before(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    heal_watch w = {0};
+    grail_compress_options options =
+        brief(&l, lab_golden("llama3"), lab_path(&l, "whole"), "block,model");
+    assert_ok(heal_run(options, &w));
+    for (int back = 2; back <= 4; back++) { /* the last call comes after the last state */
+        options = stopped(&l, w.calls - back);
+        const int other = 1 - last_saved_file(&l);
+        support_write_file(lab_path(&l, "out.partial"),
+                           other == 0 ? "grail-saved-0" : "grail-saved-1", "torn", 4);
+        assert_ok(lab_compress(&options));
+        assert_same_checkpoint(lab_path(&l, "whole"), options.output);
+        assert_same_trainings(lab_path(&l, "whole"), options.output);
+        assert_false(file_exists(lab_path(&l, "out.partial")));
+        support_remove_tree(options.output);
+    }
+    lab_close(&l);
+}
+
+static void a_damaged_state_is_named(void **state)
+{
+    (void)state;
+    lab l;
+    char name[64];
+    lab_open(&l);
+    const grail_compress_options options = stopped(&l, 26);
+    const int file = last_saved_file(&l);
+    assert_true(file >= 0);
+    snprintf(name, sizeof name, "out.partial/grail-saved-%d", file);
+    FILE *f = fopen(lab_path(&l, name), "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 5000, SEEK_SET), 0);
+    const int byte = fgetc(f);
+    assert_int_equal(fseek(f, 5000, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 4, f), byte ^ 4);
+    assert_int_equal(fclose(f), 0);
+    assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
+                 "is damaged: the checksum of its matrix");
+    assert_true(file_exists(lab_path(&l, name))); /* what is finished stays */
+    lab_close(&l);
+}
+
+/* A run that died when the healed tensors had taken the place of the fitted ones, but were not yet
+ * recorded: only the report tells what was before. */
+static void a_run_that_died_while_it_wrote_the_healed_network_goes_on(void **state)
+{
+    (void)state;
+    lab l;
+    buffer text = {0};
+    lab_open(&l);
+    grail_compression *c = NULL;
+    for (int loop = 0; loop < 2; loop++) {
+        char whole[LAB_PATH];
+        snprintf(whole, sizeof whole, "%s/whole%d", l.directory, loop);
+        grail_compress_options options = brief(&l, lab_golden("llama3-bf16"), whole, "block,model");
+        options.open_loop = loop;
+        assert_ok(lab_compress(&options));
+        options.output = lab_path(&l, "out");
+        assert_ok(grail_compression_open(&options, &c));
+        assert_ok(grail_compression_run(c));
+        grail_compression_close(c);
+        assert_ok(file_read(lab_path(&l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, &text));
+        size_t size = text.size - 1; /* without the last line, that of the weights */
+        while (text.bytes[size - 1] != '\n') {
+            size--;
+        }
+        assert_non_null(strstr((const char *)text.bytes + size, "weights"));
+        support_write_file(lab_path(&l, "out.partial"), "grail-state.jsonl", text.bytes, size);
+        buffer_fini(&text);
+        text = (buffer){0};
+        options.resume = 1;
+        assert_ok(lab_compress(&options));
+        assert_same_checkpoint(whole, options.output);
+        assert_same_trainings(whole, options.output);
+        support_remove_tree(options.output);
+    }
+    lab_close(&l);
+}
+
+/* -- memory ----------------------------------------------------------------------------------- */
+
+static void failing_allocations_of_a_healed_run_are_survived(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_status status = GRAIL_ERROR_MEMORY;
+    grail_compress_options options =
+        brief(&l, lab_golden("llama3"), lab_path(&l, "out"), "block,model");
+    options.samples = 2;
+    options.heal_steps = 2;
+    char model[LAB_PATH];
+    char output[LAB_PATH];
+    char partial[LAB_PATH];
+    snprintf(model, sizeof model, "%s", options.model);
+    snprintf(output, sizeof output, "%s", options.output);
+    snprintf(partial, sizeof partial, "%s/out.partial", l.directory);
+    options.model = model;
+    options.output = output;
+    for (int64_t n = 1; status != GRAIL_OK; n += 1 + n / 30) {
+        support_remove_tree(partial);
+        memory_fail_after(n);
+        status = lab_compress(&options);
+        memory_fail_after(-1);
+        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
+    }
+    assert_true(file_exists(output));
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(healing_brings_a_network_nearer_to_the_dense_one),
+        cmocka_unit_test(the_reference_heals_as_cpu_does),
+        cmocka_unit_test(every_way_to_the_closed_form_is_healed),
+        cmocka_unit_test(dropped_sublayers_stay_dropped),
+        cmocka_unit_test(any_number_of_samples_will_do),
+        cmocka_unit_test(nothing_is_healed_where_nothing_is_cut),
+        cmocka_unit_test(steps_that_are_too_large_change_nothing),
+        cmocka_unit_test(steps_that_diverge_only_end_the_training),
+        cmocka_unit_test(a_time_limit_ends_the_healing),
+        cmocka_unit_test(a_network_narrowed_earlier_is_healed_as_in_one_run),
+        cmocka_unit_test(a_network_with_fewer_sublayers_is_healed_later),
+        cmocka_unit_test(teachers_that_do_not_fit_are_refused),
+        cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(a_run_that_stopped_heals_on_to_the_same_bytes),
+        cmocka_unit_test(so_does_one_whose_blocks_are_finished_at_once),
+        cmocka_unit_test(so_do_foldings_and_dropped_sublayers),
+        cmocka_unit_test(so_does_a_network_narrowed_earlier),
+        cmocka_unit_test(other_options_of_healing_are_refused_by_name),
+        cmocka_unit_test(another_teacher_is_refused),
+        cmocka_unit_test(a_run_that_died_while_it_saved_goes_on_from_the_state_before),
+        cmocka_unit_test(a_damaged_state_is_named),
+        cmocka_unit_test(a_run_that_died_while_it_wrote_the_healed_network_goes_on),
+        cmocka_unit_test(failing_allocations_of_a_healed_run_are_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
