@@ -9,8 +9,8 @@
 
 static grail_status read_recorded(const void *from, int parameter, float **out)
 {
-    const narrow_output *output = from;
-    return tensors_read_parameter(output->request, &output->map, output->writer, parameter, out);
+    const grail_compression *c = from;
+    return tensors_read_parameter(c->network, &c->output->map, c->output->writer, parameter, out);
 }
 
 /* Restores the finished blocks of an interrupted run: puts their narrow tensors back, and carries
@@ -18,7 +18,7 @@ static grail_status read_recorded(const void *from, int parameter, float **out)
 static grail_status replay_blocks(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    const recorded_parameters recorded = {.read = read_recorded, .from = c->output};
+    const recorded_parameters recorded = {.read = read_recorded, .from = c};
     for (int block = 0; block < c->output->blocks_recorded; block++) {
         TRY(output_restore_block(c->output, block, c->network));
         TRY(compress_block(c->network, block, &recorded));

@@ -232,7 +232,7 @@ static grail_status restore_parameter(const narrow_output *o, int parameter,
     if (graph_parameter_is_gone(narrow)) {
         return GRAIL_OK;
     }
-    TRY(tensors_read_parameter(o->request, &o->map, o->writer, parameter, &values));
+    TRY(tensors_read_parameter(network, &o->map, o->writer, parameter, &values));
     TRY(parameter_store_set(network->current.parameters, parameter, narrow->shape, values));
 out:
     memory_free(values);

@@ -222,32 +222,28 @@ static int part_of(const tensor_map *map, int64_t index, int parameter)
     return part;
 }
 
-grail_status tensors_read_parameter(const compression_request *request, const tensor_map *map,
+grail_status tensors_read_parameter(const calibration_network *network, const tensor_map *map,
                                     const checkpoint_writer *writer, int parameter, float **out)
 {
     grail_status status = GRAIL_OK;
-    const graph_parameter *narrow = &request->narrowed.graph->parameters[parameter];
-    tensor_view shape = *request->model->tensors[parameter];
-    const int64_t index = checkpoint_index_of(request->model->checkpoint, shape.name);
+    const grail_model *model = network->request->model;
+    tensor_view shape = *model->tensors[parameter];
+    const int64_t index = checkpoint_index_of(model->checkpoint, shape.name);
+    const int part = part_of(map, index, parameter);
     storage_piece *pieces = NULL;
     storage_layout layout = {0};
     float *assembled = NULL;
     float *values = NULL;
     void *data = NULL;
     size_t bytes = 0;
-    if (narrow->map.rows.run != 0 || narrow->map.columns.run != 0) {
-        FAIL(GRAIL_ERROR_INTERNAL, "the parameters in tensor '%s' do not follow each other",
-             shape.name);
-    }
-    TRY(tensor_map_pieces(map, request, index, &pieces));
+    TRY(find_pieces(network, map, index, &pieces));
     TRY(storage_lay_out(tensor_map_count(map, index), pieces, &layout));
     TRY(storage_narrow_shape(&layout, &shape, shape.shape));
     TRY(read_back(writer, shape.name, &shape, &data, &bytes));
     const int64_t count = layout.rows * layout.columns;
-    const int part = part_of(map, index, parameter);
-    const size_t own = (size_t)(pieces[part].rows * pieces[part].columns);
+    const int64_t own = pieces[part].rows * pieces[part].columns;
     TRY(memory_new_unset(&assembled, (size_t)count, sizeof assembled[0]));
-    TRY(memory_new_unset(&values, own, sizeof values[0]));
+    TRY(memory_new_unset(&values, (size_t)own, sizeof values[0]));
     TRY(convert_to_f32(shape.dtype, data, count, assembled));
     storage_get(&layout, part, assembled, values);
     *out = values;
@@ -257,6 +253,6 @@ out:
     memory_free(values);
     memory_free(data);
     storage_layout_fini(&layout);
-    memory_free(pieces);
+    pieces_free(tensor_map_count(map, index), pieces);
     return status;
 }

@@ -17,9 +17,9 @@ grail_status tensors_verify(const compression_request *request, const tensor_vie
                             const checkpoint_writer *writer, const json_t *checksums,
                             const char *place) GRAIL_MUST_CHECK;
 
-/** Reads back a parameter in f32, in its narrow shape; *out is owned. Its tensor may hold others,
- * but only one after the other. */
-grail_status tensors_read_parameter(const compression_request *request, const tensor_map *map,
+/** Reads back a parameter in f32, in its narrow shape; *out is owned. The sites that cut its tensor
+ * are decided. */
+grail_status tensors_read_parameter(const calibration_network *network, const tensor_map *map,
                                     const checkpoint_writer *writer, int parameter,
                                     float **out) GRAIL_MUST_CHECK;
 
