@@ -23,8 +23,10 @@ static const char *const plan_keys[] = {"grail_plan",   "gqa",    "seed",       
                                         "stream_score", "repair", "compensation", "budget",
                                         "sites",        NULL};
 static const char *const compensation_keys[] = {
-    "enabled",       "target", "bias",  "conv_fit", "ridge",    "ridge_scale",
-    "token_weights", "refit",  "alpha", "fit",      "ridge_of", NULL};
+    "enabled", "target",      "bias",          "conv_fit",
+    "ridge",   "ridge_scale", "token_weights", "refit",
+    "alpha",   "fit",         "ridge_of",      "regional_training",
+    NULL};
 static const char *const site_keys[] = {"site", "kind", "selector", "units", "kept", NULL};
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -205,6 +207,8 @@ static grail_status read_compensation(const char *source, const json_t *object, 
     TRY(in_document(source, refit_from_name(refit, &c->refit)));
     TRY(in_document(source, ridge_scale_from_name(scale, &c->scale)));
     TRY(in_document(source, token_weights_from_name(weights, &c->weights)));
+    TRY(json_get_boolean(source, object, "regional_training", c->trains_regions,
+                         &c->trains_regions));
     const json_t *alpha = json_object_get(object, "alpha");
     if (json_is_string(alpha) && strcmp(json_string_value(alpha), "cross-validation") == 0) {
         c->alpha = (double)NAN;
@@ -377,6 +381,7 @@ static grail_status compensation_to_json(const compensation *c, json_t *object)
                  isnan(c->alpha) ? json_text("cross-validation") : json_real(c->alpha)));
     TRY(json_put(object, "fit", json_text(fit_names[c->fit])));
     TRY(json_put(object, "ridge_of", json_text(ridge_base_names[c->ridge_of])));
+    TRY(json_put(object, "regional_training", json_boolean(c->trains_regions)));
 out:
     return status;
 }

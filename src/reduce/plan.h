@@ -56,7 +56,9 @@ typedef struct compensation {
     refit_kind refit;
     ridge_scale scale;
     token_weights weights;
-    double alpha; /* NaN: by cross-validation */
+    double alpha;        /* NaN: by cross-validation */
+    bool trains_regions; /* without a fit: blocks get the weights that the regional optimisation of
+                            their selector has trained */
 } compensation;
 
 typedef struct plan_site {

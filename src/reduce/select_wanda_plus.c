@@ -1,7 +1,7 @@
 /* wanda++: weights times the norms of the activations that they read, plus their regional gradients
  * (Yang et al., Wanda++, arXiv 2503.04992; docs/numerics.md, Scores). */
+#include "reduce/plan.h"
 #include "reduce/scores.h"
-#include "reduce/selector.h"
 #include "reduce/wanda_plus.h"
 
 #include <math.h>
@@ -52,12 +52,23 @@ static grail_status decide(const site_view *v, grail_reducer **out)
 /* The authors speak of the blocks of language models alone. */
 enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM };
 
+/* The regional optimisation trains whole blocks, so its weights are the authors' update. It is left
+ * out where a fit follows: that begins with the dense weights of the consumers and would undo it,
+ * and the steps are too short to bring back a unit whose columns are zero, so they change no
+ * decision. */
+static const compensation trained_regions = {
+    .enabled = false,
+    .alpha = 1e-3, /* unused: no weight is fitted */
+    .trains_regions = true,
+};
+
 const selector selector_wanda_plus = {
     .name = "wanda++",
     .summary = "keeps units by their weights times the norms of their activations, plus the "
                "gradients of the block's output",
     .uses_data = true,
     .excluded_kinds = NOT_FOR_CHANNELS,
+    .own = &trained_regions,
     .needs = needs,
     .decide = decide,
 };

@@ -188,37 +188,51 @@ static const float *gradients_of_consumer(const calibration_network *network, in
     return regional_gradients_of(network, network->request->graph->nodes[reader].weight);
 }
 
-/* `observed` is the consumer whose statistics decide; NULL: the dense network's of all. */
+grail_status decide_site(calibration_network *network, int index, const site_view *known,
+                         const observation *observed, grail_reducer **out)
+{
+    const compression_request *request = network->request;
+    const site *s = site_at(request, index);
+    site_trial trial = {network, index, observed};
+    site_view view = *known;
+    view.graph = request->graph;
+    view.site = s;
+    view.kept = request->plan.sites[index].kept;
+    view.backend = request->backend;
+    view.seed = request->plan.seed;
+    view.stream = (uint64_t)index;
+    view.scored_producers = scored_producers(&request->plan, s, known->input_norms);
+    view.fits_bias =
+        consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node);
+    view.trial = (reducer_trial){site_trial_run, &trial};
+    return request->plan.sites[index].selector->decide(&view, out);
+}
+
+void site_take_decision(calibration_network *network, int index, grail_reducer *reducer)
+{
+    site_result *result = &network->results[index];
+    result->reducer = reducer;
+    result->report.tied = reducer->tied ? 1 : 0;
+    if (reducer->rule != NULL) {
+        result->report.selector = reducer->rule;
+    }
+}
+
+/* Decides from the dense weights. `observed` is the consumer whose statistics decide; NULL: the
+ * dense network's of all. */
 static grail_status decide(calibration_network *network, int index, const double *input_norms,
                            int input_count, input_statistics *inputs, const observation *observed)
 {
-    const compression_request *request = network->request;
-    const plan_site *planned = &request->plan.sites[index];
-    const site *s = site_at(request, index);
-    site_trial trial = {network, index, observed};
-    const site_view view = {
-        .graph = request->graph,
-        .site = s,
-        .kept = planned->kept,
-        .backend = request->backend,
+    grail_status status = GRAIL_OK;
+    grail_reducer *made = NULL;
+    const site_view known = {
         .weights = weights_of_store(network->dense.parameters),
-        .seed = request->plan.seed,
-        .stream = (uint64_t)index,
-        .scored_producers = scored_producers(&request->plan, s, input_norms),
         .input_norms = input_norms,
         .inputs = inputs,
         .input_count = input_count,
-        .fits_bias =
-            consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node),
-        .trial = {site_trial_run, &trial},
     };
-    grail_status status = GRAIL_OK;
-    site_result *result = &network->results[index];
-    TRY(planned->selector->decide(&view, &result->reducer));
-    result->report.tied = result->reducer->tied ? 1 : 0;
-    if (result->reducer->rule != NULL) {
-        result->report.selector = result->reducer->rule;
-    }
+    TRY(decide_site(network, index, &known, observed, &made));
+    site_take_decision(network, index, made);
 out:
     return status;
 }

@@ -97,8 +97,8 @@ out:
     return status;
 }
 
-grail_status restore_healed(calibration_network *network, int block,
-                            const recorded_parameters *recorded)
+grail_status restore_trained(calibration_network *network, int block,
+                             const recorded_parameters *recorded)
 {
     grail_status status = GRAIL_OK;
     const graph *g = network->request->graph;

@@ -22,8 +22,8 @@ grail_status widen_consumer(calibration_network *network, int site, int consumer
 grail_status widen_map(calibration_network *network, int node_index,
                        const recorded_parameters *recorded) GRAIL_MUST_CHECK;
 
-/** Sets all parameters of a healed block, which have their narrow shapes, from the records. */
-grail_status restore_healed(calibration_network *network, int block,
-                            const recorded_parameters *recorded) GRAIL_MUST_CHECK;
+/** Sets all parameters of a trained block, which have their narrow shapes, from the records. */
+grail_status restore_trained(calibration_network *network, int block,
+                             const recorded_parameters *recorded) GRAIL_MUST_CHECK;
 
 #endif

@@ -11,7 +11,7 @@
 #include "pipeline/network/observe.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/refit_maps.h"
-#include "pipeline/network/regional.h"
+#include "pipeline/network/regional_training.h"
 #include "pipeline/network/repair.h"
 #include "pipeline/network/silence.h"
 
@@ -204,6 +204,30 @@ static bool streams_are_wanted(const compression_request *request, int node_inde
            node_index < request->graph->node_count;
 }
 
+/* Measures what only the dense block shows, and trains it where the plan asks for that. */
+static grail_status enter_block(calibration_network *network, int block)
+{
+    grail_status status = GRAIL_OK;
+    TRY(regional_gradients_measure(network, block));
+    if (network->request->plan.compensation.trains_regions) {
+        TRY(regional_train(network, block));
+    }
+out:
+    return status;
+}
+
+/* Heals a block, or puts back the weights of a recorded one that were trained. */
+static grail_status leave_block(calibration_network *network, int block,
+                                const recorded_parameters *recorded)
+{
+    const bool heals = heals_in_walk(network->request);
+    const bool trains = network->request->plan.compensation.trains_regions;
+    if (recorded != NULL) {
+        return heals || trains ? restore_trained(network, block, recorded) : GRAIL_OK;
+    }
+    return heals ? heal_block(network, block) : GRAIL_OK;
+}
+
 grail_status compress_block(calibration_network *network, int block,
                             const recorded_parameters *recorded)
 {
@@ -214,15 +238,14 @@ grail_status compress_block(calibration_network *network, int block,
     graph_block_range(network->request->graph, block, &begin, &end);
     TRY(silence_block(network, block));
     if (is_block && recorded == NULL) {
-        TRY(regional_gradients_measure(network, block));
+        TRY(enter_block(network, block));
     }
     for (int i = begin; i < end; i++) {
         TRY(meet_node(network, i, recorded));
     }
     regional_gradients_fini(&network->regional);
-    if (is_block && heals_in_walk(network->request)) {
-        TRY(recorded == NULL ? heal_block(network, block)
-                             : restore_healed(network, block, recorded));
+    if (is_block) {
+        TRY(leave_block(network, block, recorded));
     }
     if (begin < end && streams_are_wanted(network->request, end)) {
         TRY(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));

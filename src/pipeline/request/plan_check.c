@@ -101,6 +101,23 @@ static grail_status check_refit(const plan *p)
     return GRAIL_OK;
 }
 
+/* The training masks the units that the plan's selectors remove, by their gradients. */
+static grail_status check_training(const site *s, const selector *rule, const compensation *how)
+{
+    if (how->trains_regions && how->enabled) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "regional training leaves the weights as it has trained them, so they "
+                         "cannot be fitted too; set \"enabled\" or \"regional_training\" to false");
+    }
+    if (how->trains_regions && (selector_needs(rule, s) & NEEDS_GRADIENTS) == 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "site '%s': regional training goes with a selector that scores units by "
+                         "regional gradients, wanda++, but this site has '%s'",
+                         s->name, rule->name);
+    }
+    return GRAIL_OK;
+}
+
 grail_status plan_check(const grail_model *model, const site_list *sites, const plan *p)
 {
     grail_status status = GRAIL_OK;
@@ -109,6 +126,7 @@ grail_status plan_check(const grail_model *model, const site_list *sites, const 
     for (int i = 0; i < sites->count; i++) {
         if (site_is_cut(p, i)) {
             TRY(check_kind(&sites->sites[i], p->sites[i].selector));
+            TRY(check_training(&sites->sites[i], p->sites[i].selector, &p->compensation));
             TRY(check_site(model->graph, &sites->sites[i], p->sites[i].selector, p));
         }
     }

@@ -121,6 +121,17 @@ static void a_pruning_continues_to_the_same_bytes(void **state)
 }
 
 /* Neurons of the first layer that never fire; how the units were chosen is remembered. */
+/* Its weights are those of the records, its decisions are made before the walk meets the sites. */
+static void a_trained_block_continues_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    assert_resumes(&l, lab_golden("llama3"), "wanda++", "own", NULL, 0);
+    assert_resumes(&l, lab_golden("llama3"), "wanda++", "own", NULL, 1);
+    lab_close(&l);
+}
+
 static void a_tie_is_remembered(void **state)
 {
     (void)state;
@@ -490,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pruning_continues_to_the_same_bytes),
+        cmocka_unit_test(a_trained_block_continues_to_the_same_bytes),
         cmocka_unit_test(a_tie_is_remembered),
         cmocka_unit_test(a_folding_continues_to_the_same_bytes),
         cmocka_unit_test(a_run_that_recomputes_continues_to_the_same_bytes),

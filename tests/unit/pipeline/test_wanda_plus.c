@@ -1,10 +1,10 @@
 /* wanda++ on complete networks: regional gradients against finite differences, and unit scores
  * against torch (tests/golden/make_wanda_plus_golden.py). */
-#include "lab.h"
+#include "vision_lab.h"
 
 #include "backend/operations.h"
 #include "pipeline/compression.h"
-#include "pipeline/network/regional.h"
+#include "pipeline/network/regional_training.h"
 #include "pipeline/network/walk.h"
 #include "reduce/scores.h"
 #include "reduce/wanda_plus.h"
@@ -238,6 +238,223 @@ static void gradients_are_those_of_finite_differences(void **state)
     lab_close(&l);
 }
 
+/* -- regional optimisation --------------------------------------------------------------------- */
+
+enum { ROUNDS = 5 };
+
+static const double rate = 3e-7;
+
+/* A block that is to be trained, with its gradients measured. */
+static grail_compression *open_training(const lab *l, int block, regional_training *t)
+{
+    grail_compression *c = wait_before(l, lab_golden("llama3"), block);
+    assert_ok(regional_gradients_measure(c->network, block));
+    assert_ok(regional_training_init(c->network, block, t));
+    return c;
+}
+
+static void close_training(grail_compression *c, regional_training *t)
+{
+    regional_training_fini(t);
+    grail_compression_close(c);
+}
+
+/* The columns of removed units, and no others, are zero. */
+static void assert_silent(const regional_training *t, int index)
+{
+    const compression_request *request = t->network->request;
+    const site *s = site_at(request, index);
+    const grail_reducer *r = t->decided[index];
+    const matrix w = t->trained->entries[request->graph->nodes[s->consumers[0].node].weight].values;
+    const int64_t u = s->consumers[0].features_per_unit;
+    host_view v = {0};
+    assert_ok(host_view_open(w, GRAIL_DTYPE_F64, HOST_READS, &v));
+    const double *values = v.values;
+    for (int64_t i = 0; i < matrix_count(w); i++) {
+        assert_int_equal(values[i] == 0.0, r->labels[i % w.columns / u] < 0);
+    }
+    host_view_drop(&v);
+}
+
+static void every_round_lowers_the_loss(void **state)
+{
+    (void)state;
+    lab l;
+    regional_training t;
+    double loss = 0.0;
+    double less = 0.0;
+    int sites = 0;
+    lab_open(&l);
+    grail_compression *c = open_training(&l, 1, &t);
+    assert_ok(regional_training_loss(&t, &loss));
+    assert_true(loss == 0.0);
+    assert_ok(regional_training_decide(&t));
+    for (int i = 0; i < c->request->plan.count; i++) {
+        if (t.decided[i] != NULL) {
+            assert_silent(&t, i);
+            sites++;
+        }
+    }
+    assert_int_equal(sites, 2);
+    assert_ok(regional_training_loss(&t, &loss));
+    assert_true(loss > 0.0);
+    for (int round = 0; round < ROUNDS; round++) {
+        assert_ok(regional_training_round(&t, round));
+        assert_ok(regional_training_loss(&t, &less));
+        assert_true(less < loss);
+        loss = less;
+        assert_ok(regional_training_decide(&t));
+    }
+    close_training(c, &t);
+    lab_close(&l);
+}
+
+/* The gradient of one element by differences of the loss. */
+static double slope_of_loss(const regional_training *t, matrix weight, int64_t element)
+{
+    static const double h = 1e-5;
+    double above = 0.0;
+    double below = 0.0;
+    move(weight, element, h);
+    assert_ok(regional_training_loss(t, &above));
+    move(weight, element, -2.0 * h);
+    assert_ok(regional_training_loss(t, &below));
+    move(weight, element, h);
+    return (above - below) / (2.0 * h);
+}
+
+static double element_of(matrix m, int64_t element)
+{
+    host_view v = {0};
+    assert_ok(host_view_open(m, GRAIL_DTYPE_F64, HOST_READS, &v));
+    const double value = ((const double *)v.values)[element];
+    host_view_drop(&v);
+    return value;
+}
+
+/* With one sample a round is one step. The moments are 0.01 g^2, then 0.0199 g^2, as g hardly
+ * changes. */
+static void steps_are_those_of_rmsprop(void **state)
+{
+    (void)state;
+    int32_t ids[LAB_LENGTH];
+    lab l;
+    regional_training t;
+    int tried = 0;
+    lab_open(&l);
+    for (int i = 0; i < LAB_LENGTH; i++) {
+        ids[i] = (5 * i * i + i + 3) % VOCABULARY;
+    }
+    lab_write_ids(&l, "ids.npy", 1, LAB_LENGTH, ids);
+    grail_compression *c = open_training(&l, 0, &t);
+    assert_int_equal(t.region.sample_count, 1);
+    assert_ok(regional_training_decide(&t));
+    const int count = c->request->graph->parameter_count;
+    double *slopes = NULL;
+    double *before = NULL;
+    assert_ok(memory_new(&slopes, (size_t)count, sizeof slopes[0]));
+    assert_ok(memory_new(&before, (size_t)count, sizeof before[0]));
+    for (int p = 0; p < count; p++) {
+        const matrix w = t.trained->entries[p].values;
+        if (matrix_exists(t.moments[p])) {
+            slopes[p] = slope_of_loss(&t, w, matrix_count(w) / 2);
+            before[p] = element_of(w, matrix_count(w) / 2);
+        }
+    }
+    assert_ok(regional_training_round(&t, 0));
+    assert_ok(regional_training_round(&t, 1));
+    for (int p = 0; p < count; p++) {
+        const matrix w = t.trained->entries[p].values;
+        if (matrix_exists(t.moments[p])) {
+            const double moved = element_of(w, matrix_count(w) / 2) - before[p];
+            const double size = fabs(slopes[p]);
+            const double steps =
+                slopes[p] / (0.1 * size + 1e-8) + slopes[p] / (sqrt(0.0199) * size + 1e-8);
+            assert_true(size > 1e-5);
+            assert_near(moved, -rate * steps, 0.1 * rate);
+            tried++;
+        }
+    }
+    assert_int_equal(tried, 9); /* seven matrices and two norms */
+    memory_free(slopes);
+    memory_free(before);
+    close_training(c, &t);
+    lab_close(&l);
+}
+
+static json_t *kept_units(const char *output, size_t index)
+{
+    json_t *report = read_json(output, "report.json");
+    json_t *entry = json_array_get(json_object_get(report, "sites"), index);
+    json_t *units = json_incref(json_object_get(entry, "kept_units"));
+    json_decref(report);
+    assert_true(json_is_array(units));
+    return units;
+}
+
+/* Both keep the same units of the first block, which has the same input for both; the weights
+ * differ by no more than all steps together. */
+static void own_keeps_the_trained_weights(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "none"));
+    options.selector = "wanda++";
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    options.output = lab_path(&l, "own");
+    options.compensate = "own";
+    assert_ok(lab_compress(&options));
+    for (size_t i = 0; i < 2; i++) {
+        json_t *plain = kept_units(lab_path(&l, "none"), i);
+        json_t *trained = kept_units(lab_path(&l, "own"), i);
+        assert_true(json_equal(plain, trained));
+        json_decref(plain);
+        json_decref(trained);
+    }
+    static const char *const moved[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                        "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
+                                        "mlp.down_proj",    "input_layernorm"};
+    for (size_t i = 0; i < sizeof moved / sizeof moved[0]; i++) {
+        char name[NAME_SIZE];
+        snprintf(name, sizeof name, "model.layers.0.%s.weight", moved[i]);
+        assert_false(same_tensor(lab_path(&l, "none"), lab_path(&l, "own"), name));
+    }
+    assert_true(same_tensor(lab_path(&l, "none"), lab_path(&l, "own"), "lm_head.weight"));
+    lab_model a;
+    lab_model b;
+    lab_read(&a, lab_path(&l, "none"));
+    lab_read(&b, lab_path(&l, "own"));
+    const lab_tensor *left = lab_find(&a, 0, "self_attn.o_proj.weight");
+    const lab_tensor *right = lab_find(&b, 0, "self_attn.o_proj.weight");
+    for (int64_t i = 0; i < lab_elements(left); i++) {
+        const double by = fabs((double)left->values[i] - (double)right->values[i]);
+        assert_true(by < ROUNDS * LAB_SAMPLES * 10.0 * rate);
+    }
+    lab_fini(&a);
+    lab_fini(&b);
+    lab_close(&l);
+}
+
+static void towers_are_trained_too(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "none"));
+    vision_cut(&options, 0.5);
+    options.selector = "wanda++";
+    options.compensate = "none";
+    assert_ok(lab_compress(&options));
+    options.output = vision_path(&v, "own");
+    options.compensate = "own";
+    assert_ok(lab_compress(&options));
+    assert_false(same_tensor(vision_path(&v, "none"), options.output, "blocks.0.attn.qkv.weight"));
+    vision_close(&v);
+}
+
 /* -- refusals ---------------------------------------------------------------------------------- */
 
 static void an_open_loop_has_no_gradients(void **state)
@@ -256,11 +473,40 @@ static void an_open_loop_has_no_gradients(void **state)
     lab_close(&l);
 }
 
+static void training_goes_with_gradients_and_without_a_fit(void **state)
+{
+    (void)state;
+    grail_compression *c = NULL;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    options.plan_text = "{\"grail_plan\": 1, \"compensation\": {\"enabled\": true, "
+                        "\"regional_training\": true}, \"sites\": [{\"site\": "
+                        "\"model.layers.0.mlp.down_proj\", \"selector\": \"wanda++\", "
+                        "\"kept\": 40}]}";
+    assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_ARGUMENT,
+                 "regional training leaves the weights as it has trained them, so they cannot be "
+                 "fitted too; set \"enabled\" or \"regional_training\" to false");
+    options.plan_text = "{\"grail_plan\": 1, \"compensation\": {\"enabled\": false, "
+                        "\"regional_training\": true}, \"sites\": [{\"site\": "
+                        "\"model.layers.0.mlp.down_proj\", \"selector\": \"wanda\", "
+                        "\"kept\": 40}]}";
+    assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_ARGUMENT,
+                 "site 'model.layers.0.mlp.down_proj': regional training goes with a selector that "
+                 "scores units by regional gradients, wanda++, but this site has 'wanda'");
+    lab_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_torch),
         cmocka_unit_test(gradients_are_those_of_finite_differences),
+        cmocka_unit_test(every_round_lowers_the_loss),
+        cmocka_unit_test(steps_are_those_of_rmsprop),
+        cmocka_unit_test(own_keeps_the_trained_weights),
+        cmocka_unit_test(towers_are_trained_too),
+        cmocka_unit_test(training_goes_with_gradients_and_without_a_fit),
         cmocka_unit_test(an_open_loop_has_no_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

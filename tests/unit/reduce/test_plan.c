@@ -75,7 +75,11 @@ static void own_is_that_of_the_selector(void **state)
         compensation_from_name("own", &selector_wanda, &c), GRAIL_ERROR_ARGUMENT,
         "selector 'wanda' has no update of its own; choose none, grail or full; these "
         "selectors have one: slimgpt, slimgpt-exact, slimgpt-diag, ziplm, obs, flap, flap-ifv, "
-        "flap-wifn");
+        "flap-wifn, wanda++");
+    assert_ok(compensation_from_name("own", &selector_wanda_plus, &c));
+    assert_true(!c.enabled && c.trains_regions);
+    assert_ok(compensation_from_name("full", &selector_wanda_plus, &c));
+    assert_true(c.enabled && !c.trains_regions);
 }
 
 static void choices_are_known_by_name(void **state)

@@ -1,0 +1,382 @@
+#include "pipeline/network/regional_training.h"
+
+#include "backend/gradients.h"
+#include "base/random.h"
+#include "heal/optimizer.h"
+#include "pipeline/network/decide.h"
+#include "pipeline/request/dropped.h"
+#include "stats/row_squares.h"
+
+#include <math.h>
+
+enum { ROUNDS = 5, SAMPLES = 32 };
+
+/* The authors' RMSprop. Its rate is absolute, so the steps are alike for all weights; the moments
+ * last through all rounds. */
+static const descent authors_step = {.rate = 3e-7,
+                                     .first_decay = 0.0,
+                                     .second_decay = 0.99,
+                                     .first_share = 1.0,
+                                     .second_share = 1.0,
+                                     .epsilon = 1e-8};
+
+/* -- creation ---------------------------------------------------------------------------------- */
+
+/* All parameters of the block but those of dropped sublayers. *out is owned. */
+static grail_status mark_trained(const compression_request *request, const region *r, bool **out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = request->graph;
+    bool *dropped = NULL;
+    TRY(memory_new(out, (size_t)g->parameter_count, sizeof **out));
+    TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
+    dropped_mark(g, &request->sites->list, &request->plan, dropped);
+    for (int i = r->begin; i < r->end; i++) {
+        if (!dropped[i]) {
+            optimizer_mark_trainable(g, i, i + 1, *out);
+        }
+    }
+out:
+    memory_free(dropped);
+    return status;
+}
+
+/* Copies the current values of a parameter from `from` to `to`, as they will be stored. */
+static grail_status copy_parameter(parameter_store *from, parameter_store *to, int parameter)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    float *values = NULL;
+    int64_t elements = 0;
+    TRY(parameter_store_get(from, parameter, &entry));
+    TRY(parameter_store_read_f32(from, parameter, &values, &elements));
+    TRY(parameter_store_set(to, parameter, entry->shape, values));
+out:
+    memory_free(values);
+    return status;
+}
+
+static grail_status add_parameter(regional_training *t, int parameter)
+{
+    grail_status status = GRAIL_OK;
+    TRY(copy_parameter(t->network->current.parameters, t->trained, parameter));
+    TRY(gradient_store_want(t->gradients, t->trained, parameter));
+    const matrix like = gradient_of(t->gradients, parameter);
+    TRY(matrix_new_zero(like.owner, like.type, like.rows, like.columns, &t->moments[parameter]));
+out:
+    return status;
+}
+
+grail_status regional_training_init(calibration_network *network, int block, regional_training *out)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const graph *g = request->graph;
+    regional_training *t = out;
+    bool *trained = NULL;
+    *t = (regional_training){.network = network};
+    TRY(region_init(request, block, &t->region));
+    TRY(parameter_store_create(request->model, request->backend, network->current.parameters,
+                               &t->trained));
+    TRY(gradient_store_create(g, request->backend, &t->gradients));
+    TRY(memory_new(&t->moments, (size_t)g->parameter_count, sizeof t->moments[0]));
+    TRY(memory_new(&t->decided, (size_t)request->plan.count, sizeof t->decided[0]));
+    TRY(tape_create(g, request->backend, network->pool, &t->tape));
+    TRY(mark_trained(request, &t->region, &trained));
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (trained[p]) {
+            TRY(add_parameter(t, p));
+        }
+    }
+out:
+    memory_free(trained);
+    return status;
+}
+
+void regional_training_fini(regional_training *t)
+{
+    for (int p = 0; t->moments != NULL && p < t->gradients->count; p++) {
+        matrix_free(&t->moments[p]);
+    }
+    for (int i = 0; t->decided != NULL && i < t->network->request->plan.count; i++) {
+        grail_reducer_free(t->decided[i]);
+    }
+    memory_free(t->moments);
+    memory_free(t->decided);
+    gradient_store_free(t->gradients);
+    parameter_store_free(t->trained);
+    tape_free(t->tape);
+    region_fini(&t->region);
+    *t = (regional_training){0};
+}
+
+/* -- decisions --------------------------------------------------------------------------------- */
+
+static grail_status run_to(const regional_training *t, int64_t batch, int node_index)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    execution *e = t->network->current.execution;
+    TRY(execution_begin(e, calibration_shape(request->samples, batch), (batch_input){0}));
+    TRY(sample_stream_peek(&t->network->current.stream, batch, e));
+    TRY(execution_run(e, t->trained, t->region.begin, node_index));
+out:
+    return status;
+}
+
+/* The diagonal of the Gram matrix of a node's input. *diagonal is owned. */
+static grail_status measure_input(const regional_training *t, int node_index, int64_t width,
+                                  double **diagonal, double *rows)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    const execution *e = t->network->current.execution;
+    matrix sums = {0};
+    TRY(memory_new(diagonal, (size_t)width, sizeof **diagonal));
+    TRY(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, width, &sums));
+    for (int64_t batch = 0; batch < request->samples->batch_count; batch++) {
+        if (request_judges_batch(request, batch)) {
+            continue;
+        }
+        TRY(run_to(t, batch, node_index));
+        const matrix x = execution_value(e, request->graph->nodes[node_index].inputs[0]);
+        TRY(matrix_column_sums(x, no_matrix, sums));
+        *rows += (double)x.rows;
+    }
+    TRY(matrix_download(sums, *diagonal));
+out:
+    matrix_free(&sums);
+    return status;
+}
+
+/* Makes the columns of removed units zero in all consumers. */
+static grail_status silence_units(const regional_training *t, const site *s, const grail_reducer *r)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = t->network->request->graph;
+    for (int k = 0; k < s->consumer_count; k++) {
+        const int64_t u = s->consumers[k].features_per_unit;
+        const int weight = g->nodes[s->consumers[k].node].weight;
+        const matrix values = t->trained->entries[weight].values;
+        for (int64_t j = 0; j < r->units; j++) {
+            if (r->labels[j] < 0) {
+                TRY(matrix_zero(matrix_columns(values, j * u, u)));
+            }
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status decide_one(regional_training *t, int index)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    const site *s = site_at(request, index);
+    const int reader = s->consumers[0].node;
+    const int weight = request->graph->nodes[reader].weight;
+    double *diagonal = NULL;
+    grail_reducer *made = NULL;
+    input_statistics input = {.width = s->units * s->consumers[0].features_per_unit,
+                              .gradients = regional_gradients_of(t->network, weight)};
+    TRY(measure_input(t, reader, input.width, &diagonal, &input.weight));
+    input.diagonal = diagonal;
+    const site_view known = {
+        .weights = weights_of_store(t->trained), .inputs = &input, .input_count = 1};
+    TRY(decide_site(t->network, index, &known, NULL, &made));
+    TRY(silence_units(t, s, made));
+    grail_reducer_free(t->decided[index]);
+    t->decided[index] = made;
+    made = NULL;
+out:
+    grail_reducer_free(made);
+    memory_free(diagonal);
+    return status;
+}
+
+grail_status regional_training_decide(regional_training *t)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    for (int i = 0; i < request->plan.count; i++) {
+        if (site_at(request, i)->block == t->region.block && site_needs_gradients(request, i)) {
+            TRY(decide_one(t, i));
+        }
+    }
+out:
+    return status;
+}
+
+/* -- steps ------------------------------------------------------------------------------------- */
+
+/* Runs both blocks on one sample; the trained one is to give gradients to `wanted`. */
+static grail_status run_both(const regional_training *t, int64_t sample,
+                             const gradient_store *wanted)
+{
+    grail_status status = GRAIL_OK;
+    const region *r = &t->region;
+    const network_run *current = &t->network->current;
+    TRY(region_place(t->network, sample, current->execution));
+    TRY(execution_run(current->execution, current->parameters, r->begin, r->end));
+    TRY(region_place(t->network, sample, tape_execution(t->tape)));
+    TRY(tape_forward(t->tape, t->trained, wanted, false, r->begin, r->end));
+out:
+    return status;
+}
+
+/* *out = Y - T of one output. *out belongs to the pool. */
+static grail_status difference_of(const regional_training *t, int value, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    const matrix y = execution_value(tape_execution(t->tape), value);
+    TRY(matrix_pool_take(t->network->pool, y.rows, y.columns, out));
+    TRY(matrix_subtract(y, execution_value(t->network->current.execution, value), *out));
+out:
+    return status;
+}
+
+/* Gives 2 (Y - T) to the tape. */
+static grail_status seed_differences(const regional_training *t)
+{
+    grail_status status = GRAIL_OK;
+    matrix seed = {0};
+    for (int i = 0; i < t->region.output_count; i++) {
+        TRY(difference_of(t, t->region.outputs[i], &seed));
+        TRY(matrix_add(seed, seed, seed));
+        TRY(tape_seed(t->tape, t->region.outputs[i], seed));
+        matrix_pool_give(t->network->pool, &seed);
+    }
+out:
+    matrix_pool_give(t->network->pool, &seed);
+    return status;
+}
+
+static grail_status step(const regional_training *t, int64_t sample)
+{
+    grail_status status = GRAIL_OK;
+    TRY(run_both(t, sample, t->gradients));
+    TRY(seed_differences(t));
+    TRY(gradient_store_clear(t->gradients));
+    TRY(tape_backward(t->tape, t->trained, t->gradients));
+    for (int p = 0; p < t->gradients->count; p++) {
+        if (matrix_exists(t->moments[p])) {
+            TRY(matrix_descend(&authors_step, gradient_of(t->gradients, p), no_matrix,
+                               t->moments[p], t->trained->entries[p].values));
+        }
+    }
+out:
+    return status;
+}
+
+grail_status regional_training_round(regional_training *t, int round)
+{
+    grail_status status = GRAIL_OK;
+    const region *r = &t->region;
+    int64_t *order = NULL;
+    random_state random;
+    /* apart from the sequences of the selectors, which begin at 0 */
+    const uint64_t sequence = (uint64_t)1 << 32 | (uint64_t)(r->block * ROUNDS + round);
+    TRY(memory_new_unset(&order, (size_t)r->sample_count, sizeof order[0]));
+    random_seed(&random, t->network->request->plan.seed, sequence);
+    random_permutation(&random, r->sample_count, order);
+    for (int64_t i = 0; i < r->sample_count && i < SAMPLES; i++) {
+        TRY(step(t, r->samples[order[i]]));
+    }
+out:
+    memory_free(order);
+    return status;
+}
+
+static grail_status add_loss(const regional_training *t, int64_t sample, const gradient_store *none,
+                             double *sum)
+{
+    grail_status status = GRAIL_OK;
+    matrix difference = {0};
+    double *squares = NULL;
+    TRY(run_both(t, sample, none));
+    for (int i = 0; i < t->region.output_count; i++) {
+        TRY(difference_of(t, t->region.outputs[i], &difference));
+        TRY(memory_new_unset(&squares, (size_t)difference.rows, sizeof squares[0]));
+        TRY(row_squares(difference, squares));
+        for (int64_t k = 0; k < difference.rows; k++) {
+            *sum += squares[k];
+        }
+        matrix_pool_give(t->network->pool, &difference);
+        memory_free(squares);
+        squares = NULL;
+    }
+out:
+    matrix_pool_give(t->network->pool, &difference);
+    memory_free(squares);
+    return status;
+}
+
+grail_status regional_training_loss(const regional_training *t, double *out)
+{
+    grail_status status = GRAIL_OK;
+    const region *r = &t->region;
+    gradient_store *none = NULL;
+    double sum = 0.0;
+    TRY(gradient_store_create(t->network->request->graph, t->network->request->backend, &none));
+    for (int64_t i = 0; i < r->sample_count; i++) {
+        TRY(add_loss(t, r->samples[i], none, &sum));
+    }
+    *out = r->sample_count > 0 ? sum / (double)r->sample_count : 0.0;
+out:
+    gradient_store_free(none);
+    return status;
+}
+
+/* -- the training ------------------------------------------------------------------------------ */
+
+/* Hands the decisions and the weights to the network. */
+static grail_status hand_over(regional_training *t)
+{
+    grail_status status = GRAIL_OK;
+    for (int p = 0; p < t->gradients->count; p++) {
+        if (matrix_exists(t->moments[p])) {
+            TRY(copy_parameter(t->trained, t->network->current.parameters, p));
+        }
+    }
+    for (int i = 0; i < t->network->request->plan.count; i++) {
+        if (t->decided[i] != NULL) {
+            site_take_decision(t->network, i, t->decided[i]);
+            t->decided[i] = NULL;
+        }
+    }
+out:
+    return status;
+}
+
+static bool has_site(const compression_request *request, int block)
+{
+    for (int i = 0; i < request->plan.count; i++) {
+        if (site_at(request, i)->block == block && site_needs_gradients(request, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+grail_status regional_train(calibration_network *network, int block)
+{
+    grail_status status = GRAIL_OK;
+    regional_training t = {0};
+    if (!has_site(network->request, block)) {
+        return GRAIL_OK;
+    }
+    TRY(regional_training_init(network, block, &t));
+    for (int round = 0; round < ROUNDS; round++) {
+        TRY(regional_training_decide(&t));
+        TRY(regional_training_round(&t, round));
+    }
+    TRY(regional_training_decide(&t));
+    TRY(hand_over(&t));
+out:
+    regional_training_fini(&t);
+    matrix_pool_clear(network->pool);
+    if (status != GRAIL_OK) {
+        error_prefix("regional optimisation of block %d", block);
+    }
+    return status;
+}
