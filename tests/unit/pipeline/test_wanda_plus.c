@@ -455,6 +455,40 @@ static void towers_are_trained_too(void **state)
     vision_close(&v);
 }
 
+static grail_status measure_once(void *context)
+{
+    grail_compression *c = context;
+    return regional_gradients_measure(c->network, 0);
+}
+
+static grail_status train_once(void *context)
+{
+    grail_status status = GRAIL_OK;
+    grail_compression *c = context;
+    regional_training t = {0};
+    TRY(regional_training_init(c->network, 0, &t));
+    TRY(regional_training_decide(&t));
+    TRY(regional_training_round(&t, 0));
+out:
+    regional_training_fini(&t);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    int32_t ids[LAB_LENGTH] = {0};
+    lab l;
+    lab_open(&l);
+    lab_write_ids(&l, "ids.npy", 1, LAB_LENGTH, ids);
+    grail_compression *c = wait_before(&l, lab_golden("llama3"), 0);
+    support_fail_each_allocation(measure_once, c);
+    assert_ok(regional_gradients_measure(c->network, 0));
+    support_fail_each_allocation(train_once, c);
+    grail_compression_close(c);
+    lab_close(&l);
+}
+
 /* -- refusals ---------------------------------------------------------------------------------- */
 
 static void an_open_loop_has_no_gradients(void **state)
@@ -506,6 +540,7 @@ int main(void)
         cmocka_unit_test(steps_are_those_of_rmsprop),
         cmocka_unit_test(own_keeps_the_trained_weights),
         cmocka_unit_test(towers_are_trained_too),
+        cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(training_goes_with_gradients_and_without_a_fit),
         cmocka_unit_test(an_open_loop_has_no_gradients),
     };
