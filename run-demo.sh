@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds grail, narrows a small language model by 30 % with three repairs, and compares the results with
+# Builds grail, narrows a small language model by 30 % with three repairs, heals the last one, and compares the results with
 # the dense model on text that was used neither for training nor for calibration. Then narrows the image
 # networks of demo/vision at many settings and draws their accuracy: demo/out/report.html.
 #
@@ -62,8 +62,12 @@ for repair in none grail full; do
     fi
 done
 
+say "grail heal $out/full --teacher MODEL -o $out/healed --calib CALIBRATION --heal block,model"
+"$grail" heal "$out/full" --teacher "$model" -o "$out/healed" --calib "$calibration" --heal block,model \
+    --quiet | tee "$out/healed.summary"
+
 say "grail eval on held-out text"
-for name in dense none grail full; do
+for name in dense none grail full healed; do
     directory=$out/$name
     [[ $name == dense ]] && directory=$model
     "$grail" eval "$directory" --data "$held_out" --json --quiet >"$out/$name.eval.json" \
@@ -76,7 +80,7 @@ done | awk '
     $1 == "dense" { dense = log($4) }
     $1 == "none" { plain = log($4) }
     {
-        label = $1 == "dense" ? "dense" : "30 % cut, repair " $1
+        label = $1 == "dense" ? "dense" : $1 == "healed" ? "repair full, healed" : "30 % cut, repair " $1
         share = ""
         if ($1 != "dense" && $1 != "none" && plain > dense)
             share = sprintf("%.0f %%", 100 * (plain - log($4)) / (plain - dense))

@@ -20,6 +20,7 @@ static grail_compress_options healing(const lab *l, const char *model, const cha
     options.sparsity_ffn = 0.5;
     options.heal = what;
     options.heal_steps = 48;
+    options.heal_rate = 0.02;
     return options;
 }
 
@@ -548,7 +549,7 @@ static void other_options_of_healing_are_refused_by_name(void **state)
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.steps was 6 and is now 7");
     other = options;
     other.heal_rate = 0.01;
-    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.rate");
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.block_rate");
     other = options;
     other.heal_seconds = 100.0;
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.seconds");
