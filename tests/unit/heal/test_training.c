@@ -1,0 +1,301 @@
+/* The loop of a training, on a loss that is known: when it judges, when it ends, what it keeps, and
+ * that one which was saved goes on to the same values. */
+#include "hand_training.h"
+
+#include "heal/training.h"
+
+#include "backend/operations.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SAMPLES = 8, STEPS = 32, JUDGEMENTS = 64 };
+
+/* Each sample has a goal for the weight; the loss is the squared distance to it. */
+typedef struct game {
+    hand_training h;
+    int judged, told, stepped; /* calls */
+    double losses[JUDGEMENTS]; /* what was judged, or what is answered */
+    bool answers;              /* with the losses instead of the true one */
+    int diverges_at;           /* judgement that cannot be computed; 0: none */
+    int breaks_at;             /* step likewise */
+    int stops_at;              /* told call that cancels */
+    int64_t told_steps[JUDGEMENTS];
+    training_state last;
+} game;
+
+static double goal(int64_t sample, int i)
+{
+    return 0.5 * sin((double)i) + 0.01 * cos((double)(3 * sample + i));
+}
+
+static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
+{
+    game *g = user;
+    double weight[HAND_MOST];
+    double gradient[HAND_MOST] = {0.0};
+    assert_int_equal(step, g->stepped);
+    g->stepped++;
+    if (g->stepped == g->breaks_at) {
+        return error_set(GRAIL_ERROR_NUMERIC, "the output is infinite");
+    }
+    hand_values(&g->h, 0, weight);
+    for (int64_t s = 0; s < count; s++) {
+        for (int i = 0; i < 12; i++) {
+            gradient[i] += 2.0 * (weight[i] - goal(samples[s], i)) / (double)count;
+        }
+    }
+    hand_add_gradient(&g->h, 0, gradient);
+    return GRAIL_OK;
+}
+
+static double distance(const game *g)
+{
+    double weight[HAND_MOST];
+    double sum = 0.0;
+    hand_values(&g->h, 0, weight);
+    for (int i = 0; i < 12; i++) {
+        sum += (weight[i] - goal(100, i)) * (weight[i] - goal(100, i));
+    }
+    return sum;
+}
+
+static grail_status judge(void *user, double *loss)
+{
+    game *g = user;
+    assert_true(g->judged < JUDGEMENTS);
+    const int now = g->judged++;
+    if (g->judged == g->diverges_at) {
+        return error_set(GRAIL_ERROR_NUMERIC, "the output is infinite");
+    }
+    g->losses[now] = g->answers ? g->losses[now] : distance(g);
+    *loss = g->losses[now];
+    return GRAIL_OK;
+}
+
+static grail_status tell(void *user, const training_state *state)
+{
+    game *g = user;
+    g->told_steps[g->told++] = state->steps;
+    g->last = *state;
+    return g->told == g->stops_at ? error_set(GRAIL_ERROR_CANCELLED, "told to stop") : GRAIL_OK;
+}
+
+static void game_init(game *g, grail_dtype stored)
+{
+    *g = (game){0};
+    hand_training_init(&g->h, backend_reference(), stored);
+}
+
+static void game_fini(game *g)
+{
+    hand_training_fini(&g->h);
+}
+
+static grail_status play(game *g, double rate, training_state *state)
+{
+    static const int64_t samples[SAMPLES] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const training_options options = {.steps = STEPS,
+                                      .rate = rate,
+                                      .seconds = (double)INFINITY,
+                                      .batch = 3,
+                                      .seed = 1,
+                                      .samples = samples,
+                                      .sample_count = SAMPLES};
+    const training_task task = {
+        .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = g};
+    return training_run(&options, &task, g->h.o, state);
+}
+
+static void assert_weights(const game *g, const double *expected)
+{
+    double now[HAND_MOST];
+    hand_values(&g->h, 0, now);
+    assert_memory_equal(now, expected, 12 * sizeof now[0]);
+}
+
+static void it_judges_at_even_steps_and_keeps_the_best(void **state)
+{
+    (void)state;
+    game g;
+    training_state s = {0};
+    game_init(&g, GRAIL_DTYPE_F32);
+    assert_ok(play(&g, 0.06, &s));
+    assert_int_equal(s.steps, STEPS);
+    assert_int_equal(g.judged, 17);
+    assert_int_equal(g.told, 17);
+    double least = g.losses[0];
+    int64_t at = 0;
+    for (int i = 0; i < g.judged; i++) {
+        assert_int_equal(g.told_steps[i], 2 * i);
+        at = g.losses[i] < least ? 2 * i : at;
+        least = fmin(least, g.losses[i]);
+    }
+    assert_true(s.held_before == g.losses[0]);
+    assert_true(s.held_best == least && s.best_step == at);
+    assert_true(least < 0.5 * s.held_before);
+    assert_true(distance(&g) == least); /* the store holds what was judged */
+    game_fini(&g);
+}
+
+static void it_ends_after_four_judgements_that_are_not_better(void **state)
+{
+    (void)state;
+    static const double losses[] = {1.0, 0.9, 0.95, 0.5, 0.6, 0.5, (double)NAN, 0.7, 0.1};
+    game g;
+    training_state s = {0};
+    game_init(&g, GRAIL_DTYPE_F32);
+    g.answers = true;
+    memcpy(g.losses, losses, sizeof losses);
+    assert_ok(play(&g, 0.1, &s));
+    assert_int_equal(s.best_step, 6);
+    assert_int_equal(s.steps, 14);
+    assert_true(s.held_best == 0.5 && s.held_before == 1.0);
+    game_fini(&g);
+}
+
+static void where_nothing_is_better_the_start_stays(void **state)
+{
+    (void)state;
+    game g;
+    training_state s = {0};
+    double start[HAND_MOST];
+    game_init(&g, GRAIL_DTYPE_BF16);
+    hand_values(&g.h, 0, start);
+    g.answers = true;
+    for (int i = 0; i < JUDGEMENTS; i++) {
+        g.losses[i] = 1.0; /* as good is not better */
+    }
+    assert_ok(play(&g, 0.5, &s));
+    assert_int_equal(s.best_step, 0);
+    assert_int_equal(s.steps, 8);
+    assert_weights(&g, start);
+    game_fini(&g);
+}
+
+static void a_loss_at_the_start_that_is_no_number_is_an_error(void **state)
+{
+    (void)state;
+    static const double losses[] = {(double)NAN, (double)INFINITY};
+    for (int i = 0; i < 2; i++) {
+        game g;
+        training_state s = {0};
+        game_init(&g, GRAIL_DTYPE_F32);
+        g.answers = true;
+        g.losses[0] = losses[i];
+        assert_fails(play(&g, 0.1, &s), GRAIL_ERROR_NUMERIC, "the loss before healing is ");
+        game_fini(&g);
+    }
+    game g;
+    training_state s = {0};
+    game_init(&g, GRAIL_DTYPE_F32);
+    g.diverges_at = 1;
+    assert_fails(play(&g, 0.1, &s), GRAIL_ERROR_NUMERIC, "the output is infinite");
+    game_fini(&g);
+}
+
+/* Neither a step nor a judgement that fails takes away what was won before. */
+static void what_was_best_stays_when_it_diverges(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        game g;
+        training_state s = {0};
+        game_init(&g, GRAIL_DTYPE_BF16);
+        g.breaks_at = way == 0 ? 12 : 0;
+        g.diverges_at = way == 1 ? 7 : 0;
+        assert_ok(play(&g, 0.1, &s));
+        assert_true(s.best_step > 0 && s.best_step <= 10);
+        assert_int_equal(s.steps, way == 0 ? 11 : 12);
+        assert_true(distance(&g) == s.held_best && s.held_best < s.held_before);
+        assert_int_equal(g.last.steps, s.steps); /* told, so that it can be saved as ended */
+        assert_int_equal(g.last.judgements_lost, 4);
+        const int judged = g.judged;
+        assert_ok(play(&g, 0.1, &s));
+        assert_int_equal(g.judged, judged);
+        game_fini(&g);
+    }
+}
+
+/* Everything that a saved training is made of. */
+static void copy_training(const game *from, game *to)
+{
+    for (int i = 0; i < HAND_PARAMETERS; i++) {
+        const trained_parameter *a = &from->h.o->of[i];
+        const trained_parameter *b = &to->h.o->of[i];
+        assert_ok(matrix_copy(from->h.store->entries[i].values, to->h.store->entries[i].values));
+        assert_ok(matrix_copy(a->first, b->first));
+        assert_ok(matrix_copy(a->second, b->second));
+        assert_ok(matrix_copy(a->best, b->best));
+    }
+    to->h.o->steps = from->last.steps;
+}
+
+static void one_that_was_saved_goes_on_to_the_same_values(void **state)
+{
+    (void)state;
+    double whole[HAND_MOST];
+    game g;
+    training_state complete = {0};
+    game_init(&g, GRAIL_DTYPE_BF16);
+    assert_ok(play(&g, 0.2, &complete));
+    hand_values(&g.h, 0, whole);
+    const int calls = g.told;
+    game_fini(&g);
+    for (int at = 1; at <= calls; at++) {
+        game again;
+        training_state s = {0};
+        game_init(&g, GRAIL_DTYPE_BF16);
+        game_init(&again, GRAIL_DTYPE_BF16);
+        g.stops_at = at;
+        assert_fails(play(&g, 0.2, &s), GRAIL_ERROR_CANCELLED, "told to stop");
+        copy_training(&g, &again);
+        again.stepped = (int)g.last.steps;
+        s = g.last;
+        assert_ok(play(&again, 0.2, &s));
+        assert_weights(&again, whole);
+        assert_int_equal(s.steps, complete.steps);
+        assert_int_equal(s.best_step, complete.best_step);
+        assert_true(s.held_best == complete.held_best && s.held_before == complete.held_before);
+        game_fini(&g);
+        game_fini(&again);
+    }
+}
+
+static void no_time_means_no_step(void **state)
+{
+    (void)state;
+    static const int64_t samples[SAMPLES] = {0};
+    game g;
+    training_state s = {0};
+    double start[HAND_MOST];
+    game_init(&g, GRAIL_DTYPE_F32);
+    hand_values(&g.h, 0, start);
+    const training_options options = {.steps = STEPS,
+                                      .rate = 0.1,
+                                      .seconds = 0.0,
+                                      .batch = 1,
+                                      .samples = samples,
+                                      .sample_count = 1};
+    const training_task task = {
+        .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = &g};
+    assert_ok(training_run(&options, &task, g.h.o, &s));
+    assert_int_equal(s.steps, 0);
+    assert_int_equal(g.told, 1);
+    assert_weights(&g, start);
+    game_fini(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_judges_at_even_steps_and_keeps_the_best),
+        cmocka_unit_test(it_ends_after_four_judgements_that_are_not_better),
+        cmocka_unit_test(where_nothing_is_better_the_start_stays),
+        cmocka_unit_test(a_loss_at_the_start_that_is_no_number_is_an_error),
+        cmocka_unit_test(what_was_best_stays_when_it_diverges),
+        cmocka_unit_test(one_that_was_saved_goes_on_to_the_same_values),
+        cmocka_unit_test(no_time_means_no_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

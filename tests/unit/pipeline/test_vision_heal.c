@@ -1,0 +1,332 @@
+/* Healed runs of networks that read images: residual networks and vision transformers, cut inside
+ * their blocks and along their residual streams, and on memory that no host code can touch. */
+#include "vision_lab.h"
+
+#include "heal_lab.h"
+#include "support/guarded.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static double divergence(const vision_lab *v, const char *dense, const char *narrow)
+{
+    grail_comparison result = {0};
+    grail_model *a = vision_model_open(dense);
+    grail_model *b = vision_model_open(narrow);
+    assert_ok(grail_verify_images(a, b, &v->images, 0, "cpu", &result));
+    grail_model_close(a);
+    grail_model_close(b);
+    return result.mean_kl;
+}
+
+static grail_compress_options halved(const vision_lab *v, const char *model, const char *output,
+                                     bool with_stream)
+{
+    grail_compress_options options = vision_options(v, model, output);
+    vision_cut(&options, 0.5);
+    options.sparsity_stream = with_stream ? 0.5 : 0.0;
+    options.heal_steps = 16;
+    options.heal_rate = 0.005;
+    return options;
+}
+
+static int block_count(const char *path)
+{
+    grail_model *m = vision_model_open(path);
+    const int count = m->graph->block_count;
+    grail_model_close(m);
+    return count;
+}
+
+/* What each block is healed towards lies between the blocks: in random residual networks, whose
+ * outputs are nearly those of the dense network, it may move these either way. */
+static void assert_is_healed(const vision_lab *v, vision_family family, const char *model,
+                             const grail_compress_options *plain, int way)
+{
+    static const char *const kinds[] = {"block", "model"};
+    const int blocks = block_count(model);
+    const double before = divergence(v, model, plain->output);
+    for (int i = 0; i < 2; i++) {
+        char output[LAB_PATH];
+        heal_watch w = {0};
+        grail_compress_options options = *plain;
+        snprintf(output, sizeof output, "%s/healed%d-%d", v->l.directory, way, i);
+        options.output = output;
+        options.heal = kinds[i];
+        assert_ok(heal_run(options, &w));
+        assert_int_equal(w.count, i == 1 ? 1 : blocks);
+        int better = 0;
+        for (int k = 0; k < w.count; k++) {
+            const grail_healing *h = heal_made(&w, k);
+            assert_int_equal(h->block, i == 1 ? -1 : k);
+            better += h->held_after < h->held_before ? 1 : 0;
+        }
+        assert_true(better > 0);
+        if (family != VISION_BOTTLENECK && (i == 1 || vision_family_is_tower(family))) {
+            assert_true(divergence(v, model, output) < before);
+        }
+    }
+}
+
+/* With a stream that is cut, blocks are healed after the walk: until then it has its wide form. */
+static void healing_brings_networks_nearer_to_the_dense_ones(void **state)
+{
+    (void)state;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        vision_lab v;
+        vision_open(&v);
+        const char *model = vision_network(&v, (vision_family)f, "model");
+        const int ways = vision_family_is_tower((vision_family)f) ? 1 : 2;
+        for (int way = 0; way < ways; way++) {
+            char output[LAB_PATH];
+            snprintf(output, sizeof output, "%s/plain%d", v.l.directory, way);
+            const grail_compress_options options = halved(&v, model, output, way == 1);
+            assert_ok(lab_compress(&options));
+            print_message("%s%s\n", vision_family_name((vision_family)f),
+                          way == 1 ? " with its stream" : "");
+            assert_is_healed(&v, (vision_family)f, model, &options, way);
+        }
+        vision_close(&v);
+    }
+}
+
+static void every_way_to_the_closed_form_is_healed(void **state)
+{
+    (void)state;
+    static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
+    for (int f = 0; f < 2; f++) {
+        vision_lab v;
+        vision_open(&v);
+        const char *model = vision_network(&v, families[f], "model");
+        for (int way = 0; way < 4; way++) {
+            char output[LAB_PATH];
+            heal_watch w = {0};
+            snprintf(output, sizeof output, "%s/plain%d", v.l.directory, way);
+            grail_compress_options options =
+                halved(&v, model, output, way == 3 && !vision_family_is_tower(families[f]));
+            options.repair = way == 0;
+            options.open_loop = way == 1 || way == 3;
+            options.selector = way == 2 ? "fold" : "magnitude-l2";
+            options.repair = options.repair || way == 3;
+            assert_ok(lab_compress(&options));
+            const double before = divergence(&v, model, output);
+            options.heal = "block,model";
+            snprintf(output, sizeof output, "%s/healed%d", v.l.directory, way);
+            assert_ok(heal_run(options, &w));
+            assert_int_equal(w.count, block_count(model) + 1);
+            for (int k = 0; k < w.count; k++) {
+                (void)heal_made(&w, k);
+            }
+            assert_true(divergence(&v, model, output) < before);
+        }
+        vision_close(&v);
+    }
+}
+
+static void nothing_is_healed_where_nothing_is_cut(void **state)
+{
+    (void)state;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        vision_lab v;
+        vision_open(&v);
+        heal_watch w = {0};
+        const char *model = vision_network(&v, (vision_family)f, "model");
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+        options.heal = "block,model";
+        options.repair = 1;
+        assert_ok(heal_run(options, &w));
+        assert_int_equal(w.told, 0);
+        assert_same_checkpoint(model, options.output);
+        vision_close(&v);
+    }
+}
+
+static void steps_that_are_too_large_change_nothing(void **state)
+{
+    (void)state;
+    static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
+    for (int f = 0; f < 2; f++) {
+        vision_lab v;
+        heal_watch w = {0};
+        vision_open(&v);
+        const char *model = vision_network(&v, families[f], "model");
+        grail_compress_options options = halved(&v, model, vision_path(&v, "plain"), false);
+        options.heal_rate = 0.99;
+        options.heal_steps = 4;
+        assert_ok(lab_compress(&options));
+        options.output = vision_path(&v, "healed");
+        options.heal = "block,model";
+        assert_ok(heal_run(options, &w));
+        assert_true(w.count > 1);
+        for (int k = 0; k < w.count; k++) {
+            assert_int_equal(heal_made(&w, k)->best_step, 0);
+        }
+        assert_same_checkpoint(vision_path(&v, "plain"), options.output);
+        vision_close(&v);
+    }
+}
+
+/* -- networks that were narrowed earlier --------------------------------------------------------
+ */
+
+static grail_compress_options taught(const vision_lab *v, const char *narrow, const char *teacher,
+                                     const char *output, const char *what)
+{
+    grail_compress_options options = vision_options(v, narrow, output);
+    options.reading = NULL; /* a narrowed network says how it is read */
+    options.teacher = teacher;
+    options.heal = what;
+    options.heal_steps = 16;
+    options.heal_rate = 0.005;
+    return options;
+}
+
+static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
+{
+    (void)state;
+    static const vision_family families[] = {VISION_BASIC, VISION_PADDED, VISION_HUGGING_FACE_VIT};
+    for (int f = 0; f < 3; f++) {
+        vision_lab v;
+        heal_watch at_once = {0};
+        heal_watch later = {0};
+        vision_open(&v);
+        const char *model = vision_network(&v, families[f], "model");
+        grail_compress_options options =
+            halved(&v, model, vision_path(&v, "narrow"), families[f] == VISION_BASIC);
+        assert_ok(lab_compress(&options));
+        options.output = vision_path(&v, "at-once");
+        options.heal = "model";
+        assert_ok(heal_run(options, &at_once));
+        options = taught(&v, vision_path(&v, "narrow"), model, vision_path(&v, "later"), "model");
+        assert_ok(heal_run(options, &later));
+        assert_true(heal_made(&later, 0)->held_before == heal_made(&at_once, 0)->held_before);
+        assert_true(later.made[0].held_after == at_once.made[0].held_after);
+        assert_same_checkpoint(vision_path(&v, "at-once"), vision_path(&v, "later"));
+        options = taught(&v, vision_path(&v, "narrow"), model, vision_path(&v, "blocks"), "block");
+        if (families[f] == VISION_BASIC) {
+            assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                         "its stream behind block 0 has 8 channels, expected 4");
+        } else {
+            assert_ok(heal_run(options, &later));
+            assert_int_equal(later.count, block_count(model));
+        }
+        vision_close(&v);
+    }
+}
+
+static void teachers_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *other = vision_network(&v, VISION_BOTTLENECK, "other");
+    grail_compress_options options =
+        taught(&v, model, lab_golden("llama3"), vision_path(&v, "out"), "model");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "one network reads text, the other one images");
+    options.teacher = other;
+    options.heal = "block";
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "its stream behind block 0 has 10 channels, expected 8; heal the model instead");
+    vision_model m;
+    vision_make(&m, VISION_BASIC);
+    vision_find(&m, "fc.weight")->shape.shape[0] = VISION_CLASSES - 1;
+    vision_find(&m, "fc.bias")->shape.shape[0] = VISION_CLASSES - 1;
+    vision_write(&m, vision_path(&v, "fewer"));
+    vision_fini(&m);
+    options.teacher = vision_path(&v, "fewer");
+    options.heal = "model";
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "it has 4 outputs, expected 5");
+    vision_close(&v);
+}
+
+/* -- runs that stop and go on ------------------------------------------------------------------ */
+
+static void a_run_that_stopped_heals_on_to_the_same_bytes(void **state)
+{
+    (void)state;
+    static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
+    for (int f = 0; f < 2; f++) {
+        vision_lab v;
+        vision_open(&v);
+        const char *model = vision_network(&v, families[f], "model");
+        grail_compress_options options = halved(&v, model, vision_path(&v, "out"), false);
+        heal_briefly(&options, "block,model");
+        options.heal_steps = 3;
+        options.samples = 8;
+        assert_heals_on(options, 20);
+        vision_close(&v);
+    }
+}
+
+static void so_does_one_with_a_cut_stream_stored_for_torch(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_open(&v);
+    vision_write_torch(vision_network(&v, VISION_BASIC, "model"), vision_path(&v, "torch"));
+    grail_compress_options options =
+        halved(&v, vision_path(&v, "torch"), vision_path(&v, "out"), true);
+    options.repair = 1;
+    heal_briefly(&options, "block,model");
+    options.heal_steps = 3;
+    options.samples = 8;
+    assert_heals_on(options, 20);
+    vision_close(&v);
+}
+
+/* -- on a backend of its own memory -------------------------------------------------------------
+ */
+
+static void assert_same_run(grail_compress_options *options, const char *host, const char *guarded)
+{
+    options->output = host;
+    options->backend = "cpu";
+    assert_ok(lab_compress(options));
+    options->output = guarded;
+    options->backend = "guarded";
+    assert_ok(lab_compress(options));
+    assert_same_checkpoint(host, guarded);
+    assert_same_trainings(host, guarded);
+}
+
+static void networks_are_healed_without_a_touch(void **state)
+{
+    (void)state;
+    vision_lab v;
+    lab l;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        vision_open(&v);
+        grail_compress_options options = halved(&v, vision_network(&v, (vision_family)f, "model"),
+                                                NULL, !vision_family_is_tower((vision_family)f));
+        heal_briefly(&options, "block,model");
+        options.heal_steps = 3;
+        options.samples = 8;
+        assert_same_run(&options, vision_path(&v, "host"), vision_path(&v, "guarded"));
+        vision_close(&v);
+    }
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("qwen3"), NULL);
+    heal_briefly(&options, "block,model");
+    assert_same_run(&options, lab_path(&l, "host"), lab_path(&l, "guarded"));
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(healing_brings_networks_nearer_to_the_dense_ones),
+        cmocka_unit_test(every_way_to_the_closed_form_is_healed),
+        cmocka_unit_test(nothing_is_healed_where_nothing_is_cut),
+        cmocka_unit_test(steps_that_are_too_large_change_nothing),
+        cmocka_unit_test(a_network_narrowed_earlier_is_healed_as_in_one_run),
+        cmocka_unit_test(teachers_that_do_not_fit_are_refused),
+        cmocka_unit_test(a_run_that_stopped_heals_on_to_the_same_bytes),
+        cmocka_unit_test(so_does_one_with_a_cut_stream_stored_for_torch),
+        cmocka_unit_test(networks_are_healed_without_a_touch),
+    };
+    guarded_add();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
