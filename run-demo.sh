@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds grail, narrows a small language model by 30 % with three repairs, heals the last one, and compares the results with
-# the dense model on text that was used neither for training nor for calibration. Then narrows the image
-# networks of demo/vision at many settings and draws their accuracy: demo/out/report.html.
+# Builds grail, narrows a small language model by 30 % with three repairs, heals the last one, and compares
+# the results with the dense model on text that was used neither for training nor for calibration. Then
+# narrows the image networks of demo/vision at many settings and draws their accuracy: demo/out/report.html.
 #
 # usage: ./run-demo.sh [MODEL_DIRECTORY CALIBRATION_TEXT HELD_OUT_TEXT]
 # Without arguments the model and the texts of demo/ are used. With arguments the image networks are

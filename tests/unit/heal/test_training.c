@@ -138,10 +138,11 @@ static void it_judges_at_even_steps_and_keeps_the_best(void **state)
     game_fini(&g);
 }
 
-static void it_ends_after_four_judgements_that_are_not_better(void **state)
+static void it_ends_after_eight_judgements_that_are_not_better(void **state)
 {
     (void)state;
-    static const double losses[] = {1.0, 0.9, 0.95, 0.5, 0.6, 0.5, (double)NAN, 0.7, 0.1};
+    static const double losses[] = {1.0, 0.9, 0.95, 0.5, 0.6, 0.5, (double)NAN,
+                                    0.7, 0.8, 0.6,  0.5, 0.9, 0.1};
     game g;
     training_state s = {0};
     game_init(&g, GRAIL_DTYPE_F32);
@@ -149,7 +150,7 @@ static void it_ends_after_four_judgements_that_are_not_better(void **state)
     memcpy(g.losses, losses, sizeof losses);
     assert_ok(play(&g, 0.1, &s));
     assert_int_equal(s.best_step, 6);
-    assert_int_equal(s.steps, 14);
+    assert_int_equal(s.steps, 22);
     assert_true(s.held_best == 0.5 && s.held_before == 1.0);
     game_fini(&g);
 }
@@ -168,7 +169,7 @@ static void where_nothing_is_better_the_start_stays(void **state)
     }
     assert_ok(play(&g, 0.5, &s));
     assert_int_equal(s.best_step, 0);
-    assert_int_equal(s.steps, 8);
+    assert_int_equal(s.steps, 16);
     assert_weights(&g, start);
     game_fini(&g);
 }
@@ -209,7 +210,7 @@ static void what_was_best_stays_when_it_diverges(void **state)
         assert_int_equal(s.steps, way == 0 ? 11 : 12);
         assert_true(distance(&g) == s.held_best && s.held_best < s.held_before);
         assert_int_equal(g.last.steps, s.steps); /* told, so that it can be saved as ended */
-        assert_int_equal(g.last.judgements_lost, 4);
+        assert_int_equal(g.last.judgements_lost, 8);
         const int judged = g.judged;
         assert_ok(play(&g, 0.1, &s));
         assert_int_equal(g.judged, judged);
@@ -290,7 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_judges_at_even_steps_and_keeps_the_best),
-        cmocka_unit_test(it_ends_after_four_judgements_that_are_not_better),
+        cmocka_unit_test(it_ends_after_eight_judgements_that_are_not_better),
         cmocka_unit_test(where_nothing_is_better_the_start_stays),
         cmocka_unit_test(a_loss_at_the_start_that_is_no_number_is_an_error),
         cmocka_unit_test(what_was_best_stays_when_it_diverges),
