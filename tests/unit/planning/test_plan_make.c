@@ -197,6 +197,36 @@ static void a_search_keeps_the_best_of_its_trials(void **state)
     lab_close(&l);
 }
 
+static int never_heals(void *user, const grail_healing *now)
+{
+    (void)user;
+    (void)now;
+    fail_msg("a trial was healed");
+    return 0;
+}
+
+/* Widths are judged by the closed form, also where the run will heal it. */
+static void a_search_heals_no_trial(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_plan_options options = plan_for(&run, "search", 0.8);
+    options.tries = 3;
+    grail_plan *plain = made(&options);
+    options.compress.heal = "block,model";
+    options.compress.heal_observer = never_heals;
+    grail_plan *healed = made(&options);
+    assert_string_equal(grail_plan_text(plain), grail_plan_text(healed));
+    grail_plan_free(plain);
+    grail_plan_free(healed);
+    options.compress.heal = "everything";
+    assert_fails(grail_plan_make(&options, &healed), GRAIL_ERROR_ARGUMENT,
+                 "cannot heal 'everything'");
+    lab_close(&l);
+}
+
 static void a_search_repeats_and_ends_when_told(void **state)
 {
     (void)state;
@@ -365,6 +395,7 @@ int main(void)
         cmocka_unit_test(a_share_of_heads_is_refused_where_the_budget_chooses_it),
         cmocka_unit_test(widths_of_streams_are_judged_behind_a_fitted_head),
         cmocka_unit_test(a_search_keeps_the_best_of_its_trials),
+        cmocka_unit_test(a_search_heals_no_trial),
         cmocka_unit_test(a_search_repeats_and_ends_when_told),
         cmocka_unit_test(uniform_widths_are_one_for_each_kind),
         cmocka_unit_test(the_least_error_spares_what_matters),

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Healing on the command line: after a cut and later towards a teacher, what is refused, JSON, and
+# Ctrl-C.
+#
+# usage: test_heal.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+write_ids ids.npy 16 32 96
+write_ids other.npy 16 32 96 2
+tiny=$golden/llama3
+compress=("$grail" compress "$tiny" --calib ids.npy --sparsity 0.5 --align 1)
+heal=("$grail" heal narrow --teacher "$tiny" --calib ids.npy --heal-steps 16)
+runs "${compress[@]}" -o narrow --quiet
+
+# both CODE TEXT OPTION...: compress and heal refuse it alike
+both() {
+    refuses_clean "$1" "$2" "${compress[@]}" -o out --heal block "${@:3}"
+    refuses_clean "$1" "$2" "$grail" heal narrow --teacher "$tiny" --calib ids.npy -o out "${@:3}"
+}
+check "values that are refused"
+for what in foo "" block,block model, BLOCK; do
+    both 1 "cannot heal '$what', expected none, block, model or block,model" --heal "$what"
+done
+for steps in -1 x 1.5 99999999999999999999; do
+    both 2 "--heal-steps takes an integer of at least 0, not '$steps'" --heal-steps "$steps"
+done
+both 2 "--heal-steps takes an integer of at least 1, not 0" --heal-steps 0
+for rate in 0 1 -0.1 inf; do
+    both 2 "--heal-rate takes a number above 0 and below 1, not $rate" --heal-rate "$rate"
+done
+for rate in x nan ""; do
+    both 2 "--heal-rate takes a number, not '$rate'" --heal-rate "$rate"
+done
+for time in 0 -5 x 10x 10mm inf nan "" m; do
+    both 2 "--heal-time takes a time above 0, such as 90s, 10m or 2h, not '$time'" --heal-time "$time"
+done
+
+check "a teacher and an output are needed"
+needed="grail heal: give the dense network with --teacher MODEL and the output directory with -o DIR"
+refuses_clean 2 "$needed" "$grail" heal narrow --calib ids.npy -o out
+refuses_clean 2 "$needed" "$grail" heal narrow --calib ids.npy --teacher "$tiny"
+refuses_clean 2 "expected MODEL" "$grail" heal -o out --teacher "$tiny"
+refuses_clean 1 "nowhere" "$grail" heal narrow --calib ids.npy -o out --teacher nowhere
+refuses_clean 1 "one network reads text, the other one images" \
+    "$grail" heal narrow --calib ids.npy -o out --teacher "$demo/vision/cnn.pth"
+refuses_clean 1 "healing needs calibration text; give --calib FILE" "$grail" heal narrow -o out --teacher "$tiny"
+
+# divergence MODEL: from the dense network
+divergence() {
+    runs "$grail" verify "$tiny" "$1" --data other.npy --json
+    field mean_kl stdout
+}
+# nearer A B: A is nearer to the dense network than B
+nearer() {
+    holds "$(divergence "$1") < $(divergence "$2")"
+}
+check "heal and compress --heal bring the network nearer to the dense one"
+runs "${heal[@]}" -o later
+says "healed the network in" stdout
+says "written: later" stdout
+says "healing the network: step 0 of 16" stderr
+nearer later narrow
+runs "${heal[@]}" -o blocks --heal block
+says "healed block 1 of 2 in" stdout
+says "healed block 2 of 2 in" stdout
+says "healing block 2/2" stderr
+nearer blocks narrow
+runs "${compress[@]}" -o at-once --heal model --heal-steps 16
+says "healed the network in" stdout
+check "both are the same training"
+cmp later/model.safetensors at-once/model.safetensors || fail "the weights differ"
+says '"teacher":' later/report.json
+check "--quiet says nothing on stderr"
+runs "${heal[@]}" -o quiet --quiet
+[[ ! -s stderr ]] || { show; fail "prints on stderr"; }
+cmp later/model.safetensors quiet/model.safetensors || fail "the weights differ"
+check "nothing is healed where nothing was cut, or with --heal none"
+runs "${compress[@]}" -o none --heal none --quiet
+cmp narrow/model.safetensors none/model.safetensors || fail "the weights differ"
+runs "$grail" compress "$tiny" --calib ids.npy --sparsity 0 -o whole --heal block,model
+! grep -q heal stdout stderr || { show; fail "speaks of healing"; }
+
+check "a limit of time"
+for time in 0.01 0.01s 1m 0.5h; do
+    runs "${heal[@]}" -o timed --heal-time $time --quiet
+    rm -r timed
+done
+
+check "Ctrl-C, and --resume"
+if env --default-signal=INT true 2>/dev/null; then
+    env --default-signal=INT "$grail" heal narrow --teacher "$tiny" --calib ids.npy -o out/ \
+        --heal-steps 2000 --heal-rate 0.001 >stdout 2>stderr &
+    until [[ -e out.partial/grail-saved-1 ]]; do
+        kill -0 $! 2>/dev/null || { show; fail "it ended before"; }
+        sleep 0.01
+    done
+    kill -INT $!
+    code=0
+    wait $! || code=$?
+    ((code == 130)) || { show; fail "exit code $code"; }
+    says "grail: interrupted; what is finished is in 'out.partial', add --resume to continue" stderr
+    refuses 1 "heal.steps was 2000 and is now 1999" "$grail" heal narrow --teacher "$tiny" \
+        --calib ids.npy -o out --heal-steps 1999 --heal-rate 0.001 --resume
+    slow=("$grail" heal narrow --teacher "$tiny" --calib ids.npy --heal-steps 2000 --heal-rate 0.001)
+    runs "${slow[@]}" -o out --resume --quiet
+    runs "${slow[@]}" -o uninterrupted --quiet
+    same_result uninterrupted out
+    [[ ! -e out.partial ]] || fail "left out.partial"
+fi
+
+command -v python3 >/dev/null || skip "JSON is not parsed: python3 is not installed"
+check "--json"
+runs "${heal[@]}" -o json --heal block,model --json
+python3 - <<'END' || { show; fail "not the expected JSON"; }
+import json
+with open("stdout") as file:
+    document = json.load(file)
+assert document["output"] == "json"
+healed = document["healed"]
+assert [h["block"] for h in healed] == [0, 1, None], healed
+for h in healed:
+    assert h["held_loss_after"] <= h["held_loss_before"]
+    assert 0 <= h["best_step"] <= h["steps"] <= 16
+END
