@@ -4,7 +4,6 @@
 #include "heal/loss.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/target.h"
-#include "pipeline/request/dropped.h"
 
 #include <math.h>
 
@@ -58,36 +57,12 @@ static grail_status find_goals(block_task *t)
     if (t->goal_count != 1 || dense->live_count != 1) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "cannot heal block %d: %d values leave it, and the dense network has %d there; heal "
-             "the "
-             "model instead",
+             "the model instead",
              t->block, t->goal_count, dense->live_count);
     }
     t->goals[0].dense = dense->live[0];
 out:
     memory_free(live);
-    return status;
-}
-
-/* All parameters of the block but those of dropped sublayers, which have none in the result. */
-static grail_status make_optimizer(block_task *t)
-{
-    grail_status status = GRAIL_OK;
-    const compression_request *request = t->network->request;
-    const graph *g = request->graph;
-    bool *trained = NULL;
-    bool *dropped = NULL;
-    TRY(memory_new(&trained, (size_t)g->parameter_count, sizeof trained[0]));
-    TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
-    dropped_mark(g, &request->sites->list, &request->plan, dropped);
-    for (int i = t->begin; i < t->end; i++) {
-        if (!dropped[i]) {
-            optimizer_mark_trainable(g, i, i + 1, trained);
-        }
-    }
-    TRY(optimizer_create(g, t->network->current.parameters, trained, &t->optimizer));
-out:
-    memory_free(trained);
-    memory_free(dropped);
     return status;
 }
 
@@ -101,7 +76,7 @@ static grail_status task_init(calibration_network *network, int block, block_tas
     TRY(find_goals(t));
     TRY(healing_samples(request, false, &t->seen_count, &t->seen));
     TRY(healing_samples(request, true, &t->held_count, &t->held));
-    TRY(make_optimizer(t));
+    TRY(healing_optimizer(request, network->current.parameters, t->begin, t->end, &t->optimizer));
     TRY(tape_create(request->graph, request->backend, network->pool, &t->tape));
 out:
     return status;

@@ -4,7 +4,6 @@
 #include "heal/loss.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/heal_input.h"
-#include "pipeline/request/dropped.h"
 
 #include <math.h>
 
@@ -105,28 +104,6 @@ out:
     return status;
 }
 
-static grail_status make_optimizer(network_task *t)
-{
-    grail_status status = GRAIL_OK;
-    const compression_request *request = t->network->request;
-    const graph *g = request->graph;
-    bool *trained = NULL;
-    bool *dropped = NULL;
-    TRY(memory_new(&trained, (size_t)g->parameter_count, sizeof trained[0]));
-    TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
-    dropped_mark(g, &request->sites->list, &request->plan, dropped);
-    for (int i = 0; i < g->node_count; i++) {
-        if (!dropped[i]) {
-            optimizer_mark_trainable(g, i, i + 1, trained);
-        }
-    }
-    TRY(optimizer_create(g, t->network->current.parameters, trained, &t->optimizer));
-out:
-    memory_free(trained);
-    memory_free(dropped);
-    return status;
-}
-
 static grail_status task_init(calibration_network *network, const heal_memory *memory,
                               network_task *t)
 {
@@ -140,7 +117,7 @@ static grail_status task_init(calibration_network *network, const heal_memory *m
     TRY(place_dense(t));
     TRY(healing_samples(request, false, &t->seen_count, &t->seen));
     TRY(healing_samples(request, true, &t->held_count, &t->held));
-    TRY(make_optimizer(t));
+    TRY(healing_optimizer(request, network->current.parameters, 0, g->node_count, &t->optimizer));
     parameter_store_release_range(network->dense.parameters, 0, t->dense_begin);
     TRY(tape_create(g, request->backend, network->pool, &t->tape));
 out:

@@ -1,5 +1,7 @@
 #include "pipeline/network/healing.h"
 
+#include "pipeline/request/dropped.h"
+
 #include <math.h>
 
 void healing_list_fini(healing_list *list)
@@ -156,6 +158,28 @@ sample_part part_from(const compression_request *request, const int64_t *samples
 batch_shape part_shape(const compression_request *request, const sample_part *part)
 {
     return (batch_shape){.samples = part->count, .positions = request->samples->positions};
+}
+
+grail_status healing_optimizer(const compression_request *request, parameter_store *parameters,
+                               int begin, int end, optimizer **out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = request->graph;
+    bool *trained = NULL;
+    bool *dropped = NULL;
+    TRY(memory_new(&trained, (size_t)g->parameter_count, sizeof trained[0]));
+    TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
+    dropped_mark(g, &request->sites->list, &request->plan, dropped);
+    for (int i = begin; i < end; i++) {
+        if (!dropped[i]) {
+            optimizer_mark_trainable(g, i, i + 1, trained);
+        }
+    }
+    TRY(optimizer_create(g, parameters, trained, out));
+out:
+    memory_free(trained);
+    memory_free(dropped);
+    return status;
 }
 
 /* -- progress ---------------------------------------------------------------------------------- */

@@ -32,6 +32,11 @@ grail_status healing_samples(const compression_request *request, bool held, int6
 /** Samples of one step: 8 windows or 64 images, or all where there are fewer. */
 int64_t healing_batch(const compression_request *request, int64_t sample_count);
 
+/** An optimiser for the parameters of nodes [begin, end) in a store, but those of dropped
+ * sublayers, which have none in the result. *out is owned: optimizer_free. */
+grail_status healing_optimizer(const compression_request *request, parameter_store *parameters,
+                               int begin, int end, optimizer **out) GRAIL_MUST_CHECK;
+
 /** Tells the request's observer. GRAIL_ERROR_CANCELLED when it asks to cancel. */
 grail_status healing_tell(const compression_request *request,
                           const grail_healing *now) GRAIL_MUST_CHECK;
