@@ -6,7 +6,7 @@
 /* Independent partial results, so that a compiler may keep them in vector registers. */
 enum { LANES = 16, F32_LANES = 32 };
 
-CPU_CLONES float row_maximum(int64_t count, const float *x, float start)
+CPU_CLONES static float maximum(int64_t count, const float *x, float start)
 {
     float lanes[F32_LANES];
     for (int lane = 0; lane < F32_LANES; lane++) {
@@ -27,7 +27,7 @@ CPU_CLONES float row_maximum(int64_t count, const float *x, float start)
     return lanes[0];
 }
 
-CPU_CLONES double row_sum(int64_t count, const float *x)
+CPU_CLONES static double total(int64_t count, const float *x)
 {
     double lanes[LANES] = {0.0};
     const int64_t vectors_end = count / LANES * LANES;
@@ -46,7 +46,7 @@ CPU_CLONES double row_sum(int64_t count, const float *x)
     return sum;
 }
 
-CPU_CLONES double squares_of_row(int64_t count, const float *x, double shift)
+CPU_CLONES static double squares(int64_t count, const float *x, double shift)
 {
     double lanes[LANES] = {0.0};
     const int64_t vectors_end = count / LANES * LANES;
@@ -66,7 +66,7 @@ CPU_CLONES double squares_of_row(int64_t count, const float *x, double shift)
     return sum;
 }
 
-CPU_CLONES double row_dot(int64_t count, const float *a, const float *b)
+CPU_CLONES static double dot(int64_t count, const float *a, const float *b)
 {
     double lanes[LANES] = {0.0};
     const int64_t vectors_end = count / LANES * LANES;
@@ -85,8 +85,8 @@ CPU_CLONES double row_dot(int64_t count, const float *a, const float *b)
     return sum;
 }
 
-CPU_CLONES double row_dot_weighted(int64_t count, const float *weight, const float *a,
-                                   const float *b)
+CPU_CLONES static double weighted_dot(int64_t count, const float *weight, const float *a,
+                                      const float *b)
 {
     double lanes[LANES] = {0.0};
     const int64_t vectors_end = count / LANES * LANES;
@@ -112,6 +112,33 @@ CPU_CLONES static void exponentials(int64_t count, const float *x, float shift, 
     }
 }
 
+/* Clones are static, since gcc would export their resolvers. */
+
+float row_maximum(int64_t count, const float *x, float start)
+{
+    return maximum(count, x, start);
+}
+
+double row_sum(int64_t count, const float *x)
+{
+    return total(count, x);
+}
+
+double squares_of_row(int64_t count, const float *x, double shift)
+{
+    return squares(count, x, shift);
+}
+
+double row_dot(int64_t count, const float *a, const float *b)
+{
+    return dot(count, a, b);
+}
+
+double row_dot_weighted(int64_t count, const float *weight, const float *a, const float *b)
+{
+    return weighted_dot(count, weight, a, b);
+}
+
 /* A block is exponentiated before it is summed: compilers make no vector code of both at once. */
 double row_exponentials(int64_t count, const float *x, float shift)
 {
@@ -121,7 +148,7 @@ double row_exponentials(int64_t count, const float *x, float shift)
     for (int64_t i = 0; i < count; i += BLOCK) {
         const int64_t length = count - i < BLOCK ? count - i : BLOCK;
         exponentials(length, x + i, shift, block);
-        sum += row_sum(length, block);
+        sum += total(length, block);
     }
     return sum;
 }
