@@ -7,10 +7,10 @@
 
 #include <grail/grail.h>
 
-#include <math.h>
+#include <string.h>
 
 static run_options r;
-static heal_options healing;
+static heal_options healing = HEAL_OPTIONS_NONE;
 static bool quiet, as_json, resume;
 
 static const option table[] = {

@@ -287,6 +287,9 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
         }
         TRY(read_images(model, options, c));
     } else {
+        if (options->calibration.path == NULL && options->teacher != NULL) {
+            FAIL(GRAIL_ERROR_ARGUMENT, "healing needs calibration text; give --calib FILE");
+        }
         if (options->calibration.path == NULL) {
             FAIL(GRAIL_ERROR_ARGUMENT,
                  "selector '%s' with this compensation needs calibration text; give --calib FILE",
