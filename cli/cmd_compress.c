@@ -16,7 +16,7 @@
 
 static run_options r;
 static limit_options limits = LIMIT_OPTIONS_NONE;
-static heal_options healing;
+static heal_options healing = HEAL_OPTIONS_NONE;
 static const char *sparsity_text;
 static bool quiet, as_json, resume, dry_run;
 

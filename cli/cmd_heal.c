@@ -71,9 +71,13 @@ static int print_json_summary(const grail_compression *c)
 
 static int print_cancelled(void)
 {
-    print_error("grail: interrupted; what is finished is in '%s.partial', add --resume to "
+    int length = (int)strlen(r.compress.output);
+    while (length > 1 && r.compress.output[length - 1] == '/') {
+        length--;
+    }
+    print_error("grail: interrupted; what is finished is in '%.*s.partial', add --resume to "
                 "continue\n",
-                r.compress.output);
+                length, r.compress.output);
     return EXIT_FAILED;
 }
 

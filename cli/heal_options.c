@@ -19,8 +19,30 @@ static bool read_time(const char *text, double *out)
     return *end == 0;
 }
 
+/* The library takes 0 for what is not given. */
+static int check_numbers(const command *c, const heal_options *h)
+{
+    if (h->steps == 0) {
+        print_error("grail %s: --heal-steps takes an integer of at least 1, not 0; see grail %s "
+                    "--help\n",
+                    c->name, c->name);
+        return EXIT_USAGE;
+    }
+    if (!isnan(h->rate) && !(h->rate > 0.0 && h->rate < 1.0)) {
+        print_error("grail %s: --heal-rate takes a number above 0 and below 1, not %g; see grail "
+                    "%s --help\n",
+                    c->name, h->rate, c->name);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
 int heal_options_read(const command *c, const heal_options *h, grail_compress_options *out)
 {
+    const int code = check_numbers(c, h);
+    if (code != EXIT_OK) {
+        return code;
+    }
     if (h->time != NULL && !read_time(h->time, &out->heal_seconds)) {
         print_error("grail %s: --heal-time takes a time above 0, such as 90s, 10m or 2h, not '%s'; "
                     "see grail %s --help\n",
@@ -28,8 +50,8 @@ int heal_options_read(const command *c, const heal_options *h, grail_compress_op
         return EXIT_USAGE;
     }
     out->heal = h->what == NULL ? out->heal : h->what;
-    out->heal_steps = h->steps;
-    out->heal_rate = h->rate;
+    out->heal_steps = h->steps < 0 ? out->heal_steps : h->steps;
+    out->heal_rate = isnan(h->rate) ? out->heal_rate : h->rate;
     out->scratch = h->scratch;
     return EXIT_OK;
 }

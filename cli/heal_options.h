@@ -7,6 +7,7 @@
 #include <grail/compress.h>
 
 #include <jansson.h>
+#include <math.h>
 
 typedef struct heal_options {
     const char *what, *time;
@@ -14,6 +15,12 @@ typedef struct heal_options {
     double rate;
     const char *scratch;
 } heal_options;
+
+/** With none of the options given. */
+#define HEAL_OPTIONS_NONE                                                                          \
+    {                                                                                              \
+        .steps = -1, .rate = (double)NAN                                                           \
+    }
 
 /** Rows of a command's table that fill the heal_options `h`, a static variable. `usual` names what
  * is healed without the option. */
