@@ -62,8 +62,8 @@ for repair in none grail full; do
     fi
 done
 
-say "grail heal $out/full --teacher MODEL -o $out/healed --calib CALIBRATION --heal block,model"
-"$grail" heal "$out/full" --teacher "$model" -o "$out/healed" --calib "$calibration" --heal block,model \
+say "grail heal $out/full --teacher MODEL -o $out/healed --calib CALIBRATION --heal block --heal-steps 80"
+"$grail" heal "$out/full" --teacher "$model" -o "$out/healed" --calib "$calibration" --heal block --heal-steps 80 \
     --quiet | tee "$out/healed.summary"
 
 say "grail eval on held-out text"
