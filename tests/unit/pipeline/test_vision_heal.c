@@ -91,6 +91,39 @@ static void healing_brings_networks_nearer_to_the_dense_ones(void **state)
     }
 }
 
+/* Gradients reach the first layer through all others; the moments of a BatchNorm stay. */
+static void every_parameter_but_moments_is_trained(void **state)
+{
+    (void)state;
+    for (int f = 0; f < VISION_FAMILIES; f++) {
+        vision_lab v;
+        vision_model before;
+        char plain[LAB_PATH]; /* paths are used again */
+        char healed[LAB_PATH];
+        vision_open(&v);
+        snprintf(plain, sizeof plain, "%s/plain", v.l.directory);
+        snprintf(healed, sizeof healed, "%s/healed", v.l.directory);
+        const char *model = vision_network(&v, (vision_family)f, "model");
+        grail_compress_options options = halved(&v, model, plain, false);
+        assert_ok(lab_compress(&options));
+        options.output = healed;
+        options.heal = "model";
+        assert_ok(lab_compress(&options));
+        vision_read(&before, plain);
+        for (int t = 0; t < before.count; t++) {
+            const char *name = before.tensors[t].shape.name;
+            const bool trained =
+                strstr(name, "running_") == NULL && before.tensors[t].values != NULL;
+            if (same_tensor(plain, healed, name) == trained) {
+                fail_msg("%s: '%s' was%s trained", vision_family_name((vision_family)f), name,
+                         trained ? " not" : "");
+            }
+        }
+        vision_fini(&before);
+        vision_close(&v);
+    }
+}
+
 static void every_way_to_the_closed_form_is_healed(void **state)
 {
     (void)state;
@@ -318,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(healing_brings_networks_nearer_to_the_dense_ones),
+        cmocka_unit_test(every_parameter_but_moments_is_trained),
         cmocka_unit_test(every_way_to_the_closed_form_is_healed),
         cmocka_unit_test(nothing_is_healed_where_nothing_is_cut),
         cmocka_unit_test(steps_that_are_too_large_change_nothing),
