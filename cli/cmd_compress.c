@@ -243,14 +243,6 @@ static void warn_tied(const grail_compression *c)
     }
 }
 
-static void print_healings(const grail_compression *c)
-{
-    grail_healing h;
-    for (int i = 0; !dry_run && grail_compression_healing(c, i, &h) != 0; i++) {
-        heal_summary_print(&h);
-    }
-}
-
 static void print_summary(const grail_compression *c)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
@@ -266,7 +258,7 @@ static void print_summary(const grail_compression *c)
                     (double)t.kv_bytes_per_token, human_bytes);
     }
     print_loaders(c);
-    print_healings(c);
+    heal_summaries_print(c);
     if (of_images && t.samples > 0) {
         print_out("calibration: %lld images\n", (long long)t.samples);
     } else if (t.samples > 0) {
@@ -307,14 +299,15 @@ static int print_json_summary(const grail_compression *c)
                                                  "loads", loads, "reason", json_text(reason)));
     }
     return print_json(json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "output",
+        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "output",
         json_text(r.compress.output), "dense_parameters", (json_int_t)t.dense.parameters,
         "parameters", (json_int_t)t.parameters, "dense_bytes", (json_int_t)t.dense.bytes, "bytes",
         (json_int_t)t.bytes, "dense_macs_per_token", (json_int_t)t.dense.macs_per_token,
         "macs_per_token", (json_int_t)t.macs_per_token, "dense_kv_bytes_per_token",
         (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
         (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
-        (json_int_t)t.context, "loaders", loaders, "sites", sites));
+        (json_int_t)t.context, "loaders", loaders, "sites", sites, "healed",
+        heal_summaries_json(c)));
 }
 
 /* The widths come from one place. */

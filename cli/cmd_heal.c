@@ -51,22 +51,14 @@ static int watch_blocks(void *user, const grail_site_report *site, int block, in
 
 static void print_summary(const grail_compression *c)
 {
-    grail_healing h;
-    for (int i = 0; grail_compression_healing(c, i, &h) != 0; i++) {
-        heal_summary_print(&h);
-    }
+    heal_summaries_print(c);
     print_out("written: %s\n", r.compress.output);
 }
 
 static int print_json_summary(const grail_compression *c)
 {
-    grail_healing h;
-    json_t *list = json_array();
-    for (int i = 0; grail_compression_healing(c, i, &h) != 0; i++) {
-        json_array_append_new(list, heal_summary_json(&h));
-    }
-    return print_json(
-        json_pack("{s:o, s:o}", "output", json_text(r.compress.output), "healed", list));
+    return print_json(json_pack("{s:o, s:o}", "output", json_text(r.compress.output), "healed",
+                                heal_summaries_json(c)));
 }
 
 static int print_cancelled(void)

@@ -82,7 +82,7 @@ static void print_what(const grail_healing *h)
     }
 }
 
-void heal_summary_print(const grail_healing *h)
+static void print_summary(const grail_healing *h)
 {
     char time[HUMAN_SIZE];
     print_what(h);
@@ -92,7 +92,7 @@ void heal_summary_print(const grail_healing *h)
               h->seen_before, h->seen_after);
 }
 
-json_t *heal_summary_json(const grail_healing *h)
+static json_t *summary_json(const grail_healing *h)
 {
     return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "block",
                      h->block < 0 ? json_null() : json_integer(h->block), "steps",
@@ -101,4 +101,22 @@ json_t *heal_summary_json(const grail_healing *h)
                      json_number_or_null(h->held_after), "seen_loss_before",
                      json_number_or_null(h->seen_before), "seen_loss_after",
                      json_number_or_null(h->seen_after), "seconds", h->seconds);
+}
+
+void heal_summaries_print(const grail_compression *c)
+{
+    grail_healing h;
+    for (int i = 0; grail_compression_healing(c, i, &h) != 0; i++) {
+        print_summary(&h);
+    }
+}
+
+json_t *heal_summaries_json(const grail_compression *c)
+{
+    grail_healing h;
+    json_t *list = json_array();
+    for (int i = 0; grail_compression_healing(c, i, &h) != 0; i++) {
+        json_array_append_new(list, summary_json(&h));
+    }
+    return list;
 }

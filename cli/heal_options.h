@@ -59,9 +59,9 @@ int heal_options_read(const command *c, const heal_options *h, grail_compress_op
 /** Prints a training's progress on stderr, on a line of its own. */
 void heal_progress_print(const grail_healing *now);
 
-/** Prints the result of a training on stdout. */
-void heal_summary_print(const grail_healing *h);
-/** The same as JSON, owned. */
-json_t *heal_summary_json(const grail_healing *h);
+/** Prints the results of a run's trainings on stdout, a line each. */
+void heal_summaries_print(const grail_compression *c);
+/** The same as a JSON array, owned. */
+json_t *heal_summaries_json(const grail_compression *c);
 
 #endif
