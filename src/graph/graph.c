@@ -154,6 +154,15 @@ stored_matrix graph_stored(const graph_parameter *p)
     return m;
 }
 
+bool graph_is_table(const graph *g, int parameter)
+{
+    bool found = false;
+    for (int i = 0; i < g->node_count; i++) {
+        found = found || (g->nodes[i].kind == NODE_EMBEDDING && g->nodes[i].weight == parameter);
+    }
+    return found;
+}
+
 node node_of(node_kind kind, int block, int left, int right)
 {
     return (node){

@@ -9,23 +9,18 @@ static const double second_decay = 0.95;
 /* Keeps parameters still whose gradients vanish; gradients are far larger otherwise. */
 static const double least_gradient = 1e-12;
 
-static void mark(bool *marks, int parameter, bool value)
+static void mark(const graph *g, int parameter, bool *trained)
 {
     if (parameter != GRAPH_NONE) {
-        marks[parameter] = value;
+        trained[parameter] = !graph_is_table(g, parameter);
     }
 }
 
 void optimizer_mark_trainable(const graph *g, int begin, int end, bool *trained)
 {
     for (int i = begin; i < end; i++) {
-        mark(trained, g->nodes[i].weight, true);
-        mark(trained, g->nodes[i].bias, true);
-    }
-    for (int i = 0; i < g->node_count; i++) {
-        if (g->nodes[i].kind == NODE_EMBEDDING) {
-            mark(trained, g->nodes[i].weight, false);
-        }
+        mark(g, g->nodes[i].weight, trained);
+        mark(g, g->nodes[i].bias, trained);
     }
 }
 

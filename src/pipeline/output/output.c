@@ -239,16 +239,6 @@ out:
     return status;
 }
 
-/* The table of an embedding is as it was, and never in memory as a whole. */
-static bool is_table(const graph *g, int parameter)
-{
-    bool found = false;
-    for (int i = 0; i < g->node_count; i++) {
-        found = found || (g->nodes[i].kind == NODE_EMBEDDING && g->nodes[i].weight == parameter);
-    }
-    return found;
-}
-
 grail_status output_restore_fitted(const narrow_output *o, calibration_network *network)
 {
     grail_status status = GRAIL_OK;
@@ -262,7 +252,7 @@ grail_status output_restore_fitted(const narrow_output *o, calibration_network *
         }
     }
     for (int p = 0; p < g->parameter_count; p++) {
-        if (!is_table(g, p)) {
+        if (!graph_is_table(g, p)) { /* such a one is as it was */
             TRY(restore_parameter(o, p, network));
         }
     }

@@ -81,16 +81,6 @@ static matrix direction_for(matrix values, uint64_t seed, double length)
     return out;
 }
 
-static bool is_read_as_embedding(const graph *g, int parameter)
-{
-    for (int i = 0; i < g->node_count; i++) {
-        if (g->nodes[i].kind == NODE_EMBEDDING && g->nodes[i].weight == parameter) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Whether a parameter can be trained: not a table of embeddings, not a moment of a BatchNorm. */
 static bool is_trained(const graph *g, int parameter)
 {
@@ -100,7 +90,7 @@ static bool is_trained(const graph *g, int parameter)
             return false;
         }
     }
-    return !is_read_as_embedding(g, parameter);
+    return !graph_is_table(g, parameter);
 }
 
 static gradient_store *wanted_gradients(const probe *p)
