@@ -8,6 +8,7 @@
 
 #include <grail/compress.h>
 
+#include <stdio.h>
 #include <string.h>
 
 static void assert_refused(const char *text, const char *message)
