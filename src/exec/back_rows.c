@@ -1,6 +1,30 @@
 /* The way back through nodes that treat every row on its own, and attention. */
 #include "exec/node_back.h"
 
+/* dtable[ids[r], :] += dy[r, :] */
+grail_status back_embedding(node_back *b)
+{
+    grail_status status = GRAIL_OK;
+    const int32_t *ids = b->tape->execution->input.ids;
+    const int64_t rows = b->dy.rows;
+    const int64_t vocabulary = b->dweight.rows;
+    int64_t *labels = NULL;
+    double *whole = NULL;
+    TRY(memory_new_unset(&labels, (size_t)rows, sizeof labels[0]));
+    TRY(memory_new_unset(&whole, (size_t)vocabulary, sizeof whole[0]));
+    for (int64_t r = 0; r < rows; r++) {
+        labels[r] = ids[r];
+    }
+    for (int64_t v = 0; v < vocabulary; v++) {
+        whole[v] = 1.0;
+    }
+    TRY(matrix_fold_rows(rows, labels, whole, b->dy, b->dweight));
+out:
+    memory_free(labels);
+    memory_free(whole);
+    return status;
+}
+
 grail_status back_linear(node_back *b)
 {
     grail_status status = GRAIL_OK;

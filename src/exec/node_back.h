@@ -29,6 +29,7 @@ grail_status back_new(const node_back *b, int input, matrix *out) GRAIL_MUST_CHE
 grail_status back_add_column_sums(const node_back *b, matrix x, matrix sum) GRAIL_MUST_CHECK;
 
 /* back_rows.c: nodes that treat every row on its own, and attention */
+grail_status back_embedding(node_back *b) GRAIL_MUST_CHECK;
 grail_status back_linear(node_back *b) GRAIL_MUST_CHECK;
 grail_status back_attention(node_back *b) GRAIL_MUST_CHECK;
 grail_status back_rope(node_back *b) GRAIL_MUST_CHECK;

@@ -1,5 +1,7 @@
 #include "exec/parameters.h"
 
+#include "backend/operations.h"
+
 #include <string.h>
 
 grail_status parameter_store_create(const grail_model *model, backend *b, parameter_store *parent,
@@ -71,12 +73,19 @@ out:
     return status;
 }
 
-grail_status parameter_store_get(parameter_store *store, int index, const parameter_entry **out)
+/* The nearest store that has an entry, or the root. */
+static parameter_store *store_of(parameter_store *store, int index)
 {
     parameter_store *s = store;
     while (!matrix_exists(s->entries[index].values) && s->parent != NULL) {
         s = s->parent;
     }
+    return s;
+}
+
+grail_status parameter_store_get(parameter_store *store, int index, const parameter_entry **out)
+{
+    parameter_store *s = store_of(store, index);
     if (!matrix_exists(s->entries[index].values)) {
         const grail_status status = load_entry(s, index);
         if (status != GRAIL_OK) {
@@ -196,8 +205,35 @@ out:
     return status;
 }
 
-grail_status parameter_store_gather_rows(parameter_store *store, int index, const int32_t *ids,
-                                         matrix out)
+static grail_status check_ids(int64_t count, const int32_t *ids, int64_t rows)
+{
+    for (int64_t r = 0; r < count; r++) {
+        if (ids[r] < 0 || ids[r] >= rows) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "token id %d at position %lld is outside the vocabulary of %lld",
+                             ids[r], (long long)r, (long long)rows);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status gather_entry(const parameter_entry *entry, const int32_t *ids, matrix out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *rows = NULL;
+    TRY(check_ids(out.rows, ids, entry->values.rows));
+    TRY(memory_new_unset(&rows, (size_t)out.rows, sizeof rows[0]));
+    for (int64_t r = 0; r < out.rows; r++) {
+        rows[r] = ids[r];
+    }
+    TRY(matrix_gather(rows, NULL, entry->values, out));
+out:
+    memory_free(rows);
+    return status;
+}
+
+static grail_status gather_stored(const parameter_store *store, int index, const int32_t *ids,
+                                  matrix out)
 {
     grail_status status = GRAIL_OK;
     const tensor_view *table = store->model->tensors[index];
@@ -209,14 +245,10 @@ grail_status parameter_store_gather_rows(parameter_store *store, int index, cons
         FAIL(GRAIL_ERROR_UNSUPPORTED, "cannot read rows of '%s', which shares tensor '%s'", p->name,
              p->tensor);
     }
+    TRY(check_ids(out.rows, ids, table->shape[0]));
     TRY(host_view_open(out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
     for (int64_t r = 0; r < out.rows; r++) {
         float *values = (float *)v.values + r * columns;
-        if (ids[r] < 0 || ids[r] >= table->shape[0]) {
-            FAIL(GRAIL_ERROR_ARGUMENT,
-                 "token id %d at position %lld is outside the vocabulary of %lld", ids[r],
-                 (long long)r, (long long)table->shape[0]);
-        }
         TRY(convert_to_f32(table->dtype,
                            (const unsigned char *)table->data + (size_t)ids[r] * stored_row,
                            columns, values));
@@ -231,6 +263,14 @@ grail_status parameter_store_gather_rows(parameter_store *store, int index, cons
 out:
     host_view_drop(&v);
     return status;
+}
+
+grail_status parameter_store_gather_rows(parameter_store *store, int index, const int32_t *ids,
+                                         matrix out)
+{
+    const parameter_entry *entry = &store_of(store, index)->entries[index];
+    return matrix_exists(entry->values) ? gather_entry(entry, ids, out)
+                                        : gather_stored(store, index, ids, out);
 }
 
 void parameter_store_release_range(parameter_store *store, int begin, int end)

@@ -48,9 +48,9 @@ grail_status parameter_store_borrow_f32(parameter_store *store, int index, const
                                         float **owned) GRAIL_MUST_CHECK;
 
 /**
- * Rows ids[0 .. out.rows - 1] of the two-dimensional parameter `index` as out[rows, columns], read
- * from the checkpoint row by row: the complete table is never held in memory. An id outside the
- * table is GRAIL_ERROR_ARGUMENT.
+ * Rows ids[0 .. out.rows - 1] of the two-dimensional parameter `index` as out[rows, columns].
+ * Without an entry they are read from the checkpoint row by row: the complete table is never held
+ * in memory for this. An id outside the table is GRAIL_ERROR_ARGUMENT.
  */
 grail_status parameter_store_gather_rows(parameter_store *store, int index, const int32_t *ids,
                                          matrix out) GRAIL_MUST_CHECK;

@@ -52,7 +52,7 @@ static bool wants_parameter(const gradient_store *wanted, const node *n)
     int used[NODE_MAX_PARAMETERS];
     const int count = node_parameters(n, used);
     bool wants = false;
-    for (int i = 0; i < count && n->kind != NODE_EMBEDDING; i++) {
+    for (int i = 0; i < count; i++) {
         wants = wants || matrix_exists(gradient_of(wanted, used[i]));
     }
     return wants;
@@ -217,6 +217,7 @@ static grail_status back_kind(node_back *b)
     case NODE_FIRST_TOKEN:
         return back_first_token(b);
     case NODE_EMBEDDING:
+        return back_embedding(b);
     case NODE_PATCHES:
         break;
     }

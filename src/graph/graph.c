@@ -158,7 +158,10 @@ bool graph_is_table(const graph *g, int parameter)
 {
     bool found = false;
     for (int i = 0; i < g->node_count; i++) {
-        found = found || (g->nodes[i].kind == NODE_EMBEDDING && g->nodes[i].weight == parameter);
+        if (g->nodes[i].weight == parameter && g->nodes[i].kind != NODE_EMBEDDING) {
+            return false;
+        }
+        found = found || g->nodes[i].weight == parameter;
     }
     return found;
 }

@@ -118,7 +118,7 @@ stored_matrix graph_stored(const graph_parameter *p);
 /** Whether the node that read the parameter was taken out of the graph (graph_bypass). */
 bool graph_parameter_is_gone(const graph_parameter *p);
 
-/** Whether an embedding reads the parameter, which is then never in memory as a whole. */
+/** Whether embeddings alone read the parameter, which is then never in memory as a whole. */
 bool graph_is_table(const graph *g, int parameter);
 
 /** A node of that kind and block with up to two inputs (GRAPH_NONE = none) and no parameters. */

@@ -24,7 +24,7 @@ typedef struct optimizer {
 } optimizer;
 
 /** Which parameters of nodes [begin, end) can be trained: all but the moments of a BatchNorm, and
- * those that an embedding of the graph reads. Sets trained[parameter_count] to true for them. */
+ * tables of embeddings that nothing else reads. Sets trained[parameter_count] to true for them. */
 void optimizer_mark_trainable(const graph *g, int begin, int end, bool *trained);
 
 /** Gives the store own, unchanged entries of the parameters trained[parameter_count]. *out is

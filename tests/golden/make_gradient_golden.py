@@ -10,7 +10,7 @@ row-major index in the tensor as it is stored. The gradients are those of
 where out[rows, outputs] are the logits of all positions of all sequences, or the outputs of all
 images, of the network's golden input. Weights are those stored, computation is in f64; each network
 must first give its golden outputs. Batch norm uses its running statistics, which have no gradient,
-nor have token embeddings: a head that is tied to them has its own.
+nor have token embeddings unless the head is tied to them: then theirs is that of both.
 
 Needs torch and torchvision. The networks are those of make_logits_golden.py,
 make_vision_golden_resnet.py and make_vision_golden_vit.py.

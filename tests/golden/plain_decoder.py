@@ -65,10 +65,13 @@ def attention(x, weights, prefix, settings):
 
 
 def plain_logits(ids, weights, settings):
-    """Logits [T, vocab] of ids [T]. No gradient reaches the token embeddings through the lookup."""
+    """Logits [T, vocab] of ids [T]. Token embeddings have a gradient only where the head is tied to
+    them: that of both."""
     weights = {name: value.double() for name, value in weights.items()}
     epsilon = settings["rms_norm_eps"]
-    x = weights["model.embed_tokens.weight"].detach()[ids]
+    table = weights["model.embed_tokens.weight"]
+    head = weights.get("lm_head.weight", table)
+    x = (table if head is table else table.detach())[ids]
     for index in range(settings["num_hidden_layers"]):
         layer = f"model.layers.{index}"
         normed = rms_norm(x, weights[f"{layer}.input_layernorm.weight"], epsilon)
@@ -78,5 +81,4 @@ def plain_logits(ids, weights, settings):
         up = normed @ weights[f"{layer}.mlp.up_proj.weight"].T
         inner = torch.nn.functional.silu(gate) * up
         x = x + inner @ weights[f"{layer}.mlp.down_proj.weight"].T
-    head = weights.get("lm_head.weight", weights["model.embed_tokens.weight"])
     return rms_norm(x, weights["model.norm.weight"], epsilon) @ head.T

@@ -69,7 +69,7 @@ typedef struct lesson {
     batch_input input;
 } lesson;
 
-/* Tables of embeddings and statistics of batch norms have no gradients. */
+/* Tables of embeddings alone and statistics of batch norms have no gradients. */
 static bool has_gradient(const graph *g, int parameter)
 {
     for (int i = 0; i < g->node_count; i++) {

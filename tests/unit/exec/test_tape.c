@@ -81,7 +81,8 @@ static matrix direction_for(matrix values, uint64_t seed, double length)
     return out;
 }
 
-/* Whether a parameter can be trained: not a table of embeddings, not a moment of a BatchNorm. */
+/* Whether a parameter can be trained: not a table of embeddings alone, not a moment of a BatchNorm.
+ */
 static bool is_trained(const graph *g, int parameter)
 {
     for (int i = 0; i < g->node_count; i++) {
@@ -349,6 +350,7 @@ static gradient_store *gradients_by_pieces(const probe *p, int middle)
     return made;
 }
 
+/* The first and the last piece of this network both read the table of its tokens. */
 static void pieces_give_the_gradients_of_the_network_at_once(void **state)
 {
     (void)state;
@@ -358,7 +360,7 @@ static void pieces_give_the_gradients_of_the_network_at_once(void **state)
     int begin = 0;
     int end = 0;
     probe p = {.shape = sequence_batch(SEQUENCES, LENGTH), .input = {.ids = ids}};
-    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/models/llama3", &model));
+    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/models/qwen2", &model));
     for (int i = 0; i < SEQUENCES * LENGTH; i++) {
         ids[i] = (int32_t)(i * 5 % model->graph->vocabulary);
     }
