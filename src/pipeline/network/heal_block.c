@@ -3,6 +3,8 @@
 #include "exec/tape.h"
 #include "heal/loss.h"
 #include "pipeline/network/carry.h"
+#include "pipeline/network/heal_input.h"
+#include "pipeline/network/heal_training.h"
 #include "pipeline/network/target.h"
 
 #include <math.h>
@@ -17,19 +19,15 @@ typedef struct block_task {
     int block, begin, end;
     goal *goals; /* [goal_count] */
     int goal_count;
-    int64_t *seen, *held; /* samples */
-    int64_t seen_count, held_count;
-    optimizer *optimizer;
+    heal_training training;
     tape *tape;
 } block_task;
 
 static void task_fini(block_task *t)
 {
-    optimizer_free(t->optimizer);
+    heal_training_fini(&t->training);
     tape_free(t->tape);
     memory_free(t->goals);
-    memory_free(t->seen);
-    memory_free(t->held);
 }
 
 /* -- what is trained, towards what ------------------------------------------------------------- */
@@ -74,9 +72,7 @@ static grail_status task_init(calibration_network *network, int block, block_tas
     graph_block_range(request->graph, block, &t->begin, &t->end);
     TRY(streams_carry(network, t->begin, network_dense_end(network, block), NULL, NULL));
     TRY(find_goals(t));
-    TRY(healing_samples(request, false, &t->seen_count, &t->seen));
-    TRY(healing_samples(request, true, &t->held_count, &t->held));
-    TRY(healing_optimizer(request, network->current.parameters, t->begin, t->end, &t->optimizer));
+    TRY(heal_training_init(network, block, t->begin, t->end, &t->training));
     TRY(tape_create(request->graph, request->backend, network->pool, &t->tape));
 out:
     return status;
@@ -151,20 +147,20 @@ static grail_status add_gradients(void *user, int64_t step, const int64_t *sampl
     for (int64_t first = 0; first < count;) {
         const sample_part part = part_from(n->request, samples, count, first);
         TRY(place_part(t, &part));
-        TRY(tape_forward(t->tape, n->current.parameters, t->optimizer->gradients, false, t->begin,
-                         t->end));
+        TRY(tape_forward(t->tape, n->current.parameters, t->training.optimizer->gradients, false,
+                         t->begin, t->end));
         TRY(add_distances(t, 1.0 / (double)(count * rows_of_sample(t)), &sum, &rows));
-        TRY(tape_backward(t->tape, n->current.parameters, t->optimizer->gradients));
+        TRY(tape_backward(t->tape, n->current.parameters, t->training.optimizer->gradients));
         first += part.count;
     }
 out:
     return status;
 }
 
-static grail_status mean_distance(const block_task *t, const int64_t *samples, int64_t count,
-                                  double *loss)
+static grail_status mean_distance(void *user, const int64_t *samples, int64_t count, double *loss)
 {
     grail_status status = GRAIL_OK;
+    const block_task *t = user;
     const calibration_network *n = t->network;
     double sum = 0.0;
     int64_t rows = 0;
@@ -183,19 +179,6 @@ out:
     return status;
 }
 
-static grail_status judge(void *user, double *loss)
-{
-    const block_task *t = user;
-    return mean_distance(t, t->held, t->held_count, loss);
-}
-
-static grail_status tell(void *user, const training_state *state)
-{
-    const block_task *t = user;
-    const grail_healing now = healing_so_far(t->network->request, t->block, state);
-    return healing_tell(t->network->request, &now);
-}
-
 /* -- the training ------------------------------------------------------------------------------ */
 
 /* An even share of the time that is left; half of all is kept for the network where it is healed.
@@ -208,44 +191,17 @@ static double seconds_for(const calibration_network *network, int block)
            (double)(network->request->graph->block_count - block);
 }
 
-static grail_status train(block_task *t, grail_healing *made)
-{
-    grail_status status = GRAIL_OK;
-    const compression_request *request = t->network->request;
-    training_state state = {0};
-    double after = 0.0;
-    const training_options options = {
-        .steps = request->heal.steps,
-        .rate = request->heal.block_rate,
-        .seconds = seconds_for(t->network, t->block),
-        .batch = healing_batch(request, t->seen_count),
-        .seed = request->plan.seed + (uint64_t)t->block,
-        .samples = t->seen,
-        .sample_count = t->seen_count,
-    };
-    const training_task task = {
-        .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
-    TRY(mean_distance(t, t->seen, t->seen_count, &state.seen_before));
-    TRY(training_run(&options, &task, t->optimizer, &state));
-    TRY(mean_distance(t, t->seen, t->seen_count, &after));
-    *made = healing_so_far(request, t->block, &state);
-    made->seen_before = state.seen_before;
-    made->seen_after = after;
-    made->ended = 1;
-out:
-    return status;
-}
-
 grail_status heal_block(calibration_network *network, int block)
 {
     grail_status status = GRAIL_OK;
     block_task t = {0};
-    grail_healing made = {0};
     TRY(task_init(network, block, &t));
-    if (t.optimizer->count > 0 && t.goal_count > 0) {
-        TRY(train(&t, &made));
-        TRY(healing_list_add(&network->healings, &made));
-        TRY(healing_tell(network->request, &made));
+    if (t.training.optimizer->count > 0 && t.goal_count > 0) {
+        t.training.rate = network->request->heal.block_rate;
+        t.training.seconds = seconds_for(network, block);
+        t.training.loss =
+            (heal_loss){.add_gradients = add_gradients, .mean = mean_distance, .user = &t};
+        TRY(heal_training_run(&t.training));
     }
 out:
     task_fini(&t);

@@ -2,7 +2,20 @@
 #ifndef GRAIL_PIPELINE_NETWORK_HEAL_INPUT_H
 #define GRAIL_PIPELINE_NETWORK_HEAL_INPUT_H
 
-#include "pipeline/network/healing.h"
+#include "pipeline/request/request.h"
+
+/** A part of some samples that is run at once. */
+typedef struct sample_part {
+    const int64_t *samples; /* [count] */
+    int64_t count;
+} sample_part;
+
+/** The part of samples[count] from `first` on: as many as a batch of the calibration has. */
+sample_part part_from(const compression_request *request, const int64_t *samples, int64_t count,
+                      int64_t first);
+
+/** Shape of a part. */
+batch_shape part_shape(const compression_request *request, const sample_part *part);
 
 /** The tokens or pixels of some samples, one after the other. */
 typedef struct heal_input {

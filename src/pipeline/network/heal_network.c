@@ -22,11 +22,8 @@ typedef struct network_task {
     int section_count;
     int dense_begin; /* the dense network runs from here: text has a stream, images change */
     bool is_divergence;
-    int64_t *seen, *held; /* samples */
-    int64_t seen_count, held_count;
-    optimizer *optimizer;
+    heal_training training;
     tape *tape;
-    const heal_memory *memory;
 } network_task;
 
 static void task_fini(network_task *t)
@@ -39,10 +36,8 @@ static void task_fini(network_task *t)
         memory_free(t->sections[s].kept);
     }
     memory_free(t->sections);
-    optimizer_free(t->optimizer);
+    heal_training_fini(&t->training);
     tape_free(t->tape);
-    memory_free(t->seen);
-    memory_free(t->held);
 }
 
 /* -- preparation ------------------------------------------------------------------------------- */
@@ -104,20 +99,16 @@ out:
     return status;
 }
 
-static grail_status task_init(calibration_network *network, const heal_memory *memory,
-                              network_task *t)
+static grail_status task_init(calibration_network *network, network_task *t)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     const graph *g = request->graph;
-    *t = (network_task){
-        .network = network, .memory = memory, .is_divergence = g->vocabulary > 0 || g->classes > 0};
+    *t = (network_task){.network = network, .is_divergence = g->vocabulary > 0 || g->classes > 0};
     TRY(network_rewind(network));
     TRY(make_sections(t));
     TRY(place_dense(t));
-    TRY(healing_samples(request, false, &t->seen_count, &t->seen));
-    TRY(healing_samples(request, true, &t->held_count, &t->held));
-    TRY(healing_optimizer(request, network->current.parameters, 0, g->node_count, &t->optimizer));
+    TRY(heal_training_init(network, GRAPH_NONE, 0, g->node_count, &t->training));
     parameter_store_release_range(network->dense.parameters, 0, t->dense_begin);
     TRY(tape_create(g, request->backend, network->pool, &t->tape));
 out:
@@ -245,7 +236,7 @@ static grail_status run_section(const network_task *t, int index, const gradient
 static grail_status back_section(const network_task *t, int index)
 {
     grail_status status = GRAIL_OK;
-    TRY(tape_backward(t->tape, t->network->current.parameters, t->optimizer->gradients));
+    TRY(tape_backward(t->tape, t->network->current.parameters, t->training.optimizer->gradients));
     TRY(take_gradients(t, &t->sections[index]));
 out:
     return status;
@@ -263,13 +254,13 @@ static grail_status part_gradients(const network_task *t, const sample_part *par
     const int last = t->section_count - 1;
     TRY(execution_begin(e, shape, heal_batch_input(input)));
     TRY(run_forward(t));
-    TRY(run_section(t, last, t->optimizer->gradients));
+    TRY(run_section(t, last, t->training.optimizer->gradients));
     TRY(add_loss(t, scale, sum, rows));
     TRY(back_section(t, last));
     for (int i = last - 1; i >= 0; i--) {
         TRY(execution_begin(e, shape, heal_batch_input(input)));
         TRY(place_inputs(t, &t->sections[i]));
-        TRY(run_section(t, i, t->optimizer->gradients));
+        TRY(run_section(t, i, t->training.optimizer->gradients));
         TRY(seed_outputs(t, i));
         TRY(back_section(t, i));
     }
@@ -306,10 +297,10 @@ out:
     return status;
 }
 
-static grail_status mean_loss(const network_task *t, const int64_t *samples, int64_t count,
-                              double *loss)
+static grail_status mean_loss(void *user, const int64_t *samples, int64_t count, double *loss)
 {
     grail_status status = GRAIL_OK;
+    const network_task *t = user;
     const calibration_network *n = t->network;
     execution *e = tape_execution(t->tape);
     heal_input input = {0};
@@ -335,67 +326,17 @@ out:
     return status;
 }
 
-/* -- the training ------------------------------------------------------------------------------ */
-
-static grail_status judge(void *user, double *loss)
-{
-    const network_task *t = user;
-    return mean_loss(t, t->held, t->held_count, loss);
-}
-
-static grail_status tell(void *user, const training_state *state)
-{
-    grail_status status = GRAIL_OK;
-    const network_task *t = user;
-    const grail_healing now = healing_so_far(t->network->request, GRAPH_NONE, state);
-    if (t->memory->save != NULL) {
-        TRY(t->memory->save(t->memory->user, t->optimizer, state));
-    }
-    TRY(healing_tell(t->network->request, &now));
-out:
-    return status;
-}
-
-static grail_status train(network_task *t, grail_healing *made)
-{
-    grail_status status = GRAIL_OK;
-    const compression_request *request = t->network->request;
-    training_state state = {0};
-    double after = 0.0;
-    const training_options options = {
-        .steps = request->heal.steps,
-        .rate = request->heal.network_rate,
-        .seconds = fmax(0.0, request->heal.seconds - t->network->healings.seconds),
-        .batch = healing_batch(request, t->seen_count),
-        .seed = request->plan.seed,
-        .samples = t->seen,
-        .sample_count = t->seen_count,
-    };
-    const training_task task = {
-        .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
-    TRY(mean_loss(t, t->seen, t->seen_count, &state.seen_before));
-    if (t->memory->restore != NULL) {
-        TRY(t->memory->restore(t->memory->user, t->optimizer, &state));
-    }
-    TRY(training_run(&options, &task, t->optimizer, &state));
-    TRY(mean_loss(t, t->seen, t->seen_count, &after));
-    *made = healing_so_far(request, GRAPH_NONE, &state);
-    made->seen_before = state.seen_before;
-    made->seen_after = after;
-    made->ended = 1;
-out:
-    return status;
-}
-
 grail_status heal_network(calibration_network *network, const heal_memory *memory)
 {
     grail_status status = GRAIL_OK;
     network_task t = {0};
-    grail_healing made = {0};
-    TRY(task_init(network, memory, &t));
-    TRY(train(&t, &made));
-    TRY(healing_list_add(&network->healings, &made));
-    TRY(healing_tell(network->request, &made));
+    const heal_options *h = &network->request->heal;
+    TRY(task_init(network, &t));
+    t.training.rate = h->network_rate;
+    t.training.seconds = fmax(0.0, h->seconds - network->healings.seconds);
+    t.training.memory = *memory;
+    t.training.loss = (heal_loss){.add_gradients = add_gradients, .mean = mean_loss, .user = &t};
+    TRY(heal_training_run(&t.training));
     TRY(network_rewind(network));
 out:
     if (t.network != NULL) {

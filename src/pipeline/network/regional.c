@@ -2,7 +2,7 @@
 
 #include "backend/operations.h"
 #include "exec/tape.h"
-#include "pipeline/network/healing.h"
+#include "pipeline/network/heal_input.h"
 #include "stats/row_squares.h"
 
 #include <math.h>

@@ -1,0 +1,210 @@
+#include "pipeline/network/heal_training.h"
+
+#include "pipeline/request/dropped.h"
+
+#include <math.h>
+
+/* -- samples ----------------------------------------------------------------------------------- */
+
+/* Batches that the fit holds out, and that the healing may use. */
+static bool may_be_held(const compression_request *request, int64_t batch)
+{
+    return calibration_holds_out(request->samples, batch) && !request_judges_batch(request, batch);
+}
+
+static int64_t held_batches(const compression_request *request)
+{
+    int64_t count = 0;
+    for (int64_t b = 0; b < request->samples->batch_count; b++) {
+        count += may_be_held(request, b) ? 1 : 0;
+    }
+    return count;
+}
+
+/* How many samples of each such batch are held out. */
+static int64_t held_of_batch(const compression_request *request)
+{
+    const bool images = request->graph->input_kind == INPUT_IMAGES;
+    const int64_t count = request->samples->count;
+    const int64_t batches = held_batches(request);
+    const int64_t share = images ? count / 8 : count / 16;
+    const int64_t least = images ? 16 : 8;
+    const int64_t enough = share > least ? share : least;
+    const int64_t wanted = enough < count / 4 ? enough : (count + 3) / 4;
+    return batches > 0 ? (wanted + batches - 1) / batches : 0;
+}
+
+static grail_status find_samples(const compression_request *request, bool held, int64_t *count,
+                                 int64_t **out)
+{
+    grail_status status = GRAIL_OK;
+    const calibration *c = request->samples;
+    const int64_t each = held_of_batch(request);
+    TRY(memory_new_unset(out, (size_t)c->count, sizeof **out));
+    *count = 0;
+    for (int64_t i = 0; i < c->count; i++) {
+        const int64_t batch = i / c->batch_samples;
+        const bool is_held = may_be_held(request, batch) && i % c->batch_samples < each;
+        if ((each == 0 || is_held == held) && !request_judges_batch(request, batch)) {
+            (*out)[(*count)++] = i;
+        }
+    }
+out:
+    return status;
+}
+
+static int64_t batch_of(const compression_request *request, int64_t sample_count)
+{
+    enum { WINDOWS = 8, IMAGES = 64 };
+    const int64_t wanted = request->graph->input_kind == INPUT_IMAGES ? IMAGES : WINDOWS;
+    return sample_count < wanted ? sample_count : wanted;
+}
+
+/* -- preparation ------------------------------------------------------------------------------- */
+
+static grail_status make_optimizer(const compression_request *request, parameter_store *parameters,
+                                   int begin, int end, optimizer **out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = request->graph;
+    bool *trained = NULL;
+    bool *dropped = NULL;
+    TRY(memory_new(&trained, (size_t)g->parameter_count, sizeof trained[0]));
+    TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
+    dropped_mark(g, &request->sites->list, &request->plan, dropped);
+    for (int i = begin; i < end; i++) {
+        if (!dropped[i]) {
+            optimizer_mark_trainable(g, i, i + 1, trained);
+        }
+    }
+    TRY(optimizer_create(g, parameters, trained, out));
+out:
+    memory_free(trained);
+    memory_free(dropped);
+    return status;
+}
+
+grail_status heal_training_init(calibration_network *network, int block, int begin, int end,
+                                heal_training *t)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    *t = (heal_training){.network = network, .block = block};
+    TRY(find_samples(request, false, &t->seen_count, &t->seen));
+    TRY(find_samples(request, true, &t->held_count, &t->held));
+    TRY(make_optimizer(request, network->current.parameters, begin, end, &t->optimizer));
+out:
+    return status;
+}
+
+void heal_training_fini(heal_training *t)
+{
+    optimizer_free(t->optimizer);
+    memory_free(t->seen);
+    memory_free(t->held);
+    *t = (heal_training){0};
+}
+
+/* -- the training ------------------------------------------------------------------------------ */
+
+static grail_healing so_far(const heal_training *t, const training_state *state)
+{
+    const compression_request *request = t->network->request;
+    return (grail_healing){
+        .block = t->block,
+        .blocks = request->graph->block_count,
+        .steps = state->steps,
+        .most_steps = request->heal.steps,
+        .best_step = state->best_step,
+        .held_before = state->held_before,
+        .held_after = state->held_best,
+        .seen_before = (double)NAN,
+        .seen_after = (double)NAN,
+        .seconds = state->seconds,
+    };
+}
+
+static grail_status tell_observer(const compression_request *request, const grail_healing *now)
+{
+    if (request->heal_observer == NULL ||
+        request->heal_observer(request->observer_user, now) == 0) {
+        return GRAIL_OK;
+    }
+    return now->block < 0
+               ? error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld steps of healing",
+                           (long long)now->steps)
+               : error_set(GRAIL_ERROR_CANCELLED, "cancelled in block %d of %d", now->block,
+                           now->blocks);
+}
+
+static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
+{
+    const heal_training *t = user;
+    return t->loss.add_gradients(t->loss.user, step, samples, count);
+}
+
+static grail_status judge(void *user, double *loss)
+{
+    const heal_training *t = user;
+    return t->loss.mean(t->loss.user, t->held, t->held_count, loss);
+}
+
+static grail_status tell(void *user, const training_state *state)
+{
+    grail_status status = GRAIL_OK;
+    const heal_training *t = user;
+    const grail_healing now = so_far(t, state);
+    if (t->memory.save != NULL) {
+        TRY(t->memory.save(t->memory.user, t->optimizer, state));
+    }
+    TRY(tell_observer(t->network->request, &now));
+out:
+    return status;
+}
+
+static training_options options_of(const heal_training *t)
+{
+    const compression_request *request = t->network->request;
+    return (training_options){
+        .steps = request->heal.steps,
+        .rate = t->rate,
+        .seconds = t->seconds,
+        .batch = batch_of(request, t->seen_count),
+        .seed = request->plan.seed + (t->block < 0 ? 0 : (uint64_t)t->block),
+        .samples = t->seen,
+        .sample_count = t->seen_count,
+    };
+}
+
+static grail_status train(heal_training *t, grail_healing *made)
+{
+    grail_status status = GRAIL_OK;
+    training_state state = {0};
+    double after = 0.0;
+    const training_options options = options_of(t);
+    const training_task task = {
+        .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
+    TRY(t->loss.mean(t->loss.user, t->seen, t->seen_count, &state.seen_before));
+    if (t->memory.restore != NULL) {
+        TRY(t->memory.restore(t->memory.user, t->optimizer, &state));
+    }
+    TRY(training_run(&options, &task, t->optimizer, &state));
+    TRY(t->loss.mean(t->loss.user, t->seen, t->seen_count, &after));
+    *made = so_far(t, &state);
+    made->seen_before = state.seen_before;
+    made->seen_after = after;
+    made->ended = 1;
+out:
+    return status;
+}
+
+grail_status heal_training_run(heal_training *t)
+{
+    grail_status status = GRAIL_OK;
+    grail_healing made = {0};
+    TRY(train(t, &made));
+    TRY(healing_list_add(&t->network->healings, &made));
+    TRY(tell_observer(t->network->request, &made));
+out:
+    return status;
+}

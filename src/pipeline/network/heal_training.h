@@ -1,0 +1,53 @@
+/* One training of a run, of a block or of the network: the samples that it sees and those that it
+ * is judged by, how long it lasts, and what becomes known of it. */
+#ifndef GRAIL_PIPELINE_NETWORK_HEAL_TRAINING_H
+#define GRAIL_PIPELINE_NETWORK_HEAL_TRAINING_H
+
+#include "heal/training.h"
+#include "pipeline/network/network.h"
+
+/** Saves where a training stands and restores it; both may be NULL. `restore` leaves *state alone
+ * where nothing was saved. */
+typedef struct heal_memory {
+    grail_status (*save)(void *user, const optimizer *o, const training_state *state);
+    grail_status (*restore)(void *user, optimizer *o, training_state *state);
+    void *user;
+} heal_memory;
+
+/** What is trained: a loss, which is a mean over rows. */
+typedef struct heal_loss {
+    /** Adds the gradients of the mean loss over these samples to those of the optimiser. */
+    grail_status (*add_gradients)(void *user, int64_t step, const int64_t *samples, int64_t count);
+    grail_status (*mean)(void *user, const int64_t *samples, int64_t count, double *loss);
+    void *user;
+} heal_loss;
+
+typedef struct heal_training {
+    calibration_network *network; /* borrowed */
+    int block;                    /* GRAPH_NONE: the whole network */
+    double rate, seconds;
+    /* More samples to be seen lower the loss of new samples more than a sharper judgement does, so
+     * only a sixteenth of the windows or an eighth of the images is held out, at least 8 or 16
+     * where that is no more than a quarter. They are the first ones of the batches that the fit
+     * holds out; samples that judge the result (request.h) are neither. With no batch held out, all
+     * are both.
+     */
+    int64_t *seen, *held; /* owned */
+    int64_t seen_count, held_count;
+    optimizer *optimizer; /* owned; of what is trained in the current network */
+    heal_memory memory;
+    heal_loss loss;
+} heal_training;
+
+/** Of nodes [begin, end) of the current network, without dropped sublayers, which have no
+ * parameters in the result. The caller sets rate, seconds, memory and loss. heal_training_fini
+ * frees. */
+grail_status heal_training_init(calibration_network *network, int block, int begin, int end,
+                                heal_training *t) GRAIL_MUST_CHECK;
+void heal_training_fini(heal_training *t); /* works on a zeroed one */
+
+/** Trains, tells the run's observer after each judgement and at the end, and adds the result to the
+ * healings of the network. GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
+grail_status heal_training_run(heal_training *t) GRAIL_MUST_CHECK;
+
+#endif
