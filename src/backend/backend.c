@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MOST_KINDS = 8 };
+enum { MOST_KINDS = 9 };
 
 #define BACKEND(name) &backend_##name,
 static const backend_kind *kinds[MOST_KINDS + 1] = {
@@ -36,7 +36,7 @@ const char *backend_kind_name(const backend_kind *kind)
 
 const char *backend_kind_precision(const backend_kind *kind)
 {
-    return kind->type == GRAIL_DTYPE_F32 ? "f32" : "f64";
+    return kind->weight_bytes != NULL ? "bf16" : kind->type == GRAIL_DTYPE_F32 ? "f32" : "f64";
 }
 
 const char *backend_kind_summary(const backend_kind *kind)
@@ -44,10 +44,13 @@ const char *backend_kind_summary(const backend_kind *kind)
     return kind->summary;
 }
 
-static const backend_kind *find_kind(const char *name)
+/* The kind of that name and precision; the first one of the name for NULL. */
+static const backend_kind *find_kind(const char *name, const char *precision)
 {
     int i = 0;
-    while (kinds[i] != NULL && strcmp(kinds[i]->name, name) != 0) {
+    while (kinds[i] != NULL &&
+           (strcmp(kinds[i]->name, name) != 0 ||
+            (precision != NULL && strcmp(backend_kind_precision(kinds[i]), precision) != 0))) {
         i++;
     }
     return kinds[i];
@@ -59,7 +62,7 @@ grail_status backend_add(const backend_kind *kind)
     while (kinds[i] != NULL) {
         i++;
     }
-    if (i == MOST_KINDS || find_kind(kind->name) != NULL) {
+    if (i == MOST_KINDS || find_kind(kind->name, backend_kind_precision(kind)) != NULL) {
         return error_set(GRAIL_ERROR_ARGUMENT, "cannot add the backend '%s': %s", kind->name,
                          i == MOST_KINDS ? "there are too many" : "there is one of this name");
     }
@@ -67,23 +70,38 @@ grail_status backend_add(const backend_kind *kind)
     return GRAIL_OK;
 }
 
+static bool is_first_of_name(int i)
+{
+    return find_kind(kinds[i]->name, NULL) == kinds[i];
+}
+
 static grail_status unknown_kind(const char *name)
 {
     error_set(GRAIL_ERROR_ARGUMENT, "unknown backend '%s'; expected one of", name);
     for (int i = 0; kinds[i] != NULL; i++) {
-        error_append("%s '%s'", i == 0 ? "" : ",", kinds[i]->name);
+        if (is_first_of_name(i)) {
+            error_append("%s '%s'", i == 0 ? "" : ",", kinds[i]->name);
+        }
+    }
+    return GRAIL_ERROR_ARGUMENT;
+}
+
+static grail_status unknown_precision(const char *name, const char *precision)
+{
+    bool first = true;
+    error_set(GRAIL_ERROR_ARGUMENT, "the backend '%s' does not compute in '%s'; expected", name,
+              precision);
+    for (int i = 0; kinds[i] != NULL; i++) {
+        if (strcmp(kinds[i]->name, name) == 0) {
+            error_append("%s '%s'", first ? "" : " or", backend_kind_precision(kinds[i]));
+            first = false;
+        }
     }
     return GRAIL_ERROR_ARGUMENT;
 }
 
 static grail_status check_options(const backend_kind *kind, const backend_options *options)
 {
-    if (options->precision != NULL &&
-        strcmp(options->precision, backend_kind_precision(kind)) != 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "the backend '%s' computes in %s; the precision '%s' is not offered",
-                         kind->name, backend_kind_precision(kind), options->precision);
-    }
     if (options->device < 0 || options->device >= kind->devices) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "the backend '%s' has no device %d; the last one is %d", kind->name,
@@ -109,9 +127,10 @@ grail_status backend_open(const char *name, const backend_options *options, back
     const backend_options *chosen = options == NULL ? &usual : options;
     backend *b = NULL;
     int threads = 0;
-    const backend_kind *kind = find_kind(name);
+    const backend_kind *kind = find_kind(name, chosen->precision);
     if (kind == NULL) {
-        return unknown_kind(name);
+        return find_kind(name, NULL) == NULL ? unknown_kind(name)
+                                             : unknown_precision(name, chosen->precision);
     }
     TRY(check_options(kind, chosen));
     TRY(memory_new(&b, 1, sizeof *b));
@@ -141,9 +160,19 @@ const char *backend_name(const backend *b)
     return b->kind->name;
 }
 
+const char *backend_precision(const backend *b)
+{
+    return backend_kind_precision(b->kind);
+}
+
 grail_dtype backend_type(const backend *b)
 {
     return b->kind->type;
+}
+
+grail_dtype backend_weight_type(const backend *b)
+{
+    return b->kind->weight_bytes == NULL ? b->kind->type : GRAIL_DTYPE_BF16;
 }
 
 size_t backend_value_size(const backend *b)

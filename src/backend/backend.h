@@ -2,7 +2,8 @@
  * a number of threads, and computes on matrices (matrix.h) through operations (operations.h).
  *
  * `cpu` computes values in f32 (BLIS products, oneDNN convolutions, our kernels), `ref` in f64 with
- * plain loops (the reference). Statistics and solves are f64 in every backend. */
+ * plain loops (the reference). Statistics and solves are f64 in every backend. In the precision
+ * bf16 values are f32, and products round their operands to bf16 and sum in f32. */
 #ifndef GRAIL_BACKEND_BACKEND_H
 #define GRAIL_BACKEND_BACKEND_H
 
@@ -13,7 +14,7 @@ typedef struct backend_kind backend_kind;
 /** Zeroed: the backend's own precision, its first device, and as many threads as the loops of the
  * calling thread. */
 typedef struct backend_options {
-    const char *precision; /* of values, "f32" or "f64"; NULL: the backend's own */
+    const char *precision; /* "f32", "f64" or "bf16"; NULL: the backend's first one */
     int device;            /* from 0 */
     const char *scratch;   /* directory whose files hold matrices of 1 MiB and more, for an instance
                               on the host; NULL: memory holds all. Borrowed by the instance */
@@ -34,18 +35,24 @@ backend *backend_reference(void);
 
 /** "cpu" */
 const char *backend_name(const backend *b);
+/** "f32", "f64" or "bf16" */
+const char *backend_precision(const backend *b);
 /** Type of values: GRAIL_DTYPE_F32 or GRAIL_DTYPE_F64. */
 grail_dtype backend_type(const backend *b);
+/** Type in which weights of products are best held: that of values, or GRAIL_DTYPE_BF16 (matrix.h).
+ */
+grail_dtype backend_weight_type(const backend *b);
 /** Bytes of one value. */
 size_t backend_value_size(const backend *b);
 /** Bytes of the matrices that exist. */
 int64_t backend_bytes(const backend *b);
 
-/** i-th backend, NULL beyond the last: for listings and for the conformance suite. */
+/** i-th backend, NULL beyond the last: for listings and for the conformance suite. Those of one
+ * name differ in their precision. */
 const backend_kind *backend_kind_at(int i);
 const char *backend_kind_name(const backend_kind *kind);
 const char *backend_kind_summary(const backend_kind *kind); /* what it is, for help */
-/** Precision of values: "f32" or "f64". */
+/** "f32", "f64" or "bf16" */
 const char *backend_kind_precision(const backend_kind *kind);
 /** Adds a backend to those that backend_open finds, before any thread looks for one. The kind must
  * stay valid. GRAIL_ERROR_ARGUMENT when there are too many, or one of this name. */

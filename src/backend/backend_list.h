@@ -1,4 +1,5 @@
 /* The backends: one line for each backend_NAME of a folder. Whoever includes this list defines
  * BACKEND. */
 BACKEND(cpu)
+BACKEND(cpu_bf16)
 BACKEND(ref)

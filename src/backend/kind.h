@@ -104,6 +104,10 @@ struct backend_kind {
     const char *name;
     const char *summary; /* what it is, for help */
     grail_dtype type;    /* of values */
+    /** NULL where weights of products have the type of values. Else they are of BF16 and lie in an
+     * order of the backend's own, in as many bytes as this gives; products then round their other
+     * operand to BF16, too. */
+    grail_status (*weight_bytes)(int64_t rows, int64_t columns, size_t *bytes);
     int devices;
     bool is_host; /* its memory is the host's, and may be mapped and imported */
     /** Prepares the calling thread for an operation; does nothing when that was done. May be NULL.

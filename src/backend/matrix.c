@@ -15,6 +15,11 @@ bool matrix_is_packed(matrix m)
     return m.stride == m.columns || m.rows <= 1;
 }
 
+bool matrix_is_ordered(matrix m)
+{
+    return m.type == GRAIL_DTYPE_BF16;
+}
+
 int64_t matrix_count(matrix m)
 {
     return m.rows * m.columns;
@@ -24,6 +29,15 @@ int64_t matrix_count(matrix m)
 static void *address(matrix m, int64_t row, int64_t column)
 {
     return (unsigned char *)m.memory + (size_t)(row * m.stride + column) * element_size(m.type);
+}
+
+static grail_status ordered_bytes(const backend *b, int64_t rows, int64_t columns, size_t *bytes)
+{
+    if (b->kind->weight_bytes == NULL) {
+        return error_set(GRAIL_ERROR_INTERNAL, "the backend '%s' holds no weights of BF16 in %s",
+                         b->kind->name, backend_precision(b));
+    }
+    return b->kind->weight_bytes(rows, columns, bytes);
 }
 
 static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t columns,
@@ -36,6 +50,9 @@ static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t
         !size_multiply(bytes, element_size(type), &bytes) || bytes > INT64_MAX) {
         FAIL(GRAIL_ERROR_MEMORY, "a matrix of %lld rows and %lld columns is too large to address",
              (long long)rows, (long long)columns);
+    }
+    if (type == GRAIL_DTYPE_BF16) {
+        TRY(ordered_bytes(b, rows, columns, &bytes));
     }
     TRY(b->kind->allocate(b, bytes, zeroed, &memory));
     atomic_fetch_add(&b->bytes, (int64_t)bytes);
@@ -166,9 +183,16 @@ grail_status matrix_download(matrix m, void *values)
     return matrix_count(m) == 0 ? GRAIL_OK : m.owner->kind->download(m, values);
 }
 
-/* To the other type. */
-static void convert(grail_dtype to, int64_t count, const void *in, void *out)
+/* Between f32 and another type of matrices, or f32 and f64. */
+static grail_status convert(grail_dtype from, grail_dtype to, int64_t count, const void *in,
+                            void *out)
 {
+    if (from == GRAIL_DTYPE_BF16) {
+        return convert_to_f32(from, in, count, out);
+    }
+    if (to == GRAIL_DTYPE_BF16) {
+        return convert_from_f32(to, in, count, out);
+    }
     for (int64_t i = 0; i < count; i++) {
         if (to == GRAIL_DTYPE_F64) {
             ((double *)out)[i] = (double)((const float *)in)[i];
@@ -176,13 +200,14 @@ static void convert(grail_dtype to, int64_t count, const void *in, void *out)
             ((float *)out)[i] = (float)((const double *)in)[i];
         }
     }
+    return GRAIL_OK;
 }
 
 /* Rows that are converted at once. */
 static int64_t rows_at_once(matrix m)
 {
     enum { ELEMENTS = 1 << 20 };
-    const int64_t rows = m.columns > 0 ? ELEMENTS / m.columns : m.rows;
+    const int64_t rows = m.columns > 0 && !matrix_is_ordered(m) ? ELEMENTS / m.columns : m.rows;
     return rows < 1 ? 1 : rows > m.rows ? m.rows : rows;
 }
 
@@ -199,11 +224,11 @@ static grail_status transfer(matrix m, grail_dtype type, bool up, void *values)
         const matrix part = matrix_rows(m, begin, rows);
         void *here = (unsigned char *)values + (size_t)begin * row;
         if (up) {
-            convert(m.type, rows * m.columns, here, piece);
+            TRY(convert(type, m.type, rows * m.columns, here, piece));
             TRY(matrix_upload(part, piece));
         } else {
             TRY(matrix_download(part, piece));
-            convert(type, rows * m.columns, piece, here);
+            TRY(convert(m.type, type, rows * m.columns, piece, here));
         }
     }
 out:
@@ -213,7 +238,7 @@ out:
 
 static bool is_mapped(matrix m)
 {
-    return m.owner->kind->is_host && matrix_is_packed(m);
+    return m.owner->kind->is_host && matrix_is_packed(m) && !matrix_is_ordered(m);
 }
 
 static grail_status upload_as(matrix m, grail_dtype type, const void *values)
@@ -222,8 +247,7 @@ static grail_status upload_as(matrix m, grail_dtype type, const void *values)
         return matrix_upload(m, values);
     }
     if (is_mapped(m)) {
-        convert(m.type, matrix_count(m), values, m.memory);
-        return GRAIL_OK;
+        return convert(type, m.type, matrix_count(m), values, m.memory);
     }
     return transfer(m, type, true, (void *)(uintptr_t)values);
 }
@@ -234,8 +258,7 @@ static grail_status download_as(matrix m, grail_dtype type, void *values)
         return matrix_download(m, values);
     }
     if (is_mapped(m)) {
-        convert(type, matrix_count(m), m.memory, values);
-        return GRAIL_OK;
+        return convert(m.type, type, matrix_count(m), m.memory, values);
     }
     return transfer(m, type, false, values);
 }

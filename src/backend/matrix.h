@@ -1,5 +1,9 @@
 /* Matrices: memory of a backend's instance, seen as rows.
  *
+ * An instance with products in bf16 also holds weights as matrices of BF16, in an order of its own.
+ * Such an ordered matrix is uploaded, downloaded, copied into values and read by matrix_linear; it
+ * has no views.
+ *
  * A matrix is a value: copies and views share its memory. Only what matrix_new made owns memory,
  * and only the operations of its instance (operations.h) follow its address: host code writes and
  * reads a matrix by upload, download, or a host view. */
@@ -13,7 +17,7 @@ typedef struct backend backend;
 typedef struct matrix {
     backend *owner;   /* the instance; NULL: no matrix */
     void *memory;     /* of the first element, in the owner's address space */
-    grail_dtype type; /* GRAIL_DTYPE_F32 or GRAIL_DTYPE_F64 */
+    grail_dtype type; /* GRAIL_DTYPE_F32 or GRAIL_DTYPE_F64; of an ordered weight BF16 */
     int64_t rows;
     int64_t columns;
     int64_t stride;   /* elements from a row to the next one; 0: every row is the same */
@@ -49,7 +53,8 @@ matrix matrix_reshape(matrix m, int64_t rows, int64_t columns);
 
 bool matrix_exists(matrix m);
 bool matrix_is_packed(matrix m);
-int64_t matrix_count(matrix m); /* elements */
+bool matrix_is_ordered(matrix m); /* a weight in the order of its instance */
+int64_t matrix_count(matrix m);   /* elements */
 /** Bytes of one element of a matrix's type. */
 size_t element_size(grail_dtype type);
 
@@ -73,7 +78,8 @@ typedef struct host_view {
     void *copy;   /* owned, NULL where `values` is the matrix's memory */
 } host_view;
 
-/** Opens a view as f32 or f64. Under HOST_WRITES the values begin unset. */
+/** Opens a view as f32 or f64 (as f32 alone of an ordered weight). Under HOST_WRITES the values
+ * begin unset. */
 grail_status host_view_open(matrix m, grail_dtype type, host_access access,
                             host_view *out) GRAIL_MUST_CHECK;
 /** Ends the view; the matrix has the written values then. Afterwards `v` is zeroed. */

@@ -7,13 +7,14 @@
 #include <string.h>
 
 /* One letter for each matrix:
- *   v values, packed    e values, any stride    s f64, any stride    p f64, packed    a anything
- * a capital letter is written (and perhaps read), and one behind '?' may be missing. */
+ *   v values, packed    e values, any stride    s f64, any stride    p f64, packed    a any of
+ * these w values, packed, or a weight in the instance's own order    c anything a capital letter is
+ * written (and perhaps read), and one behind '?' may be missing. */
 static const struct {
     const char *name;
     const char *matrices;
 } descriptions[SLOT_COUNT] = {
-    [SLOT_LINEAR] = {"linear", "vv?vV"},
+    [SLOT_LINEAR] = {"linear", "vw?vV"},
     [SLOT_RMS_NORM] = {"rms_norm", "vvV"},
     [SLOT_ROPE] = {"rope", "V"},
     [SLOT_ATTENTION] = {"attention", "vvvV"},
@@ -36,7 +37,7 @@ static const struct {
     [SLOT_GRAM] = {"gram", "eP"},
     [SLOT_CROSS] = {"cross", "eeP"},
     [SLOT_COLUMN_SUMS] = {"column_sums", "e?P?P"},
-    [SLOT_COPY] = {"copy", "aA"},
+    [SLOT_COPY] = {"copy", "cA"},
     [SLOT_ZERO] = {"zero", "A"},
     [SLOT_GATHER] = {"gather", "aA"},
     [SLOT_FOLD_COLUMNS] = {"fold_columns", "aA"},
@@ -114,8 +115,12 @@ static bool fits(argument a, matrix m, const backend *b)
         return m.type == GRAIL_DTYPE_F64;
     case 'p':
         return m.type == GRAIL_DTYPE_F64 && packed;
+    case 'w':
+        return (m.type == b->kind->type && packed) || matrix_is_ordered(m);
+    case 'c':
+        return true;
     default:
-        return a.kind == 'a';
+        return a.kind == 'a' && !matrix_is_ordered(m);
     }
 }
 

@@ -13,12 +13,17 @@ __attribute__((constructor)) static void add_backends(void)
     guarded_add();
 }
 
+/* Of the i-th kind, or of the next one that this processor can compute with. */
 static backend *open_kind(int i)
 {
     backend *b = NULL;
-    const backend_kind *kind = backend_kind_at(i);
-    if (kind != NULL) {
-        assert_ok(backend_open(backend_kind_name(kind), NULL, &b));
+    for (; b == NULL && backend_kind_at(i) != NULL; i++) {
+        const backend_kind *kind = backend_kind_at(i);
+        const backend_options options = {.precision = backend_kind_precision(kind)};
+        const grail_status status = backend_open(backend_kind_name(kind), &options, &b);
+        if (status != GRAIL_ERROR_UNSUPPORTED) {
+            assert_ok(status);
+        }
     }
     return b;
 }
@@ -31,7 +36,8 @@ backend *backend_first(void)
 backend *backend_after(backend *b)
 {
     int i = 0;
-    while (strcmp(backend_kind_name(backend_kind_at(i)), backend_name(b)) != 0) {
+    while (strcmp(backend_kind_name(backend_kind_at(i)), backend_name(b)) != 0 ||
+           strcmp(backend_kind_precision(backend_kind_at(i)), backend_precision(b)) != 0) {
         i++;
     }
     if (backend_bytes(b) != 0) {
@@ -50,6 +56,24 @@ double rounding_of(grail_dtype type)
 double rounding(const backend *b)
 {
     return rounding_of(backend_type(b));
+}
+
+double rounding_of_products(const backend *b, int64_t terms)
+{
+    const double operand = 0x1p-8;
+    return strcmp(backend_precision(b), "bf16") == 0
+               ? 2.0 * operand + operand * operand + (double)(terms + 1) * rounding(b)
+               : 32.0 * rounding(b);
+}
+
+double as_operand(const backend *b, float value)
+{
+    uint16_t rounded = 0;
+    if (strcmp(backend_precision(b), "bf16") == 0) {
+        assert_ok(convert_from_f32(GRAIL_DTYPE_BF16, &value, 1, &rounded));
+        assert_ok(convert_to_f32(GRAIL_DTYPE_BF16, &rounded, 1, &value));
+    }
+    return (double)value;
 }
 
 float *normals(int64_t count, uint64_t seed, double deviation)

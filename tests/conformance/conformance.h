@@ -23,6 +23,13 @@ double rounding_of(grail_dtype type);
 /** That of a backend's values. */
 double rounding(const backend *b);
 
+/** The relative error that a sum of `terms` products may have, against the sum of their sizes:
+ * those of bf16 operands have 2 u + u^2, u = 2^-8, and terms 2^-24 of the sums. */
+double rounding_of_products(const backend *b, int64_t terms);
+
+/** A value as the products of a backend take it: rounded to bf16 where they do that. */
+double as_operand(const backend *b, float value);
+
 /** `count` normals in f32, with the given standard deviation; freed by memory_free, as all below.
  */
 float *normals(int64_t count, uint64_t seed, double deviation);

@@ -50,7 +50,7 @@ static void check_linear(backend *b, int64_t rows, int64_t in, int64_t out, bool
     matrix by = blank_values(b, rows, out);
     assert_ok(matrix_linear(bx, bw, has_bias ? bbias : no_matrix, by));
     double *y = results_of(by);
-    assert_all_near(b, "linear", rows * out, y, expected, scale, 32.0 * rounding(b));
+    assert_all_near(b, "linear", rows * out, y, expected, scale, rounding_of_products(b, in));
     free_blocks(x, w, bias, expected, scale, y);
     free_matrices(&bx, &bw, &bbias, &by);
 }

@@ -31,8 +31,8 @@ static void test_an_instance_is_what_its_kind_says(void **state)
 static void test_kinds_are_listed_in_their_order(void **state)
 {
     (void)state;
-    static const char *const names[] = {"cpu",      "ref",      "guarded", "recorder",
-                                        "bare f32", "bare f64", "distant"};
+    static const char *const names[] = {"cpu",      "cpu",      "ref",      "guarded",
+                                        "recorder", "bare f32", "bare f64", "distant"};
     enum { COUNT = sizeof names / sizeof names[0] };
     for (int i = 0; i < COUNT; i++) {
         assert_string_equal(backend_kind_name(backend_kind_at(i)), names[i]);
@@ -62,21 +62,24 @@ static void test_a_precision_that_is_not_offered_is_refused(void **state)
 {
     (void)state;
     assert_refused("cpu", (backend_options){.precision = "f64"},
-                   "the backend 'cpu' computes in f32; the precision 'f64' is not offered");
+                   "the backend 'cpu' does not compute in 'f64'; expected 'f32' or 'bf16'");
     assert_refused("ref", (backend_options){.precision = "f32"},
-                   "the backend 'ref' computes in f64; the precision 'f32' is not offered");
-    assert_refused("cpu", (backend_options){.precision = "f16"}, "'f16' is not offered");
+                   "the backend 'ref' does not compute in 'f32'; expected 'f64'");
+    assert_refused("cpu", (backend_options){.precision = "f16"}, "does not compute in 'f16'");
 }
 
 static void test_the_own_precision_may_be_named(void **state)
 {
     (void)state;
-    backend *cpu = NULL;
-    backend *ref = NULL;
-    assert_ok(backend_open("cpu", &(backend_options){.precision = "f32"}, &cpu));
-    assert_ok(backend_open("ref", &(backend_options){.precision = "f64"}, &ref));
-    backend_close(cpu);
-    backend_close(ref);
+    static const char *const named[][2] = {{"cpu", "f32"}, {"cpu", "bf16"}, {"ref", "f64"}};
+    for (int i = 0; i < 3; i++) {
+        backend *b = NULL;
+        const backend_options options = {.precision = named[i][1]};
+        assert_ok(backend_open(named[i][0], &options, &b));
+        assert_string_equal(backend_name(b), named[i][0]);
+        assert_string_equal(backend_precision(b), named[i][1]);
+        backend_close(b);
+    }
 }
 
 static void test_a_device_that_does_not_exist_is_refused(void **state)
@@ -125,7 +128,7 @@ static void test_a_kind_of_a_known_name_is_not_added(void **state)
     again = backend_ref;
     assert_fails(backend_add(&again), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'ref': there is one of this name");
-    assert_null(backend_kind_at(7));
+    assert_null(backend_kind_at(8));
 }
 
 /* Fills the list of kinds: the last test. */
@@ -140,8 +143,8 @@ static void test_kinds_beyond_the_last_place_are_not_added(void **state)
     assert_ok(backend_add(&last));
     assert_fails(backend_add(&too_many), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'too many': there are too many");
-    assert_ptr_equal(backend_kind_at(7), &last);
-    assert_null(backend_kind_at(8));
+    assert_ptr_equal(backend_kind_at(8), &last);
+    assert_null(backend_kind_at(9));
 }
 
 /* -- threads -------------------------------------------------------------------------------------

@@ -1,48 +1,41 @@
 /* The cpu backend: its kernels, and what it prepares before the first product. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/onednn.h"
 
-static const host_kernels kernels = {
-    .linear = cpu_linear,
-    .rms_norm = cpu_rms_norm,
-    .rope = cpu_rope,
-    .attention = cpu_attention,
-    .activation = cpu_activation,
-    .multiply = cpu_multiply,
-    .add = cpu_add,
-    .subtract = cpu_subtract,
-    .cross_entropy = cpu_cross_entropy,
-    .find_non_finite = cpu_find_non_finite,
-    .conv2d = cpu_conv2d,
-    .patches = cpu_patches,
-    .max_pool = cpu_max_pool,
-    .mean_positions = cpu_mean_positions,
-    .batch_norm = cpu_batch_norm,
-    .layer_norm = cpu_layer_norm,
-    .unit_length = cpu_unit_length,
-    .gram = cpu_gram,
-    .cross = cpu_cross,
-    .column_sums = cpu_column_sums,
-    .gemm = cpu_gemm,
-    .add_symmetric = cpu_add_symmetric,
-    .cholesky = cpu_cholesky,
-    .cholesky_solve = cpu_cholesky_solve,
-    .cholesky_invert = cpu_cholesky_invert,
-    .eigen = cpu_eigen,
-    .gradients =
-        {
-            .product = cpu_product,
-            .rms_norm = cpu_rms_norm_gradient,
-            .layer_norm = cpu_layer_norm_gradient,
-            .batch_norm = cpu_batch_norm_gradient,
-            .unit_length = cpu_unit_length_gradient,
-            .attention = cpu_attention_gradient,
-            .activation = cpu_activation_gradient,
-            .divergence = cpu_divergence,
-            .conv2d = cpu_conv2d_gradient,
-            .max_pool = cpu_max_pool_gradient,
-            .descend = cpu_descend,
-        },
-};
+/* The kernels that do not depend on the precision of products. */
+#define COMMON_KERNELS                                                                             \
+    .rms_norm = cpu_rms_norm, .rope = cpu_rope, .attention = cpu_attention,                        \
+    .activation = cpu_activation, .multiply = cpu_multiply, .add = cpu_add,                        \
+    .subtract = cpu_subtract, .cross_entropy = cpu_cross_entropy,                                  \
+    .find_non_finite = cpu_find_non_finite, .patches = cpu_patches, .max_pool = cpu_max_pool,      \
+    .mean_positions = cpu_mean_positions, .batch_norm = cpu_batch_norm,                            \
+    .layer_norm = cpu_layer_norm, .unit_length = cpu_unit_length, .gram = cpu_gram,                \
+    .cross = cpu_cross, .column_sums = cpu_column_sums, .gemm = cpu_gemm,                          \
+    .add_symmetric = cpu_add_symmetric, .cholesky = cpu_cholesky,                                  \
+    .cholesky_solve = cpu_cholesky_solve, .cholesky_invert = cpu_cholesky_invert,                  \
+    .eigen = cpu_eigen,                                                                            \
+    .gradients = {                                                                                 \
+        .product = cpu_product,                                                                    \
+        .rms_norm = cpu_rms_norm_gradient,                                                         \
+        .layer_norm = cpu_layer_norm_gradient,                                                     \
+        .batch_norm = cpu_batch_norm_gradient,                                                     \
+        .unit_length = cpu_unit_length_gradient,                                                   \
+        .attention = cpu_attention_gradient,                                                       \
+        .activation = cpu_activation_gradient,                                                     \
+        .divergence = cpu_divergence,                                                              \
+        .conv2d = cpu_conv2d_gradient,                                                             \
+        .max_pool = cpu_max_pool_gradient,                                                         \
+        .descend = cpu_descend,                                                                    \
+    }
+
+static const host_kernels kernels = {.linear = cpu_linear, .conv2d = cpu_conv2d, COMMON_KERNELS};
+
+static const host_kernels bf16_kernels = {.weights = {.order = onednn_weight_order,
+                                                      .restore = onednn_weight_restore,
+                                                      .linear = cpu_bf16_weight_linear},
+                                          .linear = cpu_bf16_linear,
+                                          .conv2d = cpu_bf16_conv2d,
+                                          COMMON_KERNELS};
 
 static grail_status enter(backend *b)
 {
@@ -56,5 +49,21 @@ const backend_kind backend_cpu = {
     .type = GRAIL_DTYPE_F32,
     .enter = enter,
     .kernels = &kernels,
+    HOST_BACKEND,
+};
+
+static grail_status enter_bf16(backend *b)
+{
+    (void)b;
+    return cpu_start_bf16();
+}
+
+const backend_kind backend_cpu_bf16 = {
+    .name = "cpu",
+    .summary = "the processor, with products of bf16 and f32 sums",
+    .type = GRAIL_DTYPE_F32,
+    .weight_bytes = onednn_weight_bytes,
+    .enter = enter_bf16,
+    .kernels = &bf16_kernels,
     HOST_BACKEND,
 };

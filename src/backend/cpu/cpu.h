@@ -8,13 +8,23 @@
 grail_status cpu_start(void);
 
 /* product.c */
-void cpu_linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-                const void *bias, void *y);
+grail_status cpu_linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                        const void *bias, void *y);
 grail_status cpu_product(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                          const void *a, const void *b, double beta, void *c);
 void cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
               const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
               double *c, int64_t c_stride);
+
+/* bf16.c */
+grail_status cpu_start_bf16(void);
+grail_status cpu_bf16_linear(int64_t rows, int64_t in, int64_t out, const void *x,
+                             const void *weight, const void *bias, void *y);
+grail_status cpu_bf16_weight_linear(int64_t rows, int64_t in, int64_t out, const void *x,
+                                    const void *weight, const void *bias, void *y);
+
+grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const float *weight,
+                               const float *bias, bool accumulate, bool relu, float *y);
 
 /* symmetric.c */
 void cpu_add_symmetric(int64_t n, int64_t k, double alpha, const double *a, int64_t a_stride,
@@ -40,6 +50,8 @@ void cpu_unit_length(int64_t rows, int64_t width, const void *x, void *y);
 /* images.c */
 grail_status cpu_conv2d(const conv_shape *shape, const void *x, const void *weight,
                         const void *bias, const conv_epilogue *epilogue, void *y);
+grail_status cpu_bf16_conv2d(const conv_shape *shape, const void *x, const void *weight,
+                             const void *bias, const conv_epilogue *epilogue, void *y);
 void cpu_patches(const conv_shape *shape, const void *x, int64_t begin, int64_t end, void *p);
 grail_status cpu_max_pool(const conv_shape *shape, const void *x, void *y);
 void cpu_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y);

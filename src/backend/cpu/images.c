@@ -31,9 +31,18 @@ static bool prefers_product(const conv_shape *s)
            s->channels_out * row_of_weight(s) >= LEAST_WEIGHT;
 }
 
+/* The products that a convolution can be made of, in one precision. */
+typedef struct conv_products {
+    grail_status (*linear)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                           const void *bias, void *y);
+    grail_status (*convolve)(const conv_shape *shape, const float *x, const float *weight,
+                             const float *bias, bool accumulate, bool relu, float *y);
+} conv_products;
+
 /* Y = patches(X) W^T + bias, some output rows at a time so that their patches stay in cache. */
-static grail_status convolve_by_product(const conv_shape *s, const float *x, const float *weight,
-                                        const float *bias, float *y)
+static grail_status convolve_by_product(const conv_products *by, const conv_shape *s,
+                                        const float *x, const float *weight, const float *bias,
+                                        float *y)
 {
     enum { PATCHES = 1 << 21 };
     grail_status status = GRAIL_OK;
@@ -46,8 +55,8 @@ static grail_status convolve_by_product(const conv_shape *s, const float *x, con
     for (int64_t row = 0; row < rows; row += step) {
         const int64_t end = row + step < rows ? row + step : rows;
         cpu_patches(s, x, row, end, patches);
-        cpu_linear((end - row) * s->out.width, width, s->channels_out, patches, weight, bias,
-                   y + row * s->out.width * s->channels_out);
+        TRY(by->linear((end - row) * s->out.width, width, s->channels_out, patches, weight, bias,
+                       y + row * s->out.width * s->channels_out));
     }
 out:
     memory_free(patches);
@@ -56,8 +65,9 @@ out:
 
 /* The epilogue in separate passes. The residual may lie in Y, so it is added to a product in a
  * buffer of its own. */
-static grail_status convolve_apart(const conv_shape *s, const float *x, const float *weight,
-                                   const float *bias, const conv_epilogue *epilogue, float *y)
+static grail_status convolve_apart(const conv_products *by, const conv_shape *s, const float *x,
+                                   const float *weight, const float *bias,
+                                   const conv_epilogue *epilogue, float *y)
 {
     grail_status status = GRAIL_OK;
     const int64_t count = s->samples * s->out.height * s->out.width * s->channels_out;
@@ -68,9 +78,9 @@ static grail_status convolve_apart(const conv_shape *s, const float *x, const fl
     }
     float *product = adds ? owned : y;
     if (prefers_product(s)) {
-        TRY(convolve_by_product(s, x, weight, bias, product));
+        TRY(convolve_by_product(by, s, x, weight, bias, product));
     } else {
-        TRY(onednn_convolve(s, x, weight, bias, false, false, product));
+        TRY(by->convolve(s, x, weight, bias, false, false, product));
     }
     if (adds) {
         cpu_add(count, product, epilogue->residual, y);
@@ -83,8 +93,9 @@ out:
     return status;
 }
 
-grail_status cpu_conv2d(const conv_shape *s, const void *x, const void *weight, const void *bias,
-                        const conv_epilogue *epilogue, void *y)
+static grail_status convolve(const conv_products *by, const conv_shape *s, const float *x,
+                             const float *weight, const float *bias, const conv_epilogue *epilogue,
+                             float *y)
 {
     const void *residual = epilogue == NULL ? NULL : epilogue->residual;
     const int64_t count = s->samples * s->out.height * s->out.width * s->channels_out;
@@ -92,13 +103,27 @@ grail_status cpu_conv2d(const conv_shape *s, const void *x, const void *weight, 
         return GRAIL_OK;
     }
     if (prefers_product(s) || (residual != NULL && reads_only_padding(&s->window))) {
-        return convolve_apart(s, x, weight, bias, epilogue, y);
+        return convolve_apart(by, s, x, weight, bias, epilogue, y);
     }
     if (residual != NULL && residual != y) {
         memcpy(y, residual, (size_t)count * sizeof(float));
     }
-    return onednn_convolve(s, x, weight, bias, residual != NULL, epilogue != NULL && epilogue->relu,
-                           y);
+    return by->convolve(s, x, weight, bias, residual != NULL, epilogue != NULL && epilogue->relu,
+                        y);
+}
+
+grail_status cpu_conv2d(const conv_shape *s, const void *x, const void *weight, const void *bias,
+                        const conv_epilogue *epilogue, void *y)
+{
+    static const conv_products by = {cpu_linear, onednn_convolve};
+    return convolve(&by, s, x, weight, bias, epilogue, y);
+}
+
+grail_status cpu_bf16_conv2d(const conv_shape *s, const void *x, const void *weight,
+                             const void *bias, const conv_epilogue *epilogue, void *y)
+{
+    static const conv_products by = {cpu_bf16_linear, cpu_bf16_convolve};
+    return convolve(&by, s, x, weight, bias, epilogue, y);
 }
 
 grail_status cpu_max_pool(const conv_shape *s, const void *x, void *y)

@@ -1,4 +1,5 @@
-/* Convolution with its gradients and maximum pooling over f32 images, channel last, by oneDNN. */
+/* What oneDNN computes: convolutions with their gradients and maximum pooling over f32 images,
+ * channel last, and products of bf16. */
 #ifndef GRAIL_BACKEND_CPU_ONEDNN_H
 #define GRAIL_BACKEND_CPU_ONEDNN_H
 
@@ -10,7 +11,12 @@ grail_status onednn_convolve(const conv_shape *shape, const float *x, const floa
                              const float *bias, bool accumulate, bool relu,
                              float *y) GRAIL_MUST_CHECK;
 
-/** dX of that convolution. */
+/** The same of bf16 X and weight, with f32 sums. */
+grail_status onednn_convolve_bf16(const conv_shape *shape, const void *x, const void *weight,
+                                  const float *bias, bool accumulate, bool relu,
+                                  float *y) GRAIL_MUST_CHECK;
+
+/** dX of the first. */
 grail_status onednn_input_gradient(const conv_shape *shape, const float *weight, const float *dy,
                                    float *dx) GRAIL_MUST_CHECK;
 /** dweight += the gradient of its weight. */
@@ -18,6 +24,22 @@ grail_status onednn_add_weight_gradient(const conv_shape *shape, const float *x,
                                         float *dweight) GRAIL_MUST_CHECK;
 
 grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y) GRAIL_MUST_CHECK;
+
+/* -- products of bf16 with f32 sums --------------------------------------------------------------
+ *
+ * A weight W[out, in] lies in an order that the library chooses by its shape. */
+
+/** Whether the library multiplies bf16 on this processor. */
+bool onednn_has_bf16(void);
+grail_status onednn_weight_bytes(int64_t out, int64_t in, size_t *bytes) GRAIL_MUST_CHECK;
+/** From row-major bf16 values[out, in] to that order, and back. */
+grail_status onednn_weight_order(int64_t out, int64_t in, const void *values,
+                                 void *weight) GRAIL_MUST_CHECK;
+grail_status onednn_weight_restore(int64_t out, int64_t in, const void *weight,
+                                   void *values) GRAIL_MUST_CHECK;
+/** Y[rows, out] = X W^T + 1 bias, with bf16 X[rows, in]; bias may be NULL. */
+grail_status onednn_product(int64_t rows, int64_t in, int64_t out, const void *x,
+                            const void *weight, const float *bias, float *y) GRAIL_MUST_CHECK;
 
 /** Version of the library that is loaded, such as "2.6.3"; static. */
 const char *onednn_version(void);

@@ -2,9 +2,10 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_kernel.h"
 
+/* `type` is that of X and the weight; Y and the bias are f32. */
 static grail_status describe_convolution(convolution_result result, const conv_shape *s,
-                                         bool has_bias, dnnl_primitive_attr_t attributes,
-                                         kernel_call *o)
+                                         dnnl_data_type_t type, bool has_bias,
+                                         dnnl_primitive_attr_t attributes, kernel_call *o)
 {
     grail_status status = GRAIL_OK;
     layout x = {0};
@@ -12,9 +13,9 @@ static grail_status describe_convolution(convolution_result result, const conv_s
     layout weight = {0};
     layout bias = {0};
     const window_steps w = window_steps_of(&s->window);
-    TRY(layout_of_images(s->samples, s->in, s->channels_in, &x));
-    TRY(layout_of_images(s->samples, s->out, s->channels_out, &y));
-    TRY(layout_of_weight(s, dnnl_format_tag_any, &weight));
+    TRY(layout_of_images(s->samples, s->in, s->channels_in, type, &x));
+    TRY(layout_of_images(s->samples, s->out, s->channels_out, dnnl_f32, &y));
+    TRY(layout_of_weight(s, type, dnnl_format_tag_any, &weight));
     TRY(layout_of_bias(s, &bias));
     TRY(onednn_checked(
         onednn_choose_convolution(result, layout_view_of(&x), layout_view_of(&weight),
@@ -29,40 +30,20 @@ out:
     return status;
 }
 
-/* Moves a weight or its gradient from one layout to the other; with `accumulate` it is added to
- * what lies there. */
-static grail_status reorder(layout_view from, const float *in, layout_view to, bool accumulate,
-                            float *out)
-{
-    grail_status status = GRAIL_OK;
-    kernel_call o = {0};
-    dnnl_primitive_attr_t attributes = NULL;
-    TRY(onednn_attributes_new(accumulate, false, &attributes));
-    TRY(onednn_checked(dnnl_reorder_primitive_desc_create(&o.descriptor, from, onednn_engine(), to,
-                                                          onednn_engine(), attributes),
-                       "reordering a weight"));
-    TRY(kernel_call_add(&o, DNNL_ARG_FROM, from, onednn_readable(in)));
-    TRY(kernel_call_add(&o, DNNL_ARG_TO, to, out));
-    TRY(kernel_call_run(&o));
-out:
-    kernel_call_fini(&o);
-    dnnl_primitive_attr_destroy(attributes);
-    return status;
-}
-
 /* The weight in the order that the convolution's kernel wants: *out is borrowed from `weight`, or
  * lies in *owned, which the caller frees. */
-static grail_status order_weight(const conv_shape *s, const kernel_call *convolution,
-                                 const float *weight, float **owned, float **out)
+static grail_status order_weight(const conv_shape *s, dnnl_data_type_t type,
+                                 const kernel_call *convolution, const void *weight, void **owned,
+                                 void **out)
 {
     grail_status status = GRAIL_OK;
     layout given = {0};
     const layout_view wanted = kernel_call_layout(convolution, dnnl_query_weights_md);
     *out = onednn_readable(weight);
-    TRY(layout_of_weight(s, dnnl_oihw, &given));
+    TRY(layout_of_weight(s, type, dnnl_oihw, &given));
     if (dnnl_memory_desc_equal(wanted, layout_view_of(&given)) == 0) {
         TRY(memory_new_unset(owned, dnnl_memory_desc_get_size(wanted), 1));
-        TRY(reorder(layout_view_of(&given), weight, wanted, false, *owned));
+        TRY(onednn_reorder(layout_view_of(&given), weight, wanted, false, *owned));
         *out = *owned;
     }
 out:
@@ -83,17 +64,18 @@ out:
     return status;
 }
 
-grail_status onednn_convolve(const conv_shape *shape, const float *x, const float *weight,
-                             const float *bias, bool accumulate, bool relu, float *y)
+static grail_status convolve(const conv_shape *shape, dnnl_data_type_t type, const void *x,
+                             const void *weight, const float *bias, bool accumulate, bool relu,
+                             float *y)
 {
     grail_status status = GRAIL_OK;
     kernel_call o = {0};
     dnnl_primitive_attr_t attributes = NULL;
-    float *ordered = NULL;
-    float *own_weight = NULL;
+    void *ordered = NULL;
+    void *own_weight = NULL;
     TRY(onednn_attributes_new(accumulate, relu, &attributes));
-    TRY(describe_convolution(CONVOLUTION_OUTPUT, shape, bias != NULL, attributes, &o));
-    TRY(order_weight(shape, &o, weight, &own_weight, &ordered));
+    TRY(describe_convolution(CONVOLUTION_OUTPUT, shape, type, bias != NULL, attributes, &o));
+    TRY(order_weight(shape, type, &o, weight, &own_weight, &ordered));
     TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
                         onednn_readable(x)));
     TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, kernel_call_layout(&o, dnnl_query_weights_md),
@@ -108,17 +90,29 @@ out:
     return status;
 }
 
+grail_status onednn_convolve(const conv_shape *shape, const float *x, const float *weight,
+                             const float *bias, bool accumulate, bool relu, float *y)
+{
+    return convolve(shape, dnnl_f32, x, weight, bias, accumulate, relu, y);
+}
+
+grail_status onednn_convolve_bf16(const conv_shape *shape, const void *x, const void *weight,
+                                  const float *bias, bool accumulate, bool relu, float *y)
+{
+    return convolve(shape, dnnl_bf16, x, weight, bias, accumulate, relu, y);
+}
+
 grail_status onednn_input_gradient(const conv_shape *shape, const float *weight, const float *dy,
                                    float *dx)
 {
     grail_status status = GRAIL_OK;
     kernel_call o = {0};
     dnnl_primitive_attr_t attributes = NULL;
-    float *ordered = NULL;
-    float *own_weight = NULL;
+    void *ordered = NULL;
+    void *own_weight = NULL;
     TRY(onednn_attributes_new(false, false, &attributes));
-    TRY(describe_convolution(CONVOLUTION_INPUT_GRADIENT, shape, false, attributes, &o));
-    TRY(order_weight(shape, &o, weight, &own_weight, &ordered));
+    TRY(describe_convolution(CONVOLUTION_INPUT_GRADIENT, shape, dnnl_f32, false, attributes, &o));
+    TRY(order_weight(shape, dnnl_f32, &o, weight, &own_weight, &ordered));
     TRY(kernel_call_add(&o, DNNL_ARG_DIFF_DST, kernel_call_layout(&o, dnnl_query_diff_dst_md),
                         onednn_readable(dy)));
     TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, kernel_call_layout(&o, dnnl_query_weights_md),
@@ -142,7 +136,7 @@ grail_status onednn_add_weight_gradient(const conv_shape *shape, const float *x,
     layout wanted = {0};
     float *made = NULL;
     TRY(onednn_attributes_new(false, false, &attributes));
-    TRY(describe_convolution(CONVOLUTION_WEIGHT_GRADIENT, shape, false, attributes, &o));
+    TRY(describe_convolution(CONVOLUTION_WEIGHT_GRADIENT, shape, dnnl_f32, false, attributes, &o));
     const layout_view of_made = kernel_call_layout(&o, dnnl_query_diff_weights_md);
     TRY(memory_new_unset(&made, dnnl_memory_desc_get_size(of_made), 1));
     TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
@@ -151,8 +145,8 @@ grail_status onednn_add_weight_gradient(const conv_shape *shape, const float *x,
                         onednn_readable(dy)));
     TRY(kernel_call_add(&o, DNNL_ARG_DIFF_WEIGHTS, of_made, made));
     TRY(kernel_call_run(&o));
-    TRY(layout_of_weight(shape, dnnl_oihw, &wanted));
-    TRY(reorder(of_made, made, layout_view_of(&wanted), true, dweight));
+    TRY(layout_of_weight(shape, dnnl_f32, dnnl_oihw, &wanted));
+    TRY(onednn_reorder(of_made, made, layout_view_of(&wanted), true, dweight));
 out:
     kernel_call_fini(&o);
     dnnl_primitive_attr_destroy(attributes);

@@ -144,6 +144,25 @@ out:
     return status;
 }
 
+grail_status onednn_reorder(layout_view from, const void *in, layout_view to, bool accumulate,
+                            void *out)
+{
+    grail_status status = GRAIL_OK;
+    kernel_call o = {0};
+    dnnl_primitive_attr_t attributes = NULL;
+    TRY(onednn_attributes_new(accumulate, false, &attributes));
+    TRY(onednn_checked(dnnl_reorder_primitive_desc_create(&o.descriptor, from, onednn_engine(), to,
+                                                          onednn_engine(), attributes),
+                       "reordering a weight"));
+    TRY(kernel_call_add(&o, DNNL_ARG_FROM, from, onednn_readable(in)));
+    TRY(kernel_call_add(&o, DNNL_ARG_TO, to, out));
+    TRY(kernel_call_run(&o));
+out:
+    kernel_call_fini(&o);
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
 window_steps window_steps_of(const window2d *w)
 {
     return (window_steps){.kernel = {w->kernel_height, w->kernel_width},
@@ -152,27 +171,29 @@ window_steps window_steps_of(const window2d *w)
                           .padding = {w->padding, w->padding}};
 }
 
-static grail_status layout_of(const dnnl_dims_t dims, int rank, dnnl_format_tag_t order,
-                              layout *out)
+static grail_status layout_of(const dnnl_dims_t dims, int rank, dnnl_data_type_t type,
+                              dnnl_format_tag_t order, layout *out)
 {
-    return onednn_checked(layout_new(out, rank, dims, order), "describing a layout");
+    return onednn_checked(layout_new(out, rank, dims, type, order), "describing a layout");
 }
 
-grail_status layout_of_images(int64_t samples, extent positions, int64_t channels, layout *out)
+grail_status layout_of_images(int64_t samples, extent positions, int64_t channels,
+                              dnnl_data_type_t type, layout *out)
 {
     const dnnl_dims_t dims = {samples, channels, positions.height, positions.width};
-    return layout_of(dims, DIMENSIONS, dnnl_nhwc, out);
+    return layout_of(dims, DIMENSIONS, type, dnnl_nhwc, out);
 }
 
-grail_status layout_of_weight(const conv_shape *s, dnnl_format_tag_t order, layout *out)
+grail_status layout_of_weight(const conv_shape *s, dnnl_data_type_t type, dnnl_format_tag_t order,
+                              layout *out)
 {
     const dnnl_dims_t dims = {s->channels_out, s->channels_in, s->window.kernel_height,
                               s->window.kernel_width};
-    return layout_of(dims, DIMENSIONS, order, out);
+    return layout_of(dims, DIMENSIONS, type, order, out);
 }
 
 grail_status layout_of_bias(const conv_shape *s, layout *out)
 {
     const dnnl_dims_t dims = {s->channels_out};
-    return layout_of(dims, 1, dnnl_a, out);
+    return layout_of(dims, 1, dnnl_f32, dnnl_a, out);
 }

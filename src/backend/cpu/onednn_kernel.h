@@ -28,7 +28,9 @@ typedef const_dnnl_memory_desc_t layout_view;
 #endif
 
 layout_view layout_view_of(const layout *l);
-dnnl_status_t layout_new(layout *l, int rank, const dnnl_dims_t dims, dnnl_format_tag_t order);
+dnnl_status_t layout_new(layout *l, int rank, const dnnl_dims_t dims, dnnl_data_type_t type,
+                         dnnl_format_tag_t order);
+dnnl_status_t layout_copy(layout *l, layout_view of);
 void layout_free(layout *l);
 
 /** A window in oneDNN's terms: its dilation counts the rows left out between two taps. */
@@ -54,12 +56,17 @@ dnnl_status_t onednn_choose_convolution(convolution_result result, layout_view x
 dnnl_status_t onednn_choose_maximum(layout_view x, layout_view y, const window_steps *w,
                                     dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t *out);
 
+/** Of Y = X W + 1 bias, all with two dimensions; the bias may be NULL. */
+dnnl_status_t onednn_choose_product(layout_view x, layout_view weight, layout_view bias,
+                                    layout_view y, dnnl_primitive_attr_t attributes,
+                                    dnnl_primitive_desc_t *out);
+
 /* -- layouts (onednn_kernel.c): layout_free ----------------------------------------------------
  */
 
 grail_status layout_of_images(int64_t samples, extent positions, int64_t channels,
-                              layout *out) GRAIL_MUST_CHECK;
-grail_status layout_of_weight(const conv_shape *s, dnnl_format_tag_t order,
+                              dnnl_data_type_t type, layout *out) GRAIL_MUST_CHECK;
+grail_status layout_of_weight(const conv_shape *s, dnnl_data_type_t type, dnnl_format_tag_t order,
                               layout *out) GRAIL_MUST_CHECK;
 grail_status layout_of_bias(const conv_shape *s, layout *out) GRAIL_MUST_CHECK;
 window_steps window_steps_of(const window2d *w);
@@ -88,5 +95,10 @@ layout_view kernel_call_layout(const kernel_call *o, dnnl_query_t operand);
 grail_status kernel_call_add(kernel_call *o, int role, layout_view of, void *data) GRAIL_MUST_CHECK;
 grail_status kernel_call_run(kernel_call *o) GRAIL_MUST_CHECK;
 void kernel_call_fini(kernel_call *o);
+
+/** Moves a weight or its gradient from one layout to the other; with `accumulate` it is added to
+ * what lies there. */
+grail_status onednn_reorder(layout_view from, const void *in, layout_view to, bool accumulate,
+                            void *out) GRAIL_MUST_CHECK;
 
 #endif

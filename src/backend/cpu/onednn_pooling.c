@@ -10,8 +10,8 @@ grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y)
     layout from = {0};
     layout to = {0};
     const window_steps w = window_steps_of(&shape->window);
-    TRY(layout_of_images(shape->samples, shape->in, shape->channels_in, &from));
-    TRY(layout_of_images(shape->samples, shape->out, shape->channels_out, &to));
+    TRY(layout_of_images(shape->samples, shape->in, shape->channels_in, dnnl_f32, &from));
+    TRY(layout_of_images(shape->samples, shape->out, shape->channels_out, dnnl_f32, &to));
     TRY(onednn_attributes_new(false, false, &attributes));
     TRY(onednn_checked(onednn_choose_maximum(layout_view_of(&from), layout_view_of(&to), &w,
                                              attributes, &o.descriptor),

@@ -8,9 +8,16 @@ layout_view layout_view_of(const layout *l)
     return l;
 }
 
-dnnl_status_t layout_new(layout *l, int rank, const dnnl_dims_t dims, dnnl_format_tag_t order)
+dnnl_status_t layout_new(layout *l, int rank, const dnnl_dims_t dims, dnnl_data_type_t type,
+                         dnnl_format_tag_t order)
 {
-    return dnnl_memory_desc_init_by_tag(l, rank, dims, dnnl_f32, order);
+    return dnnl_memory_desc_init_by_tag(l, rank, dims, type, order);
+}
+
+dnnl_status_t layout_copy(layout *l, layout_view of)
+{
+    *l = *of;
+    return dnnl_success;
 }
 
 void layout_free(layout *l)
@@ -73,6 +80,17 @@ dnnl_status_t onednn_choose_maximum(layout_view x, layout_view y, const window_s
                : dnnl_primitive_desc_create(out, &described, attributes, onednn_engine(), NULL);
 }
 
+dnnl_status_t onednn_choose_product(layout_view x, layout_view weight, layout_view bias,
+                                    layout_view y, dnnl_primitive_attr_t attributes,
+                                    dnnl_primitive_desc_t *out)
+{
+    dnnl_matmul_desc_t described;
+    const dnnl_status_t code = dnnl_matmul_desc_init(&described, x, weight, bias, y);
+    return code != dnnl_success
+               ? code
+               : dnnl_primitive_desc_create(out, &described, attributes, onednn_engine(), NULL);
+}
+
 #else
 
 layout_view layout_view_of(const layout *l)
@@ -80,9 +98,15 @@ layout_view layout_view_of(const layout *l)
     return *l;
 }
 
-dnnl_status_t layout_new(layout *l, int rank, const dnnl_dims_t dims, dnnl_format_tag_t order)
+dnnl_status_t layout_new(layout *l, int rank, const dnnl_dims_t dims, dnnl_data_type_t type,
+                         dnnl_format_tag_t order)
 {
-    return dnnl_memory_desc_create_with_tag(l, rank, dims, dnnl_f32, order);
+    return dnnl_memory_desc_create_with_tag(l, rank, dims, type, order);
+}
+
+dnnl_status_t layout_copy(layout *l, layout_view of)
+{
+    return dnnl_memory_desc_clone(l, of);
 }
 
 void layout_free(layout *l)
@@ -128,6 +152,13 @@ dnnl_status_t onednn_choose_maximum(layout_view x, layout_view y, const window_s
     return dnnl_pooling_forward_primitive_desc_create(
         out, onednn_engine(), dnnl_forward_inference, dnnl_pooling_max, x, y, w->stride, w->kernel,
         w->dilation, w->padding, w->padding, attributes);
+}
+
+dnnl_status_t onednn_choose_product(layout_view x, layout_view weight, layout_view bias,
+                                    layout_view y, dnnl_primitive_attr_t attributes,
+                                    dnnl_primitive_desc_t *out)
+{
+    return dnnl_matmul_primitive_desc_create(out, onednn_engine(), x, weight, bias, y, attributes);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,42 +130,56 @@ void cpu_probe_fill(cpu_probe *out)
 
 enum { ORDER = 2048 };
 
-/* One product in a buffer of 3 ORDER^2 doubles, which serves both types. */
-static double product_gflops(bool single, void *matrices)
+typedef enum product_kind { PRODUCT_F32, PRODUCT_F64, PRODUCT_BF16 } product_kind;
+
+/* One product in a buffer of 3 ORDER^2 doubles, which serves all types. The buffer holds zeros: the
+ * rate does not depend on the values, nor do zeros depend on the order of a weight. */
+static grail_status run_product(product_kind kind, double *matrices)
 {
     const int64_t size = (int64_t)ORDER * ORDER;
-    const double start = clock_seconds();
-    if (single) {
-        float *a = matrices;
-        cpu_linear(ORDER, ORDER, ORDER, a, a + size, NULL, a + 2 * size);
-    } else {
-        double *a = matrices;
-        cpu_gemm(false, true, ORDER, ORDER, ORDER, 1.0, a, ORDER, a + size, ORDER, 0.0,
-                 a + 2 * size, ORDER);
+    float *a = (float *)matrices;
+    switch (kind) {
+    case PRODUCT_F32:
+        return cpu_linear(ORDER, ORDER, ORDER, a, a + size, NULL, a + 2 * size);
+    case PRODUCT_BF16:
+        return cpu_bf16_weight_linear(ORDER, ORDER, ORDER, a, a + size, NULL, a + 2 * size);
+    case PRODUCT_F64:
+        cpu_gemm(false, true, ORDER, ORDER, ORDER, 1.0, matrices, ORDER, matrices + size, ORDER,
+                 0.0, matrices + 2 * size, ORDER);
+        break;
     }
-    return 2e-9 * (double)size * ORDER / (clock_seconds() - start);
+    return GRAIL_OK;
 }
 
 /* The best of several: other work on the machine only ever makes a run slower. */
-static double best_gflops(double seconds, bool single, void *matrices)
+static grail_status best_gflops(double seconds, product_kind kind, double *matrices, double *out)
 {
+    grail_status status = GRAIL_OK;
     const double end = clock_seconds() + seconds;
-    double best = product_gflops(single, matrices);
+    double least = INFINITY;
+    TRY(run_product(kind, matrices));
     do {
-        const double rate = product_gflops(single, matrices);
-        best = rate > best ? rate : best;
+        const double begun = clock_seconds();
+        TRY(run_product(kind, matrices));
+        least = fmin(least, clock_seconds() - begun);
     } while (clock_seconds() < end);
-    return best;
+    *out = 2e-9 * pow(ORDER, 3.0) / least;
+out:
+    return status;
 }
 
 grail_status cpu_measure_speed(double seconds, cpu_speed *out)
 {
-    double *matrices = NULL; /* zeros: the rate does not depend on the values */
-    const grail_status status = memory_new(&matrices, (size_t)3 * ORDER * ORDER, sizeof *matrices);
-    if (status == GRAIL_OK) {
-        out->sgemm_gflops = best_gflops(seconds / 2.0, true, matrices);
-        out->dgemm_gflops = best_gflops(seconds / 2.0, false, matrices);
-        memory_free(matrices);
+    grail_status status = GRAIL_OK;
+    double *matrices = NULL;
+    *out = (cpu_speed){0};
+    TRY(memory_new(&matrices, 3 * (size_t)ORDER * ORDER, sizeof matrices[0]));
+    TRY(best_gflops(seconds / 3.0, PRODUCT_F32, matrices, &out->sgemm_gflops));
+    TRY(best_gflops(seconds / 3.0, PRODUCT_F64, matrices, &out->dgemm_gflops));
+    if (onednn_has_bf16()) {
+        TRY(best_gflops(seconds / 3.0, PRODUCT_BF16, matrices, &out->bf16_gflops));
     }
+out:
+    memory_free(matrices);
     return status;
 }

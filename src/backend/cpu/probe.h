@@ -30,6 +30,7 @@ void cpu_probe_fill(cpu_probe *out);
 typedef struct cpu_speed {
     double sgemm_gflops;
     double dgemm_gflops;
+    double bf16_gflops; /* with f32 sums; 0 where the processor cannot */
 } cpu_speed;
 
 /** Best rate of square products of order 2048 on all threads, tried for about `seconds` in all. */

@@ -42,11 +42,12 @@ static void linear_tiles(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-                const void *bias, void *y)
+grail_status cpu_linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                        const void *bias, void *y)
 {
     linear_job job = {tiling_new(false, rows, out, TILE), in, out, x, weight, bias, y};
     parallel_for(tiling_count(&job.tiles), 1, linear_tiles, &job);
+    return GRAIL_OK;
 }
 
 /* C = op(A) op(B) + beta C of values. */

@@ -63,10 +63,26 @@ grail_status host_gather(backend *b, const operation *o)
     return GRAIL_OK;
 }
 
+/* Of a weight that lies in an order of the backend's own. */
+static grail_status copy_ordered(matrix in, matrix out)
+{
+    grail_status status = GRAIL_OK;
+    float *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)matrix_count(in), sizeof values[0]));
+    TRY(matrix_download_f32(in, values));
+    TRY(matrix_upload_f32(out, values));
+out:
+    memory_free(values);
+    return status;
+}
+
 grail_status host_copy(backend *b, const operation *o)
 {
     const matrix in = o->m[0];
     const matrix out = o->m[1];
+    if (matrix_is_ordered(in)) {
+        return copy_ordered(in, out);
+    }
     if (in.type == out.type && matrix_is_packed(in) && matrix_is_packed(out)) {
         memmove(out.memory, in.memory, (size_t)matrix_count(in) * element_size(in.type));
         return GRAIL_OK;

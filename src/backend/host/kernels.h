@@ -45,9 +45,20 @@ typedef struct gradient_kernels {
                     void *second, void *weight);
 } gradient_kernels;
 
+/** For a backend whose weights of products have a type of their own and lie in an order of its own
+ * (kind.h); else unused. */
+typedef struct weight_kernels {
+    /** From packed values[out, in] of the weights' type to that order, and back. */
+    grail_status (*order)(int64_t out, int64_t in, const void *values, void *weight);
+    grail_status (*restore)(int64_t out, int64_t in, const void *weight, void *values);
+    grail_status (*linear)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                           const void *bias, void *y);
+} weight_kernels;
+
 typedef struct host_kernels {
-    void (*linear)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-                   const void *bias, void *y);
+    weight_kernels weights;
+    grail_status (*linear)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                           const void *bias, void *y);
     void (*rms_norm)(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
                      const void *weight, void *y);
     void (*rope)(const rope_shape *shape, int64_t heads, void *x);

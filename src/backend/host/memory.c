@@ -44,8 +44,16 @@ int64_t host_rows_grain(int64_t columns)
     return columns > 0 && columns < ELEMENTS ? ELEMENTS / columns : 1;
 }
 
+static const weight_kernels *weights_of(matrix m)
+{
+    return &((const host_kernels *)m.owner->kind->kernels)->weights;
+}
+
 grail_status host_upload(matrix m, const void *values)
 {
+    if (matrix_is_ordered(m)) {
+        return weights_of(m)->order(m.rows, m.columns, values, m.memory);
+    }
     const size_t row = (size_t)m.columns * element_size(m.type);
     if (matrix_is_packed(m)) {
         memcpy(m.memory, values, (size_t)m.rows * row);
@@ -59,6 +67,9 @@ grail_status host_upload(matrix m, const void *values)
 
 grail_status host_download(matrix m, void *values)
 {
+    if (matrix_is_ordered(m)) {
+        return weights_of(m)->restore(m.rows, m.columns, m.memory, values);
+    }
     const size_t row = (size_t)m.columns * element_size(m.type);
     if (matrix_is_packed(m)) {
         memcpy(values, m.memory, (size_t)m.rows * row);

@@ -9,9 +9,9 @@ static const host_kernels *kernels_of(const backend *b)
 grail_status host_linear(backend *b, const operation *o)
 {
     const matrix *m = o->m;
-    kernels_of(b)->linear(m[0].rows, m[0].columns, m[1].rows, m[0].memory, m[1].memory, m[2].memory,
-                          m[3].memory);
-    return GRAIL_OK;
+    const host_kernels *k = kernels_of(b);
+    return (m[1].type == b->kind->type ? k->linear : k->weights.linear)(
+        m[0].rows, m[0].columns, m[1].rows, m[0].memory, m[1].memory, m[2].memory, m[3].memory);
 }
 
 grail_status host_rms_norm(backend *b, const operation *o)

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-static void linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-                   const void *bias, void *y)
+static grail_status linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                           const void *bias, void *y)
 {
     ref_gemm(false, true, rows, out, in, 1.0, x, in, weight, in, 0.0, y, out);
     const double *b = bias;
@@ -12,6 +12,7 @@ static void linear(int64_t rows, int64_t in, int64_t out, const void *x, const v
     for (int64_t i = 0; b != NULL && i < rows * out; i++) {
         result[i] += b[i % out];
     }
+    return GRAIL_OK;
 }
 
 static void rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
