@@ -64,8 +64,11 @@ static void print_machine(const grail_machine *m)
     print_out("images     oneDNN %s\n", m->onednn_version);
     print_backends();
     if (m->sgemm_gflops > 0.0) {
-        print_out("speed      %.0f GFLOP/s in f32, %.0f in f64\n", m->sgemm_gflops,
-                  m->dgemm_gflops);
+        print_out("speed      %.0f GFLOP/s in f32, %.0f in f64", m->sgemm_gflops, m->dgemm_gflops);
+        if (m->bf16_gflops > 0.0) {
+            print_out(", %.0f in bf16", m->bf16_gflops);
+        }
+        print_out("\nauto       %s for weights that are stored in 16 bits\n", m->auto_precision);
     }
     if (m->remedy != NULL) {
         print_out("warning: this kernel is wrong for this processor: %s\n", m->remedy);
@@ -76,15 +79,18 @@ static void print_machine(const grail_machine *m)
 
 static int print_machine_json(const grail_machine *m)
 {
-    return print_json(json_pack(
-        "{s:o, s:o, s:o, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o}",
-        "version", json_text(grail_version()), "cpu", json_text(m->cpu), "features",
-        json_text(m->features), "cores", m->cores, "threads", m->threads, "memory_total",
-        (json_int_t)m->memory_total, "memory_available", (json_int_t)m->memory_available, "blas",
-        json_text(m->blas_name), "blas_version", json_text(m->blas_version), "onednn_version",
-        json_text(m->onednn_version), "kernel", json_text(m->kernel), "kernel_choice",
-        json_text(m->kernel_choice), "sgemm_gflops", m->sgemm_gflops, "dgemm_gflops",
-        m->dgemm_gflops, "remedy", json_text_or_null(m->remedy), "backends", backends_json()));
+    return print_json(
+        json_pack("{s:o, s:o, s:o, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, "
+                  "s:o, s:o, s:o}",
+                  "version", json_text(grail_version()), "cpu", json_text(m->cpu), "features",
+                  json_text(m->features), "cores", m->cores, "threads", m->threads, "memory_total",
+                  (json_int_t)m->memory_total, "memory_available", (json_int_t)m->memory_available,
+                  "blas", json_text(m->blas_name), "blas_version", json_text(m->blas_version),
+                  "onednn_version", json_text(m->onednn_version), "kernel", json_text(m->kernel),
+                  "kernel_choice", json_text(m->kernel_choice), "sgemm_gflops", m->sgemm_gflops,
+                  "dgemm_gflops", m->dgemm_gflops, "bf16_gflops", m->bf16_gflops, "auto_precision",
+                  json_text_or_null(m->auto_precision), "remedy", json_text_or_null(m->remedy),
+                  "backends", backends_json()));
 }
 
 static int run(int argc, char **argv)

@@ -9,7 +9,8 @@
 #include <math.h>
 #include <unistd.h>
 
-static const char *data, *backend = "cpu";
+static const char *data;
+static grail_compute compute = {.backend = "cpu", .precision = "auto"};
 static option_list settings;
 static int64_t threads;
 static bool as_json, quiet;
@@ -43,7 +44,8 @@ static const option table[] = {
     {"images", OPTION_INTEGER, &image_count, "N", NULL,
      "measure only N images, evenly spaced over the data, the same in every run (all)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
-    {"backend", OPTION_BACKEND, &backend, "NAME", NULL, "what computes (cpu):"},
+    PRECISION_OPTION(compute.precision, "auto"),
+    {"backend", OPTION_BACKEND, &compute.backend, "NAME", NULL, "what computes (cpu):"},
     {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
     {0},
@@ -92,8 +94,7 @@ static void warn_overlap(const grail_perplexity *p)
 static void print_perplexity(const char *model, const grail_perplexity *p)
 {
     print_out("perplexity %.4f +- %.4f (mean NLL %.6f)\n", p->perplexity, p->error, p->mean_nll);
-    print_out("  model      %s (%s weights, computed in %s)\n", model, p->dtype,
-              backend[0] == 'r' ? "f64" : "f32");
+    print_out("  model      %s (%s weights, computed in %s)\n", model, p->dtype, p->precision);
     print_out("  text       %s, protocol %s%s\n", data, p->protocol,
               window_bos ? ", every window begins with BOS" : "");
     print_out("  windows    %lld of context %lld, stride %lld; %lld tokens scored",
@@ -112,16 +113,17 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
 static int print_perplexity_json(const char *model, const grail_perplexity *p)
 {
     return print_json(json_pack(
-        "{s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I}",
+        "{s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, "
+        "s:I}",
         "model", json_text(model), "perplexity", p->perplexity, "error", p->error, "mean_nll",
-        p->mean_nll, "dtype", json_text(p->dtype), "backend", json_text(backend), "protocol",
-        json_text(p->protocol), "window_bos", window_bos ? 1 : 0, "windows", (json_int_t)p->windows,
-        "context", (json_int_t)p->context, "stride", (json_int_t)p->stride, "scored_tokens",
-        (json_int_t)p->scored_tokens, "stream_tokens",
-        p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens), "text_sha256",
-        json_text(p->text_sha256), "tokenizer_sha256", json_text(p->tokenizer_sha256),
-        "overlap_runs", (json_int_t)p->overlap_runs, "calibration_runs",
-        (json_int_t)p->calibration_runs));
+        p->mean_nll, "dtype", json_text(p->dtype), "backend", json_text(compute.backend),
+        "precision", json_text(p->precision), "protocol", json_text(p->protocol), "window_bos",
+        window_bos ? 1 : 0, "windows", (json_int_t)p->windows, "context", (json_int_t)p->context,
+        "stride", (json_int_t)p->stride, "scored_tokens", (json_int_t)p->scored_tokens,
+        "stream_tokens", p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens),
+        "text_sha256", json_text(p->text_sha256), "tokenizer_sha256",
+        json_text(p->tokenizer_sha256), "overlap_runs", (json_int_t)p->overlap_runs,
+        "calibration_runs", (json_int_t)p->calibration_runs));
 }
 
 /* Folder number i is compared with output i, whatever its name is. */
@@ -147,7 +149,7 @@ static void print_accuracy(const char *model, const grail_accuracy *a)
     print_out("  95 %%       top-1 between %.2f and %.2f %% (Wilson)\n", 100.0 * a->low,
               100.0 * a->high);
     print_out("  model      %s (%s weights, computed in %s, %lld classes)\n", model, a->dtype,
-              backend[0] == 'r' ? "f64" : "f32", (long long)a->classes);
+              a->precision, (long long)a->classes);
     print_out("  data       %s, %lld x %lld pixels, mean NLL %.6f\n", data, (long long)a->side,
               (long long)a->side, a->mean_nll);
     print_out("  sha256     data %.16s...\n", a->data_sha256);
@@ -157,13 +159,13 @@ static void print_accuracy(const char *model, const grail_accuracy *a)
 static int print_accuracy_json(const char *model, const grail_accuracy *a)
 {
     return print_json(json_pack(
-        "{s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f}", "model",
-        json_text(model), "top1", a->top1, "top5", json_number_or_null(a->top5), "interval",
-        a->interval, "low", a->low, "high", a->high, "mean_nll", a->mean_nll, "images",
+        "{s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f}",
+        "model", json_text(model), "top1", a->top1, "top5", json_number_or_null(a->top5),
+        "interval", a->interval, "low", a->low, "high", a->high, "mean_nll", a->mean_nll, "images",
         (json_int_t)a->images, "classes", (json_int_t)a->classes, "side", (json_int_t)a->side,
         "preset", json_text(a->preset), "data_sha256", json_text(a->data_sha256), "dtype",
-        json_text(a->dtype), "backend", json_text(backend), "seconds", a->seconds,
-        "images_per_second", a->images_per_second));
+        json_text(a->dtype), "backend", json_text(compute.backend), "precision",
+        json_text(a->precision), "seconds", a->seconds, "images_per_second", a->images_per_second));
 }
 
 static int evaluate_text(const char *path, const grail_model *model)
@@ -172,7 +174,7 @@ static int evaluate_text(const char *path, const grail_model *model)
     source.path = data;
     source.window_bos = window_bos ? 1 : 0;
     const grail_status status =
-        grail_perplexity_measure(model, &source, windows, backend, show_windows, NULL, &p);
+        grail_perplexity_measure(model, &source, windows, &compute, show_windows, NULL, &p);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
@@ -190,7 +192,8 @@ static int evaluate_images(const char *path, const grail_model *model)
     grail_images *opened = NULL;
     grail_status status = grail_images_open(model, image_options_source(&images, data), &opened);
     if (status == GRAIL_OK) {
-        status = grail_accuracy_measure(model, opened, image_count, backend, show_images, NULL, &a);
+        status =
+            grail_accuracy_measure(model, opened, image_count, &compute, show_images, NULL, &a);
     }
     grail_images_close(opened);
     if (status != GRAIL_OK) {

@@ -6,7 +6,8 @@
 #include <grail/grail.h>
 
 static grail_text_source source;
-static const char *pixels, *output, *backend = "cpu";
+static const char *pixels, *output;
+static grail_compute compute = {.backend = "cpu"};
 static option_list settings;
 
 static const option table[] = {
@@ -19,7 +20,8 @@ static const option table[] = {
      "repeated"},
     {"context", OPTION_INTEGER, &source.context, "N", NULL, "tokens per window (T)"},
     {"output", OPTION_TEXT, &output, "FILE", NULL, "safetensors file to write; short form: -o"},
-    {"backend", OPTION_BACKEND, &backend, "NAME", NULL, "what computes (cpu):"},
+    PRECISION_OPTION(compute.precision, "f32"),
+    {"backend", OPTION_BACKEND, &compute.backend, "NAME", NULL, "what computes (cpu):"},
     {0},
 };
 const option *const logits_options = table;
@@ -45,8 +47,8 @@ static int run(int argc, char **argv)
                                          .setting_count = settings.count};
     grail_status status = grail_model_open_with(directory, &options, &model);
     if (status == GRAIL_OK) {
-        status = pixels != NULL ? grail_pixel_logits_write(model, pixels, backend, output)
-                                : grail_logits_write(model, &source, backend, output);
+        status = pixels != NULL ? grail_pixel_logits_write(model, pixels, &compute, output)
+                                : grail_logits_write(model, &source, &compute, output);
     }
     code = status == GRAIL_OK ? EXIT_OK : print_failure(status);
     grail_model_close(model);

@@ -9,7 +9,8 @@
 
 enum { NOT_GIVEN = -1, DEFAULT_WINDOWS = 4, DEFAULT_IMAGES = 256 };
 
-static const char *data, *backend = "cpu";
+static const char *data;
+static grail_compute compute = {.backend = "cpu"};
 static option_list settings;
 static int64_t threads;
 static double tolerance = 1e-3;
@@ -43,7 +44,8 @@ static const option table[] = {
     {"tolerance", OPTION_REAL, &tolerance, "X", NULL,
      "largest logit difference at which the zero-column identity still holds (1e-3)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
-    {"backend", OPTION_BACKEND, &backend, "NAME", NULL, "what computes (cpu):"},
+    PRECISION_OPTION(compute.precision, "f32"),
+    {"backend", OPTION_BACKEND, &compute.backend, "NAME", NULL, "what computes (cpu):"},
     {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
     {0},
 };
@@ -125,11 +127,11 @@ static grail_status measure(const grail_model *dense, const grail_model *narrow,
     if (of_images) {
         const int64_t most = image_count == NOT_GIVEN ? DEFAULT_IMAGES : image_count;
         return grail_verify_images(dense, narrow, image_options_source(&images, data), most,
-                                   backend, out);
+                                   &compute, out);
     }
     source.path = data;
     return grail_verify(dense, narrow, &source, windows == NOT_GIVEN ? DEFAULT_WINDOWS : windows,
-                        backend, out);
+                        &compute, out);
 }
 
 static int compare(const char *path, const grail_model *dense, const grail_model *narrow)

@@ -32,11 +32,23 @@ static void print_wrapped(const char *text, int at, int indent)
     print_out("\n");
 }
 
+/* The i-th backend of a name of its own; those of one name follow each other. */
+static bool find_backend(int i, grail_backend *out)
+{
+    const char *name = "";
+    int found = -1;
+    for (int k = 0; found < i && grail_backend_describe(k, out) != 0; k++) {
+        found += strcmp(out->name, name) != 0 ? 1 : 0;
+        name = out->name;
+    }
+    return found == i;
+}
+
 const char *option_known_name(option_kind kind, int i, const char **meaning)
 {
     static grail_selector_facts selector;
     static grail_backend backend;
-    if (kind == OPTION_BACKEND && grail_backend_describe(i, &backend) != 0) {
+    if (kind == OPTION_BACKEND && find_backend(i, &backend)) {
         *meaning = backend.summary;
         return backend.name;
     }

@@ -39,6 +39,15 @@ typedef struct option {
     const char *help;     /* NULL: not shown */
 } option;
 
+/** Which precision products have; `usual` is what is taken without the option. */
+#define PRECISION_OPTION(variable, usual)                                                          \
+    {                                                                                              \
+        "precision", OPTION_TEXT, &(variable), "NAME", "auto f32 bf16 f64",                        \
+            "precision of products: f32, bf16 (with f32 sums), f64 (ref alone), or auto: bf16 "    \
+            "for "                                                                                 \
+            "weights stored in 16 bits where that is faster here (" usual ")"                      \
+    }
+
 typedef struct command {
     const char *name;
     const char *arguments; /* positional ones, such as "MODEL" */

@@ -12,6 +12,7 @@ void run_options_init(run_options *r)
 {
     *r = (run_options){.align = "auto", .loop = "closed"};
     grail_compress_options_init(&r->compress);
+    r->compress.precision = "auto";
 }
 
 static int bad_value(const command *c, const char *name, const char *expected, const char *value)

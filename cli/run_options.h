@@ -76,6 +76,7 @@ void run_options_init(run_options *r);
      "of the available memory)"},                                                                  \
         {"threads", OPTION_THREADS, &(r).threads,                                                  \
          "N",       NULL,           "number of threads, at most 1024 (all cores)"},                \
+        PRECISION_OPTION((r).compress.precision, "auto"),                                          \
     {                                                                                              \
         "backend", OPTION_BACKEND, &(r).compress.backend, "NAME", NULL, "what computes (cpu):"     \
     }

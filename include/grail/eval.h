@@ -3,6 +3,7 @@
 
 #include <grail/compress.h>
 #include <grail/images.h>
+#include <grail/machine.h>
 #include <grail/model.h>
 #include <grail/text.h>
 
@@ -21,7 +22,8 @@ typedef struct grail_perplexity {
         stream_tokens; /* tokens of the entire text; -1 if only its first windows were encoded */
     char text_sha256[65];
     char tokenizer_sha256[65]; /* "" for token ids */
-    char dtype[16];            /* weights as stored; they are computed in f32 (cpu) or f64 (ref) */
+    char dtype[16];            /* weights as stored */
+    char precision[8];         /* "f32", "bf16" or "f64", in which products were computed */
     char protocol[16];
     /* How many of the `calibration_runs` runs of 24 calibration tokens that the model's report.json
      * records also occur in this text. Both are 0 for a model that was not narrowed. */
@@ -36,12 +38,12 @@ typedef int (*grail_eval_observer)(void *user, int64_t done, int64_t total, doub
  * Perplexity over windows of `source->context` tokens without overlap, each run alone from position
  * 0: exp of the mean negative log-likelihood of tokens 1 .. context-1 of every window, as GPTQ,
  * SparseGPT and Wanda measure it. `windows` > 0 uses only that many windows from the start.
- * backend: "cpu" or "ref".
  */
 GRAIL_API grail_status grail_perplexity_measure(const grail_model *model,
                                                 const grail_text_source *source, int64_t windows,
-                                                const char *backend, grail_eval_observer observer,
-                                                void *user, grail_perplexity *out) GRAIL_MUST_CHECK;
+                                                const grail_compute *compute,
+                                                grail_eval_observer observer, void *user,
+                                                grail_perplexity *out) GRAIL_MUST_CHECK;
 
 /** An accuracy and everything needed to compare it with another. All shares are in 0 .. 1. */
 typedef struct grail_accuracy {
@@ -57,17 +59,18 @@ typedef struct grail_accuracy {
     int64_t side;     /* of the network's input */
     char preset[24];
     char data_sha256[65];
-    char dtype[16]; /* weights as stored; they are computed in f32 (cpu) or f64 (ref) */
+    char dtype[16];    /* weights as stored */
+    char precision[8]; /* "f32", "bf16" or "f64", in which products were computed */
     double seconds, images_per_second;
 } grail_accuracy;
 
 /**
  * Measures top-1 and top-5 accuracy on labelled images, which were opened for this model or for one
  * that reads images in the same way. `count` > 0 draws that many images evenly from all; the choice
- * is always the same. The observer may be NULL. backend: "cpu" or "ref".
+ * is always the same. The observer may be NULL.
  */
 GRAIL_API grail_status grail_accuracy_measure(const grail_model *model, const grail_images *images,
-                                              int64_t count, const char *backend,
+                                              int64_t count, const grail_compute *compute,
                                               grail_eval_observer observer, void *user,
                                               grail_accuracy *out) GRAIL_MUST_CHECK;
 
@@ -100,7 +103,8 @@ typedef struct grail_comparison {
  */
 GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
                                     const grail_text_source *source, int64_t windows,
-                                    const char *backend, grail_comparison *out) GRAIL_MUST_CHECK;
+                                    const grail_compute *compute,
+                                    grail_comparison *out) GRAIL_MUST_CHECK;
 
 /**
  * Compares networks that read images, or with source->path NULL on 8 images of random pixels.
@@ -110,19 +114,20 @@ GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model 
  */
 GRAIL_API grail_status grail_verify_images(const grail_model *dense, const grail_model *narrow,
                                            const grail_image_source *source, int64_t images,
-                                           const char *backend,
+                                           const grail_compute *compute,
                                            grail_comparison *out) GRAIL_MUST_CHECK;
 
 /** Writes the logits of all windows of `source` as tensor "logits" F32 [windows, context,
  * vocabulary] of a safetensors file: for comparison with another implementation. */
 GRAIL_API grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,
-                                          const char *backend, const char *path) GRAIL_MUST_CHECK;
+                                          const grail_compute *compute,
+                                          const char *path) GRAIL_MUST_CHECK;
 
 /** Does the same for images: reads the tensor "pixels" F32 [images, height, width, 3], normalised
  * as the network expects, from the safetensors file `pixels`, and writes "logits" F32 [images,
  * outputs]. */
 GRAIL_API grail_status grail_pixel_logits_write(const grail_model *model, const char *pixels,
-                                                const char *backend,
+                                                const grail_compute *compute,
                                                 const char *path) GRAIL_MUST_CHECK;
 
 #ifdef __cplusplus

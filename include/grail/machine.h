@@ -42,13 +42,24 @@ typedef struct grail_machine {
     const char *remedy; /* what to do if the kernel is wrong for this CPU; NULL if it is right */
     int64_t memory_total, memory_available; /* bytes, -1 when unknown */
     double sgemm_gflops, dgemm_gflops;      /* 0 when not measured */
+    double bf16_gflops; /* products of bf16 with f32 sums; 0 when not measured or not possible */
+    const char *auto_precision; /* which "auto" takes for weights stored in 16 bits; NULL when not
+                                   measured */
 } grail_machine;
 
-/** A backend, which computes. */
+/** What computes, and in which precision. Where a function takes NULL: the processor in f32. */
+typedef struct grail_compute {
+    const char *backend;   /* "cpu" or "ref"; NULL: "cpu" */
+    const char *precision; /* of products: "f32", "bf16" with f32 sums, "f64", or "auto": bf16 for
+                              weights that are stored in 16 bits where that is faster on this
+                              machine, else the backend's first; NULL: the backend's first */
+} grail_compute;
+
+/** A backend in one precision; those of one name follow each other. */
 typedef struct grail_backend {
     const char *name;      /* "cpu" */
     const char *summary;   /* what it is, for help */
-    const char *precision; /* of values: "f32" or "f64" */
+    const char *precision; /* "f32", "f64" or "bf16" */
     int operations;        /* how many there are */
     int left_out;          /* how many of them it leaves to the host */
 } grail_backend;

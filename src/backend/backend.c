@@ -100,6 +100,18 @@ static grail_status unknown_precision(const char *name, const char *precision)
     return GRAIL_ERROR_ARGUMENT;
 }
 
+const char *backend_first_precision(const char *name)
+{
+    const backend_kind *kind = find_kind(name, NULL);
+    return kind == NULL ? NULL : backend_kind_precision(kind);
+}
+
+bool backend_prefers_bf16(const char *name)
+{
+    const backend_kind *kind = find_kind(name, "bf16");
+    return kind != NULL && kind->pays != NULL && kind->pays();
+}
+
 static grail_status check_options(const backend_kind *kind, const backend_options *options)
 {
     if (options->device < 0 || options->device >= kind->devices) {

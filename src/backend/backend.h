@@ -54,6 +54,12 @@ const char *backend_kind_name(const backend_kind *kind);
 const char *backend_kind_summary(const backend_kind *kind); /* what it is, for help */
 /** "f32", "f64" or "bf16" */
 const char *backend_kind_precision(const backend_kind *kind);
+/** The precision that a backend of this name computes in unless another is named; NULL: there is
+ * none of the name. */
+const char *backend_first_precision(const char *name);
+/** Whether a backend of this name offers bf16 and is faster in it on this machine. The first call
+ * may try that for two seconds; all calls of a process answer the same. */
+bool backend_prefers_bf16(const char *name);
 /** Adds a backend to those that backend_open finds, before any thread looks for one. The kind must
  * stay valid. GRAIL_ERROR_ARGUMENT when there are too many, or one of this name. */
 grail_status backend_add(const backend_kind *kind) GRAIL_MUST_CHECK;

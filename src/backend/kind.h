@@ -108,6 +108,9 @@ struct backend_kind {
      * order of the backend's own, in as many bytes as this gives; products then round their other
      * operand to BF16, too. */
     grail_status (*weight_bytes)(int64_t rows, int64_t columns, size_t *bytes);
+    /** Whether this precision is faster here than the first one of the name; NULL where it is that.
+     * May try it once. */
+    bool (*pays)(void);
     int devices;
     bool is_host; /* its memory is the host's, and may be mapped and imported */
     /** Prepares the calling thread for an operation; does nothing when that was done. May be NULL.

@@ -1,4 +1,5 @@
 #include "eval/accuracy.h"
+#include "exec/compute.h"
 
 #include "backend/operations.h"
 #include "base/clock.h"
@@ -204,6 +205,7 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store,
     const double begin = clock_seconds();
     TRY(run_batches(&m, batch > 0 ? batch : m.pass.batch, observer, user));
     fill_result(model, &m, clock_seconds() - begin, out);
+    snprintf(out->precision, sizeof out->precision, "%s", backend_precision(store->backend));
 out:
     image_pass_end(&m.pass);
     memory_free(m.labels);
@@ -212,13 +214,13 @@ out:
 }
 
 grail_status grail_accuracy_measure(const grail_model *model, const grail_images *images,
-                                    int64_t count, const char *backend_name,
+                                    int64_t count, const grail_compute *compute,
                                     grail_eval_observer observer, void *user, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
     parameter_store *store = NULL;
-    TRY(backend_open(backend_name, NULL, &b));
+    TRY(compute_open(compute, model, &b));
     TRY(accuracy_check_model(model));
     TRY(parameter_store_create(model, b, NULL, &store));
     TRY(accuracy_measure(model, store, images, count, 0, observer, user, out));

@@ -1,5 +1,6 @@
 /* Logits of complete windows, written for comparison with another implementation. */
 #include "eval/logits.h"
+#include "exec/compute.h"
 
 #include "arch/model_text.h"
 #include "eval/forward.h"
@@ -40,7 +41,7 @@ out:
 }
 
 grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,
-                                const char *backend_name, const char *path)
+                                const grail_compute *compute, const char *path)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
@@ -50,7 +51,7 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     float *logits = NULL;
     char hash[65];
     const int64_t vocabulary = model->graph->vocabulary;
-    TRY(backend_open(backend_name, NULL, &b));
+    TRY(compute_open(compute, model, &b));
     TRY(model_read_windows(model, source, &windows, hash));
     TRY(parameter_store_create(model, b, NULL, &store));
     TRY(memory_new_unset(&logits, (size_t)(windows.count * windows.length * vocabulary),

@@ -2,6 +2,7 @@
 #include "arch/model_text.h"
 #include "backend/operations.h"
 #include "eval/forward.h"
+#include "exec/compute.h"
 
 #include "base/file.h"
 
@@ -124,7 +125,7 @@ static grail_status limit_windows(token_windows *windows, int64_t most)
 }
 
 grail_status grail_perplexity_measure(const grail_model *model, const grail_text_source *source,
-                                      int64_t windows, const char *backend_name,
+                                      int64_t windows, const grail_compute *compute,
                                       grail_eval_observer observer, void *user,
                                       grail_perplexity *out)
 {
@@ -134,7 +135,7 @@ grail_status grail_perplexity_measure(const grail_model *model, const grail_text
     parameter_store *store = NULL;
     nll_sums sums = {0};
     grail_perplexity result = {0};
-    TRY(backend_open(backend_name, NULL, &b));
+    TRY(compute_open(compute, model, &b));
     TRY(model_read_first_windows(model, source, windows, &text, result.tokenizer_sha256));
     TRY(limit_windows(&text, windows));
     TRY(parameter_store_create(model, b, NULL, &store));
@@ -151,6 +152,7 @@ grail_status grail_perplexity_measure(const grail_model *model, const grail_text
     TRY(count_overlap(model, &text, &result));
     fill_result(&text, &sums, &result);
     snprintf(result.dtype, sizeof result.dtype, "%s", grail_dtype_name(model->tensors[0]->dtype));
+    snprintf(result.precision, sizeof result.precision, "%s", backend_precision(b));
     snprintf(result.protocol, sizeof result.protocol, "%s",
              source->protocol == NULL ? "plain" : source->protocol);
     *out = result;

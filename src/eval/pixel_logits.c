@@ -1,5 +1,6 @@
 /* Logits of images that are given as pixels. */
 #include "eval/logits.h"
+#include "exec/compute.h"
 #include "exec/execution.h"
 #include "format/weights/safetensors.h"
 
@@ -60,7 +61,7 @@ out:
 }
 
 grail_status grail_pixel_logits_write(const grail_model *model, const char *pixels_path,
-                                      const char *backend_name, const char *path)
+                                      const grail_compute *compute, const char *path)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
@@ -70,7 +71,7 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
     parameter_store *store = NULL;
     execution *e = NULL;
     TRY(check_model(model));
-    TRY(backend_open(backend_name, NULL, &b));
+    TRY(compute_open(compute, model, &b));
     TRY(safetensors_open(pixels_path, &file));
     TRY(find_pixels(file, pixels_path, &pixels));
     TRY(matrix_pool_create(b, &pool));

@@ -7,6 +7,7 @@
 #include "eval/forward.h"
 #include "eval/image_pass.h"
 #include "eval/zeroed_store.h"
+#include "exec/compute.h"
 
 #include <math.h>
 
@@ -302,14 +303,14 @@ static grail_status check_vocabularies(const grail_model *dense, const grail_mod
 
 grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
                           const grail_text_source *source, int64_t windows,
-                          const char *backend_name, grail_comparison *out)
+                          const grail_compute *compute, grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
     inputs in = {0};
     TRY(check_kinds(dense, narrow, INPUT_TOKENS));
     TRY(check_vocabularies(dense, narrow));
-    TRY(backend_open(backend_name, NULL, &b));
+    TRY(compute_open(compute, dense, &b));
     TRY(read_text(dense, source, windows, &in.text));
     TRY(compare_models(dense, narrow, &in, b, out));
 out:
@@ -320,14 +321,14 @@ out:
 
 grail_status grail_verify_images(const grail_model *dense, const grail_model *narrow,
                                  const grail_image_source *source, int64_t images,
-                                 const char *backend_name, grail_comparison *out)
+                                 const grail_compute *compute, grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
     inputs in = {0};
     TRY(check_kinds(dense, narrow, INPUT_IMAGES));
     TRY(check_outputs(dense, narrow));
-    TRY(backend_open(backend_name, NULL, &b));
+    TRY(compute_open(compute, dense, &b));
     TRY(read_images(dense, source, images, &in));
     TRY(compare_models(dense, narrow, &in, b, out));
     if (dense->graph->classes == 0) { /* features are no logits */

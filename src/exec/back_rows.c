@@ -25,21 +25,39 @@ out:
     return status;
 }
 
+/* The weight as values: borrowed, or in *owned, which the pool takes back. */
+static grail_status weight_values(const node_back *b, matrix *owned, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    const matrix weight = b->entries.weight->values;
+    *out = weight;
+    if (matrix_is_ordered(weight)) {
+        TRY(matrix_pool_take(b->tape->execution->pool, weight.rows, weight.columns, owned));
+        TRY(matrix_copy(weight, *owned));
+        *out = *owned;
+    }
+out:
+    return status;
+}
+
 grail_status back_linear(node_back *b)
 {
     grail_status status = GRAIL_OK;
+    matrix owned = {0};
+    matrix weight = {0};
     matrix dx = {0};
     if (matrix_exists(b->dweight)) {
         TRY(matrix_product(true, false, b->dy, back_value(b, 0), 1.0, b->dweight));
     }
     TRY(back_add_column_sums(b, b->dy, b->dbias));
     if (back_reaches(b, 0)) {
-        TRY(matrix_pool_take(b->tape->execution->pool, b->dy.rows,
-                             b->entries.weight->values.columns, &dx));
-        TRY(matrix_product(false, false, b->dy, b->entries.weight->values, 0.0, dx));
+        TRY(weight_values(b, &owned, &weight));
+        TRY(matrix_pool_take(b->tape->execution->pool, b->dy.rows, weight.columns, &dx));
+        TRY(matrix_product(false, false, b->dy, weight, 0.0, dx));
         TRY(back_give(b, 0, &dx));
     }
 out:
+    matrix_pool_give(b->tape->execution->pool, &owned);
     matrix_pool_give(b->tape->execution->pool, &dx);
     return status;
 }

@@ -34,8 +34,8 @@ grail_status gradient_store_want(gradient_store *s, parameter_store *parameters,
     const parameter_entry *entry = NULL;
     TRY(parameter_store_get(parameters, parameter, &entry));
     matrix_free(&s->gradients[parameter]);
-    TRY(matrix_new_zero(s->backend, entry->values.type, entry->values.rows, entry->values.columns,
-                        &s->gradients[parameter]));
+    TRY(matrix_new_zero(s->backend, backend_type(s->backend), entry->values.rows,
+                        entry->values.columns, &s->gradients[parameter]));
 out:
     return status;
 }

@@ -37,12 +37,22 @@ void parameter_store_free(parameter_store *store)
     memory_free(store);
 }
 
+/* Weights that a checkpoint holds in bf16 stay so where the backend multiplies them so. What other
+ * nodes read is held as values. */
+static grail_dtype type_of(const parameter_store *store, int index)
+{
+    const grail_dtype type = backend_weight_type(store->backend);
+    const bool stays = store->model->tensors[index]->dtype == type &&
+                       graph_is_linear_weight(store->model->graph, index);
+    return stays ? type : backend_type(store->backend);
+}
+
 /* Room for a parameter's values, [rows, the rest], or [1, n] for a vector. */
 static grail_status new_values(const parameter_store *store, int index, const int64_t shape[],
                                matrix *out)
 {
     const graph_parameter *p = &store->model->graph->parameters[index];
-    const grail_dtype type = backend_type(store->backend);
+    const grail_dtype type = type_of(store, index);
     int64_t columns = 0;
     if (p->rank == 1) {
         return matrix_new(store->backend, type, 1, shape[0], out);
@@ -169,6 +179,28 @@ grail_status parameter_store_set(parameter_store *store, int index, const int64_
 out:
     host_view_drop(&v);
     matrix_free(&copy);
+    return status;
+}
+
+grail_status parameter_store_own(parameter_store *store, int index)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    parameter_entry *own = &store->entries[index];
+    matrix values = {0};
+    TRY(parameter_store_get(store, index, &entry));
+    if (entry == own && !matrix_is_ordered(entry->values)) {
+        return GRAIL_OK;
+    }
+    TRY(matrix_new(store->backend, backend_type(store->backend), entry->values.rows,
+                   entry->values.columns, &values));
+    TRY(matrix_copy(entry->values, values));
+    memcpy(own->shape, entry->shape, sizeof own->shape);
+    drop_entry(store, index);
+    own->values = values;
+    values = no_matrix;
+out:
+    matrix_free(&values);
     return status;
 }
 

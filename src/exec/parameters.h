@@ -8,7 +8,7 @@
 #include "backend/backend.h"
 
 /** A parameter's values: [shape[0], product of the others], a vector as one row. Owned by the
- * store; without a matrix there is no entry. */
+ * store; without a matrix there is no entry. A weight of Linears may be ordered (matrix.h). */
 typedef struct parameter_entry {
     matrix values;
     int64_t shape[PARAMETER_MAX_RANK];
@@ -33,6 +33,10 @@ grail_status parameter_store_get(parameter_store *store, int index,
 /** Sets an own entry from f32 values, rounded to the checkpoint's dtype as it will be stored. */
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
                                  const float *values) GRAIL_MUST_CHECK;
+
+/** Makes an own entry of the values that are seen through the store, unrounded and as values of the
+ * backend, which operations may change. */
+grail_status parameter_store_own(parameter_store *store, int index) GRAIL_MUST_CHECK;
 
 /** Rounds values of a parameter, in any shape, to the dtype that it will be stored in. */
 grail_status parameter_store_round(const parameter_store *store, int index,

@@ -166,6 +166,24 @@ bool graph_is_table(const graph *g, int parameter)
     return found;
 }
 
+bool graph_is_linear_weight(const graph *g, int parameter)
+{
+    bool found = false;
+    for (int i = 0; i < g->node_count; i++) {
+        int used[NODE_MAX_PARAMETERS];
+        const node *n = &g->nodes[i];
+        const int count = node_parameters(n, used);
+        for (int k = 0; k < count; k++) {
+            const bool reads = used[k] == parameter;
+            if (reads && (n->kind != NODE_LINEAR || n->weight != parameter)) {
+                return false;
+            }
+            found = found || reads;
+        }
+    }
+    return found;
+}
+
 node node_of(node_kind kind, int block, int left, int right)
 {
     return (node){

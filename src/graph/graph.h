@@ -121,6 +121,9 @@ bool graph_parameter_is_gone(const graph_parameter *p);
 /** Whether embeddings alone read the parameter, which is then never in memory as a whole. */
 bool graph_is_table(const graph *g, int parameter);
 
+/** Whether the parameter is the weight of Linears and nothing else. */
+bool graph_is_linear_weight(const graph *g, int parameter);
+
 /** A node of that kind and block with up to two inputs (GRAPH_NONE = none) and no parameters. */
 node node_of(node_kind kind, int block, int left, int right);
 

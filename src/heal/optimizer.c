@@ -73,29 +73,12 @@ out:
 
 /* -- creation ---------------------------------------------------------------------------------- */
 
-static grail_status own_entry(parameter_store *store, int parameter)
-{
-    grail_status status = GRAIL_OK;
-    const parameter_entry *entry = NULL;
-    float *values = NULL;
-    int64_t elements = 0;
-    TRY(parameter_store_get(store, parameter, &entry));
-    if (entry == &store->entries[parameter]) {
-        return GRAIL_OK;
-    }
-    TRY(parameter_store_read_f32(store, parameter, &values, &elements));
-    TRY(parameter_store_set(store, parameter, entry->shape, values));
-out:
-    memory_free(values);
-    return status;
-}
-
+/* The store has its own entry of it. */
 static grail_status add_parameter(const graph *g, optimizer *o, int parameter)
 {
     grail_status status = GRAIL_OK;
     trained_parameter *p = &o->of[o->count++];
     *p = (trained_parameter){.index = parameter};
-    TRY(own_entry(o->parameters, parameter));
     const matrix weight = o->parameters->entries[parameter].values;
     backend *b = weight.owner;
     TRY(gradient_store_want(o->gradients, o->parameters, parameter));
@@ -108,6 +91,11 @@ out:
     return status;
 }
 
+static bool is_wanted(const graph *g, const bool *trained, int parameter)
+{
+    return trained[parameter] && !graph_parameter_is_gone(&g->parameters[parameter]);
+}
+
 grail_status optimizer_create(const graph *g, parameter_store *parameters, const bool *trained,
                               optimizer **out)
 {
@@ -118,7 +106,12 @@ grail_status optimizer_create(const graph *g, parameter_store *parameters, const
     TRY(gradient_store_create(g, parameters->backend, &o->gradients));
     TRY(memory_new(&o->of, (size_t)g->parameter_count, sizeof o->of[0]));
     for (int p = 0; p < g->parameter_count; p++) {
-        if (trained[p] && !graph_parameter_is_gone(&g->parameters[p])) {
+        if (is_wanted(g, trained, p)) {
+            TRY(parameter_store_own(parameters, p));
+        }
+    }
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (is_wanted(g, trained, p)) {
             TRY(add_parameter(g, o, p));
         }
     }

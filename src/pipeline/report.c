@@ -91,6 +91,7 @@ static grail_status build_report(const compression_request *request,
     TRY(json_put(report, "plan", plan_json));
     TRY(json_put(report, "calibration", json_deep_copy(request->samples->description)));
     TRY(json_put(report, "backend", json_text(backend_name(request->backend))));
+    TRY(json_put(report, "precision", json_text(backend_precision(request->backend))));
     TRY(fallbacks_to_json(request->backend, report));
     TRY(json_put(report, "threads", json_integer(parallel_threads())));
     TRY(json_put(report, "kept_activations", json_boolean(network->keep_activations)));

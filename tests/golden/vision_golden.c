@@ -73,9 +73,10 @@ void assert_vision_outputs(const char *path, const char *settings, const tensor_
     assert_non_null(pixels);
     assert_non_null(logits);
     assert_ok(open_with_settings(path, settings, &m));
-    for (int i = 0; backend_kind_at(i) != NULL; i++) {
+    static const char *const names[] = {"cpu", "ref"};
+    for (int i = 0; i < 2; i++) {
         backend *b = NULL;
-        assert_ok(backend_open(backend_kind_name(backend_kind_at(i)), NULL, &b));
+        assert_ok(backend_open(names[i], NULL, &b));
         const double worst = largest_difference(m, b, pixels, logits);
         if (!(worst <= tolerance)) {
             print_error("%s on %s\n", path, backend_name(b));

@@ -8,7 +8,7 @@ enum { PANEL = 2048 };
 
 grail_status cpu_start_bf16(void)
 {
-    return onednn_has_bf16()
+    return onednn_bf16_support() != BF16_NONE
                ? cpu_start()
                : error_set(GRAIL_ERROR_UNSUPPORTED,
                            "this processor has no AVX-512, which products in bf16 need; "

@@ -1,6 +1,7 @@
 /* The cpu backend: its kernels, and what it prepares before the first product. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/probe.h"
 
 /* The kernels that do not depend on the precision of products. */
 #define COMMON_KERNELS                                                                             \
@@ -64,6 +65,7 @@ const backend_kind backend_cpu_bf16 = {
     .type = GRAIL_DTYPE_F32,
     .weight_bytes = onednn_weight_bytes,
     .enter = enter_bf16,
+    .pays = cpu_bf16_pays,
     .kernels = &bf16_kernels,
     HOST_BACKEND,
 };

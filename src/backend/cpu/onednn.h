@@ -29,8 +29,9 @@ grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y) G
  *
  * A weight W[out, in] lies in an order that the library chooses by its shape. */
 
-/** Whether the library multiplies bf16 on this processor. */
-bool onednn_has_bf16(void);
+/** How the library multiplies bf16 on this processor, each faster than the one before. */
+typedef enum bf16_support { BF16_NONE, BF16_EMULATED, BF16_VECTORS, BF16_TILES } bf16_support;
+bf16_support onednn_bf16_support(void);
 grail_status onednn_weight_bytes(int64_t out, int64_t in, size_t *bytes) GRAIL_MUST_CHECK;
 /** From row-major bf16 values[out, in] to that order, and back. */
 grail_status onednn_weight_order(int64_t out, int64_t in, const void *values,

@@ -6,10 +6,17 @@
  * wants for these. */
 enum { USUAL_ROWS = 1024 };
 
-bool onednn_has_bf16(void)
+static bool has_instructions(dnnl_cpu_isa_t set)
 {
-    const unsigned wanted = (unsigned)dnnl_cpu_isa_avx512_core;
-    return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)set) == (unsigned)set;
+}
+
+bf16_support onednn_bf16_support(void)
+{
+    return has_instructions(dnnl_cpu_isa_avx512_core_amx)    ? BF16_TILES
+           : has_instructions(dnnl_cpu_isa_avx512_core_bf16) ? BF16_VECTORS
+           : has_instructions(dnnl_cpu_isa_avx512_core)      ? BF16_EMULATED
+                                                             : BF16_NONE;
 }
 
 static grail_status layout_of_rows(int64_t rows, int64_t columns, dnnl_data_type_t type,

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -176,10 +177,32 @@ grail_status cpu_measure_speed(double seconds, cpu_speed *out)
     TRY(memory_new(&matrices, 3 * (size_t)ORDER * ORDER, sizeof matrices[0]));
     TRY(best_gflops(seconds / 3.0, PRODUCT_F32, matrices, &out->sgemm_gflops));
     TRY(best_gflops(seconds / 3.0, PRODUCT_F64, matrices, &out->dgemm_gflops));
-    if (onednn_has_bf16()) {
+    if (onednn_bf16_support() != BF16_NONE) {
         TRY(best_gflops(seconds / 3.0, PRODUCT_BF16, matrices, &out->bf16_gflops));
     }
 out:
     memory_free(matrices);
     return status;
+}
+
+/* -- whether bf16 pays ------------------------------------------------------------------------- */
+
+static pthread_once_t tried = PTHREAD_ONCE_INIT;
+static bool pays; /* not written after the trial */
+
+static void try_bf16(void)
+{
+    const double seconds = 2.0;
+    const double least_gain = 1.2; /* a smaller one is lost to the work around products */
+    cpu_speed speed = {0};
+    pays =
+        onednn_bf16_support() == BF16_TILES ||
+        (onednn_bf16_support() == BF16_VECTORS && cpu_measure_speed(seconds, &speed) == GRAIL_OK &&
+         speed.bf16_gflops > least_gain * speed.sgemm_gflops);
+}
+
+bool cpu_bf16_pays(void)
+{
+    pthread_once(&tried, try_bf16);
+    return pays;
 }

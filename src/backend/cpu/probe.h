@@ -33,6 +33,10 @@ typedef struct cpu_speed {
     double bf16_gflops; /* with f32 sums; 0 where the processor cannot */
 } cpu_speed;
 
+/** Whether products of bf16 are faster than those of f32: with AMX always; with instructions for
+ * bf16 alone if a short test, made at the first call, shows it. */
+bool cpu_bf16_pays(void);
+
 /** Best rate of square products of order 2048 on all threads, tried for about `seconds` in all. */
 grail_status cpu_measure_speed(double seconds, cpu_speed *out) GRAIL_MUST_CHECK;
 

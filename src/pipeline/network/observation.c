@@ -89,6 +89,11 @@ static grail_status make_target_weight(backend *b, const observation *o, int64_t
     grail_status status = GRAIL_OK;
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
     const int64_t width = o->layout.features * o->layout.taps;
+    if (wide == width) {
+        TRY(matrix_new(b, backend_weight_type(b), rows, width, out));
+        TRY(matrix_upload_f32(*out, o->weight));
+        goto out;
+    }
     TRY(matrix_new_zero(b, backend_type(b), rows, wide, out));
     TRY(matrix_upload_f32(matrix_columns(*out, 0, width), o->weight));
 out:

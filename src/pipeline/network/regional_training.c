@@ -59,7 +59,7 @@ out:
 static grail_status add_parameter(regional_training *t, int parameter)
 {
     grail_status status = GRAIL_OK;
-    TRY(copy_parameter(t->network->current.parameters, t->trained, parameter));
+    TRY(parameter_store_own(t->trained, parameter));
     TRY(gradient_store_want(t->gradients, t->trained, parameter));
     const matrix like = gradient_of(t->gradients, parameter);
     TRY(matrix_new_zero(like.owner, like.type, like.rows, like.columns, &t->moments[parameter]));

@@ -52,6 +52,7 @@ grail_status fingerprint_of_run(const compression_request *request, const source
     TRY(json_put(object, "plan", plan_json));
     TRY(json_put(object, "calibration", json_deep_copy(request->samples->description)));
     TRY(json_put(object, "backend", json_text(backend_name(request->backend))));
+    TRY(json_put(object, "precision", json_text(backend_precision(request->backend))));
     TRY(json_put(object, "threads", json_integer(parallel_threads())));
     TRY(heal_options_to_json(&request->heal, &heal));
     TRY(json_put(object, "heal", heal));

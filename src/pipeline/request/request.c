@@ -1,5 +1,7 @@
 #include "pipeline/request/request.h"
 
+#include <string.h>
+
 #include "pipeline/request/plan_check.h"
 #include "pipeline/request/plan_options.h"
 #include "pipeline/request/teacher.h"
@@ -107,6 +109,16 @@ static void set_widths(const int64_t *kept, plan *p)
     }
 }
 
+/* Weights that are trained are f32, and would be rounded again for every product. */
+static grail_status open_backend(const grail_compress_options *options, compression_request *r)
+{
+    const bool trains = options->heal != NULL && strcmp(options->heal, "none") != 0;
+    const bool chooses = options->precision != NULL && strcmp(options->precision, "auto") == 0;
+    const grail_compute compute = {.backend = options->backend,
+                                   .precision = trains && chooses ? NULL : options->precision};
+    return session_backend(r->session, &compute, options->scratch, &r->backend);
+}
+
 grail_status request_open(const grail_compress_options *options, request_purpose purpose,
                           compression_request **out)
 {
@@ -118,7 +130,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     r->observer_user = options->observer_user;
     r->judges = purpose.judges;
     TRY(use_session(options, r));
-    TRY(session_backend(r->session, options->backend, options->scratch, &r->backend));
+    TRY(open_backend(options, r));
     TRY(plan_from_options(r->model, options, &r->sites, &r->plan));
     set_widths(purpose.kept, &r->plan);
     TRY(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));

@@ -89,23 +89,44 @@ static bool same_place(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-grail_status session_backend(grail_session *s, const char *name, const char *scratch, backend **out)
+static bool computes_so(const backend *b, const char *name, const char *precision)
+{
+    return strcmp(backend_name(b), name) == 0 && strcmp(backend_precision(b), precision) == 0;
+}
+
+static backend *find_backend(const grail_session *s, const backend_options *wanted,
+                             const char *name)
+{
+    for (int i = 0; i < s->backend_count; i++) {
+        if (computes_so(s->backends[i], name, wanted->precision) &&
+            same_place(s->scratch[i], wanted->scratch)) {
+            return s->backends[i];
+        }
+    }
+    return NULL;
+}
+
+grail_status session_backend(grail_session *s, const grail_compute *compute, const char *scratch,
+                             backend **out)
 {
     grail_status status = GRAIL_OK;
     const size_t count = (size_t)s->backend_count;
+    const char *name = compute_backend(compute);
     char *place = NULL;
-    for (int i = 0; i < s->backend_count; i++) {
-        if (strcmp(backend_name(s->backends[i]), name) == 0 && same_place(s->scratch[i], scratch)) {
-            *out = s->backends[i];
-            return GRAIL_OK;
-        }
+    backend_options options = {.precision = compute_precision(compute, s->model),
+                               .scratch = scratch};
+    options.precision =
+        options.precision == NULL ? backend_first_precision(name) : options.precision;
+    *out = options.precision == NULL ? NULL : find_backend(s, &options, name);
+    if (*out != NULL) {
+        return GRAIL_OK;
     }
     TRY(memory_reserve(&s->backends, count + 1, sizeof s->backends[0]));
     TRY(memory_reserve(&s->scratch, count + 1, sizeof s->scratch[0]));
     if (scratch != NULL) {
         TRY(memory_copy_string(&place, scratch));
     }
-    const backend_options options = {.scratch = place};
+    options.scratch = place;
     TRY(backend_open(name, &options, &s->backends[count]));
     s->scratch[count] = place;
     place = NULL;

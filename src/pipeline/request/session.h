@@ -4,7 +4,7 @@
 #define GRAIL_PIPELINE_REQUEST_SESSION_H
 
 #include "arch/model.h"
-#include "backend/backend.h"
+#include "exec/compute.h"
 #include "pipeline/request/calibration.h"
 #include "stats/statistics.h"
 
@@ -33,9 +33,9 @@ struct grail_session {
  * the caller: calibration_release. */
 grail_status session_calibration(grail_session *s, const grail_compress_options *options,
                                  calibration **out) GRAIL_MUST_CHECK;
-/** The session's instance of a backend, opened when it is first asked for, with this directory for
- * scratch files or NULL; borrowed. */
-grail_status session_backend(grail_session *s, const char *name, const char *scratch,
+/** The session's instance of a backend in a precision, opened when it is first asked for, with this
+ * directory for scratch files or NULL; borrowed. */
+grail_status session_backend(grail_session *s, const grail_compute *compute, const char *scratch,
                              backend **out) GRAIL_MUST_CHECK;
 /** Drops the statistics unless they were taken from these samples by this backend. */
 void session_count(grail_session *s, calibration *samples, const backend *by);

@@ -302,7 +302,7 @@ grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
                         .path = named->path,
                         .measures = line_not_measured()};
     TRY(grail_model_describe(data->model, &facts));
-    TRY(grail_accuracy_measure(data->model, data->evaluation, recipe->evaluation.images, "cpu",
+    TRY(grail_accuracy_measure(data->model, data->evaluation, recipe->evaluation.images, NULL,
                                observer, user, &accuracy));
     line.architecture = facts.architecture;
     line.measures.parameters = (double)facts.parameters;

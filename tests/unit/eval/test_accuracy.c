@@ -283,7 +283,7 @@ static void a_model_of_text_is_told_from_one_of_images(void **state)
     assert_fails(grail_images_open(model, &source, &images), GRAIL_ERROR_ARGUMENT,
                  "reads text, not images");
     assert_null(images);
-    assert_fails(grail_accuracy_measure(model, images, 0, "cpu", NULL, NULL, &a),
+    assert_fails(grail_accuracy_measure(model, images, 0, NULL, NULL, NULL, &a),
                  GRAIL_ERROR_ARGUMENT, "reads text, not images; measure its perplexity");
     grail_model_close(model);
 }

@@ -6,7 +6,7 @@ static grail_accuracy accuracy_of(const char *path, const grail_images *images, 
 {
     grail_accuracy a = {0};
     grail_model *model = vision_model_open(path);
-    assert_ok(grail_accuracy_measure(model, images, count, "cpu", NULL, NULL, &a));
+    assert_ok(grail_accuracy_measure(model, images, count, NULL, NULL, NULL, &a));
     grail_model_close(model);
     return a;
 }

@@ -89,7 +89,8 @@ static void perplexity_is_that_of_the_reference_logits(void **state)
     assert_ok(grail_model_open(lab_golden("llama3"), &model));
     for (int b = 0; b < 2; b++) {
         grail_perplexity p;
-        assert_ok(grail_perplexity_measure(model, &text, 0, backends[b], NULL, NULL, &p));
+        assert_ok(grail_perplexity_measure(
+            model, &text, 0, &(grail_compute){.backend = backends[b]}, NULL, NULL, &p));
         assert_near(p.mean_nll, mean, 1e-5);
         assert_near(p.perplexity / exp(mean), 1.0, 1e-5);
         assert_near(p.error / (exp(mean) * sqrt((square / n - mean * mean) / (n - 1.0))), 1.0,
@@ -137,8 +138,8 @@ static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **stat
     safetensors *golden = open_golden("qwen3");
     const grail_text_source text = golden_text(&l, golden);
     assert_ok(grail_model_open(lab_golden("qwen3"), &model));
-    assert_ok(grail_perplexity_measure(model, &text, 1, "cpu", NULL, NULL, &one));
-    assert_ok(grail_perplexity_measure(model, &text, 2, "cpu", NULL, NULL, &two));
+    assert_ok(grail_perplexity_measure(model, &text, 1, NULL, NULL, NULL, &one));
+    assert_ok(grail_perplexity_measure(model, &text, 2, NULL, NULL, NULL, &two));
     assert_int_equal(one.scored_tokens, LENGTH - 1);
     assert_true(one.mean_nll != two.mean_nll);
     double first = 0.0;
@@ -146,16 +147,17 @@ static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **stat
         first += golden_nll(golden, 0, t) / (LENGTH - 1);
     }
     assert_near(one.mean_nll, first, 1e-5);
-    assert_fails(grail_perplexity_measure(model, &text, 3, "cpu", NULL, NULL, &one),
+    assert_fails(grail_perplexity_measure(model, &text, 3, NULL, NULL, NULL, &one),
                  GRAIL_ERROR_ARGUMENT, "3 windows were requested, but the text holds 2");
-    assert_fails(grail_perplexity_measure(model, &text, 0, "cpu", stop_at_once, &c, &one),
+    assert_fails(grail_perplexity_measure(model, &text, 0, NULL, stop_at_once, &c, &one),
                  GRAIL_ERROR_CANCELLED, "cancelled after 2 of 2 windows");
     assert_int_equal(c.calls, 1);
     assert_true(c.done == 2 && c.total == 2);
-    assert_fails(grail_perplexity_measure(model, &text, 0, "gpu", NULL, NULL, &one),
+    assert_fails(grail_perplexity_measure(model, &text, 0, &(grail_compute){.backend = "gpu"}, NULL,
+                                          NULL, &one),
                  GRAIL_ERROR_ARGUMENT, "gpu");
     assert_fails(
-        grail_perplexity_measure(model, &(grail_text_source){0}, 0, "cpu", NULL, NULL, &one),
+        grail_perplexity_measure(model, &(grail_text_source){0}, 0, NULL, NULL, NULL, &one),
         GRAIL_ERROR_ARGUMENT, "no text was given");
     grail_model_close(model);
     safetensors_close(golden);
@@ -172,7 +174,7 @@ static void logits_are_written_as_they_are(void **state)
     safetensors *golden = open_golden("mistral");
     const grail_text_source text = golden_text(&l, golden);
     assert_ok(grail_model_open(lab_golden("mistral"), &model));
-    assert_ok(grail_logits_write(model, &text, "cpu", lab_path(&l, "logits.safetensors")));
+    assert_ok(grail_logits_write(model, &text, NULL, lab_path(&l, "logits.safetensors")));
     assert_ok(safetensors_open(lab_path(&l, "logits.safetensors"), &written));
     const tensor_view *found = safetensors_find(written, "logits");
     const tensor_view *expected = safetensors_find(golden, "logits");
@@ -231,7 +233,7 @@ static void a_comparison_is_that_of_the_logits(void **state)
     }
     assert_ok(grail_model_open(lab_golden("llama3"), &a));
     assert_ok(grail_model_open(lab_golden("llama3-bf16"), &b));
-    assert_ok(grail_verify(a, b, &text, 1, "ref", &c));
+    assert_ok(grail_verify(a, b, &text, 1, &(grail_compute){.backend = "ref"}, &c));
     assert_int_equal(c.compared, LENGTH);
     assert_near(c.max_abs, largest, 1e-4);
     assert_near(c.mean_kl / kl, 1.0, 1e-2);
@@ -261,7 +263,7 @@ static void networks_of_different_vocabularies_are_not_compared(void **state)
     lab_fini(&m);
     assert_ok(grail_model_open(lab_golden("llama3"), &a));
     assert_ok(grail_model_open(lab_path(&l, "small"), &b));
-    assert_fails(grail_verify(a, b, NULL, 0, "cpu", &c), GRAIL_ERROR_SHAPE,
+    assert_fails(grail_verify(a, b, NULL, 0, NULL, &c), GRAIL_ERROR_SHAPE,
                  "the networks have different vocabularies: ");
     grail_model_close(a);
     grail_model_close(b);
@@ -285,13 +287,13 @@ static void a_text_that_was_calibrated_on_is_recognised(void **state)
     assert_ok(lab_compress(&options));
     assert_ok(grail_model_open(options.output, &model));
     grail_text_source text = {.path = l.calibration, .context = LAB_LENGTH};
-    assert_ok(grail_perplexity_measure(model, &text, 0, "cpu", NULL, NULL, &p));
+    assert_ok(grail_perplexity_measure(model, &text, 0, NULL, NULL, NULL, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES); /* one run of 24 fits a window of 32 */
     assert_int_equal(p.overlap_runs, LAB_SAMPLES);
-    assert_ok(grail_perplexity_measure(model, &text, LAB_SAMPLES / 2, "cpu", NULL, NULL, &p));
+    assert_ok(grail_perplexity_measure(model, &text, LAB_SAMPLES / 2, NULL, NULL, NULL, &p));
     assert_int_equal(p.overlap_runs, LAB_SAMPLES / 2);
     text.path = lab_path(&l, "others.npy");
-    assert_ok(grail_perplexity_measure(model, &text, 0, "cpu", NULL, NULL, &p));
+    assert_ok(grail_perplexity_measure(model, &text, 0, NULL, NULL, NULL, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES);
     assert_int_equal(p.overlap_runs, 0);
     grail_model_close(model);
@@ -316,8 +318,11 @@ static grail_status measure_once(void *context)
     grail_comparison c;
     const grail_model *model = ((void **)context)[0];
     const grail_text_source *text = ((void **)context)[1];
-    const grail_status status = grail_perplexity_measure(model, text, 0, "ref", NULL, NULL, &p);
-    return status == GRAIL_OK ? grail_verify(model, model, text, 1, "ref", &c) : status;
+    const grail_status status = grail_perplexity_measure(
+        model, text, 0, &(grail_compute){.backend = "ref"}, NULL, NULL, &p);
+    return status == GRAIL_OK
+               ? grail_verify(model, model, text, 1, &(grail_compute){.backend = "ref"}, &c)
+               : status;
 }
 
 static void every_failing_allocation_is_survived(void **state)

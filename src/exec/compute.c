@@ -1,0 +1,39 @@
+#include "exec/compute.h"
+
+#include <string.h>
+
+const char *compute_backend(const grail_compute *compute)
+{
+    return compute == NULL || compute->backend == NULL ? "cpu" : compute->backend;
+}
+
+static bool is_stored_in_16_bits(const grail_model *model)
+{
+    const graph *g = model->graph;
+    int64_t all = 0;
+    int64_t narrow = 0;
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        if (n->kind == NODE_LINEAR || n->kind == NODE_CONV2D) {
+            const int64_t elements = model_parameter_elements(model, n->weight);
+            all += elements;
+            narrow += dtype_bits(model->tensors[n->weight]->dtype) == 16 ? elements : 0;
+        }
+    }
+    return narrow > all / 2;
+}
+
+const char *compute_precision(const grail_compute *compute, const grail_model *model)
+{
+    if (compute == NULL || compute->precision == NULL || strcmp(compute->precision, "auto") != 0) {
+        return compute == NULL ? NULL : compute->precision;
+    }
+    return is_stored_in_16_bits(model) && backend_prefers_bf16(compute_backend(compute)) ? "bf16"
+                                                                                         : NULL;
+}
+
+grail_status compute_open(const grail_compute *compute, const grail_model *model, backend **out)
+{
+    const backend_options options = {.precision = compute_precision(compute, model)};
+    return backend_open(compute_backend(compute), &options, out);
+}
