@@ -21,16 +21,17 @@ typedef struct nll_sums {
 } nll_sums;
 
 static grail_status add_rows(forward_pass *f, int64_t window, int64_t from, int64_t rows,
-                             double *nll, nll_sums *sums)
+                             entropy_sums *entropy, nll_sums *sums)
 {
     grail_status status = GRAIL_OK;
     matrix logits = {0};
     const int32_t *targets = f->windows->ids + window * f->windows->length + from + 1;
     TRY(forward_logits(f, window, from, rows, &logits));
-    TRY(matrix_cross_entropy(logits, targets, nll));
+    TRY(matrix_cross_entropy(logits, 0, targets, entropy));
     for (int64_t r = 0; r < rows; r++) {
-        sums->sum += nll[r];
-        sums->square += nll[r] * nll[r];
+        const double nll = entropy_of(&entropy[r]);
+        sums->sum += nll;
+        sums->square += nll * nll;
     }
     sums->count += rows;
 out:
@@ -41,11 +42,11 @@ out:
 static grail_status add_window(forward_pass *f, int64_t window, nll_sums *sums)
 {
     grail_status status = GRAIL_OK;
-    double nll[FORWARD_ROWS];
+    entropy_sums entropy[FORWARD_ROWS];
     const int64_t scored = f->windows->length - 1;
     for (int64_t from = 0; from < scored; from += FORWARD_ROWS) {
         const int64_t rows = scored - from < FORWARD_ROWS ? scored - from : FORWARD_ROWS;
-        TRY(add_rows(f, window, from, rows, nll, sums));
+        TRY(add_rows(f, window, from, rows, entropy, sums));
     }
 out:
     return status;
