@@ -117,7 +117,7 @@ grail_status matrix_divergence(matrix target, matrix logits, double scale, matri
     return same_shape(target, logits) && (!matrix_exists(gradient) || same_shape(logits, gradient))
                ? operation_run(&(operation){.slot = SLOT_DIVERGENCE,
                                             .m = {target, logits, gradient},
-                                            .with = {.alpha = scale, .nll = divergence}})
+                                            .with = {.alpha = scale, .divergence = divergence}})
                : wrong_shape(SLOT_DIVERGENCE);
 }
 

@@ -87,7 +87,8 @@ typedef struct operation_settings {
     const int64_t *labels;         /* fold */
     const double *share;
     const int32_t *target;
-    double *nll;
+    entropy_sums *entropy;
+    double *divergence;
     int64_t *index; /* what is found, or the failing pivot */
 } operation_settings;
 

@@ -1,5 +1,7 @@
 #include "backend/shapes.h"
 
+#include <math.h>
+
 grail_status matrix_linear(matrix x, matrix weight, matrix bias, matrix y)
 {
     if (x.columns != weight.columns || x.rows != y.rows || weight.rows != y.columns ||
@@ -73,10 +75,17 @@ grail_status matrix_scale_rows(matrix factor, matrix x, matrix y)
                : wrong_shape(SLOT_SCALE_ROWS);
 }
 
-grail_status matrix_cross_entropy(matrix logits, const int32_t *target, double *nll)
+grail_status matrix_cross_entropy(matrix logits, int64_t first, const int32_t *target,
+                                  entropy_sums *sums)
 {
-    return operation_run(&(operation){
-        .slot = SLOT_CROSS_ENTROPY, .m = {logits}, .with = {.target = target, .nll = nll}});
+    return operation_run(&(operation){.slot = SLOT_CROSS_ENTROPY,
+                                      .m = {logits},
+                                      .with = {.begin = first, .target = target, .entropy = sums}});
+}
+
+double entropy_of(const entropy_sums *sums)
+{
+    return log(sums->total) + sums->largest - sums->target;
 }
 
 grail_status matrix_find_non_finite(bool lower, matrix x, int64_t *index)

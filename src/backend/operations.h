@@ -53,6 +53,13 @@ typedef struct position_shape {
     int64_t pad; /* zeros before and behind a position's channels */
 } position_shape;
 
+/** What the logits x of a row add up to, in f64. */
+typedef struct entropy_sums {
+    double largest; /* max_v x[v] */
+    double total;   /* sum_v exp(x[v] - largest) */
+    double target;  /* x[target], set by the panel that holds it */
+} entropy_sums;
+
 /** Y[rows, out] = X[rows, in] W[out, in]^T + 1 b[1, out]; the bias may be missing. */
 grail_status matrix_linear(matrix x, matrix weight, matrix bias, matrix y) GRAIL_MUST_CHECK;
 /** Y = weight * x / sqrt(mean(x^2) + epsilon) over groups of as many features as weight[1, .] has,
@@ -71,9 +78,13 @@ grail_status matrix_activate(activation_kind kind, matrix x, matrix y) GRAIL_MUS
 grail_status matrix_multiply(matrix a, matrix b, matrix y) GRAIL_MUST_CHECK;
 grail_status matrix_add(matrix a, matrix b, matrix y) GRAIL_MUST_CHECK;
 grail_status matrix_subtract(matrix a, matrix b, matrix y) GRAIL_MUST_CHECK;
-/** nll[i] = log(sum_v exp(X[i, v])) - X[i, target[i]] in f64, one per row, both on the host. */
-grail_status matrix_cross_entropy(matrix logits, const int32_t *target,
-                                  double *nll) GRAIL_MUST_CHECK;
+/** Adds the logits X[rows, .] of classes `first` and on to the sums of their rows, one target and
+ * one entropy_sums per row, both on the host. The classes come in panels in ascending order:
+ * `first` 0 begins the sums. Logits are finite. */
+grail_status matrix_cross_entropy(matrix logits, int64_t first, const int32_t *target,
+                                  entropy_sums *sums) GRAIL_MUST_CHECK;
+/** log(sum_v exp(x[v])) - x[target] of a row whose classes have all been added. */
+double entropy_of(const entropy_sums *sums);
 /** Y[i, :] = factor[0, i] X[i, :] with f64 factors, any row strides; Y may be X. */
 grail_status matrix_scale_rows(matrix factor, matrix x, matrix y) GRAIL_MUST_CHECK;
 /** *index = row * columns + column of the first NaN or infinity, or -1; any type and stride. With

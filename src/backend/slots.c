@@ -37,7 +37,7 @@ static const struct {
     [SLOT_GRAM] = {"gram", "eP"},
     [SLOT_CROSS] = {"cross", "eeP"},
     [SLOT_COLUMN_SUMS] = {"column_sums", "e?P?P"},
-    [SLOT_COPY] = {"copy", "cA"},
+    [SLOT_COPY] = {"copy", "cC"},
     [SLOT_ZERO] = {"zero", "A"},
     [SLOT_GATHER] = {"gather", "aA"},
     [SLOT_FOLD_COLUMNS] = {"fold_columns", "aA"},

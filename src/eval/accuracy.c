@@ -47,13 +47,14 @@ grail_status accuracy_add(matrix logits, const int32_t *labels, accuracy_sums *s
 {
     grail_status status = GRAIL_OK;
     const int64_t classes = logits.columns;
-    double *nll = NULL;
+    entropy_sums *entropy = NULL;
     host_view outputs = {0};
-    TRY(memory_new_unset(&nll, (size_t)logits.rows, sizeof nll[0]));
-    TRY(matrix_cross_entropy(logits, labels, nll));
+    TRY(memory_new_unset(&entropy, (size_t)logits.rows, sizeof entropy[0]));
+    TRY(matrix_cross_entropy(logits, 0, labels, entropy));
     TRY(host_view_open(logits, GRAIL_DTYPE_F32, HOST_READS, &outputs));
     for (int64_t r = 0; r < logits.rows; r++) {
-        if (!isfinite(nll[r])) { /* nothing is larger than a NaN: it would count as a hit */
+        const double nll = entropy_of(&entropy[r]);
+        if (!isfinite(nll)) { /* nothing is larger than a NaN: it would count as a hit */
             FAIL(GRAIL_ERROR_NUMERIC, "the outputs of image %lld are NaN or infinite",
                  (long long)(sums->images + r));
         }
@@ -61,11 +62,11 @@ grail_status accuracy_add(matrix logits, const int32_t *labels, accuracy_sums *s
         const int64_t rank = rank_of_label(row, classes, labels[r]);
         sums->top1 += rank == 0 ? 1 : 0;
         sums->top5 += rank < TOP ? 1 : 0;
-        sums->nll += nll[r];
+        sums->nll += nll;
     }
     sums->images += logits.rows;
 out:
-    memory_free(nll);
+    memory_free(entropy);
     host_view_drop(&outputs);
     return status;
 }

@@ -28,12 +28,10 @@ static batch_shape shape_of_batch(const forward_pass *f, int64_t batch)
     return sequence_batch(left < f->batch_windows ? left : f->batch_windows, f->windows->length);
 }
 
-static grail_status run_block(forward_pass *f, int block)
+grail_status forward_advance(forward_pass *f, int end)
 {
     grail_status status = GRAIL_OK;
-    int begin = 0;
-    int end = 0;
-    graph_block_range(f->model->graph, block, &begin, &end);
+    const int begin = f->stream.position;
     TRY(sample_stream_move_begin(&f->stream, end));
     for (int64_t batch = 0; batch < batch_count(f); batch++) {
         const int32_t *ids =
@@ -69,7 +67,10 @@ grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_
     TRY(execution_create(model->graph, f->backend, f->pool, &f->run));
     TRY(sample_stream_init(&f->stream, model->graph, f->backend, batch_count(f)));
     for (int block = GRAPH_NONE; block < model->graph->block_count; block++) {
-        TRY(run_block(f, block));
+        int begin = 0;
+        int end = 0;
+        graph_block_range(model->graph, block, &begin, &end);
+        TRY(forward_advance(f, end));
     }
 out:
     if (status != GRAIL_OK) {
@@ -86,27 +87,29 @@ void forward_end(forward_pass *f)
     *f = (forward_pass){0};
 }
 
+matrix forward_rows(const forward_pass *f, int i, int64_t window, int64_t from, int64_t rows)
+{
+    const int64_t local = window - f->first;
+    const int64_t batch = local / f->batch_windows;
+    const int64_t row = local % f->batch_windows * f->windows->length + from;
+    return matrix_rows(f->stream.held[batch * f->stream.live_count + i], row, rows);
+}
+
 grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64_t rows,
                             matrix *out)
 {
     grail_status status = GRAIL_OK;
     const graph *g = f->model->graph;
-    const int64_t local = window - f->first;
-    const int64_t batch = local / f->batch_windows;
-    const int64_t row = local % f->batch_windows * f->windows->length + from;
-    int begin = 0;
-    int end = 0;
-    graph_block_range(g, g->block_count, &begin, &end);
     /* after the last block no node mixes rows, so a slice of rows can run as one sequence
      */
     TRY(execution_begin(f->run, sequence_batch(1, rows), (batch_input){0}));
     for (int i = 0; i < f->stream.live_count; i++) {
-        const matrix held = f->stream.held[batch * f->stream.live_count + i];
+        const matrix held = forward_rows(f, i, window, from, rows);
         matrix place = {0};
         TRY(execution_make(f->run, f->stream.live[i], held.columns, &place));
-        TRY(matrix_copy(matrix_rows(held, row, rows), place));
+        TRY(matrix_copy(held, place));
     }
-    TRY(execution_run(f->run, f->store, begin, end));
+    TRY(execution_run(f->run, f->store, f->stream.position, g->node_count));
     *out = execution_value(f->run, g->output);
 out:
     return status;

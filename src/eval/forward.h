@@ -6,7 +6,7 @@
 #include "exec/sample_stream.h"
 #include "format/text/windows.h"
 
-/** The sample stream of windows [first, first + count) behind the last block. */
+/** The sample stream of windows [first, first + count), behind the last block or further on. */
 typedef struct forward_pass {
     const grail_model *model;
     backend *backend;
@@ -28,10 +28,14 @@ grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_
                            int64_t count) GRAIL_MUST_CHECK;
 void forward_end(forward_pass *f); /* works on a zeroed one */
 
-/**
- * Logits of `rows` positions of window `window` (an index into windows) from position `from`:
- * out[rows, vocabulary], borrowed until the next call.
- */
+/** Runs all windows on, from where the sample stream is up to node `end`. */
+grail_status forward_advance(forward_pass *f, int end) GRAIL_MUST_CHECK;
+
+/** `rows` positions of window `window` (an index into windows) from position `from`, of live value
+ * `i` of the sample stream: borrowed until it moves. */
+matrix forward_rows(const forward_pass *f, int i, int64_t window, int64_t from, int64_t rows);
+
+/** Logits of those positions: out[rows, vocabulary], borrowed until the next call. */
 grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64_t rows,
                             matrix *out) GRAIL_MUST_CHECK;
 

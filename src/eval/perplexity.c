@@ -1,7 +1,6 @@
 /* Perplexity as the research repositories measure it. Source: docs/numerics.md, Perplexity. */
 #include "arch/model_text.h"
-#include "backend/operations.h"
-#include "eval/forward.h"
+#include "eval/token_losses.h"
 #include "exec/compute.h"
 
 #include "base/file.h"
@@ -21,48 +20,25 @@ typedef struct nll_sums {
     int64_t count;
 } nll_sums;
 
-static grail_status add_rows(forward_pass *f, int64_t window, int64_t from, int64_t rows,
-                             double *nll, nll_sums *sums)
-{
-    grail_status status = GRAIL_OK;
-    matrix logits = {0};
-    const int32_t *targets = f->windows->ids + window * f->windows->length + from + 1;
-    TRY(forward_logits(f, window, from, rows, &logits));
-    TRY(matrix_cross_entropy(logits, targets, nll));
-    for (int64_t r = 0; r < rows; r++) {
-        sums->sum += nll[r];
-        sums->square += nll[r] * nll[r];
-    }
-    sums->count += rows;
-out:
-    return status;
-}
-
-/* Positions 0 .. length-2 predict tokens 1 .. length-1. */
-static grail_status add_window(forward_pass *f, int64_t window, nll_sums *sums)
-{
-    grail_status status = GRAIL_OK;
-    double nll[FORWARD_ROWS];
-    const int64_t scored = f->windows->length - 1;
-    for (int64_t from = 0; from < scored; from += FORWARD_ROWS) {
-        const int64_t rows = scored - from < FORWARD_ROWS ? scored - from : FORWARD_ROWS;
-        TRY(add_rows(f, window, from, rows, nll, sums));
-    }
-out:
-    return status;
-}
-
 static grail_status measure_chunk(parameter_store *store, const token_windows *windows,
                                   int64_t first, int64_t count, nll_sums *sums)
 {
     grail_status status = GRAIL_OK;
     forward_pass f = {0};
+    entropy_sums *losses = NULL;
+    const int64_t scored = count * (windows->length - 1);
+    TRY(memory_new_unset(&losses, (size_t)scored, sizeof losses[0]));
     TRY(forward_begin(&f, store->model, store, windows, first, count));
-    for (int64_t w = first; w < first + count; w++) {
-        TRY(add_window(&f, w, sums));
+    TRY(token_losses(&f, 0, losses));
+    for (int64_t i = 0; i < scored; i++) {
+        const double nll = entropy_of(&losses[i]);
+        sums->sum += nll;
+        sums->square += nll * nll;
     }
+    sums->count += scored;
 out:
     forward_end(&f);
+    memory_free(losses);
     return status;
 }
 

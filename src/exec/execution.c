@@ -184,19 +184,18 @@ static grail_status check_inputs(const execution *e, int index)
     return GRAIL_OK;
 }
 
-static grail_status check_finite(const execution *e, const node *n)
+grail_status execution_check_finite(const graph *g, const node *n, int64_t first, matrix y)
 {
-    const matrix y = e->values[n->output];
     int64_t bad = -1;
     grail_status status = matrix_find_non_finite(false, y, &bad);
     if (status != GRAIL_OK || bad < 0) {
         return status;
     }
-    const char *name = n->weight == GRAPH_NONE ? "attention" : e->graph->parameters[n->weight].name;
+    const char *name = n->weight == GRAPH_NONE ? "attention" : g->parameters[n->weight].name;
     status = error_set(GRAIL_ERROR_NUMERIC,
                        "the output of '%s' is NaN or infinite at row %lld, feature %lld", name,
-                       (long long)(bad / y.columns), (long long)(bad % y.columns));
-    if (n->block >= 0 && n->block < e->graph->block_count) {
+                       (long long)(bad / y.columns), (long long)(first + bad % y.columns));
+    if (n->block >= 0 && n->block < g->block_count) {
         error_prefix("block %d", n->block);
     }
     return status;
@@ -260,7 +259,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     TRY(node_entries_get(store, n, &entries));
     TRY(run_kind(e, index, &entries));
     if (n->kind == NODE_LINEAR || n->kind == NODE_ATTENTION || n->kind == NODE_CONV2D) {
-        TRY(check_finite(e, n));
+        TRY(execution_check_finite(e->graph, n, 0, e->values[n->output]));
     }
     drop_inputs(e, index);
 out:

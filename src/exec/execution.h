@@ -58,4 +58,8 @@ matrix execution_value(const execution *e, int value);
 grail_status execution_run(execution *e, parameter_store *store, int begin,
                            int end) GRAIL_MUST_CHECK;
 
+/** That check, of features `first` and on of node `n`'s output, in `y`. */
+grail_status execution_check_finite(const graph *g, const node *n, int64_t first,
+                                    matrix y) GRAIL_MUST_CHECK;
+
 #endif

@@ -350,43 +350,90 @@ static void test_arithmetic_takes_strides_and_a_repeated_row(void **state)
     }
 }
 
-static void check_cross_entropy(backend *b, int64_t rows, int64_t vocabulary, double size)
+static double plain_cross_entropy(int64_t vocabulary, const float *row, int32_t target)
 {
-    float *x = normals(rows * vocabulary, 10, size);
-    int32_t *target = NULL;
-    assert_ok(memory_new(&target, (size_t)rows, sizeof *target));
-    double *expected = doubles(rows, 0.0);
-    for (int64_t i = 0; i < rows; i++) {
-        const float *row = x + i * vocabulary;
-        target[i] = (int32_t)(i * 7 % vocabulary);
-        double largest = -INFINITY;
-        double sum = 0.0;
-        for (int64_t v = 0; v < vocabulary; v++) {
-            largest = fmax(largest, (double)row[v]);
-        }
-        for (int64_t v = 0; v < vocabulary; v++) {
-            sum += exp((double)row[v] - largest);
-        }
-        expected[i] = log(sum) + largest - (double)row[target[i]];
+    double largest = -INFINITY;
+    double sum = 0.0;
+    for (int64_t v = 0; v < vocabulary; v++) {
+        largest = fmax(largest, (double)row[v]);
     }
-    matrix bx = values_of(b, rows, vocabulary, x);
-    double *nll = doubles(rows, NAN);
-    assert_ok(matrix_cross_entropy(bx, target, nll));
-    assert_all_near(b, "cross_entropy", rows, nll, expected, NULL, 16.0 * rounding(b) * (1 + size));
-    free_blocks(x, target, expected, nll);
+    for (int64_t v = 0; v < vocabulary; v++) {
+        sum += exp((double)row[v] - largest);
+    }
+    return log(sum) + largest - (double)row[target];
+}
+
+typedef struct entropy_case {
+    int64_t rows, vocabulary, panel; /* classes at once */
+    double size;                     /* of the logits */
+} entropy_case;
+
+static void check_cross_entropy(backend *b, entropy_case c, const float *x)
+{
+    int32_t *target = NULL;
+    entropy_sums *sums = NULL;
+    assert_ok(memory_new(&target, (size_t)c.rows, sizeof *target));
+    assert_ok(memory_new(&sums, (size_t)c.rows, sizeof *sums));
+    memset(sums, 0xff, (size_t)c.rows * sizeof *sums); /* NaN: the first panel begins anew */
+    double *expected = doubles(c.rows, 0.0);
+    double *nll = doubles(c.rows, NAN);
+    for (int64_t i = 0; i < c.rows; i++) {
+        target[i] = (int32_t)(i * 7 % c.vocabulary);
+        expected[i] = plain_cross_entropy(c.vocabulary, x + i * c.vocabulary, target[i]);
+    }
+    matrix bx = values_of(b, c.rows, c.vocabulary, x);
+    for (int64_t first = 0; first < c.vocabulary; first += c.panel) {
+        const int64_t left = c.vocabulary - first;
+        matrix part = blank_values(b, c.rows, left < c.panel ? left : c.panel);
+        assert_ok(matrix_copy(matrix_columns(bx, first, part.columns), part));
+        assert_ok(matrix_cross_entropy(part, first, target, sums));
+        matrix_free(&part);
+    }
+    for (int64_t i = 0; i < c.rows; i++) {
+        nll[i] = entropy_of(&sums[i]);
+    }
+    assert_all_near(b, "cross_entropy", c.rows, nll, expected, NULL,
+                    16.0 * rounding(b) * (1 + c.size));
+    free_blocks(target, sums, expected, nll);
     matrix_free(&bx);
 }
 
 static void test_cross_entropy_is_the_negative_log_probability_of_the_target(void **state)
 {
     (void)state;
+    static const entropy_case cases[] = {
+        {0, 5, 5, 1.0},
+        {1, 1, 1, 1.0},
+        {3, 7, 7, 1.0},
+        {3, 7, 1, 1.0},
+        {41, 5003, 5003, 3.0},
+        {41, 5003, 1000, 3.0},
+        {5, 40009, 40009, 1000.0}, /* overflows unless the maximum is taken out */
+        {5, 40009, 4096, 1000.0},
+    };
     FOR_EACH_BACKEND(b)
     {
-        check_cross_entropy(b, 0, 5, 1.0);
-        check_cross_entropy(b, 1, 1, 1.0);
-        check_cross_entropy(b, 3, 7, 1.0);
-        check_cross_entropy(b, 41, 5003, 3.0);
-        check_cross_entropy(b, 5, 40009, 1000.0); /* overflows unless the maximum is taken out */
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            float *x = normals(cases[i].rows * cases[i].vocabulary, 10, cases[i].size);
+            check_cross_entropy(b, cases[i], x);
+            memory_free(x);
+        }
+    }
+}
+
+static void test_cross_entropy_takes_panels_whose_maximum_grows_or_falls(void **state)
+{
+    (void)state;
+    enum { VOCABULARY = 600 };
+    float x[2 * VOCABULARY];
+    for (int v = 0; v < VOCABULARY; v++) {
+        x[v] = 0.01F * (float)v;
+        x[VOCABULARY + v] = -0.01F * (float)v;
+    }
+    FOR_EACH_BACKEND(b)
+    {
+        check_cross_entropy(b, (entropy_case){2, VOCABULARY, 7, 6.0}, x);
+        check_cross_entropy(b, (entropy_case){2, VOCABULARY, VOCABULARY - 1, 6.0}, x);
     }
 }
 
@@ -508,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_arithmetic_may_overwrite_either_operand),
         cmocka_unit_test(test_arithmetic_takes_strides_and_a_repeated_row),
         cmocka_unit_test(test_cross_entropy_is_the_negative_log_probability_of_the_target),
+        cmocka_unit_test(test_cross_entropy_takes_panels_whose_maximum_grows_or_falls),
         cmocka_unit_test(test_find_non_finite_gives_the_first_index),
         cmocka_unit_test(test_find_non_finite_searches_views_of_any_type),
         cmocka_unit_test(test_find_non_finite_may_search_the_lower_triangle_alone),

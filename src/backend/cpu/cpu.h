@@ -64,8 +64,8 @@ grail_status cpu_max_pool_gradient(const conv_shape *shape, const void *x, const
 
 /* rows.c */
 void cpu_rope(const rope_shape *shape, int64_t heads, void *x);
-void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *target,
-                       double *nll);
+void cpu_cross_entropy(int64_t rows, int64_t classes, const void *logits, int64_t first,
+                       const int32_t *target, entropy_sums *sums);
 void cpu_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,
                      double *square);
 

@@ -79,28 +79,36 @@ void cpu_rope(const rope_shape *s, int64_t heads, void *x)
 }
 
 typedef struct entropy {
-    int64_t vocabulary;
+    int64_t classes;
     const float *logits;
+    int64_t first;
     const int32_t *target;
-    double *nll;
+    entropy_sums *sums;
 } entropy;
 
 static void entropy_rows(int64_t begin, int64_t end, void *context)
 {
     const entropy *e = context;
     for (int64_t i = begin; i < end; i++) {
-        const float *row = e->logits + i * e->vocabulary;
-        const float shift = row_maximum(e->vocabulary, row, -INFINITY);
-        const double sum = row_exponentials(e->vocabulary, row, shift);
-        e->nll[i] = log(sum) + (double)shift - (double)row[e->target[i]];
+        const float *row = e->logits + i * e->classes;
+        const int64_t target = e->target[i] - e->first;
+        const entropy_sums before =
+            e->first == 0 ? (entropy_sums){-INFINITY, 0.0, 0.0} : e->sums[i];
+        const float shift = row_maximum(e->classes, row, (float)before.largest);
+        const double sum = row_exponentials(e->classes, row, shift);
+        const double shrunk = before.total * exp(before.largest - (double)shift);
+        const bool is_here = target >= 0 && target < e->classes;
+        e->sums[i] = (entropy_sums){.largest = (double)shift,
+                                    .total = shrunk + sum,
+                                    .target = is_here ? (double)row[target] : before.target};
     }
 }
 
-void cpu_cross_entropy(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *target,
-                       double *nll)
+void cpu_cross_entropy(int64_t rows, int64_t classes, const void *logits, int64_t first,
+                       const int32_t *target, entropy_sums *sums)
 {
-    entropy e = {vocabulary, logits, target, nll};
-    parallel_for(rows, host_rows_grain(vocabulary), entropy_rows, &e);
+    entropy e = {classes, logits, first, target, sums};
+    parallel_for(rows, host_rows_grain(classes), entropy_rows, &e);
 }
 
 typedef struct sums {

@@ -63,7 +63,7 @@ grail_status host_gather(backend *b, const operation *o)
     return GRAIL_OK;
 }
 
-/* Of a weight that lies in an order of the backend's own. */
+/* From or to a weight that lies in an order of the backend's own. */
 static grail_status copy_ordered(matrix in, matrix out)
 {
     grail_status status = GRAIL_OK;
@@ -80,7 +80,7 @@ grail_status host_copy(backend *b, const operation *o)
 {
     const matrix in = o->m[0];
     const matrix out = o->m[1];
-    if (matrix_is_ordered(in)) {
+    if (matrix_is_ordered(in) || matrix_is_ordered(out)) {
         return copy_ordered(in, out);
     }
     if (in.type == out.type && matrix_is_packed(in) && matrix_is_packed(out)) {

@@ -78,7 +78,7 @@ grail_status host_divergence(backend *b, const operation *o)
 {
     const matrix *m = o->m;
     kernels_of(b)->divergence(m[0].rows, m[0].columns, m[0].memory, m[1].memory, o->with.alpha,
-                              m[2].memory, o->with.nll);
+                              m[2].memory, o->with.divergence);
     return GRAIL_OK;
 }
 

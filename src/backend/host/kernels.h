@@ -68,8 +68,8 @@ typedef struct host_kernels {
     void (*multiply)(int64_t count, const void *a, const void *b, void *y);
     void (*add)(int64_t count, const void *a, const void *b, void *y);
     void (*subtract)(int64_t count, const void *a, const void *b, void *y);
-    void (*cross_entropy)(int64_t rows, int64_t vocabulary, const void *logits,
-                          const int32_t *target, double *nll);
+    void (*cross_entropy)(int64_t rows, int64_t classes, const void *logits, int64_t first,
+                          const int32_t *target, entropy_sums *sums);
     int64_t (*find_non_finite)(int64_t count, const void *x);
     grail_status (*conv2d)(const conv_shape *shape, const void *x, const void *weight,
                            const void *bias, const conv_epilogue *epilogue, void *y);

@@ -66,8 +66,8 @@ grail_status host_combine(backend *b, const operation *o)
 
 grail_status host_cross_entropy(backend *b, const operation *o)
 {
-    kernels_of(b)->cross_entropy(o->m[0].rows, o->m[0].columns, o->m[0].memory, o->with.target,
-                                 o->with.nll);
+    kernels_of(b)->cross_entropy(o->m[0].rows, o->m[0].columns, o->m[0].memory, o->with.begin,
+                                 o->with.target, o->with.entropy);
     return GRAIL_OK;
 }
 

@@ -97,20 +97,23 @@ static void subtract(int64_t count, const void *a, const void *b, void *y)
     }
 }
 
-static void cross_entropy(int64_t rows, int64_t vocabulary, const void *logits,
-                          const int32_t *target, double *nll)
+static void cross_entropy(int64_t rows, int64_t classes, const void *logits, int64_t first,
+                          const int32_t *target, entropy_sums *sums)
 {
     for (int64_t i = 0; i < rows; i++) {
-        const double *row = (const double *)logits + i * vocabulary;
-        double largest = -HUGE_VAL;
-        for (int64_t t = 0; t < vocabulary; t++) {
+        const double *row = (const double *)logits + i * classes;
+        entropy_sums s = first == 0 ? (entropy_sums){-HUGE_VAL, 0.0, 0.0} : sums[i];
+        double largest = s.largest;
+        for (int64_t t = 0; t < classes; t++) {
             largest = fmax(largest, row[t]);
         }
-        double sum = 0.0;
-        for (int64_t t = 0; t < vocabulary; t++) {
-            sum += exp(row[t] - largest);
+        s.total *= exp(s.largest - largest);
+        s.largest = largest;
+        for (int64_t t = 0; t < classes; t++) {
+            s.total += exp(row[t] - largest);
+            s.target = first + t == target[i] ? row[t] : s.target;
         }
-        nll[i] = log(sum) + largest - row[target[i]];
+        sums[i] = s;
     }
 }
 
