@@ -2,10 +2,12 @@
  * counted operations, and peak resident memory against its bound.
  *
  *   bench_compress [--layers 2] [--hidden 4096] [--ffn 11008] [--heads 32] [--vocabulary 32000]
- *                  [--samples 8] [--context 2048] [--percent 30] [--threads N]
+ *                  [--samples 8] [--context 2048] [--percent 30] [--dense 1] [--threads N]
  *
- * Products in f32 are compared with the sgemm peak, those of the solve in f64 with the dgemm peak:
- * ideal seconds = flops32 / peak32 + flops64 / peak64. */
+ * Once in f32, and where the processor can once in bf16. Products of a run are compared with the
+ * peak of its precision, those of the solve in f64 with the dgemm peak: ideal seconds = flops /
+ * peak + flops64 / peak64. In bf16 the Gram matrices and attention count as products of bf16, too,
+ * though they may be made otherwise. */
 #include "bench.h"
 #include "synthetic.h"
 
@@ -13,6 +15,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 typedef struct operations {
@@ -72,8 +75,49 @@ static double memory_bound(const synthetic_shape *s)
     return 4.0 * (4.0 * e * e + 3.0 * e * f) + 2.0 * 8.0 * f * f + 4.0 * t * (e + f) + 300e6;
 }
 
-static void compress(const char *directory, const synthetic_shape *s, int64_t percent,
-                     json_t *report)
+/* The speed of the machine beside a run: the better of before and after. */
+typedef struct peaks {
+    double f32, f64, bf16; /* operations per second */
+} peaks;
+
+static peaks peaks_between(const grail_machine *a, const grail_machine *b)
+{
+    return (peaks){.f32 = 1e9 * fmax(a->sgemm_gflops, b->sgemm_gflops),
+                   .f64 = 1e9 * fmax(a->dgemm_gflops, b->dgemm_gflops),
+                   .bf16 = 1e9 * fmax(a->bf16_gflops, b->bf16_gflops)};
+}
+
+static void report_sites(grail_compression *c, json_t *report)
+{
+    const grail_site_report heads = grail_compression_site(c, 0);
+    const grail_site_report ffn = grail_compression_site(c, 1);
+    bench_check(json_put(report, "heads_seconds", json_real(heads.seconds)));
+    bench_check(json_put(report, "heads_solve_seconds", json_real(heads.solve_seconds)));
+    bench_check(json_put(report, "ffn_seconds", json_real(ffn.seconds)));
+    bench_check(json_put(report, "ffn_solve_seconds", json_real(ffn.solve_seconds)));
+}
+
+static void report_run(const synthetic_shape *s, grail_compression *c, peaks p, bool bf16,
+                       double seconds, json_t *report)
+{
+    const operations o = count_operations(s, (double)grail_compression_site(c, 0).narrow,
+                                          (double)grail_compression_site(c, 1).narrow);
+    const double peak = bf16 ? p.bf16 : p.f32;
+    bench_check(json_put(report, "seconds", json_real(seconds)));
+    bench_check(json_put(report, "flops", json_real(o.f32)));
+    bench_check(json_put(report, "flops_f64", json_real(o.f64)));
+    bench_check(json_put(report, "peak_gflops", json_real(peak * 1e-9)));
+    bench_check(json_put(report, "dgemm_peak_gflops", json_real(p.f64 * 1e-9)));
+    bench_check(
+        json_put(report, "ratio_of_peak", json_real((o.f32 / peak + o.f64 / p.f64) / seconds)));
+    bench_check(json_put(report, "peak_bytes", json_real((double)grail_memory_peak())));
+    bench_check(json_put(report, "peak_resident_bytes", json_real(peak_resident())));
+    report_sites(c, report);
+}
+
+/* Seconds of the run. */
+static double compress(const char *directory, const synthetic_shape *s, const char *target,
+                       int64_t percent, const char *precision, json_t *report)
 {
     char model[512], out[512], ids[512];
     snprintf(model, sizeof model, "%s", directory);
@@ -88,52 +132,59 @@ static void compress(const char *directory, const synthetic_shape *s, int64_t pe
     options.output = out;
     options.calibration = (grail_text_source){.path = ids, .context = s->context};
     options.sparsity_ffn = options.sparsity_heads = 0.01 * (double)percent;
-    options.target = "local";
+    options.target = target;
+    options.selector = "wanda"; /* no selection in f64, and no refits: what is counted is all */
+    options.refit = "none";
+    options.token_weights = "none";
+    options.precision = precision;
     bench_check(grail_machine_examine(2.0, &before));
+    grail_memory_peak_begin();
     const double start = bench_now();
     bench_check(grail_compression_open(&options, &c));
     bench_check(grail_compression_run(c));
     bench_check(grail_compression_finish(c));
     const double seconds = bench_now() - start;
-    const double resident = peak_resident();
     bench_check(grail_machine_examine(2.0, &after));
-    const grail_site_report heads = grail_compression_site(c, 0);
-    const grail_site_report ffn = grail_compression_site(c, 1);
-    const operations o = count_operations(s, (double)heads.narrow, (double)ffn.narrow);
-    const double peak32 = 1e9 * fmax(before.sgemm_gflops, after.sgemm_gflops);
-    const double peak64 = 1e9 * fmax(before.dgemm_gflops, after.dgemm_gflops);
-    bench_check(json_put(report, "seconds", json_real(seconds)));
-    bench_check(json_put(report, "flops_f32", json_real(o.f32)));
-    bench_check(json_put(report, "flops_f64", json_real(o.f64)));
-    bench_check(json_put(report, "sgemm_peak_gflops", json_real(peak32 * 1e-9)));
-    bench_check(json_put(report, "dgemm_peak_gflops", json_real(peak64 * 1e-9)));
-    bench_check(
-        json_put(report, "ratio_of_peak", json_real((o.f32 / peak32 + o.f64 / peak64) / seconds)));
-    bench_check(json_put(report, "heads_seconds", json_real(heads.seconds)));
-    bench_check(json_put(report, "heads_solve_seconds", json_real(heads.solve_seconds)));
-    bench_check(json_put(report, "ffn_seconds", json_real(ffn.seconds)));
-    bench_check(json_put(report, "ffn_solve_seconds", json_real(ffn.solve_seconds)));
-    bench_check(json_put(report, "threads", json_integer(grail_threads())));
-    bench_check(json_put(report, "peak_resident_bytes", json_real(resident)));
-    bench_check(json_put(report, "bound_bytes", json_real(memory_bound(s))));
-    bench_check(json_put(report, "stream_bytes",
-                         json_real(4.0 * (double)(s->samples * s->context * s->hidden))));
+    report_run(s, c, peaks_between(&before, &after), strcmp(precision, "bf16") == 0, seconds,
+               report);
     grail_compression_close(c);
+    synthetic_remove(out);
+    return seconds;
+}
+
+/* bf16 comes first: what is resident in f32 is more. */
+static void compare_precisions(const char *directory, const synthetic_shape *s, const char *target,
+                               int64_t percent, json_t *report)
+{
+    static const char *const precisions[] = {"bf16", "f32"};
+    double seconds[2] = {0.0, 0.0};
+    grail_machine machine = {0};
+    bench_check(grail_machine_examine(0.1, &machine));
+    for (int i = machine.bf16_gflops > 0.0 ? 0 : 1; i < 2; i++) {
+        json_t *run = json_object();
+        bench_check(json_put(report, precisions[i], run));
+        seconds[i] = compress(directory, s, target, percent, precisions[i], run);
+    }
+    if (seconds[0] > 0.0) {
+        bench_check(json_put(report, "f32_over_bf16", json_real(seconds[1] / seconds[0])));
+    }
 }
 
 int main(int count, char **arguments)
 {
     const synthetic_shape s = synthetic_options(count, arguments);
     const int64_t percent = bench_option(count, arguments, "percent", 30);
+    const char *target = bench_option(count, arguments, "dense", 0) != 0 ? "dense" : "local";
     char directory[] = SYNTHETIC_DIRECTORY;
-    char path[512];
     json_t *report = json_object();
     bench_set_threads(count, arguments);
     bench_check(json_put(report, "layers", json_integer(s.layers)));
+    bench_check(json_put(report, "threads", json_integer(grail_threads())));
+    bench_check(json_put(report, "bound_bytes", json_real(memory_bound(&s))));
+    bench_check(json_put(report, "stream_bytes",
+                         json_real(4.0 * (double)(s.samples * s.context * s.hidden))));
     synthetic_make(directory, &s);
-    compress(directory, &s, percent, report);
-    snprintf(path, sizeof path, "%s-narrow", directory);
-    synthetic_remove(path);
+    compare_precisions(directory, &s, target, percent, report);
     synthetic_remove(directory);
     bench_print(report);
     return 0;

@@ -10,9 +10,8 @@
     .subtract = cpu_subtract, .cross_entropy = cpu_cross_entropy,                                  \
     .find_non_finite = cpu_find_non_finite, .patches = cpu_patches, .max_pool = cpu_max_pool,      \
     .mean_positions = cpu_mean_positions, .batch_norm = cpu_batch_norm,                            \
-    .layer_norm = cpu_layer_norm, .unit_length = cpu_unit_length, .gram = cpu_gram,                \
-    .cross = cpu_cross, .column_sums = cpu_column_sums, .gemm = cpu_gemm,                          \
-    .add_symmetric = cpu_add_symmetric, .cholesky = cpu_cholesky,                                  \
+    .layer_norm = cpu_layer_norm, .unit_length = cpu_unit_length, .column_sums = cpu_column_sums,  \
+    .gemm = cpu_gemm, .add_symmetric = cpu_add_symmetric, .cholesky = cpu_cholesky,                \
     .cholesky_solve = cpu_cholesky_solve, .cholesky_invert = cpu_cholesky_invert,                  \
     .eigen = cpu_eigen,                                                                            \
     .gradients = {                                                                                 \
@@ -29,13 +28,19 @@
         .descend = cpu_descend,                                                                    \
     }
 
-static const host_kernels kernels = {.linear = cpu_linear, .conv2d = cpu_conv2d, COMMON_KERNELS};
+static const host_kernels kernels = {.linear = cpu_linear,
+                                     .conv2d = cpu_conv2d,
+                                     .gram = cpu_gram,
+                                     .cross = cpu_cross,
+                                     COMMON_KERNELS};
 
 static const host_kernels bf16_kernels = {.weights = {.order = onednn_weight_order,
                                                       .restore = onednn_weight_restore,
                                                       .linear = cpu_bf16_weight_linear},
                                           .linear = cpu_bf16_linear,
                                           .conv2d = cpu_bf16_conv2d,
+                                          .gram = cpu_bf16_gram,
+                                          .cross = cpu_bf16_cross,
                                           COMMON_KERNELS};
 
 static grail_status enter(backend *b)

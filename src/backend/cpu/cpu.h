@@ -105,6 +105,14 @@ grail_status cpu_gram(int64_t rows, int64_t width, const void *x, int64_t stride
 grail_status cpu_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
                        const void *x, int64_t x_stride, double *c);
 
+/* gram_split.c; the first two at any size and on any processor that multiplies bf16 */
+grail_status cpu_split_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g);
+grail_status cpu_split_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                             const void *x, int64_t x_stride, double *c);
+grail_status cpu_bf16_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g);
+grail_status cpu_bf16_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                            const void *x, int64_t x_stride, double *c);
+
 /* dense.c */
 pivot_index cpu_cholesky(int64_t n, double *a, int64_t stride);
 void cpu_cholesky_solve(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,

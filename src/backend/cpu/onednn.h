@@ -42,6 +42,10 @@ grail_status onednn_weight_restore(int64_t out, int64_t in, const void *weight,
 grail_status onednn_product(int64_t rows, int64_t in, int64_t out, const void *x,
                             const void *weight, const float *bias, float *y) GRAIL_MUST_CHECK;
 
+/** C[m, n] = A[m, k] B[k, n] of row-major bf16, or with `accumulate` C += A B. */
+grail_status onednn_multiply(int64_t m, int64_t n, int64_t k, const void *a, const void *b,
+                             bool accumulate, float *c) GRAIL_MUST_CHECK;
+
 /** Version of the library that is loaded, such as "2.6.3"; static. */
 const char *onednn_version(void);
 

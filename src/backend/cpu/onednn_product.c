@@ -34,7 +34,7 @@ static grail_status layout_of_transposed(int64_t out, int64_t in, dnnl_format_ta
     return onednn_checked(layout_new(made, 2, dims, dnnl_bf16, order), "describing a weight");
 }
 
-static grail_status describe(int64_t rows, int64_t in, int64_t out, bool has_bias,
+static grail_status describe(int64_t rows, int64_t in, int64_t out, bool has_bias, bool accumulate,
                              layout_view weight, kernel_call *o)
 {
     grail_status status = GRAIL_OK;
@@ -45,7 +45,7 @@ static grail_status describe(int64_t rows, int64_t in, int64_t out, bool has_bia
     TRY(layout_of_rows(rows, in, dnnl_bf16, &x));
     TRY(layout_of_rows(rows, out, dnnl_f32, &y));
     TRY(layout_of_rows(1, out, dnnl_f32, &bias));
-    TRY(onednn_attributes_new(false, false, &attributes));
+    TRY(onednn_attributes_new(accumulate, false, &attributes));
     TRY(onednn_checked(onednn_choose_product(layout_view_of(&x), weight,
                                              has_bias ? layout_view_of(&bias) : NULL,
                                              layout_view_of(&y), attributes, &o->descriptor),
@@ -65,7 +65,7 @@ static grail_status layout_of_ordered(int64_t out, int64_t in, layout *made)
     kernel_call o = {0};
     layout any = {0};
     TRY(layout_of_transposed(out, in, dnnl_format_tag_any, &any));
-    TRY(describe(USUAL_ROWS, in, out, false, layout_view_of(&any), &o));
+    TRY(describe(USUAL_ROWS, in, out, false, false, layout_view_of(&any), &o));
     TRY(onednn_checked(layout_copy(made, kernel_call_layout(&o, dnnl_query_weights_md)),
                        "copying a layout"));
 out:
@@ -131,7 +131,7 @@ grail_status onednn_product(int64_t rows, int64_t in, int64_t out, const void *x
     kernel_call o = {0};
     layout ordered = {0};
     TRY(layout_of_ordered(out, in, &ordered));
-    TRY(describe(rows, in, out, bias != NULL, layout_view_of(&ordered), &o));
+    TRY(describe(rows, in, out, bias != NULL, false, layout_view_of(&ordered), &o));
     TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
                         onednn_readable(x)));
     TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, layout_view_of(&ordered), onednn_readable(weight)));
@@ -141,5 +141,24 @@ grail_status onednn_product(int64_t rows, int64_t in, int64_t out, const void *x
 out:
     kernel_call_fini(&o);
     layout_free(&ordered);
+    return status;
+}
+
+grail_status onednn_multiply(int64_t m, int64_t n, int64_t k, const void *a, const void *b,
+                             bool accumulate, float *c)
+{
+    grail_status status = GRAIL_OK;
+    kernel_call o = {0};
+    layout right = {0};
+    TRY(layout_of_rows(k, n, dnnl_bf16, &right));
+    TRY(describe(m, k, n, false, accumulate, layout_view_of(&right), &o));
+    TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
+                        onednn_readable(a)));
+    TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, layout_view_of(&right), onednn_readable(b)));
+    TRY(kernel_call_add(&o, DNNL_ARG_DST, kernel_call_layout(&o, dnnl_query_dst_md), c));
+    TRY(kernel_call_run(&o));
+out:
+    kernel_call_fini(&o);
+    layout_free(&right);
     return status;
 }

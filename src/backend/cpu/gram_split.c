@@ -1,0 +1,265 @@
+/* Sums of products over rows, C[m, n] += Y^T X, on units that multiply bf16. Every value is the sum
+ * of two of bf16, x = high + low with a rest of at most 2^-16 |x|, and of the four products of the
+ * parts all but low low are formed (that one, too, where it has a sign: on the diagonal of a Gram).
+ * Panels of rows are summed in f32, and panels in f64. A Gram is the case Y = X, of which only the
+ * lower tiles are formed. */
+#include "backend/cpu/clones.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/onednn.h"
+#include "backend/cpu/tiles.h"
+
+#include "base/parallel.h"
+
+#include <string.h>
+
+/* A kernel adds up the rows of a chunk one after the other, which must not be many: sums of
+ * positive terms lose bits that way. Chunks are added in f32 and panels in f64. */
+enum { TILE = 1024, CHUNK = 256, PANEL = 2048 };
+
+/* A panel of rows as parts, in chunks behind each other. In each, columns come in groups of TILE,
+ * each stored on its own: as factors on the right, [rows, columns of the group], and on the left,
+ * transposed. */
+typedef struct parts {
+    const float *values;
+    int64_t stride, rows, width; /* of the panel */
+    uint16_t *right[2];          /* high, low; owned */
+    uint16_t *left[2];
+} parts;
+
+static void parts_fini(parts *p)
+{
+    for (int i = 0; i < 2; i++) {
+        memory_free(p->right[i]);
+        memory_free(p->left[i]);
+    }
+}
+
+static grail_status parts_init(int64_t rows, int64_t width, parts *p)
+{
+    grail_status status = GRAIL_OK;
+    const size_t count = (size_t)((rows < PANEL ? rows : PANEL) * width);
+    *p = (parts){.width = width};
+    for (int i = 0; i < 2; i++) {
+        TRY(memory_new_unset(&p->right[i], count, sizeof *p->right[i]));
+        TRY(memory_new_unset(&p->left[i], count, sizeof *p->left[i]));
+    }
+out:
+    return status;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Rounded to bf16, to the nearest, ties to even; a NaN stays one. */
+static inline uint32_t rounded(float x)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t nan = bits >> 16 | 0x40U;
+    const uint32_t nearest = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
+    return (bits & 0x7fffffffU) > 0x7f800000U ? nan : nearest;
+}
+
+static inline float widened(uint32_t half)
+{
+    const uint32_t bits = half << 16;
+    float x = 0.0F;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+CPU_CLONES static void split_row(int64_t count, const float *x, uint16_t *high, uint16_t *low)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t upper = rounded(x[i]);
+        high[i] = (uint16_t)upper;
+        low[i] = (uint16_t)rounded(x[i] - widened(upper));
+    }
+}
+
+/* out[c, r] = in[r, c] for some rows. */
+static void transpose(int64_t first, int64_t end, int64_t columns, int64_t rows, const uint16_t *in,
+                      uint16_t *out)
+{
+    enum { BLOCK = 32 };
+    for (int64_t c0 = 0; c0 < columns; c0 += BLOCK) {
+        const int64_t c1 = smaller(c0 + BLOCK, columns);
+        for (int64_t r = first; r < end; r++) {
+            for (int64_t c = c0; c < c1; c++) {
+                out[c * rows + r] = in[r * columns + c];
+            }
+        }
+    }
+}
+
+static int64_t chunks_of(const parts *p)
+{
+    return (p->rows + CHUNK - 1) / CHUNK;
+}
+
+static int64_t chunk_rows(const parts *p, int64_t chunk)
+{
+    return smaller(CHUNK, p->rows - chunk * CHUNK);
+}
+
+/* The place of a group of columns of a chunk, in elements. */
+static int64_t place_of(const parts *p, int64_t chunk, int64_t column)
+{
+    return chunk * CHUNK * p->width + chunk_rows(p, chunk) * column;
+}
+
+enum { STRIP = 32 }; /* rows that a thread splits at once */
+
+static void split_strip(const parts *p, int64_t strip)
+{
+    const int64_t chunk = strip * STRIP / CHUNK;
+    const int64_t rows = chunk_rows(p, chunk);
+    const int64_t first = strip * STRIP - chunk * CHUNK;
+    const int64_t end = smaller(first + STRIP, rows);
+    const float *from = p->values + chunk * CHUNK * p->stride;
+    for (int64_t j0 = 0; j0 < p->width; j0 += TILE) {
+        const int64_t columns = smaller(TILE, p->width - j0);
+        const int64_t group = place_of(p, chunk, j0);
+        for (int64_t r = first; r < end; r++) {
+            split_row(columns, from + r * p->stride + j0, p->right[0] + group + r * columns,
+                      p->right[1] + group + r * columns);
+        }
+        for (int i = 0; i < 2; i++) {
+            transpose(first, end, columns, rows, p->right[i] + group, p->left[i] + group);
+        }
+    }
+}
+
+static void split_strips(int64_t begin, int64_t end, void *context)
+{
+    for (int64_t strip = begin; strip < end; strip++) {
+        split_strip(context, strip);
+    }
+}
+
+static void split(const float *values, int64_t stride, int64_t rows, parts *p)
+{
+    p->values = values;
+    p->stride = stride;
+    p->rows = rows;
+    parallel_for((rows + STRIP - 1) / STRIP, 1, split_strips, p);
+}
+
+/* sums[height, width] = the tile of Y^T X over the panel. */
+static grail_status multiply_parts(const parts *y, const parts *x, const tile *t, bool with_lows,
+                                   float *sums)
+{
+    grail_status status = GRAIL_OK;
+    static const int pairs[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}}; /* left, right */
+    for (int64_t chunk = 0; chunk < chunks_of(x); chunk++) {
+        for (int i = 0; i < (with_lows ? 4 : 3); i++) {
+            TRY(onednn_multiply(t->height, t->width, chunk_rows(x, chunk),
+                                y->left[pairs[i][0]] + place_of(y, chunk, t->i0),
+                                x->right[pairs[i][1]] + place_of(x, chunk, t->j0),
+                                chunk > 0 || i > 0, sums));
+        }
+    }
+out:
+    return status;
+}
+
+typedef struct addition {
+    const tiling *tiles;
+    const tile *tile;
+    const float *sums;
+    double *c;
+} addition;
+
+CPU_CLONES static void add_rows(int64_t begin, int64_t end, void *context)
+{
+    const addition *a = context;
+    const bool diagonal = tile_on_diagonal(a->tiles, a->tile);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t width = diagonal ? i + 1 : a->tile->width;
+        const float *from = a->sums + i * a->tile->width;
+        double *to = a->c + (a->tile->i0 + i) * a->tiles->n + a->tile->j0;
+        for (int64_t j = 0; j < width; j++) {
+            to[j] += (double)from[j];
+        }
+    }
+}
+
+static grail_status add_panel(const tiling *tiles, const parts *y, const parts *x, float *sums,
+                              double *c)
+{
+    enum { ROWS = 32 };
+    grail_status status = GRAIL_OK;
+    for (int64_t i = 0; i < tiling_count(tiles); i++) {
+        const tile t = tiling_at(tiles, i);
+        TRY(multiply_parts(y, x, &t, tile_on_diagonal(tiles, &t), sums));
+        addition a = {tiles, &t, sums, c};
+        parallel_for(t.height, ROWS, add_rows, &a);
+    }
+out:
+    return status;
+}
+
+grail_status cpu_split_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+{
+    grail_status status = GRAIL_OK;
+    const tiling tiles = {true, width, width, TILE, TILE};
+    parts p = {0};
+    float *sums = NULL;
+    TRY(parts_init(rows, width, &p));
+    TRY(memory_new_unset(&sums, (size_t)TILE * TILE, sizeof sums[0]));
+    for (int64_t first = 0; first < rows; first += PANEL) {
+        split((const float *)x + first * stride, stride, smaller(PANEL, rows - first), &p);
+        TRY(add_panel(&tiles, &p, &p, sums, g));
+    }
+out:
+    parts_fini(&p);
+    memory_free(sums);
+    return status;
+}
+
+grail_status cpu_split_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                             const void *x, int64_t x_stride, double *c)
+{
+    grail_status status = GRAIL_OK;
+    const tiling tiles = {false, m, n, TILE, TILE};
+    parts left = {0};
+    parts right = {0};
+    float *sums = NULL;
+    TRY(parts_init(rows, m, &left));
+    TRY(parts_init(rows, n, &right));
+    TRY(memory_new_unset(&sums, (size_t)TILE * TILE, sizeof sums[0]));
+    for (int64_t first = 0; first < rows; first += PANEL) {
+        const int64_t count = smaller(PANEL, rows - first);
+        split((const float *)y + first * y_stride, y_stride, count, &left);
+        split((const float *)x + first * x_stride, x_stride, count, &right);
+        TRY(add_panel(&tiles, &left, &right, sums, c));
+    }
+out:
+    parts_fini(&left);
+    parts_fini(&right);
+    memory_free(sums);
+    return status;
+}
+
+/* Three products of bf16 pay where one of f32 takes longer, which it does beside tiles of AMX
+ * alone. */
+static bool split_pays(int64_t rows, int64_t m, int64_t n)
+{
+    enum { LEAST = 1 << 27 };
+    return onednn_bf16_support() == BF16_TILES && (double)rows * (double)m * (double)n > LEAST;
+}
+
+grail_status cpu_bf16_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+{
+    return split_pays(rows, width, width) ? cpu_split_gram(rows, width, x, stride, g)
+                                          : cpu_gram(rows, width, x, stride, g);
+}
+
+grail_status cpu_bf16_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                            const void *x, int64_t x_stride, double *c)
+{
+    return split_pays(rows, m, n) ? cpu_split_cross(rows, m, y, y_stride, n, x, x_stride, c)
+                                  : cpu_cross(rows, m, y, y_stride, n, x, x_stride, c);
+}
