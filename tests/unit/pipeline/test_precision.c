@@ -1,0 +1,214 @@
+/* Runs in bf16: close to those in f32, exact where nothing is computed, and the same again. */
+#include "lab.h"
+
+#include "backend/backend.h"
+#include "support/json_memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int need_bf16(void **state)
+{
+    (void)state;
+    backend *b = NULL;
+    if (backend_open("cpu", &(backend_options){.precision = "bf16"}, &b) != GRAIL_OK) {
+        print_message("skipped: %s\n", grail_error_message());
+        skip();
+    }
+    backend_close(b);
+    return 0;
+}
+
+static grail_compress_options in_bf16(const lab *l, const char *model, const char *output)
+{
+    grail_compress_options options = lab_options(l, model, output);
+    options.precision = "bf16";
+    return options;
+}
+
+static double divergence(const char *model, const char *narrow)
+{
+    return compare_models(model, narrow, "cpu").mean_kl;
+}
+
+/* The divergence from the dense network, whose golden models are random, is as in f32 but for what
+ * bf16 rounds. */
+static void results_are_close_to_those_in_f32(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3-bf16", "llama3-sharded", "llama-mha", "qwen3"};
+    static const char *const repairs[] = {"none", "grail", "full"};
+    lab l;
+    lab_open(&l);
+    for (int m = 0; m < 4; m++) {
+        for (int k = 0; k < 3; k++) {
+            char outputs[2][LAB_PATH];
+            double found[2] = {0.0, 0.0};
+            for (int p = 0; p < 2; p++) {
+                snprintf(outputs[p], LAB_PATH, "%s/%d-%d-%d", l.directory, m, k, p);
+                grail_compress_options options = in_bf16(&l, lab_golden(models[m]), outputs[p]);
+                options.compensate = repairs[k];
+                options.selector = "magnitude-l2";
+                options.precision = p == 0 ? "f32" : "bf16";
+                assert_ok(lab_compress(&options));
+                found[p] = divergence(lab_golden(models[m]), outputs[p]);
+            }
+            if (k == 0) {
+                assert_same_checkpoint(outputs[0], outputs[1]);
+            } else {
+                assert_near(found[1] / found[0], 1.0, 0.05);
+                assert_false(
+                    same_tensor(outputs[0], outputs[1], "model.layers.0.mlp.down_proj.weight"));
+            }
+        }
+    }
+    lab_close(&l);
+}
+
+static void what_is_not_cut_stays_as_it_was(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"));
+    options.sparsity_ffn = options.sparsity_heads = 0.0;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(lab_golden("llama3-bf16"), lab_path(&l, "out"));
+    lab_close(&l);
+}
+
+static void a_second_run_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3-bf16", "qwen2"};
+    lab l;
+    lab_open(&l);
+    for (int m = 0; m < 2; m++) {
+        char outputs[2][LAB_PATH];
+        for (int i = 0; i < 2; i++) {
+            snprintf(outputs[i], LAB_PATH, "%s/%d-%d", l.directory, m, i);
+            grail_compress_options options = in_bf16(&l, lab_golden(models[m]), outputs[i]);
+            options.selector = "obs";
+            options.refit = "all";
+            options.token_weights = "stream";
+            assert_ok(lab_compress(&options));
+        }
+        assert_same_checkpoint(outputs[0], outputs[1]);
+    }
+    lab_close(&l);
+}
+
+static int stop_at_second_block(void *user, const grail_site_report *site, int block, int blocks,
+                                double seconds_left)
+{
+    (void)user;
+    (void)site;
+    (void)blocks;
+    (void)seconds_left;
+    return block >= 1 ? 1 : 0;
+}
+
+static void a_run_goes_on_in_its_own_precision(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), lab_path(&l, "whole"));
+    assert_ok(lab_compress(&options));
+    options.output = lab_path(&l, "parts");
+    options.observer = stop_at_second_block;
+    assert_fails(lab_compress(&options), GRAIL_ERROR_CANCELLED, "cancelled");
+    options.observer = NULL;
+    options.resume = 1;
+    options.precision = "f32";
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "precision was \"bf16\" and is now \"f32\"");
+    options.precision = "bf16";
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));
+    lab_close(&l);
+}
+
+/* Weights that are trained are held as values, and their gradients are those of f32. */
+static void blocks_and_the_network_are_healed(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_golden("llama3-bf16");
+    grail_compress_options options = in_bf16(&l, model, lab_path(&l, "plain"));
+    options.sparsity_ffn = 0.5;
+    assert_ok(lab_compress(&options));
+    options.heal = "block,model";
+    options.heal_steps = 48;
+    options.heal_rate = 0.02;
+    options.output = lab_path(&l, "healed");
+    assert_ok(lab_compress(&options));
+    assert_true(divergence(model, lab_path(&l, "healed")) <
+                divergence(model, lab_path(&l, "plain")));
+    lab_close(&l);
+}
+
+/* This selector runs blocks back whose weights are not trained. */
+static void regional_gradients_are_those_of_f32(void **state)
+{
+    (void)state;
+    static const char *const repairs[] = {"own", "full"};
+    lab l;
+    lab_open(&l);
+    for (int i = 0; i < 2; i++) {
+        char outputs[2][LAB_PATH];
+        for (int p = 0; p < 2; p++) {
+            snprintf(outputs[p], LAB_PATH, "%s/%d-%d", l.directory, i, p);
+            grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), outputs[p]);
+            options.selector = "wanda++";
+            options.compensate = repairs[i];
+            options.sparsity_heads = 0.0;
+            options.precision = p == 0 ? "f32" : "bf16";
+            assert_ok(lab_compress(&options));
+        }
+        assert_near(divergence(lab_golden("llama3-bf16"), outputs[1]) /
+                        divergence(lab_golden("llama3-bf16"), outputs[0]),
+                    1.0, 0.3);
+    }
+    lab_close(&l);
+}
+
+static void failing_allocations_are_survived(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_status status = GRAIL_ERROR_MEMORY;
+    char model[LAB_PATH];
+    char output[LAB_PATH];
+    char partial[LAB_PATH];
+    snprintf(model, sizeof model, "%s", lab_golden("llama3-bf16"));
+    snprintf(output, sizeof output, "%s/out", l.directory);
+    snprintf(partial, sizeof partial, "%s/out.partial", l.directory);
+    grail_compress_options options = in_bf16(&l, model, output);
+    options.samples = 2;
+    for (int64_t n = 1; status != GRAIL_OK; n += 1 + n / 20) {
+        support_remove_tree(partial);
+        memory_fail_after(n);
+        status = lab_compress(&options);
+        memory_fail_after(-1);
+        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
+    }
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(results_are_close_to_those_in_f32, need_bf16),
+        cmocka_unit_test_setup(what_is_not_cut_stays_as_it_was, need_bf16),
+        cmocka_unit_test_setup(a_second_run_gives_the_same_bytes, need_bf16),
+        cmocka_unit_test_setup(a_run_goes_on_in_its_own_precision, need_bf16),
+        cmocka_unit_test_setup(blocks_and_the_network_are_healed, need_bf16),
+        cmocka_unit_test_setup(regional_gradients_are_those_of_f32, need_bf16),
+        cmocka_unit_test_setup(failing_allocations_are_survived, need_bf16),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
