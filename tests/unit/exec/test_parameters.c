@@ -62,6 +62,50 @@ static void a_parameter_is_read_from_the_checkpoint_at_its_first_use(void **stat
     teardown(&f);
 }
 
+/* Those of Linears that are stored so; a table that a head shares, vectors and F32 are held as
+ * values. */
+static void weights_of_bf16_stay_so_where_products_take_them(void **state)
+{
+    (void)state;
+    backend *b = NULL;
+    fixture f;
+    float expected[80 * 64];
+    float *values = NULL;
+    int64_t count = 0;
+    const parameter_entry *entry = NULL;
+    if (backend_open("cpu", &(backend_options){.precision = "bf16"}, &b) != GRAIL_OK) {
+        print_message("skipped: %s\n", grail_error_message());
+        skip();
+    }
+    setup(&f, "llama3-bf16", b);
+    const int table = graph_find_parameter(f.model->graph, "model.embed_tokens.weight");
+    assert_ok(parameter_store_get(f.thin, table, &entry));
+    assert_false(matrix_is_ordered(entry->values));
+    assert_ok(parameter_store_get(f.thin, f.norm, &entry));
+    assert_false(matrix_is_ordered(entry->values));
+    assert_ok(parameter_store_get(f.thin, f.up, &entry));
+    assert_true(matrix_is_ordered(entry->values));
+    assert_ok(model_parameter_f32(f.model, f.up, expected));
+    assert_ok(parameter_store_read_f32(f.thin, f.up, &values, &count));
+    assert_memory_equal(values, expected, sizeof expected);
+    assert_ok(parameter_store_own(f.thin, f.up));
+    entry = &f.thin->entries[f.up];
+    assert_true(matrix_exists(entry->values) && !matrix_is_ordered(entry->values));
+    assert_ok(matrix_download_f32(entry->values, values));
+    assert_memory_equal(values, expected, sizeof expected);
+    assert_ok(parameter_store_set(f.thin, f.up, (const int64_t[]){80, 64}, expected));
+    assert_true(matrix_is_ordered(entry->values));
+    assert_ok(parameter_store_own(f.thin, f.up)); /* of an ordered own entry, too */
+    assert_false(matrix_is_ordered(entry->values));
+    memory_free(values);
+    teardown(&f);
+    setup(&f, "llama3", b); /* stored in F32 */
+    assert_ok(parameter_store_get(f.thin, f.up, &entry));
+    assert_false(matrix_is_ordered(entry->values));
+    teardown(&f);
+    backend_close(b);
+}
+
 static void an_own_entry_hides_the_parents_and_is_rounded_as_stored(void **state)
 {
     (void)state;
@@ -212,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_parameter_is_read_from_the_checkpoint_at_its_first_use),
+        cmocka_unit_test(weights_of_bf16_stay_so_where_products_take_them),
         cmocka_unit_test(an_own_entry_hides_the_parents_and_is_rounded_as_stored),
         cmocka_unit_test(what_is_released_is_read_again),
         cmocka_unit_test(borrowing_copies_only_where_elements_are_not_f32),

@@ -164,7 +164,6 @@ static void regional_gradients_are_those_of_f32(void **state)
             grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), outputs[p]);
             options.selector = "wanda++";
             options.compensate = repairs[i];
-            options.sparsity_heads = 0.0;
             options.precision = p == 0 ? "f32" : "bf16";
             assert_ok(lab_compress(&options));
         }
