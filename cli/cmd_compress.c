@@ -243,6 +243,21 @@ static void warn_tied(const grail_compression *c)
     }
 }
 
+/* Says nothing of f32, which loses nothing of what checkpoints hold. */
+static void print_precision(const grail_compression_totals *t)
+{
+    const char *dtype = t->dense.dtype;
+    if (strcmp(t->precision, "bf16") != 0) {
+        return;
+    }
+    print_out("precision: products in bf16 with f32 sums%s\n",
+              strcmp(dtype, "F16") == 0   ? "; weights of F16 lose 3 of 11 bits there, with "
+                                            "--precision f32 none"
+              : strcmp(dtype, "F32") == 0 ? "; weights of F32 lose 16 of 24 bits there, with "
+                                            "--precision f32 none"
+                                          : "");
+}
+
 static void print_summary(const grail_compression *c)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
@@ -259,6 +274,7 @@ static void print_summary(const grail_compression *c)
     }
     print_loaders(c);
     heal_summaries_print(c);
+    print_precision(&t);
     if (of_images && t.samples > 0) {
         print_out("calibration: %lld images\n", (long long)t.samples);
     } else if (t.samples > 0) {

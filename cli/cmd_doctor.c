@@ -68,7 +68,8 @@ static void print_machine(const grail_machine *m)
         if (m->bf16_gflops > 0.0) {
             print_out(", %.0f in bf16", m->bf16_gflops);
         }
-        print_out("\nauto       %s for weights that are stored in 16 bits\n", m->auto_precision);
+        print_out("\nauto       %s for large networks that are stored in 16 bits\n",
+                  m->auto_precision);
     }
     if (m->remedy != NULL) {
         print_out("warning: this kernel is wrong for this processor: %s\n", m->remedy);

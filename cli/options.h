@@ -45,7 +45,7 @@ typedef struct option {
         "precision", OPTION_TEXT, &(variable), "NAME", "auto f32 bf16 f64",                        \
             "precision of products: f32, bf16 (with f32 sums), f64 (ref alone), or auto: bf16 "    \
             "for "                                                                                 \
-            "weights stored in 16 bits where that is faster here (" usual ")"                      \
+            "large networks stored in 16 bits where that is faster here (" usual ")"               \
     }
 
 typedef struct command {

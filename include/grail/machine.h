@@ -43,16 +43,17 @@ typedef struct grail_machine {
     int64_t memory_total, memory_available; /* bytes, -1 when unknown */
     double sgemm_gflops, dgemm_gflops;      /* 0 when not measured */
     double bf16_gflops; /* products of bf16 with f32 sums; 0 when not measured or not possible */
-    const char *auto_precision; /* which "auto" takes for weights stored in 16 bits; NULL when not
-                                   measured */
+    const char *auto_precision; /* which "auto" takes for large networks stored in 16 bits; NULL
+                                   when not measured */
 } grail_machine;
 
 /** What computes, and in which precision. Where a function takes NULL: the processor in f32. */
 typedef struct grail_compute {
     const char *backend;   /* "cpu" or "ref"; NULL: "cpu" */
     const char *precision; /* of products: "f32", "bf16" with f32 sums, "f64", or "auto": bf16 for
-                              weights that are stored in 16 bits where that is faster on this
-                              machine, else the backend's first; NULL: the backend's first */
+                              networks of 2^25 weights and more that are stored in 16 bits, where
+                              that is faster on this machine, else the backend's first; NULL: the
+                              backend's first */
 } grail_compute;
 
 /** A backend in one precision; those of one name follow each other. */

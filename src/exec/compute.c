@@ -7,8 +7,11 @@ const char *compute_backend(const grail_compute *compute)
     return compute == NULL || compute->backend == NULL ? "cpu" : compute->backend;
 }
 
-static bool is_stored_in_16_bits(const grail_model *model)
+/* Whether most weights of products are stored in 16 bits, and there are so many that products take
+ * the time: in small networks what is around a product of bf16 costs more than it saves. */
+static bool may_gain(const grail_model *model)
 {
+    enum { LEAST_ELEMENTS = 1 << 25 };
     const graph *g = model->graph;
     int64_t all = 0;
     int64_t narrow = 0;
@@ -20,7 +23,7 @@ static bool is_stored_in_16_bits(const grail_model *model)
             narrow += dtype_bits(model->tensors[n->weight]->dtype) == 16 ? elements : 0;
         }
     }
-    return narrow > all / 2;
+    return narrow > all / 2 && all >= LEAST_ELEMENTS;
 }
 
 const char *compute_precision(const grail_compute *compute, const grail_model *model)
@@ -28,8 +31,7 @@ const char *compute_precision(const grail_compute *compute, const grail_model *m
     if (compute == NULL || compute->precision == NULL || strcmp(compute->precision, "auto") != 0) {
         return compute == NULL ? NULL : compute->precision;
     }
-    return is_stored_in_16_bits(model) && backend_prefers_bf16(compute_backend(compute)) ? "bf16"
-                                                                                         : NULL;
+    return may_gain(model) && backend_prefers_bf16(compute_backend(compute)) ? "bf16" : NULL;
 }
 
 grail_status compute_open(const grail_compute *compute, const grail_model *model, backend **out)

@@ -10,7 +10,7 @@
 /** Name of the backend; NULL or a missing name stand for "cpu". */
 const char *compute_backend(const grail_compute *compute);
 /** The precision to be asked for: what the caller named, or for "auto" "bf16" where the model's
- * weights are stored in 16 bits and it pays. NULL: the backend's first. */
+ * weights are stored in 16 bits, are many, and it pays. NULL: the backend's first. */
 const char *compute_precision(const grail_compute *compute, const grail_model *model);
 /** Opens it. *out is owned: backend_close. */
 grail_status compute_open(const grail_compute *compute, const grail_model *model,

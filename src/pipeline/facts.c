@@ -14,6 +14,7 @@ grail_site_report grail_compression_site(const grail_compression *c, int i)
 grail_compression_totals grail_compression_totals_get(const grail_compression *c)
 {
     grail_compression_totals t = {
+        .precision = backend_precision(c->request->backend),
         .samples = c->request->samples->count,
         .context = c->request->samples->windows.length,
         .calibration_tokens = c->request->samples->count * c->request->samples->windows.length,

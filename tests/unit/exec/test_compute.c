@@ -1,0 +1,83 @@
+/* Which backend and precision a caller's choice stands for. */
+#include "unit/pipeline/lab_model.h"
+
+#include "exec/compute.h"
+
+#include <string.h>
+
+static void names_are_taken_as_they_are(void **state)
+{
+    (void)state;
+    grail_model *model = NULL;
+    backend *b = NULL;
+    assert_ok(grail_model_open(lab_golden("llama3-bf16"), &model));
+    assert_string_equal(compute_backend(NULL), "cpu");
+    assert_null(compute_precision(NULL, model));
+    const grail_compute ref = {.backend = "ref"};
+    assert_string_equal(compute_backend(&ref), "ref");
+    assert_null(compute_precision(&ref, model));
+    const grail_compute named = {.precision = "bf16"};
+    assert_string_equal(compute_backend(&named), "cpu");
+    assert_string_equal(compute_precision(&named, model), "bf16");
+    assert_ok(compute_open(NULL, model, &b));
+    assert_string_equal(backend_name(b), "cpu");
+    assert_string_equal(backend_precision(b), "f32");
+    backend_close(b);
+    const grail_compute wrong = {.backend = "ref", .precision = "bf16"};
+    assert_fails(compute_open(&wrong, model, &b), GRAIL_ERROR_ARGUMENT,
+                 "the backend 'ref' does not compute in 'bf16'; expected 'f64'");
+    grail_model_close(model);
+}
+
+/* Beside small products the work around them costs more than bf16 saves. */
+static void small_networks_are_computed_in_f32_unless_asked(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3-bf16", "llama-mha", "llama3"};
+    const grail_compute any = {.precision = "auto"};
+    for (int i = 0; i < 3; i++) {
+        grail_model *model = NULL;
+        backend *b = NULL;
+        assert_ok(grail_model_open(lab_golden(models[i]), &model));
+        assert_null(compute_precision(&any, model));
+        assert_ok(compute_open(&any, model, &b));
+        assert_string_equal(backend_precision(b), "f32");
+        backend_close(b);
+        grail_model_close(model);
+    }
+}
+
+/* The same network with shapes of millions of weights; nothing reads them. */
+static void large_networks_of_16_bits_take_what_is_faster(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama3-bf16", "llama3"};
+    const grail_compute any = {.precision = "auto"};
+    const bool prefers = backend_prefers_bf16("cpu");
+    assert_false(backend_prefers_bf16("ref"));
+    assert_int_equal(backend_prefers_bf16("cpu"), prefers); /* asked once */
+    for (int i = 0; i < 2; i++) {
+        grail_model *model = NULL;
+        assert_ok(grail_model_open(lab_golden(names[i]), &model));
+        for (int p = 0; p < model->graph->parameter_count; p++) {
+            model->graph->parameters[p].shape[0] *= 1000;
+        }
+        const char *precision = compute_precision(&any, model);
+        assert_int_equal(precision != NULL, i == 0 && prefers);
+        assert_true(precision == NULL || strcmp(precision, "bf16") == 0);
+        for (int p = 0; p < model->graph->parameter_count; p++) {
+            model->graph->parameters[p].shape[0] /= 1000;
+        }
+        grail_model_close(model);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_taken_as_they_are),
+        cmocka_unit_test(small_networks_are_computed_in_f32_unless_asked),
+        cmocka_unit_test(large_networks_of_16_bits_take_what_is_faster),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
