@@ -30,6 +30,12 @@ struct grail_site_list {
  */
 grail_status model_parameter_f32(const grail_model *model, int index, float *out) GRAIL_MUST_CHECK;
 
+/** The values of a parameter as they are stored, checked in the same way, where it is its tensor as
+ * it is: *out is borrowed from the mapped file, of any alignment, NULL elsewhere.
+ * checkpoint_release of its tensor when they were read. */
+grail_status model_parameter_stored(const grail_model *model, int index,
+                                    const void **out) GRAIL_MUST_CHECK;
+
 /** Elements of parameter `index`. */
 int64_t model_parameter_elements(const grail_model *model, int index);
 

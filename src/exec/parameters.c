@@ -63,22 +63,47 @@ static grail_status new_values(const parameter_store *store, int index, const in
     return matrix_new(store->backend, type, shape[0], columns, out);
 }
 
+static grail_status load_values(const grail_model *model, int index, matrix values)
+{
+    grail_status status = GRAIL_OK;
+    host_view v = {0};
+    TRY(host_view_open(values, GRAIL_DTYPE_F32, HOST_WRITES, &v));
+    TRY(model_parameter_f32(model, index, v.values));
+    TRY(host_view_close(&v));
+out:
+    host_view_drop(&v);
+    return status;
+}
+
+/* From the mapped file to the order of products, without a copy as values where it is stored
+ * plainly. */
+static grail_status load_ordered(const grail_model *model, int index, matrix weight)
+{
+    grail_status status = GRAIL_OK;
+    const void *stored = NULL;
+    TRY(model_parameter_stored(model, index, &stored));
+    if (stored == NULL) {
+        return load_values(model, index, weight);
+    }
+    TRY(matrix_upload(weight, stored));
+    checkpoint_release(model->checkpoint, model->tensors[index]);
+out:
+    return status;
+}
+
 static grail_status load_entry(parameter_store *store, int index)
 {
     grail_status status = GRAIL_OK;
     matrix values = {0};
-    host_view v = {0};
     parameter_entry *entry = &store->entries[index];
     const graph_parameter *p = &store->model->graph->parameters[index];
     TRY(new_values(store, index, p->shape, &values));
-    TRY(host_view_open(values, GRAIL_DTYPE_F32, HOST_WRITES, &v));
-    TRY(model_parameter_f32(store->model, index, v.values));
-    TRY(host_view_close(&v));
+    TRY(matrix_is_ordered(values) ? load_ordered(store->model, index, values)
+                                  : load_values(store->model, index, values));
     memcpy(entry->shape, p->shape, sizeof entry->shape);
     entry->values = values;
     values = (matrix){0};
 out:
-    host_view_drop(&v);
     matrix_free(&values);
     return status;
 }

@@ -221,6 +221,34 @@ static void a_damaged_checkpoint_is_named(void **state)
     memory_free(directory);
 }
 
+static void so_is_one_whose_weights_stay_as_they_are_stored(void **state)
+{
+    (void)state;
+    lab_model m;
+    fixture f;
+    backend *b = NULL;
+    const parameter_entry *entry = NULL;
+    char path[LAB_PATH];
+    if (backend_open("cpu", &(backend_options){.precision = "bf16"}, &b) != GRAIL_OK) {
+        print_message("skipped: %s\n", grail_error_message());
+        skip();
+    }
+    char *directory = support_temporary_directory();
+    snprintf(path, sizeof path, "%s/model", directory);
+    lab_read(&m, lab_golden("llama3"));
+    lab_find(&m, 0, "mlp.up_proj.weight")->values[70] = INFINITY;
+    lab_write(&m, path, GRAIL_DTYPE_BF16);
+    lab_fini(&m);
+    open_stores(&f, path, b);
+    assert_fails(
+        parameter_store_get(f.thin, f.up, &entry), GRAIL_ERROR_NUMERIC,
+        "tensor 'model.layers.0.mlp.up_proj.weight' holds a NaN or infinity at element 70");
+    teardown(&f);
+    backend_close(b);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
 static grail_status use_stores(void *context)
 {
     grail_status status = GRAIL_OK;
@@ -262,6 +290,7 @@ int main(void)
         cmocka_unit_test(borrowing_copies_only_where_elements_are_not_f32),
         cmocka_unit_test(new_values_must_be_finite_and_fit_the_stored_dtype),
         cmocka_unit_test(a_damaged_checkpoint_is_named),
+        cmocka_unit_test(so_is_one_whose_weights_stay_as_they_are_stored),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
