@@ -131,7 +131,7 @@ typedef struct grail_compress_options {
     const char *scratch; /* directory for files that stand in for large blocks of memory, or NULL */
     const char *stream_score; /* "first", "all": producers that score a residual stream */
     const char *backend;      /* "cpu" or "ref" */
-    const char *precision;    /* of products, see grail_compute; NULL: the backend's first */
+    const char *precision; /* of products, see grail_compute; "auto" is f32 where `heal` trains */
     int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
     int resume;     /* 1: continue an interrupted run */
     int dry_run;    /* 1: open only plans and describes; do not call run or finish */

@@ -47,7 +47,7 @@ typedef struct grail_machine {
                                    when not measured */
 } grail_machine;
 
-/** What computes, and in which precision. Where a function takes NULL: the processor in f32. */
+/** What computes, and in which precision. A NULL grail_compute stands for the processor in f32. */
 typedef struct grail_compute {
     const char *backend;   /* "cpu" or "ref"; NULL: "cpu" */
     const char *precision; /* of products: "f32", "bf16" with f32 sums, "f64", or "auto": bf16 for

@@ -93,10 +93,11 @@ static grail_status unknown_precision(const char *name, const char *precision)
               precision);
     for (int i = 0; kinds[i] != NULL; i++) {
         if (strcmp(kinds[i]->name, name) == 0) {
-            error_append("%s '%s'", first ? "" : " or", backend_kind_precision(kinds[i]));
+            error_append("%s '%s'", first ? "" : ",", backend_kind_precision(kinds[i]));
             first = false;
         }
     }
+    error_append(" or 'auto'");
     return GRAIL_ERROR_ARGUMENT;
 }
 

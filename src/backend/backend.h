@@ -61,7 +61,8 @@ const char *backend_first_precision(const char *name);
  * may try that for two seconds; all calls of a process answer the same. */
 bool backend_prefers_bf16(const char *name);
 /** Adds a backend to those that backend_open finds, before any thread looks for one. The kind must
- * stay valid. GRAIL_ERROR_ARGUMENT when there are too many, or one of this name. */
+ * stay valid. GRAIL_ERROR_ARGUMENT when there are too many, or one of this name and precision. One
+ * with the name of another follows it. */
 grail_status backend_add(const backend_kind *kind) GRAIL_MUST_CHECK;
 
 /** How many operations there are, their names, whether a backend leaves one out, and how often an

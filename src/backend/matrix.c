@@ -277,6 +277,9 @@ grail_status host_view_open(matrix m, grail_dtype type, host_access access, host
 {
     grail_status status = GRAIL_OK;
     host_view v = {.of = m, .type = type, .access = access};
+    if (matrix_is_ordered(m) && type != GRAIL_DTYPE_F32) {
+        FAIL(GRAIL_ERROR_INTERNAL, "an ordered weight is seen as f32 alone");
+    }
     if (m.type == type && is_mapped(m)) {
         v.values = m.memory;
     } else {

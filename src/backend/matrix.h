@@ -1,12 +1,13 @@
 /* Matrices: memory of a backend's instance, seen as rows.
  *
+ * A matrix is a value: copies and views share its memory. Only what matrix_new made owns memory,
+ * and only the operations of its instance (operations.h) follow its address: host code writes and
+ * reads a matrix by upload, download, or a host view.
+ *
  * An instance with products in bf16 also holds weights as matrices of BF16, in an order of its own.
  * Such an ordered matrix is uploaded, downloaded, copied from and into values and read by
  * matrix_linear; it has no views.
- *
- * A matrix is a value: copies and views share its memory. Only what matrix_new made owns memory,
- * and only the operations of its instance (operations.h) follow its address: host code writes and
- * reads a matrix by upload, download, or a host view. */
+ */
 #ifndef GRAIL_BACKEND_MATRIX_H
 #define GRAIL_BACKEND_MATRIX_H
 

@@ -7,9 +7,12 @@
 #include <string.h>
 
 /* One letter for each matrix:
- *   v values, packed    e values, any stride    s f64, any stride    p f64, packed    a any of
- * these w values, packed, or a weight in the instance's own order    c anything a capital letter is
- * written (and perhaps read), and one behind '?' may be missing. */
+ *
+ *   v values, packed         e values, any stride     w values, packed, or an ordered weight
+ *   p f64, packed            s f64, any stride
+ *   a any but an ordered weight                       c anything
+ *
+ * A capital letter is written (and perhaps read), and one behind '?' may be missing. */
 static const struct {
     const char *name;
     const char *matrices;

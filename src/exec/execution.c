@@ -257,7 +257,11 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     }
     TRY(check_inputs(e, index));
     TRY(node_entries_get(store, n, &entries));
-    TRY(run_kind(e, index, &entries));
+    status = run_kind(e, index, &entries);
+    if (status == GRAIL_ERROR_NUMERIC && n->weight != GRAPH_NONE) {
+        error_prefix("input or weight of '%s'", e->graph->parameters[n->weight].name);
+    }
+    TRY(status);
     if (n->kind == NODE_LINEAR || n->kind == NODE_ATTENTION || n->kind == NODE_CONV2D) {
         TRY(execution_check_finite(e->graph, n, 0, e->values[n->output]));
     }

@@ -220,7 +220,9 @@ grail_status parameter_store_own(parameter_store *store, int index)
     TRY(matrix_new(store->backend, backend_type(store->backend), entry->values.rows,
                    entry->values.columns, &values));
     TRY(matrix_copy(entry->values, values));
-    memcpy(own->shape, entry->shape, sizeof own->shape);
+    if (entry != own) {
+        memcpy(own->shape, entry->shape, sizeof own->shape);
+    }
     drop_entry(store, index);
     own->values = values;
     values = no_matrix;

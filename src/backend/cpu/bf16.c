@@ -4,7 +4,7 @@
 #include "backend/cpu/onednn.h"
 
 /* Rows of X that are rounded at once. */
-enum { PANEL = 2048 };
+enum { ROWS_AT_ONCE = 2048 };
 
 grail_status cpu_start_bf16(void)
 {
@@ -29,7 +29,10 @@ grail_status cpu_bf16_weight_linear(int64_t rows, int64_t in, int64_t out, const
     const float *from = x;
     float *to = y;
     uint16_t *rounded = NULL;
-    const int64_t panel = rows < PANEL ? rows : PANEL;
+    const int64_t panel = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
+    if (rows == 0 || in == 0 || out == 0) { /* the library knows no such products */
+        return cpu_linear(rows, in, out, x, NULL, bias, y);
+    }
     TRY(memory_new_unset(&rounded, (size_t)(panel * in), sizeof rounded[0]));
     for (int64_t first = 0; first < rows; first += panel) {
         const int64_t count = rows - first < panel ? rows - first : panel;
@@ -48,13 +51,12 @@ grail_status cpu_bf16_linear(int64_t rows, int64_t in, int64_t out, const void *
     size_t bytes = 0;
     uint16_t *rounded = NULL;
     void *ordered = NULL;
-    if (rows == 0 || in == 0 || out == 0) {
-        return cpu_linear(rows, in, out, x, weight, bias, y);
-    }
     TRY(onednn_weight_bytes(out, in, &bytes));
     TRY(memory_new_unset(&ordered, bytes, 1));
     TRY(round_values(weight, out * in, &rounded));
     TRY(onednn_weight_order(out, in, rounded, ordered));
+    memory_free(rounded);
+    rounded = NULL;
     TRY(cpu_bf16_weight_linear(rows, in, out, x, ordered, bias, y));
 out:
     memory_free(rounded);

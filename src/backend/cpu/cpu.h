@@ -22,7 +22,6 @@ grail_status cpu_bf16_linear(int64_t rows, int64_t in, int64_t out, const void *
                              const void *weight, const void *bias, void *y);
 grail_status cpu_bf16_weight_linear(int64_t rows, int64_t in, int64_t out, const void *x,
                                     const void *weight, const void *bias, void *y);
-
 grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const float *weight,
                                const float *bias, bool accumulate, bool relu, float *y);
 

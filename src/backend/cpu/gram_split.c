@@ -1,8 +1,7 @@
 /* Sums of products over rows, C[m, n] += Y^T X, on units that multiply bf16. Every value is the sum
  * of two of bf16, x = high + low with a rest of at most 2^-16 |x|, and of the four products of the
- * parts all but low low are formed (that one, too, where it has a sign: on the diagonal of a Gram).
- * Panels of rows are summed in f32, and panels in f64. A Gram is the case Y = X, of which only the
- * lower tiles are formed. */
+ * parts all but low low are formed; that one, too, in tiles on the diagonal of a Gram, where on the
+ * diagonal it has a sign. A Gram is the case Y = X, of which only the lower tiles are formed. */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
@@ -52,7 +51,9 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Rounded to bf16, to the nearest, ties to even; a NaN stays one. */
+/* Rounded to bf16, to the nearest, ties to even; a NaN stays one. What is too large for bf16
+ * becomes infinite and the sums NaN, which is found in the statistics; convert_from_f32 would end
+ * here. */
 static inline uint32_t rounded(float x)
 {
     uint32_t bits = 0;

@@ -31,18 +31,16 @@ static bool prefers_product(const conv_shape *s)
            s->channels_out * row_of_weight(s) >= LEAST_WEIGHT;
 }
 
-/* The products that a convolution can be made of, in one precision. */
+/* How a precision convolves. */
 typedef struct conv_products {
-    grail_status (*linear)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-                           const void *bias, void *y);
+    bool by_patches; /* where that is faster; in bf16 the weight would be rounded for every piece */
     grail_status (*convolve)(const conv_shape *shape, const float *x, const float *weight,
                              const float *bias, bool accumulate, bool relu, float *y);
 } conv_products;
 
 /* Y = patches(X) W^T + bias, some output rows at a time so that their patches stay in cache. */
-static grail_status convolve_by_product(const conv_products *by, const conv_shape *s,
-                                        const float *x, const float *weight, const float *bias,
-                                        float *y)
+static grail_status convolve_by_product(const conv_shape *s, const float *x, const float *weight,
+                                        const float *bias, float *y)
 {
     enum { PATCHES = 1 << 21 };
     grail_status status = GRAIL_OK;
@@ -55,7 +53,7 @@ static grail_status convolve_by_product(const conv_products *by, const conv_shap
     for (int64_t row = 0; row < rows; row += step) {
         const int64_t end = row + step < rows ? row + step : rows;
         cpu_patches(s, x, row, end, patches);
-        TRY(by->linear((end - row) * s->out.width, width, s->channels_out, patches, weight, bias,
+        TRY(cpu_linear((end - row) * s->out.width, width, s->channels_out, patches, weight, bias,
                        y + row * s->out.width * s->channels_out));
     }
 out:
@@ -77,8 +75,8 @@ static grail_status convolve_apart(const conv_products *by, const conv_shape *s,
         TRY(memory_new_unset(&owned, (size_t)count, sizeof owned[0]));
     }
     float *product = adds ? owned : y;
-    if (prefers_product(s)) {
-        TRY(convolve_by_product(by, s, x, weight, bias, product));
+    if (by->by_patches && prefers_product(s)) {
+        TRY(convolve_by_product(s, x, weight, bias, product));
     } else {
         TRY(by->convolve(s, x, weight, bias, false, false, product));
     }
@@ -102,7 +100,8 @@ static grail_status convolve(const conv_products *by, const conv_shape *s, const
     if (count == 0) {
         return GRAIL_OK;
     }
-    if (prefers_product(s) || (residual != NULL && reads_only_padding(&s->window))) {
+    if ((by->by_patches && prefers_product(s)) ||
+        (residual != NULL && reads_only_padding(&s->window))) {
         return convolve_apart(by, s, x, weight, bias, epilogue, y);
     }
     if (residual != NULL && residual != y) {
@@ -115,14 +114,14 @@ static grail_status convolve(const conv_products *by, const conv_shape *s, const
 grail_status cpu_conv2d(const conv_shape *s, const void *x, const void *weight, const void *bias,
                         const conv_epilogue *epilogue, void *y)
 {
-    static const conv_products by = {cpu_linear, onednn_convolve};
+    static const conv_products by = {true, onednn_convolve};
     return convolve(&by, s, x, weight, bias, epilogue, y);
 }
 
 grail_status cpu_bf16_conv2d(const conv_shape *s, const void *x, const void *weight,
                              const void *bias, const conv_epilogue *epilogue, void *y)
 {
-    static const conv_products by = {cpu_bf16_linear, cpu_bf16_convolve};
+    static const conv_products by = {false, cpu_bf16_convolve};
     return convolve(&by, s, x, weight, bias, epilogue, y);
 }
 

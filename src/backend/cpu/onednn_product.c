@@ -78,6 +78,10 @@ grail_status onednn_weight_bytes(int64_t out, int64_t in, size_t *bytes)
 {
     grail_status status = GRAIL_OK;
     layout ordered = {0};
+    *bytes = 0;
+    if (out == 0 || in == 0) { /* the library divides by them */
+        return GRAIL_OK;
+    }
     TRY(layout_of_ordered(out, in, &ordered));
     *bytes = dnnl_memory_desc_get_size(layout_view_of(&ordered));
 out:
@@ -90,6 +94,9 @@ static grail_status move_weight(int64_t out, int64_t in, bool restores, const vo
     grail_status status = GRAIL_OK;
     layout ordered = {0};
     layout plain = {0};
+    if (out == 0 || in == 0) {
+        return GRAIL_OK;
+    }
     TRY(layout_of_ordered(out, in, &ordered));
     TRY(layout_of_transposed(out, in, dnnl_ba, &plain));
     const layout_view a = layout_view_of(restores ? &ordered : &plain);

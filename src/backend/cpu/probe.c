@@ -174,6 +174,7 @@ grail_status cpu_measure_speed(double seconds, cpu_speed *out)
     grail_status status = GRAIL_OK;
     double *matrices = NULL;
     *out = (cpu_speed){0};
+    TRY(cpu_start());
     TRY(memory_new(&matrices, 3 * (size_t)ORDER * ORDER, sizeof matrices[0]));
     TRY(best_gflops(seconds / 3.0, PRODUCT_F32, matrices, &out->sgemm_gflops));
     TRY(best_gflops(seconds / 3.0, PRODUCT_F64, matrices, &out->dgemm_gflops));

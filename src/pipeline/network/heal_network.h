@@ -1,5 +1,5 @@
-/* Heals the whole network: all its parameters are trained so that its outputs come
- * closer to the dense network's. */
+/* Heals the whole network: all its parameters but tables of embeddings alone are trained so that
+ * its outputs come closer to the dense network's. */
 #ifndef GRAIL_PIPELINE_NETWORK_HEAL_NETWORK_H
 #define GRAIL_PIPELINE_NETWORK_HEAL_NETWORK_H
 

@@ -158,6 +158,9 @@ grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
     } else {
         error_append("differs");
     }
+    if (strcmp(d.path, "precision") == 0) {
+        error_append("; give --precision %s", json_string_value(d.then));
+    }
     error_append("; use the options and files of the interrupted run, or delete its directory");
     return status;
 }

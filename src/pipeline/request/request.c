@@ -1,10 +1,10 @@
 #include "pipeline/request/request.h"
 
-#include <string.h>
-
 #include "pipeline/request/plan_check.h"
 #include "pipeline/request/plan_options.h"
 #include "pipeline/request/teacher.h"
+
+#include <string.h>
 
 const site *site_at(const compression_request *request, int index)
 {

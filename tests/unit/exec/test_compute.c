@@ -25,7 +25,7 @@ static void names_are_taken_as_they_are(void **state)
     backend_close(b);
     const grail_compute wrong = {.backend = "ref", .precision = "bf16"};
     assert_fails(compute_open(&wrong, model, &b), GRAIL_ERROR_ARGUMENT,
-                 "the backend 'ref' does not compute in 'bf16'; expected 'f64'");
+                 "the backend 'ref' does not compute in 'bf16'; expected 'f64' or 'auto'");
     grail_model_close(model);
 }
 
