@@ -157,7 +157,7 @@ static grail_status best_gflops(double seconds, product_kind kind, double *matri
 {
     grail_status status = GRAIL_OK;
     const double end = clock_seconds() + seconds;
-    double least = INFINITY;
+    double least = (double)INFINITY;
     TRY(run_product(kind, matrices));
     do {
         const double begun = clock_seconds();

@@ -93,7 +93,7 @@ static void entropy_rows(int64_t begin, int64_t end, void *context)
         const float *row = e->logits + i * e->classes;
         const int64_t target = e->target[i] - e->first;
         const entropy_sums before =
-            e->first == 0 ? (entropy_sums){-INFINITY, 0.0, 0.0} : e->sums[i];
+            e->first == 0 ? (entropy_sums){-(double)INFINITY, 0.0, 0.0} : e->sums[i];
         const float shift = row_maximum(e->classes, row, (float)before.largest);
         const double sum = row_exponentials(e->classes, row, shift);
         const double shrunk = before.total * exp(before.largest - (double)shift);
