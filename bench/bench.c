@@ -24,6 +24,16 @@ void bench_set_threads(int count, char **arguments)
     parallel_set_threads((int)bench_option(count, arguments, "threads", parallel_threads()));
 }
 
+static backend *instance; /* NULL = the host's */
+
+void bench_set_precision(int count, char **arguments)
+{
+    if (bench_option(count, arguments, "bf16", 0) != 0) {
+        const backend_options options = {.precision = "bf16"};
+        bench_check(backend_open("cpu", &options, &instance));
+    }
+}
+
 void bench_check(grail_status status)
 {
     if (status != GRAIL_OK) {
@@ -35,7 +45,7 @@ void bench_check(grail_status status)
 matrix bench_matrix(grail_dtype type, int64_t rows, int64_t columns)
 {
     matrix m = {0};
-    bench_check(matrix_new(backend_host(), type, rows, columns, &m));
+    bench_check(matrix_new(instance != NULL ? instance : backend_host(), type, rows, columns, &m));
     return m;
 }
 
@@ -78,7 +88,9 @@ static double peak_gflops(bench_peak peak)
 {
     cpu_speed speed;
     bench_check(cpu_measure_speed(0.5, &speed));
-    return peak == BENCH_SGEMM ? speed.sgemm_gflops : speed.dgemm_gflops;
+    return peak == BENCH_DGEMM ? speed.dgemm_gflops
+           : instance != NULL  ? speed.bf16_gflops
+                               : speed.sgemm_gflops;
 }
 
 void bench_run(json_t *report, int64_t runs, double flops, bench_peak peak, bench_body prepare,
@@ -104,11 +116,15 @@ void bench_run(json_t *report, int64_t runs, double flops, bench_peak peak, benc
         }
     }
     const double typical = median(runs, seconds);
+    bench_check(json_put(report, "precision", json_string(instance != NULL ? "bf16" : "f32")));
     bench_check(json_put(report, "threads", json_integer(parallel_threads())));
     bench_check(json_put(report, "runs", json_integer(runs)));
     bench_check(json_put(report, "seconds", json_real(typical)));
     bench_check(json_put(report, "gflops", json_real(1e-9 * flops / typical)));
-    bench_check(json_put(report, "peak", json_string(peak == BENCH_SGEMM ? "sgemm" : "dgemm")));
+    bench_check(json_put(report, "peak",
+                         json_string(peak == BENCH_DGEMM ? "dgemm"
+                                     : instance != NULL  ? "bf16"
+                                                         : "sgemm")));
     bench_check(json_put(report, "peak_gflops", json_real(median(runs, peaks))));
     bench_check(json_put(report, "ratio", json_real(median(runs, ratios))));
     memory_free(values);

@@ -12,10 +12,15 @@ int64_t bench_option(int count, char **arguments, const char *name, int64_t fall
 /** Sets the thread count from "--threads N". */
 void bench_set_threads(int count, char **arguments);
 
+/** With "--bf16 1" matrices lie on the processor's instance for products of bf16, and its peak is
+ * that of BENCH_SGEMM. */
+void bench_set_precision(int count, char **arguments);
+
 /** Ends the program with the library's error text unless `status` is GRAIL_OK. */
 void bench_check(grail_status status);
 
-/** A matrix on the host instance: unset f64 or f32, or of standard normals in f32. matrix_free. */
+/** A matrix on that instance, else the host's: unset f64 or f32, or of standard normals in f32.
+ * matrix_free. */
 matrix bench_matrix(grail_dtype type, int64_t rows, int64_t columns);
 matrix bench_normal_matrix(int64_t rows, int64_t columns, uint64_t seed);
 

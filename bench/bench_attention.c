@@ -1,6 +1,6 @@
 /* Causal attention in f32: --length 2048 --heads 32 --kv-heads 8 --head-dim 64 --window 0
- * --sequences 1 --runs 5 --threads N. The flops are those of the scores and weighted sums that
- * are visible. */
+ * --sequences 1 --runs 5 --bf16 1 --threads N. The flops are those of the scores and weighted sums
+ * that are visible. */
 #include "bench.h"
 
 typedef struct attention_case {
@@ -30,6 +30,7 @@ static double visible_pairs(const attention_shape *s)
 int main(int count, char **arguments)
 {
     bench_set_threads(count, arguments);
+    bench_set_precision(count, arguments);
     attention_case c = {.shape = {.sequences = bench_option(count, arguments, "sequences", 1),
                                   .length = bench_option(count, arguments, "length", 2048),
                                   .query_heads = bench_option(count, arguments, "heads", 32),

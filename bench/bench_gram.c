@@ -1,5 +1,5 @@
-/* Gram matrix of f32 activations: --width 4096 --rows 8192 --runs 5 --threads N. The flops are
- * those of the symmetric product, rows * width * (width + 1). */
+/* Gram matrix of f32 activations: --width 4096 --rows 8192 --runs 5 --bf16 1 --threads N. The flops
+ * are those of the symmetric product, rows * width * (width + 1). */
 #include "bench.h"
 
 typedef struct gram_case {
@@ -18,6 +18,7 @@ static void add_gram(void *context)
 int main(int count, char **arguments)
 {
     bench_set_threads(count, arguments);
+    bench_set_precision(count, arguments);
     gram_case c = {.rows = bench_option(count, arguments, "rows", 8192),
                    .width = bench_option(count, arguments, "width", 4096)};
     c.x = bench_normal_matrix(c.rows, c.width, 1);

@@ -58,18 +58,22 @@ double rounding(const backend *b)
     return rounding_of(backend_type(b));
 }
 
+double unit_of_operands(const backend *b)
+{
+    return strcmp(backend_precision(b), "bf16") == 0 ? 0x1p-8 : 0.0;
+}
+
 double rounding_of_products(const backend *b, int64_t terms)
 {
-    const double operand = 0x1p-8;
-    return strcmp(backend_precision(b), "bf16") == 0
-               ? 2.0 * operand + operand * operand + (double)(terms + 1) * rounding(b)
-               : 32.0 * rounding(b);
+    const double operand = unit_of_operands(b);
+    return operand > 0.0 ? 2.0 * operand + operand * operand + (double)(terms + 1) * rounding(b)
+                         : 32.0 * rounding(b);
 }
 
 double as_operand(const backend *b, float value)
 {
     uint16_t rounded = 0;
-    if (strcmp(backend_precision(b), "bf16") == 0) {
+    if (unit_of_operands(b) > 0.0) {
         assert_ok(convert_from_f32(GRAIL_DTYPE_BF16, &value, 1, &rounded));
         assert_ok(convert_to_f32(GRAIL_DTYPE_BF16, &rounded, 1, &value));
     }

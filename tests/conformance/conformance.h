@@ -23,6 +23,9 @@ double rounding_of(grail_dtype type);
 /** That of a backend's values. */
 double rounding(const backend *b);
 
+/** The unit roundoff of the operands of products: 2^-8 in bf16, 0 where they are taken as they are.
+ */
+double unit_of_operands(const backend *b);
 /** The relative error that a sum of `terms` products may have, against the sum of their sizes:
  * those of bf16 operands have 2 u + u^2, u = 2^-8, and terms 2^-24 of the sums. */
 double rounding_of_products(const backend *b, int64_t terms);

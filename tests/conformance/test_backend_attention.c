@@ -40,8 +40,32 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
     memory_free(weights);
 }
 
-static void check_attention(backend *b, attention_shape s, const float *q, const float *k,
-                            const float *v, double tolerance)
+static double largest_size(int64_t count, const float *values)
+{
+    double largest = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs((double)values[i]));
+    }
+    return largest;
+}
+
+/* The error of an output when operands are rounded by at most u: that of the weights, and of the
+ * values where they are not `exact` operands. Then the scores are off, too, by at most d <=
+ * (2 u + u^2) scale |q|.|k|, and the weights by e^2d - 1. */
+static double rounding_of_attention(const backend *b, const attention_shape *s, bool exact,
+                                    const float *q, const float *k, const float *v)
+{
+    const double u = unit_of_operands(b);
+    const int64_t rows = s->sequences * s->length;
+    const double values = largest_size(rows * s->kv_heads * s->head_dim, v);
+    const double scores = s->scale * (double)s->head_dim *
+                          largest_size(rows * s->query_heads * s->head_dim, q) *
+                          largest_size(rows * s->kv_heads * s->head_dim, k);
+    return exact ? u * values : (2.0 * u + expm1(2.0 * (2.0 * u + u * u) * scores)) * values;
+}
+
+static void check_attention(backend *b, attention_shape s, bool exact, const float *q,
+                            const float *k, const float *v, double tolerance)
 {
     const int64_t rows = s.sequences * s.length;
     double *expected = doubles(rows * s.query_heads * s.head_dim, 0.0);
@@ -53,24 +77,49 @@ static void check_attention(backend *b, attention_shape s, const float *q, const
     matrix bv = values_of(b, rows, s.kv_heads * s.head_dim, v);
     matrix out = blank_values(b, rows, s.query_heads * s.head_dim);
     assert_ok(matrix_attention(&s, bq, bk, bv, out));
-    assert_matrix_near("attention", out, expected, tolerance * rounding(b));
+    assert_matrix_near("attention", out, expected,
+                       tolerance * rounding(b) + rounding_of_attention(b, &s, exact, q, k, v));
     memory_free(expected);
     free_matrices(&bq, &bk, &bv, &out);
 }
 
-/* `spread` is the standard deviation of the scores. */
+static float *operands(const backend *b, int64_t count, uint64_t seed)
+{
+    float *values = normals(count, seed, 1.0);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)as_operand(b, values[i]);
+    }
+    return values;
+}
+
+/* Of operands that are exact, with a scale that is a power of two. `spread` is about the standard
+ * deviation of the scores. */
 static void check_random(backend *b, attention_shape s, double spread)
 {
     const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
     const int64_t keys = s.sequences * s.length * s.kv_heads * s.head_dim;
-    s.scale = spread / sqrt((double)s.head_dim);
-    float *q = normals(queries, 1, 1.0);
-    float *k = normals(keys, 2, 1.0);
-    float *v = normals(keys, 3, 1.0);
-    check_attention(b, s, q, k, v, 100.0 * (1.0 + spread));
-    memory_free(v);
-    memory_free(k);
-    memory_free(q);
+    s.scale = exp2(round(log2(spread / sqrt((double)s.head_dim))));
+    float *q = operands(b, queries, 1);
+    float *k = operands(b, keys, 2);
+    float *v = operands(b, keys, 3);
+    check_attention(b, s, true, q, k, v, 100.0 * (1.0 + spread));
+    free_blocks(v, k, q);
+}
+
+/* Their scores are small, or else those of bf16 would say nothing. */
+static void test_operands_may_have_any_digits(void **state)
+{
+    (void)state;
+    const attention_shape s = {2, 300, 3, 3, 5, 0, false, 0.07};
+    const int64_t count = s.sequences * s.length * s.query_heads * s.head_dim;
+    float *q = normals(count, 5, 1.0);
+    float *k = normals(count, 6, 1.0);
+    float *v = normals(count, 7, 1.0);
+    FOR_EACH_BACKEND(b)
+    {
+        check_attention(b, s, false, q, k, v, 200.0);
+    }
+    free_blocks(v, k, q);
 }
 
 static void test_attention_is_the_causal_softmax(void **state)
@@ -149,20 +198,20 @@ static void test_the_running_maximum_may_move_or_stay(void **state)
     enum { LENGTH = 1300 };
     float q[LENGTH];
     float k[LENGTH];
-    float *v = normals(LENGTH, 4, 1.0);
     FOR_EACH_BACKEND(b)
     {
         static const double steps[] = {0.01, 0.5, -0.01, -0.5};
         for (size_t step = 0; step < sizeof steps / sizeof steps[0]; step++) {
             for (int i = 0; i < LENGTH; i++) {
                 q[i] = 1.0F;
-                k[i] = (float)(steps[step] * i);
+                k[i] = (float)as_operand(b, (float)(steps[step] * i));
             }
-            check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, false, 1.0}, q, k, v,
+            float *v = operands(b, LENGTH, 4);
+            check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, false, 1.0}, true, q, k, v,
                             1000.0);
+            memory_free(v);
         }
     }
-    memory_free(v);
 }
 
 typedef struct small_attention {
@@ -192,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention_is_the_causal_softmax),
+        cmocka_unit_test(test_operands_may_have_any_digits),
         cmocka_unit_test(test_a_row_may_see_those_behind_it),
         cmocka_unit_test(test_query_heads_read_their_groups_keys),
         cmocka_unit_test(test_a_window_hides_distant_keys),

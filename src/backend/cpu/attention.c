@@ -1,4 +1,4 @@
-/* Attention in f32, one task per sequence, head and block of queries. A task walks over
+/* Attention, one task per sequence, head and block of queries. A task walks over
  * blocks of keys, keeps the running maximum and sum of each query's softmax (Milakov and
  * Gimelshein 2018) and rescales its output when the maximum moves, so memory does not grow with
  * the length. Blocks that causality or the window hides from every query of the task are skipped;
@@ -18,28 +18,12 @@ enum { LANES = 32 };
 
 typedef struct attention_job {
     const attention_shape *shape;
+    const attention_products *products;
     const float *q;
     const float *k;
     const float *v;
     float *out;
 } attention_job;
-
-/* One task: `queries` rows from position `first`. Pointers are to position 0 of the sequence, at
- * the head's first feature. */
-typedef struct query_block {
-    const attention_shape *shape;
-    int64_t first;
-    int64_t queries;
-    const float *q;
-    const float *k;
-    const float *v;
-    float *out;
-    int64_t q_stride;
-    int64_t kv_stride;
-    float *scores;          /* [queries, KEYS] */
-    float largest[QUERIES]; /* running maximum of the scores */
-    float total[QUERIES];   /* running sum of exp(score - largest) */
-} query_block;
 
 /* values <- exp(values - shift); returns their sum. */
 CPU_CLONES static float exponentiate(int64_t count, float *values, float shift)
@@ -77,7 +61,7 @@ static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys)
     const int64_t position = b->first + query;
     const key_range seen = visible_keys(b->shape, position, k0, keys);
     const int64_t count = seen.end - seen.begin;
-    float *row = b->scores + query * KEYS;
+    float *row = b->scores + query * b->products->keys;
     memset(row, 0, (size_t)seen.begin * sizeof *row);
     memset(row + seen.end, 0, (size_t)(keys - seen.end) * sizeof *row);
     if (count == 0) {
@@ -94,30 +78,27 @@ static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys)
     b->largest[query] = largest;
 }
 
-static void attend_keys(query_block *b, int64_t k0, int64_t keys, bool is_first)
+static void attend_keys(query_block *b, int64_t k0, int64_t keys, bool accumulate)
 {
-    const int64_t head_dim = b->shape->head_dim;
-    const float *q = b->q + b->first * b->q_stride;
-    float *out = b->out + b->first * b->q_stride;
-    blas_sgemm(false, true, b->queries, keys, head_dim, (float)b->shape->scale, q, b->q_stride,
-               b->k + k0 * b->kv_stride, b->kv_stride, 0.0F, b->scores, KEYS);
+    b->products->score(b, k0, keys);
     for (int64_t query = 0; query < b->queries; query++) {
         weigh_row(b, query, k0, keys);
     }
-    blas_sgemm(false, false, b->queries, head_dim, keys, 1.0F, b->scores, KEYS,
-               b->v + k0 * b->kv_stride, b->kv_stride, is_first ? 0.0F : 1.0F, out, b->q_stride);
+    b->products->mix(b, k0, keys, accumulate);
 }
 
 static void attend_block(query_block *b)
 {
-    const int64_t start = first_visible(b->shape, b->first);
+    const int64_t step = b->products->keys;
+    const int64_t start = first_visible(b->shape, b->first) / step * step;
     const int64_t end = end_visible(b->shape, b->first + b->queries - 1);
     for (int64_t query = 0; query < b->queries; query++) {
         b->largest[query] = -INFINITY;
         b->total[query] = 0.0F;
     }
-    for (int64_t k0 = start; k0 < end; k0 += KEYS) {
-        attend_keys(b, k0, end - k0 < KEYS ? end - k0 : KEYS, k0 == start);
+    b->products->begin(b);
+    for (int64_t k0 = start; k0 < end; k0 += step) {
+        attend_keys(b, k0, end - k0 < step ? end - k0 : step, k0 > start);
     }
     for (int64_t query = 0; query < b->queries; query++) {
         scale_row(b->shape->head_dim, 1.0F / b->total[query],
@@ -125,28 +106,32 @@ static void attend_block(query_block *b)
     }
 }
 
-static int64_t query_blocks(const attention_shape *s)
+static int64_t query_blocks(const attention_job *job)
 {
-    return (s->length + QUERIES - 1) / QUERIES;
+    return (job->shape->length + job->products->queries - 1) / job->products->queries;
 }
 
 /* Late blocks see the most keys and come first, which evens out the threads' finish. */
-static void attend_task(int64_t task, float *scratch, void *context)
+static void attend_task(int64_t task, int64_t worker, float *scratch, void *context)
 {
     const attention_job *job = context;
     const attention_shape *s = job->shape;
+    const int64_t at_once = job->products->queries;
     const int64_t lanes = s->sequences * s->query_heads;
     const int64_t head = task % lanes % s->query_heads;
     const int64_t sequence = task % lanes / s->query_heads;
     const int64_t kv_head = head / (s->query_heads / s->kv_heads);
-    const int64_t first = (query_blocks(s) - 1 - task / lanes) * QUERIES;
+    const int64_t first = (query_blocks(job) - 1 - task / lanes) * at_once;
     const int64_t row = sequence * s->length;
     const int64_t query_offset = (row * s->query_heads + head) * s->head_dim;
     const int64_t kv_offset = (row * s->kv_heads + kv_head) * s->head_dim;
     query_block b = {
         .shape = s,
+        .products = job->products,
+        .worker = worker,
+        .kv_lane = sequence * s->kv_heads + kv_head,
         .first = first,
-        .queries = s->length - first < QUERIES ? s->length - first : QUERIES,
+        .queries = s->length - first < at_once ? s->length - first : at_once,
         .q = job->q + query_offset,
         .k = job->k + kv_offset,
         .v = job->v + kv_offset,
@@ -154,14 +139,43 @@ static void attend_task(int64_t task, float *scratch, void *context)
         .q_stride = s->query_heads * s->head_dim,
         .kv_stride = s->kv_heads * s->head_dim,
         .scores = scratch,
+        .scratch = scratch + at_once * job->products->keys,
     };
     attend_block(&b);
+}
+
+grail_status attention_run(const attention_shape *shape, const attention_products *products,
+                           const float *q, const float *k, const float *v, float *out)
+{
+    attention_job job = {shape, products, q, k, v, out};
+    const int64_t count = shape->sequences * shape->query_heads * query_blocks(&job);
+    return tasks_run(count, (size_t)(products->queries * products->keys + products->scratch),
+                     attend_task, &job);
+}
+
+static void begin_f32(query_block *b)
+{
+    (void)b;
+}
+
+static void score_f32(query_block *b, int64_t k0, int64_t count)
+{
+    const float *q = b->q + b->first * b->q_stride;
+    blas_sgemm(false, true, b->queries, count, b->shape->head_dim, (float)b->shape->scale, q,
+               b->q_stride, b->k + k0 * b->kv_stride, b->kv_stride, 0.0F, b->scores, KEYS);
+}
+
+static void mix_f32(query_block *b, int64_t k0, int64_t count, bool accumulate)
+{
+    float *out = b->out + b->first * b->q_stride;
+    blas_sgemm(false, false, b->queries, b->shape->head_dim, count, 1.0F, b->scores, KEYS,
+               b->v + k0 * b->kv_stride, b->kv_stride, accumulate ? 1.0F : 0.0F, out, b->q_stride);
 }
 
 grail_status cpu_attention(const attention_shape *shape, const void *q, const void *k,
                            const void *v, void *out)
 {
-    attention_job job = {shape, q, k, v, out};
-    const int64_t count = shape->sequences * shape->query_heads * query_blocks(shape);
-    return tasks_run(count, (size_t)QUERIES * KEYS, attend_task, &job);
+    static const attention_products products = {
+        .queries = QUERIES, .keys = KEYS, .begin = begin_f32, .score = score_f32, .mix = mix_f32};
+    return attention_run(shape, &products, q, k, v, out);
 }

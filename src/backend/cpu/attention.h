@@ -1,11 +1,12 @@
-/* What attention and its gradient share: which keys a query sees, and the size of blocks. */
+/* What attention in f32 and of bf16 and its gradient share: which keys a query sees, the size of
+ * blocks, and the walk over them. */
 #ifndef GRAIL_BACKEND_CPU_ATTENTION_H
 #define GRAIL_BACKEND_CPU_ATTENTION_H
 
 #include "backend/operations.h"
 
-/* Queries and keys whose scores are computed at once. */
-enum { QUERIES = 192, KEYS = 384 };
+/* Queries and keys whose scores are computed at once in f32, and most queries ever. */
+enum { QUERIES = 192, KEYS = 384, MOST_QUERIES = 256 };
 
 /** First key that the query at `position` sees. */
 static inline int64_t first_visible(const attention_shape *s, int64_t position)
@@ -33,5 +34,44 @@ static inline key_range visible_keys(const attention_shape *s, int64_t position,
     const int64_t end = seen < keys ? seen : keys;
     return (key_range){begin, end > begin ? end : begin};
 }
+
+typedef struct attention_products attention_products;
+
+/* `queries` rows of one head from position `first`. Pointers are to position 0 of the sequence, at
+ * the head's first feature. */
+typedef struct query_block {
+    const attention_shape *shape;
+    const attention_products *products;
+    int64_t worker;  /* of tasks.h */
+    int64_t kv_lane; /* sequence * kv_heads + head of the keys and values */
+    int64_t first;
+    int64_t queries;
+    const float *q;
+    const float *k;
+    const float *v;
+    float *out;
+    int64_t q_stride;
+    int64_t kv_stride;
+    float *scores;               /* [queries, products->keys] */
+    float *scratch;              /* [products->scratch] */
+    float largest[MOST_QUERIES]; /* running maximum of the scores */
+    float total[MOST_QUERIES];   /* running sum of exp(score - largest) */
+} query_block;
+
+/* How the products are made of a block of queries with keys k0 .. k0 + count - 1, of which k0 is a
+ * multiple of `keys`. */
+struct attention_products {
+    int64_t queries, keys; /* at once, at most MOST_QUERIES of the first */
+    int64_t scratch;       /* floats that a block needs beside the scores */
+    void *context;
+    void (*begin)(query_block *b);                            /* before the first keys */
+    void (*score)(query_block *b, int64_t k0, int64_t count); /* scores = scale Q K^T */
+    /* out = scores V, or with `accumulate` out += scores V */
+    void (*mix)(query_block *b, int64_t k0, int64_t count, bool accumulate);
+};
+
+grail_status attention_run(const attention_shape *shape, const attention_products *products,
+                           const float *q, const float *k, const float *v,
+                           float *out) GRAIL_MUST_CHECK;
 
 #endif

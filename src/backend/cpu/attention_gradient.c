@@ -178,8 +178,9 @@ static gradient_block block_of_head(const gradient_job *job, int64_t sequence, i
                             .slopes = scratch + (size_t)QUERIES * KEYS};
 }
 
-static void add_head(int64_t task, float *scratch, void *context)
+static void add_head(int64_t task, int64_t worker, float *scratch, void *context)
 {
+    (void)worker;
     const gradient_job *job = context;
     const attention_shape *s = job->shape;
     const int64_t sequence = task / s->kv_heads;

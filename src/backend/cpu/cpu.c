@@ -5,15 +5,14 @@
 
 /* The kernels that do not depend on the precision of products. */
 #define COMMON_KERNELS                                                                             \
-    .rms_norm = cpu_rms_norm, .rope = cpu_rope, .attention = cpu_attention,                        \
-    .activation = cpu_activation, .multiply = cpu_multiply, .add = cpu_add,                        \
-    .subtract = cpu_subtract, .cross_entropy = cpu_cross_entropy,                                  \
-    .find_non_finite = cpu_find_non_finite, .patches = cpu_patches, .max_pool = cpu_max_pool,      \
-    .mean_positions = cpu_mean_positions, .batch_norm = cpu_batch_norm,                            \
-    .layer_norm = cpu_layer_norm, .unit_length = cpu_unit_length, .column_sums = cpu_column_sums,  \
-    .gemm = cpu_gemm, .add_symmetric = cpu_add_symmetric, .cholesky = cpu_cholesky,                \
-    .cholesky_solve = cpu_cholesky_solve, .cholesky_invert = cpu_cholesky_invert,                  \
-    .eigen = cpu_eigen,                                                                            \
+    .rms_norm = cpu_rms_norm, .rope = cpu_rope, .activation = cpu_activation,                      \
+    .multiply = cpu_multiply, .add = cpu_add, .subtract = cpu_subtract,                            \
+    .cross_entropy = cpu_cross_entropy, .find_non_finite = cpu_find_non_finite,                    \
+    .patches = cpu_patches, .max_pool = cpu_max_pool, .mean_positions = cpu_mean_positions,        \
+    .batch_norm = cpu_batch_norm, .layer_norm = cpu_layer_norm, .unit_length = cpu_unit_length,    \
+    .column_sums = cpu_column_sums, .gemm = cpu_gemm, .add_symmetric = cpu_add_symmetric,          \
+    .cholesky = cpu_cholesky, .cholesky_solve = cpu_cholesky_solve,                                \
+    .cholesky_invert = cpu_cholesky_invert, .eigen = cpu_eigen,                                    \
     .gradients = {                                                                                 \
         .product = cpu_product,                                                                    \
         .rms_norm = cpu_rms_norm_gradient,                                                         \
@@ -30,6 +29,7 @@
 
 static const host_kernels kernels = {.linear = cpu_linear,
                                      .conv2d = cpu_conv2d,
+                                     .attention = cpu_attention,
                                      .gram = cpu_gram,
                                      .cross = cpu_cross,
                                      COMMON_KERNELS};
@@ -39,6 +39,7 @@ static const host_kernels bf16_kernels = {.weights = {.order = onednn_weight_ord
                                                       .linear = cpu_bf16_weight_linear},
                                           .linear = cpu_bf16_linear,
                                           .conv2d = cpu_bf16_conv2d,
+                                          .attention = cpu_bf16_attention,
                                           .gram = cpu_bf16_gram,
                                           .cross = cpu_bf16_cross,
                                           COMMON_KERNELS};

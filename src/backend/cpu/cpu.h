@@ -72,6 +72,10 @@ void cpu_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride,
 grail_status cpu_attention(const attention_shape *shape, const void *q, const void *k,
                            const void *v, void *out);
 
+/* attention_bf16.c */
+grail_status cpu_bf16_attention(const attention_shape *shape, const void *q, const void *k,
+                                const void *v, void *out);
+
 /* attention_gradient.c */
 grail_status cpu_attention_gradient(const attention_shape *shape, const void *q, const void *k,
                                     const void *v, const void *out, const void *dout, void *dq,

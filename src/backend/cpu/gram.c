@@ -56,8 +56,9 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void sum_tile(int64_t task, float *scratch, void *context)
+static void sum_tile(int64_t task, int64_t worker, float *scratch, void *context)
 {
+    (void)worker;
     const product *p = context;
     const tile t = tiling_at(&p->tiles, task);
     for (int64_t first = 0; first < p->rows; first += PANEL) {

@@ -5,11 +5,10 @@
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/rounding.h"
 #include "backend/cpu/tiles.h"
 
 #include "base/parallel.h"
-
-#include <string.h>
 
 /* A kernel adds up the rows of a chunk one after the other, which must not be many: sums of
  * positive terms lose bits that way. Chunks are added in f32 and panels in f64. */
@@ -51,32 +50,11 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Rounded to bf16, to the nearest, ties to even; a NaN stays one. What is too large for bf16
- * becomes infinite and the sums NaN, which is found in the statistics; convert_from_f32 would end
- * here. */
-static inline uint32_t rounded(float x)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, &x, sizeof bits);
-    const uint32_t nan = bits >> 16 | 0x40U;
-    const uint32_t nearest = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
-    return (bits & 0x7fffffffU) > 0x7f800000U ? nan : nearest;
-}
-
-static inline float widened(uint32_t half)
-{
-    const uint32_t bits = half << 16;
-    float x = 0.0F;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 CPU_CLONES static void split_row(int64_t count, const float *x, uint16_t *high, uint16_t *low)
 {
     for (int64_t i = 0; i < count; i++) {
-        const uint32_t upper = rounded(x[i]);
-        high[i] = (uint16_t)upper;
-        low[i] = (uint16_t)rounded(x[i] - widened(upper));
+        high[i] = bf16_rounded(x[i]);
+        low[i] = bf16_rounded(x[i] - bf16_widened(high[i]));
     }
 }
 

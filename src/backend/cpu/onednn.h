@@ -46,6 +46,25 @@ grail_status onednn_product(int64_t rows, int64_t in, int64_t out, const void *x
 grail_status onednn_multiply(int64_t m, int64_t n, int64_t k, const void *a, const void *b,
                              bool accumulate, float *c) GRAIL_MUST_CHECK;
 
+/* -- products of bf16 tiles with f32 sums, C[m, n] = A[m, k] B[k, n], of one shape many times
+ * ------
+ *
+ * Each runs on the thread that calls it, a worker of tasks.h. B lies in an order that the library
+ * chooses. */
+
+typedef struct tile_kernel tile_kernel;
+/** B is given as row-major values[n, k] when `transposed`, else [k, n]. *out is owned. */
+grail_status onednn_tiles_new(int64_t m, int64_t n, int64_t k, bool transposed,
+                              tile_kernel **out) GRAIL_MUST_CHECK;
+void onednn_tiles_free(tile_kernel *t);
+/** Bytes of an ordered B. */
+size_t onednn_tile_bytes(const tile_kernel *t);
+void onednn_tile_order(tile_kernel *t, int64_t worker, const void *b, void *ordered);
+void onednn_tile_multiply(tile_kernel *t, int64_t worker, const void *a, const void *ordered,
+                          float *c);
+/** The first failure of an order or a product. */
+grail_status onednn_tiles_status(const tile_kernel *t) GRAIL_MUST_CHECK;
+
 /** Version of the library that is loaded, such as "2.6.3"; static. */
 const char *onednn_version(void);
 

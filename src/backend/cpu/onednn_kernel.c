@@ -53,6 +53,7 @@ void kernel_call_fini(kernel_call *o)
     for (int i = 0; i < o->argument_count; i++) {
         dnnl_memory_destroy(o->arguments[i].memory);
     }
+    dnnl_stream_destroy(o->stream);
     dnnl_primitive_destroy(o->kernel);
     dnnl_primitive_desc_destroy(o->descriptor);
     memory_free(o->scratch);
@@ -101,21 +102,29 @@ static grail_status check_room(void)
                                           "out of memory: oneDNN has no room to generate a kernel");
 }
 
-grail_status kernel_call_run(kernel_call *o)
+grail_status kernel_call_prepare(kernel_call *o)
 {
     grail_status status = GRAIL_OK;
-    dnnl_stream_t stream = NULL;
     TRY(add_scratch(o));
     TRY(check_room());
     TRY(onednn_checked(dnnl_primitive_create(&o->kernel, o->descriptor), "generating a kernel"));
-    TRY(onednn_checked(dnnl_stream_create(&stream, onednn_engine(), dnnl_stream_default_flags),
+    TRY(onednn_checked(dnnl_stream_create(&o->stream, onednn_engine(), dnnl_stream_default_flags),
                        "creating an execution stream"));
-    TRY(onednn_checked(dnnl_primitive_execute(o->kernel, stream, o->argument_count, o->arguments),
-                       "running a kernel"));
-    TRY(onednn_checked(dnnl_stream_wait(stream), "waiting for a kernel"));
 out:
-    dnnl_stream_destroy(stream);
     return status;
+}
+
+dnnl_status_t kernel_call_execute(const kernel_call *o)
+{
+    const dnnl_status_t code =
+        dnnl_primitive_execute(o->kernel, o->stream, o->argument_count, o->arguments);
+    return code == dnnl_success ? dnnl_stream_wait(o->stream) : code;
+}
+
+grail_status kernel_call_run(kernel_call *o)
+{
+    const grail_status status = kernel_call_prepare(o);
+    return status == GRAIL_OK ? onednn_checked(kernel_call_execute(o), "running a kernel") : status;
 }
 
 grail_status onednn_attributes_new(bool accumulate, bool relu, dnnl_primitive_attr_t *out)
@@ -144,22 +153,32 @@ out:
     return status;
 }
 
+grail_status onednn_reorder_prepare(layout_view from, const void *in, layout_view to,
+                                    bool accumulate, void *out, kernel_call *o)
+{
+    grail_status status = GRAIL_OK;
+    dnnl_primitive_attr_t attributes = NULL;
+    TRY(onednn_attributes_new(accumulate, false, &attributes));
+    TRY(onednn_checked(dnnl_reorder_primitive_desc_create(&o->descriptor, from, onednn_engine(), to,
+                                                          onednn_engine(), attributes),
+                       "reordering a weight"));
+    TRY(kernel_call_add(o, DNNL_ARG_FROM, from, onednn_readable(in)));
+    TRY(kernel_call_add(o, DNNL_ARG_TO, to, out));
+    TRY(kernel_call_prepare(o));
+out:
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
 grail_status onednn_reorder(layout_view from, const void *in, layout_view to, bool accumulate,
                             void *out)
 {
     grail_status status = GRAIL_OK;
     kernel_call o = {0};
-    dnnl_primitive_attr_t attributes = NULL;
-    TRY(onednn_attributes_new(accumulate, false, &attributes));
-    TRY(onednn_checked(dnnl_reorder_primitive_desc_create(&o.descriptor, from, onednn_engine(), to,
-                                                          onednn_engine(), attributes),
-                       "reordering a weight"));
-    TRY(kernel_call_add(&o, DNNL_ARG_FROM, from, onednn_readable(in)));
-    TRY(kernel_call_add(&o, DNNL_ARG_TO, to, out));
-    TRY(kernel_call_run(&o));
+    TRY(onednn_reorder_prepare(from, in, to, accumulate, out, &o));
+    TRY(onednn_checked(kernel_call_execute(&o), "reordering a weight"));
 out:
     kernel_call_fini(&o);
-    dnnl_primitive_attr_destroy(attributes);
     return status;
 }
 

@@ -85,6 +85,7 @@ enum { MOST_ARGUMENTS = 5 };
 typedef struct kernel_call {
     dnnl_primitive_desc_t descriptor;
     dnnl_primitive_t kernel;
+    dnnl_stream_t stream;
     dnnl_exec_arg_t arguments[MOST_ARGUMENTS];
     int argument_count;
     void *scratch;
@@ -93,12 +94,36 @@ typedef struct kernel_call {
 /** The layout that the kernel wants for one of its operands. */
 layout_view kernel_call_layout(const kernel_call *o, dnnl_query_t operand);
 grail_status kernel_call_add(kernel_call *o, int role, layout_view of, void *data) GRAIL_MUST_CHECK;
+/** Generates the kernel and runs it, once. */
 grail_status kernel_call_run(kernel_call *o) GRAIL_MUST_CHECK;
+/** The same in two steps, the second any number of times. */
+grail_status kernel_call_prepare(kernel_call *o) GRAIL_MUST_CHECK;
+dnnl_status_t kernel_call_execute(const kernel_call *o);
 void kernel_call_fini(kernel_call *o);
+
+/* -- products Y = X W^T of bf16 with f32 sums (onednn_product.c) --------------------------------
+ */
+
+/** Of W[out, in], which the library sees as W^T[in, out]; layout_free. */
+grail_status layout_of_right_factor(int64_t out, int64_t in, dnnl_format_tag_t order,
+                                    layout *made) GRAIL_MUST_CHECK;
+/** The order of W that the library wants for products of so many rows; layout_free. */
+grail_status layout_of_ordered_factor(int64_t rows, int64_t out, int64_t in,
+                                      layout *made) GRAIL_MUST_CHECK;
+/** Describes a kernel, whose operands the caller adds. */
+grail_status kernel_call_product(int64_t rows, int64_t in, int64_t out, bool has_bias,
+                                 bool accumulate, layout_view weight,
+                                 kernel_call *o) GRAIL_MUST_CHECK;
+
+/* -- other orders (onednn_kernel.c) --------------------------------------------------------------
+ */
 
 /** Moves a weight or its gradient from one layout to the other; with `accumulate` it is added to
  * what lies there. */
 grail_status onednn_reorder(layout_view from, const void *in, layout_view to, bool accumulate,
                             void *out) GRAIL_MUST_CHECK;
+/** The same for kernel_call_execute; *o was zeroed and is kernel_call_fini's also on failure. */
+grail_status onednn_reorder_prepare(layout_view from, const void *in, layout_view to,
+                                    bool accumulate, void *out, kernel_call *o) GRAIL_MUST_CHECK;
 
 #endif

@@ -26,16 +26,14 @@ static grail_status layout_of_rows(int64_t rows, int64_t columns, dnnl_data_type
     return onednn_checked(layout_new(out, 2, dims, type, dnnl_ab), "describing rows");
 }
 
-/* The library sees W^T[in, out]. */
-static grail_status layout_of_transposed(int64_t out, int64_t in, dnnl_format_tag_t order,
-                                         layout *made)
+grail_status layout_of_right_factor(int64_t out, int64_t in, dnnl_format_tag_t order, layout *made)
 {
     const dnnl_dims_t dims = {in, out};
     return onednn_checked(layout_new(made, 2, dims, dnnl_bf16, order), "describing a weight");
 }
 
-static grail_status describe(int64_t rows, int64_t in, int64_t out, bool has_bias, bool accumulate,
-                             layout_view weight, kernel_call *o)
+grail_status kernel_call_product(int64_t rows, int64_t in, int64_t out, bool has_bias,
+                                 bool accumulate, layout_view weight, kernel_call *o)
 {
     grail_status status = GRAIL_OK;
     dnnl_primitive_attr_t attributes = NULL;
@@ -58,20 +56,24 @@ out:
     return status;
 }
 
-/* The order in which a weight lies; layout_free. */
-static grail_status layout_of_ordered(int64_t out, int64_t in, layout *made)
+grail_status layout_of_ordered_factor(int64_t rows, int64_t out, int64_t in, layout *made)
 {
     grail_status status = GRAIL_OK;
     kernel_call o = {0};
     layout any = {0};
-    TRY(layout_of_transposed(out, in, dnnl_format_tag_any, &any));
-    TRY(describe(USUAL_ROWS, in, out, false, false, layout_view_of(&any), &o));
+    TRY(layout_of_right_factor(out, in, dnnl_format_tag_any, &any));
+    TRY(kernel_call_product(rows, in, out, false, false, layout_view_of(&any), &o));
     TRY(onednn_checked(layout_copy(made, kernel_call_layout(&o, dnnl_query_weights_md)),
                        "copying a layout"));
 out:
     kernel_call_fini(&o);
     layout_free(&any);
     return status;
+}
+
+static grail_status layout_of_ordered(int64_t out, int64_t in, layout *made)
+{
+    return layout_of_ordered_factor(USUAL_ROWS, out, in, made);
 }
 
 grail_status onednn_weight_bytes(int64_t out, int64_t in, size_t *bytes)
@@ -98,7 +100,7 @@ static grail_status move_weight(int64_t out, int64_t in, bool restores, const vo
         return GRAIL_OK;
     }
     TRY(layout_of_ordered(out, in, &ordered));
-    TRY(layout_of_transposed(out, in, dnnl_ba, &plain));
+    TRY(layout_of_right_factor(out, in, dnnl_ba, &plain));
     const layout_view a = layout_view_of(restores ? &ordered : &plain);
     const layout_view b = layout_view_of(restores ? &plain : &ordered);
     TRY(onednn_reorder(a, from, b, false, to));
@@ -138,7 +140,7 @@ grail_status onednn_product(int64_t rows, int64_t in, int64_t out, const void *x
     kernel_call o = {0};
     layout ordered = {0};
     TRY(layout_of_ordered(out, in, &ordered));
-    TRY(describe(rows, in, out, bias != NULL, false, layout_view_of(&ordered), &o));
+    TRY(kernel_call_product(rows, in, out, bias != NULL, false, layout_view_of(&ordered), &o));
     TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
                         onednn_readable(x)));
     TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, layout_view_of(&ordered), onednn_readable(weight)));
@@ -158,7 +160,7 @@ grail_status onednn_multiply(int64_t m, int64_t n, int64_t k, const void *a, con
     kernel_call o = {0};
     layout right = {0};
     TRY(layout_of_rows(k, n, dnnl_bf16, &right));
-    TRY(describe(m, k, n, false, accumulate, layout_view_of(&right), &o));
+    TRY(kernel_call_product(m, k, n, false, accumulate, layout_view_of(&right), &o));
     TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
                         onednn_readable(a)));
     TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, layout_view_of(&right), onednn_readable(b)));

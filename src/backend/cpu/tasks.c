@@ -13,15 +13,15 @@ typedef struct tasks {
     void *context;
 } tasks;
 
-/* `begin` counts workers: each owns one scratch block and takes tasks until none is left. */
-static void work(int64_t begin, int64_t end, void *context)
+/* Each worker owns one scratch block and takes tasks until none is left. */
+static void work(int64_t worker, int64_t end, void *context)
 {
     (void)end;
     tasks *t = context;
-    float *scratch = t->scratch + (size_t)begin * t->scratch_floats;
+    float *scratch = t->scratch + (size_t)worker * t->scratch_floats;
     for (int64_t i = atomic_fetch_add(&t->next, 1); i < t->count;
          i = atomic_fetch_add(&t->next, 1)) {
-        t->body(i, scratch, t->context);
+        t->body(i, worker, scratch, t->context);
     }
 }
 

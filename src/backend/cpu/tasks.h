@@ -4,8 +4,9 @@
 
 #include "base/memory.h"
 
-/** Does task 0 <= task < count; no other task may depend on it. `scratch` is uninitialised. */
-typedef void (*task_body)(int64_t task, float *scratch, void *context);
+/** Does task 0 <= task < count; no other task may depend on it. `scratch` is uninitialised. Tasks
+ * of one worker, 0 <= worker < parallel_threads(), come after each other. */
+typedef void (*task_body)(int64_t task, int64_t worker, float *scratch, void *context);
 
 /**
  * Does all tasks, each on one thread, handed out in order as threads become free. `scratch_floats`

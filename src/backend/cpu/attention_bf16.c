@@ -1,0 +1,181 @@
+/* Attention with products of bf16 and f32 sums; scores, their softmax and what is added up over
+ * blocks of keys are f32. Keys and values are rounded and ordered once, in tiles of zero-padded
+ * blocks, queries with their scale and the weights of the softmax for every tile. */
+#include "backend/cpu/attention.h"
+#include "backend/cpu/clones.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/onednn.h"
+#include "backend/cpu/rounding.h"
+#include "backend/cpu/tasks.h"
+
+/* Sizes of tiles, and what they are a multiple of; a head's features, too. */
+enum { TILE_QUERIES = MOST_QUERIES, TILE_KEYS = 256, MULTIPLE = 32 };
+
+typedef struct bf16_attention {
+    const attention_shape *shape;
+    int64_t queries, keys, width; /* of tiles */
+    int64_t key_blocks;           /* of a sequence */
+    tile_kernel *score;           /* [queries, width] [width, keys] */
+    tile_kernel *mix;             /* [queries, keys] [keys, width] */
+    const float *k;
+    const float *v;
+    char *ordered_k; /* [sequences, kv_heads, key_blocks] tiles; owned */
+    char *ordered_v;
+} bf16_attention;
+
+static int64_t padded(int64_t count, int64_t most)
+{
+    const int64_t whole = (count + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+    return whole < most ? whole : most;
+}
+
+/* tile[height, width] = scale values[rows, columns], rounded, and zeros around. */
+CPU_CLONES static void round_tile(int64_t rows, int64_t columns, const float *values,
+                                  int64_t stride, float scale, int64_t height, int64_t width,
+                                  uint16_t *tile)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = values + r * stride;
+        uint16_t *to = tile + r * width;
+        for (int64_t c = 0; c < columns; c++) {
+            to[c] = bf16_rounded(scale * from[c]);
+        }
+        memset(to + columns, 0, (size_t)(width - columns) * sizeof *to);
+    }
+    memset(tile + rows * width, 0, (size_t)((height - rows) * width) * sizeof *tile);
+}
+
+static void order_keys(int64_t task, int64_t worker, float *scratch, void *context)
+{
+    bf16_attention *a = context;
+    const attention_shape *s = a->shape;
+    const int64_t lane = task / a->key_blocks;
+    const int64_t first = task % a->key_blocks * a->keys;
+    const int64_t rows = s->length - first < a->keys ? s->length - first : a->keys;
+    const int64_t stride = s->kv_heads * s->head_dim;
+    const int64_t offset =
+        (lane / s->kv_heads * s->length + first) * stride + lane % s->kv_heads * s->head_dim;
+    uint16_t *tile = (uint16_t *)scratch;
+    char *to_k = a->ordered_k + (size_t)task * onednn_tile_bytes(a->score);
+    char *to_v = a->ordered_v + (size_t)task * onednn_tile_bytes(a->mix);
+    round_tile(rows, s->head_dim, a->k + offset, stride, 1.0F, a->keys, a->width, tile);
+    onednn_tile_order(a->score, worker, tile, to_k);
+    round_tile(rows, s->head_dim, a->v + offset, stride, 1.0F, a->keys, a->width, tile);
+    onednn_tile_order(a->mix, worker, tile, to_v);
+}
+
+/* The scratch memory of a block: a tile of rounded queries, one of rounded weights and one of
+ * outputs in f32. */
+static uint16_t *query_tile(const query_block *b)
+{
+    return (uint16_t *)b->scratch;
+}
+
+static uint16_t *weight_tile(const query_block *b, const bf16_attention *a)
+{
+    return query_tile(b) + a->queries * a->width;
+}
+
+static float *output_tile(const query_block *b, const bf16_attention *a)
+{
+    return b->scratch + a->queries * (a->width + a->keys) / 2;
+}
+
+static void begin(query_block *b)
+{
+    const bf16_attention *a = b->products->context;
+    round_tile(b->queries, b->shape->head_dim, b->q + b->first * b->q_stride, b->q_stride,
+               (float)b->shape->scale, a->queries, a->width, query_tile(b));
+}
+
+static size_t tile_of(const query_block *b, const bf16_attention *a, int64_t k0)
+{
+    return (size_t)(b->kv_lane * a->key_blocks + k0 / a->keys);
+}
+
+static void score(query_block *b, int64_t k0, int64_t count)
+{
+    (void)count;
+    const bf16_attention *a = b->products->context;
+    onednn_tile_multiply(a->score, b->worker, query_tile(b),
+                         a->ordered_k + tile_of(b, a, k0) * onednn_tile_bytes(a->score), b->scores);
+}
+
+/* out (+)= tile */
+CPU_CLONES static void add_tile(int64_t rows, int64_t columns, const float *tile, int64_t width,
+                                bool accumulate, float *out, int64_t stride)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = tile + r * width;
+        float *to = out + r * stride;
+        for (int64_t c = 0; accumulate && c < columns; c++) {
+            to[c] += from[c];
+        }
+        if (!accumulate) {
+            memcpy(to, from, (size_t)columns * sizeof *to);
+        }
+    }
+}
+
+static void mix(query_block *b, int64_t k0, int64_t count, bool accumulate)
+{
+    const bf16_attention *a = b->products->context;
+    round_tile(b->queries, count, b->scores, a->keys, 1.0F, a->queries, a->keys, weight_tile(b, a));
+    onednn_tile_multiply(a->mix, b->worker, weight_tile(b, a),
+                         a->ordered_v + tile_of(b, a, k0) * onednn_tile_bytes(a->mix),
+                         output_tile(b, a));
+    add_tile(b->queries, b->shape->head_dim, output_tile(b, a), a->width, accumulate,
+             b->out + b->first * b->q_stride, b->q_stride);
+}
+
+static void bf16_attention_fini(bf16_attention *a)
+{
+    onednn_tiles_free(a->score);
+    onednn_tiles_free(a->mix);
+    memory_free(a->ordered_k);
+    memory_free(a->ordered_v);
+}
+
+static grail_status bf16_attention_init(const attention_shape *s, const float *k, const float *v,
+                                        bf16_attention *a)
+{
+    grail_status status = GRAIL_OK;
+    *a = (bf16_attention){.shape = s, .k = k, .v = v};
+    a->queries = padded(s->length, TILE_QUERIES);
+    a->keys = padded(s->length, TILE_KEYS);
+    a->width = padded(s->head_dim, INT64_MAX);
+    a->key_blocks = (s->length + a->keys - 1) / a->keys;
+    const size_t tiles = (size_t)(s->sequences * s->kv_heads * a->key_blocks);
+    TRY(onednn_tiles_new(a->queries, a->keys, a->width, true, &a->score));
+    TRY(onednn_tiles_new(a->queries, a->width, a->keys, false, &a->mix));
+    TRY(memory_new_unset(&a->ordered_k, tiles, onednn_tile_bytes(a->score)));
+    TRY(memory_new_unset(&a->ordered_v, tiles, onednn_tile_bytes(a->mix)));
+    TRY(tasks_run((int64_t)tiles, (size_t)(a->keys * a->width / 2), order_keys, a));
+out:
+    return status;
+}
+
+grail_status cpu_bf16_attention(const attention_shape *shape, const void *q, const void *k,
+                                const void *v, void *out)
+{
+    grail_status status = GRAIL_OK;
+    bf16_attention a = {0};
+    if (shape->sequences == 0 || shape->length == 0) { /* the library knows no empty tiles */
+        return GRAIL_OK;
+    }
+    TRY(bf16_attention_init(shape, k, v, &a));
+    const attention_products products = {.queries = a.queries,
+                                         .keys = a.keys,
+                                         .scratch = a.queries * (a.width + a.keys) / 2 +
+                                                    a.queries * a.width,
+                                         .context = &a,
+                                         .begin = begin,
+                                         .score = score,
+                                         .mix = mix};
+    TRY(attention_run(shape, &products, q, k, v, out));
+    TRY(onednn_tiles_status(a.score));
+    TRY(onednn_tiles_status(a.mix));
+out:
+    bf16_attention_fini(&a);
+    return status;
+}
