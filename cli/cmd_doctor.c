@@ -61,7 +61,7 @@ static void print_machine(const grail_machine *m)
               human_bytes((double)m->memory_available, available));
     print_out("products   %s %s, kernel %s (%s)\n", m->blas_name, m->blas_version, m->kernel,
               m->kernel_choice);
-    print_out("images     oneDNN %s\n", m->onednn_version);
+    print_out("kernels    oneDNN %s, for convolutions and products in bf16\n", m->onednn_version);
     print_backends();
     if (m->sgemm_gflops > 0.0) {
         print_out("speed      %.0f GFLOP/s in f32, %.0f in f64", m->sgemm_gflops, m->dgemm_gflops);

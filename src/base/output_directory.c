@@ -303,6 +303,33 @@ out:
     return status;
 }
 
+grail_status output_directory_peek(const char *path, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    output_directory o = {0};
+    buffer text = {0};
+    char *state = NULL;
+    *out = NULL;
+    TRY(set_paths(&o, path));
+    TRY(path_join(&state, o.partial, state_name));
+    status = file_read(state, STATE_MAXIMUM, &text);
+    if (status == GRAIL_OK) {
+        status = records_parse(state, text.bytes, text.size, &o.records);
+    }
+    if (status == GRAIL_OK) {
+        *out = json_incref(json_array_get(o.records, 0));
+    }
+    status = status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
+out:
+    json_decref(o.records);
+    buffer_fini(&text);
+    memory_free(state);
+    memory_free(o.path);
+    memory_free(o.partial);
+    memory_free(o.result);
+    return status;
+}
+
 const json_t *output_directory_records(const output_directory *o)
 {
     return o->records;

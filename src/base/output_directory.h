@@ -24,6 +24,10 @@ typedef struct output_directory output_directory;
 grail_status output_directory_open(const char *path, bool resume,
                                    output_directory **out) GRAIL_MUST_CHECK;
 
+/** What the first record of an interrupted run towards `path` says, without opening or locking it;
+ * NULL where there is none that can be read. *out is the caller's reference. */
+grail_status output_directory_peek(const char *path, json_t **out) GRAIL_MUST_CHECK;
+
 /** All records of the run so far, as an array: those of the run that is being continued, then those
  * added since. Empty for a new run. Borrowed. */
 const json_t *output_directory_records(const output_directory *o);

@@ -1,5 +1,6 @@
 #include "pipeline/request/request.h"
 
+#include "base/output_directory.h"
 #include "pipeline/request/plan_check.h"
 #include "pipeline/request/plan_options.h"
 #include "pipeline/request/teacher.h"
@@ -109,14 +110,34 @@ static void set_widths(const int64_t *kept, plan *p)
     }
 }
 
-/* Weights that are trained are f32, and would be rounded again for every product. */
+/* The precision of the interrupted run that goes on, NULL without one. */
+static const char *precision_before(const grail_compute *compute, const json_t *first_record)
+{
+    const char *name = json_string_value(json_object_get(first_record, "backend"));
+    return name != NULL && strcmp(name, compute_backend(compute)) == 0
+               ? json_string_value(json_object_get(first_record, "precision"))
+               : NULL;
+}
+
+/* Weights that are trained are f32, and would be rounded again for every product: then, and where a
+ * run goes on, the choice is made. */
 static grail_status open_backend(const grail_compress_options *options, compression_request *r)
 {
-    const bool trains = options->heal != NULL && strcmp(options->heal, "none") != 0;
-    const bool chooses = options->precision != NULL && strcmp(options->precision, "auto") == 0;
-    const grail_compute compute = {.backend = options->backend,
-                                   .precision = trains && chooses ? NULL : options->precision};
-    return session_backend(r->session, &compute, options->scratch, &r->backend);
+    grail_status status = GRAIL_OK;
+    json_t *first = NULL;
+    grail_compute compute = {.backend = options->backend, .precision = options->precision};
+    if (options->precision != NULL && strcmp(options->precision, "auto") == 0) {
+        const bool trains = options->heal != NULL && strcmp(options->heal, "none") != 0;
+        if (options->resume != 0 && options->output != NULL) {
+            TRY(output_directory_peek(options->output, &first));
+        }
+        const char *before = precision_before(&compute, first);
+        compute.precision = before != NULL ? before : trains ? NULL : options->precision;
+    }
+    TRY(session_backend(r->session, &compute, options->scratch, &r->backend));
+out:
+    json_decref(first);
+    return status;
 }
 
 grail_status request_open(const grail_compress_options *options, request_purpose purpose,

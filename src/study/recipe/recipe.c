@@ -13,9 +13,9 @@ enum {
 };
 
 static const char *const recipe_keys[] = {
-    "about",        "checkpoints", "selectors",   "sparsities", "compensate", "heal", "heal_steps",
-    "heal_rate",    "samples",     "seeds",       "repeat",     "sites",      "loop", "align",
-    "stream_score", "grids",       "calibration", "evaluation", NULL};
+    "about",        "checkpoints", "selectors", "sparsities",  "compensate", "heal", "heal_steps",
+    "heal_rate",    "samples",     "seeds",     "repeat",      "sites",      "loop", "align",
+    "stream_score", "precision",   "grids",     "calibration", "evaluation", NULL};
 static const char *const grid_keys[] = {"checkpoints", "selectors", "sparsities",
                                         "compensate",  "heal",      "samples",
                                         "seeds",       "loop",      NULL};
@@ -64,6 +64,30 @@ out:
     return status;
 }
 
+static const char *precision_at(int i)
+{
+    static const char *const names[] = {"auto", "f32", "bf16", NULL};
+    return names[i];
+}
+
+static grail_status read_precision(const char *source, const json_t *document, sweep_recipe *r)
+{
+    grail_status status = GRAIL_OK;
+    const char *name = NULL;
+    TRY(json_get_string(source, document, "precision", "auto", &name));
+    for (int i = 0; precision_at(i) != NULL; i++) {
+        if (strcmp(precision_at(i), name) == 0) {
+            r->precision = precision_at(i);
+            return GRAIL_OK;
+        }
+    }
+    status =
+        error_set(GRAIL_ERROR_FORMAT, "%s: \"precision\" is \"%s\", expected one of", source, name);
+    field_append_known(precision_at);
+out:
+    return status;
+}
+
 /* 0 in both: as grail_compress_options. */
 static grail_status read_healing(const char *source, const json_t *document, sweep_recipe *r)
 {
@@ -91,6 +115,7 @@ static grail_status read_choices(const char *source, const json_t *document, swe
                    &r->repeats_calibration));
     TRY(field_word(source, document, "stream_score", "first", "all", false, &all));
     TRY(memory_copy_string(&r->stream_score, all ? "all" : "first"));
+    TRY(read_precision(source, document, r));
 out:
     return status;
 }
@@ -161,13 +186,16 @@ static grail_status directory_of(const char *path, char **out)
     return memory_format(out, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-grail_status sweep_recipe_read(const char *path, sweep_recipe *out)
+grail_status sweep_recipe_read(const char *path, const char *precision, sweep_recipe *out)
 {
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
     char *directory = NULL;
     TRY(directory_of(path, &directory));
     TRY(json_read_file(path, RECIPE_MAXIMUM, &document));
+    if (precision != NULL) {
+        TRY(json_put(document, "precision", json_text(precision)));
+    }
     TRY(sweep_recipe_parse(path, document, directory, out));
 out:
     json_decref(document);

@@ -16,6 +16,7 @@ typedef struct sweep_recipe {
     int kind_count;
     int64_t align;            /* as grail_compress_options has it */
     char *stream_score;       /* NULL: the default */
+    const char *precision;    /* of products: "auto", "f32" or "bf16"; static */
     int64_t heal_steps;       /* of every training; 0: the default of grail_compress_options */
     double heal_rate;         /* 0: the default */
     bool repeats_calibration; /* further seeds for every cell, not only where the selector draws */
@@ -29,8 +30,10 @@ bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind);
  * a reference of its own to the document and is released with sweep_recipe_fini. */
 grail_status sweep_recipe_parse(const char *source, json_t *document, const char *directory,
                                 sweep_recipe *out) GRAIL_MUST_CHECK;
-/** Reads a file; relative paths begin at its directory. */
-grail_status sweep_recipe_read(const char *path, sweep_recipe *out) GRAIL_MUST_CHECK;
+/** Reads a file; relative paths begin at its directory. A precision that is not NULL takes the
+ * place of the document's. */
+grail_status sweep_recipe_read(const char *path, const char *precision,
+                               sweep_recipe *out) GRAIL_MUST_CHECK;
 void sweep_recipe_fini(sweep_recipe *recipe); /* works on a zeroed one */
 
 #endif

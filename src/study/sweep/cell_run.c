@@ -146,6 +146,7 @@ static grail_compress_options options_of(const sweep_recipe *recipe, const sweep
     o.repair = variant_repairs(cell->variant) ? 1 : 0;
     o.open_loop = cell->open_loop ? 1 : 0;
     o.stream_score = recipe->stream_score;
+    o.precision = recipe->precision;
     o.heal = heal_kind_name(variant_heal(cell->variant));
     o.heal_steps = recipe->heal_steps;
     o.heal_rate = recipe->heal_rate;
@@ -296,13 +297,14 @@ grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
     grail_status status = GRAIL_OK;
     grail_model_facts facts = {0};
     grail_accuracy accuracy = {0};
+    const grail_compute compute = {.precision = recipe->precision};
     const sweep_checkpoint *named = &recipe->checkpoints.list[index];
     result_line line = {.kind = LINE_DENSE,
                         .settings = {.checkpoint = named->name},
                         .path = named->path,
                         .measures = line_not_measured()};
     TRY(grail_model_describe(data->model, &facts));
-    TRY(grail_accuracy_measure(data->model, data->evaluation, recipe->evaluation.images, NULL,
+    TRY(grail_accuracy_measure(data->model, data->evaluation, recipe->evaluation.images, &compute,
                                observer, user, &accuracy));
     line.architecture = facts.architecture;
     line.measures.parameters = (double)facts.parameters;

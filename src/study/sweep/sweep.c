@@ -482,7 +482,7 @@ grail_status grail_sweep_run(const grail_sweep_options *options, grail_sweep_sum
     pthread_mutex_init(&s.mutex, NULL);
     pthread_cond_init(&s.changed, NULL);
     TRY(check_options(options));
-    TRY(sweep_recipe_read(options->recipe, &s.recipe));
+    TRY(sweep_recipe_read(options->recipe, options->precision, &s.recipe));
     TRY(open_checkpoints(&s));
     TRY(list_cells(&s));
     TRY(set_budget(&s));

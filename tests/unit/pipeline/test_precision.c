@@ -124,7 +124,7 @@ static void a_run_goes_on_in_its_own_precision(void **state)
     options.precision = "f32";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "precision was \"bf16\" and is now \"f32\"");
-    options.precision = "bf16";
+    options.precision = "auto"; /* alone it would be f32 for so few weights */
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));
     lab_close(&l);

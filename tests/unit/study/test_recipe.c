@@ -39,6 +39,7 @@ static void what_a_recipe_leaves_out_has_defaults(void **state)
     assert_int_equal(r.kind_count, 1);
     assert_int_equal(r.align, 1);
     assert_string_equal(r.stream_score, "first");
+    assert_string_equal(r.precision, "auto");
     assert_true(r.grids[0].axes[SWEEP_HEAL].count == 1 &&
                 r.grids[0].axes[SWEEP_HEAL].values[0] == HEAL_NONE);
     assert_true(r.heal_steps == 0 && r.heal_rate == 0.0); /* as grail_compress_options */
@@ -62,7 +63,7 @@ static void everything_that_a_recipe_says_is_read(void **state)
         " \"heal\": [\"model\", \"none\", \"block\", \"block,model\"], \"heal_steps\": 32,"
         " \"heal_rate\": 0.01,"
         " \"repeat\": \"calibration\", \"sites\": [\"stream\", \"heads\"], \"loop\": \"open\","
-        " \"align\": 8, \"stream_score\": \"all\","
+        " \"align\": 8, \"stream_score\": \"all\", \"precision\": \"bf16\","
         " \"calibration\": {\"path\": \"/c\", \"preset\": \"cifar\", \"split\": \"train\","
         " \"size\": 32, \"mean\": [0.1, 0.2, 0.3], \"std\": [1, 2, 3]},"
         " \"evaluation\": {\"path\": \"e\", \"labels\": \"l.csv\", \"images\": 2000}}");
@@ -87,6 +88,7 @@ static void everything_that_a_recipe_says_is_read(void **state)
     assert_false(sweep_recipe_cuts(&r, "conv"));
     assert_int_equal(r.align, 8);
     assert_string_equal(r.stream_score, "all");
+    assert_string_equal(r.precision, "bf16");
     assert_string_equal(r.calibration.source.split, "train");
     assert_int_equal(r.calibration.source.size, 32);
     assert_true(r.calibration.source.mean == r.calibration.mean);
@@ -121,6 +123,8 @@ static void what_is_not_known_is_refused_with_its_place(void **state)
     assert_refused(RECIPE(ONE, LISTS, ", \"repeat\": \"x\""), "expected selector or calibration");
     assert_refused(RECIPE(ONE, LISTS, ", \"stream_score\": \"x\""), "expected first or all");
     assert_refused(RECIPE(ONE, LISTS, ", \"align\": -1"), "\"align\" is -1, expected 0 to");
+    assert_refused(RECIPE(ONE, LISTS, ", \"precision\": \"f16\""),
+                   "\"precision\" is \"f16\", expected one of auto, f32, bf16");
     assert_refused(RECIPE(ONE, LISTS, ", \"heal_steps\": -1"),
                    "\"heal_steps\" is -1, expected 0 to 1000000");
     assert_refused(RECIPE(ONE, LISTS, ", \"heal_rate\": 1"),
