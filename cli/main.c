@@ -3,6 +3,7 @@
 #include "descriptors.h"
 #include "interrupt.h"
 #include "print.h"
+#include "waiting.h"
 
 #include <grail/grail.h>
 
@@ -129,6 +130,7 @@ int main(int argc, char **argv)
                     strerror(errno));
         return EXIT_FAILED;
     }
+    waiting_threads_sleep(argv);
     choose_kernels();
     signal(SIGXFSZ, SIG_IGN); /* so that the write fails with an error that names the file */
     const int code = flush_output(run_command(argc, argv));
