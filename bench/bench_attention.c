@@ -1,5 +1,6 @@
-/* Causal attention in f32: --length 2048 --heads 32 --kv-heads 8 --head-dim 64 --window 0
- * --sequences 1 --runs 5 --bf16 1 --threads N. The flops are those of the scores and weighted sums
+/* Causal attention in f32, or of bf16: --length 2048 --heads 32 --kv-heads 8 --head-dim 64 --window
+ * 0
+ * --sequences 1 --runs 5 --bf16 0 --threads N. The flops are those of the scores and weighted sums
  * that are visible. */
 #include "bench.h"
 

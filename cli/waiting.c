@@ -1,6 +1,8 @@
 #include "waiting.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 typedef struct setting {
@@ -20,9 +22,17 @@ static int is_chosen(void)
     return chosen;
 }
 
+/* A loader that was called by hand, and would be started again without its program, is at no base
+ * address of its own. */
+static int is_loaded_by_hand(void)
+{
+    return getauxval(AT_BASE) == 0;
+}
+
 void waiting_threads_sleep(char **arguments)
 {
-    if (is_chosen()) {
+    char program[PATH_MAX + 1] = "";
+    if (is_chosen() || is_loaded_by_hand()) {
         return;
     }
     for (int i = 0; i < SETTINGS; i++) {
@@ -30,5 +40,9 @@ void waiting_threads_sleep(char **arguments)
             return;
         }
     }
-    execv("/proc/self/exe", arguments); /* returns only where it fails */
+    /* by its path, after which Linux names the process; the calls return only where they fail */
+    if (readlink("/proc/self/exe", program, PATH_MAX) > 0) {
+        execv(program, arguments);
+    }
+    execv("/proc/self/exe", arguments);
 }

@@ -36,7 +36,7 @@ typedef struct grail_machine {
     char features[256];
     int cores, threads;
     const char *blas_name, *blas_version;
-    const char *onednn_version; /* oneDNN computes convolutions */
+    const char *onednn_version; /* of convolutions and products in bf16 */
     const char *kernel;         /* the kernel set that BLAS uses */
     const char *kernel_choice;  /* how it was chosen, in words */
     const char *remedy; /* what to do if the kernel is wrong for this CPU; NULL if it is right */

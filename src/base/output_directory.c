@@ -316,7 +316,7 @@ grail_status output_directory_peek(const char *path, json_t **out)
     if (status == GRAIL_OK) {
         status = records_parse(state, text.bytes, text.size, &o.records);
     }
-    if (status == GRAIL_OK) {
+    if (status == GRAIL_OK && last_commit(&o) == NULL) {
         *out = json_incref(json_array_get(o.records, 0));
     }
     status = status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;

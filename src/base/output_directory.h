@@ -25,7 +25,8 @@ grail_status output_directory_open(const char *path, bool resume,
                                    output_directory **out) GRAIL_MUST_CHECK;
 
 /** What the first record of an interrupted run towards `path` says, without opening or locking it;
- * NULL where there is none that can be read. *out is the caller's reference. */
+ * NULL where there is none that can be read, or the result is committed. *out is the caller's
+ * reference. */
 grail_status output_directory_peek(const char *path, json_t **out) GRAIL_MUST_CHECK;
 
 /** All records of the run so far, as an array: those of the run that is being continued, then those

@@ -20,6 +20,11 @@ for command in "compress $model --calib ids.npy --sparsity 0.5 -o out" \
     refuses_clean 1 "does not compute in 'f16'; expected 'f32', 'bf16' or 'auto'" \
         "$grail" $command --precision f16
 done
+printf '[]' >empty.json
+printf '{}' >object.json
+refuses_clean 1 "the precision of a sweep is 'f64', expected one of auto, f32, bf16" \
+    "$grail" sweep object.json -o out --precision f64
+refuses_clean 1 "empty.json" "$grail" sweep empty.json -o out --precision bf16
 refuses_clean 1 "does not compute in 'f64'" "${narrow[@]}" -o out --precision f64
 
 check "a small network is f32 unless it is told otherwise"
@@ -91,6 +96,8 @@ cat >r.json <<END
 END
 sed 's/"sites"/"precision": "bf16", "sites"/' r.json >bf16.json
 runs "$grail" sweep r.json -o auto.jsonl --quiet
+runs "$grail" sweep r.json -o auto.jsonl --quiet --precision f32 # what is usual anyway
+says "1 cells: 1 done before" stdout
 runs "$grail" sweep bf16.json -o recipe.jsonl --quiet
 runs "$grail" sweep r.json -o option.jsonl --precision bf16 --quiet
 says '"precision":"bf16"' option.jsonl

@@ -27,6 +27,20 @@ check "grail sets how threads wait"
 [[ $(setting GOMP_SPINCOUNT) == 1000 ]] || fail "threads spin"
 [[ $(setting KMP_BLOCKTIME) == 0 ]] || fail "threads of LLVM's OpenMP spin"
 
+check "what is started again is the same program"
+plain() {
+    run env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME "$grail" "$@"
+}
+plain inspect "a  b" --json
+cp stdout first.out
+cp stderr first.err
+first=$code
+run "$grail" inspect "a  b" --json
+((code == first && code != 0)) || fail "exit codes $first and $code"
+cmp stdout first.out && cmp stderr first.err || fail "prints something else"
+plain doctor
+((code == 0)) || { show; fail "doctor: exit code $code"; }
+
 check "what is set stays"
 [[ -z $(setting GOMP_SPINCOUNT OMP_WAIT_POLICY=active) ]] || fail "did not keep active waiting"
 [[ $(setting GOMP_SPINCOUNT GOMP_SPINCOUNT=7) == 7 ]] || fail "did not keep GOMP_SPINCOUNT"

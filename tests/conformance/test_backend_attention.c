@@ -127,6 +127,7 @@ static void test_attention_is_the_causal_softmax(void **state)
     (void)state;
     static const attention_shape shapes[] = {
         {0, 5, 2, 2, 4, 0, false, 0},    {1, 0, 2, 2, 4, 0, false, 0},
+        {1, 5, 0, 0, 4, 0, false, 0},    {1, 257, 2, 1, 80, 0, false, 0},
         {1, 1, 1, 1, 1, 0, false, 0},    {3, 7, 2, 2, 5, 0, false, 0},
         {2, 129, 3, 3, 17, 0, false, 0}, {1, 127, 1, 1, 64, 0, false, 0},
         {1, 128, 2, 1, 8, 0, false, 0},  {1, 513, 2, 2, 33, 0, false, 0},

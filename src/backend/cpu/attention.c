@@ -90,7 +90,8 @@ static void attend_keys(query_block *b, int64_t k0, int64_t keys, bool accumulat
 static void attend_block(query_block *b)
 {
     const int64_t step = b->products->keys;
-    const int64_t start = first_visible(b->shape, b->first) / step * step;
+    const int64_t alignment = b->products->alignment;
+    const int64_t start = first_visible(b->shape, b->first) / alignment * alignment;
     const int64_t end = end_visible(b->shape, b->first + b->queries - 1);
     for (int64_t query = 0; query < b->queries; query++) {
         b->largest[query] = -INFINITY;
@@ -175,7 +176,11 @@ static void mix_f32(query_block *b, int64_t k0, int64_t count, bool accumulate)
 grail_status cpu_attention(const attention_shape *shape, const void *q, const void *k,
                            const void *v, void *out)
 {
-    static const attention_products products = {
-        .queries = QUERIES, .keys = KEYS, .begin = begin_f32, .score = score_f32, .mix = mix_f32};
+    static const attention_products products = {.queries = QUERIES,
+                                                .keys = KEYS,
+                                                .alignment = 1,
+                                                .begin = begin_f32,
+                                                .score = score_f32,
+                                                .mix = mix_f32};
     return attention_run(shape, &products, q, k, v, out);
 }

@@ -59,9 +59,10 @@ typedef struct query_block {
 } query_block;
 
 /* How the products are made of a block of queries with keys k0 .. k0 + count - 1, of which k0 is a
- * multiple of `keys`. */
+ * multiple of `alignment`. */
 struct attention_products {
     int64_t queries, keys; /* at once, at most MOST_QUERIES of the first */
+    int64_t alignment;     /* of the first key of a block */
     int64_t scratch;       /* floats that a block needs beside the scores */
     void *context;
     void (*begin)(query_block *b);                            /* before the first keys */

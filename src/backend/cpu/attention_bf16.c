@@ -1,6 +1,7 @@
 /* Attention with products of bf16 and f32 sums; scores, their softmax and what is added up over
  * blocks of keys are f32. Keys and values are rounded and ordered once, in tiles of zero-padded
- * blocks, queries with their scale and the weights of the softmax for every tile. */
+ * blocks, which takes half of their memory in f32 until the end of the call; queries with their
+ * scale and the weights of the softmax for every tile. */
 #include "backend/cpu/attention.h"
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
@@ -8,8 +9,8 @@
 #include "backend/cpu/rounding.h"
 #include "backend/cpu/tasks.h"
 
-/* Sizes of tiles, and what they are a multiple of; a head's features, too. */
-enum { TILE_QUERIES = MOST_QUERIES, TILE_KEYS = 256, MULTIPLE = 32 };
+/* Most queries and keys of a tile. */
+enum { MOST_ROWS = MOST_QUERIES };
 
 typedef struct bf16_attention {
     const attention_shape *shape;
@@ -23,10 +24,23 @@ typedef struct bf16_attention {
     char *ordered_v;
 } bf16_attention;
 
-static int64_t padded(int64_t count, int64_t most)
+static int64_t blocks_of(int64_t count, int64_t size)
 {
-    const int64_t whole = (count + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
-    return whole < most ? whole : most;
+    return (count + size - 1) / size;
+}
+
+/* A multiple of what the library orders at once, which would pad a tile otherwise and write into
+ * the padding whenever the tile is used. */
+static int64_t padded(int64_t count)
+{
+    const int64_t multiple = count > 32 ? 64 : 32;
+    return blocks_of(count, multiple) * multiple;
+}
+
+/* Rows of each tile where `length` rows are spread evenly over the fewest tiles. */
+static int64_t rows_of_tile(int64_t length)
+{
+    return padded(blocks_of(length, blocks_of(length, MOST_ROWS)));
 }
 
 /* tile[height, width] = scale values[rows, columns], rounded, and zeros around. */
@@ -141,10 +155,10 @@ static grail_status bf16_attention_init(const attention_shape *s, const float *k
 {
     grail_status status = GRAIL_OK;
     *a = (bf16_attention){.shape = s, .k = k, .v = v};
-    a->queries = padded(s->length, TILE_QUERIES);
-    a->keys = padded(s->length, TILE_KEYS);
-    a->width = padded(s->head_dim, INT64_MAX);
-    a->key_blocks = (s->length + a->keys - 1) / a->keys;
+    a->queries = rows_of_tile(s->length);
+    a->keys = a->queries;
+    a->width = padded(s->head_dim);
+    a->key_blocks = blocks_of(s->length, a->keys);
     const size_t tiles = (size_t)(s->sequences * s->kv_heads * a->key_blocks);
     TRY(onednn_tiles_new(a->queries, a->keys, a->width, true, &a->score));
     TRY(onednn_tiles_new(a->queries, a->width, a->keys, false, &a->mix));
@@ -160,12 +174,14 @@ grail_status cpu_bf16_attention(const attention_shape *shape, const void *q, con
 {
     grail_status status = GRAIL_OK;
     bf16_attention a = {0};
-    if (shape->sequences == 0 || shape->length == 0) { /* the library knows no empty tiles */
+    if (shape->sequences == 0 || shape->length == 0 || shape->query_heads == 0 ||
+        shape->head_dim == 0) { /* the library knows no empty tiles */
         return GRAIL_OK;
     }
     TRY(bf16_attention_init(shape, k, v, &a));
     const attention_products products = {.queries = a.queries,
                                          .keys = a.keys,
+                                         .alignment = a.keys,
                                          .scratch = a.queries * (a.width + a.keys) / 2 +
                                                     a.queries * a.width,
                                          .context = &a,

@@ -46,11 +46,10 @@ grail_status onednn_product(int64_t rows, int64_t in, int64_t out, const void *x
 grail_status onednn_multiply(int64_t m, int64_t n, int64_t k, const void *a, const void *b,
                              bool accumulate, float *c) GRAIL_MUST_CHECK;
 
-/* -- products of bf16 tiles with f32 sums, C[m, n] = A[m, k] B[k, n], of one shape many times
- * ------
+/* -- products of bf16 tiles of one shape, many times ---------------------------------------------
  *
- * Each runs on the thread that calls it, a worker of tasks.h. B lies in an order that the library
- * chooses. */
+ * C[m, n] = A[m, k] B[k, n] with f32 sums, called by workers of tasks.h side by side. B lies in an
+ * order that the library chooses. */
 
 typedef struct tile_kernel tile_kernel;
 /** B is given as row-major values[n, k] when `transposed`, else [k, n]. *out is owned. */

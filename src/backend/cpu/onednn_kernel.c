@@ -1,6 +1,6 @@
 /* Running one kernel of oneDNN. The library keeps generated kernels in a cache of its own behind a
  * lock, so that a call here describes what it wants and gets the kernel of an earlier call of that
- * shape. Scratch memory is ours and made per call: calls from several threads share nothing
+ * shape. Scratch memory is ours and made per kernel_call: calls from several threads share nothing
  * else. */
 #include "backend/cpu/onednn_kernel.h"
 

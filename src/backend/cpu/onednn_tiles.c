@@ -1,5 +1,5 @@
-/* Products of bf16 tiles by oneDNN, each on the thread that calls it. The library makes a kernel
- * for the number of threads that it sees then; these are made for one. */
+/* Products of bf16 tiles by oneDNN, for callers that are threads of a parallel loop. The library
+ * makes a kernel for the number of threads that it sees then; these are made for one. */
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_kernel.h"
 

@@ -119,8 +119,8 @@ static const char *precision_before(const grail_compute *compute, const json_t *
                : NULL;
 }
 
-/* Weights that are trained are f32, and would be rounded again for every product: then, and where a
- * run goes on, the choice is made. */
+/* auto is f32 where weights are trained, since they are f32 and would be rounded for every product,
+ * and the precision of the interrupted run where one goes on. */
 static grail_status open_backend(const grail_compress_options *options, compression_request *r)
 {
     grail_status status = GRAIL_OK;
@@ -134,7 +134,11 @@ static grail_status open_backend(const grail_compress_options *options, compress
         const char *before = precision_before(&compute, first);
         compute.precision = before != NULL ? before : trains ? NULL : options->precision;
     }
-    TRY(session_backend(r->session, &compute, options->scratch, &r->backend));
+    status = session_backend(r->session, &compute, options->scratch, &r->backend);
+    if (status != GRAIL_OK && first != NULL && compute.precision != NULL) {
+        error_append("; the interrupted run of '%s' computed in %s", options->output,
+                     compute.precision);
+    }
 out:
     json_decref(first);
     return status;

@@ -64,6 +64,8 @@ out:
     return status;
 }
 
+#define USUAL_PRECISION "f32"
+
 static const char *precision_at(int i)
 {
     static const char *const names[] = {"auto", "f32", "bf16", NULL};
@@ -74,7 +76,7 @@ static grail_status read_precision(const char *source, const json_t *document, s
 {
     grail_status status = GRAIL_OK;
     const char *name = NULL;
-    TRY(json_get_string(source, document, "precision", "auto", &name));
+    TRY(json_get_string(source, document, "precision", USUAL_PRECISION, &name));
     for (int i = 0; precision_at(i) != NULL; i++) {
         if (strcmp(precision_at(i), name) == 0) {
             r->precision = precision_at(i);
@@ -186,6 +188,23 @@ static grail_status directory_of(const char *path, char **out)
     return memory_format(out, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
+/* What is usual is left out, so that recipes with and without it are the same. */
+static grail_status set_precision(const char *name, json_t *document)
+{
+    for (int i = 0; precision_at(i) != NULL; i++) {
+        if (strcmp(precision_at(i), name) == 0) {
+            (void)json_object_del(document, "precision");
+            return strcmp(name, USUAL_PRECISION) == 0
+                       ? GRAIL_OK
+                       : json_put(document, "precision", json_text(name));
+        }
+    }
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT, "the precision of a sweep is '%s', expected one of", name);
+    field_append_known(precision_at);
+    return status;
+}
+
 grail_status sweep_recipe_read(const char *path, const char *precision, sweep_recipe *out)
 {
     grail_status status = GRAIL_OK;
@@ -193,8 +212,8 @@ grail_status sweep_recipe_read(const char *path, const char *precision, sweep_re
     char *directory = NULL;
     TRY(directory_of(path, &directory));
     TRY(json_read_file(path, RECIPE_MAXIMUM, &document));
-    if (precision != NULL) {
-        TRY(json_put(document, "precision", json_text(precision)));
+    if (precision != NULL && json_is_object(document)) {
+        TRY(set_precision(precision, document));
     }
     TRY(sweep_recipe_parse(path, document, directory, out));
 out:

@@ -39,7 +39,7 @@ static void what_a_recipe_leaves_out_has_defaults(void **state)
     assert_int_equal(r.kind_count, 1);
     assert_int_equal(r.align, 1);
     assert_string_equal(r.stream_score, "first");
-    assert_string_equal(r.precision, "auto");
+    assert_string_equal(r.precision, "f32");
     assert_true(r.grids[0].axes[SWEEP_HEAL].count == 1 &&
                 r.grids[0].axes[SWEEP_HEAL].values[0] == HEAL_NONE);
     assert_true(r.heal_steps == 0 && r.heal_rate == 0.0); /* as grail_compress_options */
