@@ -1,9 +1,9 @@
 /* Attention, one task per sequence, head and block of queries. A task walks over
  * blocks of keys, keeps the running maximum and sum of each query's softmax (Milakov and
- * Gimelshein 2018) and rescales its output when the maximum moves, so memory does not grow with
- * the length. Blocks that causality or the window hides from every query of the task are skipped;
- * without causality a query sees every key. A NaN or infinity in V may also reach queries of the
- * same block that do not see its row. */
+ * Gimelshein 2018) and rescales its output when the maximum moves, so the memory of a task does
+ * not grow with the length. Blocks that causality or the window hides from every query of the task
+ * are skipped; without causality a query sees every key. A NaN or infinity in V may also reach
+ * queries of the same block that do not see its row. */
 #include "backend/cpu/attention.h"
 #include "backend/cpu/blas.h"
 #include "backend/cpu/clones.h"

@@ -72,20 +72,27 @@ static const char *precision_at(int i)
     return names[i];
 }
 
+/* The static name, or NULL. */
+static const char *find_precision(const char *name)
+{
+    int i = 0;
+    while (precision_at(i) != NULL && strcmp(precision_at(i), name) != 0) {
+        i++;
+    }
+    return precision_at(i);
+}
+
 static grail_status read_precision(const char *source, const json_t *document, sweep_recipe *r)
 {
     grail_status status = GRAIL_OK;
     const char *name = NULL;
     TRY(json_get_string(source, document, "precision", USUAL_PRECISION, &name));
-    for (int i = 0; precision_at(i) != NULL; i++) {
-        if (strcmp(precision_at(i), name) == 0) {
-            r->precision = precision_at(i);
-            return GRAIL_OK;
-        }
+    r->precision = find_precision(name);
+    if (r->precision == NULL) {
+        status = error_set(GRAIL_ERROR_FORMAT, "%s: \"precision\" is \"%s\", expected one of",
+                           source, name);
+        field_append_known(precision_at);
     }
-    status =
-        error_set(GRAIL_ERROR_FORMAT, "%s: \"precision\" is \"%s\", expected one of", source, name);
-    field_append_known(precision_at);
 out:
     return status;
 }
@@ -191,18 +198,15 @@ static grail_status directory_of(const char *path, char **out)
 /* What is usual is left out, so that recipes with and without it are the same. */
 static grail_status set_precision(const char *name, json_t *document)
 {
-    for (int i = 0; precision_at(i) != NULL; i++) {
-        if (strcmp(precision_at(i), name) == 0) {
-            (void)json_object_del(document, "precision");
-            return strcmp(name, USUAL_PRECISION) == 0
-                       ? GRAIL_OK
-                       : json_put(document, "precision", json_text(name));
-        }
+    if (find_precision(name) == NULL) {
+        const grail_status status = error_set(
+            GRAIL_ERROR_ARGUMENT, "the precision of a sweep is '%s', expected one of", name);
+        field_append_known(precision_at);
+        return status;
     }
-    const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "the precision of a sweep is '%s', expected one of", name);
-    field_append_known(precision_at);
-    return status;
+    (void)json_object_del(document, "precision");
+    return strcmp(name, USUAL_PRECISION) == 0 ? GRAIL_OK
+                                              : json_put(document, "precision", json_text(name));
 }
 
 grail_status sweep_recipe_read(const char *path, const char *precision, sweep_recipe *out)
