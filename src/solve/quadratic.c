@@ -48,10 +48,27 @@ grail_status add_row_products(matrix a, matrix b, matrix scratch, matrix sums)
     return status == GRAIL_OK ? matrix_add_scaled(1.0, scratch, sums) : status;
 }
 
+/* image = D (the columns `at` of A as far as they lie in its lower triangle, those below the
+ * diagonal block twice): since A is symmetric, image D[:, at]^T sums up to the same form. */
+static grail_status lower_images(matrix a, matrix d, int64_t begin, matrix image)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t end = begin + image.columns;
+    const matrix columns = matrix_columns(a, begin, image.columns);
+    TRY(matrix_gemm(false, false, 1.0, matrix_columns(d, begin, image.columns),
+                    matrix_rows(columns, begin, image.columns), 0.0, image));
+    if (end < a.rows) {
+        TRY(matrix_gemm(false, false, 2.0, matrix_columns(d, end, a.rows - end),
+                        matrix_rows(columns, end, a.rows - end), 1.0, image));
+    }
+out:
+    return status;
+}
+
 grail_status quadratic_forms(matrix a, matrix d, double *forms)
 {
     grail_status status = GRAIL_OK;
-    matrix images = no_matrix; /* D A[:, panel] */
+    matrix images = no_matrix; /* [m, panel] */
     matrix scratch = no_matrix;
     matrix sums = no_matrix;
     const int64_t n = a.rows;
@@ -62,7 +79,7 @@ grail_status quadratic_forms(matrix a, matrix d, double *forms)
     for (int64_t begin = 0; begin < n; begin += panel) {
         const int64_t count = begin + panel < n ? panel : n - begin;
         const matrix image = matrix_columns(images, 0, count);
-        TRY(matrix_gemm(false, false, 1.0, d, matrix_columns(a, begin, count), 0.0, image));
+        TRY(lower_images(a, d, begin, image));
         TRY(add_row_products(image, matrix_columns(d, begin, count), scratch, sums));
     }
     TRY(matrix_download(sums, forms));

@@ -330,28 +330,67 @@ static void keep_candidate(ridge_problem *p)
     p->change = spare;
 }
 
-/* Chooses the candidate with the lowest error on the held-out part, the larger one on a tie, and
- * leaves its changes in p->best. A single alpha is a list of one. */
+/* *alpha = the nearest larger or smaller candidate; whether there is one. */
+static bool next_candidate(const ridge_options *options, bool larger, double *alpha)
+{
+    const double before = *alpha;
+    for (int i = 0; i < options->alpha_count; i++) {
+        const double a = options->alphas[i];
+        const bool beyond = larger ? a > before : a < before;
+        const bool nearer = *alpha == before || (larger ? a < *alpha : a > *alpha);
+        *alpha = beyond && nearer ? a : *alpha;
+    }
+    return *alpha != before;
+}
+
+/* Solves the measured outputs with this alpha and judges them on the held-out part. */
+static grail_status try_candidate(ridge_problem *p, double alpha, double *error)
+{
+    grail_status status = GRAIL_OK;
+    TRY(factor(p, alpha));
+    TRY(solve_outputs(p, p->step, p->change));
+    TRY(changed_error(p, p->held, p->change, error));
+out:
+    return status;
+}
+
+/* Goes from one candidate to the next as long as the error falls, or towards larger ones stays. */
+static grail_status walk_candidates(ridge_problem *p, bool larger, double *alpha, double *least)
+{
+    grail_status status = GRAIL_OK;
+    double next = *alpha;
+    while (next_candidate(p->options, larger, &next)) {
+        double error = 0.0;
+        TRY(try_candidate(p, next, &error));
+        if (!(error < *least || (larger && error == *least))) {
+            break;
+        }
+        *least = error;
+        *alpha = next;
+        keep_candidate(p);
+    }
+out:
+    return status;
+}
+
+/* Chooses a candidate by its error on the held-out part, the larger one on a tie, and leaves its
+ * changes in p->best: from the usual one downhill, since each costs a factorisation and the error
+ * has one valley nearly always. */
 static grail_status cross_validate(ridge_problem *p, double *alpha)
 {
     grail_status status = GRAIL_OK;
     const ridge_options *options = p->options;
-    const int count = options->alpha_count > 0 ? options->alpha_count : 1;
-    const double *alphas = options->alpha_count > 0 ? options->alphas : &options->alpha;
+    const double usual = alpha_without_validation(options);
     double least = 0.0;
     if (options->keeps_weights) {
         return matrix_zero(p->best);
     }
-    for (int i = 0; i < count; i++) {
-        double error = 0.0;
-        TRY(factor(p, alphas[i]));
-        TRY(solve_outputs(p, p->step, p->change));
-        TRY(changed_error(p, p->held, p->change, &error));
-        if (i == 0 || error < least || (error == least && alphas[i] > *alpha)) {
-            least = error;
-            *alpha = alphas[i];
-            keep_candidate(p);
-        }
+    *alpha = usual;
+    TRY(try_candidate(p, usual, &least));
+    keep_candidate(p);
+    TRY(walk_candidates(p, true, alpha, &least));
+    if (*alpha == usual) {
+        TRY(walk_candidates(p, false, alpha, &least));
     }
     p->keeps_plain = options->alpha_count > 0 && options->ridge == RIDGE_PRIOR &&
                      least > plain_square(p, p->held);

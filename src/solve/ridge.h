@@ -91,7 +91,7 @@ typedef struct ridge_options {
     bool keeps_weights;   /* W' = W0, only the bias is fitted; alpha does not matter */
     bool of_all;          /* lambda = alpha * full_diagonal instead of alpha * mean diag A */
     double alpha;         /* used when alpha_count == 0 */
-    const double *alphas; /* candidates for cross-validation on the held-out part */
+    const double *alphas; /* candidates for cross-validation on the held-out part, in any order */
     int alpha_count;
     const bool
         *judged; /* [O] outputs whose errors count, for alpha and in the result; NULL = all */
@@ -112,7 +112,8 @@ typedef struct ridge_result {
 /**
  * Solves. `held` may be NULL or empty (weight 0): then alpha is the candidate closest to 1e-3 when
  * candidates are given, and held_* are NaN. Otherwise candidates are tried on `fit` and judged on
- * `held`, errors are those of the fit on `fit` alone, and the answer is refitted on both. With the
+ * `held`, from that one to larger or smaller ones as long as the error falls; errors are those of
+ * the fit on `fit` alone, and the answer is refitted on both. With the
  * prior ridge W0 itself, alpha = infinity, is the last candidate: where no other does better on the
  * held-out part, W' = W0 and d = 0.
  * Both regressions serve as workspace; their contents are undefined afterwards. prior W0[O,K] as

@@ -24,6 +24,9 @@ static void forms_run_over_all_panels(void **state)
     static double d[ROWS * N];
     double forms[ROWS];
     fill(N * N, 1, a);
+    for (int64_t k = 0; k < N * N; k++) {
+        a[k] = a[k / N < k % N ? k % N * N + k / N : k];
+    }
     fill(ROWS * N, 2, d);
     backend *const backends[] = {on_ref, on_cpu};
     for (int b = 0; b < 2; b++) {
