@@ -28,8 +28,9 @@ static backend *instance; /* NULL = the host's */
 
 void bench_set_precision(int count, char **arguments)
 {
-    if (bench_option(count, arguments, "bf16", 0) != 0) {
-        const backend_options options = {.precision = "bf16"};
+    const int64_t bf16 = bench_option(count, arguments, "bf16", 0);
+    if (bf16 != 0) {
+        const backend_options options = {.precision = bf16 == 1 ? "bf16" : "bf16-gram"};
         bench_check(backend_open("cpu", &options, &instance));
     }
 }
@@ -116,7 +117,8 @@ void bench_run(json_t *report, int64_t runs, double flops, bench_peak peak, benc
         }
     }
     const double typical = median(runs, seconds);
-    bench_check(json_put(report, "precision", json_string(instance != NULL ? "bf16" : "f32")));
+    bench_check(json_put(report, "precision",
+                         json_string(instance != NULL ? backend_precision(instance) : "f32")));
     bench_check(json_put(report, "threads", json_integer(parallel_threads())));
     bench_check(json_put(report, "runs", json_integer(runs)));
     bench_check(json_put(report, "seconds", json_real(typical)));

@@ -1,4 +1,5 @@
-/* Gram matrix of f32 activations: --width 4096 --rows 8192 --runs 5 --bf16 0 --threads N. The flops
+/* Gram matrix of f32 activations: --width 4096 --rows 8192 --runs 5 --bf16 0 (1: bf16, 2:
+ * bf16-gram) --threads N. The flops
  * are those of the symmetric product, rows * width * (width + 1). */
 #include "bench.h"
 

@@ -1,4 +1,5 @@
-/* How far Gram matrices in f32 and from parts of bf16 are from f64: --width 4096 --rows 4096
+/* How far Gram matrices in f32, from parts of bf16 and of values rounded to bf16 are from f64:
+ * --width 4096 --rows 4096
  * --hundredths 0 (the mean of the columns, whose deviation is 1) --threads N. An error is the
  * largest |G_ij - exact_ij| / (|x_i| |x_j|) of the lower triangle. */
 #include "bench.h"
@@ -49,15 +50,19 @@ int main(int count, char **arguments)
     double *exact = block_of(n * n, sizeof *exact);
     double *single = block_of(n * n, sizeof *single);
     double *split = block_of(n * n, sizeof *split);
+    double *rounded = block_of(n * n, sizeof *rounded);
     fill(rows * n, mean, x, wide);
     cpu_gemm(true, false, n, n, rows, 1.0, wide, n, wide, n, 0.0, exact, n);
     bench_check(cpu_gram(rows, n, x, n, single));
     bench_check(cpu_split_gram(rows, n, x, n, split));
+    bench_check(cpu_rounded_gram(rows, n, x, n, rounded));
     const double error = worst_error(n, single, exact);
     const double parts = worst_error(n, split, exact);
-    bench_print(json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f}", "bench", "gram_error", "width",
-                          (json_int_t)n, "rows", (json_int_t)rows, "mean", mean, "f32", error,
-                          "parts", parts, "ratio", parts / error));
+    bench_print(json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "bench", "gram_error",
+                          "width", (json_int_t)n, "rows", (json_int_t)rows, "mean", mean, "f32",
+                          error, "parts", parts, "ratio", parts / error, "rounded",
+                          worst_error(n, rounded, exact)));
+    memory_free(rounded);
     memory_free(split);
     memory_free(single);
     memory_free(exact);

@@ -247,10 +247,11 @@ static void warn_tied(const grail_compression *c)
 static void print_precision(const grail_compression_totals *t)
 {
     const char *dtype = t->dense.dtype;
-    if (strcmp(t->precision, "bf16") != 0) {
+    if (strncmp(t->precision, "bf16", 4) != 0) {
         return;
     }
-    print_out("precision: products in bf16 with f32 sums%s\n",
+    print_out("precision: products%s in bf16 with f32 sums%s\n",
+              strcmp(t->precision, "bf16-gram") == 0 ? " and Gram matrices" : "",
               strcmp(dtype, "F16") == 0   ? "; weights of F16 lose 3 of 11 bits there, with "
                                             "--precision f32 none"
               : strcmp(dtype, "F32") == 0 ? "; weights of F32 lose 16 of 24 bits there, with "

@@ -23,9 +23,10 @@ static const option table[] = {
      "memory for all running cells together, such as 2G (half of the available memory)"},
     {"threads", OPTION_THREADS, &threads, "N", NULL,
      "number of threads of all jobs together, at most 1024 (all cores)"},
-    {"precision", OPTION_TEXT, &o.precision, "NAME", "auto f32 bf16",
-     "precision of products: f32, bf16 (with f32 sums), or auto: bf16 for large networks stored in "
-     "16 bits where it is faster, else f32 (the recipe's, or f32)"},
+    {"precision", OPTION_TEXT, &o.precision, "NAME", "auto f32 bf16 bf16-gram",
+     "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), or auto: "
+     "bf16 for large networks stored in 16 bits where it is faster, else f32 (the recipe's, or "
+     "f32)"},
     {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
      "check the recipe and its files, and count the cells; write nothing"},
     {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},

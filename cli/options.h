@@ -42,10 +42,10 @@ typedef struct option {
 /** Which precision products have; `usual` is what is taken without the option. */
 #define PRECISION_OPTION(variable, usual)                                                          \
     {                                                                                              \
-        "precision", OPTION_TEXT, &(variable), "NAME", "auto f32 bf16 f64",                        \
-            "precision of products: f32, bf16 (with f32 sums), f64 (ref alone), or auto: bf16 "    \
-            "for "                                                                                 \
-            "large networks stored in 16 bits where that is faster here (" usual ")"               \
+        "precision", OPTION_TEXT, &(variable), "NAME", "auto f32 bf16 bf16-gram f64",              \
+            "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "   \
+            "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is "   \
+            "faster here (" usual ")"                                                              \
     }
 
 typedef struct command {

@@ -38,8 +38,8 @@ typedef struct grail_sweep_options {
     int jobs;            /* cells that run at the same time; the threads are shared among them */
     int64_t memory; /* limit on the estimated bytes of the running cells; 0 = half of the available
                        memory */
-    const char *precision; /* of products: "auto", "f32" or "bf16"; NULL: as the recipe says, "f32"
-                              where it says nothing */
+    const char *precision; /* as in grail_compute, but "f64"; NULL: as the recipe says, "f32" where
+                              it says nothing */
     int dry_run;           /* 1: check and count everything, run and write nothing */
     grail_sweep_observer observer; /* may be NULL */
     void *observer_user;

@@ -185,7 +185,7 @@ typedef struct grail_compression_totals {
     grail_model_facts dense;
     int64_t parameters, bytes, macs_per_token, kv_bytes_per_token;
     int64_t samples, context, calibration_tokens;
-    const char *precision;     /* of products: "f32", "bf16" or "f64" */
+    const char *precision;     /* of products: "f32", "bf16", "bf16-gram" or "f64" */
     double calibrate_seconds;  /* running the network and taking statistics */
     double compensate_seconds; /* choosing, solving, merging */
 } grail_compression_totals;

@@ -23,7 +23,7 @@ typedef struct grail_perplexity {
     char text_sha256[65];
     char tokenizer_sha256[65]; /* "" for token ids */
     char dtype[16];            /* weights as stored */
-    char precision[8];         /* "f32", "bf16" or "f64", in which products were computed */
+    char precision[16];        /* "f32", "bf16", "bf16-gram" or "f64", of the products */
     char protocol[16];
     /* How many of the `calibration_runs` runs of 24 calibration tokens that the model's report.json
      * records also occur in this text. Both are 0 for a model that was not narrowed. */
@@ -59,8 +59,8 @@ typedef struct grail_accuracy {
     int64_t side;     /* of the network's input */
     char preset[24];
     char data_sha256[65];
-    char dtype[16];    /* weights as stored */
-    char precision[8]; /* "f32", "bf16" or "f64", in which products were computed */
+    char dtype[16];     /* weights as stored */
+    char precision[16]; /* "f32", "bf16", "bf16-gram" or "f64", of the products */
     double seconds, images_per_second;
 } grail_accuracy;
 

@@ -50,7 +50,8 @@ typedef struct grail_machine {
 /** What computes, and in which precision. A NULL grail_compute stands for the processor in f32. */
 typedef struct grail_compute {
     const char *backend;   /* "cpu" or "ref"; NULL: "cpu" */
-    const char *precision; /* of products: "f32", "bf16" with f32 sums, "f64", or "auto": bf16 for
+    const char *precision; /* of products: "f32", "bf16" with f32 sums, "bf16-gram", which rounds
+                              also what Gram matrices are made of, "f64", or "auto": bf16 for
                               networks of 2^25 weights and more that are stored in 16 bits, where
                               that is faster on this machine, else the backend's first; NULL: the
                               backend's first */
@@ -60,7 +61,7 @@ typedef struct grail_compute {
 typedef struct grail_backend {
     const char *name;      /* "cpu" */
     const char *summary;   /* what it is, for help */
-    const char *precision; /* "f32", "f64" or "bf16" */
+    const char *precision; /* "f32", "f64", "bf16" or "bf16-gram" */
     int operations;        /* how many there are */
     int left_out;          /* how many of them it leaves to the host */
 } grail_backend;

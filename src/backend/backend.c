@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MOST_KINDS = 9 };
+enum { MOST_KINDS = 10 };
 
 #define BACKEND(name) &backend_##name,
 static const backend_kind *kinds[MOST_KINDS + 1] = {
@@ -36,7 +36,7 @@ const char *backend_kind_name(const backend_kind *kind)
 
 const char *backend_kind_precision(const backend_kind *kind)
 {
-    return kind->weight_bytes != NULL ? "bf16" : kind->type == GRAIL_DTYPE_F32 ? "f32" : "f64";
+    return kind->precision;
 }
 
 const char *backend_kind_summary(const backend_kind *kind)

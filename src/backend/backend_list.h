@@ -2,4 +2,5 @@
  * BACKEND. */
 BACKEND(cpu)
 BACKEND(cpu_bf16)
+BACKEND(cpu_bf16_gram)
 BACKEND(ref)

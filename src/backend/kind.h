@@ -103,8 +103,9 @@ typedef grail_status (*slot_function)(backend *b, const operation *o);
 
 struct backend_kind {
     const char *name;
-    const char *summary; /* what it is, for help */
-    grail_dtype type;    /* of values */
+    const char *precision; /* of products: "f32", "f64", "bf16", "bf16-gram" */
+    const char *summary;   /* what it is, for help */
+    grail_dtype type;      /* of values */
     /** NULL where weights of products have the type of values. Else they are of BF16 and lie in an
      * order of the backend's own, in as many bytes as this gives; products then round their other
      * operand to BF16, too. */

@@ -17,12 +17,12 @@ for command in "compress $model --calib ids.npy --sparsity 0.5 -o out" \
     "plan $model --calib ids.npy --target-ratio 0.5 -o out" "eval $model --data other.npy" "verify $model $model" \
     "heal $model --teacher $model --calib ids.npy -o out"; do
     # shellcheck disable=SC2086
-    refuses_clean 1 "does not compute in 'f16'; expected 'f32', 'bf16' or 'auto'" \
+    refuses_clean 1 "does not compute in 'f16'; expected 'f32', 'bf16', 'bf16-gram' or 'auto'" \
         "$grail" $command --precision f16
 done
 printf '[]' >empty.json
 printf '{}' >object.json
-refuses_clean 1 "the precision of a sweep is 'f64', expected one of auto, f32, bf16" \
+refuses_clean 1 "the precision of a sweep is 'f64', expected one of auto, f32, bf16, bf16-gram" \
     "$grail" sweep object.json -o out --precision f64
 refuses_clean 1 "empty.json" "$grail" sweep empty.json -o out --precision bf16
 refuses_clean 1 "does not compute in 'f64'" "${narrow[@]}" -o out --precision f64
@@ -48,6 +48,16 @@ if cmp -s first/model.safetensors auto/model.safetensors; then
     fail "bf16 and f32 give the same bytes"
 fi
 
+check "Gram matrices of bf16 are made where they are asked for alone"
+runs "${narrow[@]}" -o rounded --precision bf16-gram
+says "precision: products and Gram matrices in bf16 with f32 sums" stdout
+says '"precision": "bf16-gram"' rounded/report.json
+runs "${narrow[@]}" -o again --precision bf16-gram
+same_result rounded again
+if cmp -s first/model.safetensors rounded/model.safetensors; then
+    fail "bf16-gram and bf16 give the same bytes"
+fi
+
 # log_perplexity MODEL PRECISION
 log_perplexity() {
     runs "$grail" eval "$1" "${reads[@]}" --precision "$2" --json
@@ -62,6 +72,7 @@ check "the log-perplexity of a run and of an evaluation in bf16 differs by less 
 exact=$(log_perplexity auto f32)
 near "$exact" "$(log_perplexity first f32)"
 near "$exact" "$(log_perplexity auto bf16)"
+near "$exact" "$(log_perplexity rounded f32)"
 
 check "verify: a plain cut equals zeroed columns"
 runs "${narrow[@]}" -o plain --compensate none --precision bf16

@@ -60,7 +60,7 @@ double rounding(const backend *b)
 
 double unit_of_operands(const backend *b)
 {
-    return strcmp(backend_precision(b), "bf16") == 0 ? 0x1p-8 : 0.0;
+    return strncmp(backend_precision(b), "bf16", 4) == 0 ? 0x1p-8 : 0.0;
 }
 
 double rounding_of_products(const backend *b, int64_t terms)
@@ -70,14 +70,22 @@ double rounding_of_products(const backend *b, int64_t terms)
                          : 32.0 * rounding(b);
 }
 
-double as_operand(const backend *b, float value)
+static double rounded_to_bf16(float value)
 {
     uint16_t rounded = 0;
-    if (unit_of_operands(b) > 0.0) {
-        assert_ok(convert_from_f32(GRAIL_DTYPE_BF16, &value, 1, &rounded));
-        assert_ok(convert_to_f32(GRAIL_DTYPE_BF16, &rounded, 1, &value));
-    }
+    assert_ok(convert_from_f32(GRAIL_DTYPE_BF16, &value, 1, &rounded));
+    assert_ok(convert_to_f32(GRAIL_DTYPE_BF16, &rounded, 1, &value));
     return (double)value;
+}
+
+double as_operand(const backend *b, float value)
+{
+    return unit_of_operands(b) > 0.0 ? rounded_to_bf16(value) : (double)value;
+}
+
+float as_summed(const backend *b, float value)
+{
+    return strcmp(backend_precision(b), "bf16-gram") == 0 ? (float)rounded_to_bf16(value) : value;
 }
 
 float *normals(int64_t count, uint64_t seed, double deviation)

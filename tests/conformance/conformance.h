@@ -32,6 +32,8 @@ double rounding_of_products(const backend *b, int64_t terms);
 
 /** A value as the products of a backend take it: rounded to bf16 where they do that. */
 double as_operand(const backend *b, float value);
+/** A value as the statistics of a backend take it: rounded to bf16 where they do that, too. */
+float as_summed(const backend *b, float value);
 
 /** `count` normals in f32, with the given standard deviation; freed by memory_free, as all below.
  */

@@ -29,6 +29,14 @@ static void assert_sum(backend *b, const char *what, int64_t i, int64_t j, doubl
     }
 }
 
+/* The values, which the backend was given as they were, become those that it adds up. */
+static void take_as_summed(const backend *b, int64_t count, float *x)
+{
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = as_summed(b, x[i]);
+    }
+}
+
 /* Checks all entries of small results and every 97th of large ones, where every entry would take
  * the naive loops too long; 97 is prime to the tile sizes, so all places in a tile occur. */
 static bool is_checked(int64_t index, int64_t count)
@@ -45,6 +53,7 @@ static void check_gram(backend *b, int64_t rows, int64_t width, int64_t stride)
     }
     matrix bx = values_of(b, rows, stride, x);
     matrix bg = matrix_of(b, GRAIL_DTYPE_F64, width, width, g);
+    take_as_summed(b, rows * stride, x);
     assert_ok(matrix_gram(matrix_columns(bx, 0, width), bg));
     memory_free(g);
     g = results_of(bg);
@@ -105,6 +114,7 @@ static void test_gram_totals_are_f64(void **state)
         assert_ok(matrix_gram(bx, bg));
         double *g = results_of(bg);
         double size = 0.0;
+        take_as_summed(b, ROWS * WIDTH, x);
         const double sum = naive_product(ROWS, x, WIDTH, 2, x, WIDTH, 1, &size);
         assert_near(g[2 * WIDTH + 1] / sum, 1.0, 1e-7);
         free_blocks(g, x);
@@ -121,6 +131,8 @@ static void check_cross(backend *b, int64_t rows, int64_t m, int64_t y_stride, i
     matrix by = values_of(b, rows, y_stride, y);
     matrix bx = values_of(b, rows, x_stride, x);
     matrix bc = matrix_of(b, GRAIL_DTYPE_F64, m, n, before);
+    take_as_summed(b, rows * y_stride, y);
+    take_as_summed(b, rows * x_stride, x);
     assert_ok(matrix_cross(matrix_columns(by, 0, m), matrix_columns(bx, 0, n), bc));
     double *c = results_of(bc);
     for (int64_t at = 0; at < m * n; at++) {
@@ -159,7 +171,7 @@ static void check_column_sums(backend *b, int64_t rows, int64_t width, int64_t s
     double *expected_sum = doubles(width, initial);
     double *expected_square = doubles(width, initial);
     for (int64_t i = 0; i < rows * width; i++) {
-        const double value = (double)x[i / width * stride + i % width];
+        const double value = (double)as_summed(b, x[i / width * stride + i % width]);
         expected_sum[i % width] += sums ? value : 0.0;
         expected_square[i % width] += squares ? value * value : 0.0;
     }

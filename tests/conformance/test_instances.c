@@ -31,7 +31,7 @@ static void test_an_instance_is_what_its_kind_says(void **state)
 static void test_kinds_are_listed_in_their_order(void **state)
 {
     (void)state;
-    static const char *const names[] = {"cpu",      "cpu",      "ref",      "guarded",
+    static const char *const names[] = {"cpu",      "cpu",      "cpu",      "ref",    "guarded",
                                         "recorder", "bare f32", "bare f64", "distant"};
     enum { COUNT = sizeof names / sizeof names[0] };
     for (int i = 0; i < COUNT; i++) {
@@ -62,7 +62,8 @@ static void test_a_precision_that_is_not_offered_is_refused(void **state)
 {
     (void)state;
     assert_refused("cpu", (backend_options){.precision = "f64"},
-                   "the backend 'cpu' does not compute in 'f64'; expected 'f32', 'bf16' or 'auto'");
+                   "the backend 'cpu' does not compute in 'f64'; expected 'f32', 'bf16', "
+                   "'bf16-gram' or 'auto'");
     assert_refused("ref", (backend_options){.precision = "f32"},
                    "the backend 'ref' does not compute in 'f32'; expected 'f64' or 'auto'");
     assert_refused("cpu", (backend_options){.precision = "f16"}, "does not compute in 'f16'");
@@ -71,8 +72,9 @@ static void test_a_precision_that_is_not_offered_is_refused(void **state)
 static void test_the_own_precision_may_be_named(void **state)
 {
     (void)state;
-    static const char *const named[][2] = {{"cpu", "f32"}, {"cpu", "bf16"}, {"ref", "f64"}};
-    for (int i = 0; i < 3; i++) {
+    static const char *const named[][2] = {
+        {"cpu", "f32"}, {"cpu", "bf16"}, {"cpu", "bf16-gram"}, {"ref", "f64"}};
+    for (int i = 0; i < 4; i++) {
         backend *b = NULL;
         const backend_options options = {.precision = named[i][1]};
         const grail_status status = backend_open(named[i][0], &options, &b);
@@ -132,7 +134,7 @@ static void test_a_kind_of_a_known_name_is_not_added(void **state)
     again = backend_ref;
     assert_fails(backend_add(&again), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'ref': there is one of this name");
-    assert_null(backend_kind_at(8));
+    assert_null(backend_kind_at(9));
 }
 
 /* Fills the list of kinds: the last test. */
@@ -147,8 +149,8 @@ static void test_kinds_beyond_the_last_place_are_not_added(void **state)
     assert_ok(backend_add(&last));
     assert_fails(backend_add(&too_many), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'too many': there are too many");
-    assert_ptr_equal(backend_kind_at(8), &last);
-    assert_null(backend_kind_at(9));
+    assert_ptr_equal(backend_kind_at(9), &last);
+    assert_null(backend_kind_at(10));
 }
 
 /* -- threads -------------------------------------------------------------------------------------

@@ -252,6 +252,7 @@ out:
 
 static backend_kind guarded = {
     .name = "guarded",
+    .precision = "f32",
     .type = GRAIL_DTYPE_F32,
     .devices = 1,
     .enter = enter,

@@ -10,9 +10,9 @@
     .cross_entropy = cpu_cross_entropy, .find_non_finite = cpu_find_non_finite,                    \
     .patches = cpu_patches, .max_pool = cpu_max_pool, .mean_positions = cpu_mean_positions,        \
     .batch_norm = cpu_batch_norm, .layer_norm = cpu_layer_norm, .unit_length = cpu_unit_length,    \
-    .column_sums = cpu_column_sums, .gemm = cpu_gemm, .add_symmetric = cpu_add_symmetric,          \
-    .cholesky = cpu_cholesky, .cholesky_solve = cpu_cholesky_solve,                                \
-    .cholesky_invert = cpu_cholesky_invert, .eigen = cpu_eigen,                                    \
+    .gemm = cpu_gemm, .add_symmetric = cpu_add_symmetric, .cholesky = cpu_cholesky,                \
+    .cholesky_solve = cpu_cholesky_solve, .cholesky_invert = cpu_cholesky_invert,                  \
+    .eigen = cpu_eigen,                                                                            \
     .gradients = {                                                                                 \
         .product = cpu_product,                                                                    \
         .rms_norm = cpu_rms_norm_gradient,                                                         \
@@ -32,17 +32,22 @@ static const host_kernels kernels = {.linear = cpu_linear,
                                      .attention = cpu_attention,
                                      .gram = cpu_gram,
                                      .cross = cpu_cross,
+                                     .column_sums = cpu_column_sums,
                                      COMMON_KERNELS};
 
-static const host_kernels bf16_kernels = {.weights = {.order = onednn_weight_order,
-                                                      .restore = onednn_weight_restore,
-                                                      .linear = cpu_bf16_weight_linear},
-                                          .linear = cpu_bf16_linear,
-                                          .conv2d = cpu_bf16_conv2d,
-                                          .attention = cpu_bf16_attention,
-                                          .gram = cpu_bf16_gram,
-                                          .cross = cpu_bf16_cross,
+#define BF16_PRODUCTS                                                                              \
+    .weights = {.order = onednn_weight_order,                                                      \
+                .restore = onednn_weight_restore,                                                  \
+                .linear = cpu_bf16_weight_linear},                                                 \
+    .linear = cpu_bf16_linear, .conv2d = cpu_bf16_conv2d, .attention = cpu_bf16_attention
+
+static const host_kernels bf16_kernels = {BF16_PRODUCTS, .gram = cpu_bf16_gram,
+                                          .cross = cpu_bf16_cross, .column_sums = cpu_column_sums,
                                           COMMON_KERNELS};
+
+static const host_kernels bf16_gram_kernels = {
+    BF16_PRODUCTS, .gram = cpu_rounded_gram, .cross = cpu_rounded_cross,
+    .column_sums = cpu_rounded_column_sums, COMMON_KERNELS};
 
 static grail_status enter(backend *b)
 {
@@ -52,6 +57,7 @@ static grail_status enter(backend *b)
 
 const backend_kind backend_cpu = {
     .name = "cpu",
+    .precision = "f32",
     .summary = "the processor, in f32",
     .type = GRAIL_DTYPE_F32,
     .enter = enter,
@@ -67,11 +73,23 @@ static grail_status enter_bf16(backend *b)
 
 const backend_kind backend_cpu_bf16 = {
     .name = "cpu",
+    .precision = "bf16",
     .summary = "the processor, with products of bf16 and f32 sums",
     .type = GRAIL_DTYPE_F32,
     .weight_bytes = onednn_weight_bytes,
     .enter = enter_bf16,
     .pays = cpu_bf16_pays,
     .kernels = &bf16_kernels,
+    HOST_BACKEND,
+};
+
+const backend_kind backend_cpu_bf16_gram = {
+    .name = "cpu",
+    .precision = "bf16-gram",
+    .summary = "the processor, with products and Gram matrices of bf16",
+    .type = GRAIL_DTYPE_F32,
+    .weight_bytes = onednn_weight_bytes,
+    .enter = enter_bf16,
+    .kernels = &bf16_gram_kernels,
     HOST_BACKEND,
 };

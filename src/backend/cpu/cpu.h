@@ -67,6 +67,8 @@ void cpu_cross_entropy(int64_t rows, int64_t classes, const void *logits, int64_
                        const int32_t *target, entropy_sums *sums);
 void cpu_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,
                      double *square);
+void cpu_rounded_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride,
+                             double *sum, double *square);
 
 /* attention.c */
 grail_status cpu_attention(const attention_shape *shape, const void *q, const void *k,
@@ -108,10 +110,14 @@ grail_status cpu_gram(int64_t rows, int64_t width, const void *x, int64_t stride
 grail_status cpu_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
                        const void *x, int64_t x_stride, double *c);
 
-/* gram_split.c; the first two at any size and on any processor that multiplies bf16 */
+/* gram_split.c; split and rounded ones at any size and on any processor that multiplies bf16 */
 grail_status cpu_split_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g);
 grail_status cpu_split_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
                              const void *x, int64_t x_stride, double *c);
+grail_status cpu_rounded_gram(int64_t rows, int64_t width, const void *x, int64_t stride,
+                              double *g);
+grail_status cpu_rounded_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                               const void *x, int64_t x_stride, double *c);
 grail_status cpu_bf16_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g);
 grail_status cpu_bf16_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
                             const void *x, int64_t x_stride, double *c);

@@ -1,7 +1,8 @@
 /* Sums of products over rows, C[m, n] += Y^T X, on units that multiply bf16. Every value is the sum
  * of two of bf16, x = high + low with a rest of at most 2^-16 |x|, and of the four products of the
  * parts all but low low are formed; that one, too, in tiles on the diagonal of a Gram, where on the
- * diagonal it has a sign. A Gram is the case Y = X, of which only the lower tiles are formed. */
+ * diagonal it has a sign. Rounded sums have the high parts alone: they are those of rounded values.
+ * A Gram is the case Y = X, of which only the lower tiles are formed. */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
@@ -18,6 +19,7 @@ enum { TILE = 1024, CHUNK = 256, PANEL = 2048 };
  * each stored on its own: as factors on the right, [rows, columns of the group], and on the left,
  * transposed. */
 typedef struct parts {
+    int count; /* 2, or 1 for rounded values */
     const float *values;
     int64_t stride, rows, width; /* of the panel */
     uint16_t *right[2];          /* high, low; owned */
@@ -32,14 +34,14 @@ static void parts_fini(parts *p)
     }
 }
 
-static grail_status parts_init(int64_t rows, int64_t width, parts *p)
+static grail_status parts_init(int count, int64_t rows, int64_t width, parts *p)
 {
     grail_status status = GRAIL_OK;
-    const size_t count = (size_t)((rows < PANEL ? rows : PANEL) * width);
-    *p = (parts){.width = width};
-    for (int i = 0; i < 2; i++) {
-        TRY(memory_new_unset(&p->right[i], count, sizeof *p->right[i]));
-        TRY(memory_new_unset(&p->left[i], count, sizeof *p->left[i]));
+    const size_t values = (size_t)((rows < PANEL ? rows : PANEL) * width);
+    *p = (parts){.count = count, .width = width};
+    for (int i = 0; i < count; i++) {
+        TRY(memory_new_unset(&p->right[i], values, sizeof *p->right[i]));
+        TRY(memory_new_unset(&p->left[i], values, sizeof *p->left[i]));
     }
 out:
     return status;
@@ -48,6 +50,13 @@ out:
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+CPU_CLONES static void round_row(int64_t count, const float *x, uint16_t *high)
+{
+    for (int64_t i = 0; i < count; i++) {
+        high[i] = bf16_rounded(x[i]);
+    }
 }
 
 CPU_CLONES static void split_row(int64_t count, const float *x, uint16_t *high, uint16_t *low)
@@ -102,10 +111,15 @@ static void split_strip(const parts *p, int64_t strip)
         const int64_t columns = smaller(TILE, p->width - j0);
         const int64_t group = place_of(p, chunk, j0);
         for (int64_t r = first; r < end; r++) {
-            split_row(columns, from + r * p->stride + j0, p->right[0] + group + r * columns,
-                      p->right[1] + group + r * columns);
+            const float *row = from + r * p->stride + j0;
+            uint16_t *high = p->right[0] + group + r * columns;
+            if (p->count == 1) {
+                round_row(columns, row, high);
+            } else {
+                split_row(columns, row, high, p->right[1] + group + r * columns);
+            }
         }
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < p->count; i++) {
             transpose(first, end, columns, rows, p->right[i] + group, p->left[i] + group);
         }
     }
@@ -132,8 +146,9 @@ static grail_status multiply_parts(const parts *y, const parts *x, const tile *t
 {
     grail_status status = GRAIL_OK;
     static const int pairs[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}}; /* left, right */
+    const int products = x->count == 1 ? 1 : with_lows ? 4 : 3;
     for (int64_t chunk = 0; chunk < chunks_of(x); chunk++) {
-        for (int i = 0; i < (with_lows ? 4 : 3); i++) {
+        for (int i = 0; i < products; i++) {
             TRY(onednn_multiply(t->height, t->width, chunk_rows(x, chunk),
                                 y->left[pairs[i][0]] + place_of(y, chunk, t->i0),
                                 x->right[pairs[i][1]] + place_of(x, chunk, t->j0),
@@ -180,16 +195,17 @@ out:
     return status;
 }
 
-grail_status cpu_split_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+static grail_status sum_gram(int count, int64_t rows, int64_t width, const float *x, int64_t stride,
+                             double *g)
 {
     grail_status status = GRAIL_OK;
     const tiling tiles = {true, width, width, TILE, TILE};
     parts p = {0};
     float *sums = NULL;
-    TRY(parts_init(rows, width, &p));
+    TRY(parts_init(count, rows, width, &p));
     TRY(memory_new_unset(&sums, (size_t)TILE * TILE, sizeof sums[0]));
     for (int64_t first = 0; first < rows; first += PANEL) {
-        split((const float *)x + first * stride, stride, smaller(PANEL, rows - first), &p);
+        split(x + first * stride, stride, smaller(PANEL, rows - first), &p);
         TRY(add_panel(&tiles, &p, &p, sums, g));
     }
 out:
@@ -198,21 +214,21 @@ out:
     return status;
 }
 
-grail_status cpu_split_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
-                             const void *x, int64_t x_stride, double *c)
+static grail_status sum_cross(int count, int64_t rows, int64_t m, const float *y, int64_t y_stride,
+                              int64_t n, const float *x, int64_t x_stride, double *c)
 {
     grail_status status = GRAIL_OK;
     const tiling tiles = {false, m, n, TILE, TILE};
     parts left = {0};
     parts right = {0};
     float *sums = NULL;
-    TRY(parts_init(rows, m, &left));
-    TRY(parts_init(rows, n, &right));
+    TRY(parts_init(count, rows, m, &left));
+    TRY(parts_init(count, rows, n, &right));
     TRY(memory_new_unset(&sums, (size_t)TILE * TILE, sizeof sums[0]));
     for (int64_t first = 0; first < rows; first += PANEL) {
-        const int64_t count = smaller(PANEL, rows - first);
-        split((const float *)y + first * y_stride, y_stride, count, &left);
-        split((const float *)x + first * x_stride, x_stride, count, &right);
+        const int64_t panel = smaller(PANEL, rows - first);
+        split(y + first * y_stride, y_stride, panel, &left);
+        split(x + first * x_stride, x_stride, panel, &right);
         TRY(add_panel(&tiles, &left, &right, sums, c));
     }
 out:
@@ -220,6 +236,28 @@ out:
     parts_fini(&right);
     memory_free(sums);
     return status;
+}
+
+grail_status cpu_split_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+{
+    return sum_gram(2, rows, width, x, stride, g);
+}
+
+grail_status cpu_split_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                             const void *x, int64_t x_stride, double *c)
+{
+    return sum_cross(2, rows, m, y, y_stride, n, x, x_stride, c);
+}
+
+grail_status cpu_rounded_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+{
+    return sum_gram(1, rows, width, x, stride, g);
+}
+
+grail_status cpu_rounded_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
+                               const void *x, int64_t x_stride, double *c)
+{
+    return sum_cross(1, rows, m, y, y_stride, n, x, x_stride, c);
 }
 
 /* Three products of bf16 pay where one of f32 takes longer, which it does beside tiles of AMX

@@ -2,6 +2,7 @@
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/reductions.h"
+#include "backend/cpu/rounding.h"
 
 #include "base/parallel.h"
 
@@ -111,24 +112,56 @@ void cpu_cross_entropy(int64_t rows, int64_t classes, const void *logits, int64_
     parallel_for(rows, host_rows_grain(classes), entropy_rows, &e);
 }
 
+enum { SUM_COLUMNS = 512 }; /* that a thread adds up at once */
+
 typedef struct sums {
     int64_t rows;
     const float *x;
     int64_t stride;
     double *sum;
     double *square;
+    bool rounded; /* to bf16 */
 } sums;
 
-CPU_CLONES static void sum_columns(int64_t begin, int64_t end, void *context)
+CPU_CLONES static void round_values(int64_t count, const float *x, float *out)
+{
+    for (int64_t j = 0; j < count; j++) {
+        out[j] = bf16_widened(bf16_rounded(x[j]));
+    }
+}
+
+CPU_CLONES static void add_values(int64_t count, const float *x, double *sum)
+{
+    for (int64_t j = 0; j < count; j++) {
+        sum[j] += (double)x[j];
+    }
+}
+
+CPU_CLONES static void add_squares(int64_t count, const float *x, double *square)
+{
+    for (int64_t j = 0; j < count; j++) {
+        square[j] += (double)x[j] * (double)x[j];
+    }
+}
+
+static void sum_columns(int64_t begin, int64_t end, void *context)
 {
     const sums *s = context;
-    for (int64_t r = 0; r < s->rows; r++) {
-        const float *row = s->x + r * s->stride;
-        for (int64_t j = begin; s->sum != NULL && j < end; j++) {
-            s->sum[j] += (double)row[j];
-        }
-        for (int64_t j = begin; s->square != NULL && j < end; j++) {
-            s->square[j] += (double)row[j] * (double)row[j];
+    float rounded[SUM_COLUMNS];
+    for (int64_t first = begin; first < end; first += SUM_COLUMNS) {
+        const int64_t count = end - first < SUM_COLUMNS ? end - first : SUM_COLUMNS;
+        for (int64_t r = 0; r < s->rows; r++) {
+            const float *x = s->x + r * s->stride + first;
+            if (s->rounded) {
+                round_values(count, x, rounded);
+                x = rounded;
+            }
+            if (s->sum != NULL) {
+                add_values(count, x, s->sum + first);
+            }
+            if (s->square != NULL) {
+                add_squares(count, x, s->square + first);
+            }
         }
     }
 }
@@ -136,7 +169,13 @@ CPU_CLONES static void sum_columns(int64_t begin, int64_t end, void *context)
 void cpu_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,
                      double *square)
 {
-    enum { COLUMNS = 512 };
-    sums s = {rows, x, stride, sum, square};
-    parallel_for(width, COLUMNS, sum_columns, &s);
+    sums s = {rows, x, stride, sum, square, false};
+    parallel_for(width, SUM_COLUMNS, sum_columns, &s);
+}
+
+void cpu_rounded_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride,
+                             double *sum, double *square)
+{
+    sums s = {rows, x, stride, sum, square, true};
+    parallel_for(width, SUM_COLUMNS, sum_columns, &s);
 }

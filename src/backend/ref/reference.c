@@ -206,6 +206,7 @@ static const host_kernels kernels = {
 
 const backend_kind backend_ref = {
     .name = "ref",
+    .precision = "f64",
     .summary = "plain loops in f64, slow, for checking",
     .type = GRAIL_DTYPE_F64,
     .kernels = &kernels,

@@ -68,7 +68,7 @@ out:
 
 static const char *precision_at(int i)
 {
-    static const char *const names[] = {"auto", "f32", "bf16", NULL};
+    static const char *const names[] = {"auto", "f32", "bf16", "bf16-gram", NULL};
     return names[i];
 }
 
