@@ -251,13 +251,13 @@ static void judge_llama_cpp(const json_t *config, const graph *narrowed, loader_
                  "its qwen2 graph needs heads * head_dim = hidden_size; cut ffn alone for it");
     } else if (w.intermediate % 32 != 0) {
         snprintf(v->reason, sizeof v->reason,
-                 "F16 and BF16 only: ffn width %lld is not a multiple of 32, so block quantisation "
-                 "fails (use --align 32)",
+                 "quantised files keep down projections in F16, since ffn width %lld is not a "
+                 "multiple of 32; older versions fail",
                  (long long)w.intermediate);
     } else if (head_width % 32 != 0) {
         snprintf(v->reason, sizeof v->reason,
-                 "F16 and BF16 only: %lld heads of %lld are not a multiple of 32 wide, so block "
-                 "quantisation fails (cut another number of heads)",
+                 "quantised files keep output projections in F16, since %lld heads of %lld are not "
+                 "a multiple of 32 wide; older versions fail",
                  (long long)w.heads, (long long)decoder_head_dim(narrowed));
     } else {
         const bool k_quants = w.intermediate % 256 == 0 && head_width % 256 == 0;
