@@ -110,7 +110,7 @@ void run_options_init(run_options *r);
          "auto 1 8 32 64 128 256",                                                                 \
          "round widths to a multiple of N; 1 does not round; auto rounds FFN widths to a "         \
          "multiple of "                                                                            \
-         "256, 128, 64 or 32, and leaves channels as they are (auto)"},                            \
+         "256, 128, 64 or 32, and channels to 32, 16 or 8 where that changes little (auto)"},      \
         {"gqa",                                                                                    \
          OPTION_TEXT,                                                                              \
          &(r).gqa,                                                                                 \

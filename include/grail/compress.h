@@ -46,8 +46,9 @@ typedef struct grail_fit {
 typedef struct grail_site_report {
     const char *name, *kind, *selector;
     int block;
-    int64_t units, kept;   /* n, K */
-    int64_t width, narrow; /* features at the consumer before and after */
+    int64_t units, kept;         /* n, K */
+    int64_t width, narrow;       /* features at the consumer before and after */
+    int64_t parameters_per_unit; /* that the network loses with each unit */
     int tied;      /* 1: the units all scored equal, so their index alone decided which ones stay */
     grail_fit fit; /* means over the consumers and the worst fallback */
     const grail_fit *fits; /* [fit_count] of each consumer */

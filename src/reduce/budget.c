@@ -45,6 +45,23 @@ static int64_t nearest_multiple(int64_t wanted, int64_t align, int64_t units)
     return rounded > units ? units : rounded;
 }
 
+/* Channels, of which stages have few: the largest of 32, 16 and 8 whose rounding moves the width by
+ * at most a sixteenth of the site, and else the width itself. */
+static int64_t align_channels(int64_t wanted, int64_t align, int64_t units)
+{
+    enum { LARGEST = 32, SMALLEST = 8, PARTS = 16 };
+    if (align != ALIGN_AUTO) {
+        return nearest_multiple(wanted, align, units);
+    }
+    for (int64_t step = LARGEST; step >= SMALLEST; step /= 2) {
+        const int64_t width = nearest_multiple(wanted, step, units);
+        if (width < units && llabs(width - wanted) * PARTS <= units) {
+            return width;
+        }
+    }
+    return wanted;
+}
+
 static int64_t align_width(int64_t wanted, int64_t align, int64_t units)
 {
     enum { LARGEST = 256, SMALLEST = 32 };
@@ -112,9 +129,7 @@ static grail_status apply_channels(const budget *b, const site_list *sites, plan
             continue;
         }
         TRY(budget_kept_units(s, b->sparsity[s->kind], &p->sites[i].kept));
-        if (b->align > 1) {
-            p->sites[i].kept = nearest_multiple(p->sites[i].kept, b->align, s->units);
-        }
+        p->sites[i].kept = align_channels(p->sites[i].kept, b->align, s->units);
     }
 out:
     return status;
@@ -148,8 +163,8 @@ static grail_status apply_overrides(const budget *b, const site_list *sites, pla
         TRY(budget_kept_units(s, own->sparsity, &p->sites[i].kept));
         if (s->kind == SITE_FFN && own->sparsity > 0.0 && b->align != 1) {
             p->sites[i].kept = align_width(p->sites[i].kept, b->align, s->units);
-        } else if (is_channels(s) && own->sparsity > 0.0 && b->align > 1) {
-            p->sites[i].kept = nearest_multiple(p->sites[i].kept, b->align, s->units);
+        } else if (is_channels(s) && own->sparsity > 0.0) {
+            p->sites[i].kept = align_channels(p->sites[i].kept, b->align, s->units);
         }
     }
 out:

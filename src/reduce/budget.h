@@ -17,7 +17,7 @@ typedef struct budget {
     int override_count;
     double sparsity[SITE_KINDS]; /* removed fraction by site_kind; 0 leaves the kind alone */
     int64_t align; /* widths become multiples of it; ALIGN_AUTO: ffn sites 256 down to 32, channels
-                      not at all */
+                      32 down to 8 where that changes little */
 } budget;
 
 /** K = n - floor(r n + 1e-9) for neurons and heads, max(1, floor(n (1 - r) + 1e-9)) for channels,
@@ -29,8 +29,9 @@ grail_status budget_kept_units(const site *s, double sparsity, int64_t *out) GRA
  * Sets p->sites[].kept. Heads are cut in units; the ffn width then makes up for the rounding of the
  * heads and is rounded to the alignment. `auto` takes the largest of 256, 128, 64, 32 whose
  * rounding changes the site's removed parameters by at most 5 % of the site, else 32; sites
- * narrower than 64 are not aligned. Each override applies to its own site only; an unknown site is
- * GRAIL_ERROR_ARGUMENT.
+ * narrower than 64 are not aligned. Of channels it takes the largest of 32, 16, 8 whose rounding
+ * moves the width by at most a sixteenth of the site and leaves it cut, else none. Each override
+ * applies to its own site only; an unknown site is GRAIL_ERROR_ARGUMENT.
  */
 grail_status budget_apply(const budget *b, const graph *g, const site_list *sites,
                           plan *p) GRAIL_MUST_CHECK;

@@ -224,19 +224,18 @@ static void what_makes_no_sense_is_refused(void **state)
     teardown(&n);
 }
 
-/* A stem and a block with an identity: a residual stream of 24 channels, and 40 channels between
- * the convolutions. */
-static void setup_images(network *n)
+/* A stem and a block with an identity: a residual stream, and channels between the convolutions. */
+static void setup_images(network *n, int64_t stream, int64_t conv)
 {
     *n = (network){0};
     assert_ok(graph_create(&n->g));
     n->g->input_kind = INPUT_IMAGES;
-    int h = add_conv(n->g, GRAPH_NONE, "stem", IMAGE_CHANNELS, 24, 3, 1, n->g->input);
-    int y = add_batch_norm(n->g, 0, "bn1", 40, add_conv(n->g, 0, "conv1", 24, 40, 3, 1, h));
+    int h = add_conv(n->g, GRAPH_NONE, "stem", IMAGE_CHANNELS, stream, 3, 1, n->g->input);
+    int y = add_batch_norm(n->g, 0, "bn1", conv, add_conv(n->g, 0, "conv1", stream, conv, 3, 1, h));
     y = add_plain(n->g, 0, NODE_ACTIVATION, y, GRAPH_NONE);
-    y = add_batch_norm(n->g, 0, "bn2", 24, add_conv(n->g, 0, "conv2", 40, 24, 3, 1, y));
+    y = add_batch_norm(n->g, 0, "bn2", stream, add_conv(n->g, 0, "conv2", conv, stream, 3, 1, y));
     h = add_plain(n->g, 1, NODE_MEAN, add_plain(n->g, 0, NODE_ADD, h, y), GRAPH_NONE);
-    assert_ok(graph_finish(n->g, add_linear(n->g, 1, "head", 24, 10, true, h)));
+    assert_ok(graph_finish(n->g, add_linear(n->g, 1, "head", stream, 10, true, h)));
     assert_ok(sites_derive(n->g, GQA_KV_GROUPS, &n->sites));
     assert_int_equal(n->sites.count, 2);
     assert_int_equal(n->sites.sites[0].kind, SITE_STREAM);
@@ -244,14 +243,20 @@ static void setup_images(network *n)
     assert_ok(plan_init(&n->p, &n->sites, &selector_magnitude_l1));
 }
 
-static void assert_channels_kept(const budget *b, int64_t stream, int64_t conv)
+static void assert_kept_of(int64_t all_stream, int64_t all_conv, const budget *b, int64_t stream,
+                           int64_t conv)
 {
     network n;
-    setup_images(&n);
+    setup_images(&n, all_stream, all_conv);
     assert_ok(budget_apply(b, n.g, &n.sites, &n.p));
     assert_int_equal(n.p.sites[0].kept, stream);
     assert_int_equal(n.p.sites[1].kept, conv);
     teardown(&n);
+}
+
+static void assert_channels_kept(const budget *b, int64_t stream, int64_t conv)
+{
+    assert_kept_of(24, 40, b, stream, conv);
 }
 
 static void channels_are_cut_by_their_own_kinds_and_aligned_on_request(void **state)
@@ -262,11 +267,22 @@ static void channels_are_cut_by_their_own_kinds_and_aligned_on_request(void **st
     const budget stream = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_HEADS] = 0.9}};
     assert_channels_kept(&stream, 16, 40); /* 16.8 */
     const budget unaligned = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_CONV] = 0.3}};
-    assert_channels_kept(&unaligned, 16, 28); /* as is: auto aligns no channels */
+    assert_channels_kept(&unaligned, 16, 28); /* 28 is as far from 24 and 32 as it can be */
     const budget by_eight = {.sparsity = {[SITE_STREAM] = 0.4, [SITE_CONV] = 0.45}, .align = 8};
     assert_channels_kept(&by_eight, 16, 24); /* 14 and 22 */
     const budget by_sixteen = {.sparsity = {[SITE_STREAM] = 0.9, [SITE_CONV] = 0.9}, .align = 16};
     assert_channels_kept(&by_sixteen, 16, 16); /* never none */
+}
+
+static void auto_rounds_channels_where_that_changes_little(void **state)
+{
+    (void)state;
+    const budget third = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_CONV] = 0.3}};
+    assert_kept_of(64, 128, &third, 48, 96);    /* 44 and 89 */
+    assert_kept_of(256, 512, &third, 192, 352); /* 179 and 358 */
+    assert_kept_of(16, 32, &third, 11, 24);     /* 11, which 8 and 16 are far from, and 22 */
+    const budget little = {.sparsity = {[SITE_STREAM] = 0.02, [SITE_CONV] = 0.02}};
+    assert_kept_of(64, 128, &little, 62, 125); /* rounding would leave them uncut */
 }
 
 static void a_channel_site_may_be_given_a_fraction_of_its_own(void **state)
@@ -283,7 +299,7 @@ static void a_request_that_no_site_answers_is_refused(void **state)
 {
     (void)state;
     network n;
-    setup_images(&n);
+    setup_images(&n, 24, 40);
     budget b = {.sparsity = {[SITE_FFN] = 0.5, [SITE_HEADS] = 0.5}};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "no site of the requested kinds; it has conv, stream");
@@ -308,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_site_may_be_given_a_fraction_of_its_own),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(channels_are_cut_by_their_own_kinds_and_aligned_on_request),
+        cmocka_unit_test(auto_rounds_channels_where_that_changes_little),
         cmocka_unit_test(a_channel_site_may_be_given_a_fraction_of_its_own),
         cmocka_unit_test(a_request_that_no_site_answers_is_refused),
     };
