@@ -22,19 +22,19 @@ typedef struct operations {
     double f32, f64;
 } operations;
 
-/* One ridge: R of H features removed, K kept, O outputs; alphas tried on at most 512 outputs. */
+/* One ridge: R of H features removed, K kept, O outputs; alphas tried on at most 512 outputs, three
+ * of them where the best one is the usual one or the next. Quadratic forms of A take a triangle. */
 static double solve_flops(double h, double k, double outputs, bool residual)
 {
-    const double alphas = 5.0;
+    const double alphas = 3.0;
     const double measured = outputs < 512.0 ? outputs : 512.0;
     const double parts = 2.0; /* fit and held out */
     const double removed = h - k;
     const double residual_cross =
         residual ? parts * 2.0 * outputs * removed * k : parts * 2.0 * outputs * k * k;
-    const double squares = parts * 2.0 * measured * (residual ? h * h + removed * removed : 0.0);
-    const double tried =
-        alphas * (k * k * k / 3.0 + 2.0 * measured * k * k + 2.0 * measured * k * k);
-    const double errors = 2.0 * measured * k * k;
+    const double squares = residual ? parts * measured * (k * k + 2.0 * removed * removed) : 0.0;
+    const double tried = alphas * (k * k * k / 3.0 + 2.0 * measured * k * k + measured * k * k);
+    const double errors = measured * k * k;
     const double last = k * k * k / 3.0 + 2.0 * outputs * k * k;
     return residual_cross + squares + tried + errors + last;
 }

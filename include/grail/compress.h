@@ -105,8 +105,8 @@ typedef struct grail_compress_options {
     double sparsity_stream;                     /* of every stream site */
     const grail_site_sparsity *site_sparsities; /* of single sites, or NULL */
     int site_sparsity_count;
-    int64_t
-        align; /* widths become multiples of this; 0 = auto (ffn: 256 down to 32), 1 = any width */
+    int64_t align; /* widths become multiples of this; 0 = auto (ffn: 256 down to 32; channels: 32
+                      down to 8 where that changes little), 1 = any width */
     grail_gqa_mode gqa;
     const char *plan;          /* plan document instead of selector and sparsity; or NULL */
     const char *plan_text;     /* the same as JSON text; or NULL */

@@ -82,6 +82,23 @@ GRAIL_API grail_status grail_compression_accuracy(grail_compression *compression
                                                   grail_eval_observer observer, void *user,
                                                   grail_accuracy *out) GRAIL_MUST_CHECK;
 
+/**
+ * The same for DENSE without the units that NARROW lost and without any repair: what the cut alone
+ * does. NARROW was written by grail from DENSE; its report.json names the units. Their columns in
+ * all consumers are set to zero, which is the network that is left. GRAIL_ERROR_UNSUPPORTED where
+ * NARROW has no report, or where units were folded into others.
+ */
+GRAIL_API grail_status grail_perplexity_of_cut(const grail_model *dense, const grail_model *narrow,
+                                               const grail_text_source *source, int64_t windows,
+                                               const grail_compute *compute,
+                                               grail_eval_observer observer, void *user,
+                                               grail_perplexity *out) GRAIL_MUST_CHECK;
+GRAIL_API grail_status grail_accuracy_of_cut(const grail_model *dense, const grail_model *narrow,
+                                             const grail_images *images, int64_t count,
+                                             const grail_compute *compute,
+                                             grail_eval_observer observer, void *user,
+                                             grail_accuracy *out) GRAIL_MUST_CHECK;
+
 /** How two networks' logits differ on the same tokens or images. */
 typedef struct grail_comparison {
     double max_abs; /* largest difference of a logit, or of a feature */

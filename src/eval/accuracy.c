@@ -4,6 +4,7 @@
 #include "backend/operations.h"
 #include "base/clock.h"
 #include "eval/image_pass.h"
+#include "eval/zeroed_store.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -214,19 +215,40 @@ out:
     return status;
 }
 
-grail_status grail_accuracy_measure(const grail_model *model, const grail_images *images,
-                                    int64_t count, const grail_compute *compute,
-                                    grail_eval_observer observer, void *user, grail_accuracy *out)
+/* `narrow` NULL: of `model` itself; else of what `narrow` kept of it. */
+static grail_status measure(const grail_model *model, const grail_model *narrow,
+                            const grail_images *images, int64_t count, const grail_compute *compute,
+                            grail_eval_observer observer, void *user, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
     parameter_store *store = NULL;
+    parameter_store *cut = NULL;
     TRY(compute_open(compute, model, &b));
     TRY(accuracy_check_model(model));
     TRY(parameter_store_create(model, b, NULL, &store));
-    TRY(accuracy_measure(model, store, images, count, 0, observer, user, out));
+    if (narrow != NULL) {
+        TRY(zeroed_store_of_cut(store, narrow, &cut));
+    }
+    TRY(accuracy_measure(model, cut == NULL ? store : cut, images, count, 0, observer, user, out));
 out:
+    parameter_store_free(cut);
     parameter_store_free(store);
     backend_close(b);
     return status;
+}
+
+grail_status grail_accuracy_measure(const grail_model *model, const grail_images *images,
+                                    int64_t count, const grail_compute *compute,
+                                    grail_eval_observer observer, void *user, grail_accuracy *out)
+{
+    return measure(model, NULL, images, count, compute, observer, user, out);
+}
+
+grail_status grail_accuracy_of_cut(const grail_model *dense, const grail_model *narrow,
+                                   const grail_images *images, int64_t count,
+                                   const grail_compute *compute, grail_eval_observer observer,
+                                   void *user, grail_accuracy *out)
+{
+    return measure(dense, narrow, images, count, compute, observer, user, out);
 }

@@ -1,6 +1,7 @@
 /* Perplexity as the research repositories measure it. Source: docs/numerics.md, Perplexity. */
 #include "arch/model_text.h"
 #include "eval/token_losses.h"
+#include "eval/zeroed_store.h"
 #include "exec/compute.h"
 
 #include "base/file.h"
@@ -100,32 +101,46 @@ static grail_status limit_windows(token_windows *windows, int64_t most)
     return GRAIL_OK;
 }
 
-grail_status grail_perplexity_measure(const grail_model *model, const grail_text_source *source,
-                                      int64_t windows, const grail_compute *compute,
-                                      grail_eval_observer observer, void *user,
-                                      grail_perplexity *out)
+static grail_status measure_chunks(parameter_store *store, const token_windows *text,
+                                   grail_eval_observer observer, void *user, nll_sums *sums)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t chunk = forward_chunk(store->model, store->backend, text->length, 0);
+    for (int64_t first = 0; first < text->count; first += chunk) {
+        const int64_t count = text->count - first < chunk ? text->count - first : chunk;
+        TRY(measure_chunk(store, text, first, count, sums));
+        if (observer != NULL &&
+            observer(user, first + count, text->count, sums->sum / (double)sums->count) != 0) {
+            FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows",
+                 (long long)(first + count), (long long)text->count);
+        }
+    }
+out:
+    return status;
+}
+
+/* `narrow` NULL: of `model` itself; else of what `narrow` kept of it. */
+static grail_status measure(const grail_model *model, const grail_model *narrow,
+                            const grail_text_source *source, int64_t windows,
+                            const grail_compute *compute, grail_eval_observer observer, void *user,
+                            grail_perplexity *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
     token_windows text = {0};
     parameter_store *store = NULL;
+    parameter_store *cut = NULL;
     nll_sums sums = {0};
     grail_perplexity result = {0};
     TRY(compute_open(compute, model, &b));
     TRY(model_read_first_windows(model, source, windows, &text, result.tokenizer_sha256));
     TRY(limit_windows(&text, windows));
     TRY(parameter_store_create(model, b, NULL, &store));
-    const int64_t chunk = forward_chunk(model, b, text.length, 0);
-    for (int64_t first = 0; first < text.count; first += chunk) {
-        const int64_t count = text.count - first < chunk ? text.count - first : chunk;
-        TRY(measure_chunk(store, &text, first, count, &sums));
-        if (observer != NULL &&
-            observer(user, first + count, text.count, sums.sum / (double)sums.count) != 0) {
-            FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows",
-                 (long long)(first + count), (long long)text.count);
-        }
+    if (narrow != NULL) {
+        TRY(zeroed_store_of_cut(store, narrow, &cut));
     }
-    TRY(count_overlap(model, &text, &result));
+    TRY(measure_chunks(cut == NULL ? store : cut, &text, observer, user, &sums));
+    TRY(count_overlap(narrow == NULL ? model : narrow, &text, &result));
     fill_result(&text, &sums, &result);
     snprintf(result.dtype, sizeof result.dtype, "%s", grail_dtype_name(model->tensors[0]->dtype));
     snprintf(result.precision, sizeof result.precision, "%s", backend_precision(b));
@@ -133,8 +148,25 @@ grail_status grail_perplexity_measure(const grail_model *model, const grail_text
              source->protocol == NULL ? "plain" : source->protocol);
     *out = result;
 out:
+    parameter_store_free(cut);
     parameter_store_free(store);
     backend_close(b);
     token_windows_fini(&text);
     return status;
+}
+
+grail_status grail_perplexity_measure(const grail_model *model, const grail_text_source *source,
+                                      int64_t windows, const grail_compute *compute,
+                                      grail_eval_observer observer, void *user,
+                                      grail_perplexity *out)
+{
+    return measure(model, NULL, source, windows, compute, observer, user, out);
+}
+
+grail_status grail_perplexity_of_cut(const grail_model *dense, const grail_model *narrow,
+                                     const grail_text_source *source, int64_t windows,
+                                     const grail_compute *compute, grail_eval_observer observer,
+                                     void *user, grail_perplexity *out)
+{
+    return measure(dense, narrow, source, windows, compute, observer, user, out);
 }

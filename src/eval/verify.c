@@ -210,7 +210,7 @@ static grail_status check_identity(parameter_store *dense, parameter_store *narr
     grail_status status = GRAIL_OK;
     parameter_store *zeroed = NULL;
     comparison_sums sums = {0};
-    TRY(zeroed_store_create(dense, narrow->model, &zeroed));
+    TRY(zeroed_store_create(dense, narrow->model, true, &zeroed));
     if (zeroed != NULL) {
         TRY(compare_stores(zeroed, narrow, in, &sums));
         out->identity_checked = 1;

@@ -88,13 +88,17 @@ out:
     return status;
 }
 
-static bool was_only_pruned(const json_t *report)
+static bool was_repaired(const json_t *report)
 {
     const json_t *plan = json_object_get(report, "plan");
     const json_t *enabled = json_object_get(json_object_get(plan, "compensation"), "enabled");
+    return !json_is_false(enabled) || json_is_true(json_object_get(plan, "repair"));
+}
+
+static bool was_pruned(const json_t *report)
+{
     const json_t *sites = json_object_get(report, "sites");
-    if (!json_is_false(enabled) || json_is_true(json_object_get(plan, "repair")) ||
-        !json_is_array(sites)) {
+    if (!json_is_array(sites)) {
         return false;
     }
     for (size_t i = 0; i < json_array_size(sites); i++) {
@@ -132,7 +136,7 @@ out:
     return status;
 }
 
-grail_status zeroed_store_create(parameter_store *dense, const grail_model *narrow,
+grail_status zeroed_store_create(parameter_store *dense, const grail_model *narrow, bool equal,
                                  parameter_store **out)
 {
     grail_status status = GRAIL_OK;
@@ -143,12 +147,27 @@ grail_status zeroed_store_create(parameter_store *dense, const grail_model *narr
     if (file_exists(path)) {
         TRY(json_read_file(path, REPORT_MAXIMUM, &report));
     }
-    if (was_only_pruned(report)) {
+    if (was_pruned(report) && !(equal && was_repaired(report))) {
         TRY(overlay_zeros(dense, path, report, &store));
     }
     *out = store;
 out:
     json_decref(report);
     memory_free(path);
+    return status;
+}
+
+grail_status zeroed_store_of_cut(parameter_store *dense, const grail_model *narrow,
+                                 parameter_store **out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(zeroed_store_create(dense, narrow, false, out));
+    if (*out == NULL) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: what the cut alone does cannot be measured: there is no report.json that lists "
+             "kept units, or units were folded into others",
+             checkpoint_directory(narrow->checkpoint));
+    }
+out:
     return status;
 }

@@ -1,5 +1,5 @@
-/* The reference for a network that was only pruned: the dense one, with the columns that read
- * removed units set to zero. */
+/* What a cut alone leaves: the dense network, with the columns that read removed units set to zero.
+ * A network that was only pruned equals it. */
 #ifndef GRAIL_EVAL_ZEROED_STORE_H
 #define GRAIL_EVAL_ZEROED_STORE_H
 
@@ -8,11 +8,14 @@
 /**
  * A thin store over `dense` in which the columns of all consumers that read removed units are zero.
  * The report.json beside `narrow` names these units. *out is NULL where there is no report, or
- * where units were folded, consumers repaired, or BatchNorm statistics recomputed: those networks
- * do not equal it. A report of another network is GRAIL_ERROR_FORMAT. *out is owned:
- * parameter_store_free, before `dense`.
+ * where units were folded; with `equal` also where consumers were repaired or BatchNorm statistics
+ * recomputed, since `narrow` then does not equal it. A report of another network is
+ * GRAIL_ERROR_FORMAT. *out is owned: parameter_store_free, before `dense`.
  */
-grail_status zeroed_store_create(parameter_store *dense, const grail_model *narrow,
+grail_status zeroed_store_create(parameter_store *dense, const grail_model *narrow, bool equal,
+                                 parameter_store **out) GRAIL_MUST_CHECK;
+/** The same where it must exist, whatever was repaired: otherwise GRAIL_ERROR_UNSUPPORTED. */
+grail_status zeroed_store_of_cut(parameter_store *dense, const grail_model *narrow,
                                  parameter_store **out) GRAIL_MUST_CHECK;
 
 #endif

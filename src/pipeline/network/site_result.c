@@ -93,6 +93,7 @@ static grail_site_report planned_report(const grail_site_facts *facts, const pla
         .kept = planned->kept,
         .width = facts->width,
         .narrow = planned->kept * facts->features_per_unit,
+        .parameters_per_unit = facts->parameters_per_unit,
         .fit = {.alpha = nan,
                 .lambda = nan,
                 .condition = nan,
