@@ -1,0 +1,299 @@
+/* How long networks take for one batch, measured in turns. */
+#include <grail/latency.h>
+
+#include "arch/model_images.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/parallel.h"
+#include "base/random.h"
+#include "eval/forward.h"
+#include "eval/image_pass.h"
+#include "eval/onnx_runtime.h"
+#include "exec/compute.h"
+
+#include <grail/grail.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { USUAL_LENGTH = 128, USUAL_RUNS = 20, RUNS_BEFORE = 2 };
+
+/* One network, ready to run. */
+typedef struct runner {
+    const grail_model *model;
+    onnx_session *session; /* of ONNX Runtime; else all that follows */
+    backend *backend;
+    parameter_store *store;
+    image_pass pass;
+    int64_t batch, side, length;
+    float *pixels;      /* [batch, side, side, 3], in whatever order */
+    token_windows text; /* batch windows of random ids */
+    double *seconds;    /* [runs] */
+} runner;
+
+static void runner_fini(runner *r)
+{
+    onnx_session_close(r->session);
+    image_pass_end(&r->pass);
+    parameter_store_free(r->store);
+    backend_close(r->backend);
+    memory_free(r->pixels);
+    token_windows_fini(&r->text);
+    memory_free(r->seconds);
+}
+
+static bool reads_images(const grail_model *model)
+{
+    return model->graph->input_kind == INPUT_IMAGES;
+}
+
+/* -- input ------------------------------------------------------------------------------------- */
+
+static grail_status random_pixels(runner *r)
+{
+    grail_status status = GRAIL_OK;
+    random_state random;
+    const int64_t count = r->batch * r->side * r->side * IMAGE_CHANNELS;
+    TRY(memory_new_unset(&r->pixels, (size_t)count, sizeof r->pixels[0]));
+    random_seed(&random, 0, 0);
+    for (int64_t i = 0; i < count; i++) {
+        r->pixels[i] = (float)random_normal(&random);
+    }
+out:
+    return status;
+}
+
+static grail_status random_text(runner *r)
+{
+    grail_status status = GRAIL_OK;
+    random_state random;
+    const int64_t count = r->batch * r->length;
+    const int64_t vocabulary = r->model->graph->vocabulary;
+    TRY(memory_new_unset(&r->text.ids, (size_t)count, sizeof r->text.ids[0]));
+    random_seed(&random, 0, 0);
+    for (int64_t i = 0; i < count; i++) {
+        r->text.ids[i] = (int32_t)random_below(&random, vocabulary);
+    }
+    r->text.count = r->batch;
+    r->text.length = r->length;
+out:
+    return status;
+}
+
+/* -- ONNX Runtime ------------------------------------------------------------------------------ */
+
+static grail_status make_directory(char **out)
+{
+    grail_status status = GRAIL_OK;
+    const char *named = getenv("TMPDIR");
+    char *path = NULL;
+    TRY(path_join(&path, named == NULL || named[0] == 0 ? "/tmp" : named, "grail-onnx-XXXXXX"));
+    if (mkdtemp(path) == NULL) {
+        TRY(error_from_errno("cannot make a directory for an ONNX file like", path));
+    }
+    *out = path;
+    path = NULL;
+out:
+    memory_free(path);
+    return status;
+}
+
+/* Removes the file and the directory; where weights are apart, their file too. */
+static void remove_files(const char *directory, const char *file, const char *data)
+{
+    (void)unlink(file);
+    (void)unlink(data);
+    (void)rmdir(directory);
+}
+
+/* The file is read when the session is opened and is not needed after. */
+static grail_status open_session(const onnx_runtime *runtime, runner *r)
+{
+    grail_status status = GRAIL_OK;
+    const grail_onnx_options options = {.side = r->side};
+    char *directory = NULL;
+    char *file = NULL;
+    char *data = NULL;
+    TRY(make_directory(&directory));
+    TRY(path_join(&file, directory, "model.onnx"));
+    TRY(path_join(&data, directory, "model.onnx.data"));
+    TRY(grail_onnx_write(r->model, file, &options, NULL));
+    TRY(onnx_session_open(runtime, file, parallel_threads(), &r->session));
+out:
+    if (data != NULL) {
+        remove_files(directory, file, data);
+    }
+    memory_free(data);
+    memory_free(file);
+    memory_free(directory);
+    return status;
+}
+
+/* -- grail ------------------------------------------------------------------------------------- */
+
+static grail_status open_own(const grail_compute *compute, runner *r)
+{
+    grail_status status = GRAIL_OK;
+    TRY(compute_open(compute, r->model, &r->backend));
+    TRY(parameter_store_create(r->model, r->backend, NULL, &r->store));
+    if (reads_images(r->model)) {
+        TRY(image_pass_begin(&r->pass, r->store, r->side));
+    }
+out:
+    return status;
+}
+
+/* All windows up to the logits of their last tokens. */
+static grail_status run_text(runner *r)
+{
+    grail_status status = GRAIL_OK;
+    forward_pass f = {0};
+    matrix logits = {0};
+    TRY(forward_begin(&f, r->model, r->store, &r->text, 0, r->batch));
+    for (int64_t window = 0; window < r->batch; window++) {
+        TRY(forward_logits(&f, window, r->length - 1, 1, &logits));
+    }
+out:
+    forward_end(&f);
+    return status;
+}
+
+/* -- both -------------------------------------------------------------------------------------- */
+
+static grail_status run_once(runner *r)
+{
+    const int64_t shape[] = {r->batch, IMAGE_CHANNELS, r->side, r->side};
+    matrix logits = {0};
+    return r->session != NULL       ? onnx_session_run(r->session, shape, r->pixels)
+           : reads_images(r->model) ? image_pass_run(&r->pass, r->batch, r->pixels, &logits)
+                                    : run_text(r);
+}
+
+static grail_status runner_open(const grail_model *model, const grail_latency_options *o,
+                                const onnx_runtime *runtime, int64_t runs, runner *r)
+{
+    grail_status status = GRAIL_OK;
+    r->model = model;
+    r->batch = o->batch == 0 ? 1 : o->batch;
+    if (reads_images(model)) {
+        r->side = o->side == 0 ? model_image_side(model) : o->side;
+        TRY(random_pixels(r));
+    } else {
+        r->length = o->length == 0 ? USUAL_LENGTH : o->length;
+        TRY(random_text(r));
+    }
+    TRY(memory_new(&r->seconds, (size_t)runs, sizeof r->seconds[0]));
+    TRY(runtime != NULL ? open_session(runtime, r) : open_own(&o->compute, r));
+out:
+    return status;
+}
+
+/* One network runs after the other, again and again. */
+static grail_status take_turns(runner *runners, int count, int64_t runs)
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t run = -RUNS_BEFORE; run < runs; run++) {
+        for (int i = 0; i < count; i++) {
+            const double begin = clock_seconds();
+            TRY(run_once(&runners[i]));
+            if (run >= 0) {
+                runners[i].seconds[run] = clock_seconds() - begin;
+            }
+        }
+    }
+out:
+    return status;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double left = *(const double *)a;
+    const double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static grail_latency summary_of(runner *r, int64_t runs, const char *engine, const char *version)
+{
+    const bool images = reads_images(r->model);
+    grail_latency l = {.runs = runs, .batch = r->batch, .side = r->side, .length = r->length};
+    qsort(r->seconds, (size_t)runs, sizeof r->seconds[0], compare);
+    l.median = (r->seconds[(runs - 1) / 2] + r->seconds[runs / 2]) / 2.0;
+    l.low = r->seconds[(runs - 1) / 4];
+    l.high = r->seconds[runs - 1 - (runs - 1) / 4];
+    l.side = images ? r->side : 0;
+    snprintf(l.engine, sizeof l.engine, "%s %s", engine, version);
+    return l;
+}
+
+static grail_status check_options(const grail_model *const *models, int count,
+                                  const grail_latency_options *o)
+{
+    for (int i = 1; i < count; i++) {
+        if (reads_images(models[i]) != reads_images(models[0])) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "cannot compare a network that reads text with one that reads images: "
+                             "'%s' and '%s'",
+                             models[0]->path, models[i]->path);
+        }
+    }
+    if (o->batch < 0 || o->side < 0 || o->length < 0 || o->runs < 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "batch, side, length and runs of a measurement must not be negative");
+    }
+    return GRAIL_OK;
+}
+
+/* *out stays NULL where grail's own forward pass is to be measured. */
+static grail_status choose_engine(const char *engine, bool images, onnx_runtime **out)
+{
+    if (engine != NULL && strcmp(engine, "grail") != 0 && strcmp(engine, "onnxruntime") != 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "unknown engine '%s'; expected one of 'onnxruntime', 'grail'", engine);
+    }
+    if (engine == NULL ? !images : strcmp(engine, "grail") == 0) {
+        return GRAIL_OK;
+    }
+    if (!images) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "only networks that read images can be measured in ONNX Runtime");
+    }
+    const grail_status status = onnx_runtime_open(out);
+    const bool may_lack =
+        engine == NULL && status == GRAIL_ERROR_UNSUPPORTED && getenv("GRAIL_ONNXRUNTIME") == NULL;
+    return may_lack ? GRAIL_OK : status;
+}
+
+grail_status grail_latency_measure(const grail_model *const *models, int count,
+                                   const grail_latency_options *options, grail_latency *out)
+{
+    grail_status status = GRAIL_OK;
+    static const grail_latency_options usual = {0};
+    const grail_latency_options *o = options == NULL ? &usual : options;
+    const int64_t runs = o->runs == 0 ? USUAL_RUNS : o->runs;
+    onnx_runtime *runtime = NULL;
+    runner *runners = NULL;
+    if (count == 0) {
+        return GRAIL_OK;
+    }
+    TRY(check_options(models, count, o));
+    TRY(choose_engine(o->engine, reads_images(models[0]), &runtime));
+    TRY(memory_new(&runners, (size_t)count, sizeof runners[0]));
+    for (int i = 0; i < count; i++) {
+        TRY(runner_open(models[i], o, runtime, runs, &runners[i]));
+    }
+    TRY(take_turns(runners, count, runs));
+    for (int i = 0; i < count; i++) {
+        out[i] = runtime != NULL
+                     ? summary_of(&runners[i], runs, "onnxruntime", onnx_runtime_version(runtime))
+                     : summary_of(&runners[i], runs, "grail", grail_version());
+    }
+out:
+    for (int i = 0; runners != NULL && i < count; i++) {
+        runner_fini(&runners[i]);
+    }
+    memory_free(runners);
+    onnx_runtime_close(runtime);
+    return status;
+}
