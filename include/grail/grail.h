@@ -24,6 +24,7 @@
 #include <grail/latency.h>
 #include <grail/machine.h>
 #include <grail/model.h>
+#include <grail/names.h>
 #include <grail/onnx.h>
 #include <grail/plan.h>
 #include <grail/reducer.h>

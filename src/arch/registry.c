@@ -1,5 +1,6 @@
 /* The families, and the choice of a family for a configuration or a checkpoint. */
 #include "arch/architecture.h"
+#include "base/names.h"
 
 #include <grail/model.h>
 
@@ -18,6 +19,12 @@ const char *grail_architecture_at(int i)
     return i >= 0 && i < ARCHITECTURE_COUNT ? architectures[i]->name : NULL;
 }
 
+static const char *name_at(const void *list, int i)
+{
+    (void)list;
+    return i < ARCHITECTURE_COUNT ? architectures[i]->name : NULL;
+}
+
 grail_status architecture_find(const char *source, const json_t *config, const architecture **out)
 {
     const char *name = NULL;
@@ -33,9 +40,7 @@ grail_status architecture_find(const char *source, const json_t *config, const a
     }
     status = error_set(GRAIL_ERROR_UNSUPPORTED, "%s: unknown model_type \"%s\"; expected one of",
                        source, name == NULL ? "(missing)" : name);
-    for (int i = 0; i < ARCHITECTURE_COUNT; i++) {
-        error_append("%s %s", i == 0 ? "" : ",", architectures[i]->name);
-    }
+    error_append_names(name, name_at, NULL);
     return status;
 }
 

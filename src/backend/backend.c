@@ -1,6 +1,8 @@
 /* Instances, and the backends that are known. */
 #include "backend/kind.h"
 
+#include "base/names.h"
+
 #include <string.h>
 
 enum { MOST_KINDS = 10 };
@@ -75,14 +77,23 @@ static bool is_first_of_name(int i)
     return find_kind(kinds[i]->name, NULL) == kinds[i];
 }
 
+/* The i-th name, of those that differ. */
+static const char *name_at(const void *list, int i)
+{
+    (void)list;
+    int k = 0;
+    for (int found = 0; kinds[k] != NULL; k++) {
+        if (is_first_of_name(k) && found++ == i) {
+            return kinds[k]->name;
+        }
+    }
+    return NULL;
+}
+
 static grail_status unknown_kind(const char *name)
 {
     error_set(GRAIL_ERROR_ARGUMENT, "unknown backend '%s'; expected one of", name);
-    for (int i = 0; kinds[i] != NULL; i++) {
-        if (is_first_of_name(i)) {
-            error_append("%s '%s'", i == 0 ? "" : ",", kinds[i]->name);
-        }
-    }
+    error_append_names(name, name_at, NULL);
     return GRAIL_ERROR_ARGUMENT;
 }
 

@@ -3,6 +3,7 @@
 #include "base/escape.h"
 #include "base/file.h"
 #include "base/json_extent.h"
+#include "base/names.h"
 #include "base/output_file.h"
 #include "base/utf8.h"
 
@@ -182,9 +183,7 @@ grail_status json_check_keys(const char *where, const json_t *object, const char
         if (known[k] == NULL) {
             const grail_status status = error_set(
                 GRAIL_ERROR_FORMAT, "%s: unknown key \"%s\"; the known keys are", where, key);
-            for (k = 0; known[k] != NULL; k++) {
-                error_append("%s %s", k == 0 ? "" : ",", known[k]);
-            }
+            error_append_known(key, known);
             return status;
         }
     }

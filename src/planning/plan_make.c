@@ -1,5 +1,6 @@
 /* grail_plan_make: limit, curves, widths, document. */
 #include "base/clock.h"
+#include "base/names.h"
 #include "base/output_file.h"
 #include "planning/search.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const limit_names[LIMIT_KINDS] = {"params", "macs", "kv-bytes", "size"};
+static const char *const limit_names[] = {"params", "macs", "kv-bytes", "size", NULL};
 
 typedef enum budget_kind {
     BUDGET_UNIFORM,
@@ -20,8 +21,7 @@ typedef enum budget_kind {
     BUDGET_KINDS
 } budget_kind;
 
-static const char *const budget_names[BUDGET_KINDS] = {"uniform", "flap", "slimgpt", "error",
-                                                       "search"};
+static const char *const budget_names[] = {"uniform", "flap", "slimgpt", "error", "search", NULL};
 
 struct grail_plan {
     buffer text;   /* the document */
@@ -80,10 +80,11 @@ void grail_plan_free(grail_plan *p)
     }
 }
 
+/* `names` end with NULL. */
 static grail_status find_name(const char *what, const char *name, const char *const *names,
-                              int count, int *out)
+                              int *out)
 {
-    for (int i = 0; name != NULL && i < count; i++) {
+    for (int i = 0; name != NULL && names[i] != NULL; i++) {
         if (strcmp(names[i], name) == 0) {
             *out = i;
             return GRAIL_OK;
@@ -91,9 +92,7 @@ static grail_status find_name(const char *what, const char *name, const char *co
     }
     const grail_status status = error_set(GRAIL_ERROR_ARGUMENT, "unknown %s '%s'; expected one of",
                                           what, name == NULL ? "" : name);
-    for (int i = 0; i < count; i++) {
-        error_append("%s %s", i == 0 ? "" : ",", names[i]);
-    }
+    error_append_known(name, names);
     return status;
 }
 
@@ -187,8 +186,8 @@ static grail_status read_choices(making *m)
     int limited = 0;
     int budget = 0;
     const grail_plan_options *o = m->options;
-    TRY(find_name("limit", o->limit, limit_names, LIMIT_KINDS, &limited));
-    TRY(find_name("budget", o->budget, budget_names, BUDGET_KINDS, &budget));
+    TRY(find_name("limit", o->limit, limit_names, &limited));
+    TRY(find_name("budget", o->budget, budget_names, &budget));
     TRY(check_kinds(o->kinds));
     if (!(o->most > 0.0) && !(o->ratio > 0.0 && o->ratio <= 1.0)) {
         FAIL(GRAIL_ERROR_ARGUMENT,

@@ -1,22 +1,24 @@
 #include "reduce/plan.h"
 
+#include "base/names.h"
+
 #include <math.h>
 #include <string.h>
 
 enum { PLAN_VERSION = 1 };
 
-static const char *const target_names[] = {"local", "dense", "mixed"};
-static const char *const bias_names[] = {"off", "on", "auto"};
-static const char *const fit_names[] = {"weights", "bias-only"};
-static const char *const ridge_base_names[] = {"kept", "all"};
-static const char *const shrink_names[] = {"zero", "prior"};
-static const char *const refit_names[] = {"none", "auto", "all"};
-static const char *const ridge_scale_names[] = {"mean", "diagonal"};
-static const char *const token_weights_names[] = {"none", "stream"};
-static const char *const conv_fit_names[] = {"channel", "kernel"};
-static const char *const loop_names[] = {"closed", "open"};
-static const char *const stream_score_names[] = {"first", "all"};
-static const char *const gqa_names[] = {"kv-groups", "query-per-group"};
+static const char *const target_names[] = {"local", "dense", "mixed", NULL};
+static const char *const bias_names[] = {"off", "on", "auto", NULL};
+static const char *const fit_names[] = {"weights", "bias-only", NULL};
+static const char *const ridge_base_names[] = {"kept", "all", NULL};
+static const char *const shrink_names[] = {"zero", "prior", NULL};
+static const char *const refit_names[] = {"none", "auto", "all", NULL};
+static const char *const ridge_scale_names[] = {"mean", "diagonal", NULL};
+static const char *const token_weights_names[] = {"none", "stream", NULL};
+static const char *const conv_fit_names[] = {"channel", "kernel", NULL};
+static const char *const loop_names[] = {"closed", "open", NULL};
+static const char *const stream_score_names[] = {"first", "all", NULL};
+static const char *const gqa_names[] = {"kv-groups", "query-per-group", NULL};
 
 /* The keys that plan_to_json writes. Any other key is refused, since it would have no effect. */
 static const char *const plan_keys[] = {"grail_plan",   "gqa",    "seed",         "loop",
@@ -29,12 +31,11 @@ static const char *const compensation_keys[] = {
     NULL};
 static const char *const site_keys[] = {"site", "kind", "selector", "units", "kept", NULL};
 
-#define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
+/* `names` end with NULL. */
 static grail_status name_index(const char *what, const char *name, const char *const names[],
-                               int count, int *out)
+                               int *out)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; names[i] != NULL; i++) {
         if (strcmp(names[i], name) == 0) {
             *out = i;
             return GRAIL_OK;
@@ -42,9 +43,7 @@ static grail_status name_index(const char *what, const char *name, const char *c
     }
     const grail_status status =
         error_set(GRAIL_ERROR_ARGUMENT, "unknown %s '%s'; expected one of", what, name);
-    for (int i = 0; i < count; i++) {
-        error_append("%s %s", i == 0 ? "" : ",", names[i]);
-    }
+    error_append_known(name, names);
     return status;
 }
 
@@ -53,7 +52,7 @@ static grail_status name_index(const char *what, const char *name, const char *c
     grail_status function(const char *name, type *out)                                             \
     {                                                                                              \
         int index = 0;                                                                             \
-        const grail_status status = name_index(what, name, names, COUNT_OF(names), &index);        \
+        const grail_status status = name_index(what, name, names, &index);                         \
         if (status == GRAIL_OK) {                                                                  \
             *out = (type)index;                                                                    \
         }                                                                                          \
@@ -106,7 +105,7 @@ bool compensation_uses_dense(const compensation *c)
 grail_status compensation_from_name(const char *name, const selector *rule, compensation *out)
 {
     enum { OWN = 1 };
-    static const char *const names[] = {"none", [OWN] = "own", "grail", "full"};
+    static const char *const names[] = {"none", [OWN] = "own", "grail", "full", NULL};
     static const compensation presets[] = {
         {.enabled = false, .alpha = 1e-3},
         [OWN] = {0},
@@ -126,7 +125,7 @@ grail_status compensation_from_name(const char *name, const selector *rule, comp
          .alpha = (double)NAN},
     };
     int index = 0;
-    const grail_status status = name_index("compensation", name, names, COUNT_OF(names), &index);
+    const grail_status status = name_index("compensation", name, names, &index);
     if (status == GRAIL_OK && index == OWN) {
         return own_compensation(rule, out);
     }
@@ -302,7 +301,7 @@ grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode 
              (long long)version, PLAN_VERSION);
     }
     TRY(json_get_string(source, document, "gqa", gqa_names[*out], &gqa));
-    TRY(in_document(source, name_index("gqa mode", gqa, gqa_names, COUNT_OF(gqa_names), &index)));
+    TRY(in_document(source, name_index("gqa mode", gqa, gqa_names, &index)));
     *out = (gqa_mode)index;
 out:
     return status;

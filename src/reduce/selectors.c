@@ -1,4 +1,5 @@
 /* Finding a selector by its place or name. */
+#include "base/names.h"
 #include "reduce/selector.h"
 
 #include <string.h>
@@ -25,6 +26,12 @@ int selector_index(const selector *s)
     return i;
 }
 
+static const char *name_at(const void *list, int i)
+{
+    (void)list;
+    return selector_at(i) == NULL ? NULL : selector_at(i)->name;
+}
+
 grail_status selector_from_name(const char *name, const selector **out)
 {
     for (int i = 0; i < SELECTORS; i++) {
@@ -34,9 +41,7 @@ grail_status selector_from_name(const char *name, const selector **out)
         }
     }
     error_set(GRAIL_ERROR_ARGUMENT, "unknown selector '%s'; expected one of", name);
-    for (int i = 0; i < SELECTORS; i++) {
-        error_append("%s %s", i == 0 ? "" : ",", selectors[i]->name);
-    }
+    error_append_names(name, name_at, NULL);
     return GRAIL_ERROR_ARGUMENT;
 }
 

@@ -1,6 +1,7 @@
 #include "study/fields.h"
 
 #include "base/file.h"
+#include "base/names.h"
 
 #include <string.h>
 
@@ -62,6 +63,16 @@ out:
     return status;
 }
 
+typedef struct known_names {
+    const char *(*at)(int);
+} known_names;
+
+static const char *list_at(const void *list, int i)
+{
+    const known_names *names = list;
+    return names->at(i);
+}
+
 grail_status field_range(const char *where, const json_t *object, const char *key, int64_t fallback,
                          int64_t least, int64_t most, int64_t *out)
 {
@@ -78,9 +89,8 @@ grail_status field_range(const char *where, const json_t *object, const char *ke
     return GRAIL_OK;
 }
 
-void field_append_known(const char *(*name_at)(int))
+void field_append_known(const char *name, const char *(*name_at)(int))
 {
-    for (int i = 0; name_at(i) != NULL; i++) {
-        error_append("%s %s", i == 0 ? "" : ",", name_at(i));
-    }
+    const known_names list = {.at = name_at};
+    error_append_names(name, list_at, &list);
 }

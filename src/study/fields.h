@@ -26,7 +26,8 @@ grail_status field_range(const char *where, const json_t *object, const char *ke
 grail_status field_word(const char *where, const json_t *object, const char *key, const char *first,
                         const char *second, bool fallback, bool *out) GRAIL_MUST_CHECK;
 
-/** Adds all names that `name_at` gives, up to NULL, to the error text. */
-void field_append_known(const char *(*name_at)(int));
+/** Adds all names that `name_at` gives, up to NULL, to the error text, and the one that `name`
+ * probably meant; `name` may be NULL. */
+void field_append_known(const char *name, const char *(*name_at)(int));
 
 #endif

@@ -1,5 +1,7 @@
 #include "format/images/cifar.h"
 
+#include "base/names.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -217,8 +219,11 @@ out:
 static grail_status open_split(cifar_set *set, const char *directory, const char *split)
 {
     if (strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "unknown split '%s'; the splits are train and test",
-                         split);
+        static const char *const splits[] = {"train", "test", NULL};
+        const grail_status status =
+            error_set(GRAIL_ERROR_ARGUMENT, "unknown split '%s'; the splits are", split);
+        error_append_known(split, splits);
+        return status;
     }
     for (size_t k = 0; set->count == 0 && k < sizeof endings / sizeof endings[0]; k++) {
         const grail_status status = add_split(set, directory, split, endings[k]);

@@ -1,5 +1,7 @@
 #include "format/images/image_preset.h"
 
+#include "base/names.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -64,6 +66,12 @@ const char *grail_image_preset_at(int i)
     return i >= 0 && i < preset_count ? presets[i].name : NULL;
 }
 
+static const char *preset_name_at(const void *list, int i)
+{
+    (void)list;
+    return grail_image_preset_at(i);
+}
+
 static grail_status find_preset(const char *name, const preset **out)
 {
     for (int i = 0; i < preset_count; i++) {
@@ -74,9 +82,7 @@ static grail_status find_preset(const char *name, const preset **out)
     }
     const grail_status status =
         error_set(GRAIL_ERROR_ARGUMENT, "unknown preset '%s'; the presets are", name);
-    for (int i = 0; i < preset_count; i++) {
-        error_append("%s %s", i > 0 ? "," : "", presets[i].name);
-    }
+    error_append_names(name, preset_name_at, NULL);
     return status;
 }
 

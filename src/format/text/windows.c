@@ -1,5 +1,6 @@
 #include "format/text/windows.h"
 
+#include "base/names.h"
 #include "base/random.h"
 #include "format/text/corpus.h"
 #include "format/text/text_encode.h"
@@ -7,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const protocol_names[] = {"plain", "lines", "wikitext2", "ptb", "c4"};
-enum { PROTOCOL_COUNT = sizeof protocol_names / sizeof protocol_names[0] };
+static const char *const protocol_names[] = {"plain", "lines", "wikitext2", "ptb", "c4", NULL};
+enum { PROTOCOL_COUNT = sizeof protocol_names / sizeof protocol_names[0] - 1 };
 
 grail_status text_protocol_from_name(const char *name, text_protocol *out)
 {
@@ -18,9 +19,10 @@ grail_status text_protocol_from_name(const char *name, text_protocol *out)
             return GRAIL_OK;
         }
     }
-    return error_set(GRAIL_ERROR_ARGUMENT,
-                     "unknown protocol '%s'; expected one of plain, lines, wikitext2, ptb, c4",
-                     name);
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT, "unknown protocol '%s'; expected one of", name);
+    error_append_known(name, protocol_names);
+    return status;
 }
 
 static grail_status check_ids(const char *path, const token_list *list, int64_t vocabulary)

@@ -50,7 +50,7 @@ static grail_status check_preset(const char *where, const char *preset)
     if (preset != NULL) {
         status = error_set(GRAIL_ERROR_FORMAT, "%s: unknown preset \"%s\"; expected one of", where,
                            preset);
-        field_append_known(grail_image_preset_at);
+        field_append_known(preset, grail_image_preset_at);
     }
     return status;
 }

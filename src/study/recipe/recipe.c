@@ -30,7 +30,7 @@ static grail_status find_kind(const char *source, size_t index, const char *name
     }
     const grail_status status =
         error_set(GRAIL_ERROR_FORMAT, "%s: sites[%zu]: expected one of", source, index);
-    field_append_known(grail_site_kind_at);
+    field_append_known(name, grail_site_kind_at);
     return status;
 }
 
@@ -91,7 +91,7 @@ static grail_status read_precision(const char *source, const json_t *document, s
     if (r->precision == NULL) {
         status = error_set(GRAIL_ERROR_FORMAT, "%s: \"precision\" is \"%s\", expected one of",
                            source, name);
-        field_append_known(precision_at);
+        field_append_known(name, precision_at);
     }
 out:
     return status;
@@ -201,7 +201,7 @@ static grail_status set_precision(const char *name, json_t *document)
     if (find_precision(name) == NULL) {
         const grail_status status = error_set(
             GRAIL_ERROR_ARGUMENT, "the precision of a sweep is '%s', expected one of", name);
-        field_append_known(precision_at);
+        field_append_known(name, precision_at);
         return status;
     }
     (void)json_object_del(document, "precision");
