@@ -125,25 +125,29 @@ static int run(int argc, char **argv)
 {
     const char *shell = NULL;
     bool help = false;
-    const int code = options_parse(&command_completion, table, argc, argv, &shell, &help);
+    int code = options_parse(&command_completion, table, argc, argv, &shell, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
-    if (strcmp(shell, "bash") == 0) {
+    code = options_check_word(&command_completion, "SHELL", "bash zsh", shell);
+    if (code == EXIT_OK && strcmp(shell, "bash") == 0) {
         print_bash();
-    } else if (strcmp(shell, "zsh") == 0) {
+    } else if (code == EXIT_OK) {
         print_zsh();
-    } else {
-        print_error("grail completion: unknown shell '%s'; give bash or zsh\n", shell);
-        return EXIT_USAGE;
     }
-    return EXIT_OK;
+    return code;
 }
+
+static const char *const examples[] = {
+    "source <(grail completion bash)",
+    NULL,
+};
 
 const command command_completion = {
     .name = "completion",
     .arguments = "SHELL",
     .positional_count = 1,
     .summary = "print the completion script for bash or zsh",
+    .examples = examples,
     .run = run,
 };

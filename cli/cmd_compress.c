@@ -5,6 +5,7 @@
 #include "limit_options.h"
 #include "print.h"
 #include "run_options.h"
+#include "shared_options.h"
 #include "sparsity.h"
 
 #include <grail/grail.h>
@@ -21,21 +22,26 @@ static const char *sparsity_text;
 static bool quiet, as_json, resume, dry_run;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
-     "directory to write the narrow model to; must not exist; short form: -o"},
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
+     .help = "directory to write the narrow model to; must not exist; short form: -o",
+     .need = REQUIRED, .recorded = "DIR"},
     RUN_OPTIONS(r),
-    {"sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
-     "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
-     "SITE=0.5,..."},
-    {"plan", OPTION_TEXT, &r.compress.plan, "FILE", NULL,
-     "take selectors and kept units from this plan.json instead of --selector and --sparsity"},
+    {GROUP_AMOUNT, "sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
+     .help = "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
+             "SITE=0.5,...",
+     .need = ONE_REQUIRED},
+    {GROUP_AMOUNT, "plan", OPTION_TEXT, &r.compress.plan, "FILE", NULL,
+     .help =
+         "take selectors and kept units from this plan.json instead of --selector and --sparsity",
+     .need = ONE_REQUIRED, .recorded = "plan.json"},
     LIMIT_OPTIONS(limits),
     HEAL_OPTIONS(healing, "none"),
-    {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run from DIR.partial"},
-    {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
-     "print the widths, the totals and who loads the result; write nothing"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
+    RESUME_OPTION(resume),
+    {GROUP_OUTPUT, "dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
+     .help = "print the widths, the totals and who loads the result; write nothing",
+     .recorded = ""},
+    QUIET_OPTION(quiet),
+    JSON_OPTION(as_json),
     {0},
 };
 const option *const compress_options = table;
@@ -347,10 +353,6 @@ static int read_choices(void)
                     sparsity_text);
         return EXIT_USAGE;
     }
-    if (code == EXIT_OK && r.compress.output == NULL) {
-        print_error("grail compress: give the output directory with -o DIR\n");
-        return EXIT_USAGE;
-    }
     return code;
 }
 
@@ -473,6 +475,14 @@ static int run(int argc, char **argv)
     return code;
 }
 
+static const char *const examples[] = {
+    "grail compress demo/model -o narrow --calib demo/calibration.txt --sparsity 0.3",
+    "grail compress demo/model -o ffn --calib demo/calibration.txt --sparsity ffn=0.5 --selector "
+    "wanda",
+    "grail compress demo/vision/cnn.pth -o cnn --calib demo/vision/calibration --sparsity conv=0.5",
+    NULL,
+};
+
 const command command_compress = {
     .name = "compress",
     .arguments = "MODEL",
@@ -482,5 +492,6 @@ const command command_compress = {
         "Reads a model directory or a weights file. Removes or merges neurons, attention heads and "
         "channels block by block, and repairs each cut by one ridge regression on calibration text "
         "or images. Writes a directory with the smaller weights, plan.json and report.json.",
+    .examples = examples,
     .run = run,
 };

@@ -1,6 +1,7 @@
 /* grail doctor: shows whether this machine is set up to be fast. */
 #include "commands.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -8,9 +9,9 @@ static double seconds = 2.0;
 static bool as_json;
 
 static const option table[] = {
-    {"seconds", OPTION_REAL, &seconds, "S", NULL,
-     "seconds to spend on the speed test of matrix products; 0 skips it (2)"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
+    {GROUP_MEASURE, "seconds", OPTION_REAL, &seconds, "S", NULL,
+     .help = "seconds to spend on the speed test of matrix products; 0 skips it (2)"},
+    JSON_OPTION(as_json),
     {0},
 };
 const option *const doctor_options = table;
@@ -113,9 +114,15 @@ static int run(int argc, char **argv)
     return EXIT_OK;
 }
 
+static const char *const examples[] = {
+    "grail doctor",
+    NULL,
+};
+
 const command command_doctor = {
     .name = "doctor",
     .arguments = "",
     .summary = "show processor, memory, BLAS kernel and the speed of matrix products",
+    .examples = examples,
     .run = run,
 };

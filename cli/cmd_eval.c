@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "input_options.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -23,31 +24,29 @@ static image_options images;
 static int64_t image_count;
 
 static const option table[] = {
-    {"data", OPTION_TEXT, &data, "PATH", NULL,
-     "evaluation data. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "
-     "batches, or one folder of JPEG and PNG files per class"},
-    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
-     "be "
-     "repeated"},
-    {"field", OPTION_TEXT, &source.field, "NAME", NULL,
-     "field of each JSON line that holds the text (text)"},
-    {"protocol", OPTION_TEXT, &source.protocol, "NAME", "plain lines wikitext2 ptb c4",
-     "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
-    {"context", OPTION_INTEGER, &source.context, "N", NULL,
-     "tokens per window (2048, or the model's maximum if that is less)"},
-    {"window-bos", OPTION_FLAG, &window_bos, NULL, NULL, "begin every window with the BOS token"},
-    {"windows", OPTION_INTEGER, &windows, "N", NULL, "measure only the first N windows (all)"},
+    {GROUP_INPUT, "data", OPTION_TEXT, &data, "PATH", NULL,
+     .help =
+         "evaluation data. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "
+         "batches, or one folder of JPEG and PNG files per class",
+     .need = REQUIRED, .field = "path"},
+    SET_OPTION(settings),
+    FIELD_OPTION(source.field),
+    PROTOCOL_OPTION(source.protocol),
+    CONTEXT_OPTION(source.context),
+    WINDOW_BOS_OPTION(window_bos),
+    {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
+     .help = "measure only the first N windows (all)"},
     IMAGE_OPTIONS(images, "test"),
-    {"labels", OPTION_TEXT, &images.source.labels, "FILE", NULL,
-     "CSV file with lines \"file,class index\", for images whose folders do not name the class"},
-    {"images", OPTION_INTEGER, &image_count, "N", NULL,
-     "measure only N images, evenly spaced over the data, the same in every run (all)"},
-    {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
+    {GROUP_INPUT, "labels", OPTION_TEXT, &images.source.labels, "FILE", NULL,
+     .help = "CSV file with lines \"file,class index\", for images whose folders do not name the "
+             "class"},
+    {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
+     .help = "measure only N images, evenly spaced over the data, the same in every run (all)"},
+    THREADS_OPTION(threads),
     PRECISION_OPTION(compute.precision, "auto"),
-    {"backend", OPTION_BACKEND, &compute.backend, "NAME", NULL, "what computes (cpu):"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
+    BACKEND_OPTION(compute.backend),
+    QUIET_OPTION(quiet),
+    JSON_OPTION(as_json),
     {0},
 };
 const option *const eval_options = table;
@@ -250,15 +249,17 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    if (data == NULL) {
-        print_error("grail eval: name the text or the images with --data PATH\n");
-        return EXIT_USAGE;
-    }
     if (threads > 0) {
         grail_set_threads((int)threads);
     }
     return evaluate(path);
 }
+
+static const char *const examples[] = {
+    "grail eval demo/model --data demo/held-out.txt",
+    "grail eval demo/vision/cnn.pth --data demo/vision/test",
+    NULL,
+};
 
 const command command_eval = {
     .name = "eval",
@@ -268,5 +269,6 @@ const command command_eval = {
     .details =
         "Measures the perplexity of a model that reads text, or the top-1 and top-5 accuracy "
         "of a model that reads images.",
+    .examples = examples,
     .run = run,
 };

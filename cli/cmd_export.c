@@ -1,6 +1,7 @@
 /* grail export: writes a network that reads images as an ONNX file. */
 #include "commands.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -10,17 +11,14 @@ static grail_onnx_options chosen;
 static bool as_json;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &output, "FILE", NULL,
-     "ONNX file to write; must not exist; short form: -o"},
-    {"side", OPTION_INTEGER, &chosen.side, "N", NULL,
-     "side of the input images in pixels (the network's, or its preset's)"},
-    {"largest", OPTION_SIZE, &chosen.largest, "BYTES", NULL,
-     "largest size of FILE; if it would be larger, the weights go into FILE.data (2 GB)"},
-    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
-     "be "
-     "repeated"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &output, "FILE", NULL,
+     .help = "ONNX file to write; must not exist; short form: -o", .need = REQUIRED},
+    {GROUP_OUTPUT, "side", OPTION_INTEGER, &chosen.side, "N", NULL,
+     .help = "side of the input images in pixels (the network's, or its preset's)"},
+    {GROUP_OUTPUT, "largest", OPTION_SIZE, &chosen.largest, "BYTES", NULL,
+     .help = "largest size of FILE; if it would be larger, the weights go into FILE.data (2 GB)"},
+    SET_OPTION(settings),
+    JSON_OPTION(as_json),
     {0},
 };
 const option *const export_options = table;
@@ -54,10 +52,6 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    if (output == NULL) {
-        print_error("grail export: name the ONNX file to write with -o FILE.onnx\n");
-        return EXIT_USAGE;
-    }
     const grail_model_options options = {.settings = settings.values,
                                          .setting_count = settings.count};
     grail_status status = grail_model_open_with(path, &options, &model);
@@ -69,6 +63,11 @@ static int run(int argc, char **argv)
     return code;
 }
 
+static const char *const examples[] = {
+    "grail export demo/vision/cnn.pth -o cnn.onnx",
+    NULL,
+};
+
 const command command_export = {
     .name = "export",
     .arguments = "MODEL",
@@ -77,5 +76,6 @@ const command command_export = {
     .details =
         "MODEL is a dense or a narrowed network: a directory, or a file of weights. The ONNX file "
         "has opset 17, an input \"pixels\" and an output \"logits\"; ONNX Runtime opens it.",
+    .examples = examples,
     .run = run,
 };

@@ -4,6 +4,7 @@
 #include "interrupt.h"
 #include "print.h"
 #include "run_options.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -14,16 +15,17 @@ static heal_options healing = HEAL_OPTIONS_NONE;
 static bool quiet, as_json, resume;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
-     "directory to write the healed model to; must not exist; short form: -o"},
-    {"teacher", OPTION_TEXT, &r.compress.teacher, "MODEL", NULL,
-     "the dense network that the model was narrowed from"},
-    CALIBRATION_OPTIONS(r),
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
+     .help = "directory to write the healed model to; must not exist; short form: -o",
+     .need = REQUIRED, .recorded = "DIR"},
+    {GROUP_INPUT, "teacher", OPTION_TEXT, &r.compress.teacher, "MODEL", NULL,
+     .help = "the dense network that the model was narrowed from", .need = REQUIRED},
+    CALIBRATION_OPTIONS(r, REQUIRED),
     HEAL_OPTIONS(healing, "model"),
     MACHINE_OPTIONS(r),
-    {"resume", OPTION_FLAG, &resume, NULL, NULL, "continue an interrupted run from DIR.partial"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
+    RESUME_OPTION(resume),
+    QUIET_OPTION(quiet),
+    JSON_OPTION(as_json),
     {0},
 };
 const option *const heal_command_options = table;
@@ -106,14 +108,8 @@ out:
 
 static int read_choices(void)
 {
-    int code = run_options_read(&command_heal, &r);
-    code = code == EXIT_OK ? heal_options_read(&command_heal, &healing, &r.compress) : code;
-    if (code == EXIT_OK && (r.compress.output == NULL || r.compress.teacher == NULL)) {
-        print_error("grail heal: give the dense network with --teacher MODEL and the output "
-                    "directory with -o DIR\n");
-        return EXIT_USAGE;
-    }
-    return code;
+    const int code = run_options_read(&command_heal, &r);
+    return code == EXIT_OK ? heal_options_read(&command_heal, &healing, &r.compress) : code;
 }
 
 static int run(int argc, char **argv)
@@ -135,6 +131,12 @@ static int run(int argc, char **argv)
     return code;
 }
 
+static const char *const examples[] = {
+    "grail heal narrow --teacher demo/model -o healed --calib demo/calibration.txt --heal block "
+    "--heal-steps 20",
+    NULL,
+};
+
 const command command_heal = {
     .name = "heal",
     .arguments = "MODEL",
@@ -145,5 +147,6 @@ const command command_heal = {
         "weights on calibration text or images so that its outputs, or the stream behind each of "
         "its blocks, come closer to those of the dense network. Writes a directory with weights of "
         "the same shapes and report.json.",
+    .examples = examples,
     .run = run,
 };

@@ -1,6 +1,7 @@
 /* grail inspect: lists the sites of a model and what it costs. */
 #include "commands.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -8,16 +9,12 @@
 
 static bool as_json;
 static option_list settings;
-static const char *gqa = "kv-groups";
+static const char *gqa;
 
 static const option table[] = {
-    {"gqa", OPTION_TEXT, &gqa, "MODE", "kv-groups query-per-group",
-     "unit that is cut in grouped-query attention: kv-groups or query-per-group (kv-groups)"},
-    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
-     "be "
-     "repeated"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
+    GQA_OPTION(gqa),
+    SET_OPTION(settings),
+    JSON_OPTION(as_json),
     {0},
 };
 const option *const inspect_options = table;
@@ -124,23 +121,20 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    grail_gqa_mode mode = GRAIL_GQA_KV_GROUPS;
-    if (strcmp(gqa, "query-per-group") == 0) {
-        mode = GRAIL_GQA_QUERY_PER_GROUP;
-    } else if (strcmp(gqa, "kv-groups") != 0) {
-        print_error(
-            "grail inspect: --gqa takes kv-groups or query-per-group, not '%s'; see grail inspect "
-            "--help\n",
-            gqa);
-        return EXIT_USAGE;
-    }
-    return inspect(directory, mode);
+    return inspect(directory, gqa_mode(gqa));
 }
+
+static const char *const examples[] = {
+    "grail inspect demo/model",
+    "grail inspect demo/vision/cnn.pth",
+    NULL,
+};
 
 const command command_inspect = {
     .name = "inspect",
     .arguments = "MODEL",
     .positional_count = 1,
     .summary = "list the sites of a model, its parameters, and its cost per token or image",
+    .examples = examples,
     .run = run,
 };

@@ -2,6 +2,7 @@
  * implementation. */
 #include "commands.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -11,17 +12,18 @@ static grail_compute compute = {.backend = "cpu"};
 static option_list settings;
 
 static const option table[] = {
-    {"ids", OPTION_TEXT, &source.path, "FILE", NULL, "token ids [n, T], a .npy file"},
-    {"pixels", OPTION_TEXT, &pixels, "FILE", NULL,
-     "safetensors file with a tensor \"pixels\", F32 [n, height, width, 3]"},
-    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may "
-     "be "
-     "repeated"},
-    {"context", OPTION_INTEGER, &source.context, "N", NULL, "tokens per window (T)"},
-    {"output", OPTION_TEXT, &output, "FILE", NULL, "safetensors file to write; short form: -o"},
+    {GROUP_INPUT, "ids", OPTION_TEXT, &source.path, "FILE", NULL,
+     .help = "token ids [n, T], a .npy file", .need = ONE_REQUIRED, .field = "path"},
+    {GROUP_INPUT, "pixels", OPTION_TEXT, &pixels, "FILE", NULL,
+     .help = "safetensors file with a tensor \"pixels\", F32 [n, height, width, 3]",
+     .need = ONE_REQUIRED},
+    SET_OPTION(settings),
+    {GROUP_INPUT, "context", OPTION_INTEGER, &source.context, "N", NULL,
+     .help = "tokens per window (T)"},
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &output, "FILE", NULL,
+     .help = "safetensors file to write; short form: -o", .need = REQUIRED},
     PRECISION_OPTION(compute.precision, "f32"),
-    {"backend", OPTION_BACKEND, &compute.backend, "NAME", NULL, "what computes (cpu):"},
+    BACKEND_OPTION(compute.backend),
     {0},
 };
 const option *const logits_options = table;
@@ -35,8 +37,8 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    if ((source.path == NULL) == (pixels == NULL) || output == NULL) {
-        print_error("grail logits: give either --ids FILE or --pixels FILE, and -o FILE\n");
+    if ((source.path == NULL) == (pixels == NULL)) {
+        print_error("grail logits: give either --ids FILE or --pixels FILE\n");
         return EXIT_USAGE;
     }
     if (pixels != NULL && source.context > 0) {

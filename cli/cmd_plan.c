@@ -4,6 +4,7 @@
 #include "limit_options.h"
 #include "print.h"
 #include "run_options.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -18,12 +19,12 @@ static limit_options limits = LIMIT_OPTIONS_NONE;
 static bool quiet, as_json;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &r.compress.output, "FILE", NULL,
-     "plan to write; must not exist; short form: -o"},
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "FILE", NULL,
+     .help = "plan to write; must not exist; short form: -o", .need = REQUIRED},
     LIMIT_OPTIONS(limits),
     RUN_OPTIONS(r),
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no trials"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
+    QUIET_OPTION(quiet),
+    JSON_OPTION(as_json),
     {0},
 };
 const option *const plan_options = table;
@@ -96,16 +97,18 @@ static int run(int argc, char **argv)
         return code;
     }
     code = run_options_read(&command_plan, &r);
-    if (code == EXIT_OK && r.compress.output == NULL) {
-        print_error("grail plan: give the file to write with -o FILE\n");
-        return EXIT_USAGE;
-    }
     if (code == EXIT_OK && access(r.compress.output, F_OK) == 0) {
         print_error("grail: '%s' exists; remove it or give another name\n", r.compress.output);
         return EXIT_FAILED;
     }
     return code == EXIT_OK ? make_plan() : code;
 }
+
+static const char *const examples[] = {
+    "grail plan demo/model -o plan.json --calib demo/calibration.txt --target-ratio 0.8 --budget "
+    "error",
+    NULL,
+};
 
 const command command_plan = {
     .name = "plan",
@@ -119,5 +122,6 @@ const command command_plan = {
         "compressing in memory and comparing with the dense network on samples kept apart; its "
         "result is never worse there than uniform widths. Writes a plan for grail compress, which "
         "may be edited.",
+    .examples = examples,
     .run = run,
 };

@@ -8,11 +8,11 @@ static const char *output, *svg_directory;
 static bool quiet;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &output, "FILE", NULL,
-     "HTML page to write, such as report.html; short form: -o"},
-    {"svg", OPTION_TEXT, &svg_directory, "DIR", NULL,
-     "also write every figure as an SVG file into this directory"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print only errors"},
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &output, "FILE", NULL,
+     .help = "HTML page to write, such as report.html; short form: -o", .need = REQUIRED},
+    {GROUP_OUTPUT, "svg", OPTION_TEXT, &svg_directory, "DIR", NULL,
+     .help = "also write every figure as an SVG file into this directory"},
+    {GROUP_OUTPUT, "quiet", OPTION_FLAG, &quiet, NULL, NULL, .help = "print only errors"},
     {0},
 };
 const option *const report_options = table;
@@ -52,12 +52,13 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    if (output == NULL) {
-        print_error("grail report: name the page to write with -o FILE\n");
-        return EXIT_USAGE;
-    }
     return report(results);
 }
+
+static const char *const examples[] = {
+    "grail report sweep.jsonl -o report.html --svg figures",
+    NULL,
+};
 
 const command command_report = {
     .name = "report",
@@ -67,5 +68,6 @@ const command command_report = {
     .details = "RESULTS is the file of JSON lines that grail sweep writes; the sweep may still be "
                "running. The page is one file: it loads nothing from the network and is readable "
                "without scripts.",
+    .examples = examples,
     .run = run,
 };

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail-study/sweep.h>
 #include <grail/grail.h>
@@ -14,23 +15,26 @@ static int64_t jobs = 1, threads;
 static bool dry_run, quiet, as_json;
 
 static const option table[] = {
-    {"output", OPTION_TEXT, &o.results, "FILE", NULL,
-     "file of results, as JSON lines; if it holds results of this recipe already, the sweep "
-     "continues; short form: -o"},
-    {"jobs", OPTION_INTEGER, &jobs, "N", NULL,
-     "number of cells that run at the same time and share the threads, 1 to 1024 (1)"},
-    {"memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
-     "memory for all running cells together, such as 2G (half of the available memory)"},
-    {"threads", OPTION_THREADS, &threads, "N", NULL,
-     "number of threads of all jobs together, at most 1024 (all cores)"},
-    {"precision", OPTION_TEXT, &o.precision, "NAME", "auto f32 bf16 bf16-gram",
-     "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), or auto: "
-     "bf16 for large networks stored in 16 bits where it is faster, else f32 (the recipe's, or "
-     "f32)"},
-    {"dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
-     "check the recipe and its files, and count the cells; write nothing"},
-    {"quiet", OPTION_FLAG, &quiet, NULL, NULL, "print no progress"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the summary as JSON"},
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &o.results, "FILE", NULL,
+     .help =
+         "file of results, as JSON lines; if it holds results of this recipe already, the sweep "
+         "continues; short form: -o",
+     .need = REQUIRED},
+    {GROUP_MACHINE, "jobs", OPTION_INTEGER, &jobs, "N", NULL,
+     .help = "number of cells that run at the same time and share the threads, 1 to 1024 (1)"},
+    {GROUP_MACHINE, "memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
+     .help = "memory for all running cells together, such as 2G (half of the available memory)"},
+    {GROUP_MACHINE, "threads", OPTION_THREADS, &threads, "N", NULL,
+     .help = "number of threads of all jobs together, at most 1024 (all cores)"},
+    {GROUP_MACHINE, "precision", OPTION_TEXT, &o.precision, "NAME",
+     "auto f32 bf16 bf16-gram",
+     .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), or "
+             "auto: bf16 for large networks stored in 16 bits where it is faster, else f32 (the "
+             "recipe's, or f32)"},
+    {GROUP_OUTPUT, "dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
+     .help = "check the recipe and its files, and count the cells; write nothing"},
+    QUIET_OPTION(quiet),
+    JSON_OPTION(as_json),
     {0},
 };
 const option *const sweep_options = table;
@@ -120,10 +124,6 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    if (o.results == NULL) {
-        print_error("grail sweep: name the file of results with -o FILE\n");
-        return EXIT_USAGE;
-    }
     if (jobs < 1 || jobs > MOST_THREADS) {
         print_error("grail sweep: --jobs takes an integer from 1 to 1024, not '%lld'; see grail "
                     "sweep --help\n",
@@ -139,6 +139,12 @@ static int run(int argc, char **argv)
     return sweep();
 }
 
+static const char *const examples[] = {
+    "grail sweep bench/recipes/demo.json -o sweep.jsonl --dry-run",
+    "grail sweep bench/recipes/demo.json -o sweep.jsonl --jobs 2",
+    NULL,
+};
+
 const command command_sweep = {
     .name = "sweep",
     .arguments = "RECIPE",
@@ -149,5 +155,6 @@ const command command_sweep = {
         "The sweep narrows and evaluates every cell in memory and writes one JSON line when a "
         "cell ends. The same command continues an interrupted sweep. grail-recipe(5) describes "
         "recipes; grail report draws the results.",
+    .examples = examples,
     .run = run,
 };

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "input_options.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -23,30 +24,27 @@ static image_options images;
 static int64_t image_count = NOT_GIVEN;
 
 static const option table[] = {
-    {"data", OPTION_TEXT, &data, "PATH", NULL,
-     "text or images to run both models on, in the formats of grail eval (4 windows of 64 random "
-     "token ids, or 8 random images)"},
-    {"set", OPTION_LIST, &settings, "KEY=VALUE", NULL,
-     "setting of both models that the checkpoints do not hold, such as activation=quick_gelu; may "
-     "be "
-     "repeated"},
-    {"field", OPTION_TEXT, &source.field, "NAME", NULL,
-     "field of each JSON line that holds the text (text)"},
-    {"protocol", OPTION_TEXT, &source.protocol, "NAME", "plain lines wikitext2 ptb c4",
-     "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
-    {"context", OPTION_INTEGER, &source.context, "N", NULL,
-     "tokens per window (2048, or the model's maximum if that is less)"},
-    {"windows", OPTION_INTEGER, &windows, "N", NULL,
-     "number of windows of the text to compare on (4)"},
+    {GROUP_INPUT, "data", OPTION_TEXT, &data, "PATH", NULL,
+     .help = "text or images to run both models on, in the formats of grail eval (4 windows of 64 "
+             "random "
+             "token ids, or 8 random images)",
+     .field = "path"},
+    SET_OPTION(settings),
+    FIELD_OPTION(source.field),
+    PROTOCOL_OPTION(source.protocol),
+    CONTEXT_OPTION(source.context),
+    {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
+     .help = "number of windows of the text to compare on (4)"},
     IMAGE_OPTIONS(images, "test"),
-    {"images", OPTION_INTEGER, &image_count, "N", NULL,
-     "compare on at most N images, evenly spaced over the data, the same in every run (256)"},
-    {"tolerance", OPTION_REAL, &tolerance, "X", NULL,
-     "largest logit difference at which the zero-column identity still holds (1e-3)"},
-    {"threads", OPTION_THREADS, &threads, "N", NULL, "number of threads, at most 1024 (all cores)"},
+    {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
+     .help =
+         "compare on at most N images, evenly spaced over the data, the same in every run (256)"},
+    {GROUP_MEASURE, "tolerance", OPTION_REAL, &tolerance, "X", NULL,
+     .help = "largest logit difference at which the zero-column identity still holds (1e-3)"},
+    THREADS_OPTION(threads),
     PRECISION_OPTION(compute.precision, "f32"),
-    {"backend", OPTION_BACKEND, &compute.backend, "NAME", NULL, "what computes (cpu):"},
-    {"json", OPTION_FLAG, &as_json, NULL, NULL, "print the result as JSON"},
+    BACKEND_OPTION(compute.backend),
+    JSON_OPTION(as_json),
     {0},
 };
 const option *const verify_options = table;
@@ -186,6 +184,11 @@ static int run(int argc, char **argv)
     return verify(directories);
 }
 
+static const char *const examples[] = {
+    "grail verify demo/model narrow --data demo/held-out.txt",
+    NULL,
+};
+
 const command command_verify = {
     .name = "verify",
     .arguments = "DENSE NARROW",
@@ -196,5 +199,6 @@ const command command_verify = {
         "none, "
         "also checks the zero-column identity: its logits must equal those of the dense model with "
         "the columns that read removed units set to zero. Exit code 3 means that they do not.",
+    .examples = examples,
     .run = run,
 };

@@ -13,22 +13,21 @@ typedef struct image_options {
 
 /** Rows of a command's table that fill the image_options `o`, a static variable; `usual` is the
  * default split that the help shows. */
+/* clang-format off */
 #define IMAGE_OPTIONS(o, usual)                                                                    \
-    {"preset", OPTION_TEXT, &(o).source.preset, "NAME", PRESET_NAMES, PRESET_HELP},                \
-        {"split", OPTION_TEXT, &(o).source.split, "NAME", "train test", SPLIT_HELP(usual)},        \
-        {"size", OPTION_INTEGER, &(o).source.size, "N", NULL, SIZE_HELP},                          \
-        {"mean", OPTION_TRIPLE, &(o).mean, "R,G,B", NULL, MEAN_HELP},                              \
-    {                                                                                              \
-        "std", OPTION_TRIPLE, &(o).deviation, "R,G,B", NULL, STD_HELP                              \
-    }
-#define PRESET_NAMES "cifar cifar-imagenet cifar-plain imagenet clip vit"
-#define PRESET_HELP                                                                                \
-    "how to resize, crop and scale images: cifar, cifar-imagenet, cifar-plain, imagenet, clip or " \
-    "vit (the model's)"
-#define SPLIT_HELP(usual) "part of a directory of CIFAR batches to read: train or test (" usual ")"
-#define SIZE_HELP "side of the network's input in pixels (the network's, or the preset's)"
-#define MEAN_HELP "mean to subtract from the colours, which range from 0 to 1 (the preset's)"
-#define STD_HELP "standard deviation to divide the colours by (the preset's)"
+    {GROUP_INPUT, "preset", OPTION_TEXT, &(o).source.preset, "NAME",                               \
+     "cifar cifar-imagenet cifar-plain imagenet clip vit", .help =                                 \
+     "how to resize, crop and scale images: cifar, cifar-imagenet, cifar-plain, imagenet, clip "   \
+     "or vit (the model's)"},                                                                      \
+    {GROUP_INPUT, "split", OPTION_TEXT, &(o).source.split, "NAME", "train test", .help =           \
+     "part of a directory of CIFAR batches to read: train or test (" usual ")"},                   \
+    {GROUP_INPUT, "size", OPTION_INTEGER, &(o).source.size, "N", NULL, .help =                     \
+     "side of the network's input in pixels (the network's, or the preset's)"},                    \
+    {GROUP_INPUT, "mean", OPTION_TRIPLE, &(o).mean, "R,G,B", NULL, .help =                         \
+     "mean to subtract from the colours, which range from 0 to 1 (the preset's)"},                 \
+    {GROUP_INPUT, "std", OPTION_TRIPLE, &(o).deviation, "R,G,B", NULL, .help =                     \
+     "standard deviation to divide the colours by (the preset's)"}
+/* clang-format on */
 
 /** Whether any of these options was given. */
 bool image_options_given(const image_options *o);

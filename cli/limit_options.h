@@ -23,67 +23,39 @@ typedef struct limit_options {
     }
 
 /** Rows of a command's table that fill the limit_options `l`, a static variable. */
+/* clang-format off */
 #define LIMIT_OPTIONS(l)                                                                           \
-    {"target-ratio",                                                                               \
-     OPTION_TEXT,                                                                                  \
-     &(l).ratio,                                                                                   \
-     "R",                                                                                          \
-     NULL,                                                                                         \
-     "choose the widths of all sites so that this share of the parameters stays, above 0 to 1"},   \
-        {"target-params",                                                                          \
-         OPTION_TEXT,                                                                              \
-         &(l).parameters,                                                                          \
-         "N",                                                                                      \
-         NULL,                                                                                     \
-         "so that at most N parameters stay, such as 5B or 700M"},                                 \
-        {"target-macs",                                                                            \
-         OPTION_TEXT,                                                                              \
-         &(l).macs,                                                                                \
-         "N",                                                                                      \
-         NULL,                                                                                     \
-         "so that at most N multiply-accumulates for each token or image stay, such as 1.2G"},     \
-        {"target-kv-bytes",                                                                        \
-         OPTION_TEXT,                                                                              \
-         &(l).kv_bytes,                                                                            \
-         "BYTES",                                                                                  \
-         NULL,                                                                                     \
-         "so that the key and value cache takes at most this for each token"},                     \
-        {"target-size", OPTION_TEXT, &(l).size,                                                    \
-         "BYTES",       NULL,        "so that the weights take at most this, such as 4GB"},        \
-        {"budget",                                                                                 \
-         OPTION_TEXT,                                                                              \
-         &(l).budget,                                                                              \
-         "NAME",                                                                                   \
-         "uniform flap slimgpt error search",                                                      \
-         "how widths are chosen for a limit: uniform (the same share everywhere), flap (units by " \
-         "their scores over the network), slimgpt (more from deeper blocks), error (the least "    \
-         "sum of errors), search (trials, judged on samples kept apart) (search)"},                \
-        {"heads-removed",                                                                          \
-         OPTION_REAL,                                                                              \
-         &(l).heads_removed,                                                                       \
-         "R",                                                                                      \
-         NULL,                                                                                     \
-         "share of all heads to remove, 0 to below 1, with the rest of the cut on the other "      \
-         "sites; for the budgets uniform, flap and error (chosen by the budget)"},                 \
-        {"uniform-widths",                                                                         \
-         OPTION_FLAG,                                                                              \
-         &(l).uniform_widths,                                                                      \
-         NULL,                                                                                     \
-         NULL,                                                                                     \
-         "give all sites of one kind the same width, as stock loaders want; only the split "       \
-         "between kinds is chosen"},                                                               \
-        {"drop-sublayers",                                                                         \
-         OPTION_FLAG,                                                                              \
-         &(l).drop_sublayers,                                                                      \
-         NULL,                                                                                     \
-         NULL,                                                                                     \
-         "let whole attentions and FFNs go where that is better, with --uniform-widths whole "     \
-         "layers; for --budget search and error"},                                                 \
-        {"tries", OPTION_INTEGER, &(l).tries, "N", NULL, "trials of a search (48)"},               \
-    {                                                                                              \
-        "search-seconds", OPTION_REAL, &(l).seconds, "S", NULL,                                    \
-            "begin no trial of a search after this time (no limit)"                                \
-    }
+    {GROUP_AMOUNT, "target-ratio", OPTION_TEXT, &(l).ratio, "R", NULL, .help =                     \
+     "choose the widths of all sites so that this share of the parameters stays, above 0 to 1",    \
+     .need = ONE_REQUIRED},                                                                        \
+    {GROUP_AMOUNT, "target-params", OPTION_TEXT, &(l).parameters, "N", NULL, .help =               \
+     "so that at most N parameters stay, such as 5B or 700M", .need = ONE_REQUIRED},               \
+    {GROUP_AMOUNT, "target-macs", OPTION_TEXT, &(l).macs, "N", NULL, .help =                       \
+     "so that at most N multiply-accumulates for each token or image stay, such as 1.2G",          \
+     .need = ONE_REQUIRED},                                                                        \
+    {GROUP_AMOUNT, "target-kv-bytes", OPTION_TEXT, &(l).kv_bytes, "BYTES", NULL, .help =           \
+     "so that the key and value cache takes at most this for each token", .need = ONE_REQUIRED},   \
+    {GROUP_AMOUNT, "target-size", OPTION_TEXT, &(l).size, "BYTES", NULL, .help =                   \
+     "so that the weights take at most this, such as 4GB", .need = ONE_REQUIRED},                  \
+    {GROUP_AMOUNT, "budget", OPTION_TEXT, &(l).budget, "NAME",                                     \
+     "uniform flap slimgpt error search", .help =                                                  \
+     "how widths are chosen for a limit: uniform (the same share everywhere), flap (units by "     \
+     "their scores over the network), slimgpt (more from deeper blocks), error (the least sum "    \
+     "of errors), search (trials, judged on samples kept apart) (search)"},                        \
+    {GROUP_AMOUNT, "heads-removed", OPTION_REAL, &(l).heads_removed, "R", NULL, .help =            \
+     "share of all heads to remove, 0 to below 1, with the rest of the cut on the other sites; "   \
+     "for the budgets uniform, flap and error (chosen by the budget)"},                            \
+    {GROUP_AMOUNT, "uniform-widths", OPTION_FLAG, &(l).uniform_widths, NULL, NULL, .help =         \
+     "give all sites of one kind the same width, as stock loaders want; only the split between "   \
+     "kinds is chosen"},                                                                           \
+    {GROUP_AMOUNT, "drop-sublayers", OPTION_FLAG, &(l).drop_sublayers, NULL, NULL, .help =         \
+     "let whole attentions and FFNs go where that is better, with --uniform-widths whole "         \
+     "layers; for --budget search and error"},                                                     \
+    {GROUP_AMOUNT, "tries", OPTION_INTEGER, &(l).tries, "N", NULL, .help =                         \
+     "trials of a search (48)"},                                                                   \
+    {GROUP_AMOUNT, "search-seconds", OPTION_REAL, &(l).seconds, "S", NULL, .help =                 \
+     "begin no trial of a search after this time (no limit)"}
+/* clang-format on */
 
 /** Whether a limit was given. */
 bool limit_options_given(const limit_options *l);

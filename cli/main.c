@@ -1,4 +1,5 @@
 /* grail: the command line over <grail/grail.h>. */
+#include "command_line.h"
 #include "commands.h"
 #include "descriptors.h"
 #include "interrupt.h"
@@ -58,6 +59,12 @@ static void print_usage(printer print)
           "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 numerical failure or a failed check.\n");
 }
 
+static const char *command_name_at(const void *list, int i)
+{
+    (void)list;
+    return i == COMMAND_COUNT ? "help" : i < COMMAND_COUNT ? commands[i].command->name : NULL;
+}
+
 static int run_named(int argc, char **argv)
 {
     for (int i = 0; i < COMMAND_COUNT; i++) {
@@ -65,7 +72,10 @@ static int run_named(int argc, char **argv)
             return commands[i].command->run(argc, argv);
         }
     }
-    print_error("grail: unknown command '%s'; see grail --help\n", argv[0]);
+    const char *meant = grail_nearest_name(argv[0], command_name_at, NULL);
+    print_error("grail: unknown command '%s'; %s%s%ssee grail --help\n", argv[0],
+                meant == NULL ? "" : "did you mean '", meant == NULL ? "" : meant,
+                meant == NULL ? "" : "'? ");
     return EXIT_USAGE;
 }
 
@@ -95,7 +105,7 @@ static int run_command(int argc, char **argv)
         strcmp(argv[1], "help") == 0) {
         return print_help_of(argc - 1, argv + 1);
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         print_out("grail %s\n", grail_version());
         return EXIT_OK;
     }
@@ -131,6 +141,7 @@ int main(int argc, char **argv)
         return EXIT_FAILED;
     }
     waiting_threads_sleep(argv);
+    command_line_note(argc, argv);
     choose_kernels();
     signal(SIGXFSZ, SIG_IGN); /* so that the write fails with an error that names the file */
     const int code = flush_output(run_command(argc, argv));

@@ -1,36 +1,19 @@
 #include "options.h"
 
+#include "help.h"
 #include "print.h"
 
 #include <grail/compress.h>
 #include <grail/machine.h>
+#include <grail/names.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 26, HELP_WIDTH = 100, NAME_WIDTH = 14 };
-
-/* Prints the words of `text` from column `at` on; continuation lines begin at column `indent`. */
-static void print_wrapped(const char *text, int at, int indent)
-{
-    const char *gap = "";
-    for (const char *word = text; *word != 0;) {
-        const int length = (int)strcspn(word, " \n");
-        if (*gap != 0 && at + 1 + length > HELP_WIDTH) {
-            print_out("\n%*s", indent, "");
-            at = indent;
-            gap = "";
-        }
-        print_out("%s%.*s", gap, length, word);
-        at += (int)strlen(gap) + length;
-        gap = " ";
-        word += length;
-        word += strspn(word, " \n");
-    }
-    print_out("\n");
-}
+/* The table of the command that was parsed, NULL before. */
+static const option *parsed;
 
 /* The i-th backend of a name of its own; those of one name follow each other. */
 static bool find_backend(int i, grail_backend *out)
@@ -57,44 +40,6 @@ const char *option_known_name(option_kind kind, int i, const char **meaning)
         *meaning = selector.summary;
     }
     return name;
-}
-
-static void print_known_names(option_kind kind)
-{
-    const int column = HELP_COLUMN + 2 + NAME_WIDTH;
-    const char *meaning = "";
-    const char *name = option_known_name(kind, 0, &meaning);
-    for (int i = 1; name != NULL; name = option_known_name(kind, i++, &meaning)) {
-        print_out("%*s%-*s", HELP_COLUMN + 2, "", NAME_WIDTH, name);
-        print_wrapped(meaning, column, column);
-    }
-}
-
-static void print_help(const command *c, const option *options)
-{
-    print_out("usage: grail %s%s%s [options]\n\n%s\n", c->name, c->arguments[0] == 0 ? "" : " ",
-              c->arguments, c->summary);
-    if (c->details != NULL) {
-        print_out("\n");
-        print_wrapped(c->details, 0, 0);
-    }
-    print_out("\noptions:\n");
-    for (const option *o = options; o->name != NULL; o++) {
-        if (o->help == NULL) {
-            continue;
-        }
-        char left[80];
-        snprintf(left, sizeof left, "  --%s%s%s", o->name, o->argument == NULL ? "" : " ",
-                 o->argument == NULL ? "" : o->argument);
-        if (strlen(left) >= HELP_COLUMN) {
-            print_out("%s\n%*s", left, HELP_COLUMN, "");
-        } else {
-            print_out("%-*s", HELP_COLUMN, left);
-        }
-        print_wrapped(o->help, HELP_COLUMN, HELP_COLUMN);
-        print_known_names(o->kind);
-    }
-    print_out("%-*s%s\n", HELP_COLUMN, "  --help", "print this help");
 }
 
 static bool parse_real(const char *text, double *out)
@@ -153,6 +98,7 @@ static bool set_option(const option *o, const char *text)
         *(bool *)o->target = true;
         return true;
     case OPTION_TEXT:
+    case OPTION_WORD:
     case OPTION_SELECTOR:
     case OPTION_BACKEND:
         *(const char **)o->target = text;
@@ -183,9 +129,30 @@ static const option *find_option(const option *options, const char *name, size_t
     return NULL;
 }
 
+/* -- refusals ---------------------------------------------------------------------------------- */
+
 static int usage_error(const command *c, const char *what, const char *subject)
 {
     print_error("grail %s: %s '%s'; see grail %s --help\n", c->name, what, subject, c->name);
+    return EXIT_USAGE;
+}
+
+static const char *name_of_option(const void *list, int i)
+{
+    const option *options = list;
+    return options[i].name;
+}
+
+static int unknown_option(const command *c, const option *options, const char *text, size_t length)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    const char *meant = grail_nearest_name(name, name_of_option, options);
+    if (meant == NULL) {
+        return usage_error(c, "unknown option", text - 2);
+    }
+    print_error("grail %s: unknown option '--%s'; did you mean '--%s'? see grail %s --help\n",
+                c->name, name, meant, c->name);
     return EXIT_USAGE;
 }
 
@@ -214,17 +181,83 @@ static int bad_value(const command *c, const option *o, const char *value)
     return EXIT_USAGE;
 }
 
+/* -- words ------------------------------------------------------------------------------------- */
+
+enum { MOST_WORDS = 16, WORDS_SIZE = 160 };
+
+/* The words of an option, apart. */
+typedef struct word_list {
+    char text[WORDS_SIZE];
+    const char *words[MOST_WORDS + 1];
+} word_list;
+
+static void split_words(const char *choices, word_list *out)
+{
+    int count = 0;
+    snprintf(out->text, sizeof out->text, "%s", choices);
+    char *rest = out->text;
+    for (char *word = strsep(&rest, " "); word != NULL && count < MOST_WORDS;
+         word = strsep(&rest, " ")) {
+        out->words[count++] = word;
+    }
+    out->words[count] = NULL;
+}
+
+static const char *word_at(const void *list, int i)
+{
+    const word_list *l = list;
+    return l->words[i];
+}
+
+int options_check_word(const command *c, const char *what, const char *choices, const char *value)
+{
+    word_list l = {0};
+    split_words(choices, &l);
+    for (int i = 0; l.words[i] != NULL; i++) {
+        if (strcmp(l.words[i], value) == 0) {
+            return EXIT_OK;
+        }
+    }
+    const char *meant = grail_nearest_name(value, word_at, &l);
+    print_error("grail %s: %s takes", c->name, what);
+    for (int i = 0; l.words[i] != NULL; i++) {
+        print_error("%s %s", i == 0 ? "" : l.words[i + 1] == NULL ? " or" : ",", l.words[i]);
+    }
+    print_error(", not '%s'; %s%s%ssee grail %s --help\n", value,
+                meant == NULL ? "" : "did you mean '", meant == NULL ? "" : meant,
+                meant == NULL ? "" : "'? ", c->name);
+    return EXIT_USAGE;
+}
+
+static int check_word(const command *c, const option *o, const char *value)
+{
+    char name[80];
+    snprintf(name, sizeof name, "--%s", o->name);
+    return o->kind == OPTION_WORD ? options_check_word(c, name, o->choices, value) : EXIT_OK;
+}
+
+/* -- parsing ----------------------------------------------------------------------------------- */
+
+/* What follows "--" in an argument, NULL for one that is no option; the short form is as long. */
+static const char *option_name(const char *text)
+{
+    if (strcmp(text, "-o") == 0) {
+        return "output";
+    }
+    return strncmp(text, "--", 2) == 0 ? text + 2 : NULL;
+}
+
 /* Parses "--name value" or "--name=value". *index moves past a separate value. */
 static int parse_one(const command *c, const option *options, int argc, char **argv, int *index)
 {
-    const char *name = argv[*index] + 2;
-    const char *equals = strchr(name, '=');
-    const size_t length = equals == NULL ? strlen(name) : (size_t)(equals - name);
+    const char *name = option_name(argv[*index]);
+    const size_t length = strcspn(name, "=");
     const option *o = find_option(options, name, length);
     if (o == NULL) {
-        return usage_error(c, "unknown option", argv[*index]);
+        return name == argv[*index] + 2 ? unknown_option(c, options, name, length)
+                                        : usage_error(c, "unknown option", argv[*index]);
     }
-    const char *value = equals == NULL ? NULL : equals + 1;
+    const char *value = name[length] == 0 ? NULL : name + length + 1;
     if (o->kind == OPTION_FLAG && value != NULL) {
         return usage_error(c, "this option takes no value:", argv[*index]);
     }
@@ -234,7 +267,55 @@ static int parse_one(const command *c, const option *options, int argc, char **a
         }
         value = argv[++*index];
     }
+    if (check_word(c, o, value) != EXIT_OK) {
+        return EXIT_USAGE;
+    }
     return set_option(o, value) ? EXIT_OK : bad_value(c, o, value);
+}
+
+argument argument_at(const option *options, int argc, char **argv, int *index)
+{
+    const char *name = option_name(argv[*index]);
+    const size_t length = name == NULL ? 0 : strcspn(name, "=");
+    const option *o = name == NULL ? NULL : find_option(options, name, length);
+    if (o == NULL) {
+        return (argument){.value = argv[*index]};
+    }
+    const char *value = name[length] == 0 ? NULL : name + length + 1;
+    if (o->kind != OPTION_FLAG && value == NULL && *index + 1 < argc) {
+        value = argv[++*index];
+    }
+    return (argument){.option = o, .value = value};
+}
+
+static bool is_missing(const option *o)
+{
+    const char *const *text = o->target;
+    return o->need == REQUIRED && *text == NULL;
+}
+
+/* Names all that is missing at once. */
+static int check_required(const command *c, const option *options)
+{
+    int missing = 0;
+    for (const option *o = options; o->name != NULL; o++) {
+        if (is_missing(o)) {
+            if (missing++ == 0) {
+                print_error("grail %s: give", c->name);
+            }
+            print_error("%s --%s %s", missing == 1 ? "" : " and", o->name, o->argument);
+        }
+    }
+    if (missing == 0) {
+        return EXIT_OK;
+    }
+    print_error("; see grail %s --help\n", c->name);
+    return EXIT_USAGE;
+}
+
+static bool means_help(const char *text)
+{
+    return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
 }
 
 int options_parse(const command *c, const option *options, int argc, char **argv,
@@ -242,17 +323,14 @@ int options_parse(const command *c, const option *options, int argc, char **argv
 {
     int found = 0;
     *help = false;
+    parsed = options;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+        if (means_help(argv[i])) {
             *help = true;
-            print_help(c, options);
+            help_print(c, options);
             return EXIT_OK;
         }
-        if (strcmp(argv[i], "-o") == 0) {
-            static char output[] = "--output";
-            argv[i] = output;
-        }
-        if (strncmp(argv[i], "--", 2) == 0) {
+        if (option_name(argv[i]) != NULL) {
             const int code = parse_one(c, options, argc, argv, &i);
             if (code != EXIT_OK) {
                 return code;
@@ -269,5 +347,36 @@ int options_parse(const command *c, const option *options, int argc, char **argv
         print_error("grail %s: expected %s; see grail %s --help\n", c->name, c->arguments, c->name);
         return EXIT_USAGE;
     }
-    return EXIT_OK;
+    return check_required(c, options);
+}
+
+/* -- fields of the library --------------------------------------------------------------------- */
+
+static bool sets_field(const option *o, const char *field, size_t length)
+{
+    const char *name = o->field == NULL ? o->name : o->field;
+    size_t i = 0;
+    while (i < length && name[i] != 0 && (name[i] == '-' ? '_' : name[i]) == field[i]) {
+        i++;
+    }
+    return i == length && name[i] == 0;
+}
+
+void options_of_fields(const char *fields, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (const char *field = fields; *field != 0; field += strspn(field, " ")) {
+        const size_t length = strcspn(field, " ");
+        for (const option *o = parsed; o != NULL && o->name != NULL; o++) {
+            if (sets_field(o, field, length) && used + strlen(o->name) + 8 < size) {
+                used += (size_t)snprintf(text + used, size - used, "%s--%s",
+                                         used == 0 ? " (" : ", ", o->name);
+            }
+        }
+        field += length;
+    }
+    if (used > 0) {
+        snprintf(text + used, size - used, ")");
+    }
 }

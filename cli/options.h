@@ -3,11 +3,13 @@
 #define GRAIL_CLI_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum option_kind {
     OPTION_FLAG,     /* bool */
     OPTION_TEXT,     /* const char * */
+    OPTION_WORD,     /* const char *; one of `choices` */
     OPTION_SELECTOR, /* const char *; the help lists the names that the library knows */
     OPTION_BACKEND,  /* likewise */
     OPTION_INTEGER,  /* int64_t, not negative */
@@ -30,30 +32,49 @@ typedef struct option_list {
     int count;
 } option_list;
 
+/** The groups of --help, in its order. */
+typedef enum option_group {
+    GROUP_INPUT,
+    GROUP_CUT,
+    GROUP_AMOUNT,
+    GROUP_REPAIR,
+    GROUP_HEAL,
+    GROUP_MEASURE,
+    GROUP_MACHINE,
+    GROUP_OUTPUT,
+    OPTION_GROUPS
+} option_group;
+
+typedef enum option_need {
+    OPTIONAL,
+    REQUIRED,    /* of a kind with a text */
+    ONE_REQUIRED /* exactly one of those marked so; the command checks it */
+} option_need;
+
+/** A row of a command's table: all that is known of an option. */
 typedef struct option {
+    option_group group;
     const char *name; /* without dashes */
     option_kind kind;
     void *target;
     const char *argument; /* shown in help, such as "FILE"; NULL for flags */
     const char *choices;  /* space-separated words for completion, or NULL */
-    const char *help;     /* NULL: not shown */
+    const char *help;
+    option_need need;
+    const char *field; /* of the library's option structs that it sets; NULL: named as the option,
+                          with underscores */
+    const char *recorded; /* what a model card shows in place of its value, "" to leave the option
+                             out; NULL: as given */
 } option;
-
-/** Which precision products have; `usual` is what is taken without the option. */
-#define PRECISION_OPTION(variable, usual)                                                          \
-    {                                                                                              \
-        "precision", OPTION_TEXT, &(variable), "NAME", "auto f32 bf16 bf16-gram f64",              \
-            "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "   \
-            "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is "   \
-            "faster here (" usual ")"                                                              \
-    }
 
 typedef struct command {
     const char *name;
     const char *arguments; /* positional ones, such as "MODEL" */
     int positional_count;
-    const char *summary; /* one line */
-    const char *details; /* paragraph for --help, may be NULL */
+    const char *summary;         /* one line */
+    const char *details;         /* paragraph for --help, may be NULL */
+    const char *const *examples; /* command lines for --help, up to NULL, that work in the directory
+                                    of the source; may be NULL */
     int (*run)(int argc, char **argv);
     bool hidden;
 } command;
@@ -72,6 +93,24 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
  */
 int options_parse(const command *c, const option *options, int argc, char **argv,
                   const char **positional, bool *help);
+
+/** EXIT_OK where `value` is one of the space-separated words; else EXIT_USAGE, after a message that
+ * names `what`, the words, and the one that was probably meant. */
+int options_check_word(const command *c, const char *what, const char *choices, const char *value);
+
+/** What an argument of a command line is: a value of an option, or one by itself. */
+typedef struct argument {
+    const option *option; /* NULL: positional */
+    const char *value;    /* NULL: of a flag */
+} argument;
+
+/** The argument at argv[*index] of a command line that options_parse has accepted; *index moves
+ * past a separate value. */
+argument argument_at(const option *options, int argc, char **argv, int *index);
+
+/** Writes how the options of the parsed command that set these fields of the library
+ * (grail_error_fields) are called, " (--samples, --context)", or "" where it has none. */
+void options_of_fields(const char *fields, char *text, size_t size);
 
 /** The i-th name that the library knows for an option of this kind, and what it means; NULL past
  * the last, and for other kinds. */

@@ -120,7 +120,9 @@ void print_progress_end(void)
 
 int print_failure(grail_status status)
 {
-    print_error("grail: %s\n", grail_error_message());
+    char options[256];
+    options_of_fields(grail_error_fields(), options, sizeof options);
+    print_error("grail: %s%s\n", grail_error_message(), options);
     return status == GRAIL_ERROR_NUMERIC ? EXIT_NUMERIC : EXIT_FAILED;
 }
 

@@ -22,8 +22,8 @@ void print_progress(const char *format, ...) GRAIL_PRINTF(1, 2);
 /** Clears the line of print_progress. */
 void print_progress_end(void);
 
-/** Prints "grail: " and the text of the last error on stderr; returns the exit code of the status.
- */
+/** Prints "grail: " and the text of the last error on stderr, with the options that it is about;
+ * returns the exit code of the status. */
 int print_failure(grail_status status);
 
 /** Formats a count as in "6.74 G" into text (HUMAN_SIZE bytes); returns text. */

@@ -1,6 +1,7 @@
 #include "run_options.h"
 
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/machine.h>
 
@@ -51,26 +52,6 @@ static int read_alpha(const command *c, run_options *r)
     return valid ? EXIT_OK : bad_value(c, "alpha", "cv or a number of at least 0", r->alpha);
 }
 
-static int read_gqa(const command *c, run_options *r)
-{
-    if (r->gqa == NULL || strcmp(r->gqa, "kv-groups") == 0) {
-        return EXIT_OK;
-    }
-    if (strcmp(r->gqa, "query-per-group") == 0) {
-        r->compress.gqa = GRAIL_GQA_QUERY_PER_GROUP;
-        return EXIT_OK;
-    }
-    return bad_value(c, "gqa", "kv-groups or query-per-group", r->gqa);
-}
-
-static int read_loop(const command *c, run_options *r)
-{
-    r->compress.open_loop = strcmp(r->loop, "open") == 0 ? 1 : 0;
-    return r->compress.open_loop != 0 || strcmp(r->loop, "closed") == 0
-               ? EXIT_OK
-               : bad_value(c, "loop", "closed or open", r->loop);
-}
-
 /* Uses --calib as text or as images, whichever the model reads. */
 static void name_calibration(run_options *r)
 {
@@ -84,13 +65,13 @@ static void name_calibration(run_options *r)
 int run_options_read(const command *c, run_options *r)
 {
     int code = read_align(c, r);
-    code = code == EXIT_OK ? read_loop(c, r) : code;
     code = code == EXIT_OK ? read_alpha(c, r) : code;
-    code = code == EXIT_OK ? read_gqa(c, r) : code;
     if (code != EXIT_OK) {
         return code;
     }
     name_calibration(r);
+    r->compress.open_loop = strcmp(r->loop, "open") == 0 ? 1 : 0;
+    r->compress.gqa = gqa_mode(r->gqa);
     r->compress.repair = r->repair ? 1 : 0;
     r->compress.seed = (uint64_t)r->seed;
     if (r->threads > 0) {

@@ -1,6 +1,6 @@
 #include "sparsity.h"
 
-#include "options.h"
+#include "commands.h"
 #include "print.h"
 
 #include <stdbool.h>
@@ -37,10 +37,7 @@ static int set_kinds(const char *kinds, double fraction, grail_compress_options 
         snprintf(name, sizeof name, "%.*s", (int)length, kind);
         double *sparsity = grail_compress_sparsity(options, name);
         if (sparsity == NULL) {
-            print_error("grail compress: unknown kind of site '%.*s'; give ffn, heads, conv or "
-                        "stream\n",
-                        (int)length, kind);
-            return EXIT_USAGE;
+            return options_check_word(&command_compress, "--sites", "ffn heads conv stream", name);
         }
         *sparsity = fraction;
         kind += length;

@@ -42,12 +42,22 @@ GRAIL_API const char *grail_status_text(grail_status status);
  */
 GRAIL_API const char *grail_error_message(void);
 
+/**
+ * The names of the fields of option structs that the last error of this thread is about, separated
+ * by spaces, such as "samples context"; "" for none. The text speaks of them in words; a program
+ * whose users know them by other names can add those. Nested fields go by their last name: "path"
+ * is that of a grail_text_source or grail_image_source. Borrowed, as grail_error_message().
+ */
+GRAIL_API const char *grail_error_fields(void);
+
 /** Longest error text, with its terminating zero; longer ones are cut. */
 enum { GRAIL_ERROR_TEXT_SIZE = 2048 };
 
 /** Sets the text that grail_error_message() returns on this thread; `text` is copied. For libraries
  * that build on this one and report errors in the same way. */
 GRAIL_API void grail_error_record(const char *text);
+/** The same for grail_error_fields(). What does not fit into 256 bytes is left out. */
+GRAIL_API void grail_error_record_fields(const char *fields);
 
 #ifdef __cplusplus
 }

@@ -6,9 +6,11 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
 {
     const graph *g = model->graph;
     if (g->input_kind != INPUT_IMAGES) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "%s: this network reads text, not images; give --data a text file",
-                         checkpoint_path(model->checkpoint));
+        const grail_status status =
+            error_set(GRAIL_ERROR_ARGUMENT,
+                      "%s: this network reads text, not images; give the path of a text",
+                      checkpoint_path(model->checkpoint));
+        return error_about(status, "path");
     }
     if (source->preset == NULL && model->architecture->preset != NULL) {
         source->preset = model->architecture->preset(model->config);

@@ -259,8 +259,7 @@ static grail_status refuse_unfinished(const char *path)
     if (status == GRAIL_OK && file_is_directory(path) && file_exists(state)) {
         status = error_set(
             GRAIL_ERROR_FORMAT,
-            "'%s' holds an interrupted run, not a model; continue it with --resume, or delete it",
-            path);
+            "'%s' holds an interrupted run, not a model; resume that run, or delete it", path);
     }
     memory_free(state);
     return status;

@@ -32,10 +32,11 @@ static grail_status check_kind(const grail_model *model, const char *path)
 static grail_status check_context(const grail_model *model, int64_t length)
 {
     if (length > model->context) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "a context of %lld tokens is longer than the model's %lld positions; give "
-                         "a smaller --context",
-                         (long long)length, (long long)model->context);
+        const grail_status status = error_set(GRAIL_ERROR_ARGUMENT,
+                                              "a context of %lld tokens is longer than the model's "
+                                              "%lld positions; give a smaller one",
+                                              (long long)length, (long long)model->context);
+        return error_about(status, "context");
     }
     return GRAIL_OK;
 }

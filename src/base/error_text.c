@@ -4,7 +4,10 @@
 
 #include <string.h>
 
+enum { FIELDS_SIZE = 256 };
+
 static _Thread_local char error_text[GRAIL_ERROR_TEXT_SIZE];
+static _Thread_local char error_fields[FIELDS_SIZE];
 
 const char *grail_status_text(grail_status status)
 {
@@ -22,9 +25,24 @@ const char *grail_error_message(void)
     return error_text;
 }
 
+const char *grail_error_fields(void)
+{
+    return error_fields;
+}
+
+static void record(const char *text, char *out, size_t size)
+{
+    const size_t length = strnlen(text, size - 1);
+    memmove(out, text, length); /* `text` may be what was recorded before */
+    out[length] = 0;
+}
+
 void grail_error_record(const char *text)
 {
-    const size_t length = strnlen(text, sizeof error_text - 1);
-    memmove(error_text, text, length); /* `text` may be what was recorded before */
-    error_text[length] = 0;
+    record(text, error_text, sizeof error_text);
+}
+
+void grail_error_record_fields(const char *fields)
+{
+    record(fields, error_fields, sizeof error_fields);
 }

@@ -249,8 +249,8 @@ static grail_status judge_partial(output_directory *o, bool resume)
         TRY(error_output_exists(o));
     }
     if (begun && !resume) {
-        FAIL(GRAIL_ERROR_EXISTS,
-             "'%s' holds an interrupted run; continue it with --resume or delete it", o->partial);
+        FAIL_ABOUT("resume", GRAIL_ERROR_EXISTS,
+                   "'%s' holds an interrupted run; resume it or delete it", o->partial);
     }
     if (!begun) {
         TRY(require_nothing_else(o));

@@ -18,6 +18,17 @@ grail_status error_set(grail_status status, const char *format, ...)
     }
     va_end(arguments);
     grail_error_record(text);
+    grail_error_record_fields("");
+    return status;
+}
+
+grail_status error_about(grail_status status, const char *fields)
+{
+    char text[GRAIL_ERROR_TEXT_SIZE] = "";
+    message_append(text, sizeof text, grail_error_fields());
+    message_append(text, sizeof text, text[0] == 0 ? "" : " ");
+    message_append(text, sizeof text, fields);
+    grail_error_record_fields(text);
     return status;
 }
 

@@ -13,6 +13,11 @@
 /** Records the error text and returns `status`. */
 grail_status error_set(grail_status status, const char *format, ...) GRAIL_PRINTF(2, 3);
 
+/** Adds fields of option structs to those that the recorded error is about, "samples context" for
+ * example (grail_error_fields). Messages speak of them in words, never by an option of the command
+ * line, which adds these itself. Returns `status`. */
+grail_status error_about(grail_status status, const char *fields);
+
 /** Puts "text: " before the recorded error; the way a caller adds the file, tensor or site. */
 void error_prefix(const char *format, ...) GRAIL_PRINTF(1, 2);
 
@@ -33,6 +38,13 @@ void error_copy(char *text, size_t size);
 #define FAIL(code, ...)                                                                            \
     do {                                                                                           \
         status = error_set((code), __VA_ARGS__);                                                   \
+        goto out;                                                                                  \
+    } while (0)
+
+/** FAIL with error_about. */
+#define FAIL_ABOUT(fields, code, ...)                                                              \
+    do {                                                                                           \
+        status = error_about(error_set((code), __VA_ARGS__), (fields));                            \
         goto out;                                                                                  \
     } while (0)
 

@@ -119,10 +119,11 @@ grail_status drop_space_init(const width_space *widths, const loss_curve *curves
     TRY(memory_new(&d.names, sites, sizeof(char *)));
     find_choices(&d);
     if (d.count == 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "none of the sites that may be cut is alone in a sublayer%s",
-             widths->uniform_widths ? " of a block that can go with all of them; let more kinds of "
-                                      "sites be cut, or leave out --uniform-widths"
-                                    : "");
+        FAIL_ABOUT(widths->uniform_widths ? "kinds uniform_widths" : "kinds", GRAIL_ERROR_ARGUMENT,
+                   "none of the sites that may be cut is alone in a sublayer%s",
+                   widths->uniform_widths ? " of a block that can go with all of them; let more "
+                                            "kinds of sites be cut, or widths differ"
+                                          : "");
     }
     sort_choices(&d);
     *out = d;

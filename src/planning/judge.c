@@ -131,11 +131,12 @@ static grail_status check_batches(const compression_request *request)
             return GRAIL_OK;
         }
     }
-    return error_set(GRAIL_ERROR_ARGUMENT,
-                     "a search keeps a quarter of the samples apart to judge widths, but %lld "
-                     "samples make only %lld batches, expected 4 or more; give more --samples, or "
-                     "another --budget",
-                     (long long)request->samples->count, (long long)request->samples->batch_count);
+    const grail_status status = error_set(
+        GRAIL_ERROR_ARGUMENT,
+        "a search keeps a quarter of the samples apart to judge widths, but %lld samples make only "
+        "%lld batches, expected 4 or more; give more samples, or another budget",
+        (long long)request->samples->count, (long long)request->samples->batch_count);
+    return error_about(status, "samples budget");
 }
 
 grail_status judge_divergence(calibration_network *network, double *out)

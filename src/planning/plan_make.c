@@ -143,6 +143,22 @@ static bool lists_kind(const char *kinds, const char *kind)
     return false;
 }
 
+static const char *site_kind_at(const void *list, int i)
+{
+    (void)list;
+    return grail_site_kind_at(i);
+}
+
+static grail_status unknown_site_kind(const char *text, size_t length)
+{
+    char name[32]; /* longer than any kind */
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    const grail_status status = error_set(
+        GRAIL_ERROR_ARGUMENT, "unknown kind of site '%.*s'; expected one of", (int)length, text);
+    error_append_names(name, site_kind_at, NULL);
+    return error_about(status, "kinds");
+}
+
 static grail_status check_kinds(const char *kinds)
 {
     for (const char *at = kinds; at != NULL && *at != 0;) {
@@ -153,9 +169,7 @@ static grail_status check_kinds(const char *kinds)
             known = known || (strlen(name) == word && strncmp(name, at, word) == 0);
         }
         if (!known) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "unknown kind of site '%.*s'; expected ffn, heads, conv or stream",
-                             (int)word, at);
+            return unknown_site_kind(at, word);
         }
         at += at[word] == ',' ? word + 1 : word;
     }
@@ -195,9 +209,9 @@ static grail_status read_choices(making *m)
              o->most, o->ratio);
     }
     if (budget == BUDGET_SEARCH && o->compress.open_loop != 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "a search needs a closed loop, in which the narrowed network runs "
-             "beside the dense one; use --loop closed or another --budget");
+        FAIL_ABOUT("open_loop budget", GRAIL_ERROR_ARGUMENT,
+                   "a search needs a closed loop, in which the narrowed network runs beside the "
+                   "dense one; use that, or another budget");
     }
     if (o->drop_sublayers != 0 && budget != BUDGET_SEARCH && budget != BUDGET_ERROR) {
         FAIL(GRAIL_ERROR_ARGUMENT,
@@ -206,8 +220,10 @@ static grail_status read_choices(making *m)
              budget_names[budget]);
     }
     if (budget == BUDGET_SLIMGPT && o->uniform_widths != 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the budget 'slimgpt' gives every depth its own width; drop "
-                                   "--uniform-widths, or use another --budget");
+        FAIL_ABOUT(
+            "uniform_widths budget", GRAIL_ERROR_ARGUMENT,
+            "the budget 'slimgpt' gives every depth its own width; let widths differ, or use "
+            "another budget");
     }
     TRY(check_heads_removed(o->heads_removed, (budget_kind)budget));
     m->limited = (limit_kind)limited;

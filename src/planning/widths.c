@@ -406,8 +406,9 @@ static grail_status scored_widths_of(const width_space *s, formula_choice choice
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
     if (!width_space_has_scores(s)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the budget 'flap' ranks neurons and heads; for channels use "
-                                   "another --budget, or --sites ffn");
+        FAIL_ABOUT("budget kinds", GRAIL_ERROR_ARGUMENT,
+                   "the budget 'flap' ranks neurons and heads; for channels use another budget, or "
+                   "cut ffn alone");
     }
     TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
     TRY(allocate_slots(s, s->slots, choice, t, allocate_by_scores, widths));
@@ -514,10 +515,10 @@ grail_status widths_by_formula(const width_space *s, formula_choice choice, int6
     }
     TRY(try_parameter(s, choice, high, kept, &fits));
     if (!fits) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "this formula cannot meet the limit of %.10g even when it removes %g of every site; "
-             "raise the limit, or use --budget error",
-             s->limit, high);
+        FAIL_ABOUT("budget", GRAIL_ERROR_ARGUMENT,
+                   "this formula cannot meet the limit of %.10g even when it removes %g of every "
+                   "site; raise the limit, or use the budget 'error'",
+                   s->limit, high);
     }
     for (int i = 0; i < HALVINGS; i++) {
         const double middle = 0.5 * (low + high);

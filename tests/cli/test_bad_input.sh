@@ -21,10 +21,10 @@ text "empty.txt: is empty" --calib empty.txt
 printf '  \n\n' >blank.txt
 text "blank.txt: holds no text" --calib blank.txt
 echo hello >tiny.txt
-text "tiny.txt: the text holds 5 tokens, fewer than one window of 64; give more text or a smaller --context" --calib tiny.txt
-text "5000 samples were requested, but the text holds only 391 windows of 64 tokens; give more text, fewer --samples or a smaller --context" \
+text "tiny.txt: the text holds 5 tokens, fewer than one window of 64; give more text or a smaller context (--calib, --context)" --calib tiny.txt
+text "5000 samples were requested, but the text holds only 391 windows of 64 tokens; give more text, fewer samples or a smaller context (--calib, --samples, --context)" \
     --calib "$demo/held-out.txt" --samples 5000
-text "a context of 300 tokens is longer than the model's 256 positions; give a smaller --context" --calib "$demo/held-out.txt" --context 300
+text "a context of 300 tokens is longer than the model's 256 positions; give a smaller one (--context)" --calib "$demo/held-out.txt" --context 300
 text "a context of 1 tokens is too short; it must be at least 2" --calib "$demo/held-out.txt" --context 1
 check "texts that are not what their name says"
 printf 'hello \xff\xfe world' >latin.txt
@@ -53,7 +53,7 @@ check "a text for a model without a tokenizer"
 refuses_clean 1 "has neither tokenizer.json nor tokenizer.model" "$grail" compress "$tiny" -o out \
     --sparsity 0.5 --calib "$demo/held-out.txt"
 check "no text where one is needed"
-text "selector 'obs' with this compensation needs calibration text; give --calib FILE"
+text "selector 'obs' with this compensation needs calibration text (--calib)"
 
 # option CODE TEXT OPTIONS...: of a tiny model
 option() {
@@ -106,7 +106,7 @@ option 1 "random, magnitude-l1, magnitude-l2, wanda, fold, random-fold" --sparsi
 option 1 "unknown compensation 'foo'; expected one of none, own, grail, full" --sparsity 0.3 --compensate foo
 option 1 "selector 'wanda' has no update of its own; choose none, grail or full; these selectors have one: " \
     --sparsity 0.3 --selector wanda --compensate own
-option 1 "no parameter of the checkpoint can take a fitted bias, and stock loaders would not read a new one; use --compensate none, grail or full" \
+option 1 "no parameter of the checkpoint can take a fitted bias, and stock loaders would not read a new one; use the compensation none, grail or full, since this one fits nothing but a bias (--compensate)" \
     --sparsity 0.3 --selector flap --compensate own
 option 1 "unknown target 'foo'; expected one of local, dense" --sparsity 0.3 --target foo
 option 1 "unknown bias mode 'foo'; expected one of off, on, auto" --sparsity 0.3 --bias foo
@@ -181,7 +181,7 @@ plan "keeps 3 units, expected a multiple of its 4 groups" '{"grail_plan": 1,
     "gqa": "query-per-group", "sites": [{"site": "model.layers.0.self_attn.o_proj", "kept": 3}]}'
 
 check "outputs"
-refuses 2 "give the output directory with -o DIR" "$grail" compress "$tiny" --calib ids.npy \
+refuses 2 "grail compress: give --output DIR; see grail compress --help" "$grail" compress "$tiny" --calib ids.npy \
     --sparsity 0.3
 option 2 "missing value after '--output'" --sparsity 0.3 -o
 option 1 "no output directory was given" --sparsity 0.3 -o ""
@@ -220,17 +220,18 @@ else
 fi
 
 check "command lines"
-refuses 2 "unknown command 'compres'; see grail --help" "$grail" compres model
-refuses 2 "unknown option '--calibre'; see grail compress --help" "$grail" compress model \
+refuses 2 "unknown command 'compres'; did you mean 'compress'? see grail --help" "$grail" compres model
+refuses 2 "unknown option '--calibre'; did you mean '--calib'? see grail compress --help" "$grail" compress model \
     --calibre ids.npy
 refuses 2 "unknown option '-x'" "$grail" compress model -x
 refuses 2 "this option takes no value: '--quiet=1'" "$grail" compress model --quiet=1
 refuses 2 "expected MODEL" "$grail" compress -o out
 refuses 2 "unexpected argument 'model'" "$grail" compress model model
 refuses 2 "expected DENSE NARROW" "$grail" verify model
-refuses 2 "name the text or the images with --data PATH" "$grail" eval model
-refuses 2 "unknown shell 'fish'; give bash or zsh" "$grail" completion fish
-refuses 2 "give either --ids FILE or --pixels FILE, and -o FILE" "$grail" logits model
+refuses 2 "grail eval: give --data PATH; see grail eval --help" "$grail" eval model
+refuses 2 "SHELL takes bash or zsh, not 'fish'; see grail completion --help" "$grail" completion fish
+refuses 2 "grail logits: give --output FILE; see" "$grail" logits model
+refuses 2 "give either --ids FILE or --pixels FILE" "$grail" logits model -o out
 refuses 2 "--gqa takes kv-groups or query-per-group, not 'x'; see grail inspect --help" "$grail" inspect model \
     --gqa x
 refuses 1 "100 windows were requested, but the text holds 8" "$grail" eval model --data ids.npy \

@@ -43,10 +43,10 @@ check "options that do not fit the network are refused"
 printf 'words\n' >text.txt
 refuses 1 "the model reads images: give CIFAR batches, or a folder of JPEG and PNG files" \
     "$grail" compress "$cnn" -o no --calib "$demo/calibration.txt" --sparsity 0.5
-refuses 1 "this network reads images; give --calib" \
+refuses 1 "this network reads images; give a directory of images or CIFAR batches to calibrate on (--calib)" \
     "$grail" compress "$cnn" -o no --sparsity 0.5
-refuses 2 "unknown kind of site 'neck'" \
+refuses 2 "--sites takes ffn, heads, conv or stream, not 'neck'" \
     "$grail" compress "$cnn" -o no --calib "$calibration" --sparsity 0.5 --sites neck
-refuses 1 "use --stream-score first" "$grail" compress "$cnn" -o no --calib "$calibration" \
+refuses 1 "use the stream score 'first' (--stream-score)" "$grail" compress "$cnn" -o no --calib "$calibration" \
     --sparsity 0.5 --sites stream --selector wanda --stream-score all
 [[ ! -e no && ! -e no.partial ]] || fail "a refused run left something behind"

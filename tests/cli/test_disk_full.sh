@@ -56,8 +56,8 @@ for ((size = 64;; size += 4)); do
     ((code == 1 && $(wc -l <../stderr) == 1)) || fail "exit code $code, or more than a line"
     [[ ! -e out ]] || fail "a failed run left an output at ${size}k"
     if [[ -e out.partial ]]; then
-        grep -q "of 2 blocks are finished in 'out.partial'; --resume continues" ../stderr ||
-            grep -q "all weights are written in 'out.partial'; --resume finishes" ../stderr ||
+        grep -q "of 2 blocks are finished in 'out.partial', and the run can be resumed (--resume)" ../stderr ||
+            grep -q "all weights are written in 'out.partial', and the run can be resumed (--resume)" ../stderr ||
             fail "out.partial is left without a word at ${size}k"
     else
         ! grep -q resume ../stderr || fail "names --resume with nothing to continue at ${size}k"

@@ -96,6 +96,6 @@ refuses 1 "20000 images were requested, but the data holds 10000" \
     "$grail" eval "$resnet20" --data "$cifar" --images 20000
 refuses 1 "unknown preset 'cfar'; the presets are cifar" \
     "$grail" eval "$resnet20" --data "$cifar" --preset cfar
-refuses 1 "unknown split 'valid'; the splits are train and test" "$grail" eval "$resnet20" --data "$cifar" --split valid
+refuses 1 "unknown split 'valid'; the splits are train, test" "$grail" eval "$resnet20" --data "$cifar" --split valid
 refuses 1 "has no label; put the images into one folder per class" \
     "$grail" eval "$resnet20" --data "$shared/imagenet-sample" --preset imagenet

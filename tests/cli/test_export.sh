@@ -29,7 +29,7 @@ refuses 1 "'net.onnx' exists; remove it or give another name" \
 [[ $(sha256sum net.onnx) == "$before" ]] || fail "the existing file was changed"
 
 check "a file that cannot be written is named"
-refuses 2 "name the ONNX file to write with -o FILE.onnx" "$grail" export "$vit"
+refuses 2 "grail export: give --output FILE; see" "$grail" export "$vit"
 refuses 1 "cannot write a decoder as ONNX, only a network that reads images; convert the checkpoint with a tool for decoders" \
     "$grail" export "$golden/llama3" -o out
 refuses 1 "use images of the size that the network was trained on" \

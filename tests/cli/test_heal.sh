@@ -19,7 +19,7 @@ both() {
 }
 check "values that are refused"
 for what in foo "" block,block model, BLOCK; do
-    both 1 "cannot heal '$what', expected none, block, model or block,model" --heal "$what"
+    both 1 "cannot heal '$what', expected one of none, block, model, block,model" --heal "$what"
 done
 for steps in -1 x 1.5 99999999999999999999; do
     both 2 "--heal-steps takes an integer of at least 0, not '$steps'" --heal-steps "$steps"
@@ -36,14 +36,12 @@ for time in 0 -5 x 10x 10mm inf nan "" m; do
 done
 
 check "a teacher and an output are needed"
-needed="grail heal: give the dense network with --teacher MODEL and the output directory with -o DIR"
-refuses_clean 2 "$needed" "$grail" heal narrow --calib ids.npy -o out
-refuses_clean 2 "$needed" "$grail" heal narrow --calib ids.npy --teacher "$tiny"
+refuses_clean 2 "grail heal: give --teacher MODEL; see" "$grail" heal narrow --calib ids.npy -o out
+refuses_clean 2 "grail heal: give --output DIR and --calib PATH; see" "$grail" heal narrow --teacher "$tiny"
 refuses_clean 2 "expected MODEL" "$grail" heal -o out --teacher "$tiny"
 refuses_clean 1 "nowhere" "$grail" heal narrow --calib ids.npy -o out --teacher nowhere
 refuses_clean 1 "one network reads text, the other one images" \
     "$grail" heal narrow --calib ids.npy -o out --teacher "$demo/vision/cnn.pth"
-refuses_clean 1 "healing needs calibration text; give --calib FILE" "$grail" heal narrow -o out --teacher "$tiny"
 
 # divergence MODEL: from the dense network
 divergence() {

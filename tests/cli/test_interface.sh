@@ -18,6 +18,9 @@ for command in "${commands[@]}"; do
 done
 runs "$grail" --version
 [[ $(cat stdout) =~ ^grail\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "version $(cat stdout)"
+cp stdout expected
+runs "$grail" -V
+cmp stdout expected || fail "-V is not --version"
 for command in "${commands[@]}" logits; do
     for flag in --help -h; do
         runs "$grail" "$command" $flag
@@ -39,8 +42,45 @@ for arguments in help "help help" "help --help"; do
     runs "$grail" "${words[@]}"
     cmp stdout expected || fail "grail $arguments is not grail --help"
 done
-refuses 2 "unknown command 'compres'; see grail --help" "$grail" help compres
+refuses 2 "unknown command 'compres'; did you mean 'compress'? see grail --help" "$grail" help compres
 refuses 2 "grail help: unexpected argument 'eval'; see grail --help" "$grail" help compress eval
+
+check "help in groups, with what is required"
+runs "$grail" compress --help
+groups=$(sed -n 's/^\([a-z ]*\):$/\1/p' stdout | paste -sd,)
+[[ $groups == "input,what to cut,how much,repair,healing,machine,output,help,examples" ]] || fail "groups $groups"
+says "usage: grail compress MODEL --output DIR [options]" stdout
+grep -qE "^  --output DIR +\[required\] " stdout || fail "--output is not marked"
+(($(grep -cE "^  --[a-z-]+ [A-Z]+ +\[one required\] " stdout) == 7)) || fail "the limits are not marked"
+runs "$grail" heal --help
+says "usage: grail heal MODEL --output DIR --teacher MODEL --calib PATH [options]" stdout
+runs "$grail" completion --help
+says "usage: grail completion SHELL" stdout
+! grep -q "\[options\]" stdout || fail "completion has options"
+
+check "what was probably meant"
+refuses 2 "unknown command 'evla'; did you mean 'eval'? see grail --help" "$grail" evla
+refuses 2 "unknown command 'frobnicate'; see grail --help" "$grail" frobnicate
+refuses 2 "unknown option '--sparsty'; did you mean '--sparsity'? see grail compress --help" "$grail" compress "$tiny" --sparsty=0.3
+refuses 2 "--loop takes closed or open, not 'opne'; did you mean 'open'? see grail plan --help" "$grail" plan "$tiny" --loop opne
+refuses 2 "SHELL takes bash or zsh, not 'bahs'; did you mean 'bash'?" "$grail" completion bahs
+meant() {
+    refuses 1 "did you mean '$1'?" "$grail" compress "$tiny" -o out --calib ids.npy "${@:2}"
+}
+meant wanda --sparsity 0.5 --selector wnada
+meant full --sparsity 0.5 --compensate fulll
+meant dense --sparsity 0.5 --target dens
+meant block --sparsity 0.5 --heal blok
+meant lines --sparsity 0.5 --protocol line
+meant search --target-ratio 0.8 --budget serach
+meant conv --target-ratio 0.8 --sites covn
+meant ref --sparsity 0.5 --backend re
+refuses 2 "did you mean 'heads'?" "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.5 --sites head
+
+check "messages of the library name the options of the command"
+refuses 1 "give a smaller one (--context)" "$grail" eval "$demo/model" --data "$demo/held-out.txt" --context 1000
+refuses 1 "use that, or another budget (--loop, --budget)" "$grail" plan "$tiny" -o out --calib ids.npy \
+    --target-ratio 0.8 --loop open
 
 # completes WORDS...: what the sourced script offers for the last word
 completes() {

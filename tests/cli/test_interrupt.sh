@@ -69,7 +69,7 @@ for signal in INT TERM; do
     grep -qE "^grail: interrupted in block [1-4] of 4; $line\$" stderr || { show; fail "the message differs"; }
     [[ ! -s stdout ]] || { show; fail "prints a result"; }
     [[ ! -e out ]] || fail "an interrupted run left a result"
-    refuses 1 "continue it with --resume" "$grail" compress "$demo/model" -o out --sparsity 0.3 \
+    refuses 1 "holds an interrupted run; resume it or delete it (--resume)" "$grail" compress "$demo/model" -o out --sparsity 0.3 \
         --calib "$demo/calibration.txt" >/dev/null
     runs "$grail" "${compress[@]}" -o out --resume --quiet
     same_result complete out

@@ -150,7 +150,7 @@ runs "$grail" report begun.jsonl -o begun.html
 says "begun.html: 0 figures of 0 cells and 0 checkpoints" stdout
 
 check "refused input"
-refuses 2 "name the page to write with -o FILE" "$grail" report sweep.jsonl
+refuses 2 "grail report: give --output FILE; see grail report --help" "$grail" report sweep.jsonl
 refuses 1 "cannot open 'none.jsonl'" "$grail" report none.jsonl -o out
 refuses 1 "is the results file" "$grail" report sweep.jsonl -o sweep.jsonl
 refuses 1 "these are not the results of a sweep" "$grail" report "$demo/model/config.json" -o out

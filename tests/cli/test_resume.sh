@@ -49,7 +49,7 @@ assert_continues() {
     if [[ -e out.partial ]]; then
         refuses 1 "out.partial" "$grail" inspect out.partial
         if [[ -s out.partial/grail-state.jsonl ]]; then
-            refuses 1 "continue it with --resume or delete it" "$grail" compress "${command[@]}" \
+            refuses 1 "resume it or delete it (--resume)" "$grail" compress "${command[@]}" \
                 -o out >/dev/null
         fi
     fi

@@ -231,7 +231,7 @@ refuses 1 "precious: not results of a sweep" "$grail" sweep r.json -o precious
 [[ $(cat precious) == precious ]] || fail "the existing file was changed"
 
 check "a recipe that cannot be run is refused before anything is written"
-refuses 2 "name the file of results with -o" "$grail" sweep r.json
+refuses 2 "grail sweep: give --output FILE; see" "$grail" sweep r.json
 refuses 2 "--jobs takes an integer from 1 to 1024" "$grail" sweep r.json -o out --jobs 0
 refuses 1 "no-such.json" "$grail" sweep no-such.json -o out
 refuses 1 "but only 1048576 are allowed" "$grail" sweep r.json -o out --memory 1M

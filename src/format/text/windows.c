@@ -86,10 +86,10 @@ static grail_status cut_windows(const window_options *options, token_list *list,
         w->count = C4_WINDOWS;
     }
     if (w->count == 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: the text holds %lld tokens, fewer than one window of %lld; give more text or a "
-             "smaller --context",
-             options->path, (long long)list->count, (long long)w->length);
+        FAIL_ABOUT("path context", GRAIL_ERROR_ARGUMENT,
+                   "%s: the text holds %lld tokens, fewer than one window of %lld; give more text "
+                   "or a smaller context",
+                   options->path, (long long)list->count, (long long)w->length);
     }
     TRY(fill_windows(options, bos, list, w));
 out:
@@ -170,10 +170,10 @@ grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed)
     int64_t *order = NULL;
     random_state random;
     if (samples < 1 || samples > w->count) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "%lld samples were requested, but the text holds only %lld windows of %lld tokens; "
-             "give more text, fewer --samples or a smaller --context",
-             (long long)samples, (long long)w->count, (long long)w->length);
+        FAIL_ABOUT("path samples context", GRAIL_ERROR_ARGUMENT,
+                   "%lld samples were requested, but the text holds only %lld windows of %lld "
+                   "tokens; give more text, fewer samples or a smaller context",
+                   (long long)samples, (long long)w->count, (long long)w->length);
     }
     TRY(memory_new(&order, (size_t)w->count, sizeof order[0]));
     random_seed(&random, seed, 0);

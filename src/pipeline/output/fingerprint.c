@@ -159,7 +159,8 @@ grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
         error_append("differs");
     }
     if (strcmp(d.path, "precision") == 0) {
-        error_append("; give --precision %s", json_string_value(d.then));
+        error_append("; give the precision %s", json_string_value(d.then));
+        (void)error_about(status, "precision");
     }
     error_append("; use the options and files of the interrupted run, or delete its directory");
     return status;

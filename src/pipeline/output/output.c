@@ -349,16 +349,19 @@ void output_after_failure(narrow_output *o, grail_status status)
     }
     const char *partial = output_directory_partial(o->directory);
     if (o->is_complete) {
-        error_append("; all weights are written in '%s'; --resume finishes the run", partial);
+        error_append("; all weights are written in '%s', and the run can be resumed", partial);
     } else if (status == GRAIL_ERROR_NUMERIC || (o->blocks_recorded == 0 && !o->is_fitted)) {
         output_directory_abandon(o->directory);
+        return;
     } else if (o->is_fitted) {
-        error_append("; all blocks are finished in '%s'; --resume goes on with healing the network",
+        error_append("; all blocks are finished in '%s', and the run can be resumed with healing "
+                     "the network",
                      partial);
     } else {
-        error_append("; %d of %d blocks are finished in '%s'; --resume continues the run",
+        error_append("; %d of %d blocks are finished in '%s', and the run can be resumed",
                      o->blocks_recorded, o->request->graph->block_count, partial);
     }
+    (void)error_about(status, "resume");
 }
 
 grail_status output_commit(narrow_output *o, const json_t *report)

@@ -282,18 +282,19 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
     TRY(calibration_create(&c));
     if (model->graph->input_kind == INPUT_IMAGES) {
         if (options->images == NULL) {
-            FAIL(GRAIL_ERROR_ARGUMENT, "this network reads images; give --calib a directory of "
-                                       "images or CIFAR batches");
+            FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
+                       "this network reads images; give a directory of images or CIFAR batches to "
+                       "calibrate on");
         }
         TRY(read_images(model, options, c));
     } else {
         if (options->calibration.path == NULL && options->teacher != NULL) {
-            FAIL(GRAIL_ERROR_ARGUMENT, "healing needs calibration text; give --calib FILE");
+            FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT, "healing needs calibration text");
         }
         if (options->calibration.path == NULL) {
-            FAIL(GRAIL_ERROR_ARGUMENT,
-                 "selector '%s' with this compensation needs calibration text; give --calib FILE",
-                 options->selector);
+            FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
+                       "selector '%s' with this compensation needs calibration text",
+                       options->selector);
         }
         TRY(read_text(model, options, c));
     }

@@ -1,5 +1,7 @@
 #include "pipeline/request/heal_options.h"
 
+#include "base/names.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -29,8 +31,11 @@ static grail_status read_what(const char *text, heal_options *out)
             return GRAIL_OK;
         }
     }
-    return error_set(GRAIL_ERROR_ARGUMENT,
-                     "cannot heal '%s', expected none, block, model or block,model", text);
+    static const char *const names[] = {"none", "block", "model", "block,model", NULL};
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT, "cannot heal '%s', expected one of", text);
+    error_append_known(text, names);
+    return status;
 }
 
 grail_status heal_options_read(const grail_compress_options *o, input_kind input, heal_options *out)

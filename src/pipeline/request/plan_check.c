@@ -3,20 +3,22 @@
 #include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/dropped.h"
 
-/* Refuses --bias on if a consumer has no parameter that can store a bias. */
+/* Refuses the bias mode on if a consumer has no parameter that can store a bias. */
 static grail_status check_bias(const graph *g, const site *s, const compensation *how)
 {
     for (int k = 0; k < s->consumer_count; k++) {
         if (how->enabled && how->bias == BIAS_ON &&
             consumer_bias_slot(g, s->consumers[k].node).parameter == GRAPH_NONE) {
-            return error_set(
+            const bool only_bias = how->fit == FIT_BIAS_ONLY;
+            const grail_status status = error_set(
                 GRAIL_ERROR_UNSUPPORTED,
                 "site '%s': no parameter of the checkpoint can take a fitted bias, and stock "
                 "loaders would not read a new one; use %s",
                 s->name,
-                how->fit == FIT_BIAS_ONLY
-                    ? "--compensate none, grail or full, since this one fits nothing but a bias"
-                    : "--bias auto or --bias off");
+                only_bias ? "the compensation none, grail or full, since this one fits nothing but "
+                            "a bias"
+                          : "the bias mode auto or off");
+            return error_about(status, only_bias ? "compensate" : "bias");
         }
     }
     return GRAIL_OK;
@@ -49,10 +51,12 @@ static grail_status check_gradients(const graph *g, const site *s, const selecto
         return GRAIL_OK;
     }
     if (p->loop == LOOP_OPEN) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': selector '%s' needs the gradients of the network as narrowed "
-                         "so far, which an open loop does not run; use --loop closed",
-                         s->name, rule->name);
+        const grail_status status =
+            error_set(GRAIL_ERROR_UNSUPPORTED,
+                      "site '%s': selector '%s' needs the gradients of the network as narrowed so "
+                      "far, which an open loop does not run; use a closed loop",
+                      s->name, rule->name);
+        return error_about(status, "open_loop");
     }
     if (s->block == GRAPH_NONE || s->block == g->block_count || site_spans_blocks(g, s)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
@@ -66,22 +70,28 @@ static grail_status check_gradients(const graph *g, const site *s, const selecto
 static grail_status check_site(const graph *g, const site *s, const selector *rule, const plan *p)
 {
     if (s->groups > 1 && rule->folds) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': folding needs complete KV groups; use --gqa kv-groups",
-                         s->name);
+        return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
+                                     "site '%s': folding needs complete KV groups; cut those",
+                                     s->name),
+                           "gqa");
     }
     if (s->kind == SITE_HEADS && rule->folds && p->loop == LOOP_OPEN) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': an open loop cannot fold heads, because the output of folded "
-                         "heads must be observed; use --loop closed",
-                         s->name);
+        return error_about(
+            error_set(GRAIL_ERROR_UNSUPPORTED,
+                      "site '%s': an open loop cannot fold heads, because the output "
+                      "of folded heads must be observed; use a closed loop",
+                      s->name),
+            "open_loop");
     }
     if (s->kind == SITE_STREAM && (selector_needs(rule, s) & NEEDS_INPUT_NORMS) != 0 &&
         p->stream_score == STREAM_SCORE_ALL) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "site '%s': selector '%s' needs activations, but it must score the units "
-                         "before the later producers have run; use --stream-score first",
-                         s->name, rule->name);
+        return error_about(
+            error_set(GRAIL_ERROR_UNSUPPORTED,
+                      "site '%s': selector '%s' needs activations, but it must score "
+                      "the units before the later producers have run; use the "
+                      "stream score 'first'",
+                      s->name, rule->name),
+            "stream_score");
     }
     const grail_status status = check_gradients(g, s, rule, p);
     return status != GRAIL_OK ? status : check_bias(g, s, &p->compensation);

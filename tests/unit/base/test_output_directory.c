@@ -103,7 +103,7 @@ static void test_a_run_that_ends_at_any_step_is_continued(void **state)
         assert_false(file_exists(p->path));
         if (steps > 1) {
             assert_fails(run_steps(p->path, false, STEPS), GRAIL_ERROR_EXISTS,
-                         "continue it with --resume or delete it");
+                         "resume it or delete it");
         }
         assert_ok(run_steps(p->path, true, STEPS));
         assert_finished(p);

@@ -62,6 +62,37 @@ static void test_texts_are_escaped_and_keep_their_reason(void **state)
     assert_string_equal(message + strlen(message) - 26, "' is missing; give another");
 }
 
+/* The text speaks of fields in words; a command line may know them by other names. */
+static void test_fields_go_with_the_error(void **state)
+{
+    (void)state;
+    assert_int_equal(error_about(error_set(GRAIL_ERROR_ARGUMENT, "too few"), "samples context"),
+                     GRAIL_ERROR_ARGUMENT);
+    error_prefix("text");
+    error_append("; give more");
+    (void)error_about(GRAIL_ERROR_ARGUMENT, "resume");
+    assert_string_equal(grail_error_message(), "text: too few; give more");
+    assert_string_equal(grail_error_fields(), "samples context resume");
+    (void)error_set(GRAIL_ERROR_IO, "new");
+    assert_string_equal(grail_error_fields(), "");
+}
+
+static grail_status fail_about(void)
+{
+    grail_status status = GRAIL_OK;
+    FAIL_ABOUT("samples", GRAIL_ERROR_ARGUMENT, "%d samples", 3);
+out:
+    return status;
+}
+
+static void test_a_failure_names_its_fields(void **state)
+{
+    (void)state;
+    assert_int_equal(fail_about(), GRAIL_ERROR_ARGUMENT);
+    assert_string_equal(grail_error_message(), "3 samples");
+    assert_string_equal(grail_error_fields(), "samples");
+}
+
 static void *set_elsewhere(void *context)
 {
     const bool was_empty = grail_error_message()[0] == 0;
@@ -120,6 +151,8 @@ int main(void)
         cmocka_unit_test(test_text_is_put_before_and_after),
         cmocka_unit_test(test_long_texts_are_cut_and_stay_strings),
         cmocka_unit_test(test_texts_are_escaped_and_keep_their_reason),
+        cmocka_unit_test(test_fields_go_with_the_error),
+        cmocka_unit_test(test_a_failure_names_its_fields),
         cmocka_unit_test(test_each_thread_has_its_own_text),
         cmocka_unit_test(test_what_another_library_records_is_the_text),
         cmocka_unit_test(test_try_and_fail_leave_with_their_status),

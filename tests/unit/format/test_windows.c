@@ -252,7 +252,8 @@ static void what_cannot_be_cut_is_refused(void **state)
     f.options.length = 5;
     assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
                  "the text holds 4 tokens, fewer than one window of 5; give more text or a smaller "
-                 "--context");
+                 "context");
+    assert_string_equal(grail_error_fields(), "path context");
     f.options.length = 1;
     assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
                  "a context of 1 tokens is too short; it must be at least 2");
@@ -440,7 +441,8 @@ static void all_windows_can_be_taken_and_no_more(void **state)
     token_windows w = numbered();
     assert_fails(windows_sample(&w, 61, 1), GRAIL_ERROR_ARGUMENT,
                  "61 samples were requested, but the text holds only 60 windows of 2 tokens; give "
-                 "more text, fewer --samples or a smaller --context");
+                 "more text, fewer samples or a smaller context");
+    assert_string_equal(grail_error_fields(), "path samples context");
     assert_fails(windows_sample(&w, 0, 1), GRAIL_ERROR_ARGUMENT, "0 samples");
     assert_fails(windows_sample(&w, -1, 1), GRAIL_ERROR_ARGUMENT, "-1 samples");
     assert_ok(windows_sample(&w, 60, 1));

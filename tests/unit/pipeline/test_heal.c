@@ -487,7 +487,7 @@ static void wrong_options_are_refused(void **state)
     grail_compress_options bad = good;
     bad.heal = "blocks";
     assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT,
-                 "cannot heal 'blocks', expected none, block, model or block,model");
+                 "cannot heal 'blocks', expected one of none, block, model, block,model");
     bad = good;
     bad.heal_steps = -1;
     assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "cannot heal in -1 steps");

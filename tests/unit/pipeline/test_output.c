@@ -229,7 +229,7 @@ static void unfinished_weights_do_not_open_as_a_model(void **state)
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
     assert_fails(grail_model_open(lab_path(&l, "out.partial"), &m), GRAIL_ERROR_FORMAT,
-                 "holds an interrupted run, not a model; continue it with --resume, or delete it");
+                 "holds an interrupted run, not a model; resume that run, or delete it");
     assert_fails(grail_model_open(lab_path(&l, "out.partial/result"), &m), GRAIL_ERROR_FORMAT,
                  "is unfinished: the length of its header is 0");
     assert_ok(grail_compression_finish(c));

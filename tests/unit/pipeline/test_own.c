@@ -284,8 +284,8 @@ static void a_bias_needs_a_place(void **state)
     options.dry_run = 1;
     assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_UNSUPPORTED,
                  "site 'model.layers.0.self_attn.o_proj': no parameter of the checkpoint can take "
-                 "a fitted bias, and stock loaders would not read a new one; use --compensate "
-                 "none, grail or full, since this one fits nothing but a bias");
+                 "a fitted bias, and stock loaders would not read a new one; use the "
+                 "compensation none, grail or full, since this one fits nothing but a bias");
     options.dry_run = 0;
     options.bias = "auto"; /* where there is a place: nowhere */
     assert_ok(lab_compress(&options));

@@ -121,7 +121,7 @@ static void numbers_that_make_no_sense_are_refused(void **state)
                    "a context of 1 tokens is too short; it must be at least 2");
     r.options.calibration.context = 257;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
-                   "tokens is longer than the model's 256 positions; give a smaller --context");
+                   "tokens is longer than the model's 256 positions; give a smaller one");
     teardown(&r);
 }
 
@@ -214,7 +214,7 @@ static void calibration_must_be_there_where_it_is_needed(void **state)
     refusal r;
     setup(&r);
     r.options.calibration.path = NULL;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "needs calibration text; give --calib FILE");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "needs calibration text");
     r.options.compensate = "none"; /* wanda still looks at activations */
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "selector 'wanda'");
     r.options.selector = "magnitude-l2";

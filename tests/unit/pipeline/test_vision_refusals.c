@@ -68,7 +68,7 @@ static void statistics_of_later_producers_are_not_there_yet(void **state)
     assert_refused(
         &r, GRAIL_ERROR_UNSUPPORTED,
         "site 'layer1.0.conv1': selector 'wanda' needs activations, but it must score the "
-        "units before the later producers have run; use --stream-score first");
+        "units before the later producers have run; use the stream score 'first'");
     r.options.stream_score = "some";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "unknown stream score 'some'");
     vision_close(&r.v);

@@ -502,8 +502,8 @@ static void an_open_loop_has_no_gradients(void **state)
     options.open_loop = 1;
     assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_UNSUPPORTED,
                  "site 'model.layers.0.self_attn.o_proj': selector 'wanda++' needs the gradients "
-                 "of the network as narrowed so far, which an open loop does not run; use --loop "
-                 "closed");
+                 "of the network as narrowed so far, which an open loop does not run; use a closed "
+                 "loop");
     lab_close(&l);
 }
 

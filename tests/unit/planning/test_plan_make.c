@@ -376,7 +376,7 @@ static void what_cannot_be_met_is_refused_with_the_least(void **state)
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "every depth its own width");
     options = plan_for(&run, "search", 0.8);
     options.compress.samples = 2;
-    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "give more --samples");
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "give more samples");
     options = plan_for(&run, "search", 0.8);
     options.compress.open_loop = 1;
     options.compress.compensate = "grail";

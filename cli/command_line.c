@@ -1,0 +1,108 @@
+#include "command_line.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int count;
+static char **arguments;
+
+void command_line_note(int argc, char **argv)
+{
+    count = argc;
+    arguments = argv;
+}
+
+static bool is_plain(const char *text)
+{
+    return text[0] != 0 && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                             "0123456789_-./,=:+@%")] == 0;
+}
+
+/* A text that grows; NULL once memory has run out. */
+typedef struct growing_text {
+    char *text;
+    size_t used, size;
+    bool failed;
+} growing_text;
+
+static void put(growing_text *t, const char *more)
+{
+    const size_t length = strlen(more);
+    if (!t->failed && t->used + length >= t->size) {
+        t->size = 2 * (t->used + length + 1);
+        char *larger = realloc(t->text, t->size);
+        t->failed = larger == NULL;
+        t->text = larger == NULL ? t->text : larger;
+    }
+    if (!t->failed) {
+        memcpy(t->text + t->used, more, length + 1);
+        t->used += length;
+    }
+}
+
+static char *finish(growing_text *t)
+{
+    if (t->failed) {
+        free(t->text);
+        t->text = NULL;
+    }
+    return t->text;
+}
+
+/* In single quotes where a shell would not read it as it is; one of those inside becomes '\''. */
+static void put_word(growing_text *t, const char *word)
+{
+    if (is_plain(word)) {
+        put(t, word);
+        return;
+    }
+    put(t, "'");
+    for (; *word != 0; word++) {
+        const char one[2] = {*word, 0};
+        put(t, *word == '\'' ? "'\\''" : one);
+    }
+    put(t, "'");
+}
+
+char *command_line_text(const char *more)
+{
+    growing_text t = {0};
+    for (int i = 0; i < count; i++) {
+        put(&t, i == 0 ? "" : " ");
+        put_word(&t, arguments[i]);
+        more = more != NULL && strcmp(more, arguments[i]) == 0 ? NULL : more;
+    }
+    if (more != NULL) {
+        put(&t, " ");
+        put(&t, more);
+    }
+    return finish(&t);
+}
+
+static void put_recorded(growing_text *t, const argument *a)
+{
+    const char *shown = a->option == NULL ? NULL : a->option->recorded;
+    if (shown != NULL && shown[0] == 0) {
+        return;
+    }
+    if (a->option != NULL) {
+        put(t, " --");
+        put(t, a->option->name);
+    }
+    if (a->value != NULL) {
+        put(t, " ");
+        put_word(t, shown == NULL ? a->value : shown);
+    }
+}
+
+char *command_line_recorded(const option *options)
+{
+    growing_text t = {0};
+    put(&t, "grail ");
+    put(&t, count > 1 ? arguments[1] : "");
+    for (int i = 2; i < count; i++) {
+        const argument a = argument_at(options, count, arguments, &i);
+        put_recorded(&t, &a);
+    }
+    return finish(&t);
+}

@@ -1,0 +1,19 @@
+/* The command line that was given, to show it again. */
+#ifndef GRAIL_CLI_COMMAND_LINE_H
+#define GRAIL_CLI_COMMAND_LINE_H
+
+#include "options.h"
+
+/** Notes the arguments of the program; they are borrowed. */
+void command_line_note(int argc, char **argv);
+
+/** The command line as a shell reads it, with `more` behind it unless it holds that already; `more`
+ * may be NULL. The caller frees it; NULL when memory runs out. */
+char *command_line_text(const char *more);
+
+/** The command line as it is recorded beside a result: "grail" and what decides the result, with
+ * other words in place of what is of this machine alone (option.recorded). The caller frees it;
+ * NULL when memory runs out. */
+char *command_line_recorded(const option *options);
+
+#endif

@@ -1,0 +1,70 @@
+/* Rows of the options that several commands have. */
+#ifndef GRAIL_CLI_SHARED_OPTIONS_H
+#define GRAIL_CLI_SHARED_OPTIONS_H
+
+#include "options.h"
+
+#include <grail/model.h>
+
+/** The mode that --gqa names; NULL: it was not given. */
+grail_gqa_mode gqa_mode(const char *word);
+
+/* clang-format off */
+
+#define SET_OPTION(variable)                                                                       \
+    {GROUP_INPUT, "set", OPTION_LIST, &(variable), "KEY=VALUE", NULL, .help =                      \
+     "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may " \
+     "be repeated"}
+
+#define FIELD_OPTION(variable)                                                                     \
+    {GROUP_INPUT, "field", OPTION_TEXT, &(variable), "NAME", NULL, .help =                         \
+     "field of each JSON line that holds the text (text)"}
+
+#define PROTOCOL_OPTION(variable)                                                                  \
+    {GROUP_INPUT, "protocol", OPTION_TEXT, &(variable), "NAME",                                    \
+     "plain lines wikitext2 ptb c4", .help =                                                       \
+     "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"}
+
+#define CONTEXT_OPTION(variable)                                                                   \
+    {GROUP_INPUT, "context", OPTION_INTEGER, &(variable), "N", NULL, .help =                       \
+     "tokens per window (2048, or the model's maximum if that is less)"}
+
+#define WINDOW_BOS_OPTION(variable)                                                                \
+    {GROUP_INPUT, "window-bos", OPTION_FLAG, &(variable), NULL, NULL, .help =                      \
+     "begin every window with the BOS token"}
+
+#define GQA_OPTION(variable)                                                                       \
+    {GROUP_CUT, "gqa", OPTION_WORD, &(variable), "MODE", "kv-groups query-per-group", .help =      \
+     "unit that is cut in grouped-query attention: kv-groups or query-per-group (kv-groups)"}
+
+#define THREADS_OPTION(variable)                                                                   \
+    {GROUP_MACHINE, "threads", OPTION_THREADS, &(variable), "N", NULL, .help =                     \
+     "number of threads, at most 1024 (all cores)"}
+
+/** Which precision products have; `usual` is what is taken without the option. */
+#define PRECISION_OPTION(variable, usual)                                                          \
+    {GROUP_MACHINE, "precision", OPTION_TEXT, &(variable), "NAME", "auto f32 bf16 bf16-gram f64", \
+     .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "  \
+     "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is faster "   \
+     "here (" usual ")"}
+
+#define BACKEND_OPTION(variable)                                                                   \
+    {GROUP_MACHINE, "backend", OPTION_BACKEND, &(variable), "NAME", NULL,                          \
+     .help = "what computes (cpu):"}
+
+#define RESUME_OPTION(variable)                                                                    \
+    {GROUP_OUTPUT, "resume", OPTION_FLAG, &(variable), NULL, NULL, .help =                         \
+     "continue an interrupted run from DIR.partial", .recorded = ""}
+
+#define QUIET_OPTION(variable)                                                                     \
+    {GROUP_OUTPUT, "quiet", OPTION_FLAG, &(variable), NULL, NULL, .help = "print no progress",     \
+     .recorded = ""}
+
+#define JSON_OPTION(variable)                                                                      \
+    {GROUP_OUTPUT, "json", OPTION_FLAG, &(variable), NULL, NULL,                                   \
+     .help = "print the result as JSON",                                                           \
+     .recorded = ""}
+
+/* clang-format on */
+
+#endif

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# What the documents promise that can be typed: the examples of every command's help and the first ones of
+# README.md work in the directory of the source.
+#
+# usage: test_examples.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+command -v python3 >/dev/null || skip "python3 is not installed"
+ln -s "$demo" "$source_dir/bench" .
+
+# works LINE: a command line of the documents
+works() {
+    echo "   $1"
+    (eval "grail() { '$grail' \"\$@\"; }; $1") >stdout 2>stderr </dev/null || { show; fail "does not work: $1"; }
+}
+
+for command in inspect plan compress heal eval verify sweep report export doctor completion; do
+    check "the examples of grail $command --help"
+    runs "$grail" "$command" --help
+    sed -n '/^examples:$/,$ s/^  //p' stdout >lines
+    (($(wc -l <lines) > 0)) || fail "it has none"
+    # in place of the sweep, which takes minutes
+    [[ $command != report ]] || python3 "$source_dir/tests/cli/make_results.py" sweep.jsonl
+    while read -r line; do
+        [[ $line == "grail sweep"*"--jobs"* ]] || works "$line"
+    done <lines
+done
