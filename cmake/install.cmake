@@ -62,5 +62,6 @@ else()
 endif()
 add_custom_target(grail_generated_files ALL DEPENDS ${GRAIL_GENERATED})
 
+install(FILES src/study/recipe/recipe.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/grail)
 install(FILES README.md CHANGELOG.md LICENSE docs/architecture.md docs/numerics.md docs/extending.md
     docs/formats.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

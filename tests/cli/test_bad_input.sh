@@ -79,7 +79,7 @@ option 2 "--sites needs one number for --sparsity, but 'ffn=0.3' names kinds or 
 option 1 "'foo' is neither a site of this model nor a kind of site" --sparsity foo=0.3
 option 1 "'model.layers.9.mlp.down_proj' is neither a site" --sparsity model.layers.9.mlp.down_proj=0.3
 for sites in foo "" ffn,; do
-    option 2 "; give ffn, heads, conv or stream" --sparsity 0.3 --sites "$sites"
+    option 2 "takes ffn, heads, conv or stream, not" --sparsity 0.3 --sites "$sites"
 done
 option 2 "give exactly one of --sparsity, --plan and a limit"
 option 2 "give exactly one of --sparsity, --plan and a limit" --sparsity 0.3 --plan plan.json
@@ -113,7 +113,7 @@ option 1 "unknown bias mode 'foo'; expected one of off, on, auto" --sparsity 0.3
 option 1 "unknown ridge 'foo'; expected one of zero, prior" --sparsity 0.3 --ridge foo
 option 1 "unknown ridge scale 'foo'; expected one of mean, diagonal" --sparsity 0.3 --ridge-scale foo
 option 1 "unknown token weights 'foo'; expected one of none, stream" --sparsity 0.3 --token-weights foo
-option 1 "unknown backend 'foo'; expected one of 'cpu', 'ref'" --sparsity 0.3 --backend foo
+option 1 "unknown backend 'foo'; expected one of cpu, ref" --sparsity 0.3 --backend foo
 option 1 "unknown protocol 'foo'; expected one of plain, lines, wikitext2, ptb, c4" --sparsity 0.3 --protocol foo
 option 2 "--gqa takes kv-groups or query-per-group, not 'foo'" --sparsity 0.3 --gqa foo
 option 2 "--loop takes closed or open, not 'foo'" --sparsity 0.3 --loop foo
@@ -183,7 +183,7 @@ plan "keeps 3 units, expected a multiple of its 4 groups" '{"grail_plan": 1,
 check "outputs"
 refuses 2 "grail compress: give --output DIR; see grail compress --help" "$grail" compress "$tiny" --calib ids.npy \
     --sparsity 0.3
-option 2 "missing value after '--output'" --sparsity 0.3 -o
+option 2 "missing value after '-o'" --sparsity 0.3 -o
 option 1 "no output directory was given" --sparsity 0.3 -o ""
 mkdir there
 for output in there there/ there//; do

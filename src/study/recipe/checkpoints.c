@@ -6,7 +6,7 @@
 
 enum { MOST_CHECKPOINTS = 100, MOST_SETTINGS = 32, LONGEST_NAME = 100 };
 
-static const char *const checkpoint_keys[] = {"name", "path", "settings", NULL};
+const char *const sweep_checkpoint_keys[] = {"name", "path", "settings", NULL};
 
 static grail_status read_setting(const char *where, const char *key, const json_t *value,
                                  char **out)
@@ -53,7 +53,7 @@ static grail_status read_checkpoint(const char *source, json_t *object, const ch
     char *where = NULL;
     sweep_checkpoint *c = &all->list[all->count++];
     TRY(memory_format(&where, "%s: checkpoints[%d]", source, all->count - 1));
-    TRY(json_check_keys(where, object, checkpoint_keys));
+    TRY(json_check_keys(where, object, sweep_checkpoint_keys));
     TRY(field_copy(where, object, "name", &c->name));
     if (strlen(c->name) > LONGEST_NAME) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"name\" has %zu bytes, at most %d are allowed", where,

@@ -15,6 +15,9 @@ typedef struct sweep_checkpoints {
     int count;
 } sweep_checkpoints;
 
+/** The keys of one, up to NULL. */
+extern const char *const sweep_checkpoint_keys[];
+
 /** Reads the array "checkpoints" of a document; `source` names it in messages, relative paths begin
  * at `directory`. *out is released with sweep_checkpoints_fini. */
 grail_status sweep_checkpoints_read(const char *source, const json_t *document,

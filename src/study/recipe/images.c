@@ -6,8 +6,8 @@
 
 enum { MOST_IMAGES = 1 << 30, MOST_SIDE = 1 << 13 };
 
-static const char *const images_keys[] = {"path", "preset", "split",  "labels", "size",
-                                          "mean", "std",    "images", NULL};
+const char *const sweep_images_keys[] = {"path", "preset", "split",  "labels", "size",
+                                         "mean", "std",    "images", NULL};
 
 static grail_status read_optional_text(const char *where, const json_t *object, const char *key,
                                        char **out)
@@ -74,7 +74,7 @@ grail_status sweep_images_read(const char *source, const json_t *document, const
     if (object == NULL) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", source, key);
     }
-    TRY(json_check_keys(where, object, images_keys));
+    TRY(json_check_keys(where, object, sweep_images_keys));
     TRY(field_path(where, object, "path", directory, &out->path));
     TRY(read_optional_text(where, object, "preset", &out->preset));
     TRY(check_preset(where, out->preset));

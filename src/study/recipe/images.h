@@ -14,6 +14,9 @@ typedef struct sweep_images {
     int64_t images;           /* of an evaluation; 0 = all */
 } sweep_images;
 
+/** The keys of one, up to NULL. */
+extern const char *const sweep_images_keys[];
+
 /** Reads the object `key` of a document; `source` names it in messages, relative paths begin at
  * `directory`. *out, which is zeroed, is released with sweep_images_fini also after a failure. */
 grail_status sweep_images_read(const char *source, const json_t *document, const char *key,

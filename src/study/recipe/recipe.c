@@ -12,13 +12,13 @@ enum {
     MOST_HEAL_STEPS = 1000000,
 };
 
-static const char *const recipe_keys[] = {
-    "about",        "checkpoints", "selectors", "sparsities",  "compensate", "heal", "heal_steps",
-    "heal_rate",    "samples",     "seeds",     "repeat",      "sites",      "loop", "align",
-    "stream_score", "precision",   "grids",     "calibration", "evaluation", NULL};
-static const char *const grid_keys[] = {"checkpoints", "selectors", "sparsities",
-                                        "compensate",  "heal",      "samples",
-                                        "seeds",       "loop",      NULL};
+const char *const sweep_recipe_keys[] = {
+    "$schema",    "about",        "checkpoints", "selectors", "sparsities",  "compensate", "heal",
+    "heal_steps", "heal_rate",    "samples",     "seeds",     "repeat",      "sites",      "loop",
+    "align",      "stream_score", "precision",   "grids",     "calibration", "evaluation", NULL};
+const char *const sweep_grid_keys[] = {"checkpoints", "selectors", "sparsities",
+                                       "compensate",  "heal",      "samples",
+                                       "seeds",       "loop",      NULL};
 
 static grail_status find_kind(const char *source, size_t index, const char *name, const char **out)
 {
@@ -117,6 +117,7 @@ static grail_status read_choices(const char *source, const json_t *document, swe
     bool all = false;
     const char *about = NULL;
     TRY(json_get_string(source, document, "about", NULL, &about));
+    TRY(json_get_string(source, document, "$schema", NULL, &about));
     TRY(read_kinds(source, document, r));
     TRY(field_range(source, document, "align", 1, 0, MOST_ALIGN, &r->align));
     TRY(read_healing(source, document, r));
@@ -151,7 +152,7 @@ static grail_status read_grids(const char *source, const json_t *document, sweep
         memory_free(where);
         where = NULL;
         TRY(memory_format(&where, "%s: grids[%d]", source, r->grid_count));
-        TRY(json_check_keys(where, object, grid_keys));
+        TRY(json_check_keys(where, object, sweep_grid_keys));
         TRY(sweep_grid_read(where, object, &r->checkpoints, &top, true, &r->grids[r->grid_count]));
         r->grid_count++;
     }
@@ -166,7 +167,7 @@ grail_status sweep_recipe_parse(const char *source, json_t *document, const char
 {
     grail_status status = GRAIL_OK;
     sweep_recipe r = {.document = json_incref(document)};
-    TRY(json_check_keys(source, document, recipe_keys));
+    TRY(json_check_keys(source, document, sweep_recipe_keys));
     TRY(sweep_checkpoints_read(source, document, directory, &r.checkpoints));
     TRY(read_choices(source, document, &r));
     TRY(read_grids(source, document, &r));

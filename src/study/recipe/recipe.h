@@ -23,6 +23,10 @@ typedef struct sweep_recipe {
     sweep_images calibration, evaluation;
 } sweep_recipe;
 
+/** The keys of a recipe and of a grid, up to NULL. recipe.schema.json has the same. */
+extern const char *const sweep_recipe_keys[];
+extern const char *const sweep_grid_keys[];
+
 /** Whether a ratio applies to sites of that kind. */
 bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind);
 
