@@ -1,4 +1,5 @@
 /* grail compress: narrow a model and repair it. */
+#include "command_line.h"
 #include "commands.h"
 #include "heal_options.h"
 #include "interrupt.h"
@@ -13,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static run_options r;
 static limit_options limits = LIMIT_OPTIONS_NONE;
@@ -393,20 +393,8 @@ static int choose_widths(const char *sites, grail_plan **plan)
 /* Says what was interrupted; main then ends the program by the signal. */
 static int print_interrupted(void)
 {
-    char *partial = NULL;
-    int length = (int)strlen(r.compress.output);
-    while (length > 1 && r.compress.output[length - 1] == '/') {
-        length--;
-    }
     print_error("grail: interrupted in block %d of %d", block_now, block_count);
-    if (asprintf(&partial, "%.*s.partial", length, r.compress.output) < 0) {
-        partial = NULL;
-    }
-    if (partial != NULL && access(partial, F_OK) == 0) {
-        print_error("; the finished part is in '%s', add --resume to continue", partial);
-    }
-    print_error("\n");
-    free(partial);
+    command_line_print_resume(r.compress.output);
     return EXIT_FAILED;
 }
 

@@ -1,4 +1,5 @@
 /* grail heal: train a network that was narrowed earlier towards the dense one. */
+#include "command_line.h"
 #include "commands.h"
 #include "heal_options.h"
 #include "interrupt.h"
@@ -65,13 +66,8 @@ static int print_json_summary(const grail_compression *c)
 
 static int print_cancelled(void)
 {
-    int length = (int)strlen(r.compress.output);
-    while (length > 1 && r.compress.output[length - 1] == '/') {
-        length--;
-    }
-    print_error("grail: interrupted; what is finished is in '%.*s.partial', add --resume to "
-                "continue\n",
-                length, r.compress.output);
+    print_error("grail: interrupted");
+    command_line_print_resume(r.compress.output);
     return EXIT_FAILED;
 }
 
@@ -133,7 +129,7 @@ static int run(int argc, char **argv)
 
 static const char *const examples[] = {
     "grail heal narrow --teacher demo/model -o healed --calib demo/calibration.txt --heal block "
-    "--heal-steps 20",
+    "--heal-time 20s",
     NULL,
 };
 

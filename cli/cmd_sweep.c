@@ -1,4 +1,5 @@
 /* grail sweep: narrows and evaluates checkpoints at all settings of a recipe. */
+#include "command_line.h"
 #include "commands.h"
 #include "interrupt.h"
 #include "print.h"
@@ -8,6 +9,7 @@
 #include <grail/grail.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static grail_sweep_options o;
@@ -96,11 +98,12 @@ static int sweep(void)
     }
     const grail_status status = grail_sweep_run(&o, &summary);
     if (status == GRAIL_ERROR_CANCELLED) { /* main ends the program by the signal */
-        print_error(
-            "grail: interrupted; %lld of %lld cells are in '%s', run the same command again to "
-            "continue the sweep\n",
-            (long long)(summary.found + summary.done - summary.failed), (long long)summary.cells,
-            o.results);
+        char *line = command_line_text(NULL);
+        print_error("grail: interrupted; %lld of %lld cells are in '%s'; continue the sweep with:\n"
+                    "  %s\n",
+                    (long long)(summary.found + summary.done - summary.failed),
+                    (long long)summary.cells, o.results, line == NULL ? "the same command" : line);
+        free(line);
         return EXIT_FAILED;
     }
     if (status != GRAIL_OK) {

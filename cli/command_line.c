@@ -1,7 +1,10 @@
 #include "command_line.h"
 
+#include "print.h"
+
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int count;
 static char **arguments;
@@ -77,6 +80,25 @@ char *command_line_text(const char *more)
         put(&t, more);
     }
     return finish(&t);
+}
+
+void command_line_print_resume(const char *output)
+{
+    char *partial = NULL;
+    char *line = command_line_text("--resume");
+    int length = (int)strlen(output);
+    while (length > 1 && output[length - 1] == '/') {
+        length--;
+    }
+    if (asprintf(&partial, "%.*s.partial", length, output) < 0) {
+        partial = NULL;
+    }
+    if (partial != NULL && line != NULL && access(partial, F_OK) == 0) {
+        print_error("; the finished part is in '%s'; continue it with:\n  %s", partial, line);
+    }
+    print_error("\n");
+    free(partial);
+    free(line);
 }
 
 static void put_recorded(growing_text *t, const argument *a)

@@ -96,7 +96,7 @@ if env --default-signal=INT true 2>/dev/null; then
     code=0
     wait $! || code=$?
     ((code == 130)) || { show; fail "exit code $code"; }
-    says "grail: interrupted; what is finished is in 'out.partial', add --resume to continue" stderr
+    says "grail: interrupted; the finished part is in 'out.partial'; continue it with:" stderr
     refuses 1 "heal.steps was 2000 and is now 1999" "$grail" heal narrow --teacher "$tiny" \
         --calib ids.npy -o out --heal-steps 1999 --heal-rate 0.001 --resume
     slow=("$grail" heal narrow --teacher "$tiny" --calib ids.npy --heal-steps 2000 --heal-rate 0.001)

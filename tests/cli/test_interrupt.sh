@@ -53,7 +53,16 @@ has_lines() {
 
 compress=(compress "$demo/model" --calib "$demo/calibration.txt" --context 128 --samples 16
     --sparsity 0.3)
-line="the finished part is in 'out.partial', add --resume to continue"
+line="the finished part is in 'out.partial'; continue it with:"
+
+# continues: types the command line that ends the message
+continues() {
+    (($(wc -l <stderr) >= 2)) || { show; fail "no command line"; }
+    local typed
+    typed=$(tail -n 1 stderr)
+    [[ $typed == "  $grail compress "*" --resume" ]] || { show; fail "the command line differs"; }
+    runs bash -c "$typed"
+}
 
 check "an uninterrupted run"
 runs "$grail" "${compress[@]}" -o complete --quiet
@@ -69,9 +78,11 @@ for signal in INT TERM; do
     grep -qE "^grail: interrupted in block [1-4] of 4; $line\$" stderr || { show; fail "the message differs"; }
     [[ ! -s stdout ]] || { show; fail "prints a result"; }
     [[ ! -e out ]] || fail "an interrupted run left a result"
+    cp stderr interrupted
     refuses 1 "holds an interrupted run; resume it or delete it (--resume)" "$grail" compress "$demo/model" -o out --sparsity 0.3 \
         --calib "$demo/calibration.txt" >/dev/null
-    runs "$grail" "${compress[@]}" -o out --resume --quiet
+    cp interrupted stderr
+    continues
     same_result complete out
 done
 
@@ -82,7 +93,7 @@ wait_for has_lines 3 out.partial/grail-state.jsonl
 kill -INT $pid
 ends
 ((code == 130)) || fail "exit code $code"
-(($(wc -l <stderr) == 1)) || { show; fail "more than a line"; }
+(($(wc -l <stderr) == 2)) || { show; fail "more than the message"; }
 says "$line" stderr
 runs "$grail" "${compress[@]}" -o out --resume --quiet
 same_result complete out
@@ -152,8 +163,9 @@ for signal in INT TERM; do
     ends
     ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
     cells=$(grep -c '^{"cell"' r.jsonl)
-    [[ $(cat stderr) == "grail: interrupted; $cells of 8 cells are in 'r.jsonl', run the same command \
-again to continue the sweep" ]] || { show; fail "the message differs"; }
+    [[ $(head -n 1 stderr) == "grail: interrupted; $cells of 8 cells are in 'r.jsonl'; continue the sweep with:" ]] ||
+        { show; fail "the message differs"; }
+    [[ $(tail -n 1 stderr) == "  $grail sweep recipe.json -o r.jsonl --quiet" ]] || { show; fail "the command line differs"; }
     runs "$grail" sweep recipe.json -o r.jsonl --quiet
     says "8 cells: $cells done before" stdout
 done
