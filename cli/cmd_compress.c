@@ -454,11 +454,14 @@ static int run(int argc, char **argv)
     code = read_choices();
     code = code == EXIT_OK ? heal_options_read(&command_compress, &healing, &r.compress) : code;
     if (code == EXIT_OK) {
+        char *recorded = command_line_recorded(table);
+        r.compress.command = recorded;
         r.compress.resume = resume ? 1 : 0;
         r.compress.dry_run = dry_run ? 1 : 0;
         r.compress.observer = watch;
         r.compress.heal_observer = watch_healing;
         code = compress();
+        free(recorded);
     }
     return code;
 }

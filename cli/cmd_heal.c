@@ -9,6 +9,7 @@
 
 #include <grail/grail.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 static run_options r;
@@ -119,10 +120,13 @@ static int run(int argc, char **argv)
     }
     code = read_choices();
     if (code == EXIT_OK) {
+        char *recorded = command_line_recorded(table);
+        r.compress.command = recorded;
         r.compress.resume = resume ? 1 : 0;
         r.compress.observer = watch_blocks;
         r.compress.heal_observer = watch;
         code = heal();
+        free(recorded);
     }
     return code;
 }

@@ -134,8 +134,10 @@ typedef struct grail_compress_options {
     const char *backend;      /* "cpu" or "ref" */
     const char *precision; /* of products, see grail_compute; "auto" is f32 where `heal` trains */
     int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
-    int resume;     /* 1: continue an interrupted run */
-    int dry_run;    /* 1: open only plans and describes; do not call run or finish */
+    const char
+        *command; /* what the model card shows as the command of the run, one line; or NULL */
+    int resume;   /* 1: continue an interrupted run */
+    int dry_run;  /* 1: open only plans and describes; do not call run or finish */
     grail_compress_observer observer;  /* may be NULL */
     grail_heal_observer heal_observer; /* may be NULL */
     void *observer_user;               /* of both */

@@ -11,6 +11,7 @@ struct grail_compression {
     compression_request *request; /* const once it is open */
     calibration_network *network;
     narrow_output *output; /* NULL: the result stays in memory */
+    char *command;         /* for the model card, or NULL */
 };
 
 #endif

@@ -10,6 +10,9 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
         FAIL(GRAIL_ERROR_ARGUMENT, "no model was given");
     }
     TRY(memory_new(&c, 1, sizeof *c));
+    if (options->command != NULL) {
+        TRY(memory_copy_string(&c->command, options->command));
+    }
     TRY(output_check_place(options));
     TRY(request_open(options, (request_purpose){.kept = NULL}, &c->request));
     TRY(network_create(c->request, options->memory, &c->network));
@@ -31,5 +34,6 @@ void grail_compression_close(grail_compression *c)
     output_close(c->output);
     network_free(c->network);
     request_close(c->request);
+    memory_free(c->command);
     memory_free(c);
 }

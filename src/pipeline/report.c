@@ -126,7 +126,7 @@ grail_status grail_compression_finish(grail_compression *c)
     }
     const grail_compression_totals totals = grail_compression_totals_get(c);
     TRY(build_report(c->request, c->network, &totals, &report));
-    TRY(output_commit(c->output, report));
+    TRY(output_commit(c->output, report, c->command));
 out:
     if (status != GRAIL_OK) {
         output_after_failure(c->output, status);

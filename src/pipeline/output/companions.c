@@ -19,7 +19,7 @@ grail_status companions_declare(const companion_files *c)
     grail_status status = GRAIL_OK;
     char *name = NULL;
     const checkpoint *like = c->request->model->checkpoint;
-    const char *const documents[] = {plan_name, REPORT_NAME, config_name(c->request)};
+    const char *const documents[] = {plan_name, REPORT_NAME, CARD_NAME, config_name(c->request)};
     for (int f = 0; f < checkpoint_written_count(like, NULL); f++) {
         memory_free(name);
         name = NULL;

@@ -4,6 +4,7 @@
 #define GRAIL_PIPELINE_OUTPUT_COMPANIONS_H
 
 #include "base/output_directory.h"
+#include "pipeline/output/model_card.h"
 #include "pipeline/output/source_files.h"
 #include "pipeline/request/request.h"
 
@@ -20,8 +21,8 @@ typedef struct companion_files {
 /** Declares every file of the result, including the weights. */
 grail_status companions_declare(const companion_files *c) GRAIL_MUST_CHECK;
 
-/** Writes all files but the report. They are known before the first block, so a full disk shows
- * early. */
+/** Writes all files but the report and the model card. They are known before the first block, so a
+ * full disk shows early. */
 grail_status companions_write(const companion_files *c) GRAIL_MUST_CHECK;
 
 /** Writes a declared file of indented JSON. */

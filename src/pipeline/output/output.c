@@ -364,13 +364,28 @@ void output_after_failure(narrow_output *o, grail_status status)
     (void)error_about(status, "resume");
 }
 
-grail_status output_commit(narrow_output *o, const json_t *report)
+static grail_status write_card(narrow_output *o, const json_t *report, const char *command)
+{
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    const compression_request *request = o->request;
+    const grail_model *base = request->teacher == NULL ? request->model : request->teacher;
+    buffer_init(&text, SIZE_MAX / 4);
+    TRY(model_card_append(report, base, command, &text));
+    TRY(output_directory_write(o->directory, CARD_NAME, text.bytes, text.size));
+out:
+    buffer_fini(&text);
+    return status;
+}
+
+grail_status output_commit(narrow_output *o, const json_t *report, const char *command)
 {
     grail_status status = GRAIL_OK;
     if (!output_directory_is_committed(o->directory)) {
         TRY(source_files_check(&o->sources));
         TRY(checkpoint_writer_seal(o->writer));
         TRY(document_write(o->directory, REPORT_NAME, report));
+        TRY(write_card(o, report, command));
     }
     TRY(output_directory_commit(o->directory));
 out:

@@ -60,7 +60,9 @@ grail_status output_restore_all(const narrow_output *output,
  * again, it stays only if all weights are complete. */
 void output_after_failure(narrow_output *output, grail_status status);
 
-/** Writes report.json and renames the directory to its final name. */
-grail_status output_commit(narrow_output *output, const json_t *report) GRAIL_MUST_CHECK;
+/** Writes report.json and the model card, for which `command` may be NULL, and renames the
+ * directory to its final name. */
+grail_status output_commit(narrow_output *output, const json_t *report,
+                           const char *command) GRAIL_MUST_CHECK;
 
 #endif

@@ -1,0 +1,402 @@
+#include "pipeline/output/model_card.h"
+
+#include "arch/model_config.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- text from outside ------------------------------------------------------------------------- */
+
+/* One line, between more backticks than follow each other in it. */
+static grail_status put_code(buffer *out, const char *text)
+{
+    grail_status status = GRAIL_OK;
+    size_t longest = 0;
+    for (const char *at = text; *at != 0;) {
+        const size_t run = strspn(at, "`");
+        longest = run > longest ? run : longest;
+        at += run > 0 ? run : 1;
+    }
+    for (size_t i = 0; i <= longest; i++) {
+        TRY(buffer_append_string(out, "`"));
+    }
+    TRY(buffer_append_string(out, longest > 0 ? " " : ""));
+    TRY(escape_append(GRAIL_ESCAPE_LINE, text, strlen(text), out));
+    TRY(buffer_append_string(out, longest > 0 ? " " : ""));
+    for (size_t i = 0; i <= longest; i++) {
+        TRY(buffer_append_string(out, "`"));
+    }
+out:
+    return status;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text == NULL ? "" : text;
+}
+
+/* -- the front matter -------------------------------------------------------------------------- */
+
+/* Whether a text has the form of a repository's name, "owner/model". */
+static bool is_repository(const char *text, size_t length)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
+    const char *slash = memchr(text, '/', length);
+    return slash != NULL && slash != text && slash + 1 < text + length && text[0] != '.' &&
+           slash[1] != '.' && memchr(slash + 1, '/', (size_t)(text + length - slash - 1)) == NULL &&
+           strspn(text, allowed) >= length;
+}
+
+/* The repository of a directory in a Hugging Face cache, ".../models--OWNER--NAME/snapshots/...".
+ */
+static grail_status repository_in_cache(const char *directory, char **out)
+{
+    grail_status status = GRAIL_OK;
+    static const char begin[] = "/models--";
+    char *real = realpath(directory, NULL);
+    const char *owner = real == NULL ? NULL : strstr(real, begin);
+    const char *end = owner == NULL ? NULL : strstr(owner, "/snapshots/");
+    owner = end == NULL ? NULL : owner + sizeof begin - 1;
+    const char *name = owner == NULL ? NULL : strstr(owner, "--");
+    if (name != NULL && name < end) {
+        TRY(memory_format(out, "%.*s/%.*s", (int)(name - owner), owner, (int)(end - name - 2),
+                          name + 2));
+    }
+out:
+    free(real); /* realpath's own allocator */
+    return status;
+}
+
+/* *out stays NULL where neither the place nor the configuration says where the model is from. */
+static grail_status find_base_model(const grail_model *base, char **out)
+{
+    grail_status status = GRAIL_OK;
+    const char *named = text_of(base->config, "_name_or_path");
+    TRY(repository_in_cache(checkpoint_directory(base->checkpoint), out));
+    if (*out == NULL) {
+        TRY(memory_copy_string(out, named));
+    }
+    if (!is_repository(*out, strlen(*out))) {
+        memory_free(*out);
+        *out = NULL;
+    }
+out:
+    return status;
+}
+
+static bool opens_in(const json_t *report, const char *loader)
+{
+    size_t i = 0;
+    const json_t *one = NULL;
+    json_array_foreach (json_object_get(report, "loaders"), i, one) {
+        if (strcmp(text_of(one, "loader"), loader) == 0) {
+            return json_is_true(json_object_get(one, "loads"));
+        }
+    }
+    return false;
+}
+
+static bool is_healed(const json_t *report)
+{
+    return json_array_size(json_object_get(report, "healed")) > 0;
+}
+
+static grail_status put_front_matter(const json_t *report, const grail_model *base, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    char *repository = NULL;
+    const bool is_library = base->config_name != NULL &&
+                            strcmp(base->config_name, MODEL_CONFIG_NAME) == 0 &&
+                            opens_in(report, "transformers");
+    TRY(find_base_model(base, &repository));
+    TRY(buffer_append_string(out, "---\n"));
+    if (repository != NULL) {
+        TRY(buffer_format(out, "base_model: %s\n", repository));
+    }
+    TRY(buffer_append_string(out, is_library ? "library_name: transformers\n" : ""));
+    TRY(buffer_format(out, "tags:\n- grail\n- pruning\n- %s\n%s---\n\n",
+                      text_of(json_object_get(report, "dense"), "architecture"),
+                      is_healed(report) ? "- distillation\n" : ""));
+out:
+    memory_free(repository);
+    return status;
+}
+
+/* -- what was cut ------------------------------------------------------------------------------ */
+
+/* Sites of one kind together. Errors are means over the sites where they were measured. */
+typedef struct kind_summary {
+    const char *kind, *selector;
+    int sites, measured;
+    bool same_selector;
+    json_int_t units, kept, width, narrow;
+    double before, after;
+} kind_summary;
+
+static void add_site(const json_t *one, kind_summary *k)
+{
+    const json_t *before = json_object_get(one, "held_error_before");
+    const json_t *after = json_object_get(one, "held_error_after");
+    k->same_selector =
+        k->sites == 0 || (k->same_selector && strcmp(k->selector, text_of(one, "selector")) == 0);
+    k->selector = text_of(one, "selector");
+    k->sites++;
+    k->units += json_integer_value(json_object_get(one, "units"));
+    k->kept += json_integer_value(json_object_get(one, "kept"));
+    k->width += json_integer_value(json_object_get(one, "width"));
+    k->narrow += json_integer_value(json_object_get(one, "narrow_width"));
+    if (json_is_number(before) && json_is_number(after)) {
+        k->measured++;
+        k->before += json_number_value(before);
+        k->after += json_number_value(after);
+    }
+}
+
+static kind_summary summarise(const json_t *sites, const char *kind)
+{
+    kind_summary k = {.kind = kind, .selector = ""};
+    size_t i = 0;
+    const json_t *one = NULL;
+    json_array_foreach (sites, i, one) {
+        if (strcmp(text_of(one, "kind"), kind) == 0) {
+            add_site(one, &k);
+        }
+    }
+    return k;
+}
+
+static grail_status put_kind(const kind_summary *k, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(buffer_format(out, "| %s | %d | %lld of %lld | %lld of %lld | %s |", k->kind, k->sites,
+                      (long long)k->kept, (long long)k->units, (long long)k->narrow,
+                      (long long)k->width, k->same_selector ? k->selector : "several"));
+    if (k->measured > 0) {
+        TRY(buffer_format(out, " %.4f | %.4f |\n", k->before / k->measured,
+                          k->after / k->measured));
+    } else {
+        TRY(buffer_append_string(out, " - | - |\n"));
+    }
+out:
+    return status;
+}
+
+static grail_status put_cut(const json_t *report, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *sites = json_object_get(report, "sites");
+    if (json_array_size(sites) == 0) {
+        return GRAIL_OK;
+    }
+    TRY(buffer_append_string(
+        out, "## Cut\n\n"
+             "| kind | sites | units kept | width | selector | error of the plain cut | "
+             "error after the repair |\n|---|---|---|---|---|---|---|\n"));
+    for (int i = 0; grail_site_kind_at(i) != NULL; i++) {
+        const kind_summary k = summarise(sites, grail_site_kind_at(i));
+        if (k.sites > 0) {
+            TRY(put_kind(&k, out));
+        }
+    }
+    TRY(buffer_append_string(
+        out,
+        "\nUnits and widths are sums over the sites. The errors are relative squared errors of "
+        "what the matrices behind the cuts give, on calibration rows that were held out of the "
+        "fit; means over the sites. plan.json has the choices, report.json every site.\n\n"));
+out:
+    return status;
+}
+
+/* -- how it was repaired and measured ---------------------------------------------------------- */
+
+static grail_status put_choice(const char *key, const json_t *value, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    char *text =
+        json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    const char *shown = json_is_string(value) ? json_string_value(value) : text;
+    TRY(buffer_format(out, "- %s: %s\n", key, shown == NULL ? "" : shown));
+out:
+    free(text); /* jansson's own allocator */
+    return status;
+}
+
+static grail_status put_repair(const json_t *report, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    const char *key = NULL;
+    const json_t *value = NULL;
+    json_t *plan = json_object_get(report, "plan");
+    json_t *how = json_object_get(plan, "compensation");
+    if (!json_is_true(json_object_get(how, "enabled"))) {
+        return buffer_append_string(out, "## Repair\n\nNone.\n\n");
+    }
+    TRY(buffer_append_string(out, "## Repair\n\nRidge regressions in closed form:\n\n"));
+    json_object_foreach (how, key, value) {
+        if (strcmp(key, "enabled") != 0) {
+            TRY(put_choice(key, value, out));
+        }
+    }
+    TRY(put_choice("loop", json_object_get(plan, "loop"), out));
+    TRY(put_choice("repair of BatchNorm", json_object_get(plan, "repair"), out));
+    TRY(buffer_append_string(out, "\n"));
+out:
+    return status;
+}
+
+static grail_status put_training(const json_t *one, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *block = json_object_get(one, "block");
+    if (json_is_integer(block)) {
+        TRY(buffer_format(out, "- block %lld", (long long)json_integer_value(block) + 1));
+    } else {
+        TRY(buffer_append_string(out, "- the whole network"));
+    }
+    TRY(buffer_format(out, ": %lld steps, loss on held-out samples %.5f -> %.5f\n",
+                      (long long)json_integer_value(json_object_get(one, "steps")),
+                      json_number_value(json_object_get(one, "held_loss_before")),
+                      json_number_value(json_object_get(one, "held_loss_after"))));
+out:
+    return status;
+}
+
+static grail_status put_healing(const json_t *report, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t i = 0;
+    const json_t *one = NULL;
+    if (!is_healed(report)) {
+        return GRAIL_OK;
+    }
+    TRY(buffer_append_string(
+        out, "## Healing\n\nTrained towards the dense network, without labels:\n\n"));
+    json_array_foreach (json_object_get(report, "healed"), i, one) {
+        TRY(put_training(one, out));
+    }
+    TRY(buffer_append_string(out, "\n"));
+out:
+    return status;
+}
+
+static grail_status put_calibration(const json_t *report, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *c = json_object_get(report, "calibration");
+    const json_int_t samples = json_integer_value(json_object_get(c, "samples"));
+    const bool of_text = json_object_get(c, "file") != NULL;
+    if (samples == 0) {
+        return buffer_append_string(out, "## Calibration\n\nNone.\n\n");
+    }
+    TRY(buffer_format(out, "## Calibration\n\n%lld %s", (long long)samples,
+                      of_text ? "windows" : "images"));
+    if (of_text) {
+        TRY(buffer_format(out, " of %lld tokens",
+                          (long long)json_integer_value(json_object_get(c, "context"))));
+    }
+    TRY(buffer_append_string(out, " of "));
+    TRY(put_code(out, text_of(c, of_text ? "file" : "images")));
+    TRY(buffer_format(out, " (sha256 %.16s...), computed in %s.\n\n",
+                      text_of(c, of_text ? "text_sha256" : "images_sha256"),
+                      text_of(report, "precision")));
+out:
+    return status;
+}
+
+static grail_status put_size(const json_t *report, const char *what, const char *key, buffer *out)
+{
+    const json_int_t dense =
+        json_integer_value(json_object_get(json_object_get(report, "dense"), key));
+    const json_int_t narrow =
+        json_integer_value(json_object_get(json_object_get(report, "narrow"), key));
+    return dense == 0
+               ? GRAIL_OK
+               : buffer_format(out, "| %s | %lld | %lld | %.1f %% |\n", what, (long long)dense,
+                               (long long)narrow, 100.0 * (double)narrow / (double)dense);
+}
+
+static grail_status put_sizes(const json_t *report, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(buffer_append_string(out, "## Size\n\n| | before | after | |\n|---|---|---|---|\n"));
+    TRY(put_size(report, "parameters", "parameters", out));
+    TRY(put_size(report, "bytes of weights", "bytes", out));
+    TRY(put_size(report, "multiply-accumulates per token or image", "macs_per_token", out));
+    TRY(put_size(report, "bytes of key and value cache per token", "kv_bytes_per_token", out));
+    TRY(buffer_append_string(out, "\n"));
+out:
+    return status;
+}
+
+static grail_status put_loaders(const json_t *report, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t i = 0;
+    const json_t *one = NULL;
+    TRY(buffer_append_string(out, "## What opens it\n\n- grail: yes\n"));
+    json_array_foreach (json_object_get(report, "loaders"), i, one) {
+        const char *reason = text_of(one, "reason");
+        TRY(buffer_format(out, "- %s: %s%s", text_of(one, "loader"),
+                          json_is_true(json_object_get(one, "loads")) ? "yes" : "no",
+                          reason[0] == 0 ? "" : "; "));
+        TRY(escape_append(GRAIL_ESCAPE_LINE, reason, strlen(reason), out));
+        TRY(buffer_append_string(out, "\n"));
+    }
+out:
+    return status;
+}
+
+static grail_status put_command(const char *command, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    if (command == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(buffer_append_string(out, "\n## Command\n\n    "));
+    TRY(escape_append(GRAIL_ESCAPE_LINE, command, strlen(command), out));
+    TRY(buffer_append_string(out, "\n"));
+out:
+    return status;
+}
+
+static grail_status put_title(const json_t *report, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *teacher = json_object_get(report, "teacher");
+    TRY(buffer_format(out, "# A %s %s\n\nMade by grail from ",
+                      teacher != NULL ? "healed" : "narrowed",
+                      text_of(json_object_get(report, "dense"), "architecture")));
+    TRY(put_code(out, text_of(report, "model")));
+    if (teacher != NULL) {
+        TRY(buffer_append_string(out, ", which was narrowed earlier, and the dense "));
+        TRY(put_code(out, json_string_value(teacher)));
+    }
+    TRY(buffer_append_string(out, ".\n\n"));
+out:
+    return status;
+}
+
+grail_status model_card_append(const json_t *report, const grail_model *base, const char *command,
+                               buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(put_front_matter(report, base, out));
+    TRY(put_title(report, out));
+    if (json_object_get(report, "teacher") == NULL) {
+        TRY(put_cut(report, out));
+        TRY(put_repair(report, out));
+    }
+    TRY(put_healing(report, out));
+    TRY(put_calibration(report, out));
+    TRY(put_sizes(report, out));
+    TRY(put_loaders(report, out));
+    TRY(put_command(command, out));
+out:
+    return status;
+}
