@@ -54,8 +54,9 @@ void run_options_init(run_options *r);
      "kinds of sites that one --sparsity number or a limit cuts: ffn, heads, conv, stream "        \
      "(ffn,heads for text, conv,ffn for images)", .field = "kinds"},                               \
     {GROUP_CUT, "stream-score", OPTION_TEXT, &(r).compress.stream_score, "NAME",                   \
-     "first all", .help =                                                                          \
-     "producers that score the channels of a residual stream: first or all (first)"},              \
+     "first all branch", .help =                                                                   \
+     "producers that score the channels of a residual stream: first, all, or branch, the last "    \
+     "convolution of a stage's first block (first)"},                                              \
     {GROUP_CUT, "align", OPTION_TEXT, &(r).align, "N", "auto 1 8 32 64 128 256", .help =           \
      "round widths to a multiple of N; 1 does not round; auto rounds FFN widths to a multiple "    \
      "of 256, 128, 64 or 32, and channels to 32, 16 or 8 where that changes little (auto)"},       \

@@ -130,7 +130,8 @@ typedef struct grail_compress_options {
     const char *teacher; /* the dense network of a `model` that was narrowed earlier, which is then
                             healed and not cut; or NULL */
     const char *scratch; /* directory for files that stand in for large blocks of memory, or NULL */
-    const char *stream_score; /* "first", "all": producers that score a residual stream */
+    const char *stream_score; /* "first", "all" or "branch": producers that score a residual stream;
+                                 NULL: "first" */
     const char *backend;      /* "cpu" or "ref" */
     const char *precision; /* of products, see grail_compute; "auto" is f32 where `heal` trains */
     int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */

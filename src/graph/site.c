@@ -372,6 +372,16 @@ bool site_spans_blocks(const graph *g, const site *s)
     return false;
 }
 
+int site_branch_producer(const graph *g, const site *s)
+{
+    const int block = g->nodes[s->producers[0].node].block;
+    int last = 0;
+    while (last + 1 < s->producer_count && g->nodes[s->producers[last + 1].node].block == block) {
+        last++;
+    }
+    return last;
+}
+
 /* Number of elements in one row or one column of a weight. */
 static int64_t elements_along(const graph_parameter *weight, int axis)
 {

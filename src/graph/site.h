@@ -65,6 +65,10 @@ const char *site_kind_name(site_kind kind); /* "ffn", "heads", "conv", "stream" 
  * blocks is. */
 bool site_spans_blocks(const graph *g, const site *s);
 
+/** Index of the last producer in the block of the first one: where a projection begins a residual
+ * stream, the last convolution of that block's branch; where the stem does, the stem. */
+int site_branch_producer(const graph *g, const site *s);
+
 /** The number of parameters (weights and biases) of one unit of the site. */
 int64_t site_parameters_per_unit(const graph *g, const site *s);
 

@@ -17,7 +17,7 @@ static const char *const ridge_scale_names[] = {"mean", "diagonal", NULL};
 static const char *const token_weights_names[] = {"none", "stream", NULL};
 static const char *const conv_fit_names[] = {"channel", "kernel", NULL};
 static const char *const loop_names[] = {"closed", "open", NULL};
-static const char *const stream_score_names[] = {"first", "all", NULL};
+static const char *const stream_score_names[] = {"first", "all", "branch", NULL};
 static const char *const gqa_names[] = {"kv-groups", "query-per-group", NULL};
 
 /* The keys that plan_to_json writes. Any other key is refused, since it would have no effect. */

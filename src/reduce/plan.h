@@ -36,7 +36,11 @@ typedef enum conv_fit {
  */
 typedef enum loop_kind { LOOP_CLOSED, LOOP_OPEN } loop_kind;
 /** Which producers' rows score the channels of a residual stream. */
-typedef enum stream_score { STREAM_SCORE_FIRST, STREAM_SCORE_ALL } stream_score;
+typedef enum stream_score {
+    STREAM_SCORE_FIRST,
+    STREAM_SCORE_ALL,
+    STREAM_SCORE_BRANCH /* those of site_branch_producer */
+} stream_score;
 
 /** Which maps besides the cut consumers are fitted. */
 typedef enum refit_kind {

@@ -43,7 +43,7 @@ grail_status scores_of_rows(const site_view *v, score_term term, double *scores)
         scores[j] = 0.0;
     }
     for (int p = 0; p < v->scored_producers; p++) {
-        TRY(site_view_producer(v, p, &m));
+        TRY(site_view_producer(v, v->first_scored + p, &m));
         const int64_t taps = v->input_norms == NULL ? 1 : taps_of_producer(v, &m);
         for (int64_t j = 0; j < v->site->units; j++) {
             scores[j] += unit_sum(&m, j, term, v->input_norms, taps);

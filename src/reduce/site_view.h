@@ -44,7 +44,8 @@ typedef struct site_view {
     weight_source weights;
     uint64_t seed;
     uint64_t stream;      /* random stream: differs between the sites of one run */
-    int scored_producers; /* producers whose rows score a unit, from the first on */
+    int first_scored;     /* producers whose rows score a unit: the first of them, */
+    int scored_producers; /* and how many */
     /* Statistics, NULL where the selector does not need them. */
     const double *input_norms; /* norms of the features of the first producer's input; 0 where an
                                   earlier site removed them */

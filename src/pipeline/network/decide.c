@@ -86,11 +86,16 @@ weight_source weights_of_store(parameter_store *store)
     return (weight_source){.borrow = borrow_dense, .context = store};
 }
 
-/* Input norms are those of the first producer alone. */
-static int scored_producers(const plan *p, const site *s, const double *input_norms)
+/* The producers whose rows score the units. Input norms are those of the first producer alone. */
+static void choose_producers(const compression_request *request, site_view *view)
 {
-    const bool first = s->kind == SITE_STREAM && p->stream_score == STREAM_SCORE_FIRST;
-    return first || input_norms != NULL ? 1 : s->producer_count;
+    const site *s = view->site;
+    const stream_score how = request->plan.stream_score;
+    const bool one = s->kind == SITE_STREAM && how != STREAM_SCORE_ALL;
+    view->scored_producers = one || view->input_norms != NULL ? 1 : s->producer_count;
+    if (one && how == STREAM_SCORE_BRANCH) {
+        view->first_scored = site_branch_producer(request->graph, s);
+    }
 }
 
 /* Releases what take_input allocated. */
@@ -201,7 +206,7 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
     view.backend = request->backend;
     view.seed = request->plan.seed;
     view.stream = (uint64_t)index;
-    view.scored_producers = scored_producers(&request->plan, s, known->input_norms);
+    choose_producers(request, &view);
     view.fits_bias =
         consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node);
     view.trial = (reducer_trial){site_trial_run, &trial};

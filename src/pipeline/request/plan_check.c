@@ -67,6 +67,13 @@ static grail_status check_gradients(const graph *g, const site *s, const selecto
     return GRAIL_OK;
 }
 
+/* Whether other producers of a residual stream than the first score it. */
+static bool scores_later_producers(const graph *g, const site *s, stream_score how)
+{
+    return how == STREAM_SCORE_ALL ||
+           (how == STREAM_SCORE_BRANCH && site_branch_producer(g, s) > 0);
+}
+
 static grail_status check_site(const graph *g, const site *s, const selector *rule, const plan *p)
 {
     if (s->groups > 1 && rule->folds) {
@@ -84,7 +91,7 @@ static grail_status check_site(const graph *g, const site *s, const selector *ru
             "open_loop");
     }
     if (s->kind == SITE_STREAM && (selector_needs(rule, s) & NEEDS_INPUT_NORMS) != 0 &&
-        p->stream_score == STREAM_SCORE_ALL) {
+        scores_later_producers(g, s, p->stream_score)) {
         return error_about(
             error_set(GRAIL_ERROR_UNSUPPORTED,
                       "site '%s': selector '%s' needs activations, but it must score "

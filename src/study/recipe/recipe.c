@@ -72,26 +72,34 @@ static const char *precision_at(int i)
     return names[i];
 }
 
-/* The static name, or NULL. */
-static const char *find_precision(const char *name)
+static const char *stream_score_at(int i)
 {
-    int i = 0;
-    while (precision_at(i) != NULL && strcmp(precision_at(i), name) != 0) {
-        i++;
-    }
-    return precision_at(i);
+    static const char *const names[] = {"first", "all", "branch", NULL};
+    return names[i];
 }
 
-static grail_status read_precision(const char *source, const json_t *document, sweep_recipe *r)
+/* The static name of a list that ends with NULL, or NULL. */
+static const char *find_name(const char *(*at)(int i), const char *name)
+{
+    int i = 0;
+    while (at(i) != NULL && strcmp(at(i), name) != 0) {
+        i++;
+    }
+    return at(i);
+}
+
+/* *out is static. */
+static grail_status read_name(const char *source, const json_t *document, const char *key,
+                              const char *(*at)(int i), const char *usual, const char **out)
 {
     grail_status status = GRAIL_OK;
     const char *name = NULL;
-    TRY(json_get_string(source, document, "precision", USUAL_PRECISION, &name));
-    r->precision = find_precision(name);
-    if (r->precision == NULL) {
-        status = error_set(GRAIL_ERROR_FORMAT, "%s: \"precision\" is \"%s\", expected one of",
-                           source, name);
-        field_append_known(name, precision_at);
+    TRY(json_get_string(source, document, key, usual, &name));
+    *out = find_name(at, name);
+    if (*out == NULL) {
+        status = error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is \"%s\", expected one of", source, key,
+                           name);
+        field_append_known(name, at);
     }
 out:
     return status;
@@ -114,7 +122,6 @@ out:
 static grail_status read_choices(const char *source, const json_t *document, sweep_recipe *r)
 {
     grail_status status = GRAIL_OK;
-    bool all = false;
     const char *about = NULL;
     TRY(json_get_string(source, document, "about", NULL, &about));
     TRY(json_get_string(source, document, "$schema", NULL, &about));
@@ -123,9 +130,8 @@ static grail_status read_choices(const char *source, const json_t *document, swe
     TRY(read_healing(source, document, r));
     TRY(field_word(source, document, "repeat", "selector", "calibration", false,
                    &r->repeats_calibration));
-    TRY(field_word(source, document, "stream_score", "first", "all", false, &all));
-    TRY(memory_copy_string(&r->stream_score, all ? "all" : "first"));
-    TRY(read_precision(source, document, r));
+    TRY(read_name(source, document, "stream_score", stream_score_at, "first", &r->stream_score));
+    TRY(read_name(source, document, "precision", precision_at, USUAL_PRECISION, &r->precision));
 out:
     return status;
 }
@@ -199,7 +205,7 @@ static grail_status directory_of(const char *path, char **out)
 /* What is usual is left out, so that recipes with and without it are the same. */
 static grail_status set_precision(const char *name, json_t *document)
 {
-    if (find_precision(name) == NULL) {
+    if (find_name(precision_at, name) == NULL) {
         const grail_status status = error_set(
             GRAIL_ERROR_ARGUMENT, "the precision of a sweep is '%s', expected one of", name);
         field_append_known(name, precision_at);
@@ -234,7 +240,6 @@ void sweep_recipe_fini(sweep_recipe *r)
     }
     sweep_checkpoints_fini(&r->checkpoints);
     memory_free(r->grids);
-    memory_free(r->stream_score);
     sweep_images_fini(&r->calibration);
     sweep_images_fini(&r->evaluation);
     json_decref(r->document);

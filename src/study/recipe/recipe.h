@@ -15,7 +15,7 @@ typedef struct sweep_recipe {
     const char *kinds[SWEEP_MOST_KINDS]; /* of sites that a ratio applies to; static */
     int kind_count;
     int64_t align;            /* as grail_compress_options has it */
-    char *stream_score;       /* NULL: the default */
+    const char *stream_score; /* "first", "all" or "branch"; static */
     const char *precision;    /* of products: "auto", "f32" or "bf16"; static */
     int64_t heal_steps;       /* of every training; 0: the default of grail_compress_options */
     double heal_rate;         /* 0: the default */

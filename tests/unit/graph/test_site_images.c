@@ -116,6 +116,8 @@ static void a_residual_stream_is_one_site_of_all_that_add_to_it_and_read_it(void
                 "a.conv1.weight project.weight b.conv1.weight");
     assert_channels(g, first, "stem.bn.weight a.bn2.weight");
     assert_true(site_spans_blocks(g, first));
+    assert_int_equal(site_branch_producer(g, first),
+                     0); /* the stem, not the first block's branch */
     assert_int_equal(site_parameters_per_unit(g, first),
                      9 * COLOURS + 9 * INNER + 9 * INNER + NEXT + 9 * INNER + 8);
     const site *second = find_site(&sites, "head");
@@ -124,6 +126,7 @@ static void a_residual_stream_is_one_site_of_all_that_add_to_it_and_read_it(void
     assert_ends(g, second->consumers, second->consumer_count, "head.weight");
     assert_channels(g, second, "project.bn.weight b.bn2.weight");
     assert_true(site_spans_blocks(g, second));
+    assert_int_equal(site_branch_producer(g, second), 1); /* b.conv2, not the projection */
     assert_string_equal(site_kind_name(second->kind), "stream");
     site_list_fini(&sites);
     graph_free(g);

@@ -69,6 +69,11 @@ static void statistics_of_later_producers_are_not_there_yet(void **state)
         &r, GRAIL_ERROR_UNSUPPORTED,
         "site 'layer1.0.conv1': selector 'wanda' needs activations, but it must score the "
         "units before the later producers have run; use the stream score 'first'");
+    r.options.stream_score = "branch"; /* where the stem begins a stream, it is the first */
+    assert_refused(
+        &r, GRAIL_ERROR_UNSUPPORTED,
+        "site 'fc': selector 'wanda' needs activations, but it must score the units before the "
+        "later producers have run; use the stream score 'first'");
     r.options.stream_score = "some";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "unknown stream score 'some'");
     vision_close(&r.v);

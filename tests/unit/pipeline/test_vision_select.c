@@ -173,6 +173,44 @@ static void a_stream_is_scored_by_its_first_producer_or_by_all(void **state)
     vision_close(&v);
 }
 
+/* Kept units of a stream that this producer's rows score by magnitude-l1. */
+static void assert_scored_by(const vision_lab *v, vision_model *m, const char *output,
+                             const char *stream, const char *producer)
+{
+    double scores[MOST] = {0.0};
+    int64_t kept[MOST];
+    const vision_tensor *w = vision_find(m, producer);
+    const int count = vision_kept_units(vision_path(v, output), stream, kept, MOST);
+    add_rows(w, 1.0, scores);
+    assert_best_are_kept(scores, (int)w->shape.shape[0], kept, count);
+}
+
+static void the_branch_scores_where_a_projection_begins_a_stream(void **state)
+{
+    (void)state;
+    static const char *const outputs[] = {"first", "branch"};
+    static const char *const producers[] = {"layer2.0.downsample.0.weight",
+                                            "layer2.0.conv2.weight"};
+    vision_lab v;
+    vision_model m;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    vision_make(&m, VISION_BASIC);
+    for (int i = 0; i < 2; i++) {
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, outputs[i]));
+        options.sparsity_stream = 0.5;
+        options.selector = "magnitude-l1";
+        options.stream_score = outputs[i];
+        options.compensate = "none";
+        assert_ok(lab_compress(&options));
+        assert_scored_by(&v, &m, outputs[i], "layer1.0.conv1", "conv1.weight");
+        assert_scored_by(&v, &m, outputs[i], "fc", producers[i]);
+    }
+    assert_false(same_tensor(vision_path(&v, "first"), vision_path(&v, "branch"), "fc.weight"));
+    vision_fini(&m);
+    vision_close(&v);
+}
+
 static void neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them(void **state)
 {
     (void)state;
@@ -291,6 +329,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wanda_weighs_rows_by_the_input_that_is_left),
         cmocka_unit_test(a_stream_is_scored_by_its_first_producer_or_by_all),
+        cmocka_unit_test(the_branch_scores_where_a_projection_begins_a_stream),
         cmocka_unit_test(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them),
         cmocka_unit_test(weighted_energy_counts_every_reader_of_a_stream),
         cmocka_unit_test(random_channels_are_drawn_for_every_site),

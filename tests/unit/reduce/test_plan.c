@@ -103,6 +103,11 @@ static void choices_are_known_by_name(void **state)
     assert_true(scale == RIDGE_SCALE_DIAGONAL);
     assert_fails(ridge_scale_from_name("x", &scale), GRAIL_ERROR_ARGUMENT,
                  "unknown ridge scale 'x'; expected one of mean, diagonal");
+    stream_score score = STREAM_SCORE_FIRST;
+    assert_ok(stream_score_from_name("branch", &score));
+    assert_true(score == STREAM_SCORE_BRANCH);
+    assert_fails(stream_score_from_name("x", &score), GRAIL_ERROR_ARGUMENT,
+                 "unknown stream score 'x'; expected one of first, all, branch");
     assert_ok(token_weights_from_name("stream", &weights));
     assert_true(weights == TOKEN_WEIGHTS_STREAM);
     assert_fails(token_weights_from_name("x", &weights), GRAIL_ERROR_ARGUMENT,
@@ -223,6 +228,8 @@ static void what_is_written_reads_back_the_same(void **state)
     p.compensation.weights = TOKEN_WEIGHTS_STREAM;
     p.compensation.fit = FIT_BIAS_ONLY;
     p.compensation.ridge_of = RIDGE_OF_ALL;
+    assert_round_trip(&p);
+    p.stream_score = STREAM_SCORE_BRANCH;
     assert_round_trip(&p);
     plan_fini(&p);
 }

@@ -52,6 +52,20 @@ static void what_a_recipe_leaves_out_has_defaults(void **state)
     sweep_recipe_fini(&r);
 }
 
+static void a_recipe_names_what_scores_a_stream(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"first", "all", "branch"};
+    static const char *const recipes[] = {RECIPE(ONE, LISTS, ", \"stream_score\": \"first\""),
+                                          RECIPE(ONE, LISTS, ", \"stream_score\": \"all\""),
+                                          RECIPE(ONE, LISTS, ", \"stream_score\": \"branch\"")};
+    for (int i = 0; i < 3; i++) {
+        sweep_recipe r = recipe_parsed(recipes[i]);
+        assert_string_equal(r.stream_score, names[i]);
+        sweep_recipe_fini(&r);
+    }
+}
+
 static void everything_that_a_recipe_says_is_read(void **state)
 {
     (void)state;
@@ -121,7 +135,8 @@ static void what_is_not_known_is_refused_with_its_place(void **state)
     assert_refused(RECIPE(ONE, LISTS, ", \"loop\": \"half\""),
                    "\"loop\" is \"half\", expected closed or open");
     assert_refused(RECIPE(ONE, LISTS, ", \"repeat\": \"x\""), "expected selector or calibration");
-    assert_refused(RECIPE(ONE, LISTS, ", \"stream_score\": \"x\""), "expected first or all");
+    assert_refused(RECIPE(ONE, LISTS, ", \"stream_score\": \"x\""),
+                   "\"stream_score\" is \"x\", expected one of first, all, branch");
     assert_refused(RECIPE(ONE, LISTS, ", \"align\": -1"), "\"align\" is -1, expected 0 to");
     assert_refused(RECIPE(ONE, LISTS, ", \"precision\": \"f16\""),
                    "\"precision\" is \"f16\", expected one of auto, f32, bf16");
@@ -391,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_recipe_leaves_out_has_defaults),
+        cmocka_unit_test(a_recipe_names_what_scores_a_stream),
         cmocka_unit_test(everything_that_a_recipe_says_is_read),
         cmocka_unit_test(what_is_not_known_is_refused_with_its_place),
         cmocka_unit_test(entries_of_lists_are_refused_with_their_place),
