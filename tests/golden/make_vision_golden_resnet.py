@@ -8,10 +8,8 @@ read from ../shared/data; without it their logits are kept as they were.
 
     make_vision_golden_resnet.py        writes vision/resnet.safetensors beside this script
 """
-import json
 import os
 import pathlib
-import struct
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
@@ -21,6 +19,7 @@ import torchvision
 import transformers
 from torch import nn
 
+from golden_file import read_safetensors, write_safetensors
 from plain_resnet import (akamaster, cifar_resnet18, fill, narrowed_resnet50, pixels,
                           pre_activation)
 
@@ -84,36 +83,6 @@ def load_pretrained(model, path):
     state = state.get("state_dict", state)
     model.load_state_dict({name.removeprefix("module."): value for name, value in state.items()})
     return model
-
-
-def read_safetensors(path):
-    if not path.exists():
-        return {}
-    data = path.read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__", None)
-    found = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        found[name] = numpy.frombuffer(data[8 + size + begin:8 + size + end],
-                                       numpy.float32).reshape(entry["shape"])
-    return found
-
-
-def write_safetensors(path, tensors, versions):
-    header = {"__metadata__": versions}
-    offset = 0
-    for name, value in sorted(tensors.items()):
-        header[name] = {"dtype": "F32", "shape": list(value.shape),
-                        "data_offsets": [offset, offset + value.nbytes]}
-        offset += value.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    data = b"".join(numpy.ascontiguousarray(value).tobytes()
-                    for _, value in sorted(tensors.items()))
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 def main():
