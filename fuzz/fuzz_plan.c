@@ -1,6 +1,6 @@
 /* Any text as a plan document, read against the sites of a small network. An accepted plan keeps
- * between one unit and all, equally many of every group, and is the same when it is written and
- * read again. */
+ * between no unit, so that its sublayer goes, and all, equally many of every group, and is the same
+ * when it is written and read again. */
 #include "fuzz_network.h"
 
 #include "reduce/plan.h"
@@ -8,14 +8,32 @@
 #include <math.h>
 #include <string.h>
 
+/* Ascending units of the site, as many of every group. */
+static void check_units(const plan_site *own, const site *s)
+{
+    int64_t in_group[64] = {0};
+    fuzz_require(s->groups <= 64 && !own->selector->folds);
+    for (int64_t i = 0; i < own->kept; i++) {
+        fuzz_require(own->kept_units[i] > (i == 0 ? -1 : own->kept_units[i - 1]));
+        fuzz_require(own->kept_units[i] < s->units);
+        in_group[own->kept_units[i] / (s->units / s->groups)]++;
+    }
+    for (int64_t g = 0; g < s->groups; g++) {
+        fuzz_require(in_group[g] == own->kept / s->groups);
+    }
+}
+
 static void check_kept(const plan *p, const site_list *sites)
 {
     fuzz_require(p->count == sites->count);
     for (int i = 0; i < p->count; i++) {
         const site *s = &sites->sites[i];
         fuzz_require(p->sites[i].units == s->units);
-        fuzz_require(p->sites[i].kept >= 1 && p->sites[i].kept <= s->units);
+        fuzz_require(p->sites[i].kept >= 0 && p->sites[i].kept <= s->units);
         fuzz_require(p->sites[i].kept % s->groups == 0);
+        if (p->sites[i].kept_units != NULL) {
+            check_units(&p->sites[i], s);
+        }
     }
 }
 

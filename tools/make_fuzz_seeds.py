@@ -171,6 +171,15 @@ def plan_seeds():
     yield "bad-name", plan_text(compensation={"target": "none"})
     yield "bad-key", plan_text(repare=True)
     yield "bad-key-compensation", plan_text(compensation={"lambda": 1})
+    yield "named-units", plan_text({"site": ffn, "kept": 3, "kept_units": [0, 7, 23]})
+    yield "named-query-heads", plan_text({"site": heads, "kept_units": [0, 2, 5]},
+                                         gqa="query-per-group")
+    yield "bad-named-order", plan_text({"site": ffn, "kept_units": [7, 0]})
+    yield "bad-named-unit", plan_text({"site": ffn, "kept_units": [0, 24]})
+    yield "bad-named-count", plan_text({"site": ffn, "kept": 4, "kept_units": [0, 1]})
+    yield "bad-named-group", plan_text({"site": heads, "kept_units": [0, 1, 2]},
+                                       gqa="query-per-group")
+    yield "bad-named-fold", plan_text({"site": ffn, "selector": "fold", "kept_units": [0, 1]})
     yield "bad-key-site", plan_text({"site": ffn, "keep": 2})
 
 

@@ -1,6 +1,7 @@
 #include "reduce/plan.h"
 
 #include "base/names.h"
+#include "reduce/plan_units.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +30,8 @@ static const char *const compensation_keys[] = {
     "ridge",   "ridge_scale", "token_weights", "refit",
     "alpha",   "fit",         "ridge_of",      "regional_training",
     NULL};
-static const char *const site_keys[] = {"site", "kind", "selector", "units", "kept", NULL};
+static const char *const site_keys[] = {"site", "kind",       "selector", "units",
+                                        "kept", "kept_units", NULL};
 
 /* `names` end with NULL. */
 static grail_status name_index(const char *what, const char *name, const char *const names[],
@@ -154,6 +156,7 @@ void plan_fini(plan *p)
 {
     for (int i = 0; i < p->count; i++) {
         memory_free(p->sites[i].name);
+        memory_free(p->sites[i].kept_units);
     }
     memory_free(p->sites);
     *p = (plan){0};
@@ -223,36 +226,6 @@ out:
     return status;
 }
 
-static grail_status read_kept(const char *source, const json_t *entry, const site *s,
-                              plan_site *own)
-{
-    grail_status status = GRAIL_OK;
-    int64_t units = 0;
-    TRY(json_get_integer(source, entry, "units", s->units, &units));
-    if (json_object_get(entry, "kept") == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' has no \"kept\"; give the number of units to keep",
-             source, s->name);
-    }
-    TRY(json_get_integer(source, entry, "kept", s->units, &own->kept));
-    if (units != s->units) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: site '%s' has %lld units in this model, but the plan says %lld", source, s->name,
-             (long long)s->units, (long long)units);
-    }
-    if (own->kept < 0 || own->kept > s->units) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: site '%s' keeps %lld units, expected 1 to %lld, or 0 to drop its whole sublayer",
-             source, s->name, (long long)own->kept, (long long)s->units);
-    }
-    if (own->kept % s->groups != 0) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: site '%s' keeps %lld units, expected a multiple of its %lld groups", source,
-             s->name, (long long)own->kept, (long long)s->groups);
-    }
-out:
-    return status;
-}
-
 /* seen[sites->count] marks those that an entry has named. */
 static grail_status read_site(const char *source, const json_t *entry, const site_list *sites,
                               bool seen[], plan *p)
@@ -276,7 +249,7 @@ static grail_status read_site(const char *source, const json_t *entry, const sit
     plan_site *own = &p->sites[index];
     TRY(json_get_string(source, entry, "selector", own->selector->name, &rule));
     TRY(in_document(source, selector_from_name(rule, &own->selector)));
-    TRY(read_kept(source, entry, &sites->sites[index], own));
+    TRY(plan_site_read_units(source, entry, &sites->sites[index], own));
 out:
     return status;
 }
@@ -394,7 +367,7 @@ static grail_status site_to_json(const plan_site *own, const site *s, json_t *ar
     TRY(json_put(entry, "kind", json_text(site_kind_name(s->kind))));
     TRY(json_put(entry, "selector", json_text(own->selector->name)));
     TRY(json_put(entry, "units", json_integer(own->units)));
-    TRY(json_put(entry, "kept", json_integer(own->kept)));
+    TRY(plan_site_write_units(own, entry));
 out:
     return status;
 }

@@ -69,7 +69,8 @@ typedef struct plan_site {
     char *name;
     const selector *selector;
     int64_t units;
-    int64_t kept; /* 0: the whole sublayer goes */
+    int64_t kept;        /* 0: the whole sublayer goes */
+    int64_t *kept_units; /* [kept] ascending: the units that stay; NULL: the selector chooses */
 } plan_site;
 
 typedef struct plan {
@@ -108,9 +109,10 @@ void plan_fini(plan *p); /* works on a zeroed one */
 
 /**
  * Reads a plan document. A site that the document does not name keeps everything. An unknown site,
- * a wrong unit count, and a kept width that is outside 0..units or not a multiple of the site's
- * groups are errors that name the site. `source` is used in messages. `gqa` of the document must
- * equal `p->gqa` when both are given. The compensation is left to plan_read_compensation.
+ * a wrong unit count, a kept width that is outside 0..units or not a multiple of the site's
+ * groups, and kept units that are not as many, do not ascend or are spread unevenly over the groups
+ * are errors that name the site. `source` is used in messages. `gqa` of the document must equal
+ * `p->gqa` when both are given. The compensation is left to plan_read_compensation.
  */
 grail_status plan_read(const char *source, const json_t *document, const site_list *sites,
                        plan *p) GRAIL_MUST_CHECK;

@@ -176,6 +176,13 @@ plan "plan.json: unknown selector 'finest'" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"selector\": \"finest\"}]}"
 plan "plan.json: site '$site' appears twice in \"sites\"" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40}, {\"site\": \"$site\", \"kept\": 8}]}"
+plan "plan.json: site '$site': \"kept_units\" names 2 units, but \"kept\" is 40; make them agree" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept\": 40, \"kept_units\": [0, 1]}]}"
+plan "plan.json: site '$site': \"kept_units\"[1] is 3 after 8; sort the units, each once" \
+    "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"kept_units\": [8, 3]}]}"
+plan "\"kept_units\" keeps 2 of the units 0 to 1, expected 1: as many of each of the 4 groups" '{"grail_plan": 1,
+    "gqa": "query-per-group", "sites": [{"site": "model.layers.0.self_attn.o_proj",
+    "kept_units": [0, 1, 4, 6]}]}'
 plan "plan.json: unknown gqa mode 'x'" '{"grail_plan": 1, "gqa": "x", "sites": []}'
 plan "keeps 3 units, expected a multiple of its 4 groups" '{"grail_plan": 1,
     "gqa": "query-per-group", "sites": [{"site": "model.layers.0.self_attn.o_proj", "kept": 3}]}'

@@ -51,6 +51,35 @@ runs "$grail" compress "$tiny" -o edited --plan edited.json --calib ids.npy --co
 sed 's/"kept": [0-9]*/"kept": 99999/' error.json >wide.json
 refuses 1 "keeps 99999 units, expected 1 to" "$grail" compress "$tiny" -o out --plan wide.json --calib ids.npy --context 32
 
+# The plan of a run with the units that its report says were kept, and a random selector.
+name_units() { # OUTPUT PLAN
+    python3 - "$1" "$2" <<'EOF'
+import json, sys
+plan = json.load(open(sys.argv[1] + "/plan.json"))
+for planned, reported in zip(plan["sites"], json.load(open(sys.argv[1] + "/report.json"))["sites"]):
+    planned["selector"] = "random"
+    if "kept_units" in reported:
+        planned["kept_units"] = reported["kept_units"]
+json.dump(plan, open(sys.argv[2], "w"))
+EOF
+}
+
+check "a plan that names units gives the bytes of the selector that keeps them"
+for repair in none grail "full --refit none --alpha 0.01"; do
+    rm -rf by-selector by-units
+    runs "$grail" compress "$tiny" -o by-selector --sparsity 0.5 --selector wanda --compensate $repair "${options[@]}" --quiet
+    name_units by-selector units.json
+    runs "$grail" compress "$tiny" -o by-units --plan units.json --calib ids.npy --context 32 --quiet
+    cmp by-selector/model.safetensors by-units/model.safetensors || fail "different weights after $repair"
+    says '"kept_units"' by-units/plan.json
+done
+if grep -q kept_units by-selector/plan.json error.json; then
+    fail "a plan names units that nobody named"
+fi
+sed 's/"kept_units": \[[0-9]*/"kept_units": [99999/' units.json >far.json
+refuses 1 "\"kept_units\"[0] is 99999, expected a unit from 0 to" \
+    "$grail" compress "$tiny" -o out --plan far.json --calib ids.npy --context 32
+
 check "limits are numbers with suffixes"
 runs "$grail" plan "$tiny" -o size.json --target-size 0.00019GB --budget error "${options[@]}" --json
 says '"limit": "size"' stdout

@@ -197,12 +197,13 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
                          const observation *observed, grail_reducer **out)
 {
     const compression_request *request = network->request;
+    const plan_site *planned = &request->plan.sites[index];
     const site *s = site_at(request, index);
     site_trial trial = {network, index, observed};
     site_view view = *known;
     view.graph = request->graph;
     view.site = s;
-    view.kept = request->plan.sites[index].kept;
+    view.kept = planned->kept;
     view.backend = request->backend;
     view.seed = request->plan.seed;
     view.stream = (uint64_t)index;
@@ -210,7 +211,11 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
     view.fits_bias =
         consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node);
     view.trial = (reducer_trial){site_trial_run, &trial};
-    return request->plan.sites[index].selector->decide(&view, out);
+    if (planned->kept_units != NULL) {
+        return grail_reducer_from_selection(planned->units, planned->kept, planned->kept_units,
+                                            out);
+    }
+    return planned->selector->decide(&view, out);
 }
 
 void site_take_decision(calibration_network *network, int index, grail_reducer *reducer)
@@ -259,16 +264,28 @@ out:
     return status;
 }
 
+/* Whether the site is decided when its first consumer is observed. Units that the plan names are
+ * taken where the selector would choose them, because fits before that judge all outputs; a plain
+ * cut observes no consumer for them. */
+static bool waits_for_consumer(const plan *p, int index, const site *s)
+{
+    const compensation *how = &p->compensation;
+    const unsigned needs = selector_needs(p->sites[index].selector, s);
+    const bool named = p->sites[index].kept_units != NULL;
+    const bool observes = !named || how->enabled || how->trains_regions;
+    return observes && (needs & NEEDS_OF_CONSUMERS) != 0 && (needs & NEEDS_ALL_CONSUMERS) == 0;
+}
+
 grail_status decide_at_producer(calibration_network *network, int index)
 {
     grail_status status = GRAIL_OK;
-    const selector *rule = network->request->plan.sites[index].selector;
+    const plan *p = &network->request->plan;
     const site *s = site_at(network->request, index);
-    const unsigned needs = selector_needs(rule, s);
+    const unsigned needs = site_decision_needs(p, index, s);
     const bool of_all = (needs & NEEDS_ALL_CONSUMERS) != 0;
     double *norms = NULL;
     input_statistics *inputs = NULL;
-    if ((needs & NEEDS_OF_CONSUMERS) != 0 && !of_all) {
+    if (waits_for_consumer(p, index, s)) {
         return GRAIL_OK;
     }
     if ((needs & NEEDS_INPUT_NORMS) != 0) {
@@ -278,7 +295,7 @@ grail_status decide_at_producer(calibration_network *network, int index)
         TRY(take_dense_inputs(network, index, needs, &inputs));
     }
     TRY(decide(network, index, norms, of_all ? s->consumer_count : 0, inputs, NULL));
-    if (rule->folds) {
+    if (p->sites[index].selector->folds) {
         TRY(site_append_merged(network, index));
     }
 out:
@@ -291,8 +308,8 @@ grail_status decide_at_consumer(calibration_network *network, const observation 
 {
     grail_status status = GRAIL_OK;
     input_statistics *input = NULL;
-    const selector *rule = network->request->plan.sites[o->site].selector;
-    const unsigned needs = selector_needs(rule, site_at(network->request, o->site));
+    const site *s = site_at(network->request, o->site);
+    const unsigned needs = site_decision_needs(&network->request->plan, o->site, s);
     TRY(memory_new(&input, 1, sizeof input[0]));
     TRY(take_input(needs, o->fit, o->held, input));
     input->gradients = gradients_of_consumer(network, o->site, o->consumer);

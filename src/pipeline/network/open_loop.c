@@ -56,8 +56,8 @@ static bool wants_squares(const compression_request *request, int index)
 
 static bool needs_all_consumers(const compression_request *request, int index)
 {
-    const selector *rule = request->plan.sites[index].selector;
-    return (selector_needs(rule, site_at(request, index)) & NEEDS_ALL_CONSUMERS) != 0;
+    const unsigned needs = site_decision_needs(&request->plan, index, site_at(request, index));
+    return (needs & NEEDS_ALL_CONSUMERS) != 0;
 }
 
 /* Whether statistics of the dense network at the site's consumers are needed. */

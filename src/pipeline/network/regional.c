@@ -71,9 +71,8 @@ out:
 
 bool site_needs_gradients(const compression_request *request, int index)
 {
-    const selector *rule = request->plan.sites[index].selector;
-    return site_is_cut(&request->plan, index) &&
-           (selector_needs(rule, site_at(request, index)) & NEEDS_GRADIENTS) != 0;
+    const unsigned needs = site_decision_needs(&request->plan, index, site_at(request, index));
+    return site_is_cut(&request->plan, index) && (needs & NEEDS_GRADIENTS) != 0;
 }
 
 /* Sums of squared gradients while the samples pass. */

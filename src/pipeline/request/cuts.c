@@ -20,6 +20,13 @@ bool anything_is_cut(const plan *p)
     return false;
 }
 
+unsigned site_decision_needs(const plan *p, int index, const site *s)
+{
+    const unsigned needs = selector_needs(p->sites[index].selector, s);
+    const unsigned trains = p->compensation.trains_regions ? NEEDS_GRADIENTS : 0;
+    return p->sites[index].kept_units == NULL ? needs : needs & trains;
+}
+
 static int64_t weight_taps(const graph_parameter *weight)
 {
     return weight->rank == 4 ? weight->shape[2] * weight->shape[3] : 1;

@@ -11,6 +11,10 @@ bool site_is_dropped(const plan *p, int site);
 /** Whether any unit of any site goes. */
 bool anything_is_cut(const plan *p);
 
+/** The statistics that a site's decision needs, a set of selector_need. Where the plan names the
+ * units that stay, these are only the gradients of a regional training. */
+unsigned site_decision_needs(const plan *p, int index, const site *s);
+
 /** Whether maps that are not cut are fitted where the stream drifts. */
 bool plan_refits(const plan *p);
 

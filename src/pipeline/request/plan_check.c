@@ -1,6 +1,7 @@
 #include "pipeline/request/plan_check.h"
 
 #include "pipeline/request/consumer_tail.h"
+#include "pipeline/request/cuts.h"
 #include "pipeline/request/dropped.h"
 
 /* Refuses the bias mode on if a consumer has no parameter that can store a bias. */
@@ -44,10 +45,10 @@ static grail_status check_kind(const site *s, const selector *rule)
 }
 
 /* Gradients are those of one block, on the network as narrowed so far. */
-static grail_status check_gradients(const graph *g, const site *s, const selector *rule,
-                                    const plan *p)
+static grail_status check_gradients(const graph *g, const site *s, int index, const plan *p)
 {
-    if ((selector_needs(rule, s) & NEEDS_GRADIENTS) == 0) {
+    const selector *rule = p->sites[index].selector;
+    if ((site_decision_needs(p, index, s) & NEEDS_GRADIENTS) == 0) {
         return GRAIL_OK;
     }
     if (p->loop == LOOP_OPEN) {
@@ -74,8 +75,9 @@ static bool scores_later_producers(const graph *g, const site *s, stream_score h
            (how == STREAM_SCORE_BRANCH && site_branch_producer(g, s) > 0);
 }
 
-static grail_status check_site(const graph *g, const site *s, const selector *rule, const plan *p)
+static grail_status check_site(const graph *g, const site *s, int index, const plan *p)
 {
+    const selector *rule = p->sites[index].selector;
     if (s->groups > 1 && rule->folds) {
         return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
                                      "site '%s': folding needs complete KV groups; cut those",
@@ -90,7 +92,7 @@ static grail_status check_site(const graph *g, const site *s, const selector *ru
                       s->name),
             "open_loop");
     }
-    if (s->kind == SITE_STREAM && (selector_needs(rule, s) & NEEDS_INPUT_NORMS) != 0 &&
+    if (s->kind == SITE_STREAM && (site_decision_needs(p, index, s) & NEEDS_INPUT_NORMS) != 0 &&
         scores_later_producers(g, s, p->stream_score)) {
         return error_about(
             error_set(GRAIL_ERROR_UNSUPPORTED,
@@ -100,7 +102,7 @@ static grail_status check_site(const graph *g, const site *s, const selector *ru
                       s->name, rule->name),
             "stream_score");
     }
-    const grail_status status = check_gradients(g, s, rule, p);
+    const grail_status status = check_gradients(g, s, index, p);
     return status != GRAIL_OK ? status : check_bias(g, s, &p->compensation);
 }
 
@@ -144,7 +146,7 @@ grail_status plan_check(const grail_model *model, const site_list *sites, const 
         if (site_is_cut(p, i)) {
             TRY(check_kind(&sites->sites[i], p->sites[i].selector));
             TRY(check_training(&sites->sites[i], p->sites[i].selector, &p->compensation));
-            TRY(check_site(model->graph, &sites->sites[i], p->sites[i].selector, p));
+            TRY(check_site(model->graph, &sites->sites[i], i, p));
         }
     }
 out:

@@ -203,6 +203,9 @@ static void assert_round_trip(plan *p)
     assert_true(q.compensation.fit == p->compensation.fit);
     assert_true(q.compensation.ridge_of == p->compensation.ridge_of);
     assert_int_equal(q.sites[1].kept, p->sites[1].kept);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(q.sites[i].kept_units != NULL, p->sites[i].kept_units != NULL);
+    }
     json_decref(written);
     json_decref(again);
     plan_fini(&q);
@@ -234,6 +237,34 @@ static void what_is_written_reads_back_the_same(void **state)
     plan_fini(&p);
 }
 
+/* 12 query heads in 3 groups of 4. */
+#define HEADS(fields) SITES("{\"site\": \"a.o\", " fields "}")
+#define SITES(entry) "{\"grail_plan\": 1, \"sites\": [" entry "]}"
+
+static void a_document_can_name_the_units_that_stay(void **state)
+{
+    (void)state;
+    static const int64_t heads[] = {0, 3, 4, 5, 9, 10};
+    plan p = new_plan();
+    assert_ok(read_text(HEADS("\"kept\": 6, \"kept_units\": [0, 3, 4, 5, 9, 10]"), &p));
+    assert_int_equal(p.sites[0].kept, 6);
+    assert_memory_equal(p.sites[0].kept_units, heads, sizeof heads);
+    assert_null(p.sites[1].kept_units);
+    assert_round_trip(&p);
+    plan_fini(&p);
+    p = new_plan(); /* they are the width */
+    assert_ok(read_text(SITES("{\"site\": \"a.down\", \"kept_units\": [7, 99]}"), &p));
+    assert_int_equal(p.sites[1].kept, 2);
+    assert_int_equal(p.sites[1].kept_units[1], 99);
+    assert_round_trip(&p);
+    plan_fini(&p);
+    p = new_plan(); /* null names none, as of every key */
+    assert_ok(read_text(HEADS("\"kept\": 3, \"kept_units\": null"), &p));
+    assert_null(p.sites[0].kept_units);
+    assert_round_trip(&p);
+    plan_fini(&p);
+}
+
 static void assert_refused(const char *text, grail_status code, const char *message)
 {
     plan p = new_plan();
@@ -251,8 +282,6 @@ static void a_document_of_another_kind_is_refused(void **state)
     assert_refused("{\"grail_plan\": 1, \"seed\": \"x\", \"sites\": []}", GRAIL_ERROR_FORMAT,
                    "\"seed\" is not an integer");
 }
-
-#define SITES(entry) "{\"grail_plan\": 1, \"sites\": [" entry "]}"
 
 static void a_site_that_does_not_fit_is_named(void **state)
 {
@@ -275,6 +304,47 @@ static void a_site_that_does_not_fit_is_named(void **state)
                    GRAIL_ERROR_FORMAT, "site 'a.o' appears twice in \"sites\"");
     assert_refused(SITES("{\"site\": \"a.o\", \"kept\": 3.5}"), GRAIL_ERROR_FORMAT,
                    "\"kept\" is not an integer");
+}
+
+static void units_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    const grail_status code = GRAIL_ERROR_FORMAT;
+    assert_refused(HEADS("\"kept_units\": 3"), code,
+                   "p.json: site 'a.o': \"kept_units\" is not an array of units; give the "
+                   "ascending indices of those that stay");
+    assert_refused(HEADS("\"kept_units\": {}"), code, "is not an array of units");
+    assert_refused(HEADS("\"kept_units\": []"), code, "is not an array of units");
+    assert_refused(HEADS("\"kept_units\": [], \"kept\": 0"), code, "is not an array of units");
+    assert_refused(HEADS("\"kept_units\": [0, 4, 8], \"kept\": 0"), code,
+                   "site 'a.o': \"kept_units\" names 3 units, but \"kept\" is 0; leave "
+                   "\"kept_units\" out to drop the sublayer");
+    assert_refused(HEADS("\"kept_units\": [0, 4, 8], \"kept\": 6"), code,
+                   "site 'a.o': \"kept_units\" names 3 units, but \"kept\" is 6; make them agree, "
+                   "or leave \"kept\" out");
+    assert_refused(HEADS("\"kept_units\": [0, 1.0, 8]"), code,
+                   "site 'a.o': \"kept_units\"[1] is not an integer; give indices of units from 0 "
+                   "to 11");
+    assert_refused(HEADS("\"kept_units\": [0, 4, \"8\"]"), code, "[2] is not an integer");
+    assert_refused(HEADS("\"kept_units\": [0, 4, 12]"), code,
+                   "site 'a.o': \"kept_units\"[2] is 12, expected a unit from 0 to 11");
+    assert_refused(HEADS("\"kept_units\": [-1, 4, 8]"), code, "[0] is -1, expected a unit from 0");
+    assert_refused(HEADS("\"kept_units\": [0, 4, 9223372036854775807]"), code,
+                   "[2] is 9223372036854775807, expected");
+    assert_refused(HEADS("\"kept_units\": [0, 8, 4]"), code,
+                   "site 'a.o': \"kept_units\"[2] is 4 after 8; sort the units, each once");
+    assert_refused(HEADS("\"kept_units\": [0, 4, 4]"), code, "[2] is 4 after 4; sort the units");
+    assert_refused(HEADS("\"kept_units\": [0, 4]"), code,
+                   "keeps 2 units, expected a multiple of its 3 groups");
+    assert_refused(HEADS("\"kept_units\": [0, 4, 5]"), code,
+                   "site 'a.o': \"kept_units\" keeps 2 of the units 4 to 7, expected 1: as many of "
+                   "each of the 3 groups");
+    assert_refused(HEADS("\"kept_units\": [8, 9, 10]"), code, "keeps 0 of the units 0 to 3");
+    assert_refused(HEADS("\"kept_units\": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]"), code,
+                   "keeps 13 units, expected 1 to 12");
+    assert_refused(HEADS("\"kept_units\": [0, 4, 8], \"selector\": \"fold\""), code,
+                   "site 'a.o': the selector 'fold' merges units, but \"kept_units\" keeps some as "
+                   "they are; name a selector that keeps units");
 }
 
 static void names_that_are_not_known_are_refused(void **state)
@@ -326,7 +396,8 @@ static grail_status read_and_write(void *context)
 {
     static const char text[] =
         "{\"grail_plan\": 1, \"compensation\": {\"alpha\": 1},"
-        " \"sites\": [{\"site\": \"a.o\", \"selector\": \"fold\", \"kept\": 3}]}";
+        " \"sites\": [{\"site\": \"a.o\", \"selector\": \"fold\", \"kept\": 3},"
+        " {\"site\": \"a.down\", \"kept_units\": [4, 8]}]}";
     (void)context;
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
@@ -360,6 +431,8 @@ int main(void)
         cmocka_unit_test(a_document_says_how_a_network_of_images_is_run),
         cmocka_unit_test(what_a_document_leaves_out_stays),
         cmocka_unit_test(what_is_written_reads_back_the_same),
+        cmocka_unit_test(a_document_can_name_the_units_that_stay),
+        cmocka_unit_test(units_that_do_not_fit_are_refused),
         cmocka_unit_test(a_document_of_another_kind_is_refused),
         cmocka_unit_test(a_site_that_does_not_fit_is_named),
         cmocka_unit_test(names_that_are_not_known_are_refused),

@@ -1,0 +1,191 @@
+/* Plans that name the units that stay: with the units that a selector keeps they give the
+ * selector's bytes, whatever repairs them; other units are kept just as well, and need no data of
+ * their own. */
+#include "vision_sites.h"
+
+#include <string.h>
+
+/* The plan of the run behind `output`, with the units that its report says were kept, and another
+ * selector, which would keep others. */
+static char *plan_of_kept_units(const char *output, const char *named)
+{
+    json_t *report = read_json(output, "report.json");
+    json_t *plan_json = read_json(output, "plan.json");
+    const json_t *reported = json_object_get(report, "sites");
+    const json_t *planned = json_object_get(plan_json, "sites");
+    for (size_t i = 0; i < json_array_size(planned); i++) {
+        json_t *entry = json_array_get(planned, i);
+        json_t *units = json_object_get(json_array_get(reported, i), "kept_units");
+        assert_int_equal(json_object_set_new(entry, "selector", json_string(named)), 0);
+        if (units != NULL) {
+            assert_int_equal(json_object_set(entry, "kept_units", units), 0);
+        }
+    }
+    char *text = json_dumps(plan_json, 0);
+    assert_non_null(text);
+    json_decref(report);
+    json_decref(plan_json);
+    return text;
+}
+
+/* The plan that a run writes says what it was told. */
+static void assert_plan_is(const char *output, const char *text)
+{
+    json_t *written = read_json(output, "plan.json");
+    json_t *told = json_loads(text, 0, NULL);
+    assert_true(json_equal(written, told));
+    json_decref(written);
+    json_decref(told);
+}
+
+/* Runs with the options and again with a plan that names the units which that kept. */
+static void assert_repeated(grail_compress_options options, const char *named, const char *again)
+{
+    assert_ok(lab_compress(&options));
+    char *text = plan_of_kept_units(options.output, named);
+    const char *first = options.output;
+    options.output = again;
+    options.plan_text = text;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(first, again);
+    assert_plan_is(again, text);
+    free(text);
+}
+
+/* A selection, how it is repaired, and the selector that the plan names beside its units: one that
+ * decides at the same place where maps before it are refitted, one of the same update with `own`.
+ */
+static void the_units_of_a_selector_give_its_bytes_in_a_decoder(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *selector, *compensate, *named;
+    } runs[] = {{"wanda", "none", "random"},   {"wanda", "grail", "random"},
+                {"wanda", "full", "obs"},      {"random", "full", "magnitude-l2"},
+                {"obs", "own", "ziplm"},       {"obs", "full", "wanda"},
+                {"best", "full", "flap"},      {"flap", "full", "wanda"},
+                {"wanda++", "own", "wanda++"}, {"wanda++", "full", "wanda"}};
+    lab l;
+    lab_open(&l);
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        char first[32];
+        char again[32];
+        snprintf(first, sizeof first, "first-%zu", i);
+        snprintf(again, sizeof again, "again-%zu", i);
+        grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, first));
+        options.selector = runs[i].selector;
+        options.compensate = runs[i].compensate;
+        const bool full = strcmp(runs[i].compensate, "full") == 0;
+        options.refit = full ? "all" : NULL;
+        options.token_weights = NULL;
+        assert_repeated(options, runs[i].named, lab_path(&l, again));
+    }
+    lab_close(&l);
+}
+
+static void the_units_of_a_selector_give_its_bytes_in_a_network_of_images(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *selector, *compensate, *named;
+        bool open, repair;
+    } runs[] = {{"magnitude-l1", "grail", "random", true, true},
+                {"wanda", "full", "magnitude-l2", false, false},
+                {"gram-css", "full", "gram-energy", false, true},
+                {"gram-wenergy", "none", "wanda", false, true}};
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        char first[32];
+        char again[32];
+        snprintf(first, sizeof first, "first-%zu", i);
+        snprintf(again, sizeof again, "again-%zu", i);
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, first));
+        vision_cut(&options, 0.4);
+        options.selector = runs[i].selector;
+        options.compensate = runs[i].compensate;
+        options.open_loop = runs[i].open;
+        options.repair = runs[i].repair;
+        assert_repeated(options, runs[i].named, vision_path(&v, again));
+    }
+    vision_close(&v);
+}
+
+/* Any units, cut plainly and without calibration data: the dense network without them. */
+static void other_units_are_kept_without_data(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"grail_plan\": 1, \"compensation\": {\"enabled\": false}, \"sites\": ["
+        "{\"site\": \"layer1.0.conv1\", \"selector\": \"wanda\", \"kept_units\": [1, 2, 7]},"
+        "{\"site\": \"layer1.0.conv2\", \"selector\": \"gram-css\", \"kept_units\": [5]},"
+        "{\"site\": \"fc\", \"kept_units\": [0, 4, 5, 11]}]}";
+    static const int64_t stream[] = {1, 2, 7};
+    vision_lab v;
+    vision_model dense;
+    int64_t kept[4];
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    options.plan_text = text;
+    options.images = NULL;
+    assert_ok(lab_compress(&options));
+    assert_int_equal(vision_kept_units(options.output, "layer1.0.conv1", kept, 4), 3);
+    assert_memory_equal(kept, stream, sizeof stream);
+    vision_make(&dense, VISION_BASIC);
+    vision_zero_removed(&dense, model, options.output);
+    vision_write(&dense, vision_path(&v, "zeroed"));
+    assert_near(vision_difference(&v, options.output, vision_path(&v, "zeroed")), 0.0, 1e-5);
+    vision_fini(&dense);
+    vision_close(&v);
+}
+
+static int stop_behind_the_first_block(void *user, const grail_site_report *one, int block,
+                                       int blocks, double left)
+{
+    (void)user;
+    (void)blocks;
+    (void)left;
+    return one == NULL && block == 0;
+}
+
+static void a_run_goes_on_with_its_own_units_alone(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.1.mlp.down_proj\","
+        " \"selector\": \"wanda\", \"kept_units\": [%d, 8, 9]}]}";
+    char one[160];
+    char other[160];
+    lab l;
+    lab_open(&l);
+    snprintf(one, sizeof one, text, 3);
+    snprintf(other, sizeof other, text, 4);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "whole"));
+    options.plan_text = one;
+    assert_ok(lab_compress(&options));
+    options.output = lab_path(&l, "parts");
+    options.observer = stop_behind_the_first_block;
+    assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
+    options.observer = NULL;
+    options.resume = 1;
+    options.plan_text = other;
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "was started with other options or files: plan.sites[3].kept_units differs");
+    options.plan_text = one;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_units_of_a_selector_give_its_bytes_in_a_decoder),
+        cmocka_unit_test(the_units_of_a_selector_give_its_bytes_in_a_network_of_images),
+        cmocka_unit_test(other_units_are_kept_without_data),
+        cmocka_unit_test(a_run_goes_on_with_its_own_units_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
