@@ -3,6 +3,7 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
+#include "base/wilson.h"
 #include "eval/image_pass.h"
 #include "eval/zeroed_store.h"
 
@@ -21,18 +22,6 @@ typedef struct measurement {
     int32_t *labels; /* [images], owned */
     accuracy_sums sums;
 } measurement;
-
-void accuracy_interval(int64_t hits, int64_t count, double *low, double *high)
-{
-    const double z = 1.959963984540054; /* normal quantile of 0.975 */
-    const double n = (double)count;
-    const double p = (double)hits / n;
-    const double scale = 1.0 / (1.0 + z * z / n);
-    const double centre = scale * (p + z * z / (2.0 * n));
-    const double half = scale * z * sqrt(p * (1.0 - p) / n + z * z / (4.0 * n * n));
-    *low = hits == 0 ? 0.0 : centre - half;
-    *high = hits == count ? 1.0 : centre + half;
-}
 
 /* Rank of the label's output among `outputs`; 0 for the largest. */
 static int64_t rank_of_label(const float *outputs, int64_t classes, int64_t label)
@@ -177,7 +166,7 @@ static void fill_result(const grail_model *model, const measurement *m, double s
         .seconds = seconds,
         .images_per_second = count / seconds,
     };
-    accuracy_interval(s->top1, s->images, &out->low, &out->high);
+    wilson_interval((double)s->top1, count, &out->low, &out->high);
     out->interval = 0.5 * (out->high - out->low);
     snprintf(out->preset, sizeof out->preset, "%s", image_set_preset(m->set));
     snprintf(out->data_sha256, sizeof out->data_sha256, "%s", image_set_hash(m->set));

@@ -31,7 +31,4 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store,
 grail_status accuracy_add(matrix logits, const int32_t *labels,
                           accuracy_sums *sums) GRAIL_MUST_CHECK;
 
-/** 95 % interval of a share, `hits` of `count` > 0. Source: Wilson 1927. */
-void accuracy_interval(int64_t hits, int64_t count, double *low, double *high);
-
 #endif
