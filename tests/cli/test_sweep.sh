@@ -53,7 +53,7 @@ says "12/12 cnn, wanda, 55 %, full, 64 samples, seed 0: top-1" stderr
 number='[0-9.e+-]*'
 accuracy="\"top1\":$number,\"top5\":$number,\"interval\":$number,\"images\":100"
 sed -n 2p r.jsonl | grep -q "^{\"dense\":{\"checkpoint\":\"cnn\",\"path\":\"$vision/cnn.pth\",\
-\"architecture\":\"resnet\",\"parameters\":[0-9]*,\"macs\":[0-9]*,$accuracy},\"crc32\":\"[0-9a-f]*\"}\$" ||
+\"architecture\":\"resnet\",\"parameters\":[0-9]*,\"macs\":[0-9]*,$accuracy,\"seconds\":{\"evaluate\":$number}},\"crc32\":\"[0-9a-f]*\"}\$" ||
     fail "the line of the dense network is wrong: $(sed -n 2p r.jsonl)"
 (($(grep -c "^{\"cell\":{\"checkpoint\":\"cnn\",\"selector\":\"[a-z0-9-]*\",\"sparsity\":0\.[35]*,\
 \"compensate\":\"[a-z]*\",\"repair\":[a-z]*,\"samples\":64,\"seed\":0,\"loop\":\"closed\"},\

@@ -46,6 +46,14 @@ static const field accuracy_fields[] = {
     {0},
 };
 
+/* Written where they were measured: other lines are as they were before. */
+static const field optional_fields[] = {
+    {"perplexity", MEASURE(perplexity), FORM_EXACT, 0.0, LARGEST},
+    {"perplexity_error", MEASURE(perplexity_error), FORM_ROUNDED, 0.0, LARGEST},
+    {"latency", MEASURE(latency), FORM_ROUNDED, 0.0, LARGEST},
+    {0},
+};
+
 static const field size_fields[] = {
     {"parameters", MEASURE(parameters), FORM_COUNT, 0.0, LARGEST},
     {"macs", MEASURE(macs), FORM_COUNT, 0.0, LARGEST},
@@ -57,6 +65,12 @@ static const field seconds_fields[] = {
     {"compensate", MEASURE(seconds[SECONDS_COMPENSATE]), FORM_ROUNDED, 0.0, LARGEST},
     {"evaluate", MEASURE(seconds[SECONDS_EVALUATE]), FORM_ROUNDED, 0.0, LARGEST},
     {"total", MEASURE(seconds[SECONDS_TOTAL]), FORM_ROUNDED, 0.0, LARGEST},
+    {0},
+};
+
+/* Of a dense network, whose evaluation alone takes time. */
+static const field dense_seconds_fields[] = {
+    {"evaluate", MEASURE(seconds[SECONDS_EVALUATE]), FORM_ROUNDED, 0.0, LARGEST},
     {0},
 };
 
@@ -106,14 +120,33 @@ static json_t *number(double value, field_form form)
     return json_real(strtod(text, NULL));
 }
 
+static double value_of(const field *f, const void *from)
+{
+    double value = 0.0;
+    memcpy(&value, (const unsigned char *)from + f->offset, sizeof value);
+    return value;
+}
+
 /* Puts the fields of the structure at `from` into the object. */
 static grail_status write_fields(const field *fields, const void *from, json_t *object)
 {
     grail_status status = GRAIL_OK;
     for (const field *f = fields; f->key != NULL; f++) {
-        double value = 0.0;
-        memcpy(&value, (const unsigned char *)from + f->offset, sizeof value);
-        TRY(json_put(object, f->key, number(value, f->form)));
+        TRY(json_put(object, f->key, number(value_of(f, from), f->form)));
+    }
+out:
+    return status;
+}
+
+/* Puts those that were measured. */
+static grail_status write_measured(const field *fields, const void *from, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    for (const field *f = fields; f->key != NULL; f++) {
+        const double value = value_of(f, from);
+        if (isfinite(value)) {
+            TRY(json_put(object, f->key, number(value, f->form)));
+        }
     }
 out:
     return status;
@@ -145,6 +178,9 @@ line_measures line_not_measured(void)
                            .top5 = nan,
                            .interval = nan,
                            .images = nan,
+                           .perplexity = nan,
+                           .perplexity_error = nan,
+                           .latency = nan,
                            .parameters = nan,
                            .macs = nan,
                            .seconds = {nan, nan, nan, nan, nan},
@@ -248,6 +284,11 @@ static grail_status write_dense(const result_line *l, json_t *object)
     TRY(put_text(object, "architecture", l->architecture));
     TRY(write_fields(size_fields, &l->measures, object));
     TRY(write_fields(accuracy_fields, &l->measures, object));
+    TRY(write_measured(optional_fields, &l->measures, object));
+    if (isfinite(l->measures.seconds[SECONDS_EVALUATE])) {
+        TRY(json_put(object, "seconds", json_object()));
+        TRY(write_fields(dense_seconds_fields, &l->measures, json_object_get(object, "seconds")));
+    }
 out:
     return status;
 }
@@ -284,6 +325,7 @@ static grail_status write_measures(const result_line *l, json_t *line)
     grail_status status = GRAIL_OK;
     const bool healed = is_healed(&l->settings);
     TRY(write_fields(accuracy_fields, &l->measures, line));
+    TRY(write_measured(optional_fields, &l->measures, line));
     TRY(write_fields(size_fields, &l->measures, line));
     TRY(json_put(line, "seconds", json_object()));
     json_t *seconds = json_object_get(line, "seconds");
@@ -385,13 +427,30 @@ out:
     return status;
 }
 
+/* *found is NULL where there is none. */
+static grail_status find_object(const char *where, const json_t *document, const char *key,
+                                const json_t **found)
+{
+    const json_t *object = json_object_get(document, key);
+    *found = json_is_object(object) ? object : NULL;
+    if (object != NULL && *found == NULL && !json_is_null(object)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not an object", where, key);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status read_dense(const char *where, const json_t *object, result_line *out)
 {
     grail_status status = GRAIL_OK;
+    const json_t *seconds = NULL;
     TRY(field_text(where, object, "checkpoint", &out->settings.checkpoint));
+    TRY(json_get_string(where, object, "path", "", &out->path));
     TRY(json_get_string(where, object, "architecture", "", &out->architecture));
     TRY(read_fields(where, object, size_fields, &out->measures));
     TRY(read_fields(where, object, accuracy_fields, &out->measures));
+    TRY(read_fields(where, object, optional_fields, &out->measures));
+    TRY(find_object(where, object, "seconds", &seconds));
+    TRY(read_fields(where, seconds, dense_seconds_fields, &out->measures));
 out:
     return status;
 }
@@ -399,11 +458,10 @@ out:
 static grail_status read_measures(const char *where, const json_t *document, line_measures *out)
 {
     grail_status status = GRAIL_OK;
-    const json_t *seconds = json_object_get(document, "seconds");
-    if (seconds != NULL && !json_is_object(seconds) && !json_is_null(seconds)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"seconds\" is not an object", where);
-    }
+    const json_t *seconds = NULL;
+    TRY(find_object(where, document, "seconds", &seconds));
     TRY(read_fields(where, document, accuracy_fields, out));
+    TRY(read_fields(where, document, optional_fields, out));
     TRY(read_fields(where, document, size_fields, out));
     TRY(read_fields(where, seconds, seconds_fields, out));
     TRY(read_fields(where, seconds, heal_seconds_fields, out));

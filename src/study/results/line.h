@@ -37,10 +37,13 @@ typedef struct line_settings {
     bool open_loop;
 } line_settings;
 
-/** The measurements of a network. A dense one has neither times nor memory. */
+/** The measurements of a network. A dense one has no memory, and of the times that of its
+ * evaluation. */
 typedef struct line_measures {
     double top1, top5, interval; /* fractions */
     double images;
+    double perplexity, perplexity_error; /* of text; the standard error over its windows */
+    double latency; /* seconds for an image or window, where another program measured it */
     double parameters, macs;
     double seconds[SECONDS_KINDS];
     double peak_bytes;
@@ -68,7 +71,7 @@ typedef enum line_kind { LINE_DENSE, LINE_CELL, LINE_FAILURE } line_kind;
 typedef struct result_line {
     line_kind kind;
     line_settings settings;   /* a dense network has the checkpoint alone */
-    const char *path;         /* of a dense one; written, not read */
+    const char *path;         /* of a dense one; "": not said */
     const char *architecture; /* of a dense one */
     const char *error;        /* of a failure */
     line_measures measures;   /* of a dense network and a cell */

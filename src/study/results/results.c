@@ -71,16 +71,22 @@ static grail_status add_dense(results *r, const result_line *l, const char *wher
 {
     grail_status status = GRAIL_OK;
     char *architecture = NULL;
+    char *path = NULL;
     int index = 0;
     TRY(memory_copy_string(&architecture, l->architecture));
+    TRY(memory_copy_string(&path, l->path));
     TRY(find_checkpoint(r, where, l->settings.checkpoint, &index));
     result_checkpoint *c = &r->checkpoints[index];
     memory_free(c->architecture);
+    memory_free(c->path);
     c->architecture = architecture;
+    c->path = path;
     c->measures = l->measures;
     architecture = NULL;
+    path = NULL;
 out:
     memory_free(architecture);
+    memory_free(path);
     return status;
 }
 
@@ -244,6 +250,7 @@ void results_fini(results *r)
     for (int i = 0; i < r->checkpoint_count; i++) {
         memory_free(r->checkpoints[i].name);
         memory_free(r->checkpoints[i].architecture);
+        memory_free(r->checkpoints[i].path);
     }
     for (int i = 0; i < r->selector_count; i++) {
         memory_free(r->selectors[i]);

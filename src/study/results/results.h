@@ -14,6 +14,7 @@ enum {
 typedef struct result_checkpoint {
     char *name;
     char *architecture; /* NULL when the file tells nothing of the dense network */
+    char *path;         /* "" when it does not say where that lies; NULL as architecture */
     line_measures measures;
 } result_checkpoint;
 

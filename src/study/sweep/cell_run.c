@@ -220,6 +220,7 @@ static void copy_accuracy(const grail_accuracy *a, line_measures *out)
     out->top5 = a->top5;
     out->interval = a->interval;
     out->images = (double)a->images;
+    out->seconds[SECONDS_EVALUATE] = a->seconds;
 }
 
 static grail_status run(sweep_context *context, grail_session *session, sweep_outcome *outcome)
@@ -246,7 +247,6 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     m->macs = (double)totals.macs_per_token;
     m->seconds[SECONDS_CALIBRATE] = totals.calibrate_seconds;
     m->seconds[SECONDS_COMPENSATE] = totals.compensate_seconds;
-    m->seconds[SECONDS_EVALUATE] = accuracy.seconds;
 out:
     grail_compression_close(c);
     return status;
