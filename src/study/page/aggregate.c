@@ -1,5 +1,7 @@
 #include "study/page/aggregate.h"
 
+#include "study/page/quality.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,8 +138,9 @@ out:
 
 static void group_clear(cell_group *g)
 {
-    spread *const all[] = {&g->top1,  &g->top5,       &g->interval, &g->gain,
-                           &g->plain, &g->parameters, &g->macs,     &g->peak_bytes};
+    spread *const all[] = {&g->top1,    &g->top5,         &g->interval,   &g->gain,
+                           &g->plain,   &g->macs,         &g->parameters, &g->peak_bytes,
+                           &g->removed, &g->removed_macs, &g->latency};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         *all[i] = spread_empty();
     }
@@ -146,10 +149,18 @@ static void group_clear(cell_group *g)
     }
 }
 
-static void group_add(cell_group *g, const result_cell *cell)
+static double share_removed(double left, double dense)
+{
+    return dense > 0.0 ? 1.0 - left / dense : NOT_MEASURED;
+}
+
+static void group_add(cell_group *g, const result_cell *cell, const line_measures *dense)
 {
     g->count++;
     const line_measures *m = &cell->measures;
+    spread_add(&g->removed, share_removed(m->parameters, dense->parameters));
+    spread_add(&g->removed_macs, share_removed(m->macs, dense->macs));
+    spread_add(&g->latency, quality_latency(m));
     spread_add(&g->top1, m->top1);
     spread_add(&g->top5, m->top5);
     spread_add(&g->interval, m->interval);
@@ -186,7 +197,7 @@ static grail_status group_cells(aggregate *a)
         }
         s->selectors[key.selector] = true;
         s->variants[key.variant] = true;
-        group_add(g, a->cells[i]);
+        group_add(g, a->cells[i], &a->results->checkpoints[a->cells[i]->checkpoint].measures);
     }
     return GRAIL_OK;
 }
@@ -274,59 +285,6 @@ static grail_status list_ratios(aggregate *a)
     return status;
 }
 
-/* Index of the first cell whose checkpoint and seed are not below the given ones. */
-static int lower_bound(const cell_group *g, int checkpoint, int64_t seed)
-{
-    int low = 0;
-    int high = g->count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        const result_cell *cell = g->cells[middle];
-        const bool below =
-            cell->checkpoint < checkpoint || (cell->checkpoint == checkpoint && cell->seed < seed);
-        low = below ? middle + 1 : low;
-        high = below ? high : middle;
-    }
-    return low;
-}
-
-static double plain_top1(const cell_group *plain, const result_cell *cell)
-{
-    const int exact = lower_bound(plain, cell->checkpoint, cell->seed);
-    if (exact < plain->count && plain->cells[exact]->checkpoint == cell->checkpoint &&
-        plain->cells[exact]->seed == cell->seed) {
-        return plain->cells[exact]->measures.top1;
-    }
-    const int first = lower_bound(plain, cell->checkpoint, 0);
-    const bool found = first < plain->count && plain->cells[first]->checkpoint == cell->checkpoint;
-    return found ? plain->cells[first]->measures.top1 : NOT_MEASURED;
-}
-
-static const cell_group *find_plain(const section *s, const group_key *key)
-{
-    group_key wanted = *key;
-    wanted.variant = VARIANT_NONE;
-    const cell_group *exact = section_find(s, &wanted);
-    return exact != NULL ? exact : section_at(s, key->selector, VARIANT_NONE, key->sparsity);
-}
-
-static void measure_gains(aggregate *a)
-{
-    for (int i = 0; i < a->group_count; i++) {
-        cell_group *g = &a->groups[i];
-        const cell_group *plain = g->key.variant == VARIANT_NONE
-                                      ? NULL
-                                      : find_plain(&a->sections[g->key.section], &g->key);
-        for (int j = 0; plain != NULL && j < g->count; j++) {
-            const double before = plain_top1(plain, g->cells[j]);
-            if (!isnan(g->cells[j]->measures.top1)) {
-                spread_add(&g->plain, before);
-            }
-            spread_add(&g->gain, g->cells[j]->measures.top1 - before);
-        }
-    }
-}
-
 grail_status aggregate_results(const results *r, aggregate *out)
 {
     grail_status status = GRAIL_OK;
@@ -336,7 +294,7 @@ grail_status aggregate_results(const results *r, aggregate *out)
     TRY(group_cells(&a));
     TRY(choose_settings(&a));
     TRY(list_ratios(&a));
-    measure_gains(&a);
+    TRY(quality_measure(&a));
     *out = a;
     a = (aggregate){0};
 out:

@@ -3,12 +3,16 @@
 #ifndef GRAIL_STUDY_PAGE_AGGREGATE_H
 #define GRAIL_STUDY_PAGE_AGGREGATE_H
 
+#include "study/page/estimate.h"
 #include "study/page/spread.h"
 #include "study/results/results.h"
 
 /** With more checkpoints than MOST_CHECKPOINT_SECTIONS a section is an architecture, not a
  * checkpoint. */
 enum { MOST_CHECKPOINT_SECTIONS = 8, MOST_GROUPS = 20000, MOST_RATIOS = 1000 };
+
+/** What tells how good a network is: a fraction, or exp of the mean loss of a token. */
+typedef enum quality_kind { QUALITY_ACCURACY, QUALITY_PERPLEXITY } quality_kind;
 
 /** What the cells of a group have in common within their section. */
 typedef struct group_key {
@@ -27,14 +31,25 @@ typedef struct cell_group {
     /* top-1 minus that of the plain cut of the same checkpoint, selector, ratio and seed, or of its
      * lowest seed where it was not run with that seed. NaN for the plain cut itself. */
     spread gain, plain;
+    estimate quality; /* top-1 or perplexity, as the section's kind says */
+    /* How much worse that is than the dense network of the same checkpoint: points of accuracy, or
+     * percent of perplexity. */
+    estimate lost;
+    estimate gained; /* the gain with its interval */
     spread parameters, macs, seconds[SECONDS_KINDS], peak_bytes;
+    /* Removed shares of the dense network's parameters and multiply-accumulates; seconds for an
+     * image or window. */
+    spread removed, removed_macs, latency;
 } cell_group;
 
 typedef struct section {
     const char *name;
     bool is_architecture; /* it holds many checkpoints */
     int checkpoints;
+    quality_kind kind;
     spread dense; /* top-1 */
+    estimate dense_quality;
+    double dense_latency;
     cell_group *groups;
     int group_count;
     /* The setting that most repaired cells share: plots and tables against the ratio show it. */

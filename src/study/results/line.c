@@ -48,7 +48,7 @@ static const field accuracy_fields[] = {
 
 /* Written where they were measured: other lines are as they were before. */
 static const field optional_fields[] = {
-    {"perplexity", MEASURE(perplexity), FORM_EXACT, 0.0, LARGEST},
+    {"perplexity", MEASURE(perplexity), FORM_EXACT, 1.0, LARGEST},
     {"perplexity_error", MEASURE(perplexity_error), FORM_ROUNDED, 0.0, LARGEST},
     {"latency", MEASURE(latency), FORM_ROUNDED, 0.0, LARGEST},
     {0},

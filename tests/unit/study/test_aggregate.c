@@ -254,6 +254,92 @@ static void many_checkpoints_share_the_section_of_their_architecture(void **stat
     release(&s);
 }
 
+/* 90.0 and 88.0 % of 500 images each: the loss has the interval of Newcombe's tenth method. */
+static void losses_have_the_interval_of_both_networks(void **state)
+{
+    (void)state;
+    buffer text;
+    sweep_begin(&text);
+    sweep_add_dense(&text, "a", "net", 0.9);
+    add(&text, "grail", 0.5, 64, 0, 0.88);
+    sample s = make(&text);
+    const estimate dense = estimate_of_share(0.9, 500.0, NOT_MEASURED);
+    const estimate narrow = estimate_of_share(0.88, 500.0, NOT_MEASURED);
+    const estimate lost = estimate_difference(&dense, &narrow);
+    const cell_group *g = section_at(&s.a.sections[0], 0, VARIANT_GRAIL, 0.5);
+    assert_near(s.a.sections[0].dense_quality.low, dense.low, 1e-12);
+    assert_near(g->quality.value, 0.88, 1e-12);
+    assert_near(g->quality.high, narrow.high, 1e-12);
+    assert_near(g->lost.value, 2.0, 1e-9);
+    assert_near(g->lost.low, 100.0 * lost.low, 1e-9);
+    assert_near(g->lost.high, 100.0 * lost.high, 1e-9);
+    assert_near(g->removed.mean, 0.5, 1e-12); /* 500 of 1000 */
+    assert_near(g->removed_macs.mean, 0.55, 1e-12);
+    assert_near(g->latency.mean, 3.0 / 500.0, 1e-12);
+    release(&s);
+}
+
+/* Checkpoints differ much, but each loses 2 points: only their common loss counts. */
+static void losses_are_paired_by_checkpoint(void **state)
+{
+    (void)state;
+    buffer text;
+    sweep_begin(&text);
+    for (int i = 0; i < 9; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "c%d", i);
+        sweep_add_dense(&text, name, "net", 0.5 + 0.05 * i);
+        sweep_cell c = cell("full", 0.5, 64, 0, 0.48 + 0.05 * i);
+        c.checkpoint = name;
+        sweep_add_cell(&text, &c);
+    }
+    sample s = make(&text);
+    const cell_group *g = section_at(&s.a.sections[0], 0, VARIANT_FULL, 0.5);
+    assert_int_equal(g->count, 9);
+    assert_near(g->lost.value, 2.0, 1e-9);
+    assert_true(g->lost.high - g->lost.value < 6.0);        /* that of one checkpoint */
+    assert_true(g->quality.high - g->quality.value > 0.08); /* checkpoints lie apart */
+    release(&s);
+}
+
+static void an_unknown_interval_stays_unknown(void **state)
+{
+    (void)state;
+    buffer text;
+    sweep_begin(&text);
+    sweep_add(&text, "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"random\", "
+                     "\"sparsity\": 0.5, \"compensate\": \"full\"}, \"top1\": 0.5}");
+    sample s = make(&text);
+    const cell_group *g = &s.a.groups[0];
+    assert_near(g->quality.value, 0.5, 0.0);
+    assert_false(estimate_has_interval(&g->quality));
+    assert_false(estimate_is_known(&g->lost)); /* no dense network */
+    assert_false(estimate_is_known(&s.a.sections[0].dense_quality));
+    assert_int_equal(g->removed.count, 0);
+    release(&s);
+}
+
+static void text_is_measured_by_perplexity(void **state)
+{
+    (void)state;
+    buffer text;
+    sweep_begin(&text);
+    sweep_add(&text, "{\"dense\": {\"checkpoint\": \"a\", \"perplexity\": 10, "
+                     "\"perplexity_error\": 0.1}}");
+    sweep_add(&text,
+              "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"random\", \"sparsity\": "
+              "0.5, \"compensate\": \"full\"}, \"perplexity\": 11, \"perplexity_error\": 0.11}");
+    sample s = make(&text);
+    const cell_group *g = &s.a.groups[0];
+    const double z = 1.959963984540054;
+    assert_int_equal(s.a.sections[0].kind, QUALITY_PERPLEXITY);
+    assert_near(g->quality.value, 11.0, 1e-9);
+    assert_near(g->quality.high, 11.0 * exp(0.01 * z), 1e-9);
+    assert_near(g->lost.value, 10.0, 1e-9);
+    assert_near(g->lost.high, 100.0 * (1.1 * exp(z * 0.01 * sqrt(2.0)) - 1.0), 1e-9);
+    release(&s);
+}
+
 static void more_settings_than_a_page_can_show_are_refused(void **state)
 {
     (void)state;
@@ -323,6 +409,10 @@ int main(void)
         cmocka_unit_test(a_missing_accuracy_does_not_count),
         cmocka_unit_test(ratios_are_listed_once_and_ascending),
         cmocka_unit_test(many_checkpoints_share_the_section_of_their_architecture),
+        cmocka_unit_test(losses_have_the_interval_of_both_networks),
+        cmocka_unit_test(losses_are_paired_by_checkpoint),
+        cmocka_unit_test(an_unknown_interval_stays_unknown),
+        cmocka_unit_test(text_is_measured_by_perplexity),
         cmocka_unit_test(more_settings_than_a_page_can_show_are_refused),
         cmocka_unit_test(more_ratios_than_a_plot_can_show_are_refused),
         cmocka_unit_test(every_failed_allocation_is_survived),

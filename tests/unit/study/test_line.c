@@ -241,6 +241,7 @@ static grail_status write_and_read(void *context)
     line_healing healing = {.steps = 1.0};
     result_line line = {.kind = LINE_CELL,
                         .settings = settings,
+                        .measures = line_not_measured(),
                         .sites = sites,
                         .site_count = 2,
                         .healings = &healing,

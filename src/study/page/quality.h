@@ -1,0 +1,14 @@
+/* How good the networks of an aggregate are, with intervals, and how much repairs gained. */
+#ifndef GRAIL_STUDY_PAGE_QUALITY_H
+#define GRAIL_STUDY_PAGE_QUALITY_H
+
+#include "study/page/aggregate.h"
+
+/** The seconds for an image or window: measured for themselves, or those of the evaluation. */
+double quality_latency(const line_measures *m);
+
+/** Fills in the quality of sections and groups and the gains of groups, when those are made and
+ * the section's setting is chosen. */
+grail_status quality_measure(aggregate *a) GRAIL_MUST_CHECK;
+
+#endif
