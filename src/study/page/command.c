@@ -1,0 +1,258 @@
+#include "study/page/command.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Whether a shell takes the text as it is. */
+static bool is_plain(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_./,:=+@%-";
+    return text[0] != 0 && strspn(text, plain) == strlen(text);
+}
+
+/* A word of the command: in quotes where it must be. */
+static grail_status add_word(buffer *out, const char *text)
+{
+    grail_status status = GRAIL_OK;
+    if (is_plain(text)) {
+        return buffer_append_string(out, text);
+    }
+    TRY(buffer_append_string(out, "'"));
+    for (; *text != 0; text++) {
+        TRY(*text == '\'' ? buffer_append_string(out, "'\\''") : buffer_append(out, text, 1));
+    }
+    TRY(buffer_append_string(out, "'"));
+out:
+    return status;
+}
+
+/* A path that begins with a dash would be an option. */
+static grail_status add_path(buffer *out, const char *directory, const char *path)
+{
+    grail_status status = GRAIL_OK;
+    char *joined = NULL;
+    const char *before = path[0] == '/' ? "" : directory;
+    TRY(memory_format(&joined, "%s%s%s", before[0] == 0 && path[0] == '-' ? "./" : "", before,
+                      path));
+    TRY(add_word(out, joined));
+out:
+    memory_free(joined);
+    return status;
+}
+
+/* At most six decimals, in every locale. */
+static grail_status add_number(buffer *out, double value)
+{
+    const long long millionths = llround(fabs(value) * 1e6);
+    char decimals[8];
+    size_t length = (size_t)snprintf(decimals, sizeof decimals, "%06lld", millionths % 1000000);
+    while (length > 0 && decimals[length - 1] == '0') {
+        decimals[--length] = 0;
+    }
+    return buffer_format(out, "%s%lld%s%s", value < 0.0 && millionths > 0 ? "-" : "",
+                         millionths / 1000000, length > 0 ? "." : "", decimals);
+}
+
+static grail_status add_option(buffer *out, const char *name, const char *value)
+{
+    grail_status status = GRAIL_OK;
+    TRY(buffer_format(out, " --%s ", name));
+    TRY(add_word(out, value));
+out:
+    return status;
+}
+
+static grail_status add_value(buffer *out, const json_t *value)
+{
+    grail_status status = GRAIL_OK;
+    if (json_is_string(value)) {
+        return add_word(out, json_string_value(value));
+    }
+    if (json_is_number(value)) {
+        return add_number(out, json_number_value(value));
+    }
+    if (json_is_boolean(value)) {
+        return buffer_append_string(out, json_is_true(value) ? "true" : "false");
+    }
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        TRY(i > 0 ? buffer_append_string(out, ",") : GRAIL_OK);
+        TRY(add_value(out, json_array_get(value, i)));
+    }
+out:
+    return status;
+}
+
+/* The option of that name with the key's value; nothing where the key is missing. */
+static grail_status add_key(buffer *out, const json_t *object, const char *key, const char *name)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL || json_is_null(value) || json_is_object(value)) {
+        return GRAIL_OK;
+    }
+    TRY(buffer_format(out, " --%s ", name));
+    TRY(add_value(out, value));
+out:
+    return status;
+}
+
+/* The entry of a checkpoint in the recipe; NULL where there is none. */
+static const json_t *find_checkpoint(const json_t *recipe, const char *name)
+{
+    const json_t *list = json_object_get(recipe, "checkpoints");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        const char *own = json_string_value(json_object_get(entry, "name"));
+        if (own != NULL && strcmp(own, name) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* What the sweep put before relative paths of the recipe: `used` less `named` at its end. "" where
+ * they do not fit. */
+static grail_status find_directory(const char *used, const char *named, char **out)
+{
+    const size_t length = strlen(used);
+    const size_t end = named == NULL ? length : strlen(named);
+    const bool fits = end < length && strcmp(used + length - end, named) == 0 &&
+                      used[length - end - 1] == '/' && named[0] != '/';
+    return fits ? memory_format(out, "%.*s", (int)(length - end), used)
+                : memory_copy_string(out, "");
+}
+
+static grail_status add_settings(buffer *out, json_t *settings)
+{
+    grail_status status = GRAIL_OK;
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach (settings, key, value) {
+        buffer text = {0};
+        buffer_init(&text, 1 << 16);
+        status = buffer_format(&text, "%s=", key);
+        if (status == GRAIL_OK) {
+            status = json_is_string(value) ? buffer_append_string(&text, json_string_value(value))
+                                           : add_value(&text, value);
+        }
+        if (status == GRAIL_OK) {
+            status = add_option(out, "set", (const char *)text.bytes);
+        }
+        buffer_fini(&text);
+        TRY(status);
+    }
+out:
+    return status;
+}
+
+static grail_status add_model(buffer *out, const char *used, const json_t *entry)
+{
+    grail_status status = GRAIL_OK;
+    const char *named = json_string_value(json_object_get(entry, "path"));
+    const char *path = used != NULL && used[0] != 0 ? used : named;
+    TRY(buffer_append_string(out, "grail compress "));
+    TRY(path == NULL ? buffer_append_string(out, "MODEL") : add_path(out, "", path));
+    TRY(buffer_append_string(out, " -o narrow"));
+    TRY(add_settings(out, json_object_get(entry, "settings")));
+out:
+    return status;
+}
+
+/* Keys of a calibration that are options of the same name. */
+static const char *const calibration_keys[] = {"preset", "split", "size",     "mean",
+                                               "std",    "field", "protocol", "context"};
+
+static grail_status add_calibration(buffer *out, const json_t *recipe, const char *directory)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *calibration = json_object_get(recipe, "calibration");
+    const char *path = json_string_value(json_object_get(calibration, "path"));
+    TRY(buffer_append_string(out, " --calib "));
+    TRY(path == NULL ? buffer_append_string(out, "CALIBRATION") : add_path(out, directory, path));
+    for (size_t i = 0; i < sizeof calibration_keys / sizeof calibration_keys[0]; i++) {
+        TRY(add_key(out, calibration, calibration_keys[i], calibration_keys[i]));
+    }
+out:
+    return status;
+}
+
+/* What the recipe says for all cells; a sweep's own defaults of align and precision are not those
+ * of the command. */
+static grail_status add_recipe(buffer *out, const json_t *recipe)
+{
+    grail_status status = GRAIL_OK;
+    TRY(add_key(out, recipe, "sites", "sites"));
+    const json_t *align = json_object_get(recipe, "align");
+    if (json_is_integer(align) && json_integer_value(align) == 0) {
+        TRY(buffer_append_string(out, " --align auto"));
+    } else if (align != NULL) {
+        TRY(add_key(out, recipe, "align", "align"));
+    } else {
+        TRY(buffer_append_string(out, " --align 1"));
+    }
+    TRY(add_key(out, recipe, "stream_score", "stream-score"));
+    TRY(json_object_get(recipe, "precision") == NULL
+            ? buffer_append_string(out, " --precision f32")
+            : add_key(out, recipe, "precision", "precision"));
+out:
+    return status;
+}
+
+static bool is_above_zero(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key)) > 0.0;
+}
+
+static grail_status add_healing(buffer *out, variant v, const json_t *recipe)
+{
+    grail_status status = GRAIL_OK;
+    if (variant_heal(v) == HEAL_NONE) {
+        return GRAIL_OK;
+    }
+    TRY(add_option(out, "heal", heal_kind_name(variant_heal(v))));
+    if (is_above_zero(recipe, "heal_steps")) {
+        TRY(add_key(out, recipe, "heal_steps", "heal-steps"));
+    }
+    if (is_above_zero(recipe, "heal_rate")) {
+        TRY(add_key(out, recipe, "heal_rate", "heal-rate"));
+    }
+out:
+    return status;
+}
+
+static grail_status add_cell(buffer *out, const char *selector, const result_cell *cell)
+{
+    grail_status status = GRAIL_OK;
+    TRY(add_option(out, "selector", selector));
+    TRY(buffer_append_string(out, " --sparsity "));
+    TRY(add_number(out, cell->sparsity));
+    TRY(buffer_format(out, " --compensate %s%s --samples %lld --seed %lld%s",
+                      variant_compensation(cell->variant),
+                      variant_repairs(cell->variant) ? " --repair" : "", (long long)cell->samples,
+                      (long long)cell->seed, cell->open_loop ? " --loop open" : ""));
+out:
+    return status;
+}
+
+grail_status command_write(const aggregate *a, const cell_group *g, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    const results *r = a->results;
+    const json_t *recipe = r->header.recipe;
+    const result_cell *cell = g->cells[0];
+    const result_checkpoint *c = &r->checkpoints[cell->checkpoint];
+    const json_t *entry = find_checkpoint(recipe, c->name);
+    char *directory = NULL;
+    TRY(find_directory(c->path == NULL ? "" : c->path,
+                       json_string_value(json_object_get(entry, "path")), &directory));
+    TRY(add_model(out, c->path, entry));
+    TRY(add_calibration(out, recipe, directory));
+    TRY(add_cell(out, r->selectors[cell->selector], cell));
+    TRY(add_healing(out, cell->variant, recipe));
+    TRY(add_recipe(out, recipe));
+out:
+    memory_free(directory);
+    return status;
+}

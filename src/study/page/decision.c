@@ -1,0 +1,64 @@
+#include "study/page/decision.h"
+
+#include <math.h>
+
+/* Rounding of a mean must not turn a loss of 1 point into more. */
+static const double slack = 1e-9;
+
+const double *decision_limits(quality_kind kind)
+{
+    static const double points[DECISION_LIMITS] = {1.0, 2.0, 5.0};
+    static const double percent[DECISION_LIMITS] = {1.0, 5.0, 10.0};
+    return kind == QUALITY_ACCURACY ? points : percent;
+}
+
+double decision_cut(const cell_group *g)
+{
+    return isnan(g->removed.mean) ? g->key.sparsity : g->removed.mean;
+}
+
+/* Groups are in the order of selectors and variants, the simplest first, so a later one must be
+ * better. */
+static bool loses_less(const cell_group *g, const cell_group *other)
+{
+    return g->lost.value < other->lost.value - slack;
+}
+
+static bool is_larger(const cell_group *g, const cell_group *other)
+{
+    const long long cut = llround(1000.0 * decision_cut(g));
+    const long long best = llround(1000.0 * decision_cut(other));
+    if (cut == best && fabs(g->lost.value - other->lost.value) <= slack) {
+        return g->key.variant < other->key.variant;
+    }
+    return cut != best ? cut > best : loses_less(g, other);
+}
+
+static bool is_cut(const cell_group *g)
+{
+    return estimate_is_known(&g->lost) && decision_cut(g) > 0.0;
+}
+
+const cell_group *decision_largest(const section *s, double limit)
+{
+    const cell_group *best = NULL;
+    for (int i = 0; i < s->group_count; i++) {
+        const cell_group *g = &s->groups[i];
+        if (is_cut(g) && g->lost.value <= limit + slack && (best == NULL || is_larger(g, best))) {
+            best = g;
+        }
+    }
+    return best;
+}
+
+const cell_group *decision_least_loss(const section *s)
+{
+    const cell_group *best = NULL;
+    for (int i = 0; i < s->group_count; i++) {
+        const cell_group *g = &s->groups[i];
+        if (is_cut(g) && (best == NULL || loses_less(g, best))) {
+            best = g;
+        }
+    }
+    return best;
+}
