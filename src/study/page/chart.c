@@ -53,17 +53,32 @@ point chart_at(const chart *c, double x, double y)
     return (point){scale_at(&c->x, x), scale_at(&c->y, y)};
 }
 
-void chart_band(const chart *c, const double *x, const double *lower, const double *upper,
-                int count)
+void chart_interval(const chart *c, double x, const estimate *value)
 {
-    svg_path_begin(c->out, "b", NULL);
-    for (int i = 0; i < count; i++) {
-        svg_path_to(c->out, chart_at(c, x[i], upper[i]), i == 0);
+    const double half = 2.5; /* of the lines at its ends */
+    if (!estimate_has_interval(value)) {
+        return;
     }
-    for (int i = count; i-- > 0;) {
-        svg_path_to(c->out, chart_at(c, x[i], lower[i]), false);
+    const point low = chart_at(c, x, value->low);
+    const point high = chart_at(c, x, value->high);
+    svg_path_begin(c->out, "i", NULL);
+    svg_path_to(c->out, low, true);
+    svg_path_to(c->out, high, false);
+    for (int end = 0; end < 2; end++) {
+        const point at = end == 0 ? low : high;
+        svg_path_to(c->out, (point){at.x - half, at.y}, true);
+        svg_path_to(c->out, (point){at.x + half, at.y}, false);
     }
-    svg_path_end(c->out, true);
+    svg_path_end(c->out, false);
+}
+
+void chart_dense(const chart *c, double x, const estimate *value)
+{
+    static const series_style style = {"d", NULL, MARKER_SQUARE, false};
+    svg_group_begin(c->out, style.class);
+    chart_interval(c, x, value);
+    svg_marker(c->out, &style, chart_at(c, x, value->value), 3.2);
+    svg_group_end(c->out);
 }
 
 void chart_curve(const chart *c, const series_style *style, const double *x, const double *y,
@@ -76,14 +91,14 @@ void chart_curve(const chart *c, const series_style *style, const double *x, con
     svg_path_end(c->out, false);
 }
 
-void chart_reference(const chart *c, double y, const char *label)
+void chart_reference(const chart *c, double y, const markup *label, bool is_behind)
 {
     const double at = scale_at(&c->y, y);
+    const point behind = {c->x.end + 3.0, at + 3.8};
+    const point above = {c->x.end, at - 5.0};
     svg_line(c->out, "r", (point){c->x.start, at}, (point){c->x.end, at});
-    svg_text_begin(c->out, "t e y", (point){c->x.end, at - 5.0});
-    markup_text(c->out, label);
-    markup_raw(c->out, " ");
-    markup_number(c->out, y, 1);
+    svg_text_begin(c->out, is_behind ? "t" : "t e y", is_behind ? behind : above);
+    markup_append(c->out, label);
     svg_text_end(c->out);
 }
 

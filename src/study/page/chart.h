@@ -2,6 +2,7 @@
 #ifndef GRAIL_STUDY_PAGE_CHART_H
 #define GRAIL_STUDY_PAGE_CHART_H
 
+#include "study/page/estimate.h"
 #include "study/page/scale.h"
 #include "study/page/svg.h"
 
@@ -25,13 +26,14 @@ void chart_frame(const chart *c);
 
 point chart_at(const chart *c, double x, double y);
 
-/** A band between the lower and upper value at each x. */
-void chart_band(const chart *c, const double *x, const double *lower, const double *upper,
-                int count);
+/** The interval of a value, where it is known, as a line with ends. */
+void chart_interval(const chart *c, double x, const estimate *value);
+/** A value's interval and a marker in the colour of text: what others are compared with. */
+void chart_dense(const chart *c, double x, const estimate *value);
 void chart_curve(const chart *c, const series_style *style, const double *x, const double *y,
                  int count);
-/** A horizontal line across the panel; at its right end the label and the value. */
-void chart_reference(const chart *c, double y, const char *label);
+/** A horizontal line across the panel, and the label: above its right end, or behind it. */
+void chart_reference(const chart *c, double y, const markup *label, bool is_behind);
 
 /** A marker in an area for the pointer; inside svg_hover_begin ... svg_group_end it shows a
  * tooltip. */

@@ -4,22 +4,24 @@
 
 #include <math.h>
 
-static const spread *measure_of(const cell_group *g, curve_measure measure)
+static estimate in_shown_unit(const section *s, const estimate *quality)
 {
-    return measure == MEASURE_TOP1 ? &g->top1 : &g->gain;
+    return s->kind == QUALITY_ACCURACY ? estimate_scaled(quality, 100.0) : *quality;
 }
 
 static void take(curve *c, const cell_group *g)
 {
-    if (g != NULL && measure_of(g, c->measure)->count > 0) {
+    if (g != NULL && isfinite(axis_value(c->axis, g))) {
         c->groups[c->count++] = g;
+        const estimate value = curve_value(c, c->count - 1);
+        c->count -= estimate_is_known(&value) ? 0 : 1;
     }
 }
 
-grail_status curve_over_ratios(const section *s, int selector, variant v, curve_measure measure,
-                               curve *out)
+grail_status curve_over_cuts(const section *s, int selector, variant v, axis_kind axis,
+                             curve_measure measure, curve *out)
 {
-    curve c = {.axis = AXIS_RATIO, .measure = measure};
+    curve c = {.section = s, .axis = axis, .measure = measure};
     const grail_status status = memory_new(&c.groups, (size_t)s->ratio_count, sizeof c.groups[0]);
     for (int i = 0; status == GRAIL_OK && i < s->ratio_count; i++) {
         take(&c, section_at(s, selector, v, s->ratios[i]));
@@ -31,7 +33,7 @@ grail_status curve_over_ratios(const section *s, int selector, variant v, curve_
 grail_status curve_over_samples(const section *s, int selector, variant v, double sparsity,
                                 curve *out)
 {
-    curve c = {.axis = AXIS_SAMPLES, .measure = MEASURE_GAIN};
+    curve c = {.section = s, .axis = AXIS_SAMPLES, .measure = MEASURE_GAIN};
     const grail_status status = memory_new(&c.groups, (size_t)s->group_count, sizeof c.groups[0]);
     for (int i = 0; status == GRAIL_OK && i < s->group_count; i++) {
         group_key key = s->groups[i].key;
@@ -50,60 +52,62 @@ void curve_fini(curve *c)
     *c = (curve){0};
 }
 
-spread curve_value(const curve *c, int i)
+estimate curve_value(const curve *c, int i)
 {
-    const spread *s = measure_of(c->groups[i], c->measure);
-    return (spread){100.0 * s->mean, 100.0 * s->least, 100.0 * s->most, s->count};
+    const cell_group *g = c->groups[i];
+    return c->measure == MEASURE_GAIN ? estimate_scaled(&g->gained, 100.0)
+                                      : in_shown_unit(c->section, &g->quality);
 }
 
-static double x_of(const curve *c, int i)
+estimate curve_of_dense(const section *s)
 {
-    const group_key *key = &c->groups[i]->key;
-    return c->axis == AXIS_RATIO ? 100.0 * key->sparsity : (double)key->samples;
+    return in_shown_unit(s, &s->dense_quality);
 }
 
 static void draw_markers(const curve *c, const aggregate *a, const chart *on,
                          const series_style *style)
 {
     for (int i = 0; i < c->count; i++) {
+        const estimate value = curve_value(c, i);
+        const double x = axis_value(c->axis, c->groups[i]);
         svg_hover_begin(on->out);
         describe_group(on->out, a, c->groups[i]);
         svg_hover_body(on->out);
-        chart_marker(on, style, x_of(c, i), curve_value(c, i).mean);
+        chart_interval(on, x, &value);
+        chart_marker(on, style, x, value.value);
         svg_group_end(on->out);
     }
+}
+
+/* Where a curve begins: what a cut of nothing gives. */
+static bool find_beginning(const curve *c, double *x, double *y)
+{
+    *x = axis_of_dense(c->axis, c->section);
+    *y = c->measure == MEASURE_GAIN ? 0.0 : curve_of_dense(c->section).value;
+    return c->axis != AXIS_SAMPLES && isfinite(*x) && isfinite(*y);
 }
 
 grail_status curve_draw(const curve *c, const aggregate *a, const chart *on,
                         const series_style *style)
 {
     grail_status status = GRAIL_OK;
-    enum { X, MEAN, LEAST, MOST, ROWS };
-    double *rows[ROWS] = {NULL};
-    bool is_band = false;
-    for (int i = 0; i < ROWS; i++) {
-        TRY(memory_new(&rows[i], (size_t)c->count, sizeof rows[i][0]));
-    }
+    double *x = NULL;
+    double *y = NULL;
+    TRY(memory_new(&x, (size_t)c->count + 1, sizeof x[0]));
+    TRY(memory_new(&y, (size_t)c->count + 1, sizeof y[0]));
+    const int first = find_beginning(c, &x[0], &y[0]) ? 1 : 0;
     for (int i = 0; i < c->count; i++) {
-        const spread value = curve_value(c, i);
-        rows[X][i] = x_of(c, i);
-        rows[MEAN][i] = value.mean;
-        rows[LEAST][i] = value.least;
-        rows[MOST][i] = value.most;
-        is_band = is_band || value.least < value.most;
+        x[first + i] = axis_value(c->axis, c->groups[i]);
+        y[first + i] = curve_value(c, i).value;
     }
     svg_group_begin(on->out, style->class);
-    if (is_band) {
-        chart_band(on, rows[X], rows[LEAST], rows[MOST], c->count);
-    }
     if (c->count > 0) {
-        chart_curve(on, style, rows[X], rows[MEAN], c->count);
+        chart_curve(on, style, x, y, first + c->count);
     }
     draw_markers(c, a, on, style);
     svg_group_end(on->out);
 out:
-    for (int i = 0; i < ROWS; i++) {
-        memory_free(rows[i]);
-    }
+    memory_free(x);
+    memory_free(y);
     return status;
 }

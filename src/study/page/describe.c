@@ -14,16 +14,47 @@ const char *describe_members(const section *s)
     return s->is_architecture ? "checkpoints and seeds" : "seeds";
 }
 
-/* " (84.1 to 85.3)", in percent; nothing for a single value. */
-static void append_range(markup *m, const spread *s)
+void describe_value(markup *m, quality_kind kind, double value)
 {
-    if (s->count > 1) {
+    if (kind == QUALITY_ACCURACY) {
+        markup_percent(m, value);
+    } else {
+        markup_number(m, value, value < 9.9995 ? 3 : value < 99.995 ? 2 : 1);
+    }
+}
+
+void describe_quality(markup *m, quality_kind kind, const estimate *quality)
+{
+    describe_value(m, kind, quality->value);
+    markup_raw(m, kind == QUALITY_ACCURACY ? "\xC2\xA0%" : "");
+    if (estimate_has_interval(quality)) {
         markup_raw(m, " (");
-        markup_percent(m, s->least);
+        describe_value(m, kind, quality->low);
         markup_raw(m, " to ");
-        markup_percent(m, s->most);
+        describe_value(m, kind, quality->high);
         markup_raw(m, ")");
     }
+}
+
+void describe_loss(markup *m, quality_kind kind, const estimate *lost)
+{
+    const bool gains = lost->value < -0.05; /* what rounds to zero is no gain */
+    const double sign = gains ? -1.0 : 1.0;
+    markup_raw(m, gains ? "gains " : "loses ");
+    markup_number(m, sign * lost->value, 1);
+    markup_raw(m, kind == QUALITY_ACCURACY ? " points" : "\xC2\xA0%");
+    if (estimate_has_interval(lost)) {
+        markup_raw(m, " (");
+        markup_number(m, sign * (gains ? lost->high : lost->low), 1);
+        markup_raw(m, " to ");
+        markup_number(m, sign * (gains ? lost->low : lost->high), 1);
+        markup_raw(m, ")");
+    }
+}
+
+const char *describe_kind(quality_kind kind)
+{
+    return kind == QUALITY_ACCURACY ? "top-1" : "perplexity";
 }
 
 void describe_setting(markup *m, int64_t samples, bool open_loop)
@@ -32,22 +63,52 @@ void describe_setting(markup *m, int64_t samples, bool open_loop)
     markup_raw(m, open_loop ? ", open loop" : ", closed loop");
 }
 
-static void append_accuracy(markup *m, const cell_group *g)
+static void append_quality(markup *m, quality_kind kind, const cell_group *g)
 {
-    markup_raw(m, "\ntop-1 ");
-    markup_percent(m, g->top1.mean);
-    markup_raw(m, " %");
-    if (g->count == 1 && !isnan(g->interval.mean)) {
-        markup_raw(m, " \xC2\xB1 ");
-        markup_percent(m, g->interval.mean);
-    } else if (g->top1.count > 1) {
-        append_range(m, &g->top1);
-        markup_format(m, ", %d runs", g->top1.count);
+    markup_format(m, "\n%s ", describe_kind(kind));
+    describe_quality(m, kind, &g->quality);
+    if (g->count > 1) {
+        markup_format(m, ", %d runs", g->count);
     }
     if (!isnan(g->top5.mean)) {
         markup_raw(m, ", top-5 ");
         markup_percent(m, g->top5.mean);
         markup_raw(m, " %");
+    }
+    if (estimate_is_known(&g->lost)) {
+        markup_raw(m, "\n");
+        describe_loss(m, kind, &g->lost);
+        markup_raw(m, " on the dense network");
+    }
+}
+
+static void append_share(markup *m, const spread *removed)
+{
+    if (removed->count > 0) {
+        markup_raw(m, " (");
+        markup_percent(m, removed->mean);
+        markup_raw(m, " % removed)");
+    }
+}
+
+static void append_size(markup *m, const cell_group *g)
+{
+    if (!isnan(g->parameters.mean)) {
+        markup_raw(m, "\n");
+        markup_scaled(m, g->parameters.mean, "");
+        markup_raw(m, " parameters");
+        append_share(m, &g->removed);
+    }
+    if (!isnan(g->macs.mean)) {
+        markup_raw(m, "\n");
+        markup_scaled(m, g->macs.mean, "");
+        markup_raw(m, " MACs");
+        append_share(m, &g->removed_macs);
+    }
+    if (!isnan(g->latency.mean)) {
+        markup_raw(m, "\n");
+        markup_seconds(m, g->latency.mean);
+        markup_raw(m, " per sample");
     }
 }
 
@@ -60,27 +121,18 @@ void describe_group(markup *m, const aggregate *a, const cell_group *g)
     markup_ratio(m, g->key.sparsity);
     markup_format(m, " %%\n%s, ", variant_label(g->key.variant));
     describe_setting(m, g->key.samples, g->key.open_loop);
-    append_accuracy(m, g);
+    append_quality(m, a->sections[g->key.section].kind, g);
     if (g->gain.count > 0) {
-        markup_raw(m, g->gain.mean < 0.0 ? "\nloss " : "\ngain ");
-        markup_percent(m, fabs(g->gain.mean));
-        markup_raw(m, " points on ");
+        const double percent = 100.0 * g->gain.mean;
+        markup_raw(m, percent < 0.0 ? "\n" : "\n+");
+        markup_number(m, percent, 1);
+        markup_raw(m, " points on the plain cut, ");
         markup_percent(m, g->plain.mean);
         markup_raw(m, " %");
     }
     if (!isnan(g->seconds[SECONDS_HEAL].mean)) {
         markup_raw(m, "\nhealed in ");
-        markup_number(m, g->seconds[SECONDS_HEAL].mean, 1);
-        markup_raw(m, " s");
+        markup_seconds(m, g->seconds[SECONDS_HEAL].mean);
     }
-    if (!isnan(g->parameters.mean)) {
-        markup_raw(m, "\n");
-        markup_scaled(m, g->parameters.mean, "");
-        markup_raw(m, " parameters");
-    }
-    if (!isnan(g->macs.mean)) {
-        markup_raw(m, ", ");
-        markup_scaled(m, g->macs.mean, "");
-        markup_raw(m, " MACs");
-    }
+    append_size(m, g);
 }

@@ -8,13 +8,22 @@
 /** "128 samples, closed loop" */
 void describe_setting(markup *m, int64_t samples, bool open_loop);
 
+/** "94.5" or "12.3". */
+void describe_value(markup *m, quality_kind kind, double value);
+/** "94.5 %" or "12.3", and " (92.9 to 95.8)" where the interval is known. */
+void describe_quality(markup *m, quality_kind kind, const estimate *quality);
+/** "loses 1.4 points (0.2 to 2.6)" or "loses 3.4 % (...)"; "gains ..." below zero. */
+void describe_loss(markup *m, quality_kind kind, const estimate *lost);
+/** "top-1" or "perplexity". */
+const char *describe_kind(quality_kind kind);
+
 /** Everything about a group, one fact per line. */
 void describe_group(markup *m, const aggregate *a, const cell_group *g);
 
 /** "3 checkpoints" or "1 checkpoint". */
 void describe_count(markup *m, int64_t count, const char *singular);
 
-/** What the bands of a section's plots span: "seeds", "checkpoints and seeds". */
+/** What the means of a section are over: "seeds", "checkpoints and seeds". */
 const char *describe_members(const section *s);
 
 #endif

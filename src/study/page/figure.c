@@ -41,11 +41,32 @@ grail_status figure_add_panel(figure *f, double width, double height, panel **ou
     return GRAIL_OK;
 }
 
-void figure_add_legend(figure *f, const series_style *style, const char *label)
+void figure_add_key(figure *f, const series_style *style, legend_key key, const char *label)
 {
     if (f->legend_count < MOST_LEGEND) {
-        f->legend[f->legend_count++] = (legend_entry){style, label};
+        f->legend[f->legend_count++] = (legend_entry){*style, key, label};
     }
+}
+
+void figure_add_legend(figure *f, const series_style *style, const char *label)
+{
+    figure_add_key(f, style, KEY_SERIES, label);
+}
+
+/* The sample of a legend entry, 30 wide and 12 high, its middle left at the point. */
+static void write_key(markup *out, const legend_entry *entry, point at)
+{
+    if (entry->key == KEY_SERIES) {
+        svg_key(out, &entry->style, at);
+        return;
+    }
+    svg_group_begin(out, entry->style.class);
+    if (entry->key == KEY_COLOUR) {
+        svg_rectangle(out, "q", (point){at.x + 8.0, at.y - 5.0}, 18.0, 10.0);
+    } else {
+        svg_marker(out, &entry->style, (point){at.x + 20.0, at.y}, 3.8);
+    }
+    svg_group_end(out);
 }
 
 grail_status figure_status(const figure *f)
@@ -77,7 +98,7 @@ static void write_legend_html(const figure *f, markup *page)
     for (int i = 0; i < f->legend_count; i++) {
         markup_raw(page, "<li><svg viewBox=\"0 0 30 12\" width=\"30\" height=\"12\" "
                          "aria-hidden=\"true\">");
-        svg_key(page, f->legend[i].style, (point){0.0, 6.0});
+        write_key(page, &f->legend[i], (point){0.0, 6.0});
         markup_raw(page, "</svg> ");
         markup_start_of(page, f->legend[i].label, 40);
         markup_raw(page, "</li>");
@@ -87,7 +108,11 @@ static void write_legend_html(const figure *f, markup *page)
 
 static void write_panel_html(const figure *f, const panel *p, markup *page)
 {
-    markup_raw(page, "<svg viewBox=\"0 0 ");
+    if (p->view != NULL) {
+        markup_format(page, "<svg class=\"x-%s\" viewBox=\"0 0 ", p->view);
+    } else {
+        markup_raw(page, "<svg viewBox=\"0 0 ");
+    }
     markup_number(page, p->width, 0);
     markup_raw(page, " ");
     markup_number(page, p->height, 0);
@@ -101,14 +126,45 @@ static void write_panel_html(const figure *f, const panel *p, markup *page)
     markup_raw(page, "</svg>\n");
 }
 
+static bool is_in_view(const panel *p, const char *view)
+{
+    return p->view == NULL || strcmp(p->view, view) == 0;
+}
+
+const char *figure_view_at(const figure *f, int index)
+{
+    int found = 0;
+    for (int i = 0; i < f->panel_count; i++) {
+        const char *view = f->panels[i].view;
+        bool is_new = view != NULL;
+        for (int j = 0; j < i && is_new; j++) {
+            is_new = f->panels[j].view == NULL || strcmp(f->panels[j].view, view) != 0;
+        }
+        if (is_new && found++ == index) {
+            return view;
+        }
+    }
+    return found == 0 && index == 0 ? "" : NULL;
+}
+
+static int count_in_view(const figure *f, const char *view)
+{
+    int count = 0;
+    for (int i = 0; i < f->panel_count; i++) {
+        count += is_in_view(&f->panels[i], view) ? 1 : 0;
+    }
+    return count;
+}
+
 void figure_write_html(const figure *f, int number, markup *page)
 {
     markup_format(page, "<figure id=\"figure-%d\" class=\"%s\">\n<h3>", number, f->kind);
     markup_append(page, &f->title);
     markup_raw(page, "</h3>\n");
     write_legend_html(f, page);
-    markup_raw(page, f->panel_count == 4 ? "<div class=\"panels four\">\n" /* two per row */
-                                         : "<div class=\"panels\">\n");
+    markup_raw(page, count_in_view(f, figure_view_at(f, 0)) == 4
+                         ? "<div class=\"panels four\">\n" /* two per row */
+                         : "<div class=\"panels\">\n");
     for (int i = 0; i < f->panel_count; i++) {
         write_panel_html(f, &f->panels[i], page);
     }
@@ -119,15 +175,22 @@ void figure_write_html(const figure *f, int number, markup *page)
 
 /* The layout of a figure in a file of its own. */
 typedef struct sheet {
+    const char *view;
     int columns;
     double column, width, height, legend_height;
 } sheet;
 
+/* The height of the row whose first panel has that index among those in view. */
 static double row_height(const figure *f, const sheet *s, int first)
 {
     double height = 0.0;
-    for (int i = first; i < first + s->columns && i < f->panel_count; i++) {
-        height = fmax(height, f->panels[i].height);
+    int index = 0;
+    for (int i = 0; i < f->panel_count; i++) {
+        if (is_in_view(&f->panels[i], s->view)) {
+            const bool is_inside = index >= first && index < first + s->columns;
+            height = is_inside ? fmax(height, f->panels[i].height) : height;
+            index++;
+        }
     }
     return height + GAP;
 }
@@ -148,7 +211,7 @@ static double write_legend(const figure *f, const sheet *s, markup *out)
             at = (point){MARGIN, at.y + LEGEND_LINE};
         }
         if (out != NULL) {
-            svg_key(out, f->legend[i].style, at);
+            write_key(out, &f->legend[i], at);
             svg_text_begin(out, "k", (point){at.x + 36.0, at.y + 4.0});
             markup_start_of(out, f->legend[i].label, 40);
             svg_text_end(out);
@@ -158,10 +221,11 @@ static double write_legend(const figure *f, const sheet *s, markup *out)
     return f->legend_count == 0 ? 0.0 : at.y + LEGEND_LINE - MARGIN - TITLE_HEIGHT;
 }
 
-static sheet lay_out(const figure *f)
+static sheet lay_out(const figure *f, const char *view)
 {
-    sheet s = {.columns = f->panel_count < COLUMNS ? f->panel_count : COLUMNS};
-    if (f->panel_count == 4) {
+    const int count = count_in_view(f, view);
+    sheet s = {.view = view, .columns = count < COLUMNS ? count : COLUMNS};
+    if (count == 4) {
         s.columns = 2;
     }
     for (int i = 0; i < f->panel_count; i++) {
@@ -170,7 +234,7 @@ static sheet lay_out(const figure *f)
     s.width = fmax(2.0 * MARGIN + s.columns * (s.column + GAP) - GAP, 420.0);
     s.legend_height = write_legend(f, &s, NULL);
     s.height = 2.0 * MARGIN + TITLE_HEIGHT + s.legend_height - GAP;
-    for (int i = 0; i < f->panel_count; i += s.columns) {
+    for (int i = 0; i < count; i += s.columns) {
         s.height += row_height(f, &s, i);
     }
     return s;
@@ -199,15 +263,19 @@ static void write_sheet_head(const figure *f, const sheet *s, markup *out)
     svg_text_end(out);
 }
 
-void figure_write_svg(const figure *f, markup *out)
+void figure_write_svg(const figure *f, const char *view, markup *out)
 {
-    const sheet s = lay_out(f);
+    const sheet s = lay_out(f, view);
     write_sheet_head(f, &s, out);
     write_legend(f, &s, out);
     point at = {MARGIN, MARGIN + TITLE_HEIGHT + s.legend_height};
+    int index = 0;
     for (int i = 0; i < f->panel_count; i++) {
-        if (i > 0 && i % s.columns == 0) {
-            at = (point){MARGIN, at.y + row_height(f, &s, i - s.columns)};
+        if (!is_in_view(&f->panels[i], view)) {
+            continue;
+        }
+        if (index > 0 && index % s.columns == 0) {
+            at = (point){MARGIN, at.y + row_height(f, &s, index - s.columns)};
         }
         markup_raw(out, "<g transform=\"translate(");
         markup_number(out, at.x, 1);
@@ -218,6 +286,7 @@ void figure_write_svg(const figure *f, markup *out)
         markup_append(out, &f->panels[i].content);
         markup_raw(out, "</g>\n");
         at.x += s.column + GAP;
+        index++;
     }
     markup_raw(out, "</svg>\n");
 }

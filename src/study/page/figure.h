@@ -6,16 +6,21 @@
 #include "study/page/svg.h"
 #include "study/results/results.h"
 
-enum { MOST_MARKUP = 256 << 20, MOST_LEGEND = MOST_SELECTORS };
+enum { MOST_MARKUP = 256 << 20, MOST_LEGEND = MOST_SELECTORS + (int)VARIANTS };
 
 typedef struct panel {
     markup content; /* SVG below the title, whose place is the top left corner */
     markup title;   /* text */
     double width, height;
+    const char *view; /* shown where the reader chooses this; NULL: always */
 } panel;
 
+/** What a legend shows of a style: line and marker, its colour alone, or its marker alone. */
+typedef enum legend_key { KEY_SERIES, KEY_COLOUR, KEY_MARKER } legend_key;
+
 typedef struct legend_entry {
-    const series_style *style;
+    series_style style;
+    legend_key key;
     const char *label; /* borrowed */
 } legend_entry;
 
@@ -34,14 +39,18 @@ void figure_fini(figure *f);
 
 /** Appends an empty panel; *out is valid until the next call. */
 grail_status figure_add_panel(figure *f, double width, double height, panel **out) GRAIL_MUST_CHECK;
-void figure_add_legend(figure *f, const series_style *style, const char *label);
+void figure_add_legend(figure *f, const series_style *style, const char *label); /* KEY_SERIES */
+void figure_add_key(figure *f, const series_style *style, legend_key key, const char *label);
 
 /** The status of the first append that failed in any part. */
 grail_status figure_status(const figure *f) GRAIL_MUST_CHECK;
 
 /** Writes the figure as an HTML `figure` element. */
 void figure_write_html(const figure *f, int number, markup *page);
-/** Writes the figure as an SVG document. */
-void figure_write_svg(const figure *f, markup *out);
+/** The views of its panels, in order, each once; NULL behind the last. A figure without any has the
+ * single view "". */
+const char *figure_view_at(const figure *f, int index);
+/** Writes the panels of a view as an SVG document. */
+void figure_write_svg(const figure *f, const char *view, markup *out);
 
 #endif

@@ -22,9 +22,8 @@ static const cell_group *largest_gain(const section *s)
 
 static void write_percent(markup *m, double fraction)
 {
-    markup_raw(m, "<b>");
     markup_percent(m, fraction);
-    markup_raw(m, "\xC2\xA0%</b>");
+    markup_raw(m, "\xC2\xA0%");
 }
 
 /* ", grail 84.8 %, full 85.5 %": what every repair has at the same place. */
@@ -45,7 +44,7 @@ static void write_section(const aggregate *a, const section *s, markup *m)
     if (at == NULL) {
         return;
     }
-    markup_raw(m, "<p class=\"lead\"><i>");
+    markup_raw(m, "<p><i>");
     markup_start_of(m, s->name, 60);
     markup_raw(m, "</i>");
     if (!isnan(s->dense.mean)) {
@@ -63,11 +62,13 @@ static void write_section(const aggregate *a, const section *s, markup *m)
     markup_raw(m, ".</p>\n");
 }
 
-/* By how much `better` is above `worse` wherever both were measured at a section's setting. */
+/* By how much `better` is above `worse` wherever both were measured at a section's setting; *apart
+ * counts where the interval of the one lies above that of the other. */
 static int collect_differences(const aggregate *a, variant better, variant worse,
-                               double *differences)
+                               double *differences, int *apart)
 {
     int count = 0;
+    *apart = 0;
     for (int i = 0; i < a->group_count; i++) {
         const cell_group *g = &a->groups[i];
         const section *s = &a->sections[g->key.section];
@@ -79,6 +80,7 @@ static int collect_differences(const aggregate *a, variant better, variant worse
         base = worse == VARIANT_NONE ? g->plain.mean : base;
         if (!isnan(g->top1.mean - base)) {
             differences[count++] = g->top1.mean - base;
+            *apart += other != NULL && estimate_is_above(&g->quality, &other->quality) ? 1 : 0;
         }
     }
     return count;
@@ -87,8 +89,9 @@ static int collect_differences(const aggregate *a, variant better, variant worse
 static void write_comparison(const aggregate *a, variant better, variant worse, double *differences,
                              bool *is_first, markup *m)
 {
-    const int count = collect_differences(a, better, worse, differences);
     int above = 0;
+    int apart = 0;
+    const int count = collect_differences(a, better, worse, differences, &apart);
     if (count == 0) {
         return;
     }
@@ -98,8 +101,9 @@ static void write_comparison(const aggregate *a, variant better, variant worse, 
     sort_values(differences, count);
     const double median = (differences[(count - 1) / 2] + differences[count / 2]) / 2.0;
     markup_raw(m, *is_first ? "<p>Setting by setting, " : "; ");
-    markup_format(m, "%s is above %s in %d of %d (median difference ", variant_label(better),
-                  variant_label(worse), above, count);
+    markup_format(
+        m, "%s is above %s in %d of %d (by more than both intervals in %d; median difference ",
+        variant_label(better), variant_label(worse), above, count, apart);
     markup_percent(m, median);
     markup_raw(m, "\xC2\xA0points)");
     *is_first = false;

@@ -127,6 +127,11 @@ void markup_text(markup *m, const char *text)
     append_text(m, text, text + strlen(text));
 }
 
+void markup_part(markup *m, const char *text, size_t size)
+{
+    append_text(m, text, text + size);
+}
+
 static bool begins_character(char c)
 {
     return ((unsigned char)c & 0xC0) != 0x80;
@@ -160,17 +165,6 @@ void markup_start_of(markup *m, const char *text, size_t most)
     } else {
         append_text(m, text, character_at(text, most - 1));
         markup_raw(m, ELLIPSIS);
-    }
-}
-
-void markup_end_of(markup *m, const char *text, size_t most)
-{
-    const size_t count = count_characters(text);
-    if (count <= most) {
-        markup_text(m, text);
-    } else {
-        markup_raw(m, ELLIPSIS);
-        markup_text(m, character_at(text, count - (most - 1)));
     }
 }
 
@@ -212,6 +206,36 @@ void markup_ratio(markup *m, double fraction)
     markup_number(m, percent, fabs(percent - round(percent)) < 0.05 ? 0 : 1);
 }
 
+void markup_digits(markup *m, double value)
+{
+    const double size = fabs(value);
+    markup_number(m, value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+}
+
+void markup_seconds(markup *m, double seconds)
+{
+    static const struct {
+        double below, factor;
+        const char *unit;
+    } units[] = {{0.0009995, 1e6, "\xC2\xB5s"},
+                 {0.9995, 1e3, "ms"},
+                 {599.5, 1.0, "s"},
+                 {7170.0, 1.0 / 60.0, "min"},
+                 {(double)INFINITY, 1.0 / 3600.0, "h"}};
+    size_t i = 0;
+    if (seconds == 0.0) {
+        markup_raw(m, "0\xC2\xA0s");
+        return;
+    }
+    while (isfinite(seconds) && !(fabs(seconds) < units[i].below)) {
+        i++;
+    }
+    markup_digits(m, isfinite(seconds) ? seconds * units[i].factor : seconds);
+    if (isfinite(seconds)) {
+        markup_format(m, "\xC2\xA0%s", units[i].unit);
+    }
+}
+
 void markup_scaled(markup *m, double value, const char *unit)
 {
     static const char *const scales[] = {"", "k", "M", "G", "T", "P"};
@@ -220,8 +244,11 @@ void markup_scaled(markup *m, double value, const char *unit)
         value /= 1000.0;
         scale++;
     }
-    const int decimals = scale == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    markup_number(m, value, decimals);
+    if (scale == 0) {
+        markup_number(m, value, 0);
+    } else {
+        markup_digits(m, value);
+    }
     if (isfinite(value) && (scale > 0 || unit[0] != 0)) {
         markup_format(m, "\xC2\xA0%s%s", scales[scale], unit);
     }

@@ -22,9 +22,10 @@ void markup_append(markup *m, const markup *other);
 /** Appends text for an element or a quoted attribute. `text` is UTF-8; what may not occur in XML
  * (control characters, U+FFFE, U+FFFF) or would turn the direction of other text becomes U+FFFD. */
 void markup_text(markup *m, const char *text);
-/** Appends at most `most` characters, the first or the last ones, with an ellipsis. */
+/** The same of the first bytes of a text. */
+void markup_part(markup *m, const char *text, size_t size);
+/** Appends at most `most` characters, the first ones, with an ellipsis. */
 void markup_start_of(markup *m, const char *text, size_t most);
-void markup_end_of(markup *m, const char *text, size_t most);
 
 /** A number with that many decimals (0 to 6) in every locale; a dash for NaN and infinity. Beyond
  * 1e12 it is written with an exponent. */
@@ -33,6 +34,10 @@ void markup_number(markup *m, double value, int decimals);
 void markup_percent(markup *m, double fraction);
 /** The same with a decimal only where it has one: "30", "12.5". */
 void markup_ratio(markup *m, double fraction);
+/** "850 us", "12.3 ms", "4.56 s", "12.3 min", "4.56 h": three digits, with the sign of micro. */
+void markup_seconds(markup *m, double seconds);
+/** "1.34", "12.3", "1234": three digits, or all before the point. */
+void markup_digits(markup *m, double value);
 /** "5.60 M", "1.24 G" followed by `unit`. */
 void markup_scaled(markup *m, double value, const char *unit);
 

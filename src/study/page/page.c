@@ -2,6 +2,8 @@
 
 #include "base/file.h"
 #include "base/output_file.h"
+#include "study/page/axis.h"
+#include "study/page/decision_page.h"
 #include "study/page/describe.h"
 #include "study/page/figure.h"
 #include "study/page/headline.h"
@@ -63,7 +65,8 @@ static void slug(const char *name, char *out)
     out[length] = 0;
 }
 
-static grail_status write_svg_file(const page_writer *w, const figure *f, const char *name)
+static grail_status write_svg_file(const page_writer *w, const figure *f, const char *view,
+                                   const char *name)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
@@ -72,9 +75,9 @@ static grail_status write_svg_file(const page_writer *w, const figure *f, const 
     markup svg;
     markup_init(&svg, MOST_MARKUP);
     slug(name, part);
-    snprintf(file, sizeof file, "%02d-%s%s%s.svg", w->figures, f->kind, part[0] == 0 ? "" : "-",
-             part);
-    figure_write_svg(f, &svg);
+    snprintf(file, sizeof file, "%02d-%s%s%s%s%s.svg", w->figures, f->kind, part[0] == 0 ? "" : "-",
+             part, view[0] == 0 ? "" : "-by-", view);
+    figure_write_svg(f, view, &svg);
     TRY(markup_status(&svg));
     TRY(path_join(&path, w->svg_directory, file));
     TRY(page_check_place(path, FIGURE_MARK));
@@ -93,8 +96,10 @@ static grail_status add_figure(page_writer *w, const figure *f, const char *name
     if (f->panel_count > 0) {
         w->figures++;
         figure_write_html(f, w->figures, w->page);
-        if (w->svg_directory != NULL) {
-            TRY(write_svg_file(w, f, name));
+        const char *view = figure_view_at(f, 0);
+        for (int i = 1; w->svg_directory != NULL && view != NULL; i++) {
+            TRY(write_svg_file(w, f, view, name));
+            view = figure_view_at(f, i);
         }
     }
     TRY(markup_status(w->page));
@@ -150,7 +155,7 @@ out:
 
 static void write_contents(const page_writer *w)
 {
-    markup_raw(w->page, "<nav aria-label=\"Contents\">");
+    markup_raw(w->page, "<nav aria-label=\"Contents\"><a href=\"#decision\">decision</a> ");
     for (int i = 0; i < w->a->section_count; i++) {
         if (w->a->sections[i].group_count > 0) {
             markup_format(w->page, "<a href=\"#section-%d\">", i + 1);
@@ -158,7 +163,8 @@ static void write_contents(const page_writer *w)
             markup_raw(w->page, "</a> ");
         }
     }
-    markup_raw(w->page, "<a href=\"#numbers\">numbers</a></nav>\n");
+    markup_raw(w->page,
+               "<a href=\"#repairs\">repairs</a> <a href=\"#numbers\">numbers</a></nav>\n");
 }
 
 static bool any_heals(const aggregate *a)
@@ -178,9 +184,10 @@ static void write_head(const page_writer *w)
                "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                "<meta name=\"color-scheme\" content=\"light dark\">\n" PAGE_MARK "\n<style>\n");
     style_write_page(w->page);
-    markup_raw(w->page, "\n</style>\n</head>\n<body>\n<main>\n<h1>Width cut and repaired</h1>\n"
-                        "<p class=\"by\">Results of a grail sweep: accuracy of narrowed networks, "
-                        "before and after closed-form repair");
+    markup_raw(w->page,
+               "\n</style>\n</head>\n<body>\n<main>\n<h1>Width cut and repaired</h1>\n"
+               "<p class=\"by\">Results of a grail sweep: narrowed networks before and after "
+               "closed-form repair");
     markup_raw(w->page, any_heals(w->a) ? " and healing.</p>\n" : ".</p>\n");
 }
 
@@ -214,19 +221,56 @@ static grail_status write_numbers(const page_writer *w)
     return status;
 }
 
-static grail_status write_overview(page_writer *w)
+/* What all plots against size have on their x axis; style.c shows the panels of the choice. */
+static void write_axes(const page_writer *w)
+{
+    const axis_kind first = axis_first(w->a);
+    int count = 0;
+    for (int i = 0; i < AXES; i++) {
+        count += axis_occurs_anywhere((axis_kind)i, w->a) ? 1 : 0;
+    }
+    if (count < 2) {
+        return;
+    }
+    markup_raw(w->page, "<fieldset class=\"axes\"><legend>Size by</legend>");
+    for (int i = 0; i < AXES; i++) {
+        const axis_kind axis = (axis_kind)i;
+        if (axis_occurs_anywhere(axis, w->a)) {
+            markup_format(
+                w->page, "<label><input type=\"radio\" name=\"x\" id=\"x-%s\"%s/> %s</label> ",
+                axis_name(axis), axis == first ? " checked=\"checked\"" : "", axis_choice(axis));
+        }
+    }
+    markup_raw(w->page, "</fieldset>\n");
+}
+
+static grail_status add_overview_figure(page_writer *w, const char *kind,
+                                        grail_status (*plot)(const aggregate *a, figure *out))
 {
     grail_status status = GRAIL_OK;
     figure f = {0};
-    TRY(headline_write(w->a, w->page));
-    remarks_write(w->a, w->page);
-    facts_write(w->a, w->page);
-    write_contents(w);
-    figure_init(&f, "scatter");
-    TRY(plot_scatter(w->a, &f));
+    figure_init(&f, kind);
+    TRY(plot(w->a, &f));
     TRY(add_figure(w, &f, ""));
 out:
     figure_fini(&f);
+    return status;
+}
+
+static grail_status write_overview(page_writer *w)
+{
+    grail_status status = GRAIL_OK;
+    remarks_write(w->a, w->page);
+    write_contents(w);
+    TRY(decision_page_write(w->a, w->page));
+    write_axes(w);
+    TRY(add_overview_figure(w, "tradeoff", plot_tradeoff));
+    markup_raw(w->page, "<section>\n<h2 id=\"repairs\">What repair gives back</h2>\n");
+    TRY(headline_write(w->a, w->page));
+    facts_write(w->a, w->page);
+    TRY(add_overview_figure(w, "scatter", plot_scatter));
+    markup_raw(w->page, "</section>\n");
+out:
     return status;
 }
 

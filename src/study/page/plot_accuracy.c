@@ -1,20 +1,10 @@
 #include "study/page/curve.h"
 #include "study/page/describe.h"
 #include "study/page/plots.h"
+#include "study/page/quality_scale.h"
 #include "study/page/series.h"
 
-#include <math.h>
-
-static double highest(const section *s)
-{
-    double most = isnan(s->dense.most) ? 0.0 : s->dense.most;
-    for (int i = 0; i < s->group_count; i++) {
-        most = fmax(most, s->groups[i].top1.most); /* fmax ignores NaN */
-    }
-    return 100.0 * most;
-}
-
-static grail_status draw_panel(const aggregate *a, const section *s, int selector, double top,
+static grail_status draw_panel(const aggregate *a, const section *s, int selector, axis_kind axis,
                                figure *f)
 {
     grail_status status = GRAIL_OK;
@@ -22,19 +12,18 @@ static grail_status draw_panel(const aggregate *a, const section *s, int selecto
     panel *p = NULL;
     TRY(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
     markup_start_of(&p->title, a->results->selectors[selector], 40);
+    p->view = axis_name(axis);
     const chart on = {
         .out = &p->content,
-        .x = scale_linear(0.0, 100.0 * s->ratios[s->ratio_count - 1], 5, CHART_LEFT, CHART_RIGHT),
-        .y = scale_linear(0.0, top, 5, CHART_BOTTOM, CHART_TOP),
-        .x_label = "units removed, %",
-        .y_label = "top-1 accuracy, %",
+        .x = axis_scale(axis, s, CHART_LEFT, CHART_RIGHT),
+        .y = quality_scale(s, CHART_BOTTOM, CHART_TOP),
+        .x_label = axis_label(axis, s),
+        .y_label = quality_label(s),
     };
     chart_frame(&on);
-    if (!isnan(s->dense.mean)) {
-        chart_reference(&on, 100.0 * s->dense.mean, "dense");
-    }
+    quality_draw_dense(&on, s, axis);
     for (int v = 0; v < VARIANTS; v++) {
-        TRY(curve_over_ratios(s, selector, (variant)v, MEASURE_TOP1, &c));
+        TRY(curve_over_cuts(s, selector, (variant)v, axis, MEASURE_QUALITY, &c));
         TRY(curve_draw(&c, a, &on, variant_style((variant)v)));
         curve_fini(&c);
     }
@@ -45,15 +34,17 @@ out:
 
 static void describe(const section *s, figure *f)
 {
-    markup_raw(&f->title, "Accuracy against ratio, ");
+    const bool is_text = s->kind == QUALITY_PERPLEXITY;
+    markup_raw(&f->title, is_text ? "Perplexity against size, " : "Accuracy against size, ");
     markup_start_of(&f->title, s->name, 60);
-    markup_raw(&f->caption, "Top-1 accuracy against the share of units removed from every site, "
-                            "one panel per selector, with ");
+    markup_raw(&f->caption, is_text ? "Perplexity" : "Top-1 accuracy");
+    markup_raw(&f->caption, " against what was removed, one panel per selector, with ");
     describe_setting(&f->caption, s->samples, s->open_loop);
     markup_format(&f->caption,
-                  ". Lines show means over %s, bands span the lowest to the highest value, and the "
-                  "dashed line shows the dense network.",
-                  describe_members(s));
+                  ". Lines are means over %s and begin at the dense network; bars are 95 %% "
+                  "intervals.%s",
+                  describe_members(s),
+                  is_text ? " Perplexities above 64 times the lowest are drawn at the top." : "");
     for (int v = 0; v < VARIANTS; v++) {
         if (s->variants[v]) {
             figure_add_legend(f, variant_style((variant)v), variant_label((variant)v));
@@ -64,11 +55,12 @@ static void describe(const section *s, figure *f)
 grail_status plot_accuracy(const aggregate *a, const section *s, figure *out)
 {
     grail_status status = GRAIL_OK;
-    const double top = highest(s);
     describe(s, out);
-    for (int i = 0; i < MOST_SELECTORS; i++) {
-        if (s->selectors[i] && s->ratio_count > 0) {
-            TRY(draw_panel(a, s, i, top, out));
+    for (int axis = 0; axis < AXES; axis++) {
+        for (int i = 0; i < MOST_SELECTORS && axis_occurs((axis_kind)axis, s); i++) {
+            if (s->selectors[i] && s->ratio_count > 0) {
+                TRY(draw_panel(a, s, i, (axis_kind)axis, out));
+            }
         }
     }
 out:

@@ -76,8 +76,8 @@ static void draw_seconds(const chart *c, const cost *costs, variant v, double ro
         }
         svg_hover_begin(c->out);
         markup_format(c->out, "%s\n%s: ", variant_label(v), stages[i].name);
-        markup_number(c->out, seconds, 2);
-        markup_raw(c->out, " s on average");
+        markup_seconds(c->out, seconds);
+        markup_raw(c->out, " on average");
         svg_hover_body(c->out);
         draw_bar(c, stages[i].style.class, row, from, from + seconds);
         svg_group_end(c->out);
@@ -85,16 +85,35 @@ static void draw_seconds(const chart *c, const cost *costs, variant v, double ro
     }
     const point end = chart_at(c, from, row);
     svg_text_begin(c->out, "t y", (point){end.x + 6.0, end.y + 3.8});
-    markup_number(c->out, from, from < 99.95 ? 1 : 0);
-    markup_raw(c->out, " s");
+    markup_seconds(c->out, from);
     svg_text_end(c->out);
+}
+
+typedef struct byte_unit {
+    double size;
+    const char *name;
+} byte_unit;
+
+static byte_unit memory_unit(double most)
+{
+    return most < 0.95e9 ? (byte_unit){1e6, "MB"} : (byte_unit){1e9, "GB"};
+}
+
+static double most_bytes(const cost *costs)
+{
+    double most = 0.0;
+    for (int v = 0; v < VARIANTS; v++) {
+        most = fmax(most, costs[v].peak.count > 0 ? costs[v].peak.most : 0.0);
+    }
+    return most;
 }
 
 static void draw_peak(const chart *c, const cost *costs, variant v, double row)
 {
     const double bytes = costs[v].peak.count > 0 ? costs[v].peak.most : 0.0;
-    const point end = chart_at(c, bytes / 1e9, row);
-    draw_bar(c, variant_style(v)->class, row, 0.0, bytes / 1e9);
+    const double shown = bytes / memory_unit(most_bytes(costs)).size;
+    const point end = chart_at(c, shown, row);
+    draw_bar(c, variant_style(v)->class, row, 0.0, shown);
     svg_text_begin(c->out, "t y", (point){end.x + 6.0, end.y + 3.8});
     markup_scaled(c->out, bytes, "B");
     svg_text_end(c->out);
@@ -139,12 +158,10 @@ grail_status plot_cost(const aggregate *a, const section *s, figure *out)
     grail_status status = GRAIL_OK;
     cost costs[VARIANTS];
     double most_seconds = 0.0;
-    double most_bytes = 0.0;
     (void)a;
     cost_measure(s, costs);
     for (int v = 0; v < VARIANTS; v++) {
         most_seconds = fmax(most_seconds, all_seconds(&costs[v]));
-        most_bytes = fmax(most_bytes, costs[v].peak.count > 0 ? costs[v].peak.most : 0.0);
     }
     markup_raw(&out->title, "Time and memory, ");
     markup_start_of(&out->title, s->name, 60);
@@ -158,8 +175,10 @@ grail_status plot_cost(const aggregate *a, const section *s, figure *out)
             }
         }
     }
-    if (most_bytes > 0.0) {
-        TRY(draw_panel(costs, "Peak memory", "GB", most_bytes / 1e9, draw_peak, out));
+    const double most = most_bytes(costs);
+    if (most > 0.0) {
+        const byte_unit shown = memory_unit(most);
+        TRY(draw_panel(costs, "Peak memory", shown.name, most / shown.size, draw_peak, out));
     }
 out:
     return status;

@@ -18,24 +18,26 @@ static void extent(const section *s, double *least, double *most)
     }
 }
 
-static grail_status draw_panel(const aggregate *a, const section *s, variant v, scale y, figure *f)
+static grail_status draw_panel(const aggregate *a, const section *s, variant v, axis_kind axis,
+                               scale y, figure *f)
 {
     grail_status status = GRAIL_OK;
     curve c = {0};
     panel *p = NULL;
     TRY(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
     markup_raw(&p->title, variant_label(v));
+    p->view = axis_name(axis);
     const chart on = {
         .out = &p->content,
-        .x = scale_linear(0.0, 100.0 * s->ratios[s->ratio_count - 1], 5, CHART_LEFT, CHART_RIGHT),
+        .x = axis_scale(axis, s, CHART_LEFT, CHART_RIGHT),
         .y = y,
-        .x_label = "units removed, %",
+        .x_label = axis_label(axis, s),
         .y_label = "gain in top-1, points",
     };
     chart_frame(&on);
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (s->selectors[i]) {
-            TRY(curve_over_ratios(s, i, v, MEASURE_GAIN, &c));
+            TRY(curve_over_cuts(s, i, v, axis, MEASURE_GAIN, &c));
             TRY(curve_draw(&c, a, &on, selector_style(i)));
             curve_fini(&c);
         }
@@ -64,16 +66,17 @@ grail_status plot_gain(const aggregate *a, const section *s, figure *out)
     extent(s, &least, &most);
     scale y = scale_linear(least, most, 6, CHART_BOTTOM, CHART_TOP);
     scale_begin_at(&y, least);
-    markup_raw(&out->title, "Gain against ratio, ");
+    markup_raw(&out->title, "Gain against size, ");
     markup_start_of(&out->title, s->name, 60);
     markup_format(&out->caption,
                   "Top-1 accuracy minus that of the plain cut with the same selector, ratio and "
-                  "seed, one panel per repair. Lines show means over %s, and bands span the lowest "
-                  "to the highest gain.",
+                  "seed, one panel per repair. Lines are means over %s; bars are 95 %% intervals.",
                   describe_members(s));
-    for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
-        if (has_gains(s, (variant)v)) {
-            TRY(draw_panel(a, s, (variant)v, y, out));
+    for (int axis = 0; axis < AXES; axis++) {
+        for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
+            if (has_gains(s, (variant)v) && axis_occurs((axis_kind)axis, s)) {
+                TRY(draw_panel(a, s, (variant)v, (axis_kind)axis, y, out));
+            }
         }
     }
     for (int i = 0; i < MOST_SELECTORS; i++) {

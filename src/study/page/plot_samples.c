@@ -35,11 +35,11 @@ typedef struct extent {
 static void widen(extent *e, const curve *c)
 {
     for (int i = 0; i < c->count; i++) {
-        const spread value = curve_value(c, i);
+        const spread value = c->groups[i]->gain;
         e->fewest = fmin(e->fewest, (double)c->groups[i]->key.samples);
         e->most_samples = fmax(e->most_samples, (double)c->groups[i]->key.samples);
-        e->least = fmin(e->least, value.least);
-        e->most = fmax(e->most, value.most);
+        e->least = fmin(e->least, 100.0 * value.least);
+        e->most = fmax(e->most, 100.0 * value.most);
     }
 }
 
@@ -110,7 +110,8 @@ grail_status plot_samples(const aggregate *a, const section *s, figure *out)
     markup_start_of(&out->title, s->name, 60);
     markup_format(&out->caption,
                   "Top-1 accuracy minus that of the plain cut, against the number of calibration "
-                  "samples, at the ratio with the most sample counts. Lines show means over %s.",
+                  "samples, at the ratio with the most sample counts. Lines are means over %s; "
+                  "bars are 95 %% intervals.",
                   describe_members(s));
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (!isnan(ratios[i])) {

@@ -43,6 +43,8 @@ static grail_status draw_panel(const aggregate *a, variant v, figure *f)
             svg_hover_begin(on.out);
             describe_group(on.out, a, g);
             svg_hover_body(on.out);
+            const estimate quality = estimate_scaled(&g->quality, 100.0);
+            chart_interval(&on, 100.0 * g->plain.mean, &quality);
             chart_marker(&on, style, 100.0 * g->plain.mean, 100.0 * g->top1.mean);
             svg_group_end(on.out);
             svg_group_end(on.out);
@@ -65,9 +67,11 @@ grail_status plot_scatter(const aggregate *a, figure *out)
         }
     }
     markup_raw(&out->title, "Before and after");
-    markup_raw(&out->caption,
-               "Accuracy without and with repair for every setting of the sweep. Settings above "
-               "the diagonal gained accuracy. Each repair has a panel, each selector a marker.");
+    markup_raw(
+        &out->caption,
+        "Accuracy without and with repair for every setting of the sweep. Settings above "
+        "the diagonal gained accuracy. Each repair has a panel, each selector a marker; bars "
+        "are 95 % intervals of the accuracy with repair.");
     for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
         if (variants[v]) {
             TRY(draw_panel(a, (variant)v, out));

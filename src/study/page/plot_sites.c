@@ -2,6 +2,7 @@
 #include "study/page/describe.h"
 #include "study/page/plots.h"
 #include "study/page/series.h"
+#include "study/page/short_names.h"
 
 #include <math.h>
 
@@ -71,11 +72,24 @@ static void describe_site(markup *m, const line_site *s)
     markup_number(m, s->fit_after, 4);
 }
 
-static void draw_name(const chart *c, const line_site *s, double y)
+static void draw_name(const chart *c, const char *name, double y)
 {
-    svg_text_begin(c->out, "t e", (point){LEFT - 8.0, y + 3.8});
-    markup_end_of(c->out, s->name, NAME_CHARACTERS);
-    svg_text_end(c->out);
+    svg_text(c->out, "t e", (point){LEFT - 8.0, y + 3.8}, name);
+}
+
+/* The names of all sites as they stand beside the rows. */
+static grail_status shorten_names(const result_cell *cell, short_names *out)
+{
+    grail_status status = GRAIL_OK;
+    const char **names = NULL;
+    TRY(memory_new(&names, (size_t)cell->site_count, sizeof names[0]));
+    for (int i = 0; i < cell->site_count; i++) {
+        names[i] = cell->sites[i].name;
+    }
+    TRY(short_names_make(names, cell->site_count, NAME_CHARACTERS, out));
+out:
+    memory_free(names);
+    return status;
 }
 
 static void draw_site(const chart *c, const line_site *s, variant v, double row)
@@ -111,6 +125,8 @@ static grail_status draw_panel(const aggregate *a, const result_cell *cell, doub
     const int label_every = (int)ceil(LABEL_HEIGHT / pitch);
     const double height = pitch * rows;
     const double top = 28.0;
+    short_names names = {0};
+    TRY(shorten_names(cell, &names));
     TRY(figure_add_panel(f, CHART_WIDTH, top + height + 40.0, &p));
     markup_start_of(&p->title, a->results->selectors[cell->selector], 30);
     markup_raw(&p->title, ", ");
@@ -126,11 +142,12 @@ static grail_status draw_panel(const aggregate *a, const result_cell *cell, doub
     chart_frame(&on);
     for (int i = 0; i < rows; i++) {
         if (i % label_every == 0) {
-            draw_name(&on, &cell->sites[i], chart_at(&on, 0.0, i + 0.5).y);
+            draw_name(&on, names.names[i], chart_at(&on, 0.0, i + 0.5).y);
         }
         draw_site(&on, &cell->sites[i], cell->variant, i + 0.5);
     }
 out:
+    short_names_fini(&names);
     return status;
 }
 

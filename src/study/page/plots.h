@@ -5,10 +5,14 @@
 #include "study/page/aggregate.h"
 #include "study/page/figure.h"
 
-/** Top-1 accuracy against the ratio: a panel per selector, a line per variant. */
+/** Accuracy or perplexity of every setting against its size, with the Pareto line: panels for each
+ * section. */
+grail_status plot_tradeoff(const aggregate *a, figure *out) GRAIL_MUST_CHECK;
+
+/** Accuracy or perplexity against size: a panel per selector, a line per variant. */
 grail_status plot_accuracy(const aggregate *a, const section *s, figure *out) GRAIL_MUST_CHECK;
 
-/** Gain over the plain cut against the ratio: a panel per variant, a line per selector. */
+/** Gain over the plain cut against size: a panel per variant, a line per selector. */
 grail_status plot_gain(const aggregate *a, const section *s, figure *out) GRAIL_MUST_CHECK;
 
 /** Gain against the number of calibration samples, where it varies: a panel per selector. */

@@ -1,5 +1,7 @@
 #include "study/page/style.h"
 
+#include "study/page/axis.h"
+
 #include <string.h>
 
 /* Contrast with the background: text 4.5 or more, lines and markers 3 or more (WCAG 2.1), and every
@@ -48,14 +50,15 @@ enum { COLOURS = sizeof colours / sizeof colours[0], FIRST_SERIES = 7 };
 static const struct {
     const char *selector, *property, *colour;
 } painted[] = {
-    {".y", "stroke", "paper"},   {".bg", "fill", "paper"},  {".o", "fill", "paper"},
-    {".f,.n,.k", "fill", "ink"}, {".t,.u", "fill", "soft"}, {".g", "stroke", "rule"},
-    {".a", "stroke", "axis"},    {".r", "stroke", "soft"},  {".w", "stroke", "axis"},
+    {".z", "stroke", "ink"},   {".d", "color", "ink"},   {".y", "stroke", "paper"},
+    {".bg", "fill", "paper"},  {".o", "fill", "paper"},  {".f,.n,.k", "fill", "ink"},
+    {".t,.u", "fill", "soft"}, {".g", "stroke", "rule"}, {".a", "stroke", "axis"},
+    {".r", "stroke", "soft"},  {".w", "stroke", "axis"},
 };
 
-/* a axis, b band, c centred, e end, f figure title, g grid, h hover, k key, l line, m marker, n
- * panel title, o hollow, p pointer area, q bar, r reference, t tick label, u axis label, w whisker,
- * y halo */
+/* a axis, c centred, d dense, e end, f figure title, g grid, h hover, i interval, k key, l line, m
+ * marker, n panel title, o hollow, p pointer area, q bar, r reference, t tick label, u axis label,
+ * w whisker, y halo, z Pareto line */
 static const char drawing[] =
     "svg{font-family:system-ui,-apple-system,'Segoe UI','Helvetica Neue',Arial,sans-serif}"
     ".f{font-size:16px;font-weight:600}.n{font-size:13px;font-weight:600}.k{font-size:12px}"
@@ -63,7 +66,8 @@ static const char drawing[] =
     ".c{text-anchor:middle}.e{text-anchor:end}"
     ".g,.a{stroke-width:1}.r{stroke-width:1;stroke-dasharray:4 3}.w{stroke-width:1.5}"
     ".l{fill:none;stroke:currentColor;stroke-width:1.7;stroke-linejoin:round}"
-    ".b{fill:currentColor;opacity:.15}.q{fill:currentColor}"
+    ".i{fill:none;stroke:currentColor;stroke-width:1;opacity:.6}.q{fill:currentColor}"
+    ".z{fill:none;stroke-width:1.2;opacity:.7}"
     ".m{fill:currentColor;stroke:currentColor;stroke-width:1.4;stroke-linejoin:round}"
     ".y{stroke-width:4;stroke-linejoin:round;paint-order:stroke}"
     ".p{fill:none;pointer-events:all}";
@@ -82,6 +86,28 @@ static const char page_text[] =
     "p{max-width:46em;margin:0 0 12px;overflow-wrap:anywhere}"
     ".by{color:var(--soft);font-size:15px;margin-bottom:28px}"
     ".lead{font-size:20px;line-height:1.5}"
+    ".note{color:var(--soft);font-size:15px;margin:4px 0 0}"
+    ".decision h3{margin-top:28px}h4{font-size:15px;font-weight:600;margin:0 0 "
+    "6px;color:var(--soft)}"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(280px,1fr));gap:18px}"
+    ".card{border:1px solid var(--rule);border-radius:6px;padding:14px 16px;min-width:0}"
+    ".card p{font-size:15px;line-height:1.45;margin:0 0 6px}"
+    ".card .cut{font-size:20px;line-height:1.3;font-weight:600}.card .doubt{color:var(--soft)}"
+    ".command "
+    "span{white-space:nowrap}.command{font-size:12.5px;white-space:pre-wrap;overflow-wrap:anywhere;"
+    "user-select:all;"
+    "-webkit-user-select:all;padding:10px 12px;margin:8px 0 0;border-radius:4px;max-height:none}"
+    ".copy{font:13px/1 system-ui,-apple-system,'Segoe UI',Arial,sans-serif;margin-top:8px;"
+    "padding:6px 12px;color:var(--link);background:none;border:1px solid var(--axis);"
+    "border-radius:4px;cursor:pointer}"
+    ".axes{position:sticky;top:0;z-index:2;background:var(--paper);border:0;margin:40px 0 0;"
+    "padding:8px 0;display:flex;flex-wrap:wrap;gap:4px 18px;border-bottom:1px solid var(--rule);"
+    "font:14px/1.5 system-ui,-apple-system,'Segoe UI',Arial,sans-serif}"
+    ".tradeoff .panels{grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr));"
+    "max-width:1080px}.tradeoff .panels svg{max-width:510px}"
+    ".axes legend{float:left;padding:0;margin-right:18px;color:var(--soft)}"
+    ".axes label{cursor:pointer;white-space:nowrap}.axes input{margin:0 2px 0 "
+    "0;vertical-align:-1px}"
     ".remark{border-left:3px solid var(--v1);padding-left:12px}"
     "nav{font-size:15px;margin:20px 0 0}nav a{margin-right:18px;overflow-wrap:anywhere}"
     "dl{display:flex;flex-wrap:wrap;gap:14px 44px;"
@@ -123,10 +149,12 @@ static const char page_tables[] =
     ".h:hover .m{stroke-width:3}"
     "@media(max-width:640px){body{font-size:16px}main{padding:32px 18px 48px}h1{font-size:28px}"
     ".lead{font-size:18px}.panels{grid-template-columns:1fr}h2{margin-top:48px}"
-    "th,td{padding:5px 7px}td.text.long,th.text.long{min-width:6.5em}}"
+    ".axes{position:static}th,td{padding:5px 7px}td.text.long,th.text.long{min-width:6.5em}}"
     "@media "
-    "print{:root{--paper:#fff}body{font-size:10.5pt}main{max-width:none;padding:0}nav,.tip{display:"
-    "none}"
+    "print{:root{--paper:#fff}body{font-size:10.5pt}main{max-width:none;padding:0}nav,.tip,.copy,."
+    "axes{display:"
+    "none}.cards{grid-template-columns:repeat(3,1fr);gap:10px}.card{break-inside:avoid;padding:8px}"
+    ".card p{font-size:9pt}.card .cut{font-size:12pt}.command{font-size:7.5pt}"
     ".panels{grid-template-columns:repeat(3,1fr);gap:14px}.four{grid-template-columns:1fr 1fr}"
     "figure{break-inside:auto}.panels svg,tr{break-inside:avoid}h2,h3,.legend{break-after:avoid}"
     ".scroll{overflow:visible}table{font-size:8pt}td small{font-size:6.5pt}th,td{padding:2px 5px}"
@@ -143,7 +171,24 @@ static const char script[] =
     "t.textContent=g.dataset.t;const b=g.getBoundingClientRect(),w=t.offsetWidth,h=t.offsetHeight;"
     "t.style.left=Math.max(6,Math.min(innerWidth-w-6,b.left+b.width/2-w/2))+'px';"
     "t.style.top=(b.top-h-8<4?b.bottom+8:b.top-h-8)+'px'});"
-    "addEventListener('scroll',()=>{t.hidden=true},true)})()";
+    "addEventListener('scroll',()=>{t.hidden=true},true);"
+    "for(const p of document.querySelectorAll('.command')){"
+    "const b=document.createElement('button');b.className='copy';b.type='button';"
+    "b.textContent='Copy';b.onclick=async()=>{try{"
+    "await navigator.clipboard.writeText(p.textContent);b.textContent='Copied'}catch{"
+    "getSelection().selectAllChildren(p);"
+    "b.textContent=document.execCommand('copy')?'Copied':'Selected'}"
+    "setTimeout(()=>{b.textContent='Copy'},2e3)};p.after(b)}})()";
+
+/* Panels of another axis than the chosen one are hidden; all show where a page has no choice, and
+ * in browsers that do not know :has. */
+static void write_views(markup *page)
+{
+    for (int i = 0; i < AXES; i++) {
+        const char *name = axis_name((axis_kind)i);
+        markup_format(page, "main:has(.axes :checked:not(#x-%s)) .x-%s{display:none}", name, name);
+    }
+}
 
 static void write_variables(markup *page, bool dark)
 {
@@ -172,6 +217,7 @@ void style_write_page(markup *page)
     markup_raw(page, "}\n");
     markup_raw(page, page_text);
     markup_raw(page, page_tables);
+    write_views(page);
     markup_raw(page, drawing);
     for (size_t i = 0; i < sizeof painted / sizeof painted[0]; i++) {
         markup_format(page, "%s{%s:var(--%s)}", painted[i].selector, painted[i].property,

@@ -12,12 +12,19 @@ static void table_begin(markup *m)
 }
 
 /* A box that scrolls sideways by itself, also by keyboard. */
-static void table_head(markup *m, const char *name)
+static void table_scroll(markup *m, const char *name)
 {
     markup_format(m,
-                  "</h3>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n"
+                  "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n"
                   "<table>\n<thead><tr>",
                   name);
+}
+
+/* Ends the heading. */
+static void table_head(markup *m, const char *name)
+{
+    markup_raw(m, "</h3>\n");
+    table_scroll(m, name);
 }
 
 static void table_body(markup *m)
@@ -70,6 +77,13 @@ static void number_cell(markup *m, double value, int decimals)
     markup_raw(m, "</td>");
 }
 
+static void seconds_cell(markup *m, double seconds)
+{
+    markup_raw(m, "<td>");
+    markup_seconds(m, seconds);
+    markup_raw(m, "</td>");
+}
+
 static void scaled_cell(markup *m, double value, const char *unit)
 {
     markup_raw(m, "<td>");
@@ -107,35 +121,47 @@ void table_dense(const aggregate *a, markup *page)
     table_end(page);
 }
 
-/* The variant with the highest mean for a selector and ratio; VARIANTS where none was measured. */
-static int best_of(const section *s, int selector, double ratio)
+static bool is_better(quality_kind kind, const estimate *one, const estimate *other)
 {
-    int best = VARIANTS;
-    double most = -1.0;
-    for (int v = 0; v < VARIANTS; v++) {
-        const cell_group *g = section_at(s, selector, (variant)v, ratio);
-        if (g != NULL && g->top1.mean > most) {
-            most = g->top1.mean;
-            best = v;
-        }
-    }
-    return best;
+    return kind == QUALITY_ACCURACY ? estimate_is_above(one, other) : estimate_is_above(other, one);
 }
 
-static void accuracy_cell(markup *m, const cell_group *g, bool is_best)
+/* The variant whose interval lies beyond those of all others at this selector and ratio; VARIANTS
+ * where there is none, or nothing to compare with. */
+static int winner_of(const section *s, int selector, double ratio)
+{
+    for (int v = 0; v < VARIANTS; v++) {
+        const cell_group *g = section_at(s, selector, (variant)v, ratio);
+        int beaten = 0;
+        int others = 0;
+        for (int w = 0; w < VARIANTS && g != NULL; w++) {
+            const cell_group *other = w == v ? NULL : section_at(s, selector, (variant)w, ratio);
+            if (other != NULL && estimate_is_known(&other->quality)) {
+                others++;
+                beaten += is_better(s->kind, &g->quality, &other->quality) ? 1 : 0;
+            }
+        }
+        if (others > 0 && beaten == others) {
+            return v;
+        }
+    }
+    return VARIANTS;
+}
+
+static void quality_cell(markup *m, const section *s, const cell_group *g, bool is_winner)
 {
     if (g == NULL) {
         markup_raw(m, "<td></td>");
         return;
     }
-    markup_raw(m, is_best ? "<td><b>" : "<td>");
-    markup_percent(m, g->top1.mean);
-    markup_raw(m, is_best ? "</b>" : "");
-    if (g->top1.count > 1) {
+    markup_raw(m, is_winner ? "<td><b>" : "<td>");
+    describe_value(m, s->kind, g->quality.value);
+    markup_raw(m, is_winner ? "</b>" : "");
+    if (estimate_has_interval(&g->quality)) {
         markup_raw(m, "<small>");
-        markup_percent(m, g->top1.least);
+        describe_value(m, s->kind, g->quality.low);
         markup_raw(m, "\xE2\x80\x93");
-        markup_percent(m, g->top1.most);
+        describe_value(m, s->kind, g->quality.high);
         markup_raw(m, "</small>");
     }
     markup_raw(m, "</td>");
@@ -154,19 +180,32 @@ static const cell_group *any_group(const section *s, int selector, double ratio)
     return NULL;
 }
 
+/* A count and the share of the dense network's that was removed. */
+static void size_cell(markup *m, double count, const spread *removed)
+{
+    markup_raw(m, "<td>");
+    markup_scaled(m, count, "");
+    if (removed->count > 0) {
+        markup_raw(m, "<small>\xE2\x88\x92");
+        markup_percent(m, removed->mean);
+        markup_raw(m, "\xC2\xA0%</small>");
+    }
+    markup_raw(m, "</td>");
+}
+
 static void accuracy_row(const section *s, const cell_group *any, markup *m)
 {
     const int selector = any->key.selector;
     const double ratio = any->key.sparsity;
-    const int best = best_of(s, selector, ratio);
+    const int winner = winner_of(s, selector, ratio);
     ratio_cell(m, ratio);
     for (int v = 0; v < VARIANTS; v++) {
         if (s->variants[v]) {
-            accuracy_cell(m, section_at(s, selector, (variant)v, ratio), v == best);
+            quality_cell(m, s, section_at(s, selector, (variant)v, ratio), v == winner);
         }
     }
-    scaled_cell(m, any->parameters.mean, "");
-    scaled_cell(m, any->macs.mean, "");
+    size_cell(m, any->parameters.mean, &any->removed);
+    size_cell(m, any->macs.mean, &any->removed_macs);
     markup_raw(m, "</tr>\n");
 }
 
@@ -200,13 +239,16 @@ static void accuracy_rows(const aggregate *a, const section *s, int selector, ma
 void table_accuracy(const aggregate *a, const section *s, markup *page)
 {
     table_begin(page);
-    markup_raw(page, "Top-1 accuracy in %, ");
+    markup_raw(page, s->kind == QUALITY_ACCURACY ? "Top-1 accuracy in %, " : "Perplexity, ");
     markup_start_of(page, s->name, 60);
     markup_raw(page, ", ");
     describe_setting(page, s->samples, s->open_loop);
-    table_head(page, "Accuracy by selector and ratio");
+    markup_raw(page,
+               "</h3>\n<p class=\"note\">Below each value is its 95 % interval. A value is bold "
+               "where its interval lies beyond those of all other repairs.</p>\n");
+    table_scroll(page, "Quality by selector and ratio");
     column(page, "selector", true);
-    column(page, "removed, %", false);
+    column(page, "units removed, %", false);
     for (int v = 0; v < VARIANTS; v++) {
         if (s->variants[v]) {
             column(page, variant_label((variant)v), false);
@@ -228,7 +270,7 @@ void table_cost(const section *s, markup *page)
     cost costs[VARIANTS];
     cost_measure(s, costs);
     table_begin(page);
-    markup_raw(page, "Seconds per cell and peak memory, ");
+    markup_raw(page, "Time per cell and peak memory, ");
     markup_start_of(page, s->name, 60);
     table_head(page, "Time and memory");
     column(page, "repair", true);
@@ -247,7 +289,7 @@ void table_cost(const section *s, markup *page)
             row_name(page, variant_label((variant)v));
             for (int i = 0; i < SECONDS_KINDS; i++) {
                 if (i != SECONDS_HEAL || section_heals(s)) {
-                    number_cell(page, costs[v].seconds[i].mean, 2);
+                    seconds_cell(page, costs[v].seconds[i].mean);
                 }
             }
             scaled_cell(page, costs[v].peak.most, "B");
@@ -265,7 +307,7 @@ static void healing_row(variant v, const char *what, const healed *h, markup *m)
     number_cell(m, h->steps.mean, 0);
     number_cell(m, h->before.mean, 4);
     number_cell(m, h->after.mean, 4);
-    number_cell(m, h->seconds.mean, 2);
+    seconds_cell(m, h->seconds.mean);
     markup_raw(m, "</tr>\n");
 }
 
@@ -275,7 +317,7 @@ void table_healing(const section *s, markup *page)
         return;
     }
     table_begin(page);
-    markup_raw(page, "Healing: steps and held-out loss of a training, and seconds per cell, ");
+    markup_raw(page, "Healing: steps and held-out loss of a training, and time per cell, ");
     markup_start_of(page, s->name, 60);
     table_head(page, "Healing");
     column(page, "repair", true);
@@ -283,7 +325,7 @@ void table_healing(const section *s, markup *page)
     column(page, "steps", false);
     column(page, "loss before", false);
     column(page, "loss after", false);
-    column(page, "seconds", false);
+    column(page, "time", false);
     table_body(page);
     for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
         const healed blocks = healed_measure(s, (variant)v, true);
@@ -356,7 +398,7 @@ void table_cells(const aggregate *a, markup *page)
     column(page, "images", false);
     column(page, "parameters", false);
     column(page, "MACs", false);
-    column(page, "seconds", false);
+    column(page, "time", false);
     column(page, "peak memory", false);
     table_body(page);
     for (int i = 0; i < a->cell_count; i++) {
@@ -369,7 +411,7 @@ void table_cells(const aggregate *a, markup *page)
         number_cell(page, cell->measures.images, 0);
         scaled_cell(page, cell->measures.parameters, "");
         scaled_cell(page, cell->measures.macs, "");
-        number_cell(page, cell->measures.seconds[SECONDS_TOTAL], 2);
+        seconds_cell(page, cell->measures.seconds[SECONDS_TOTAL]);
         scaled_cell(page, cell->measures.peak_bytes, "B");
         markup_raw(page, "</tr>\n");
     }

@@ -8,7 +8,7 @@
 /** The dense checkpoints. */
 void table_dense(const aggregate *a, markup *page);
 
-/** Accuracy by selector and ratio, a column per variant. */
+/** Accuracy or perplexity by selector and ratio, a column per variant. */
 void table_accuracy(const aggregate *a, const section *s, markup *page);
 
 /** Time by stage and peak memory of each variant, at the section's setting. */

@@ -49,7 +49,7 @@ static void a_file_of_its_own_is_well_formed(void **state)
         figure f = hostile_figure(panels);
         markup svg;
         markup_init(&svg, 1 << 20);
-        figure_write_svg(&f, &svg);
+        figure_write_svg(&f, "", &svg);
         assert_ok(markup_status(&svg));
         const char *text = (const char *)svg.bytes.bytes;
         assert_well_formed(text);
@@ -77,6 +77,90 @@ static void in_the_page_every_panel_has_a_name(void **state)
     assert_non_null(strstr(text, "Figure 3."));
     markup_fini(&page);
     figure_fini(&f);
+}
+
+/* Two panels of one view, one of another, and one of all. */
+static figure figure_with_views(void)
+{
+    figure f = hostile_figure(4);
+    f.panels[0].view = "parameters";
+    f.panels[1].view = "macs";
+    f.panels[2].view = "parameters";
+    return f;
+}
+
+static void every_view_is_a_file_of_its_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *view;
+        int panels;
+    } expected[] = {{"parameters", 3}, {"macs", 2}};
+    figure f = figure_with_views();
+    for (int i = 0; i < 2; i++) {
+        markup svg;
+        markup_init(&svg, 1 << 20);
+        assert_string_equal(figure_view_at(&f, i), expected[i].view);
+        figure_write_svg(&f, expected[i].view, &svg);
+        const char *text = (const char *)svg.bytes.bytes;
+        assert_well_formed(text);
+        assert_int_equal(count_of(text, "transform=\"translate("), expected[i].panels);
+        assert_int_equal(count_of(text, "translate(20.0 "), 1); /* one row */
+        markup_fini(&svg);
+    }
+    assert_null(figure_view_at(&f, 2));
+    figure_fini(&f);
+}
+
+static void in_the_page_panels_have_the_class_of_their_view(void **state)
+{
+    (void)state;
+    figure f = figure_with_views();
+    markup page;
+    markup_init(&page, 1 << 20);
+    figure_write_html(&f, 1, &page);
+    const char *text = (const char *)page.bytes.bytes;
+    assert_well_formed(text);
+    assert_int_equal(count_of(text, "<svg class=\"x-parameters\" "), 2);
+    assert_int_equal(count_of(text, "<svg class=\"x-macs\" "), 1);
+    assert_int_equal(count_of(text, "panels four"), 0); /* three are shown at once */
+    markup_fini(&page);
+    figure_fini(&f);
+}
+
+static void a_legend_shows_colours_and_markers(void **state)
+{
+    (void)state;
+    figure f = hostile_figure(1);
+    markup page;
+    markup_init(&page, 1 << 20);
+    figure_add_key(&f, variant_style(VARIANT_FULL), KEY_COLOUR, "colour");
+    figure_add_key(&f, selector_style(1), KEY_MARKER, "marker");
+    figure_write_html(&f, 1, &page);
+    const char *text = (const char *)page.bytes.bytes;
+    assert_non_null(strstr(text, "<g class=\"v4\"><rect class=\"q\""));
+    assert_int_equal(count_of(text, "<path class=\"l\""), 1); /* of the series alone */
+    markup_fini(&page);
+    figure_fini(&f);
+}
+
+static void an_interval_is_drawn_where_it_is_known(void **state)
+{
+    (void)state;
+    const estimate known = {50.0, 40.0, 75.0};
+    const estimate unknown = {50.0, NOT_MEASURED, NOT_MEASURED};
+    markup out;
+    markup_init(&out, 1 << 20);
+    const chart c = {.out = &out,
+                     .x = scale_linear(0.0, 100.0, 5, 0.0, 100.0),
+                     .y = scale_linear(0.0, 100.0, 5, 200.0, 0.0)};
+    chart_interval(&c, 20.0, &unknown);
+    assert_int_equal(out.bytes.size, 0);
+    chart_interval(&c, 20.0, &known);
+    assert_string_equal((const char *)out.bytes.bytes,
+                        "<path class=\"i\" d=\"M20.0 120.0L20.0 50.0M17.5 120.0L22.5 120.0M17.5 "
+                        "50.0L22.5 50.0\"/>");
+    markup_fini(&out);
 }
 
 static void values_stand_at_their_places(void **state)
@@ -127,6 +211,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_its_own_is_well_formed),
         cmocka_unit_test(in_the_page_every_panel_has_a_name),
+        cmocka_unit_test(every_view_is_a_file_of_its_own),
+        cmocka_unit_test(in_the_page_panels_have_the_class_of_their_view),
+        cmocka_unit_test(a_legend_shows_colours_and_markers),
+        cmocka_unit_test(an_interval_is_drawn_where_it_is_known),
         cmocka_unit_test(values_stand_at_their_places),
         cmocka_unit_test(a_failed_append_in_any_panel_is_told),
         cmocka_unit_test(series_differ_without_their_colours),

@@ -49,16 +49,15 @@ static void append_shortened(markup *m)
 {
     markup_start_of(m, "<\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9", 3);
     markup_raw(m, "|");
-    markup_end_of(m, "<\xC3\xA9\xC3\xA9\xC3\xA9>", 3);
-    markup_raw(m, "|");
     markup_start_of(m, "abc", 3);
-    markup_end_of(m, "abc", 3);
+    markup_raw(m, "|");
+    markup_part(m, "<\xC3\xA9>", 3);
 }
 
 static void long_texts_are_cut_between_characters(void **state)
 {
     (void)state;
-    assert_appends(append_shortened, "&lt;\xC3\xA9\xE2\x80\xA6|\xE2\x80\xA6\xC3\xA9&gt;|abcabc");
+    assert_appends(append_shortened, "&lt;\xC3\xA9\xE2\x80\xA6|abc|&lt;\xC3\xA9");
 }
 
 static void append_numbers(markup *m)
@@ -134,6 +133,25 @@ static void measures_are_scaled(void **state)
     assert_appends(append_measures, "86.0 30 12.5 11.2\xC2\xA0M 1.00\xC2\xA0kB 12");
 }
 
+static void append_times(markup *m)
+{
+    const double times[] = {0.0,    8.5e-7, 0.0004567, 0.012345, 0.9996, 4.561,
+                            123.45, 599.9,  3661.0,    90000.0,  NAN};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        markup_raw(m, i > 0 ? ", " : "");
+        markup_seconds(m, times[i]);
+    }
+}
+
+static void times_have_units_that_fit(void **state)
+{
+    (void)state;
+    assert_appends(append_times,
+                   "0\xC2\xA0s, 0.85\xC2\xA0\xC2\xB5s, 457\xC2\xA0\xC2\xB5s, 12.3\xC2\xA0ms, "
+                   "1.00\xC2\xA0s, 4.56\xC2\xA0s, 123\xC2\xA0s, 10.0\xC2\xA0min, "
+                   "61.0\xC2\xA0min, 25.0\xC2\xA0h, \xE2\x80\x93");
+}
+
 static void the_first_failure_is_kept(void **state)
 {
     (void)state;
@@ -161,6 +179,7 @@ int main(void)
         cmocka_unit_test(numbers_have_the_decimals_asked_for),
         cmocka_unit_test(the_decimal_mark_is_a_point_in_every_locale),
         cmocka_unit_test(measures_are_scaled),
+        cmocka_unit_test(times_have_units_that_fit),
         cmocka_unit_test(the_first_failure_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
