@@ -71,12 +71,12 @@ END
 check "a sweep of two checkpoints and six selectors"
 make_results sweep.jsonl
 runs "$grail" report sweep.jsonl -o report.html --svg figures
-says "report.html: 11 figures of 1318 cells and 2 checkpoints; 2 cells failed" stdout
+says "report.html: 12 figures of 1318 cells and 2 checkpoints; 2 cells failed" stdout
 [[ ! -s stderr ]] || { show; fail "prints on stderr"; }
 parses_as_page report.html
-parse_as_figures figures 11
+parse_as_figures figures 27
 says "site &#39;layer4.1.conv2&#39;: the statistics hold a NaN" report.html
-for plot in "Before and after" "Accuracy against ratio, resnet18" "Gain against ratio, vit-tiny" \
+for plot in "Before and after" "Accuracy against size, resnet18" "Gain against size, vit-tiny" \
     "Gain against calibration samples, vit-tiny" "Error of every site before and after, resnet18" \
     "Time and memory, resnet18"; do
     says "<h3>$plot</h3>" report.html
@@ -106,7 +106,7 @@ keeps sweep.jsonl "'sweep.jsonl' is the results file" -o sweep.jsonl
 echo '<html><title>mine</title>' >mine.html
 keeps mine.html "'mine.html' exists and was not written by grail report; choose another name or delete the file" \
     -o mine.html
-cp figures/01-scatter.svg mine.svg
+cp figures/02-scatter.svg mine.svg
 keeps mine.svg "'mine.svg' exists and was not written by grail report" -o mine.svg
 ln -s report.html link.html
 keeps link.html "'link.html' is a symbolic link, and a report can replace only a regular file" -o link.html
@@ -119,22 +119,22 @@ refuses 1 "'/dev/stdout' is a symbolic link" "$grail" report sweep.jsonl -o /dev
 mkfifo pipe.html
 refuses 1 "'pipe.html' is a device or a pipe" "$grail" report sweep.jsonl -o pipe.html
 mkdir mine
-echo '<svg xmlns="http://www.w3.org/2000/svg"/>' >mine/01-scatter.svg
-keeps mine/01-scatter.svg "'mine/01-scatter.svg' exists and was not written by grail report" -o out \
+echo '<svg xmlns="http://www.w3.org/2000/svg"/>' >mine/02-scatter.svg
+keeps mine/02-scatter.svg "'mine/02-scatter.svg' exists and was not written by grail report" -o out \
     --svg mine
 
 check "names that are markup stay names"
 make_results hostile.jsonl --hostile
 runs "$grail" report hostile.jsonl -o hostile.html --svg hostile
 parses_as_page hostile.html
-parse_as_figures hostile 11
+parse_as_figures hostile 27
 
 check "many checkpoints are grouped by architecture"
 make_results many.jsonl --checkpoints 10
 runs "$grail" report many.jsonl -o many.html
 says "of 6590 cells and 10 checkpoints" stdout
 parses_as_page many.html
-says "<h3>Accuracy against ratio, resnet</h3>" many.html
+says "<h3>Accuracy against size, resnet</h3>" many.html
 says "Means over 5 checkpoints of this architecture" many.html
 
 check "a sweep that was interrupted"

@@ -83,6 +83,25 @@ for repair in none full; do
 done
 rm -rf out
 
+if command -v python3 >/dev/null; then
+    check "the command on the page makes the cell that it stands for"
+    # a worse dense network, so that a cut qualifies
+    sed 's/"grail_results":2/"grail_results":1/; s/,"crc32":"[0-9a-f]*"//; s/\("dense":.*"top1":\)[0-9.]*/\10.3/' \
+        r.jsonl >low.jsonl
+    runs "$grail" report low.jsonl -o page.html
+    python3 - page.html >command <<'END'
+import html, re, sys
+page = open(sys.argv[1]).read()
+command = re.search('<pre class="command"><code>(.*?)</code>', page, re.S)[1]
+print(html.unescape(re.sub("</?span>", "", command)))
+END
+    grep -q "^grail compress .*cnn.pth -o narrow .* --sparsity 0.55 " command || { cat command; fail "another cut"; }
+    selector=$(sed -n 's/.*--selector \([a-z0-9-]*\).*/\1/p' command)
+    eval "runs \"\$grail\" $(sed 's/^grail //' command) --quiet"
+    runs "$grail" eval narrow --data "$vision/test" --images 100 --json
+    holds "$(field top1 stdout) == $(value top1 "$selector" 0.55 full r.jsonl)"
+fi
+
 check "healed cells: what they record, and that they are what compress and eval give"
 recipe h.json '"selectors": ["wanda"], "sparsities": [0.55], "compensate": ["full"], "samples": [32],
  "heal": ["none", "block,model"], "heal_steps": 4, "heal_rate": 0.01'
