@@ -91,13 +91,15 @@ void chart_curve(const chart *c, const series_style *style, const double *x, con
     svg_path_end(c->out, false);
 }
 
-void chart_reference(const chart *c, double y, const markup *label, bool is_behind)
+void chart_reference(const chart *c, double y, const markup *label, label_place place)
 {
+    static const double below[] = {
+        [LABEL_ABOVE] = -5.0, [LABEL_BELOW] = 12.0, [LABEL_BEHIND] = 3.8};
     const double at = scale_at(&c->y, y);
-    const point behind = {c->x.end + 3.0, at + 3.8};
-    const point above = {c->x.end, at - 5.0};
+    const bool is_behind = place == LABEL_BEHIND;
     svg_line(c->out, "r", (point){c->x.start, at}, (point){c->x.end, at});
-    svg_text_begin(c->out, is_behind ? "t" : "t e y", is_behind ? behind : above);
+    svg_text_begin(c->out, is_behind ? "t" : "t e y",
+                   (point){is_behind ? c->x.end + 3.0 : c->x.end, at + below[place]});
     markup_append(c->out, label);
     svg_text_end(c->out);
 }

@@ -32,8 +32,10 @@ void chart_interval(const chart *c, double x, const estimate *value);
 void chart_dense(const chart *c, double x, const estimate *value);
 void chart_curve(const chart *c, const series_style *style, const double *x, const double *y,
                  int count);
-/** A horizontal line across the panel, and the label: above its right end, or behind it. */
-void chart_reference(const chart *c, double y, const markup *label, bool is_behind);
+typedef enum label_place { LABEL_ABOVE, LABEL_BELOW, LABEL_BEHIND } label_place;
+
+/** A horizontal line across the panel, and the label at its right end. */
+void chart_reference(const chart *c, double y, const markup *label, label_place place);
 
 /** A marker in an area for the pointer; inside svg_hover_begin ... svg_group_end it shows a
  * tooltip. */

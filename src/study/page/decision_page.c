@@ -109,7 +109,7 @@ static void write_nothing(markup *m, const section *s)
     const cell_group *least = decision_least_loss(s);
     markup_raw(m, "<p class=\"cut\">none of the measured cuts</p>\n");
     if (least != NULL) {
-        markup_raw(m, "<p>The one that loses least removes ");
+        markup_raw(m, "<p>The one that comes nearest removes ");
         write_share(m, decision_cut(least), least->removed.count > 0 ? "parameters" : "units");
         markup_raw(m, " and ");
         describe_loss(m, s->kind, &least->lost);
@@ -130,7 +130,9 @@ static grail_status write_card(markup *m, const aggregate *a, const section *s, 
         write_size(m, g);
         write_quality(m, s, g);
         if (g->lost.high > limit) {
-            markup_raw(m, "<p class=\"doubt\">Within its interval it may lose more than ");
+            markup_raw(m, s->kind == QUALITY_ACCURACY
+                              ? "<p class=\"doubt\">Within its interval it may lose more than "
+                              : "<p class=\"doubt\">Within its interval it may exceed ");
             write_limit(m, s->kind, limit);
             markup_raw(m, ".</p>\n");
         }

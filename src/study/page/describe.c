@@ -36,19 +36,33 @@ void describe_quality(markup *m, quality_kind kind, const estimate *quality)
     }
 }
 
-void describe_loss(markup *m, quality_kind kind, const estimate *lost)
+/* " (0.2 to 2.6)" of a loss, or of the gain that it is with the sign -1. */
+static void append_reach(markup *m, const estimate *lost, double sign)
 {
-    const bool gains = lost->value < -0.05; /* what rounds to zero is no gain */
-    const double sign = gains ? -1.0 : 1.0;
-    markup_raw(m, gains ? "gains " : "loses ");
-    markup_number(m, sign * lost->value, 1);
-    markup_raw(m, kind == QUALITY_ACCURACY ? " points" : "\xC2\xA0%");
     if (estimate_has_interval(lost)) {
         markup_raw(m, " (");
-        markup_number(m, sign * (gains ? lost->high : lost->low), 1);
+        markup_number(m, sign * (sign < 0.0 ? lost->high : lost->low), 1);
         markup_raw(m, " to ");
-        markup_number(m, sign * (gains ? lost->low : lost->high), 1);
+        markup_number(m, sign * (sign < 0.0 ? lost->low : lost->high), 1);
         markup_raw(m, ")");
+    }
+}
+
+void describe_loss(markup *m, quality_kind kind, const estimate *lost)
+{
+    const bool is_better = lost->value < -0.05; /* what rounds to zero is no gain */
+    const double sign = is_better ? -1.0 : 1.0;
+    if (kind == QUALITY_ACCURACY) {
+        markup_raw(m, is_better ? "gains " : "loses ");
+        markup_number(m, sign * lost->value, 1);
+        markup_raw(m, " points");
+        append_reach(m, lost, sign);
+    } else {
+        markup_raw(m, "has ");
+        markup_number(m, sign * lost->value, 1);
+        markup_raw(m, "\xC2\xA0%");
+        append_reach(m, lost, sign);
+        markup_raw(m, is_better ? " less" : " more");
     }
 }
 
@@ -76,9 +90,8 @@ static void append_quality(markup *m, quality_kind kind, const cell_group *g)
         markup_raw(m, " %");
     }
     if (estimate_is_known(&g->lost)) {
-        markup_raw(m, "\n");
+        markup_raw(m, "\nagainst the dense network: ");
         describe_loss(m, kind, &g->lost);
-        markup_raw(m, " on the dense network");
     }
 }
 

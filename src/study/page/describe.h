@@ -12,7 +12,7 @@ void describe_setting(markup *m, int64_t samples, bool open_loop);
 void describe_value(markup *m, quality_kind kind, double value);
 /** "94.5 %" or "12.3", and " (92.9 to 95.8)" where the interval is known. */
 void describe_quality(markup *m, quality_kind kind, const estimate *quality);
-/** "loses 1.4 points (0.2 to 2.6)" or "loses 3.4 % (...)"; "gains ..." below zero. */
+/** "loses 1.4 points (0.2 to 2.6)" or "has 3.4 % (2.6 to 4.2) more"; "gains", "less" below zero. */
 void describe_loss(markup *m, quality_kind kind, const estimate *lost);
 /** "top-1" or "perplexity". */
 const char *describe_kind(quality_kind kind);

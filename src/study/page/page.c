@@ -153,9 +153,20 @@ out:
     return status;
 }
 
+static bool any_gains(const aggregate *a)
+{
+    for (int i = 0; i < a->group_count; i++) {
+        if (a->groups[i].gain.count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void write_contents(const page_writer *w)
 {
-    markup_raw(w->page, "<nav aria-label=\"Contents\"><a href=\"#decision\">decision</a> ");
+    markup_raw(w->page, "<nav aria-label=\"Contents\">");
+    markup_raw(w->page, w->a->group_count > 0 ? "<a href=\"#decision\">decision</a> " : "");
     for (int i = 0; i < w->a->section_count; i++) {
         if (w->a->sections[i].group_count > 0) {
             markup_format(w->page, "<a href=\"#section-%d\">", i + 1);
@@ -163,8 +174,8 @@ static void write_contents(const page_writer *w)
             markup_raw(w->page, "</a> ");
         }
     }
-    markup_raw(w->page,
-               "<a href=\"#repairs\">repairs</a> <a href=\"#numbers\">numbers</a></nav>\n");
+    markup_raw(w->page, any_gains(w->a) ? "<a href=\"#repairs\">repairs</a> " : "");
+    markup_raw(w->page, "<a href=\"#numbers\">numbers</a></nav>\n");
 }
 
 static bool any_heals(const aggregate *a)
@@ -265,11 +276,13 @@ static grail_status write_overview(page_writer *w)
     TRY(decision_page_write(w->a, w->page));
     write_axes(w);
     TRY(add_overview_figure(w, "tradeoff", plot_tradeoff));
-    markup_raw(w->page, "<section>\n<h2 id=\"repairs\">What repair gives back</h2>\n");
-    TRY(headline_write(w->a, w->page));
     facts_write(w->a, w->page);
-    TRY(add_overview_figure(w, "scatter", plot_scatter));
-    markup_raw(w->page, "</section>\n");
+    if (any_gains(w->a)) {
+        markup_raw(w->page, "<section>\n<h2 id=\"repairs\">What repair gives back</h2>\n");
+        TRY(headline_write(w->a, w->page));
+        TRY(add_overview_figure(w, "scatter", plot_scatter));
+        markup_raw(w->page, "</section>\n");
+    }
 out:
     return status;
 }

@@ -12,9 +12,9 @@
  * allows. */
 static const double zoom = 2.0;
 
-/* Points of one size lie at most STEP apart and within ROOM; where there are very many settings,
- * they lie on each other. */
-enum { STEP = 7, ROOM = 44, MOST_BESIDE = 1000 };
+/* Points of one size near the dense network lie at most STEP apart and within ROOM; where there are
+ * very many settings, they lie on each other. */
+enum { STEP = 6, ROOM = 30, MOST_BESIDE = 1000 };
 
 /* Colours of repairs, shapes of selectors. */
 static series_style point_style(const cell_group *g)
@@ -42,12 +42,12 @@ static estimate shown(const section *s, const estimate *quality)
 
 /* How far beside its place a point is drawn, so that points of equal size do not hide each other:
  * all points of its size, in their order, share some room. */
-static double beside(const chart *c, const section *s, axis_kind axis, int index)
+static double beside(const chart *c, const section *s, axis_kind axis, bool is_near, int index)
 {
     const double own = axis_value(axis, &s->groups[index]);
     int before = 0;
     int all = 0;
-    if (s->group_count > MOST_BESIDE) {
+    if (!is_near || s->group_count > MOST_BESIDE) {
         return 0.0;
     }
     for (int i = 0; i < s->group_count; i++) {
@@ -62,14 +62,15 @@ static double beside(const chart *c, const section *s, axis_kind axis, int index
     return step * (before - (all - 1) / 2.0) * (c->x.to - c->x.from) / (c->x.end - c->x.start);
 }
 
-static void draw_points(const chart *c, const aggregate *a, const section *s, axis_kind axis)
+static void draw_points(const chart *c, const aggregate *a, const section *s, axis_kind axis,
+                        bool is_near)
 {
     for (int i = 0; i < s->group_count; i++) {
         const cell_group *g = &s->groups[i];
         const estimate value = shown(s, &g->quality);
         if (has_point(axis, g) && is_shown(c, value.value)) {
             const series_style style = point_style(g);
-            const double x = axis_value(axis, g) + beside(c, s, axis, i);
+            const double x = axis_value(axis, g) + beside(c, s, axis, is_near, i);
             svg_group_begin(c->out, style.class);
             svg_hover_begin(c->out);
             describe_group(c->out, a, g);
@@ -143,7 +144,8 @@ static void draw_limits(const chart *c, const section *s)
         markup_raw(&label, is_text ? "+" : "\xE2\x88\x92");
         markup_number(&label, limit, 0);
         markup_raw(&label, is_text ? " %" : "");
-        chart_reference(c, is_text ? dense * (1.0 + limit / 100.0) : dense - limit, &label, true);
+        chart_reference(c, is_text ? dense * (1.0 + limit / 100.0) : dense - limit, &label,
+                        LABEL_BEHIND);
         markup_fini(&label);
     }
 }
@@ -170,36 +172,47 @@ static grail_status draw_panel(const aggregate *a, const section *s, axis_kind a
         draw_limits(&on, s);
     }
     TRY(draw_pareto(&on, s, axis));
-    draw_points(&on, a, s, axis);
+    draw_points(&on, a, s, axis, is_near);
 out:
     return status;
 }
 
-/* The scales of the second panel; false where nothing is near the dense network. */
-static bool near_scales(const section *s, axis_kind axis, scale *x, scale *y)
+/* From twice the largest loss that a decision allows to the best of all settings. */
+static scale near_quality(const section *s)
 {
     const double dense = curve_of_dense(s).value;
     const double reach = zoom * decision_limits(s->kind)[DECISION_LIMITS - 1];
     const bool is_text = s->kind == QUALITY_PERPLEXITY;
     const double worst = is_text ? dense * (1.0 + reach / 100.0) : dense - reach;
     double best = dense;
+    for (int i = 0; i < s->group_count; i++) {
+        const estimate value = shown(s, &s->groups[i].quality);
+        best = is_text ? fmin(best, value.value) : fmax(best, value.value); /* ignore NaN */
+    }
+    return scale_linear(fmin(worst, best), fmax(worst, best), 5, CHART_BOTTOM, CHART_TOP);
+}
+
+/* The scales of the second panel; false where nothing is near the dense network. */
+static bool near_scales(const section *s, axis_kind axis, scale *x, scale *y)
+{
     double least = axis_of_dense(axis, s);
     double most = least;
     bool found = false;
+    if (!estimate_is_known(&s->dense_quality)) {
+        return false;
+    }
+    *y = near_quality(s);
     for (int i = 0; i < s->group_count; i++) {
-        const estimate value = shown(s, &s->groups[i].quality);
-        const double at = axis_value(axis, &s->groups[i]);
-        if (has_point(axis, &s->groups[i]) &&
-            (is_text ? value.value <= worst : value.value >= worst)) {
+        const cell_group *g = &s->groups[i];
+        const double value = shown(s, &g->quality).value;
+        if (has_point(axis, g) && value >= y->from && value <= y->to) {
             found = true;
-            best = is_text ? fmin(best, value.value) : fmax(best, value.value);
-            least = fmin(least, at);
-            most = fmax(most, at);
+            least = fmin(least, axis_value(axis, g));
+            most = fmax(most, axis_value(axis, g));
         }
     }
     *x = scale_linear(axis == AXIS_TIME ? least : 0.0, most, 5, CHART_LEFT, CHART_RIGHT);
-    *y = scale_linear(fmin(worst, best), fmax(worst, best), 5, CHART_BOTTOM, CHART_TOP);
-    return found && isfinite(dense);
+    return found;
 }
 
 static grail_status draw_section(const aggregate *a, const section *s, axis_kind axis, figure *f)
@@ -258,9 +271,9 @@ static void describe(const aggregate *a, figure *f)
                "bars are 95 % intervals. The square is the dense network. The line joins the "
                "settings that no other beats in both size and quality (Pareto); a setting on it "
                "need not be better than its neighbours within the intervals. ");
-    markup_raw(&f->caption, "Points of equal size are drawn side by side. The second panel of a "
-                            "network shows what is near the dense one, with "
-                            "lines at the losses of the decision.");
+    markup_raw(&f->caption, "The second panel of a network shows what is near the dense one, with "
+                            "lines at the losses of the decision; points of equal size are drawn "
+                            "side by side there.");
 }
 
 grail_status plot_tradeoff(const aggregate *a, figure *out)

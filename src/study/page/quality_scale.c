@@ -39,7 +39,7 @@ void quality_draw_dense(const chart *c, const section *s, axis_kind axis)
     markup_init(&text, 64);
     markup_raw(&text, "dense ");
     describe_value(&text, s->kind, s->dense_quality.value);
-    chart_reference(c, dense.value, &text, false);
+    chart_reference(c, dense.value, &text, s->kind == QUALITY_ACCURACY ? LABEL_ABOVE : LABEL_BELOW);
     markup_fini(&text);
     if (isfinite(x)) {
         chart_dense(c, x, &dense);

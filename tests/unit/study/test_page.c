@@ -176,7 +176,7 @@ static void the_page_opens_with_the_decision(void **state)
         "MACs.</p>",
         "<h4>at most 1 point lost</h4>\n<p class=\"cut\">none of the measured cuts</p>\n<p>The one "
         "that "
-        "loses least removes 50.0\xC2\xA0% of the parameters and loses 1.5 points (-2.4 to "
+        "comes nearest removes 50.0\xC2\xA0% of the parameters and loses 1.5 points (-2.4 to "
         "5.4).</p>",
         "<h4>at most 2 points lost</h4>\n<p class=\"cut\">50.0\xC2\xA0% of the parameters "
         "removed</p>",
@@ -194,6 +194,9 @@ static void the_page_opens_with_the_decision(void **state)
     }
     assert_true(strstr(html, "How far can it be cut?") < strstr(html, "<figure"));
     assert_int_equal(count_of(html, "<pre class=\"command\">"), 1);
+    /* the dense network at 0 % and 90.0 of 0..100, where every line begins */
+    assert_non_null(strstr(html, "<g class=\"d\"><path class=\"i\" d=\"M40.0 66."));
+    assert_non_null(strstr(html, "<path class=\"l\" d=\"M40.0 61.8L"));
     assert_well_formed(html);
     markup_fini(&page);
 }
@@ -294,7 +297,7 @@ static void networks_of_text_have_perplexities(void **state)
     static const char *const parts[] = {
         "<h4>at most 5\xC2\xA0% more perplexity</h4>\n<p class=\"cut\">20.0\xC2\xA0% of the "
         "parameters",
-        "perplexity 6.240 (6.181 to 6.299): loses 4.0\xC2\xA0% (2.6 to 5.4)",
+        "perplexity 6.240 (6.181 to 6.299): has 4.0\xC2\xA0% (2.6 to 5.4) more",
         "<h3>Perplexity against size</h3>",
         "<h3>Perplexity against size, a</h3>",
         "<h3>Perplexity, a,",
