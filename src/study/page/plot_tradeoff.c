@@ -211,7 +211,8 @@ static bool near_scales(const section *s, axis_kind axis, scale *x, scale *y)
             most = fmax(most, axis_value(axis, g));
         }
     }
-    *x = scale_linear(axis == AXIS_TIME ? least : 0.0, most, 5, CHART_LEFT, CHART_RIGHT);
+    *x = scale_linear(axis == AXIS_TIME ? least : 0.0, most, 5, CHART_LEFT,
+                      CHART_RIGHT - (s->kind == QUALITY_ACCURACY ? 12 : 24)); /* labels of limits */
     return found;
 }
 

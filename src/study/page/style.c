@@ -155,8 +155,10 @@ static const char page_tables[] =
     "axes{display:"
     "none}.cards{grid-template-columns:repeat(3,1fr);gap:10px}.card{break-inside:avoid;padding:8px}"
     ".card p{font-size:9pt}.card .cut{font-size:12pt}.command{font-size:7.5pt}"
-    ".panels{grid-template-columns:repeat(3,1fr);gap:14px}.four{grid-template-columns:1fr 1fr}"
-    "figure{break-inside:auto}.panels svg,tr{break-inside:avoid}h2,h3,.legend{break-after:avoid}"
+    ".panels{grid-template-columns:repeat(3,1fr);gap:14px}.four,.tradeoff "
+    ".panels{grid-template-columns:1fr 1fr}"
+    "figure{break-inside:auto}.panels "
+    "svg,tr{break-inside:avoid}h2,h3,h3+p,.legend{break-after:avoid}"
     ".scroll{overflow:visible}table{font-size:8pt}td small{font-size:6.5pt}th,td{padding:2px 5px}"
     "pre{max-height:none;white-space:pre-wrap}}"
     "@page{margin:16mm}";
