@@ -80,7 +80,7 @@ static const char page_text[] =
     "main{max-width:1180px;margin:0 auto;padding:56px 28px 72px}"
     "h1{font-size:34px;line-height:1.15;font-weight:600;letter-spacing:-.01em;margin:0 0 6px}"
     "h2{font-size:24px;line-height:1.25;font-weight:600;margin:64px 0 4px;padding-top:20px;"
-    "border-top:1px solid var(--rule);overflow-wrap:anywhere}"
+    "border-top:1px solid var(--rule);overflow-wrap:anywhere;scroll-margin-top:48px}"
     "h3{font-size:18px;font-weight:600;margin:0 0 8px;overflow-wrap:anywhere}"
     "a{color:var(--link);text-underline-offset:.15em}"
     "p{max-width:46em;margin:0 0 12px;overflow-wrap:anywhere}"

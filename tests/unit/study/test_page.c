@@ -295,8 +295,8 @@ static void networks_of_text_have_perplexities(void **state)
     markup page = render(&text, &figures);
     const char *html = text_of(&page);
     static const char *const parts[] = {
-        "<h4>at most 5\xC2\xA0% more perplexity</h4>\n<p class=\"cut\">20.0\xC2\xA0% of the "
-        "parameters",
+        ("<h4>at most 5\xC2\xA0% more perplexity</h4>\n<p class=\"cut\">20.0\xC2\xA0% of the "
+         "parameters"),
         "perplexity 6.240 (6.181 to 6.299): has 4.0\xC2\xA0% (2.6 to 5.4) more",
         "<h3>Perplexity against size</h3>",
         "<h3>Perplexity against size, a</h3>",
