@@ -102,6 +102,16 @@ END
     holds "$(field top1 stdout) == $(value top1 "$selector" 0.55 full r.jsonl)"
 fi
 
+check "a cell does not depend on those that ran before it"
+recipe both.json '"selectors": ["obs"], "sparsities": [0.3], "compensate": ["none", "full"], "samples": [32]'
+recipe alone.json '"selectors": ["obs"], "sparsities": [0.3], "compensate": ["full"], "samples": [32]'
+for name in both alone; do
+    runs "$grail" sweep $name.json -o $name.jsonl --quiet
+    grep '"compensate":"full".*"top1":' $name.jsonl | sed 's/.*"sites"://; s/,"crc32".*//' >$name.sites
+done
+[[ -s both.sites ]] || fail "no sites"
+cmp both.sites alone.sites || fail "the fits differ"
+
 check "healed cells: what they record, and that they are what compress and eval give"
 recipe h.json '"selectors": ["wanda"], "sparsities": [0.55], "compensate": ["full"], "samples": [32],
  "heal": ["none", "block,model"], "heal_steps": 4, "heal_rate": 0.01'

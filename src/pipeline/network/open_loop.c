@@ -4,10 +4,13 @@
 #include "base/clock.h"
 #include "pipeline/network/observe.h"
 
+/* Whether the session has them from a run whose fit reads the same rows. */
 static bool is_collected(const compression_request *request, int index, int64_t taps)
 {
     const dense_statistics *d = &request->session->of_nodes[index];
-    return d->fit != NULL && d->taps == taps;
+    const bool of_patches = request->graph->nodes[index].kind == NODE_CONV2D &&
+                            request->plan.compensation.conv == CONV_FIT_KERNEL;
+    return d->fit != NULL && d->taps == taps && d->of_patches == of_patches;
 }
 
 /* The observations to make, in the order of their nodes, and the nodes whose inputs to square. */
@@ -140,6 +143,7 @@ static void keep_statistics(grail_session *session, const collection *l)
         d->fit = o->fit;
         d->held = o->held;
         d->taps = o->layout.taps;
+        d->of_patches = o->of_patches;
         o->fit = NULL;
         o->held = NULL;
     }

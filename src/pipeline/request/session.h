@@ -12,9 +12,10 @@
 
 /** Statistics of the dense network at the input of one node. */
 typedef struct dense_statistics {
-    grail_statistics *fit, *held; /* owned; of patches where `taps` > 1 */
+    grail_statistics *fit, *held; /* owned */
     int64_t taps;
-    matrix squares; /* [1, width] sums of squares of the input's features; owned */
+    bool of_patches; /* rows are what a convolution reads: with a stride not every position */
+    matrix squares;  /* [1, width] sums of squares of the input's features; owned */
 } dense_statistics;
 
 struct grail_session {
