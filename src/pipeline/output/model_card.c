@@ -215,16 +215,18 @@ out:
 
 /* -- how it was repaired and measured ---------------------------------------------------------- */
 
+/* A text as it is; a number, true or false as JSON. */
 static grail_status put_choice(const char *key, const json_t *value, buffer *out)
 {
-    grail_status status = GRAIL_OK;
-    char *text =
-        json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-    const char *shown = json_is_string(value) ? json_string_value(value) : text;
-    TRY(buffer_format(out, "- %s: %s\n", key, shown == NULL ? "" : shown));
-out:
-    free(text); /* jansson's own allocator */
-    return status;
+    enum { LONGEST = 40 };
+    char text[LONGEST + 1] = "";
+    if (json_is_string(value)) {
+        return buffer_format(out, "- %s: %s\n", key, json_string_value(value));
+    }
+    const size_t length =
+        json_dumpb(value, text, LONGEST, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    text[length <= LONGEST ? length : 0] = 0;
+    return buffer_format(out, "- %s: %s\n", key, text);
 }
 
 static grail_status put_repair(const json_t *report, buffer *out)
