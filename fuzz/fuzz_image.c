@@ -18,7 +18,7 @@ static void check_input(const image_rule *rule, const float *out)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const presets[] = {"imagenet", "clip", "vit", "cifar"};
+    static const char *const presets[] = {"imagenet", "clip", "vit-square", "cifar"};
     static float out[LARGEST_SIDE * LARGEST_SIDE * 3];
     image picture = {0};
     image_rule rule;

@@ -47,7 +47,8 @@ GRAIL_API int64_t grail_images_count(const grail_images *images);
 /**
  * i-th preset name, NULL beyond the last: "cifar", "cifar-imagenet" and "cifar-plain" differ in the
  * mean and deviation; "imagenet" is torchvision's (256, bilinear, 224), "vit" timm's for the augreg
- * weights (248, bicubic, 224), "clip" OpenAI's (224, bicubic).
+ * weights (248, bicubic, 224), "vit-square" Hugging Face's ViTImageProcessor (both edges to 224,
+ * bilinear), "clip" OpenAI's (224, bicubic).
  */
 GRAIL_API const char *grail_image_preset_at(int i);
 

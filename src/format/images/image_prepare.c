@@ -2,11 +2,12 @@
 
 #include "format/images/image_decode.h"
 
-/* As torchvision's CenterCrop: half of the excess; a half pixel is rounded to the even number. */
-static int64_t half_to_even(int64_t excess)
+/* Half of the excess. torchvision's CenterCrop rounds half a pixel to the even number, Hugging
+ * Face's center_crop down. */
+static int64_t half_of(int64_t excess, bool down)
 {
     const int64_t half = excess / 2;
-    return half + (excess % 2) * (half % 2);
+    return down ? half : half + (excess % 2) * (half % 2);
 }
 
 /* As torchvision's Resize with one number: the length of the longer side is rounded down. */
@@ -18,11 +19,12 @@ static grail_status resize_and_crop(const image_rule *rule, image *picture)
     const int64_t shorter = upright ? picture->width : picture->height;
     const int64_t longer = upright ? picture->height : picture->width;
     const int64_t stretched = rule->resize * longer / shorter;
-    const int64_t width = upright ? rule->resize : stretched;
-    const int64_t height = upright ? stretched : rule->resize;
+    const bool both = rule->edges == IMAGE_BOTH_EDGES;
+    const int64_t width = upright || both ? rule->resize : stretched;
+    const int64_t height = upright && !both ? stretched : rule->resize;
     TRY(image_check_size(width, height, IMAGE_MOST_PIXELS));
-    const image_window window = {.left = half_to_even(width - rule->side),
-                                 .top = half_to_even(height - rule->side),
+    const image_window window = {.left = half_of(width - rule->side, rule->crops_down),
+                                 .top = half_of(height - rule->side, rule->crops_down),
                                  .width = rule->side,
                                  .height = rule->side};
     TRY(image_resize(picture, width, height, rule->filter, window, &cropped));
@@ -54,7 +56,7 @@ grail_status image_prepare(const image_rule *rule, image *picture, float *out)
     if (!rule->own_mode) {
         TRY(image_to_rgb(picture));
     }
-    if (rule->resize > 0) {
+    if (rule->edges != IMAGE_NOT_RESIZED) {
         TRY(resize_and_crop(rule, picture));
     } else {
         TRY(check_side(rule, picture));

@@ -5,53 +5,57 @@
 #include <math.h>
 #include <string.h>
 
-enum { LARGEST_SIDE = 8192, TABLE_SIZE = 256 };
-
-/* Shorter side after resizing = floor(side * numerator / denominator); 0 = not resized. */
-typedef struct preset {
-    const char *name;
-    int64_t side;
-    int64_t numerator;
-    int64_t denominator;
-    image_filter filter;
-    bool own_mode;
-    double mean[3];
-    double deviation[3];
-} preset;
+enum { TABLE_SIZE = 256 };
 
 #define IMAGENET_SCALE .mean = {0.485, 0.456, 0.406}, .deviation = {0.229, 0.224, 0.225}
+#define HALF_SCALE .mean = {0.5, 0.5, 0.5}, .deviation = {0.5, 0.5, 0.5}
+#define BYTES_TO_1 .rescale = 1.0 / 255.0
 
 /* Sources: cifar, the paper's CIFAR-10 evaluation; cifar-plain, its PreActResNet; imagenet,
- * torchvision's first ImageNet weights; vit, timm for the augreg weights (crop 0.9); clip, OpenAI
- * and open_clip, which convert to RGB last. */
-static const preset presets[] = {
+ * torchvision's first ImageNet weights; vit, timm for the augreg weights (crop 0.9); vit-square,
+ * Hugging Face's ViTImageProcessor; clip, OpenAI and open_clip, which convert to RGB last. */
+static const image_preparation presets[] = {
     {.name = "cifar",
      .side = 32,
+     BYTES_TO_1,
      .mean = {0.4914, 0.4822, 0.4465},
      .deviation = {0.2023, 0.1994, 0.2010}},
-    {.name = "cifar-imagenet", .side = 32, IMAGENET_SCALE},
-    {.name = "cifar-plain", .side = 32, .deviation = {1, 1, 1}},
+    {.name = "cifar-imagenet", .side = 32, BYTES_TO_1, IMAGENET_SCALE},
+    {.name = "cifar-plain", .side = 32, BYTES_TO_1, .deviation = {1, 1, 1}},
     {.name = "imagenet",
      .side = 224,
+     .edges = IMAGE_SHORTER_EDGE,
      .numerator = 256,
      .denominator = 224,
      .filter = IMAGE_BILINEAR,
+     BYTES_TO_1,
      IMAGENET_SCALE},
     {.name = "clip",
      .side = 224,
+     .edges = IMAGE_SHORTER_EDGE,
      .numerator = 1,
      .denominator = 1,
      .filter = IMAGE_BICUBIC,
      .own_mode = true,
+     BYTES_TO_1,
      .mean = {0.48145466, 0.4578275, 0.40821073},
      .deviation = {0.26862954, 0.26130258, 0.27577711}},
     {.name = "vit",
      .side = 224,
+     .edges = IMAGE_SHORTER_EDGE,
      .numerator = 10,
      .denominator = 9,
      .filter = IMAGE_BICUBIC,
-     .mean = {0.5, 0.5, 0.5},
-     .deviation = {0.5, 0.5, 0.5}},
+     BYTES_TO_1,
+     HALF_SCALE},
+    {.name = "vit-square",
+     .side = 224,
+     .edges = IMAGE_BOTH_EDGES,
+     .numerator = 1,
+     .denominator = 1,
+     .filter = IMAGE_BILINEAR,
+     BYTES_TO_1,
+     HALF_SCALE},
 };
 
 static const int preset_count = sizeof presets / sizeof presets[0];
@@ -72,7 +76,7 @@ static const char *preset_name_at(const void *list, int i)
     return grail_image_preset_at(i);
 }
 
-static grail_status find_preset(const char *name, const preset **out)
+grail_status image_preset_find(const char *name, const image_preparation **out)
 {
     for (int i = 0; i < preset_count; i++) {
         if (strcmp(presets[i].name, name) == 0) {
@@ -86,8 +90,50 @@ static grail_status find_preset(const char *name, const preset **out)
     return status;
 }
 
+int64_t image_resized_length(const image_preparation *p, int64_t side)
+{
+    return p->edges == IMAGE_NOT_RESIZED
+               ? 0
+               : (int64_t)floor((double)side * p->numerator / p->denominator);
+}
+
 /* As torchvision's ToTensor and Normalize: every step rounded to f32. */
-static grail_status fill_table(const double mean[3], const double deviation[3],
+static float scaled(int byte, double rescale, double mean, double deviation)
+{
+    const float value = rescale == 1.0 / 255.0 ? (float)byte / 255.0F : (float)(byte * rescale);
+    return (value - (float)mean) / (float)deviation;
+}
+
+static bool is_scale(double rescale, double mean, double deviation)
+{
+    return isfinite((float)mean) && (float)deviation > 0.0F && isfinite((float)deviation) &&
+           isfinite(scaled(0, rescale, mean, deviation)) &&
+           isfinite(scaled(TABLE_SIZE - 1, rescale, mean, deviation));
+}
+
+const char *image_preparation_fault(const image_preparation *p)
+{
+    if (p->side < 1 || p->side > IMAGE_LARGEST_SIDE) {
+        return "the side of the network's input must be 1 to 8192";
+    }
+    if (p->edges != IMAGE_NOT_RESIZED) {
+        const double length = floor((double)p->side * p->numerator / p->denominator);
+        if (!(length >= (double)p->side && length <= IMAGE_LARGEST_SIDE)) {
+            return "the resized length must be at least that of the crop, and at most 8192";
+        }
+    }
+    if (!(p->rescale > 0.0) || !isfinite((float)(p->rescale * (TABLE_SIZE - 1)))) {
+        return "the rescale factor must be finite and above 0";
+    }
+    for (int c = 0; c < 3; c++) {
+        if (!is_scale(p->rescale, p->mean[c], p->deviation[c])) {
+            return "the mean must be finite and the standard deviation finite and above 0";
+        }
+    }
+    return NULL;
+}
+
+static grail_status fill_table(double rescale, const double mean[3], const double deviation[3],
                                float table[3][TABLE_SIZE])
 {
     for (int c = 0; c < 3; c++) {
@@ -100,32 +146,43 @@ static grail_status fill_table(const double mean[3], const double deviation[3],
                              mean[c], deviation[c], c);
         }
         for (int byte = 0; byte < TABLE_SIZE; byte++) {
-            table[c][byte] = ((float)byte / 255.0F - centre) / scale;
+            table[c][byte] = scaled(byte, rescale, mean[c], deviation[c]);
         }
     }
     return GRAIL_OK;
 }
 
-grail_status image_rule_resolve(const grail_image_source *source, const char *name, image_rule *out)
+grail_status image_rule_make(const grail_image_source *source, const image_preparation *usual,
+                             image_rule *out)
 {
     grail_status status = GRAIL_OK;
-    const preset *chosen = NULL;
+    const image_preparation *chosen = usual;
     image_rule rule = {0};
-    TRY(find_preset(source->preset == NULL ? name : source->preset, &chosen));
-    if (source->size < 0 || source->size > LARGEST_SIDE) {
+    if (source->preset != NULL) {
+        TRY(image_preset_find(source->preset, &chosen));
+    }
+    if (source->size < 0 || source->size > IMAGE_LARGEST_SIDE) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the size of the network's input is %lld; it must be 1 to %d",
-             (long long)source->size, LARGEST_SIDE);
+             (long long)source->size, IMAGE_LARGEST_SIDE);
     }
     rule.preset = chosen->name;
     rule.side = source->size > 0 ? source->size : chosen->side;
+    rule.edges = chosen->edges;
+    rule.resize = image_resized_length(chosen, rule.side);
     rule.filter = chosen->filter;
     rule.own_mode = chosen->own_mode;
-    if (chosen->numerator > 0) {
-        rule.resize = rule.side * chosen->numerator / chosen->denominator;
-    }
-    TRY(fill_table(source->mean == NULL ? chosen->mean : source->mean,
+    rule.crops_down = chosen->crops_down;
+    TRY(fill_table(chosen->rescale, source->mean == NULL ? chosen->mean : source->mean,
                    source->deviation == NULL ? chosen->deviation : source->deviation, rule.table));
     *out = rule;
 out:
     return status;
+}
+
+grail_status image_rule_resolve(const grail_image_source *source, const char *preset,
+                                image_rule *out)
+{
+    const image_preparation *usual = NULL;
+    const grail_status status = image_preset_find(preset, &usual);
+    return status == GRAIL_OK ? image_rule_make(source, usual, out) : status;
 }

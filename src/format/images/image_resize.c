@@ -7,6 +7,14 @@
 
 enum { HALF = 1 << (IMAGE_WEIGHT_BITS - 1), MOST_CHANNELS = 4 };
 
+const char *image_filter_name(image_filter filter)
+{
+    static const char *const names[] = {
+        [IMAGE_BILINEAR] = "bilinear", [IMAGE_BICUBIC] = "bicubic", [IMAGE_NEAREST] = "nearest",
+        [IMAGE_BOX] = "box",           [IMAGE_HAMMING] = "hamming", [IMAGE_LANCZOS] = "lanczos"};
+    return names[filter];
+}
+
 static unsigned char from_fixed(int32_t sum)
 {
     const int32_t value = sum >> IMAGE_WEIGHT_BITS;
@@ -208,6 +216,7 @@ static grail_status resize_nearest(const image *source, int64_t width, int64_t h
     grail_status status = GRAIL_OK;
     int64_t *columns = NULL;
     int64_t *rows = NULL;
+    const size_t bytes = image_pixel_bytes(source->mode);
     TRY(memory_new(&columns, (size_t)window.width, sizeof *columns));
     TRY(memory_new(&rows, (size_t)window.height, sizeof *rows));
     TRY(image_new(source->mode, window.width, window.height, out));
@@ -215,8 +224,8 @@ static grail_status resize_nearest(const image *source, int64_t width, int64_t h
     nearest_places(source->height, height, window.top, window.height, rows);
     for (int64_t y = 0; y < window.height; y++) {
         for (int64_t x = 0; x < window.width; x++) {
-            out->pixels[y * window.width + x] =
-                source->pixels[rows[y] * source->width + columns[x]];
+            memcpy(out->pixels + (size_t)(y * window.width + x) * bytes,
+                   source->pixels + (size_t)(rows[y] * source->width + columns[x]) * bytes, bytes);
         }
     }
 out:
@@ -281,7 +290,7 @@ grail_status image_resize(const image *source, int64_t width, int64_t height, im
 {
     grail_status status = GRAIL_OK;
     image made = {0};
-    if (source->mode == IMAGE_PALETTE || source->mode == IMAGE_BILEVEL) {
+    if (filter == IMAGE_NEAREST || source->mode == IMAGE_PALETTE || source->mode == IMAGE_BILEVEL) {
         TRY(resize_nearest(source, width, height, window, &made));
     } else if (has_alpha(source->mode) && (width != source->width || height != source->height)) {
         TRY(resize_with_alpha(source, width, height, filter, window, &made));

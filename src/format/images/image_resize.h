@@ -8,8 +8,17 @@
 
 typedef enum image_filter {
     IMAGE_BILINEAR,
-    IMAGE_BICUBIC /* Keys' with a = -1/2 */
+    IMAGE_BICUBIC, /* Keys' with a = -1/2 */
+    IMAGE_NEAREST, /* the source pixel under the middle of the result pixel, without averaging */
+    IMAGE_BOX,
+    IMAGE_HAMMING,
+    IMAGE_LANCZOS /* of 3 lobes */
 } image_filter;
+
+enum { IMAGE_FILTERS = IMAGE_LANCZOS + 1 };
+
+/** The name that Pillow, torchvision and timm give to a filter, such as "bicubic". */
+const char *image_filter_name(image_filter filter);
 
 /** The part of the resized image that is computed. */
 typedef struct image_window {

@@ -41,17 +41,26 @@ out:
     return status;
 }
 
-static grail_status open_cifar(image_set *set, const grail_image_source *source)
+/* The preset of that name where nothing else is usual. */
+static grail_status make_rule(const grail_image_source *source, const image_preparation *usual,
+                              const char *preset, image_rule *out)
+{
+    return usual == NULL ? image_rule_resolve(source, preset, out)
+                         : image_rule_make(source, usual, out);
+}
+
+static grail_status open_cifar(image_set *set, const grail_image_source *source,
+                               const image_preparation *usual)
 {
     grail_status status = GRAIL_OK;
-    TRY(image_rule_resolve(source, "cifar", &set->rule));
+    TRY(make_rule(source, usual, "cifar", &set->rule));
     if (source->labels != NULL) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "'%s' holds CIFAR batches with their own labels; leave out the labels file '%s'",
              source->path, source->labels);
     }
     TRY(cifar_open(source->path, source->split, &set->cifar));
-    if (set->rule.resize == 0 && set->rule.side != CIFAR_SIDE) {
+    if (set->rule.edges == IMAGE_NOT_RESIZED && set->rule.side != CIFAR_SIDE) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "%s: the images are 32 x 32, but the preset %s needs %lld x %lld; choose a preset "
              "that resizes, or leave out the size",
@@ -62,10 +71,11 @@ out:
     return status;
 }
 
-static grail_status open_folder(image_set *set, const grail_image_source *source)
+static grail_status open_folder(image_set *set, const grail_image_source *source,
+                                const image_preparation *usual)
 {
     grail_status status = GRAIL_OK;
-    TRY(image_rule_resolve(source, "imagenet", &set->rule));
+    TRY(make_rule(source, usual, "imagenet", &set->rule));
     if (source->split != NULL) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "'%s' holds no CIFAR-10 batches, so it has no split '%s'; give the folder of that "
@@ -78,7 +88,8 @@ out:
     return status;
 }
 
-grail_status image_set_open(const grail_image_source *source, image_set **out)
+grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,
+                               image_set **out)
 {
     grail_status status = GRAIL_OK;
     image_set *set = NULL;
@@ -88,15 +99,20 @@ grail_status image_set_open(const grail_image_source *source, image_set **out)
     TRY(memory_new(&set, 1, sizeof *set));
     TRY(cifar_recognise(source->path, &set->is_cifar));
     if (set->is_cifar) {
-        TRY(open_cifar(set, source));
+        TRY(open_cifar(set, source, usual));
     } else {
-        TRY(open_folder(set, source));
+        TRY(open_folder(set, source, usual));
     }
     *out = set;
     set = NULL;
 out:
     image_set_close(set);
     return status;
+}
+
+grail_status image_set_open(const grail_image_source *source, image_set **out)
+{
+    return image_set_open_as(source, NULL, out);
 }
 
 void image_set_close(image_set *set)

@@ -5,14 +5,17 @@
 #define GRAIL_FORMAT_IMAGES_IMAGE_SET_H
 
 #include "base/memory.h"
-
-#include <grail/images.h>
+#include "format/images/image_preset.h"
 
 typedef grail_images image_set;
 
 /** Lists the images; nothing is decoded yet, except CIFAR batches, which are mapped. Images have a
  * fixed order: that of the batches, or of the sorted paths. *out is owned: image_set_close. */
 grail_status image_set_open(const grail_image_source *source, image_set **out) GRAIL_MUST_CHECK;
+/** The same with the preparation that is used if the source names no preset; copied. NULL: chosen
+ * by the data. */
+grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,
+                               image_set **out) GRAIL_MUST_CHECK;
 void image_set_close(image_set *set); /* NULL is allowed */
 
 int64_t image_set_count(const image_set *set);

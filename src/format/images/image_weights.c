@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+static const double PI = 3.14159265358979323846;
+
 static double triangle(double x)
 {
     const double distance = fabs(x);
@@ -19,14 +21,40 @@ static double cubic(double x)
     return d < 2.0 ? (((d - 5) * d + 8) * d - 4) * a : 0.0;
 }
 
+static double box(double x)
+{
+    return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
+}
+
+static double hamming(double x)
+{
+    const double d = fabs(x);
+    if (d == 0.0) {
+        return 1.0;
+    }
+    const double angle = d * PI;
+    return d < 1.0 ? sin(angle) / angle * (0.54 + 0.46 * cos(angle)) : 0.0;
+}
+
+static double sinc(double x)
+{
+    const double angle = x * PI;
+    return x == 0.0 ? 1.0 : sin(angle) / angle;
+}
+
+static double lanczos(double x)
+{
+    return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3.0) : 0.0;
+}
+
 typedef struct kernel {
     double (*value)(double x);
     double support; /* the value is 0 beyond it */
 } kernel;
 
 static const kernel kernels[] = {
-    [IMAGE_BILINEAR] = {triangle, 1.0},
-    [IMAGE_BICUBIC] = {cubic, 2.0},
+    [IMAGE_BILINEAR] = {triangle, 1.0}, [IMAGE_BICUBIC] = {cubic, 2.0},   [IMAGE_BOX] = {box, 0.5},
+    [IMAGE_HAMMING] = {hamming, 1.0},   [IMAGE_LANCZOS] = {lanczos, 3.0},
 };
 
 /* Half away from zero. */

@@ -204,6 +204,7 @@ static void test_presets_scale_the_resize_with_the_size(void **state)
     assert_int_equal(rule_of("clip", 336).resize, 336);
     assert_int_equal(rule_of("vit", 0).resize, 248);
     assert_int_equal(rule_of("vit", 384).resize, 426);
+    assert_int_equal(rule_of("vit-square", 96).resize, 96);
     assert_int_equal(rule_of("cifar", 0).resize, 0);
     assert_int_equal(rule_of("cifar-plain", 0).side, 32);
 }
@@ -228,6 +229,85 @@ static void test_a_size_that_a_preset_does_not_take_is_refused(void **state)
                   "choose a preset that resizes, or another size");
     prepare_fails("imagenet", 4000000, 1, GRAIL_ERROR_FORMAT,
                   "is 4000000 x 1 pixels; its resized copy: is 1024000000 x 256 pixels, more than");
+}
+
+/* Rows 1 2 3 .. of a picture that is 2 wide and 7 high. */
+static image ramp(void)
+{
+    image made = {0};
+    assert_ok(image_new(IMAGE_GREY, 2, 7, &made));
+    for (int i = 0; i < 14; i++) {
+        made.pixels[i] = (unsigned char)(1 + i / 2);
+    }
+    return made;
+}
+
+static float first_pixel(const image_preparation *p)
+{
+    const grail_image_source plain = {0};
+    float out[2 * 2 * 3];
+    image_rule rule;
+    image picture = ramp();
+    assert_ok(image_rule_make(&plain, p, &rule));
+    assert_ok(image_prepare(&rule, &picture, out));
+    image_fini(&picture);
+    return out[0];
+}
+
+static void test_the_edges_and_the_place_of_the_crop_are_what_a_preparation_says(void **state)
+{
+    (void)state;
+    image_preparation p = {.name = IMAGE_OF_CHECKPOINT,
+                           .side = 2,
+                           .edges = IMAGE_SHORTER_EDGE,
+                           .numerator = 1,
+                           .denominator = 1,
+                           .rescale = 1,
+                           .deviation = {1, 1, 1}};
+    assert_null(image_preparation_fault(&p));
+    assert_near(first_pixel(&p), 3, 0); /* of 5 rows too many, 2.5 to the even number is 2 */
+    p.side = 1;
+    p.numerator = 2;
+    assert_near(first_pixel(&p), 4, 0);
+    p.side = 2;
+    p.numerator = 1;
+    p.edges = IMAGE_BOTH_EDGES;
+    p.filter = IMAGE_NEAREST;
+    assert_near(first_pixel(&p), 2, 0); /* 7 / 4 lies in the second row */
+    p.rescale = 0.5;
+    p.mean[0] = 1;
+    p.deviation[0] = 4;
+    assert_near(first_pixel(&p), 0, 0);
+}
+
+static void test_what_is_wrong_with_a_preparation_is_told(void **state)
+{
+    (void)state;
+    const image_preparation sound = {.side = 8,
+                                     .edges = IMAGE_SHORTER_EDGE,
+                                     .numerator = 9,
+                                     .denominator = 8,
+                                     .rescale = 1,
+                                     .deviation = {1, 1, 1}};
+    image_preparation p = sound;
+    assert_null(image_preparation_fault(&p));
+    p.side = 8193;
+    assert_non_null(strstr(image_preparation_fault(&p), "side of the network's input"));
+    p = sound;
+    p.numerator = 7;
+    assert_non_null(strstr(image_preparation_fault(&p), "resized length"));
+    p.denominator = 0;
+    assert_non_null(strstr(image_preparation_fault(&p), "resized length"));
+    p = sound;
+    p.rescale = 0;
+    assert_non_null(strstr(image_preparation_fault(&p), "rescale"));
+    p.rescale = 1e38;
+    assert_non_null(strstr(image_preparation_fault(&p), "rescale"));
+    p = sound;
+    p.deviation[2] = 0;
+    assert_non_null(strstr(image_preparation_fault(&p), "standard deviation"));
+    p.deviation[2] = 1e-42; /* above 0, but 255 divided by it is not finite */
+    assert_non_null(strstr(image_preparation_fault(&p), "standard deviation"));
 }
 
 typedef struct prepare_case {
@@ -273,6 +353,8 @@ int main(void)
         cmocka_unit_test(test_wide_grey_overshoots_and_is_cut_at_last),
         cmocka_unit_test(test_presets_scale_the_resize_with_the_size),
         cmocka_unit_test(test_a_size_that_a_preset_does_not_take_is_refused),
+        cmocka_unit_test(test_the_edges_and_the_place_of_the_crop_are_what_a_preparation_says),
+        cmocka_unit_test(test_what_is_wrong_with_a_preparation_is_told),
         cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

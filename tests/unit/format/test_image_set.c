@@ -351,12 +351,12 @@ static void test_failed_allocations_leave_nothing_behind(void **state)
 static void test_presets_are_listed(void **state)
 {
     (void)state;
-    static const char *const names[] = {"cifar",    "cifar-imagenet", "cifar-plain",
-                                        "imagenet", "clip",           "vit"};
-    for (int i = 0; i < 6; i++) {
+    static const char *const names[] = {
+        "cifar", "cifar-imagenet", "cifar-plain", "imagenet", "clip", "vit", "vit-square"};
+    for (int i = 0; i < 7; i++) {
         assert_string_equal(grail_image_preset_at(i), names[i]);
     }
-    assert_null(grail_image_preset_at(6));
+    assert_null(grail_image_preset_at(7));
     assert_null(grail_image_preset_at(-1));
 }
 
