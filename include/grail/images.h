@@ -32,6 +32,27 @@ typedef struct grail_image_source {
 /** Sets every field to its default: all NULL and 0. */
 GRAIL_API void grail_image_source_init(grail_image_source *source);
 
+/** How a model's images are prepared where the source names no preset: resize, crop the centre,
+ * scale to (byte * rescale - mean) / deviation. Strings are borrowed from the model. */
+typedef struct grail_preprocessing {
+    const char *preset; /* a name of grail_image_preset_at; "checkpoint" when a file of the
+                           checkpoint says it */
+    const char *origin; /* that file, such as "preprocessor_config.json"; NULL: nothing says it, and
+                           the usual preset of the family is assumed */
+    const char *notice; /* what was assumed or changed, and what decides; NULL */
+    const char *edges;  /* that are resized: "shorter" or "both"; NULL: none */
+    int64_t resize;     /* length of these edges; 0: images must have the size of the crop */
+    int64_t crop;       /* side of the network's input */
+    const char *interpolation; /* such as "bicubic"; NULL without a resize */
+    double rescale, mean[3], deviation[3];
+} grail_preprocessing;
+
+/** The model must read images. When a file of the checkpoint says something that grail cannot
+ * follow, this is its error (GRAIL_ERROR_FORMAT, GRAIL_ERROR_UNSUPPORTED); sources that name a
+ * preset can still be opened. */
+GRAIL_API grail_status grail_model_preprocessing(const grail_model *model,
+                                                 grail_preprocessing *out) GRAIL_MUST_CHECK;
+
 /** A list of images, and how one network reads them. It never changes: any number of threads may
  * read from it at once. */
 typedef struct grail_images grail_images;

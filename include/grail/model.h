@@ -52,8 +52,11 @@ typedef struct grail_model_facts {
     int64_t blocks, vocabulary, context;
     int reads_images;   /* 1: images, with macs_per_token counted per image */
     int64_t image_side; /* side that the network was made for, or its preset's; 0 = any */
-    const char *preset; /* of image preprocessing; NULL when it reads tokens */
+    const char *preset; /* of image preprocessing, "checkpoint" where the checkpoint describes it
+                           itself; NULL when it reads tokens, or what it describes cannot be used */
     int64_t classes;    /* outputs of a network that reads images; 0 without a head */
+    const char *activation;        /* such as "gelu" */
+    const char *activation_notice; /* what was assumed of it, and the setting that decides; NULL */
 } grail_model_facts;
 
 GRAIL_API grail_status grail_model_describe(const grail_model *model,

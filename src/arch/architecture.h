@@ -26,6 +26,17 @@ typedef struct recognition {
     char missing[160]; /* "" when matched == wanted */
 } recognition;
 
+/** What is known of a checkpoint besides its tensors when it was recognised by them. */
+typedef struct surroundings {
+    const char *path;      /* what was opened */
+    const char *directory; /* whose files belong to the weights, or NULL */
+    const char *source;    /* path of the configuration, for messages; NULL without */
+    const json_t *config;  /* which names no family, such as timm's; or NULL */
+    const checkpoint *weights;
+} surroundings;
+
+enum { NOTICE_SIZE = 480 };
+
 typedef struct architecture architecture;
 
 struct architecture {
@@ -42,6 +53,12 @@ struct architecture {
      * read the shapes in `weights`. `source` names config.json in messages. */
     grail_status (*build)(const architecture *self, const char *source, const json_t *config,
                           const checkpoint *weights, graph **out);
+    /** Completes what `recognise` made by what lies around the tensors. Where an operator had to
+     * be assumed, it writes into notice[NOTICE_SIZE] what, and the setting that decides. NULL:
+     * nothing to complete. */
+    grail_status (*complete)(const surroundings *around, json_t *config, char *notice);
+    /** Hugging Face's image processor of the family, such as "ViT", where a file names none. */
+    const char *image_processor;
     /** The image preset that most networks of the family use; NULL for none. */
     const char *(*preset)(const json_t *config);
     /** Edits `config`, the configuration of the dense network, so that it describes `narrowed`,

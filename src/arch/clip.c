@@ -2,6 +2,7 @@
  * CLIPModel and CLIPVisionModelWithProjection. The output is the image feature, or the logits if
  * there is a classification head. The text tower is copied, not read. Sources: model.py of OpenAI's
  * CLIP, open_clip, Hugging Face modeling_clip.py, utils.py of model soups. */
+#include "arch/tower_complete.h"
 #include "arch/transformer_tower.h"
 
 #include <string.h>
@@ -180,6 +181,8 @@ static bool is_ignorable(const char *tensor)
                                  .settings = tower_settings,                                       \
                                  .recognise = (recognise_slot),                                    \
                                  .build = build,                                                   \
+                                 .complete = clip_complete,                                        \
+                                 .image_processor = "CLIP",                                        \
                                  .preset = preset,                                                 \
                                  .describe_narrowed = tower_describe_narrowed,                     \
                                  .judge_loaders = judge_loaders,                                   \

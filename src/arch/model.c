@@ -1,7 +1,8 @@
 /* Queries on an open model: parameters as f32, facts, sites. */
 #include "arch/model.h"
 
-#include <string.h>
+#include "arch/activation_names.h"
+#include "arch/model_preparation.h"
 
 static int64_t elements_of(const graph_parameter *p)
 {
@@ -67,12 +68,12 @@ out:
 
 int64_t model_image_side(const grail_model *model)
 {
-    const architecture *a = model->architecture;
+    enum { USUAL_SIDE = 224 };
     if (model->graph->image.height > 0) {
         return model->graph->image.height;
     }
-    const char *preset = a->preset == NULL ? NULL : a->preset(model->config);
-    return preset != NULL && strncmp(preset, "cifar", strlen("cifar")) == 0 ? 32 : 224;
+    const int64_t side = model->preparation == NULL ? 0 : model->preparation->what.side;
+    return side > 0 ? side : USUAL_SIDE;
 }
 
 /* The positions of every value for a single token or image. */
@@ -80,8 +81,8 @@ static grail_status unit_extents(const grail_model *model, extent *extents)
 {
     const bool images = model->graph->input_kind == INPUT_IMAGES;
     const int64_t side = images ? model_image_side(model) : 1;
-    const extent image = model->graph->image;
-    return graph_extents(model->graph, image.height > 0 ? image : (extent){side, side}, extents);
+    const extent own = model->graph->image;
+    return graph_extents(model->graph, own.height > 0 ? own : (extent){side, side}, extents);
 }
 
 static int64_t positions(extent e)
@@ -104,11 +105,21 @@ static void count_node(const grail_model *m, const graph *g, const int64_t *widt
 
 static void describe_images(const grail_model *m, grail_model_facts *facts)
 {
-    const architecture *a = m->architecture;
     facts->reads_images = 1;
     facts->image_side = model_image_side(m);
-    facts->preset = a->preset == NULL ? NULL : a->preset(m->config);
+    facts->preset = m->preparation == NULL ? NULL : m->preparation->what.name;
     facts->classes = m->graph->classes;
+}
+
+/* All activations of a network are the same function. */
+static const char *activation_of(const graph *g)
+{
+    for (int n = 0; n < g->node_count; n++) {
+        if (g->nodes[n].kind == NODE_ACTIVATION) {
+            return activation_name(g->nodes[n].activation);
+        }
+    }
+    return NULL;
 }
 
 grail_status grail_model_describe(const grail_model *model, grail_model_facts *out)
@@ -128,6 +139,8 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .blocks = g->block_count,
         .vocabulary = g->vocabulary,
         .context = model->context,
+        .activation = activation_of(g),
+        .activation_notice = model->activation_notice[0] == 0 ? NULL : model->activation_notice,
     };
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));

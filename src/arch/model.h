@@ -18,6 +18,8 @@ struct grail_model {
     const tensor_view *
         *tensors;    /* [parameter_count], complete tensors, borrowed from the checkpoint */
     int64_t context; /* 0 for images */
+    struct model_preparation *preparation; /* arch/model_preparation.h; owned; NULL for text */
+    char activation_notice[NOTICE_SIZE];   /* what was assumed; "" for nothing */
 };
 
 struct grail_site_list {

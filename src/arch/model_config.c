@@ -62,6 +62,44 @@ out:
     return status;
 }
 
+grail_status model_config_read_beside(const char *directory, const char *name, model_config *out)
+{
+    *out = (model_config){0};
+    return directory == NULL ? GRAIL_OK : read_named(directory, name, out);
+}
+
+static bool is_named_by_open_clip(const char *file)
+{
+    return strncmp(file, "open_clip_model.", strlen("open_clip_model.")) == 0 ||
+           strncmp(file, "open_clip_pytorch_model.", strlen("open_clip_pytorch_model.")) == 0;
+}
+
+grail_status model_config_directory(const char *path, char **out)
+{
+    grail_status status = GRAIL_OK;
+    char *directory = NULL;
+    bool located = false;
+    const char *slash = strrchr(path, '/');
+    const char *file = slash == NULL ? path : slash + 1;
+    *out = NULL;
+    if (file_is_directory(path)) {
+        return memory_copy_string(out, path);
+    }
+    if (slash == NULL) {
+        TRY(memory_copy_string(&directory, "."));
+    } else {
+        TRY(memory_format(&directory, "%.*s", (int)(slash - path + 1), path));
+    }
+    TRY(checkpoint_is_located(directory, file, &located));
+    if (located || is_named_by_open_clip(file)) {
+        *out = directory;
+        directory = NULL;
+    }
+out:
+    memory_free(directory);
+    return status;
+}
+
 grail_status model_config_read(const char *path, model_config *out)
 {
     grail_status status = GRAIL_OK;

@@ -6,6 +6,8 @@
 
 #define MODEL_CONFIG_NAME "config.json"
 #define MODEL_GRAIL_NAME "grail.json"
+#define OPEN_CLIP_CONFIG_NAME "open_clip_config.json"
+#define PREPROCESSOR_CONFIG_NAME "preprocessor_config.json"
 
 /** All members are NULL if there is no configuration. */
 typedef struct model_config {
@@ -23,5 +25,15 @@ typedef struct model_config {
  */
 grail_status model_config_read(const char *path, model_config *out) GRAIL_MUST_CHECK;
 void model_config_fini(model_config *config);
+
+/** *out, owned, is the directory whose files belong to the weights at `path`: the directory itself,
+ * or that of a weights file which opening the directory would open, or which open_clip named. NULL
+ * for a file that only lies beside others. */
+grail_status model_config_directory(const char *path, char **out) GRAIL_MUST_CHECK;
+
+/** The JSON object in `directory` of that name (static); all members of *out are NULL if there is
+ * no such file, or no directory. *out is owned: model_config_fini. */
+grail_status model_config_read_beside(const char *directory, const char *name,
+                                      model_config *out) GRAIL_MUST_CHECK;
 
 #endif

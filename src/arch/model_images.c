@@ -1,5 +1,6 @@
 #include "arch/model_images.h"
 
+#include "arch/model_preparation.h"
 #include "base/file.h"
 
 grail_status model_image_source(const grail_model *model, grail_image_source *source)
@@ -12,9 +13,6 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
                       checkpoint_path(model->checkpoint));
         return error_about(status, "path");
     }
-    if (source->preset == NULL && model->architecture->preset != NULL) {
-        source->preset = model->architecture->preset(model->config);
-    }
     if (source->size == 0 && g->image.height > 0) {
         source->size = g->image.height;
     }
@@ -26,8 +24,12 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
 {
     grail_status status = GRAIL_OK;
     grail_image_source filled = *source;
+    const image_preparation *usual = NULL;
     TRY(model_image_source(model, &filled));
-    status = image_set_open(&filled, out);
+    if (filled.preset == NULL) {
+        TRY(model_preparation_use(model, &usual));
+    }
+    status = image_set_open_as(&filled, usual, out);
     if (status == GRAIL_ERROR_FORMAT && !file_is_directory(source->path)) {
         error_append("; the model reads images: give CIFAR batches, or a folder of JPEG and PNG "
                      "files");

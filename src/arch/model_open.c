@@ -3,6 +3,7 @@
 #include "arch/model.h"
 
 #include "arch/model_config.h"
+#include "arch/model_preparation.h"
 #include "base/file.h"
 
 #include <string.h>
@@ -14,6 +15,8 @@ typedef struct opening {
     char *asker;        /* "config.json", "grail.json" or "a resnet network" */
     bool is_recognised; /* from the tensors */
     bool *is_read;      /* [checkpoint_count] */
+    char *directory;    /* whose files belong to the weights; NULL if there is none */
+    const char *preset; /* who names a preset: the configuration file or a setting; static */
 } opening;
 
 static grail_status read_config(opening *o)
@@ -41,6 +44,24 @@ static bool says_family(const json_t *config)
                               !json_is_string(json_object_get(config, "architecture")));
 }
 
+static grail_status complete(opening *o, json_t *recognised)
+{
+    const grail_model *m = o->m;
+    const surroundings around = {.path = m->path,
+                                 .directory = o->directory,
+                                 .source = o->source,
+                                 .config = m->config,
+                                 .weights = m->checkpoint};
+    grail_status status = GRAIL_OK;
+    if (m->architecture->complete != NULL) {
+        status = m->architecture->complete(&around, recognised, o->m->activation_notice);
+    }
+    if (json_object_get(m->config, "activation") != NULL) {
+        o->m->activation_notice[0] = 0;
+    }
+    return status;
+}
+
 /* Recognises the family by the tensors. They supply what the configuration does not state. */
 static grail_status recognise(opening *o)
 {
@@ -48,6 +69,7 @@ static grail_status recognise(opening *o)
     json_t *recognised = NULL;
     TRY(architecture_recognise(o->m->checkpoint, &o->m->architecture, &recognised));
     o->is_recognised = true;
+    TRY(complete(o, recognised));
     if (o->m->config == NULL) {
         o->m->config = recognised;
         recognised = NULL;
@@ -111,6 +133,11 @@ static grail_status apply_setting(opening *o, const char *setting)
     TRY(check_setting(o->m->architecture, key));
     TRY(parse_value(setting, equals + 1, &value));
     TRY(json_put(o->m->config, key, value));
+    if (strcmp(key, "activation") == 0) {
+        o->m->activation_notice[0] = 0;
+    } else if (strcmp(key, "preset") == 0) {
+        o->preset = PREPARATION_BY_SETTING;
+    }
 out:
     memory_free(key);
     return status;
@@ -231,6 +258,10 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     grail_status status = GRAIL_OK;
     grail_model *m = o->m;
     TRY(read_config(o));
+    TRY(model_config_directory(m->path, &o->directory));
+    if (json_object_get(m->config, "preset") != NULL) {
+        o->preset = m->config_name;
+    }
     if (says_family(m->config)) {
         TRY(architecture_find(o->source, m->config, &m->architecture));
     }
@@ -246,6 +277,9 @@ static grail_status open_network(opening *o, const grail_model_options *options)
         m->context = m->architecture->context(m->architecture, m->config);
     }
     TRY(bind_parameters(o));
+    if (m->graph->input_kind == INPUT_IMAGES) {
+        TRY(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
+    }
     TRY(checkpoint_load(m->checkpoint));
 out:
     return status;
@@ -283,6 +317,7 @@ out:
     memory_free(o.source);
     memory_free(o.asker);
     memory_free(o.is_read);
+    memory_free(o.directory);
     grail_model_close(o.m);
     return status;
 }
@@ -300,6 +335,7 @@ void grail_model_close(grail_model *model)
     }
     checkpoint_close(model->checkpoint);
     json_decref(model->config);
+    model_preparation_free(model->preparation);
     graph_free(model->graph);
     memory_free(model->tensors);
     memory_free(model->path);

@@ -428,6 +428,7 @@ const architecture architecture_resnet = {
     .settings = settings,
     .recognise = recognise,
     .build = build,
+    .image_processor = "ConvNext",
     .preset = preset,
     .describe_narrowed = resnet_describe_narrowed,
     .judge_loaders = resnet_judge_loaders,

@@ -211,12 +211,10 @@ static grail_status read_head_dim(const char *source, const json_t *config, towe
     grail_status status = GRAIL_OK;
     const json_t *section = tower_section(config);
     int64_t fallback = HEAD_DIM;
-    if (t->match.names->configured) {
-        int64_t heads = 0;
-        const int64_t guess = json_object_get(config, "names") == NULL ? CONFIGURED_HEADS : 0;
-        TRY(json_get_integer(source, section, "num_attention_heads", guess, &heads));
-        fallback = heads > 0 ? t->width / heads : HEAD_DIM;
-    }
+    int64_t heads = 0;
+    const int64_t guess = json_object_get(config, "names") == NULL ? CONFIGURED_HEADS : 0;
+    TRY(json_get_integer(source, section, "num_attention_heads", guess, &heads));
+    fallback = heads > 0 ? t->width / heads : HEAD_DIM;
     TRY(json_get_integer(source, section, "head_dim", fallback, &fallback));
     TRY(json_get_integer(source, config, "head_dim", fallback, &t->head_dim));
     if (t->head_dim < 1 || t->head_dim > MOST_WIDTH) {
@@ -236,7 +234,12 @@ static grail_status read_operators(const char *source, const json_t *config, tow
     t->activation = n->activation;
     TRY(read_activation(source, section, "hidden_act", t->activation, &t->activation));
     TRY(read_activation(source, config, "activation", t->activation, &t->activation));
-    TRY(json_get_real(source, section, "layer_norm_eps", n->epsilon, &t->epsilon));
+    t->epsilon = n->epsilon;
+    if (n->first_norm_epsilon > 0.0) {
+        TRY(has_tensor(t, &t->first_norm, n->first_norm, ".weight"));
+        t->epsilon = t->first_norm ? n->first_norm_epsilon : n->epsilon;
+    }
+    TRY(json_get_real(source, section, "layer_norm_eps", t->epsilon, &t->epsilon));
     TRY(json_get_boolean(source, config, "normalize", false, &t->normalize));
     if (n->fused_weight != NULL) {
         char part[96];

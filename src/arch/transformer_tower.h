@@ -31,7 +31,8 @@ typedef struct tower_names {
     bool configured;        /* comes with a config.json of Hugging Face */
     activation_kind activation;
     double epsilon;
-    const char *loader; /* the library that uses these names */
+    double first_norm_epsilon; /* with a first norm, where that differs; 0: it does not */
+    const char *loader;        /* the library that uses these names */
 } tower_names;
 
 typedef struct tower_family {

@@ -1,5 +1,6 @@
 /* ViT classifiers: timm, torchvision, Hugging Face ViTForImageClassification, vit-pytorch SimpleViT
  * 0.40. Sources of the names: the ViT classes of these libraries. */
+#include "arch/tower_complete.h"
 #include "arch/transformer_tower.h"
 
 #include <string.h>
@@ -22,6 +23,7 @@ static const tower_names conventions[] = {
      .head = "head",
      .activation = ACTIVATION_GELU,
      .epsilon = 1e-6,
+     .first_norm_epsilon = 1e-5, /* of its CLIP towers, which alone have norm_pre */
      .loader = "timm"},
     {.key = "huggingface",
      .patch = "embeddings.patch_embeddings.projection",
@@ -99,10 +101,17 @@ static grail_status build(const architecture *self, const char *source, const js
     return tower_build_from(&family, source, config, weights, out);
 }
 
-/* Networks for 32 pixels were trained on CIFAR; the others mostly with mean and deviation 0.5. */
+/* Networks for 32 pixels were trained on CIFAR; for the others each library has its usual one. */
 static const char *preset(const json_t *config)
 {
-    return tower_image_side(config, 0) == TOWER_CIFAR_SIDE ? "cifar" : "vit";
+    const char *names = json_string_value(json_object_get(config, "names"));
+    if (tower_image_side(config, 0) == TOWER_CIFAR_SIDE) {
+        return "cifar";
+    }
+    if (names == NULL || strcmp(names, "huggingface") == 0) {
+        return "vit-square";
+    }
+    return strcmp(names, "torchvision") == 0 ? "imagenet" : "vit";
 }
 
 static grail_status judge_loaders(const json_t *config, const graph *narrowed,
@@ -121,6 +130,8 @@ const architecture architecture_vit = {.name = "vit",
                                        .settings = tower_settings,
                                        .recognise = recognise,
                                        .build = build,
+                                       .complete = vit_complete,
+                                       .image_processor = "ViT",
                                        .preset = preset,
                                        .describe_narrowed = tower_describe_narrowed,
                                        .judge_loaders = judge_loaders,

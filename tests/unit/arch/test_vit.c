@@ -20,8 +20,9 @@ typedef struct golden {
 static const golden goldens[] = {
     {"timm-vit", HEADS_OF_16, "vit", "vit", 24, 10, 32, 7, 16, 2, ACTIVATION_GELU, false},
     {"timm-vit-hub", NULL, "vit", "vit", 24, 10, 64, 7, 64, 1, ACTIVATION_GELU, false},
-    {"torchvision-vit", HEADS_OF_16, "vit", "vit", 24, 10, 32, 7, 16, 2, ACTIVATION_GELU, false},
-    {"hf-vit", NULL, "vit", "vit", 24, 10, 32, 7, 16, 2, ACTIVATION_GELU, false},
+    {"torchvision-vit", HEADS_OF_16, "vit", "imagenet", 24, 10, 32, 7, 16, 2, ACTIVATION_GELU,
+     false},
+    {"hf-vit", NULL, "vit", "vit-square", 24, 10, 32, 7, 16, 2, ACTIVATION_GELU, false},
     {"simple-vit", NULL, "vit", "cifar", 32, 16, 32, 7, 64, 2, ACTIVATION_GELU, false},
     {"open-clip", HEADS_OF_16, "clip", "clip", 24, 10, 32, 20, 16, 2, ACTIVATION_GELU, false},
     {"hf-clip", NULL, "clip", "clip", 24, 10, 32, 20, 16, 2, ACTIVATION_QUICK_GELU, false},

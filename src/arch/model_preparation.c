@@ -1,0 +1,205 @@
+#include "arch/model_preparation.h"
+
+#include "arch/model_config.h"
+#include "arch/preparation_read.h"
+
+#include <grail/images.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FAILURE_SIZE = 1024 };
+
+/* Keeps an error that is about the file. Others, such as lack of memory, are returned. */
+static grail_status keep_failure(model_preparation *p, grail_status status)
+{
+    char text[FAILURE_SIZE];
+    if (status != GRAIL_ERROR_FORMAT && status != GRAIL_ERROR_UNSUPPORTED) {
+        return status;
+    }
+    error_copy(text, sizeof text);
+    p->failure = status;
+    return memory_copy_string(&p->failure_text, text);
+}
+
+static bool is_found(const model_preparation *p)
+{
+    return p->what.name != NULL || p->failure_text != NULL;
+}
+
+static grail_status use_preset(grail_model *m, const char *origin)
+{
+    grail_status status = GRAIL_OK;
+    const image_preparation *preset = NULL;
+    const char *name = m->architecture->preset(m->config);
+    status = image_preset_find(name, &preset);
+    if (status == GRAIL_ERROR_ARGUMENT) {
+        error_prefix("%s", origin == NULL ? m->path : origin);
+        m->preparation->origin = origin;
+        return keep_failure(m->preparation, GRAIL_ERROR_FORMAT);
+    }
+    if (status == GRAIL_OK) {
+        m->preparation->what = *preset;
+        m->preparation->origin = origin;
+    }
+    return status;
+}
+
+static grail_status use_timm(grail_model *m)
+{
+    grail_status status = GRAIL_OK;
+    char *source = NULL;
+    bool found = false;
+    TRY(memory_format(&source, "%s: %s", m->path, m->config_name));
+    status = preparation_of_timm(source, m->config, &found, &m->preparation->what);
+    if (found || status != GRAIL_OK) {
+        m->preparation->origin = m->config_name;
+        status = keep_failure(m->preparation, status);
+    }
+out:
+    memory_free(source);
+    return status;
+}
+
+static grail_status use_file(grail_model *m, const char *directory, const char *name)
+{
+    grail_status status = GRAIL_OK;
+    model_preparation *p = m->preparation;
+    model_config file = {0};
+    if (is_found(p)) {
+        return GRAIL_OK;
+    }
+    status = model_config_read_beside(directory, name, &file);
+    if (status == GRAIL_OK && file.document == NULL) {
+        return GRAIL_OK;
+    }
+    if (status == GRAIL_OK && strcmp(name, OPEN_CLIP_CONFIG_NAME) == 0) {
+        status = preparation_of_open_clip(file.path, file.document, &p->what);
+    } else if (status == GRAIL_OK) {
+        status = preparation_of_huggingface(file.path, file.document,
+                                            m->architecture->image_processor, &p->what);
+    }
+    p->origin = name;
+    p->file = name;
+    model_config_fini(&file);
+    return keep_failure(p, status);
+}
+
+/* "shorter edge 256 bilinear, crop 224" */
+static void describe(const image_preparation *p, char *text, size_t size)
+{
+    const long long side = (long long)p->side;
+    if (p->edges == IMAGE_NOT_RESIZED) {
+        snprintf(text, size, "%lld x %lld pixels, not resized", side, side);
+    } else {
+        snprintf(text, size, "%s %lld, %s, crop %lld",
+                 p->edges == IMAGE_BOTH_EDGES ? "both edges to" : "shorter edge to",
+                 (long long)image_resized_length(p, p->side), image_filter_name(p->filter), side);
+    }
+}
+
+static void note_assumption(const grail_model *m, model_preparation *p)
+{
+    char steps[96];
+    const double *mean = p->what.mean;
+    const double *deviation = p->what.deviation;
+    describe(&p->what, steps, sizeof steps);
+    snprintf(p->notice, sizeof p->notice,
+             "nothing says how images are prepared for this %s network; assumed is the preset %s "
+             "(%s, mean %g %g %g, std %g %g %g); --preset chooses another",
+             m->architecture->name, p->what.name, steps, mean[0], mean[1], mean[2], deviation[0],
+             deviation[1], deviation[2]);
+}
+
+/* Networks with learned positions take one size. */
+static void note_other_size(const grail_model *m, model_preparation *p)
+{
+    const int64_t side = m->graph->image.height;
+    if (side > 0 && side != p->what.side) {
+        snprintf(p->notice, sizeof p->notice,
+                 "%s is for images of %lld pixels, but the network takes %lld; the resize is "
+                 "scaled in proportion",
+                 p->origin, (long long)p->what.side, (long long)side);
+    }
+}
+
+grail_status model_preparation_find(grail_model *m, const char *directory, bool is_recognised,
+                                    const char *preset)
+{
+    grail_status status = GRAIL_OK;
+    model_preparation *p = NULL;
+    const char *const files[] = {PREPROCESSOR_CONFIG_NAME, OPEN_CLIP_CONFIG_NAME};
+    TRY(memory_new(&m->preparation, 1, sizeof *m->preparation));
+    p = m->preparation;
+    if (preset != NULL && strcmp(preset, PREPARATION_BY_SETTING) == 0) {
+        TRY(use_preset(m, preset));
+    }
+    if (!is_found(p) && m->config_name != NULL) {
+        TRY(use_timm(m));
+    }
+    /* a network that was recognised by its tensors is more likely open_clip's own */
+    TRY(use_file(m, directory, files[is_recognised ? 1 : 0]));
+    TRY(use_file(m, directory, files[is_recognised ? 0 : 1]));
+    if (!is_found(p)) {
+        TRY(use_preset(m, preset));
+        if (p->what.name != NULL && p->origin == NULL) {
+            note_assumption(m, p);
+        }
+    } else if (p->failure_text == NULL) {
+        note_other_size(m, p);
+    }
+out:
+    return status;
+}
+
+void model_preparation_free(model_preparation *p)
+{
+    if (p != NULL) {
+        memory_free(p->failure_text);
+        memory_free(p);
+    }
+}
+
+grail_status model_preparation_use(const grail_model *model, const image_preparation **out)
+{
+    const model_preparation *p = model->preparation;
+    *out = NULL;
+    if (p == NULL) {
+        return GRAIL_OK;
+    }
+    if (p->failure_text != NULL) {
+        return error_set(p->failure, "%s; choose how images are prepared with --preset",
+                         p->failure_text);
+    }
+    *out = &p->what;
+    return GRAIL_OK;
+}
+
+grail_status grail_model_preprocessing(const grail_model *model, grail_preprocessing *out)
+{
+    grail_status status = GRAIL_OK;
+    const image_preparation *p = NULL;
+    if (model->preparation == NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "%s: this network reads text, not images", model->path);
+    }
+    TRY(model_preparation_use(model, &p));
+    const bool resizes = p->edges != IMAGE_NOT_RESIZED;
+    const int64_t side = model->graph->image.height > 0 ? model->graph->image.height : p->side;
+    grail_preprocessing made = {
+        .preset = p->name,
+        .origin = model->preparation->origin,
+        .notice = model->preparation->notice[0] == 0 ? NULL : model->preparation->notice,
+        .edges = !resizes                       ? NULL
+                 : p->edges == IMAGE_BOTH_EDGES ? "both"
+                                                : "shorter",
+        .resize = image_resized_length(p, side),
+        .crop = side,
+        .interpolation = resizes ? image_filter_name(p->filter) : NULL,
+        .rescale = p->rescale,
+    };
+    memcpy(made.mean, p->mean, sizeof made.mean);
+    memcpy(made.deviation, p->deviation, sizeof made.deviation);
+    *out = made;
+out:
+    return status;
+}

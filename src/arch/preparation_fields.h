@@ -1,0 +1,45 @@
+/* Values that all descriptions of images have in common. `source` names the document in messages; a
+ * missing key or null leaves *out as it is. */
+#ifndef GRAIL_ARCH_PREPARATION_FIELDS_H
+#define GRAIL_ARCH_PREPARATION_FIELDS_H
+
+#include "base/json.h"
+#include "format/images/image_preset.h"
+
+/** object[key], which must be an object. */
+grail_status read_object(const char *source, const json_t *object, const char *key,
+                         const json_t **out) GRAIL_MUST_CHECK;
+
+/** A length in pixels, 1 to IMAGE_LARGEST_SIDE: an integer. `key` names `value` in messages. */
+grail_status read_length(const char *source, const char *key, const json_t *value,
+                         int64_t *out) GRAIL_MUST_CHECK;
+
+/** The length of both edges, from [length, length], or {"height": length, "width": length}, or one
+ * number. Edges of different lengths are GRAIL_ERROR_UNSUPPORTED. */
+grail_status read_square(const char *source, const char *key, const json_t *value,
+                         int64_t *out) GRAIL_MUST_CHECK;
+
+/** A number above 0. */
+grail_status read_positive(const char *source, const json_t *object, const char *key,
+                           double *out) GRAIL_MUST_CHECK;
+
+/** Three numbers, or one for all colours, also as an array of one. Deviations must be above 0. */
+grail_status read_mean(const char *source, const json_t *object, const char *key,
+                       double out[3]) GRAIL_MUST_CHECK;
+grail_status read_deviation(const char *source, const json_t *object, const char *key,
+                            double out[3]) GRAIL_MUST_CHECK;
+
+/** The name of a filter; an unknown one is GRAIL_ERROR_UNSUPPORTED. */
+grail_status read_filter_name(const char *source, const json_t *object, const char *key,
+                              image_filter *out) GRAIL_MUST_CHECK;
+
+/** Refuses a preparation whose values do not fit together. */
+grail_status preparation_check(const char *source, const image_preparation *p) GRAIL_MUST_CHECK;
+
+extern const double imagenet_mean[3], imagenet_deviation[3];
+extern const double clip_mean[3], clip_deviation[3];
+
+/** to[3] <- from[3] */
+void copy_triple(const double from[3], double to[3]);
+
+#endif

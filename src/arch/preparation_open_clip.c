@@ -1,0 +1,83 @@
+/* open_clip's evaluation transform. Source: open_clip 3.3, transform.py (image_transform). */
+#include "arch/preparation_fields.h"
+#include "arch/preparation_read.h"
+
+#include <string.h>
+
+/* preprocess_cfg.size, else the size of the visual tower. */
+static grail_status read_size(const char *source, const json_t *document, const json_t *section,
+                              int64_t *side)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *model = NULL;
+    const json_t *vision = NULL;
+    const json_t *own = json_object_get(section, "size");
+    TRY(read_object(source, document, "model_cfg", &model));
+    TRY(read_object(source, model, "vision_cfg", &vision));
+    const json_t *tower = json_object_get(vision, "image_size");
+    if (own != NULL && !json_is_null(own)) {
+        TRY(read_square(source, "size", own, side));
+    } else if (tower != NULL && !json_is_null(tower)) {
+        TRY(read_square(source, "image_size", tower, side));
+    }
+out:
+    return status;
+}
+
+static grail_status read_edges(const char *source, const json_t *section, image_edges *edges)
+{
+    const char *mode = NULL;
+    const grail_status status = json_get_string(source, section, "resize_mode", "shortest", &mode);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    if (strcmp(mode, "shortest") != 0 && strcmp(mode, "squash") != 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: \"resize_mode\" is \"%s\"; grail has shortest and squash", source,
+                         mode);
+    }
+    *edges = strcmp(mode, "shortest") == 0 ? IMAGE_SHORTER_EDGE : IMAGE_BOTH_EDGES;
+    return GRAIL_OK;
+}
+
+/* "random" is for training; for evaluation it is bicubic. */
+static grail_status read_filter(const char *source, const json_t *section, image_filter *filter)
+{
+    const char *name = json_string_value(json_object_get(section, "interpolation"));
+    if (name != NULL && strcmp(name, "random") == 0) {
+        return GRAIL_OK;
+    }
+    grail_status status = read_filter_name(source, section, "interpolation", filter);
+    if (status == GRAIL_OK && *filter != IMAGE_BICUBIC && *filter != IMAGE_BILINEAR) {
+        status = error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "%s: \"interpolation\" is \"%s\"; open_clip has bicubic and bilinear",
+                           source, image_filter_name(*filter));
+    }
+    return status;
+}
+
+grail_status preparation_of_open_clip(const char *source, const json_t *document,
+                                      image_preparation *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *section = NULL;
+    image_preparation made = {.name = IMAGE_OF_CHECKPOINT,
+                              .side = 224,
+                              .filter = IMAGE_BICUBIC,
+                              .numerator = 1,
+                              .denominator = 1,
+                              .own_mode = true,
+                              .rescale = 1.0 / 255.0};
+    copy_triple(clip_mean, made.mean);
+    copy_triple(clip_deviation, made.deviation);
+    TRY(read_object(source, document, "preprocess_cfg", &section));
+    TRY(read_size(source, document, section, &made.side));
+    TRY(read_edges(source, section, &made.edges));
+    TRY(read_filter(source, section, &made.filter));
+    TRY(read_mean(source, section, "mean", made.mean));
+    TRY(read_deviation(source, section, "std", made.deviation));
+    TRY(preparation_check(source, &made));
+    *out = made;
+out:
+    return status;
+}
