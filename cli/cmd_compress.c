@@ -412,6 +412,7 @@ static int compress(void)
     }
     grail_status status = grail_compression_open(&r.compress, &c);
     if (status == GRAIL_OK) {
+        run_options_print_notices(&r);
         warn_missing(c);
         warn_uncut(c);
     }

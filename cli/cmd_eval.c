@@ -2,6 +2,7 @@
  * with everything needed to compare it with another measurement. */
 #include "commands.h"
 #include "input_options.h"
+#include "notices.h"
 #include "print.h"
 #include "shared_options.h"
 
@@ -236,6 +237,9 @@ static int evaluate(const char *path)
     }
     if (status == GRAIL_OK && code == EXIT_OK) {
         code = facts.reads_images != 0 ? evaluate_images(path, model) : evaluate_text(path, model);
+    }
+    if (status == GRAIL_OK && code == EXIT_OK) {
+        print_notices(path, model, image_options_follow_model(&images));
     }
     grail_model_close(model);
     return code;

@@ -1,5 +1,6 @@
 /* grail export: writes a network that reads images as an ONNX file. */
 #include "commands.h"
+#include "notices.h"
 #include "print.h"
 #include "shared_options.h"
 
@@ -57,6 +58,9 @@ static int run(int argc, char **argv)
     grail_status status = grail_model_open_with(path, &options, &model);
     if (status == GRAIL_OK) {
         status = grail_onnx_write(model, output, &chosen, &facts);
+    }
+    if (status == GRAIL_OK) {
+        print_notices(path, model, false);
     }
     code = status == GRAIL_OK ? print_facts(&facts) : print_failure(status);
     grail_model_close(model);

@@ -83,6 +83,7 @@ static int heal(void)
     interrupt_catch();
     grail_status status = grail_compression_open(&r.compress, &c);
     if (status == GRAIL_OK) {
+        run_options_print_notices(&r);
         status = grail_compression_run(c);
     }
     if (status == GRAIL_OK) {

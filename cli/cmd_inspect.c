@@ -1,10 +1,12 @@
 /* grail inspect: lists the sites of a model and what it costs. */
 #include "commands.h"
+#include "notices.h"
 #include "print.h"
 #include "shared_options.h"
 
 #include <grail/grail.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool as_json;
@@ -19,12 +21,59 @@ static const option table[] = {
 };
 const option *const inspect_options = table;
 
+/* Returns NULL after keeping in `failure` why what the checkpoint says cannot be used; also for a
+ * network of text, without a failure. */
+static const grail_preprocessing *preprocessing_of(const grail_model *model,
+                                                   const grail_model_facts *f, char **failure)
+{
+    static grail_preprocessing p;
+    if (f->reads_images == 0) {
+        return NULL;
+    }
+    if (grail_model_preprocessing(model, &p) != GRAIL_OK) {
+        *failure = strdup(grail_error_message());
+        return NULL;
+    }
+    return &p;
+}
+
+static void print_preprocessing(const grail_preprocessing *p)
+{
+    if (p->edges == NULL) {
+        print_out("images: %lld x %lld pixels, not resized", (long long)p->crop,
+                  (long long)p->crop);
+    } else {
+        print_out("images: %s to %lld, %s, crop %lld",
+                  strcmp(p->edges, "both") == 0 ? "both edges" : "shorter edge",
+                  (long long)p->resize, p->interpolation, (long long)p->crop);
+    }
+    print_out("; times %.6g, mean %g %g %g, std %g %g %g (%s)\n", p->rescale, p->mean[0],
+              p->mean[1], p->mean[2], p->deviation[0], p->deviation[1], p->deviation[2],
+              p->origin == NULL ? "assumed" : p->origin);
+}
+
+static void print_reading(const grail_model *model, const grail_model_facts *f)
+{
+    char *failure = NULL;
+    const grail_preprocessing *p = preprocessing_of(model, f, &failure);
+    if (p != NULL) {
+        print_preprocessing(p);
+        print_out("activation: %s%s\n", f->activation == NULL ? "none" : f->activation,
+                  f->activation_notice == NULL ? "" : " (assumed)");
+    }
+    if (failure != NULL) {
+        print_error("grail: note: %s\n", failure);
+    }
+    free(failure);
+    print_out("\n");
+}
+
 static void print_costs(const grail_model_facts *f)
 {
     char a[HUMAN_SIZE];
     char b[HUMAN_SIZE];
     if (f->reads_images == 0) {
-        print_out("per token: %s multiply-accumulates in linear layers, %s of KV cache\n\n",
+        print_out("per token: %s multiply-accumulates in linear layers, %s of KV cache\n",
                   human_count((double)f->macs_per_token, a),
                   human_bytes((double)f->kv_bytes_per_token, b));
         return;
@@ -37,10 +86,11 @@ static void print_costs(const grail_model_facts *f)
     if (f->classes > 0) {
         print_out(", %lld classes", (long long)f->classes);
     }
-    print_out("\n\n");
+    print_out("\n");
 }
 
-static void print_table(const grail_model_facts *f, const grail_site_list *sites)
+static void print_table(const grail_model *model, const grail_model_facts *f,
+                        const grail_site_list *sites)
 {
     char a[HUMAN_SIZE];
     char b[HUMAN_SIZE];
@@ -48,6 +98,7 @@ static void print_table(const grail_model_facts *f, const grail_site_list *sites
               f->dtype, (long long)f->blocks, human_count((double)f->parameters, a),
               human_bytes((double)f->bytes, b));
     print_costs(f);
+    print_reading(model, f);
     print_out("%5s  %-6s  %-44s %7s %9s %7s %12s\n", "block", "kind", "site", "units", "features",
               "width", "parameters");
     for (int i = 0; i < grail_site_list_count(sites); i++) {
@@ -68,22 +119,58 @@ static json_t *site_json(const grail_site_facts *s)
                      (json_int_t)s->parameters_per_unit);
 }
 
-static int print_as_json(const grail_model_facts *f, const grail_site_list *sites)
+static json_t *triple(const double values[3])
 {
+    return json_pack("[f,f,f]", values[0], values[1], values[2]);
+}
+
+static json_t *preprocessing_json(const grail_preprocessing *p)
+{
+    return p == NULL ? json_null()
+                     : json_pack("{s:o, s:o, s:o, s:I, s:I, s:o, s:f, s:o, s:o}", "preset",
+                                 json_text(p->preset), "origin", json_text_or_null(p->origin),
+                                 "edges", json_text_or_null(p->edges), "resize",
+                                 (json_int_t)p->resize, "crop", (json_int_t)p->crop,
+                                 "interpolation", json_text_or_null(p->interpolation), "rescale",
+                                 p->rescale, "mean", triple(p->mean), "std", triple(p->deviation));
+}
+
+static json_t *notices_json(const char *const notices[], int count)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) {
+        if (notices[i] != NULL) {
+            json_array_append_new(list, json_text(notices[i]));
+        }
+    }
+    return list;
+}
+
+static int print_as_json(const grail_model *model, const grail_model_facts *f,
+                         const grail_site_list *sites)
+{
+    char *failure = NULL;
+    const grail_preprocessing *p = preprocessing_of(model, f, &failure);
+    const char *const notices[] = {f->activation_notice, p == NULL ? NULL : p->notice, failure};
+    json_t *heard = notices_json(notices, sizeof notices / sizeof notices[0]);
+    free(failure);
     json_t *list = json_array();
     for (int i = 0; i < grail_site_list_count(sites); i++) {
         const grail_site_facts s = grail_site_list_at(sites, i);
         json_array_append_new(list, site_json(&s));
     }
-    return print_json(json_pack(
-        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:I, s:o}", "model",
-        json_text(f->directory), "architecture", json_text(f->architecture), "dtype",
-        json_text(f->dtype), "blocks", (json_int_t)f->blocks, "vocabulary",
-        (json_int_t)f->vocabulary, "context", (json_int_t)f->context, "parameters",
-        (json_int_t)f->parameters, "bytes", (json_int_t)f->bytes, "macs_per_token",
-        (json_int_t)f->macs_per_token, "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token,
-        "reads_images", f->reads_images, "image_side", (json_int_t)f->image_side, "preset",
-        json_text_or_null(f->preset), "classes", (json_int_t)f->classes, "sites", list));
+    return print_json(
+        json_pack("{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:I, s:o, "
+                  "s:o, s:o, s:o}",
+                  "model", json_text(f->directory), "architecture", json_text(f->architecture),
+                  "dtype", json_text(f->dtype), "blocks", (json_int_t)f->blocks, "vocabulary",
+                  (json_int_t)f->vocabulary, "context", (json_int_t)f->context, "parameters",
+                  (json_int_t)f->parameters, "bytes", (json_int_t)f->bytes, "macs_per_token",
+                  (json_int_t)f->macs_per_token, "kv_bytes_per_token",
+                  (json_int_t)f->kv_bytes_per_token, "reads_images", f->reads_images, "image_side",
+                  (json_int_t)f->image_side, "preset", json_text_or_null(f->preset), "classes",
+                  (json_int_t)f->classes, "activation", json_text_or_null(f->activation),
+                  "preprocessing", preprocessing_json(p), "notices", heard, "sites", list));
 }
 
 static int inspect(const char *directory, grail_gqa_mode mode)
@@ -104,9 +191,10 @@ static int inspect(const char *directory, grail_gqa_mode mode)
     if (status != GRAIL_OK) {
         code = print_failure(status);
     } else if (as_json) {
-        code = print_as_json(&facts, sites);
+        code = print_as_json(model, &facts, sites);
     } else {
-        print_table(&facts, sites);
+        print_notices(directory, model, true);
+        print_table(model, &facts, sites);
     }
     grail_site_list_free(sites);
     grail_model_close(model);

@@ -1,6 +1,7 @@
 /* grail logits: writes the logits for token ids or pixels, to compare them with those of another
  * implementation. */
 #include "commands.h"
+#include "notices.h"
 #include "print.h"
 #include "shared_options.h"
 
@@ -53,6 +54,9 @@ static int run(int argc, char **argv)
                                 : grail_logits_write(model, &source, &compute, output);
     }
     code = status == GRAIL_OK ? EXIT_OK : print_failure(status);
+    if (code == EXIT_OK) {
+        print_notices(directory, model, false);
+    }
     grail_model_close(model);
     return code;
 }

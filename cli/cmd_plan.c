@@ -77,6 +77,7 @@ static int make_plan(void)
         goto out;
     }
     const grail_plan_facts facts = grail_plan_facts_get(p);
+    run_options_print_notices(&r);
     if (as_json) {
         code = print_json_summary(&facts);
     } else {

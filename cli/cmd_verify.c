@@ -1,6 +1,7 @@
 /* grail verify: compares a narrow model with its dense model. */
 #include "commands.h"
 #include "input_options.h"
+#include "notices.h"
 #include "print.h"
 #include "shared_options.h"
 
@@ -149,6 +150,7 @@ static int compare(const char *path, const grail_model *dense, const grail_model
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
+    print_notices(path, dense, data != NULL && image_options_follow_model(&images));
     code = print_result(&result, of_images);
     return code == EXIT_OK && !identity_holds(&result) ? EXIT_NUMERIC : code;
 }

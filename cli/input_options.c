@@ -8,6 +8,11 @@ bool image_options_given(const image_options *o)
            o->mean.given || o->deviation.given;
 }
 
+bool image_options_follow_model(const image_options *o)
+{
+    return o->source.preset == NULL;
+}
+
 const grail_image_source *image_options_source(image_options *o, const char *path)
 {
     o->source.path = path;

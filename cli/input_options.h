@@ -29,6 +29,9 @@ typedef struct image_options {
      "standard deviation to divide the colours by (the preset's)"}
 /* clang-format on */
 
+/** Whether no preset was given, so that the model says how its images are prepared. */
+bool image_options_follow_model(const image_options *o);
+
 /** Whether any of these options was given. */
 bool image_options_given(const image_options *o);
 

@@ -1,5 +1,6 @@
 #include "run_options.h"
 
+#include "notices.h"
 #include "print.h"
 #include "shared_options.h"
 
@@ -93,6 +94,12 @@ static int check_kind(const command *c, const run_options *r, bool reads_images)
         .names = "--preset, --split, --size, --mean, --std, --conv-fit, --stream-score and "
                  "--repair"};
     return check_kind_options(c, o->model, reads_images, of_text, of_images);
+}
+
+void run_options_print_notices(const run_options *r)
+{
+    print_notices(r->compress.model, grail_session_model(r->compress.session),
+                  r->calib != NULL && image_options_follow_model(&r->images));
 }
 
 int run_options_open(const command *c, run_options *r, const char **sites)

@@ -103,6 +103,9 @@ void run_options_init(run_options *r);
  * Returns EXIT_OK, or another exit code after a message on stderr. */
 int run_options_read(const command *c, run_options *r);
 
+/** Prints what had to be assumed of the model, which run_options_open opened. */
+void run_options_print_notices(const run_options *r);
+
 /** Opens the session of r->compress. Refuses options of the other kind of input, as
  * check_kind_options does. *sites is r->sites, or the kinds that a network of this kind is cut at
  * by default. Returns an exit code. */

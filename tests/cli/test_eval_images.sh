@@ -38,10 +38,51 @@ cp -r "$demo/vision/test/checker" "$demo/vision/test/disc" some
 runs "$grail" eval "$demo/vision/cnn.pth" --data some
 says "grail: warning: some has 2 class folders, the network has 10 classes" stderr
 runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 10
-[[ ! -s stderr ]] || { show; fail "printed a warning that does not apply"; }
+grep -q warning stderr && { show; fail "printed a warning that does not apply"; }
+check "what is assumed of a network is told, and not where it is given"
+says "grail: note: $demo/vision/cnn.pth: nothing says how images are prepared for this resnet network; \
+assumed is the preset cifar (32 x 32 pixels, not resized" stderr
+runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 10 --preset cifar
+[[ ! -s stderr ]] || { show; fail "printed a note that does not apply"; }
+runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 10 --set preset=cifar
+[[ ! -s stderr ]] || { show; fail "printed a note that does not apply"; }
 check "activations that overflow name the matrix, and its block where it is in one"
 refuses 3 "grail: the output of 'conv1.weight' is NaN or infinite" "$grail" eval "$demo/vision/cnn.pth" \
     --data "$demo/vision/test" --images 8 --mean 1e38,1e38,1e38 --std 1e-38,1e-38,1e-38
+
+check "what a checkpoint says of its images goes before what is usual, and --preset before that"
+cp -r "$golden/../vision/hf-vit" vit
+printf '{"image_processor_type": "ViTImageProcessor", "size": {"shortest_edge": 27}, "resample": 0,
+ "do_center_crop": true, "crop_size": 24, "image_mean": [0.1, 0.2, 0.3]}' >vit/preprocessor_config.json
+runs "$grail" inspect vit
+[[ ! -s stderr ]] || { show; fail "printed a note that does not apply"; }
+says "preset checkpoint, 24 x 24 pixels" stdout
+says "images: shorter edge to 27, nearest, crop 24; times 0.00392157, mean 0.1 0.2 0.3, \
+std 0.5 0.5 0.5 (preprocessor_config.json)" stdout
+says "activation: gelu" stdout
+runs "$grail" inspect vit --json
+says '"origin": "preprocessor_config.json"' stdout
+says '"notices": []' stdout
+mkdir images/one && cp "$demo/vision/test/disc/"0001*.jpg images/one
+echo '{"size": 9999}' >vit/preprocessor_config.json
+refuses 1 "vit/preprocessor_config.json: \"size\" is 9999 pixels, expected 1 to 8192; choose how \
+images are prepared with --preset" "$grail" eval vit --data images
+runs "$grail" eval vit --data images --preset vit
+says "preset vit" stdout
+grep -q "grail: note" stderr && { show; fail "printed a note that does not apply"; }
+runs "$grail" inspect vit
+says "grail: note: vit/preprocessor_config.json: \"size\" is 9999" stderr
+
+check "an activation that tensors do not show is not guessed in silence"
+cp -r "$golden/../vision/open-clip" clip
+runs "$grail" inspect clip --set head_dim=16
+says "gelu is assumed" stderr
+says "--set activation=gelu or --set activation=quick_gelu decides" stderr
+says "activation: gelu (assumed)" stdout
+echo '{"model_cfg": {"quick_gelu": true}}' >clip/open_clip_config.json
+runs "$grail" inspect clip --set head_dim=16
+[[ ! -s stderr ]] || { show; fail "printed a note that does not apply"; }
+says "activation: quick_gelu" stdout
 
 for needed in cifar-10-batches-bin resnet-cifar resnet18-cifar10; do
     [[ -d $shared/$needed ]] || skip "accuracies are not measured: $shared/$needed is not there"
@@ -80,7 +121,7 @@ runs "$grail" eval "$resnet20" --data "$cifar" --images 100
 head -n 1 stdout |
     grep -qE '^top-1 [0-9.]+ % \+- [0-9.]+, top-5 [0-9.]+ %, 100 images, preset cifar-imagenet$' ||
     { show; fail "the first line is wrong"; }
-[[ ! -s stderr ]] || { show; fail "progress where there is no terminal"; }
+grep -qv '^grail: note:' stderr && { show; fail "progress where there is no terminal"; }
 
 check "inspect tells what an image costs"
 runs "$grail" inspect "$resnet20"

@@ -181,7 +181,7 @@ else
             limited "$grail" compress "$demo/model" -o out --calib "$demo/calibration.txt" \
                 --samples 8 --sparsity 0.3 --threads 2 --quiet
             limited "$grail" compress "$demo/vision/cnn.pth" -o out --threads 2 --quiet \
-                --calib "$demo/vision/calibration" --samples 16 --sparsity 0.3
+                --calib "$demo/vision/calibration" --preset cifar --samples 16 --sparsity 0.3
             limited "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 16 \
                 --threads 2 --quiet
         ) || exit 1

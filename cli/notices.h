@@ -1,0 +1,13 @@
+/* What had to be assumed of a model, on standard error. */
+#ifndef GRAIL_CLI_NOTICES_H
+#define GRAIL_CLI_NOTICES_H
+
+#include <grail/images.h>
+
+#include <stdbool.h>
+
+/** Prints the notices of the model opened from `path`; those on how images are prepared only if it
+ * prepares images, and no preset was chosen for them. */
+void print_notices(const char *path, const grail_model *model, bool prepares_images);
+
+#endif
