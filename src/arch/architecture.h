@@ -64,7 +64,8 @@ struct architecture {
     /** Edits `config`, the configuration of the dense network, so that it describes `narrowed`,
      * whose blocks without nodes are left out. */
     grail_status (*describe_narrowed)(const graph *narrowed, json_t *config);
-    /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed. */
+    /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed; for a
+     * network that reads images all but the last, which is that of the weights file. */
     grail_status (*judge_loaders)(const json_t *config, const graph *narrowed,
                                   loader_verdict *verdicts);
     /** The name in the result of a tensor of the dense network where blocks are left out:
@@ -90,9 +91,11 @@ grail_status architecture_recognise(const checkpoint *weights, const architectur
 grail_status architecture_find(const char *source, const json_t *config,
                                const architecture **out) GRAIL_MUST_CHECK;
 
-/** For a network that reads images: fills verdicts[1 .. LOADER_COUNT-1], for loaders that accept
- * any widths. */
+/** For a network that reads images: fills verdicts[1], for a loader that accepts any widths; the
+ * last is that of the file. */
 void judge_loaders_of_any_width(loader_verdict *verdicts);
+/** What reads the weights file that is written for `weights`, in the format that they have. */
+void judge_weights_file(const checkpoint *weights, loader_verdict *verdict);
 
 #define ARCHITECTURE(name) extern const architecture architecture_##name;
 #include "arch/architecture_list.h"

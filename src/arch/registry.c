@@ -2,6 +2,8 @@
 #include "arch/architecture.h"
 #include "base/names.h"
 
+#include "format/weights/weights_format.h"
+
 #include <grail/model.h>
 
 #include <string.h>
@@ -108,7 +110,12 @@ void judge_loaders_of_any_width(loader_verdict *verdicts)
 {
     verdicts[1] = (loader_verdict){
         .loader = "ONNX Runtime", .loads = true, .reason = "the file that grail export writes"};
-    verdicts[2] = (loader_verdict){.loader = "torch.load",
-                                   .loads = true,
-                                   .reason = "a .pth output, as a dictionary of tensors"};
+}
+
+void judge_weights_file(const checkpoint *weights, loader_verdict *verdict)
+{
+    const bool torch = checkpoint_format(weights) == &weights_format_torch;
+    *verdict = (loader_verdict){.loader = torch ? "torch.load" : "safetensors",
+                                .loads = true,
+                                .reason = "the weights, as a dictionary of tensors"};
 }

@@ -47,6 +47,56 @@ static bool is_configured(const json_t *config)
     return json_object_get(config, "names") == NULL;
 }
 
+/* The shortest decimal r with (int)(width * r) == ffn, as the classes compute it. */
+static void ratio_text(const tower_widths *w, char *text, size_t size)
+{
+    enum { DIGITS = 15 }; /* that JSON keeps */
+    const double width = (double)w->width;
+    for (int digits = 1; digits <= DIGITS; digits++) {
+        snprintf(text, size, "%.*g", digits, (double)w->ffn / width);
+        if ((int64_t)floor(width * strtod(text, NULL)) == w->ffn) {
+            return;
+        }
+    }
+    snprintf(text, size, "%.*g", DIGITS, ((double)w->ffn + 0.5) / width);
+}
+
+/* timm's config.json, which names the class and its arguments. */
+static bool is_of_timm(const json_t *config)
+{
+    const char *names = json_string_value(json_object_get(config, "names"));
+    return names != NULL && strcmp(names, "timm") == 0 &&
+           json_is_string(json_object_get(config, "architecture"));
+}
+
+static grail_status describe_for_timm(const tower_widths *w, json_t *config)
+{
+    grail_status status = GRAIL_OK;
+    char ratio[40];
+    json_t *arguments = json_object_get(config, "model_args");
+    if (!json_is_object(arguments)) {
+        arguments = json_object();
+        TRY(json_put(config, "model_args", arguments));
+    }
+    ratio_text(w, ratio, sizeof ratio);
+    TRY(json_put(arguments, "mlp_ratio", json_real(strtod(ratio, NULL))));
+out:
+    return status;
+}
+
+/* What grail itself reads again; and timm, where all layers have one width. */
+static grail_status describe_recognised(const tower_widths *w, json_t *config)
+{
+    grail_status status = GRAIL_OK;
+    TRY(json_put(config, "head_dim", json_integer(w->head_dim)));
+    json_object_del(config, "num_attention_heads"); /* head_dim says it for any number of them */
+    if (is_of_timm(config) && w->ffn > 0) {
+        TRY(describe_for_timm(w, config));
+    }
+out:
+    return status;
+}
+
 grail_status tower_describe_narrowed(const graph *narrowed, json_t *config)
 {
     grail_status status = GRAIL_OK;
@@ -55,8 +105,7 @@ grail_status tower_describe_narrowed(const graph *narrowed, json_t *config)
     json_t *vision = json_object_get(config, "vision_config");
     json_t *section = json_is_object(vision) ? vision : config;
     if (!is_configured(config)) {
-        TRY(json_put(config, "head_dim", json_integer(w.head_dim)));
-        return GRAIL_OK;
+        return describe_recognised(&w, config);
     }
     if (w.ffn > 0) {
         TRY(json_put(section, "intermediate_size", json_integer(w.ffn)));
@@ -71,22 +120,9 @@ out:
     return status;
 }
 
-/* The shortest decimal r with (int)(width * r) == ffn, as the classes compute it. */
-static void ratio_text(const tower_widths *w, char *text, size_t size)
-{
-    enum { DIGITS = 17 };
-    const double width = (double)w->width;
-    for (int digits = 1; digits <= DIGITS; digits++) {
-        snprintf(text, size, "%.*g", digits, (double)w->ffn / width);
-        if ((int64_t)floor(width * strtod(text, NULL)) == w->ffn) {
-            return;
-        }
-    }
-    snprintf(text, size, "%.*g", DIGITS, ((double)w->ffn + 0.5) / width);
-}
-
 /* States the arguments with which the class of the convention builds these widths. */
-static void judge_class(const tower_names *names, const tower_widths *w, loader_verdict *v)
+static void judge_class(const tower_names *names, const json_t *config, const tower_widths *w,
+                        loader_verdict *v)
 {
     char ratio[40];
     ratio_text(w, ratio, sizeof ratio);
@@ -103,6 +139,10 @@ static void judge_class(const tower_names *names, const tower_widths *w, loader_
         snprintf(v->reason, sizeof v->reason, "intermediate_size %lld", (long long)w->ffn);
     } else if (strcmp(names->key, "torchvision") == 0) {
         snprintf(v->reason, sizeof v->reason, "VisionTransformer(mlp_dim=%lld)", (long long)w->ffn);
+    } else if (is_of_timm(config)) {
+        snprintf(v->reason, sizeof v->reason,
+                 "create_model('local-dir:OUTPUT', pretrained=True); model_args has mlp_ratio %s",
+                 ratio);
     } else if (strcmp(names->key, "timm") == 0) {
         snprintf(v->reason, sizeof v->reason, "create_model(..., mlp_ratio=%s)", ratio);
     } else {
@@ -134,7 +174,7 @@ grail_status tower_judge_loaders(const tower_family *family, const json_t *confi
     const tower_names *names = find_names(family, config);
     verdicts[0] = (loader_verdict){.loader = names->loader, .loads = w.ffn > 0 && w.heads > 0};
     if (verdicts[0].loads) {
-        judge_class(names, &w, &verdicts[0]);
+        judge_class(names, config, &w, &verdicts[0]);
     } else {
         snprintf(verdicts[0].reason, sizeof verdicts[0].reason,
                  "the layers have different widths; its class gives all layers the same");

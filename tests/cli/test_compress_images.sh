@@ -50,3 +50,19 @@ refuses 2 "--sites takes ffn, heads, conv or stream, not 'neck'" \
 refuses 1 "use the stream score 'first' (--stream-score)" "$grail" compress "$cnn" -o no --calib "$calibration" \
     --sparsity 0.5 --sites stream --selector wanda --stream-score all
 [[ ! -e no && ! -e no.partial ]] || fail "a refused run left something behind"
+
+check "the description of its images goes with a network that has no config.json, and into the report"
+mkdir clip
+cp "$golden/../vision/open-clip/model.safetensors" clip/open_clip_model.safetensors
+printf '{"model_cfg": {"quick_gelu": true, "vision_cfg": {"image_size": 24}},
+ "preprocess_cfg": {"mean": [0.5, 0.25, 0.5], "resize_mode": "squash"}}' >clip/open_clip_config.json
+runs "$grail" compress clip -o clip-out --set head_dim=16 --calib "$calibration" --samples 16 \
+    --sparsity ffn=0.3 --quiet
+grep -q "torch.load" stdout && { show; fail "no torch file was written"; }
+says "safetensors   yes" stdout
+grep -q "grail: note" stderr && { show; fail "nothing was assumed"; }
+cmp clip/open_clip_config.json clip-out/open_clip_config.json || fail "the description was changed"
+says '"origin": "open_clip_config.json"' clip-out/report.json
+runs "$grail" inspect clip-out
+says "both edges to 24, bicubic, crop 24; times 0.00392157, mean 0.5 0.25 0.5" stdout
+says "activation: quick_gelu" stdout

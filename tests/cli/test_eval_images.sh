@@ -79,7 +79,7 @@ runs "$grail" inspect clip --set head_dim=16
 says "gelu is assumed" stderr
 says "--set activation=gelu or --set activation=quick_gelu decides" stderr
 says "activation: gelu (assumed)" stdout
-echo '{"model_cfg": {"quick_gelu": true}}' >clip/open_clip_config.json
+echo '{"model_cfg": {"quick_gelu": true, "vision_cfg": {"image_size": 24}}}' >clip/open_clip_config.json
 runs "$grail" inspect clip --set head_dim=16
 [[ ! -s stderr ]] || { show; fail "printed a note that does not apply"; }
 says "activation: quick_gelu" stdout

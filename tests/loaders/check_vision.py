@@ -2,11 +2,12 @@
 """Compares outputs of vision networks with the logits that grail wrote.
 
 usage: check_vision.py onnx FILE.onnx PIXELS LOGITS
-       check_vision.py timm|torchvision|vit-pytorch|open-clip|hf DIRECTORY PIXELS LOGITS
+       check_vision.py timm|timm-directory|torchvision|vit-pytorch|open-clip|hf DIRECTORY PIXELS
+                       LOGITS
 
 PIXELS holds "pixels" F32 [n, height, width, 3], LOGITS "logits" F32 [n, outputs] (safetensors). The
 second form builds the stock class with the arguments that DIRECTORY/report.json names and loads
-the directory's weights strictly. Exits with 1 when an output differs by more than 1e-4.
+the directory's weights strictly; timm-directory opens the directory itself. Exits with 1 when an output differs by more than 1e-4.
 """
 
 import json
@@ -77,6 +78,18 @@ def timm(directory, pixels):
         depth=sum(name.endswith("mlp.fc1.weight") for name in state), num_heads=width // 16,
         mlp_ratio=number(reason(directory), "mlp_ratio"))
     return run(model, state, pixels)
+
+
+@kind
+def timm_directory(directory, pixels):
+    import timm
+    import torch
+
+    if (directory / "report.json").exists():
+        assert "local-dir:" in reason(directory)
+    model = timm.create_model(f"local-dir:{directory}", pretrained=True).eval()
+    with torch.no_grad():
+        return model(torch.from_numpy(pixels)).numpy()
 
 
 @kind

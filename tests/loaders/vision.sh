@@ -6,8 +6,8 @@
 # usage: tests/loaders/vision.sh GRAIL [PYTHON [WORK_DIRECTORY]]
 #   GRAIL   the grail binary
 #   PYTHON  an interpreter with onnxruntime, safetensors, numpy; and for the stock classes torch,
-#           torchvision, timm 0.9, transformers 4, open_clip 2, vit-pytorch 0.40. What is not
-#           installed is passed over by name. Default: $GRAIL_PYTHON, or python3.
+#           torchvision, timm 0.9 (1.0 for directories), transformers 4, open_clip 2, vit-pytorch
+#           0.40. What is not installed is passed over by name. Default: $GRAIL_PYTHON, or python3.
 # The work directory must not exist yet; without one a temporary directory is used and removed.
 set -euo pipefail
 
@@ -56,6 +56,7 @@ compare() {
 class_module() {
     case $1 in
     hf) echo transformers ;;
+    timm-directory) echo timm ;;
     *) echo "${1//-/_}" ;;
     esac
 }
@@ -98,6 +99,40 @@ tower open-clip open-clip head_dim=16
 tower hf-clip hf
 tower hf-clip-vision hf
 tower model-soup - head_dim=16
+
+# Directories as timm saves them, which its create_model opens again: heads of 16 that model_args
+# tells, and another activation and a norm before the layers that the architecture tells.
+if "$python" -c "from timm.models._hub import load_model_config_from_path, save_for_hf" 2>/dev/null; then
+    "$python" - "$work" <<'END'
+import pathlib
+import sys
+import numpy
+import safetensors.numpy
+import timm
+import torch
+work = pathlib.Path(sys.argv[1])
+torch.manual_seed(1)
+for name, architecture in (("timm-directory", "vit_tiny_patch16_224"),
+                           ("timm-directory-clip", "vit_base_patch32_clip_quickgelu_224")):
+    model = timm.create_model(architecture, img_size=32, patch_size=8, embed_dim=48, depth=2,
+                              num_heads=3, num_classes=7)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    timm.models.save_for_hf(model, work / (name + "-dense"), safe_serialization=True)
+x = numpy.random.default_rng(2).standard_normal((4, 32, 32, 3)).astype("f")
+safetensors.numpy.save_file({"pixels": x}, work / "pixels-timm")
+END
+    for name in timm-directory timm-directory-clip; do
+        compare "$name-dense" "$work/$name-dense" "$work/pixels-timm" timm-directory
+        narrow "$name" "$work/$name-dense" ffn=0.3 wanda --calib "$images"
+        compare "$name" "$work/$name" "$work/pixels-timm" timm-directory
+        narrow "$name-odd" "$work/$name" ffn=0.55 fold --calib "$images"
+        compare "$name-odd" "$work/$name-odd" "$work/pixels-timm" timm-directory
+    done
+else
+    echo "SKIPPED timm-directory: $python has no timm that opens directories"
+fi
 
 "$python" - "$work/pixels32" <<'END'
 import sys

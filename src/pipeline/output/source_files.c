@@ -1,6 +1,7 @@
 #include "pipeline/output/source_files.h"
 
 #include "arch/model_config.h"
+#include "arch/model_preparation.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -186,19 +187,42 @@ out:
     return status;
 }
 
+/* The file that says how images are prepared, so that the result is read in the same way. */
+static grail_status add_preparation(const grail_model *model, const char *directory,
+                                    source_files *files)
+{
+    grail_status status = GRAIL_OK;
+    const char *name = model->preparation == NULL ? NULL : model->preparation->file;
+    char *real = NULL;
+    if (name == NULL) {
+        return GRAIL_OK;
+    }
+    real = realpath(directory, NULL);
+    if (real == NULL) {
+        TRY(error_from_errno("cannot find", directory));
+    }
+    TRY(add_companion(files, directory, real, name));
+out:
+    free(real); /* realpath's own allocator */
+    return status;
+}
+
 grail_status source_files_find(const grail_model *model, source_files *out)
 {
     grail_status status = GRAIL_OK;
     const char *directory = checkpoint_directory(model->checkpoint);
+    const char *config = model->config_name;
     source_file *file = NULL;
     *out = (source_files){0};
     TRY(add_weights(model->checkpoint, out));
-    if (model->config_name != NULL) {
-        TRY(add_file(out, directory, model->config_name, &file));
+    if (config != NULL) {
+        TRY(add_file(out, directory, config, &file));
         TRY(file_identify(file->path, &file->identity));
-        if (strcmp(model->config_name, MODEL_CONFIG_NAME) == 0) {
-            TRY(add_companions(directory, out));
-        }
+    }
+    if (config != NULL && strcmp(config, MODEL_CONFIG_NAME) == 0) {
+        TRY(add_companions(directory, out));
+    } else {
+        TRY(add_preparation(model, directory, out));
     }
 out:
     return status;

@@ -179,8 +179,52 @@ out:
     return status;
 }
 
-static grail_status describe_images(calibration *c, const grail_image_source *source,
-                                    const image_set *set)
+static grail_status put_numbers(json_t *object, const char *key, const double *numbers)
+{
+    json_t *list = json_array();
+    const grail_status status = push_numbers(list, numbers);
+    if (status != GRAIL_OK) {
+        json_decref(list);
+        return status;
+    }
+    return json_put(object, key, list);
+}
+
+/* What a file of the checkpoint says, {"origin": its name, ...}. */
+static grail_status preprocessing_to_json(const grail_preprocessing *p, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *object = json_object();
+    TRY(json_put(object, "origin", json_text(p->origin)));
+    TRY(json_put(object, "edges", text_or_null(p->edges)));
+    TRY(json_put(object, "resize", json_integer(p->resize)));
+    TRY(json_put(object, "interpolation", text_or_null(p->interpolation)));
+    TRY(json_put(object, "rescale", json_real(p->rescale)));
+    TRY(put_numbers(object, "mean", p->mean));
+    TRY(put_numbers(object, "std", p->deviation));
+    *out = object;
+    object = NULL;
+out:
+    json_decref(object);
+    return status;
+}
+
+static grail_status describe_preprocessing(const grail_model *model, json_t *description)
+{
+    grail_status status = GRAIL_OK;
+    grail_preprocessing p = {0};
+    json_t *object = NULL;
+    TRY(grail_model_preprocessing(model, &p));
+    if (p.origin != NULL && strcmp(p.preset, IMAGE_OF_CHECKPOINT) == 0) {
+        TRY(preprocessing_to_json(&p, &object));
+        TRY(json_put(description, "preprocessing", object));
+    }
+out:
+    return status;
+}
+
+static grail_status describe_images(const grail_model *model, calibration *c,
+                                    const grail_image_source *source, const image_set *set)
 {
     grail_status status = GRAIL_OK;
     c->description = json_object();
@@ -188,6 +232,9 @@ static grail_status describe_images(calibration *c, const grail_image_source *so
     TRY(json_put(c->description, "images_sha256", json_text(image_set_hash(set))));
     TRY(json_put(c->description, "preset", json_text(image_set_preset(set))));
     TRY(json_put(c->description, "side", json_integer(image_set_side(set))));
+    if (source->preset == NULL && model->preparation != NULL) {
+        TRY(describe_preprocessing(model, c->description));
+    }
     TRY(json_put(c->description, "samples", json_integer(c->count)));
 out:
     return status;
@@ -268,7 +315,7 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
     }
     TRY(load_sample(set, o->seed, c));
     plan_batches(c, BATCH_IMAGES);
-    TRY(describe_images(c, &source, set));
+    TRY(describe_images(model, c, &source, set));
 out:
     image_set_close(set);
     return status;

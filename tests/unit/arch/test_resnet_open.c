@@ -159,7 +159,8 @@ static loader_verdict verdict_of(const network_fixture *f)
     assert_ok(m->architecture->judge_loaders(m->config, m->graph, verdicts));
     assert_string_equal(verdicts[1].loader, "ONNX Runtime");
     assert_true(verdicts[1].loads);
-    assert_string_equal(verdicts[2].loader, "torch.load");
+    judge_weights_file(m->checkpoint, &verdicts[2]);
+    assert_string_equal(verdicts[2].loader, "safetensors");
     assert_true(verdicts[2].loads);
     grail_model_close(m);
     return verdicts[0];

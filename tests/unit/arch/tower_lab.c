@@ -99,10 +99,14 @@ static void write_zeros(tower_lab *lab)
     for (int i = 0; i < lab->count; i++) {
         lab->views[i].name = lab->names[i];
     }
-    snprintf(path, sizeof path, "%s/model.safetensors", lab->path);
+    snprintf(path, sizeof path, "%s/%s", lab->path,
+             lab->weights == NULL ? "model.safetensors" : lab->weights);
     assert_ok(safetensors_writer_open(path, lab->count, lab->views, LAYOUT_NEW, &writer));
     assert_ok(safetensors_writer_seal(writer));
     safetensors_writer_close(writer);
+    if (lab->beside != NULL) {
+        support_write_file(lab->path, lab->beside, lab->text, strlen(lab->text));
+    }
     if (lab->config != NULL) {
         snprintf(path, sizeof path, "%s/config.json", lab->path);
         assert_int_equal(json_dump_file(lab->config, path, 0), 0);

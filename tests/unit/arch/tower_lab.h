@@ -13,9 +13,11 @@ typedef struct tower_lab {
     char names[TOWER_TENSORS][TOWER_NAME];
     tensor_view views[TOWER_TENSORS]; /* view i has names[i] */
     int count;
-    json_t *config;  /* NULL where the golden checkpoint has none */
-    char *directory; /* temporary */
-    char *path;      /* of the checkpoint in it */
+    json_t *config;            /* NULL where the golden checkpoint has none */
+    const char *beside, *text; /* name and content of one more file; NULL for none */
+    const char *weights;       /* another name of the weights file, or NULL */
+    char *directory;           /* temporary */
+    char *path;                /* of the checkpoint in it */
 } tower_lab;
 
 /** Reads names, dtypes and shapes of tests/golden/vision/<golden>. */
