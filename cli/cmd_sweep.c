@@ -2,6 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "interrupt.h"
+#include "notices.h"
 #include "print.h"
 #include "shared_options.h"
 
@@ -63,6 +64,12 @@ static int show_progress(void *user, const grail_sweep_progress *p)
         print_cell(p);
     }
     return interrupt_came();
+}
+
+static void show_notice(void *user, const char *checkpoint, const char *notice)
+{
+    (void)user;
+    print_notice(checkpoint, notice);
 }
 
 static int print_summary_json(const grail_sweep_summary *s)
@@ -139,6 +146,7 @@ static int run(int argc, char **argv)
     o.jobs = (int)jobs;
     o.dry_run = dry_run ? 1 : 0;
     o.observer = show_progress;
+    o.on_notice = show_notice;
     return sweep();
 }
 

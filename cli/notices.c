@@ -2,7 +2,7 @@
 
 #include "print.h"
 
-static void print_notice(const char *path, const char *notice)
+void print_notice(const char *path, const char *notice)
 {
     if (notice != NULL) {
         print_error("grail: note: %s: %s\n", path, notice);

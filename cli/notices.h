@@ -6,6 +6,9 @@
 
 #include <stdbool.h>
 
+/** Prints a notice on the checkpoint at `path`; NULL is none. */
+void print_notice(const char *path, const char *notice);
+
 /** Prints the notices of the model opened from `path`; those on how images are prepared only if it
  * prepares images, and no preset was chosen for them. */
 void print_notices(const char *path, const grail_model *model, bool prepares_images);

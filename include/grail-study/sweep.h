@@ -42,6 +42,9 @@ typedef struct grail_sweep_options {
                               it says nothing */
     int dry_run;           /* 1: check and count everything, run and write nothing */
     grail_sweep_observer observer; /* may be NULL */
+    /** Called before the first cell runs, for everything that had to be assumed of a checkpoint:
+     * how its images are prepared, or an operator. May be NULL. */
+    void (*on_notice)(void *user, const char *checkpoint, const char *notice);
     void *observer_user;
 } grail_sweep_options;
 

@@ -124,7 +124,7 @@ def main():
     huggingface("hf-convnext", "ConvNext", size={"shortest_edge": 12}, crop_pct=0.875, resample=3)
     timm("timm-center", input_size=[3, 12, 12], crop_pct=0.9, interpolation="bicubic",
          mean=half, std=half)
-    timm("timm-default", input_size=[3, 11, 11])
+    timm("timm-default", input_size=[3, 16, 16])
     timm("timm-squash", input_size=[3, 12, 12], crop_pct=0.8, interpolation="bilinear",
          crop_mode="squash", mean=tens, std=[0.4, 0.5, 0.6])
     timm("timm-whole", input_size=[3, 13, 13], crop_pct=1.0, interpolation="nearest")

@@ -351,6 +351,34 @@ out:
     return status;
 }
 
+static void tell_notice(const sweep *s, int index, const char *notice)
+{
+    if (notice != NULL) {
+        s->options->on_notice(s->options->observer_user, s->recipe.checkpoints.list[index].path,
+                              notice);
+    }
+}
+
+/* What had to be assumed of the checkpoints. */
+static grail_status tell_notices(const sweep *s)
+{
+    grail_status status = GRAIL_OK;
+    const bool prepares =
+        s->recipe.calibration.source.preset == NULL || s->recipe.evaluation.source.preset == NULL;
+    for (int i = 0; s->options->on_notice != NULL && i < s->recipe.checkpoints.count; i++) {
+        grail_model_facts facts = {0};
+        grail_preprocessing images = {0};
+        TRY(grail_model_describe(s->data[i].model, &facts));
+        tell_notice(s, i, facts.activation_notice);
+        if (prepares) {
+            TRY(grail_model_preprocessing(s->data[i].model, &images));
+            tell_notice(s, i, images.notice);
+        }
+    }
+out:
+    return status;
+}
+
 static grail_status list_cells(sweep *s)
 {
     grail_status status = GRAIL_OK;
@@ -488,6 +516,7 @@ grail_status grail_sweep_run(const grail_sweep_options *options, grail_sweep_sum
     TRY(set_budget(&s));
     TRY(open_results(&s));
     if (!options->dry_run) {
+        TRY(tell_notices(&s));
         TRY(evaluate_dense(&s));
         TRY(run_workers(&s));
     }

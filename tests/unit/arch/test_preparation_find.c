@@ -180,6 +180,7 @@ static void open_clip_tells_its_activation_in_its_file(void **state)
         const found f = find(lab, HEADS_OF_16);
         assert_string_equal(f.activation, cases[i].activation);
         assert_int_equal(f.doubt[0] != 0, cases[i].doubted);
+        assert_string_equal(f.origin, cases[i].beside == NULL ? "" : cases[i].beside);
         tower_close(lab);
     }
     tower_lab *lab = lab_of("open-clip", CLIP_CONFIG, "{\"model_cfg\": {\"quick_gelu\": 1}}");
