@@ -8,6 +8,7 @@
 #define MODEL_GRAIL_NAME "grail.json"
 #define OPEN_CLIP_CONFIG_NAME "open_clip_config.json"
 #define PREPROCESSOR_CONFIG_NAME "preprocessor_config.json"
+#define PROCESSOR_CONFIG_NAME "processor_config.json"
 
 /** All members are NULL if there is no configuration. */
 typedef struct model_config {

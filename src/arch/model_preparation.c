@@ -10,11 +10,11 @@
 
 enum { FAILURE_SIZE = 1024 };
 
-/* Keeps an error that is about the file. Others, such as lack of memory, are returned. */
+/* Keeps an error that is about the file. Lack of memory is returned. */
 static grail_status keep_failure(model_preparation *p, grail_status status)
 {
     char text[FAILURE_SIZE];
-    if (status != GRAIL_ERROR_FORMAT && status != GRAIL_ERROR_UNSUPPORTED) {
+    if (status == GRAIL_OK || status == GRAIL_ERROR_MEMORY) {
         return status;
     }
     error_copy(text, sizeof text);
@@ -61,6 +61,23 @@ out:
     return status;
 }
 
+/* The part of a file that describes images, NULL if it has none: processor_config.json also
+ * describes text. */
+static const json_t *image_part(const char *name, const json_t *document)
+{
+    return strcmp(name, PROCESSOR_CONFIG_NAME) == 0 ? json_object_get(document, "image_processor")
+                                                    : document;
+}
+
+static grail_status read_part(const grail_model *m, const char *name, const model_config *file,
+                              const json_t *part, image_preparation *out)
+{
+    return strcmp(name, OPEN_CLIP_CONFIG_NAME) == 0
+               ? preparation_of_open_clip(file->path, part, out)
+               : preparation_of_huggingface(file->path, part, m->architecture->image_processor,
+                                            out);
+}
+
 static grail_status use_file(grail_model *m, const char *directory, const char *name)
 {
     grail_status status = GRAIL_OK;
@@ -70,19 +87,15 @@ static grail_status use_file(grail_model *m, const char *directory, const char *
         return GRAIL_OK;
     }
     status = model_config_read_beside(directory, name, &file);
-    if (status == GRAIL_OK && file.document == NULL) {
-        return GRAIL_OK;
+    const json_t *part = image_part(name, file.document);
+    if (status != GRAIL_OK || json_is_object(part)) {
+        status = status != GRAIL_OK ? status : read_part(m, name, &file, part, &p->what);
+        p->origin = name;
+        p->file = name;
+        status = keep_failure(p, status);
     }
-    if (status == GRAIL_OK && strcmp(name, OPEN_CLIP_CONFIG_NAME) == 0) {
-        status = preparation_of_open_clip(file.path, file.document, &p->what);
-    } else if (status == GRAIL_OK) {
-        status = preparation_of_huggingface(file.path, file.document,
-                                            m->architecture->image_processor, &p->what);
-    }
-    p->origin = name;
-    p->file = name;
     model_config_fini(&file);
-    return keep_failure(p, status);
+    return status;
 }
 
 /* "shorter edge 256 bilinear, crop 224" */
@@ -128,7 +141,6 @@ grail_status model_preparation_find(grail_model *m, const char *directory, bool 
 {
     grail_status status = GRAIL_OK;
     model_preparation *p = NULL;
-    const char *const files[] = {PREPROCESSOR_CONFIG_NAME, OPEN_CLIP_CONFIG_NAME};
     TRY(memory_new(&m->preparation, 1, sizeof *m->preparation));
     p = m->preparation;
     if (preset != NULL && strcmp(preset, PREPARATION_BY_SETTING) == 0) {
@@ -137,9 +149,12 @@ grail_status model_preparation_find(grail_model *m, const char *directory, bool 
     if (!is_found(p) && m->config_name != NULL) {
         TRY(use_timm(m));
     }
-    /* a network that was recognised by its tensors is more likely open_clip's own */
-    TRY(use_file(m, directory, files[is_recognised ? 1 : 0]));
-    TRY(use_file(m, directory, files[is_recognised ? 0 : 1]));
+    if (is_recognised) { /* by its tensors, which is more likely open_clip's own */
+        TRY(use_file(m, directory, OPEN_CLIP_CONFIG_NAME));
+    }
+    TRY(use_file(m, directory, PREPROCESSOR_CONFIG_NAME));
+    TRY(use_file(m, directory, PROCESSOR_CONFIG_NAME));
+    TRY(use_file(m, directory, OPEN_CLIP_CONFIG_NAME));
     if (!is_found(p)) {
         TRY(use_preset(m, preset));
         if (p->what.name != NULL && p->origin == NULL) {

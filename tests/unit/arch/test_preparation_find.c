@@ -68,6 +68,21 @@ static void a_file_of_the_directory_says_how_images_are_prepared(void **state)
     tower_close(lab);
 }
 
+static void the_file_of_a_processor_of_images_and_text_has_a_part_for_images(void **state)
+{
+    (void)state;
+    tower_lab *lab =
+        lab_of("hf-clip", "processor_config.json",
+               "{\"image_processor\": {\"size\": 30, \"crop_size\": 24}, \"tokenizer\": {}}");
+    found f = find(lab, NULL);
+    assert_string_equal(f.origin, "processor_config.json");
+    assert_int_equal(f.p.resize, 30);
+    lab->text = "{\"processor_class\": \"CLIPProcessor\"}";
+    f = find(lab, NULL);
+    assert_string_equal(f.origin, "");
+    tower_close(lab);
+}
+
 static void another_size_than_the_network_takes_is_scaled_and_told(void **state)
 {
     (void)state;
@@ -332,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_the_directory_says_how_images_are_prepared),
+        cmocka_unit_test(the_file_of_a_processor_of_images_and_text_has_a_part_for_images),
         cmocka_unit_test(another_size_than_the_network_takes_is_scaled_and_told),
         cmocka_unit_test(nothing_said_is_told_with_what_is_assumed),
         cmocka_unit_test(timm_goes_before_another_file),
