@@ -58,6 +58,8 @@ static void print_reading(const grail_model *model, const grail_model_facts *f)
     const grail_preprocessing *p = preprocessing_of(model, f, &failure);
     if (p != NULL) {
         print_preprocessing(p);
+    }
+    if (f->reads_images != 0) {
         print_out("activation: %s%s\n", f->activation == NULL ? "none" : f->activation,
                   f->activation_notice == NULL ? "" : " (assumed)");
     }

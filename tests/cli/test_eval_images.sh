@@ -72,6 +72,7 @@ says "preset vit" stdout
 grep -q "grail: note" stderr && { show; fail "printed a note that does not apply"; }
 runs "$grail" inspect vit
 says "grail: note: vit/preprocessor_config.json: \"size\" is 9999" stderr
+says "activation: gelu" stdout
 
 check "an activation that tensors do not show is not guessed in silence"
 cp -r "$golden/../vision/open-clip" clip
