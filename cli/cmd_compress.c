@@ -12,8 +12,10 @@
 #include <grail/grail.h>
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static run_options r;
 static limit_options limits = LIMIT_OPTIONS_NONE;
@@ -56,23 +58,50 @@ static const char *scientific(double value, char *text)
     return text;
 }
 
-/* Progress is one line per block. The line begins at the block's first site, and ends when the
- * block is written or the run fails. */
-static bool line_is_open;
-static int block_now, block_count; /* as last reported to the observer */
+/* Progress is one line per block. It begins at the block's first site, and ends when the block is
+ * written or the run fails. On a terminal it is printed when it ends; until then a line shows how
+ * far the block is. */
+enum { LINE_SIZE = 2000 };
+static char line[LINE_SIZE]; /* what is not printed yet */
+static bool line_is_open, on_terminal;
+static int block_now, block_count, sites_now; /* as last reported to the observers */
+
+static void print_line(void)
+{
+    print_error("%s", line);
+    line[0] = 0;
+}
+
+/* Appends to the line. */
+static void say(const char *format, ...) GRAIL_PRINTF(1, 2);
+static void say(const char *format, ...)
+{
+    va_list values;
+    const size_t used = strlen(line);
+    va_start(values, format);
+    vsnprintf(line + used, sizeof line - used, format, values);
+    va_end(values);
+    if (!on_terminal) {
+        print_line();
+    }
+}
 
 static void begin_line(int block, int blocks)
 {
     if (!line_is_open) {
         line_is_open = true;
-        print_error("block %d/%d", block + 1, blocks);
+        say("block %d/%d", block + 1, blocks);
     }
 }
 
 static void end_line(void)
 {
+    if (on_terminal) {
+        print_progress_end();
+    }
     if (line_is_open) {
         line_is_open = false;
+        print_line();
         print_error("\n");
     }
 }
@@ -80,19 +109,19 @@ static void end_line(void)
 static void print_site(const grail_site_report *s)
 {
     char lambda[HUMAN_SIZE];
-    print_error("  %s %lld -> %lld", s->kind, (long long)s->width, (long long)s->narrow);
+    say("  %s %lld -> %lld", s->kind, (long long)s->width, (long long)s->narrow);
     if (!isnan(s->fit.fit_after)) {
         const bool held = !isnan(s->fit.held_after);
-        print_error(" error %.4f -> %.4f lambda %s", held ? s->fit.held_before : s->fit.fit_before,
-                    held ? s->fit.held_after : s->fit.fit_after, scientific(s->fit.lambda, lambda));
+        say(" error %.4f -> %.4f lambda %s", held ? s->fit.held_before : s->fit.fit_before,
+            held ? s->fit.held_after : s->fit.fit_after, scientific(s->fit.lambda, lambda));
     }
     if (strcmp(s->fit.fallback, "none") != 0) {
-        print_error(" [%s]", s->fit.fallback);
+        say(" [%s]", s->fit.fallback);
     }
     if (s->tied != 0) {
-        print_error(" [scores equal]");
+        say(" [scores equal]");
     }
-    print_error(";");
+    say(";");
 }
 
 static void show_progress(const grail_site_report *site, int block, int blocks, double seconds_left)
@@ -103,9 +132,9 @@ static void show_progress(const grail_site_report *site, int block, int blocks, 
         print_site(site);
         return;
     }
-    print_error("  written");
+    say("  written");
     if (block + 1 < blocks) {
-        print_error(", about %s left", human_seconds(seconds_left, left));
+        say(", about %s left", human_seconds(seconds_left, left));
     }
     end_line();
 }
@@ -116,8 +145,21 @@ static int watch(void *user, const grail_site_report *site, int block, int block
     (void)user;
     block_now = block + 1;
     block_count = blocks;
+    sites_now = site == NULL ? 0 : sites_now + 1;
     if (!quiet) {
         show_progress(site, block, blocks, seconds_left);
+    }
+    return interrupt_came();
+}
+
+static int watch_steps(void *user, int block, int blocks, double done)
+{
+    (void)user;
+    block_now = block + 1;
+    block_count = blocks;
+    if (!quiet && on_terminal) {
+        print_progress("block %d/%d: %.0f %%, %d %s done ", block + 1, blocks, 100.0 * done,
+                       sites_now, sites_now == 1 ? "site" : "sites");
     }
     return interrupt_came();
 }
@@ -461,6 +503,8 @@ static int run(int argc, char **argv)
         r.compress.dry_run = dry_run ? 1 : 0;
         r.compress.observer = watch;
         r.compress.heal_observer = watch_healing;
+        r.compress.step_observer = watch_steps;
+        on_terminal = isatty(STDERR_FILENO) != 0;
         code = compress();
         free(recorded);
     }

@@ -133,8 +133,7 @@ static int run(int argc, char **argv)
 }
 
 static const char *const examples[] = {
-    "grail heal narrow --teacher demo/model -o healed --calib demo/calibration.txt --heal block "
-    "--heal-time 20s",
+    "grail heal narrow --teacher demo/model -o healed --calib demo/calibration.txt --heal-time 20s",
     NULL,
 };
 

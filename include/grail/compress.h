@@ -62,6 +62,11 @@ typedef struct grail_site_report {
 typedef int (*grail_compress_observer)(void *user, const grail_site_report *site, int block,
                                        int blocks, double seconds_left);
 
+/** Called while a block is worked on, whenever a batch of samples was carried through a part of it:
+ * `done` is the part of the block that all samples have passed, from 0 to 1, and never falls within
+ * a block. Return non-zero to cancel the run. */
+typedef int (*grail_step_observer)(void *user, int block, int blocks, double done);
+
 /** A training that went on from the closed form: of one block, or of the whole network. Losses are
  * means over rows or samples that no step saw (`held`), and over those that steps saw: of a block
  * the squared distance to the dense network's stream behind it, relative to that stream's square;
@@ -141,7 +146,8 @@ typedef struct grail_compress_options {
     int dry_run;  /* 1: open only plans and describes; do not call run or finish */
     grail_compress_observer observer;  /* may be NULL */
     grail_heal_observer heal_observer; /* may be NULL */
-    void *observer_user;               /* of both */
+    grail_step_observer step_observer; /* may be NULL */
+    void *observer_user;               /* of all */
 } grail_compress_options;
 
 GRAIL_API void grail_compress_options_init(grail_compress_options *options);

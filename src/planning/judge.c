@@ -172,6 +172,7 @@ grail_status judge_widths(const grail_compress_options *options, const int64_t *
     grail_compress_options in_memory = *options;
     in_memory.output = NULL;
     in_memory.observer = NULL;
+    in_memory.step_observer = NULL;
     TRY(request_open(&in_memory, purpose, &c.request));
     TRY(check_batches(c.request));
     TRY(network_create(c.request, options->memory, &c.network));

@@ -242,6 +242,7 @@ static grail_status open_request(making *m)
     m->compress.plan = NULL;
     m->compress.plan_text = NULL;
     m->compress.observer = NULL;
+    m->compress.step_observer = NULL;
     m->compress.site_sparsity_count = 0;
     m->compress.sparsity_ffn = m->compress.sparsity_heads = 0.0;
     m->compress.sparsity_conv = m->compress.sparsity_stream = 0.0;

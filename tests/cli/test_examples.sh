@@ -13,6 +13,16 @@ works() {
     (eval "grail() { '$grail' \"\$@\"; }; $1") >stdout 2>stderr </dev/null || { show; fail "does not work: $1"; }
 }
 
+check "the first examples of README.md"
+mkdir -p build/release/bin
+ln -s "$grail" build/release/bin/grail
+awk '/^    / { print; seen = 1; next } seen { exit }' "$source_dir/README.md" | sed 's/^ *//' >lines
+[[ $(head -n 1 lines) == build/release/bin/grail\ compress* ]] || fail "README.md begins with $(head -n 1 lines)"
+while read -r line; do
+    works "$line"
+done <lines
+rm -r narrow
+
 for command in inspect plan compress heal eval verify sweep report export doctor completion; do
     check "the examples of grail $command --help"
     runs "$grail" "$command" --help

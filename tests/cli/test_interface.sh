@@ -234,6 +234,28 @@ runs "$grail" eval "$demo/model" --data first.txt --context 64 --windows 10
 [[ ! -s stderr ]] || { show; fail "warns about a model that was not calibrated"; }
 
 command -v python3 >/dev/null || skip "JSON is not parsed: python3 is not installed"
+check "on a terminal progress moves within a block, and leaves one line for each"
+python3 - "${compress[@]}" -o shown --sparsity 0.5 <<'END' || fail "the terminal shows something else"
+import os, pty, re, subprocess, sys
+reader, writer = pty.openpty()
+run = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=writer)
+os.close(writer)
+text = b""
+try:
+    while chunk := os.read(reader, 4096):
+        text += chunk
+except OSError:  # all writers have gone
+    pass
+text = text.decode()
+shares = [int(share) for share in re.findall(r"\rblock 1/2: (\d+) %, [01] sites? done|\rblock 1/2: (\d+) %, 2 sites done",
+                                              text) for share in share if share]
+lines = [line for line in text.split("\r\n") if "written" in line]
+good = (run.wait() == 0 and len(shares) >= 8 and shares == sorted(shares) and shares[-1] == 100 and len(lines) == 2
+        and all(re.search(r"\x1b\[Kblock \d/2  heads .*;  ffn .*;  written", line) for line in lines))
+sys.exit(0 if good else repr(text))
+END
+rm -rf shown
+
 # parses KEYS COMMAND...: valid JSON, which has the keys
 parses() {
     local keys=$1

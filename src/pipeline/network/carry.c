@@ -98,6 +98,14 @@ static carry plan_carry(calibration_network *network, int end, int dense_end)
     return k;
 }
 
+/* The part of a pass that `batches` of all batches have behind them. */
+static grail_status tell_batch(calibration_network *network, const leg *l, int64_t batches)
+{
+    const double part = (double)batches / (double)network->request->samples->batch_count;
+    return progress_step(&network->progress, network->request,
+                         l->begin + part * (l->end - l->begin));
+}
+
 grail_status streams_carry(calibration_network *network, int end, int dense_end,
                            batch_visitor visit, void *user)
 {
@@ -113,6 +121,7 @@ grail_status streams_carry(calibration_network *network, int end, int dense_end,
     TRY(begin_move(&k.dense));
     for (int64_t batch = 0; batch < network->request->samples->batch_count; batch++) {
         TRY(carry_batch(network, &k, batch));
+        TRY(tell_batch(network, &k.current, batch + 1));
     }
     TRY(end_move(&k.current));
     TRY(end_move(&k.dense));

@@ -6,7 +6,8 @@
 
 progress progress_start(int blocks_replayed)
 {
-    return (progress){.started = clock_seconds(), .blocks_replayed = blocks_replayed};
+    return (progress){
+        .started = clock_seconds(), .blocks_replayed = blocks_replayed, .block = GRAPH_NONE};
 }
 
 grail_status progress_tell(const progress *p, const compression_request *request, int block,
@@ -22,6 +23,27 @@ grail_status progress_tell(const progress *p, const compression_request *request
         done > 0 ? elapsed / done * (blocks - p->blocks_replayed - done) : (double)NAN;
     if (request->observer(request->observer_user, report, block, blocks, left) != 0) {
         return error_set(GRAIL_ERROR_CANCELLED, "cancelled in block %d of %d", block, blocks);
+    }
+    return GRAIL_OK;
+}
+
+grail_status progress_step(progress *p, const compression_request *request, double position)
+{
+    int begin = 0;
+    int end = 0;
+    const graph *g = request->graph;
+    const int last = (int)ceil(position) - 1; /* the node that ends there or behind */
+    const int block = last < 0 ? GRAPH_NONE : g->nodes[last].block;
+    if (request->step_observer == NULL || block < 0 || block >= g->block_count) {
+        return GRAIL_OK;
+    }
+    graph_block_range(g, block, &begin, &end);
+    const double done = (position - begin) / (end - begin);
+    p->reached = p->block == block ? fmax(p->reached, done) : done;
+    p->block = block;
+    if (request->step_observer(request->observer_user, block, g->block_count, p->reached) != 0) {
+        return error_set(GRAIL_ERROR_CANCELLED, "cancelled in block %d of %d", block + 1,
+                         g->block_count);
     }
     return GRAIL_OK;
 }

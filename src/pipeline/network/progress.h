@@ -7,6 +7,8 @@
 typedef struct progress {
     double started;      /* seconds, monotonic */
     int blocks_replayed; /* blocks restored from their records before `started` */
+    int block;           /* of `reached` */
+    double reached;      /* part of the block that was told last */
 } progress;
 
 /** Starts the clock, after this many replayed blocks. */
@@ -16,5 +18,11 @@ progress progress_start(int blocks_replayed);
  * Returns GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
 grail_status progress_tell(const progress *p, const compression_request *request, int block,
                            const grail_site_report *report) GRAIL_MUST_CHECK;
+
+/** Tells the request's observer of steps that all samples are at `position`, between nodes, such
+ * as 3.5: halfway through node 3. Nothing is told outside the blocks, or of what was passed before.
+ * Returns GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
+grail_status progress_step(progress *p, const compression_request *request,
+                           double position) GRAIL_MUST_CHECK;
 
 #endif

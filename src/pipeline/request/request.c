@@ -153,6 +153,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     TRY(memory_new(&r, 1, sizeof *r));
     r->observer = options->observer;
     r->heal_observer = options->heal_observer;
+    r->step_observer = options->step_observer;
     r->observer_user = options->observer_user;
     r->judges = purpose.judges;
     TRY(use_session(options, r));

@@ -34,6 +34,7 @@ typedef struct compression_request {
     bool finishes_with_network; /* all blocks are finished together, after the last one */
     grail_compress_observer observer;
     grail_heal_observer heal_observer;
+    grail_step_observer step_observer;
     void *observer_user;
 } compression_request;
 

@@ -1,0 +1,89 @@
+/* What is told while a block is worked on, and a run that is cancelled there. */
+#include "lab.h"
+
+#include "base/file.h"
+
+enum { BLOCKS = 2, LEAST_STEPS = 8 };
+
+/* What the observer of steps was told. */
+typedef struct steps {
+    int calls, cancel_at;
+    int block, of_block[BLOCKS];
+    double last, reached[BLOCKS];
+} steps;
+
+static int observe(void *user, int block, int blocks, double done)
+{
+    steps *s = user;
+    assert_int_equal(blocks, BLOCKS);
+    assert_in_range(block, s->block, BLOCKS - 1); /* blocks follow each other */
+    assert_true(done > 0.0 && done <= 1.0);
+    assert_true(block > s->block || done >= s->last);
+    s->block = block;
+    s->last = done;
+    s->of_block[block]++;
+    s->reached[block] = done;
+    s->calls++;
+    return s->calls == s->cancel_at;
+}
+
+static grail_status run_watched(grail_compress_options options, int cancel_at, steps *s)
+{
+    *s = (steps){.cancel_at = cancel_at};
+    options.step_observer = observe;
+    options.observer_user = s;
+    return lab_compress(&options);
+}
+
+static void progress_moves_within_a_block(void **state)
+{
+    (void)state;
+    lab l;
+    steps s;
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), "kept");
+    assert_ok(run_watched(options, 0, &s));
+    for (int b = 0; b < BLOCKS; b++) {
+        assert_true(s.of_block[b] >= LEAST_STEPS);
+    }
+    assert_true(s.reached[0] == 1.0);
+    options.output = lab_path(&l, "recomputed"); /* passes begin at the begin of the block */
+    options.memory = 1;
+    assert_ok(run_watched(options, 0, &s));
+    assert_true(s.reached[0] == 1.0);
+    lab_close(&l);
+}
+
+static void a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    steps s;
+    char whole[LAB_PATH];
+    char output[LAB_PATH + 16];
+    lab_open(&l);
+    snprintf(whole, sizeof whole, "%s/whole", l.directory);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), whole);
+    assert_ok(run_watched(options, 0, &s));
+    const int calls = s.calls;
+    options.output = output;
+    for (int at = 1; at <= calls; at += 3) {
+        snprintf(output, sizeof output, "%s-%d", whole, at);
+        options.resume = 0;
+        assert_fails(run_watched(options, at, &s), GRAIL_ERROR_CANCELLED, "cancelled in block");
+        assert_false(file_exists(output));
+        options.resume = 1;
+        assert_ok(run_watched(options, 0, &s));
+        assert_same_checkpoint(whole, output);
+    }
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(progress_moves_within_a_block),
+        cmocka_unit_test(a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
