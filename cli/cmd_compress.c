@@ -1,10 +1,12 @@
 /* grail compress: narrow a model and repair it. */
 #include "command_line.h"
 #include "commands.h"
+#include "cut_summary.h"
 #include "heal_options.h"
 #include "interrupt.h"
 #include "limit_options.h"
 #include "print.h"
+#include "quality.h"
 #include "run_options.h"
 #include "shared_options.h"
 #include "sparsity.h"
@@ -21,6 +23,7 @@ static run_options r;
 static limit_options limits = LIMIT_OPTIONS_NONE;
 static heal_options healing = HEAL_OPTIONS_NONE;
 static const char *sparsity_text;
+static const char *evaluation;
 static bool quiet, as_json, resume, dry_run;
 
 static const option table[] = {
@@ -38,6 +41,10 @@ static const option table[] = {
      .need = ONE_REQUIRED, .recorded = "plan.json"},
     LIMIT_OPTIONS(limits),
     HEAL_OPTIONS(healing, "none"),
+    {GROUP_MEASURE, "eval", OPTION_TEXT, &evaluation, "PATH", NULL,
+     .help = "measure the dense network, the plain cut and the result on this data, which is read "
+             "as the calibration set is",
+     .recorded = ""},
     RESUME_OPTION(resume),
     {GROUP_OUTPUT, "dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
      .help = "print the widths, the totals and who loads the result; write nothing",
@@ -174,29 +181,6 @@ static int watch_healing(void *user, const grail_healing *now)
     return interrupt_came();
 }
 
-/* Sites of equal widths share a line, so that a uniform cut takes one line per kind. */
-static void print_widths(const grail_compression *c)
-{
-    print_out("widths:\n");
-    for (int i = 0; i < grail_compression_site_count(c); i++) {
-        const grail_site_report s = grail_compression_site(c, i);
-        int same = 0;
-        bool first = true;
-        for (int k = 0; k < grail_compression_site_count(c); k++) {
-            const grail_site_report other = grail_compression_site(c, k);
-            if (strcmp(other.kind, s.kind) == 0 && other.units == s.units && other.kept == s.kept) {
-                first = first && k >= i;
-                same++;
-            }
-        }
-        if (first) {
-            print_out("  %-5s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
-                      (long long)s.kept, (long long)s.units, (long long)s.width,
-                      (long long)s.narrow, same, same == 1 ? "site" : "sites");
-        }
-    }
-}
-
 static void print_total(const char *what, double before, double after,
                         const char *(*human)(double, char *))
 {
@@ -217,80 +201,6 @@ static void print_loaders(const grail_compression *c)
     }
 }
 
-/* The fraction of a site's units that the options ask to remove. */
-static double asked_of(const grail_site_report *s)
-{
-    for (int i = 0; i < r.compress.site_sparsity_count; i++) {
-        if (strcmp(r.compress.site_sparsities[i].site, s->name) == 0) {
-            return r.compress.site_sparsities[i].sparsity;
-        }
-    }
-    const double *sparsity = grail_compress_sparsity(&r.compress, s->kind);
-    return sparsity == NULL ? 0.0 : *sparsity;
-}
-
-/* It is not an error to name a kind of site that the model lacks, so that one command serves many
- * networks. */
-static void warn_missing(const grail_compression *c)
-{
-    const bool named =
-        r.sites != NULL || (sparsity_text != NULL && strchr(sparsity_text, '=') != NULL);
-    for (int k = 0; named && grail_site_kind_at(k) != NULL; k++) {
-        const char *kind = grail_site_kind_at(k);
-        bool there = *grail_compress_sparsity(&r.compress, kind) == 0.0;
-        for (int i = 0; i < grail_compression_site_count(c); i++) {
-            there = there || strcmp(grail_compression_site(c, i).kind, kind) == 0;
-        }
-        if (!there) {
-            print_error("grail: warning: the model has no sites of kind %s, so nothing of that "
-                        "kind is cut\n",
-                        kind);
-        }
-    }
-}
-
-/* Rounding to units or to the alignment may leave a site uncut. */
-static void warn_uncut(const grail_compression *c)
-{
-    grail_site_report first = {0};
-    int asked = 0;
-    int uncut = 0;
-    for (int i = 0; r.compress.plan == NULL && i < grail_compression_site_count(c); i++) {
-        const grail_site_report s = grail_compression_site(c, i);
-        const bool is_asked = asked_of(&s) > 0.0;
-        const bool is_uncut = is_asked && s.kept == s.units;
-        first = is_uncut && uncut == 0 ? s : first;
-        asked += is_asked ? 1 : 0;
-        uncut += is_uncut ? 1 : 0;
-    }
-    if (uncut > 0) {
-        print_error("grail: warning: %d of %d sites keep all of their units, such as %s with %lld: "
-                    "rounding %s leaves nothing to remove; raise --sparsity or lower --align\n",
-                    uncut, asked, first.name, (long long)first.units,
-                    r.compress.align > 1 ? "to multiples of --align" : "to units and --align");
-    }
-}
-
-/* Known after the run only. */
-static void warn_tied(const grail_compression *c)
-{
-    grail_site_report first = {0};
-    int cut = 0;
-    int tied = 0;
-    for (int i = 0; i < grail_compression_site_count(c); i++) {
-        const grail_site_report s = grail_compression_site(c, i);
-        first = s.tied != 0 && tied == 0 ? s : first;
-        cut += s.kept < s.units ? 1 : 0;
-        tied += s.tied != 0 ? 1 : 0;
-    }
-    if (tied > 0) {
-        print_error("grail: warning: in %d of %d narrowed sites, such as %s, all units score equal "
-                    "under selector %s, so the first ones were kept; choose another --selector, or "
-                    "calibrate on more samples\n",
-                    tied, cut, first.name, first.selector);
-    }
-}
-
 /* Says nothing of f32, which loses nothing of what checkpoints hold. */
 static void print_precision(const grail_compression_totals *t)
 {
@@ -307,10 +217,10 @@ static void print_precision(const grail_compression_totals *t)
                                           : "");
 }
 
-static void print_summary(const grail_compression *c)
+static void print_summary(const grail_compression *c, const quality *q)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
-    print_widths(c);
+    cut_summary_print(c, &r);
     print_out("totals:\n");
     print_total("parameters", (double)t.dense.parameters, (double)t.parameters, human_count);
     print_total("file size", (double)t.dense.bytes, (double)t.bytes, human_bytes);
@@ -330,6 +240,7 @@ static void print_summary(const grail_compression *c)
         print_out("calibration: %lld windows of %lld tokens\n", (long long)t.samples,
                   (long long)t.context);
     }
+    quality_print(q);
     if (!dry_run) {
         print_out("written: %s\n", r.compress.output);
     }
@@ -347,7 +258,7 @@ static json_t *site_json(const grail_site_report *s)
         json_number_or_null(s->fit.held_after), "fallback", json_text(s->fit.fallback));
 }
 
-static int print_json_summary(const grail_compression *c)
+static int print_json_summary(const grail_compression *c, const quality *q)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
     json_t *sites = json_array();
@@ -364,15 +275,15 @@ static int print_json_summary(const grail_compression *c)
                                                  "loads", loads, "reason", json_text(reason)));
     }
     return print_json(json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "output",
-        json_text(r.compress.output), "dense_parameters", (json_int_t)t.dense.parameters,
+        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+        "output", json_text(r.compress.output), "dense_parameters", (json_int_t)t.dense.parameters,
         "parameters", (json_int_t)t.parameters, "dense_bytes", (json_int_t)t.dense.bytes, "bytes",
         (json_int_t)t.bytes, "dense_macs_per_token", (json_int_t)t.dense.macs_per_token,
         "macs_per_token", (json_int_t)t.macs_per_token, "dense_kv_bytes_per_token",
         (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
         (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
-        (json_int_t)t.context, "loaders", loaders, "sites", sites, "healed",
-        heal_summaries_json(c)));
+        (json_int_t)t.context, "loaders", loaders, "sites", sites, "healed", heal_summaries_json(c),
+        "cut", cut_summary_json(c, &r), "quality", quality_json(q)));
 }
 
 /* The widths come from one place. */
@@ -395,7 +306,13 @@ static int read_choices(void)
                     sparsity_text);
         return EXIT_USAGE;
     }
-    return code;
+    if (code == EXIT_OK && evaluation != NULL && dry_run) {
+        print_error(
+            "grail compress: --dry-run writes nothing that --eval could measure; drop one\n");
+        return EXIT_USAGE;
+    }
+    return code == EXIT_OK && evaluation != NULL ? quality_check(&command_compress, evaluation)
+                                                 : code;
 }
 
 /* The default of --sites depends on the model: decoders are cut where the paper cuts them, image
@@ -440,6 +357,24 @@ static int print_interrupted(void)
     return EXIT_FAILED;
 }
 
+/* Measures and prints what has been written. */
+static int report_result(const grail_compression *c)
+{
+    quality q = {.data = NULL};
+    const int code = evaluation == NULL ? EXIT_OK : quality_measure(&r, evaluation, quiet, &q);
+    if (as_json) {
+        const int printed = print_json_summary(c, &q);
+        return code == EXIT_OK ? printed : code;
+    }
+    print_summary(c, &q);
+    return code;
+}
+
+static bool names_kinds(void)
+{
+    return r.sites != NULL || (sparsity_text != NULL && strchr(sparsity_text, '=') != NULL);
+}
+
 static int compress(void)
 {
     int code = EXIT_OK;
@@ -455,8 +390,7 @@ static int compress(void)
     grail_status status = grail_compression_open(&r.compress, &c);
     if (status == GRAIL_OK) {
         run_options_print_notices(&r);
-        warn_missing(c);
-        warn_uncut(c);
+        cut_summary_warn(c, &r, names_kinds());
     }
     if (status == GRAIL_OK && !dry_run) {
         interrupt_catch();
@@ -467,16 +401,14 @@ static int compress(void)
     }
     end_line();
     if (status == GRAIL_OK) {
-        warn_tied(c);
+        cut_summary_warn_tied(c);
     }
     if (status == GRAIL_ERROR_CANCELLED) {
         code = print_interrupted();
     } else if (status != GRAIL_OK) {
         code = print_failure(status);
-    } else if (as_json) {
-        code = print_json_summary(c);
     } else {
-        print_summary(c);
+        code = report_result(c);
     }
 out:
     grail_compression_close(c);

@@ -11,8 +11,8 @@ void command_line_note(int argc, char **argv);
  * may be NULL. The caller frees it; NULL when memory runs out. */
 char *command_line_text(const char *more);
 
-/** Ends a line on stderr that says that a run to `output` was interrupted: with where its finished part
- * is, if there is one, and the command line that continues it. */
+/** Ends a line on stderr that says that a run to `output` was interrupted: with where its finished
+ * part is, if there is one, and the command line that continues it. */
 void command_line_print_resume(const char *output);
 
 /** The command line as it is recorded beside a result: "grail" and what decides the result, with

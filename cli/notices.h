@@ -6,8 +6,9 @@
 
 #include <stdbool.h>
 
-/** Prints a notice on the checkpoint at `path`; NULL is none. */
-void print_notice(const char *path, const char *notice);
+/** Prints a notice on the checkpoint at `path`, which `option` is about; either may be NULL: no
+ * notice, no option. */
+void print_notice(const char *path, const char *notice, const char *option);
 
 /** Prints the notices of the model opened from `path`; those on how images are prepared only if it
  * prepares images, and no preset was chosen for them. */

@@ -67,13 +67,14 @@ out:
 static void note(char *notice, bool named)
 {
     snprintf(notice, NOTICE_SIZE,
-             named ? "the tensors of open_clip do not show whether the activation is gelu or "
-                     "quick_gelu; quick_gelu was taken from the name; --set activation=gelu or "
-                     "--set activation=quick_gelu decides"
-                   : "the tensors of open_clip do not show whether the activation is gelu or "
-                     "quick_gelu; gelu is assumed, but networks whose name ends in -quickgelu and "
-                     "weights of the tags openai, metaclip and dfn have quick_gelu; --set "
-                     "activation=gelu or --set activation=quick_gelu decides");
+             named
+                 ? "the tensors of open_clip do not show whether the activation is gelu or "
+                   "quick_gelu; quick_gelu was taken from the name; the setting activation=gelu or "
+                   "activation=quick_gelu decides"
+                 : "the tensors of open_clip do not show whether the activation is gelu or "
+                   "quick_gelu; gelu is assumed, but networks whose name ends in -quickgelu and "
+                   "weights of the tags openai, metaclip and dfn have quick_gelu; the "
+                   "setting activation=gelu or activation=quick_gelu decides");
 }
 
 grail_status clip_complete(const surroundings *around, json_t *config, char *notice)

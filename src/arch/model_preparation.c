@@ -119,7 +119,7 @@ static void note_assumption(const grail_model *m, model_preparation *p)
     describe(&p->what, steps, sizeof steps);
     snprintf(p->notice, sizeof p->notice,
              "nothing says how images are prepared for this %s network; assumed is the preset %s "
-             "(%s, mean %g %g %g, std %g %g %g); --preset chooses another",
+             "(%s, mean %g %g %g, std %g %g %g); naming a preset chooses another",
              m->architecture->name, p->what.name, steps, mean[0], mean[1], mean[2], deviation[0],
              deviation[1], deviation[2]);
 }
@@ -183,8 +183,9 @@ grail_status model_preparation_use(const grail_model *model, const image_prepara
         return GRAIL_OK;
     }
     if (p->failure_text != NULL) {
-        return error_set(p->failure, "%s; choose how images are prepared with --preset",
-                         p->failure_text);
+        return error_about(error_set(p->failure, "%s; name the preset by which images are prepared",
+                                     p->failure_text),
+                           "preset");
     }
     *out = &p->what;
     return GRAIL_OK;

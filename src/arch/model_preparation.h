@@ -6,7 +6,7 @@
 #include "arch/model.h"
 #include "format/images/image_preset.h"
 
-#define PREPARATION_BY_SETTING "--set preset"
+#define PREPARATION_BY_SETTING "the setting preset"
 
 /** How the images of a network are prepared where the caller names no preset. */
 typedef struct model_preparation {

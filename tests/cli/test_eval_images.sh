@@ -65,8 +65,8 @@ says '"origin": "preprocessor_config.json"' stdout
 says '"notices": []' stdout
 mkdir images/one && cp "$demo/vision/test/disc/"0001*.jpg images/one
 echo '{"size": 9999}' >vit/preprocessor_config.json
-refuses 1 "vit/preprocessor_config.json: \"size\" is 9999 pixels, expected 1 to 8192; choose how \
-images are prepared with --preset" "$grail" eval vit --data images
+refuses 1 "vit/preprocessor_config.json: \"size\" is 9999 pixels, expected 1 to 8192; name the \
+preset by which images are prepared (--preset)" "$grail" eval vit --data images
 runs "$grail" eval vit --data images --preset vit
 says "preset vit" stdout
 grep -q "grail: note" stderr && { show; fail "printed a note that does not apply"; }
@@ -78,7 +78,7 @@ check "an activation that tensors do not show is not guessed in silence"
 cp -r "$golden/../vision/open-clip" clip
 runs "$grail" inspect clip --set head_dim=16
 says "gelu is assumed" stderr
-says "--set activation=gelu or --set activation=quick_gelu decides" stderr
+says "the setting activation=gelu or activation=quick_gelu decides (--set)" stderr
 says "activation: gelu (assumed)" stdout
 echo '{"model_cfg": {"quick_gelu": true, "vision_cfg": {"image_size": 24}}}' >clip/open_clip_config.json
 runs "$grail" inspect clip --set head_dim=16

@@ -32,14 +32,14 @@ decoder | open-loop)
 resnet)
     model=$demo/vision/cnn.pth
     command=(compress "$model" --calib "$demo/vision/calibration" --samples 4 --sparsity 0.5
-        --sites conv,stream --align 1 --repair --quiet --threads 1)
+        --sites conv,stream --align 1 --repair --preset cifar --quiet --threads 1)
     ;;
 sweep)
     cat >recipe.json <<END
 {"checkpoints": [{"name": "cnn", "path": "$demo/vision/cnn.pth"}], "selectors": ["magnitude-l1"],
  "sparsities": [0.5], "compensate": ["none", "grail"], "samples": [4], "seeds": [0],
- "sites": ["conv"], "calibration": {"path": "$demo/vision/calibration"},
- "evaluation": {"path": "$demo/vision/test", "images": 4}}
+ "sites": ["conv"], "calibration": {"path": "$demo/vision/calibration", "preset": "cifar"},
+ "evaluation": {"path": "$demo/vision/test", "preset": "cifar", "images": 4}}
 END
     command=(sweep recipe.json --quiet --threads 1)
     ;;

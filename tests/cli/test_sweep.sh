@@ -193,7 +193,7 @@ for signal in INT TERM KILL; do
     ends_early $signal
     ((code == 128 + $(kill -l $signal))) || { show; fail "exit code $code"; }
     if [[ $signal != KILL ]]; then
-        says "cells are in 's.jsonl', run the same command again to continue the sweep" stderr
+        says "cells are in 's.jsonl'; continue the sweep with:" stderr
         complete_lines s.jsonl
     fi
     runs "$grail" sweep r.json -o s.jsonl --quiet

@@ -145,7 +145,7 @@ static void what_cannot_be_followed_is_an_error_without_a_preset(void **state)
         assert_null(facts.preset);
         assert_fails(grail_model_preprocessing(m, &p), GRAIL_ERROR_FORMAT, PROCESSOR);
         assert_fails(grail_images_open(m, &source, &images), GRAIL_ERROR_FORMAT,
-                     "choose how images are prepared with --preset");
+                     "name the preset by which images are prepared");
         source.preset = "vit";
         assert_fails(grail_images_open(m, &source, &images), GRAIL_ERROR_FORMAT, "image");
         grail_model_close(m);

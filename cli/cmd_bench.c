@@ -1,0 +1,131 @@
+/* grail bench: how long two networks take for one batch. */
+#include "commands.h"
+#include "notices.h"
+#include "print.h"
+#include "shared_options.h"
+
+#include <grail/grail.h>
+
+enum { NETWORKS = 2 };
+
+static grail_latency_options chosen = {.compute = {.precision = "auto"}};
+static option_list settings;
+static int64_t threads;
+static bool as_json;
+
+static const option table[] = {
+    SET_OPTION(settings),
+    {GROUP_MEASURE, "engine", OPTION_WORD, &chosen.engine, "NAME", "onnxruntime grail",
+     .help = "what runs the networks: onnxruntime (image networks), or grail, its own forward pass "
+             "(onnxruntime where its library is found and the networks read images)"},
+    {GROUP_MEASURE, "batch", OPTION_INTEGER, &chosen.batch, "N", NULL,
+     .help = "images, or windows of tokens, at once (1)"},
+    {GROUP_MEASURE, "side", OPTION_INTEGER, &chosen.side, "N", NULL,
+     .help = "side of the images in pixels (each network's, or its preset's)"},
+    {GROUP_MEASURE, "length", OPTION_INTEGER, &chosen.length, "N", NULL,
+     .help = "tokens per window (128)"},
+    {GROUP_MEASURE, "runs", OPTION_INTEGER, &chosen.runs, "N", NULL,
+     .help = "runs of each network that are measured (20)"},
+    THREADS_OPTION(threads),
+    PRECISION_OPTION(chosen.compute.precision, "auto"),
+    BACKEND_OPTION(chosen.compute.backend),
+    JSON_OPTION(as_json),
+    {0},
+};
+const option *const bench_options = table;
+
+static json_t *latency_json(const char *path, const grail_latency *l)
+{
+    return json_pack("{s:o, s:f, s:f, s:f}", "model", json_text(path), "median", l->median, "low",
+                     l->low, "high", l->high);
+}
+
+static int print_all_json(const char *const *paths, const grail_latency *l)
+{
+    return print_json(json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:i, s:f, s:o, s:o}", "engine", json_text(l->engine), "batch",
+        (json_int_t)l->batch, "side", (json_int_t)l->side, "length", (json_int_t)l->length, "runs",
+        (json_int_t)l->runs, "threads", grail_threads(), "ratio", l[0].median / l[1].median,
+        "first", latency_json(paths[0], &l[0]), "second", latency_json(paths[1], &l[1])));
+}
+
+static void print_batch(const grail_latency *l)
+{
+    if (l->side > 0) {
+        print_out("%lld %s of %lld x %lld pixels", (long long)l->batch,
+                  l->batch == 1 ? "image" : "images", (long long)l->side, (long long)l->side);
+    } else {
+        print_out("%lld %s of %lld tokens", (long long)l->batch,
+                  l->batch == 1 ? "window" : "windows", (long long)l->length);
+    }
+}
+
+static void print_all(const char *const *paths, const grail_latency *l)
+{
+    for (int i = 0; i < NETWORKS; i++) {
+        print_out("%10.3f ms  %s  (half of the runs: %.3f to %.3f)\n", 1e3 * l[i].median, paths[i],
+                  1e3 * l[i].low, 1e3 * l[i].high);
+    }
+    const double ratio = l[0].median / l[1].median;
+    print_out("the second takes %.2f of the time of the first: %.2f times as fast\n", 1.0 / ratio,
+              ratio);
+    print_batch(&l[0]);
+    print_out(", %s, %d threads, medians of %lld runs in turns\n", l->engine, grail_threads(),
+              (long long)l->runs);
+}
+
+static int run(int argc, char **argv)
+{
+    const char *paths[NETWORKS] = {NULL};
+    grail_model *models[NETWORKS] = {NULL};
+    grail_latency latencies[NETWORKS];
+    bool help = false;
+    int code = options_parse(&command_bench, table, argc, argv, paths, &help);
+    if (code != EXIT_OK || help) {
+        return code;
+    }
+    if (threads > 0) {
+        grail_set_threads((int)threads);
+    }
+    const grail_model_options reading = {.settings = settings.values,
+                                         .setting_count = settings.count};
+    grail_status status = GRAIL_OK;
+    for (int i = 0; i < NETWORKS && status == GRAIL_OK; i++) {
+        status = grail_model_open_with(paths[i], &reading, &models[i]);
+    }
+    if (status == GRAIL_OK) {
+        status =
+            grail_latency_measure((const grail_model *const *)models, NETWORKS, &chosen, latencies);
+    }
+    if (status != GRAIL_OK) {
+        code = print_failure(status);
+    } else if (as_json) {
+        code = print_all_json(paths, latencies);
+    } else {
+        print_all(paths, latencies);
+    }
+    for (int i = 0; i < NETWORKS; i++) {
+        grail_model_close(models[i]);
+    }
+    return code;
+}
+
+static const char *const examples[] = {
+    "grail bench demo/vision/cnn.pth narrow",
+    "grail bench demo/model narrow --length 256",
+    NULL,
+};
+
+const command command_bench = {
+    .name = "bench",
+    .arguments = "FIRST SECOND",
+    .positional_count = NETWORKS,
+    .summary = "compare how long two networks take",
+    .details =
+        "Runs both networks on random input, in turns, so that other work of the machine befalls "
+        "both "
+        "alike. ONNX Runtime is a library that is looked for when it is needed; the environment "
+        "variable GRAIL_ONNXRUNTIME may name it.",
+    .examples = examples,
+    .run = run,
+};

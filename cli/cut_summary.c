@@ -1,0 +1,261 @@
+#include "cut_summary.h"
+
+#include "print.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What is said of the sites of one kind, or of all. Shares are of the parameters that these sites'
+ * units hold, so that kinds can be added up. */
+typedef struct kind_summary {
+    const char *kind; /* NULL: all */
+    double parameters, asked, removed;
+    int sites;
+    double before, after; /* sums over the measured sites */
+    int measured, kept_plain;
+    bool held; /* all were measured on held-out samples */
+} kind_summary;
+
+/* The fraction of a site's units that the options ask to remove. */
+static double asked_of(run_options *r, const grail_site_report *s)
+{
+    for (int i = 0; i < r->compress.site_sparsity_count; i++) {
+        if (strcmp(r->compress.site_sparsities[i].site, s->name) == 0) {
+            return r->compress.site_sparsities[i].sparsity;
+        }
+    }
+    const double *sparsity = grail_compress_sparsity(&r->compress, s->kind);
+    return sparsity == NULL ? 0.0 : *sparsity;
+}
+
+/* A plan, and a limit, ask for widths and not for fractions. */
+static bool asks_fractions(const run_options *r)
+{
+    return r->compress.plan == NULL && r->compress.plan_text == NULL;
+}
+
+static void add_errors(const grail_fit *fit, kind_summary *k)
+{
+    const bool held = !isnan(fit->held_after);
+    const double before = held ? fit->held_before : fit->fit_before;
+    const double after = held ? fit->held_after : fit->fit_after;
+    if (isnan(before) || isnan(after)) {
+        return;
+    }
+    k->before += before;
+    k->after += after;
+    k->held = k->held && held;
+    k->kept_plain += strcmp(fit->fallback, "kept plain") == 0 ? 1 : 0;
+    k->measured++;
+}
+
+/* Sites that nobody asked to cut, and that were not cut, do not count. */
+static kind_summary summary_of(const grail_compression *c, run_options *r, const char *kind)
+{
+    kind_summary k = {.kind = kind, .held = true};
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        const double asked = asks_fractions(r) ? asked_of(r, &s) : 0.0;
+        if ((kind != NULL && strcmp(s.kind, kind) != 0) || (asked == 0.0 && s.kept == s.units)) {
+            continue;
+        }
+        const double unit = (double)s.parameters_per_unit;
+        k.parameters += unit * (double)s.units;
+        k.asked += asked * unit * (double)s.units;
+        k.removed += unit * (double)(s.units - s.kept);
+        k.sites++;
+        add_errors(&s.fit, &k);
+    }
+    return k;
+}
+
+static double percent(double part, double all)
+{
+    return all > 0.0 ? 100.0 * part / all : 0.0;
+}
+
+/* -- warnings ---------------------------------------------------------------------------------- */
+
+/* It is not an error to name a kind of site that the model lacks, so that one command serves many
+ * networks. */
+static void warn_missing(const grail_compression *c, run_options *r)
+{
+    for (int k = 0; grail_site_kind_at(k) != NULL; k++) {
+        const char *kind = grail_site_kind_at(k);
+        bool there = *grail_compress_sparsity(&r->compress, kind) == 0.0;
+        for (int i = 0; i < grail_compression_site_count(c); i++) {
+            there = there || strcmp(grail_compression_site(c, i).kind, kind) == 0;
+        }
+        if (!there) {
+            print_error("grail: warning: the model has no sites of kind %s, so nothing of that "
+                        "kind is cut\n",
+                        kind);
+        }
+    }
+}
+
+/* Rounding to units or to the alignment may leave a site uncut. Returns whether it does. */
+static bool warn_uncut(const grail_compression *c, run_options *r)
+{
+    grail_site_report first = {0};
+    int asked = 0;
+    int uncut = 0;
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        const bool is_asked = asked_of(r, &s) > 0.0;
+        const bool is_uncut = is_asked && s.kept == s.units;
+        first = is_uncut && uncut == 0 ? s : first;
+        asked += is_asked ? 1 : 0;
+        uncut += is_uncut ? 1 : 0;
+    }
+    if (uncut > 0) {
+        print_error("grail: warning: %d of %d sites keep all of their units, such as %s with %lld: "
+                    "rounding %s leaves nothing to remove; raise --sparsity or lower --align\n",
+                    uncut, asked, first.name, (long long)first.units,
+                    r->compress.align > 1 ? "to multiples of --align" : "to units and --align");
+    }
+    return uncut > 0;
+}
+
+static void warn_far(const grail_compression *c, run_options *r)
+{
+    enum { POINTS = 2 };
+    const kind_summary all = summary_of(c, r, NULL);
+    const double asked = percent(all.asked, all.parameters);
+    const double reached = percent(all.removed, all.parameters);
+    if (fabs(asked - reached) > POINTS) {
+        print_error(
+            "grail: warning: %.1f %% were asked for, but %.1f %% of what the sites hold are "
+            "removed, since widths are rounded; %s\n",
+            asked, reached,
+            r->compress.align == 1 ? "heads and channels are cut as whole units"
+                                   : "--align 1 comes nearer");
+    }
+}
+
+void cut_summary_warn(const grail_compression *c, run_options *r, bool named)
+{
+    if (named) {
+        warn_missing(c, r);
+    }
+    if (asks_fractions(r) && !warn_uncut(c, r)) {
+        warn_far(c, r);
+    }
+}
+
+void cut_summary_warn_tied(const grail_compression *c)
+{
+    grail_site_report first = {0};
+    int cut = 0;
+    int tied = 0;
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        first = s.tied != 0 && tied == 0 ? s : first;
+        cut += s.kept < s.units ? 1 : 0;
+        tied += s.tied != 0 ? 1 : 0;
+    }
+    if (tied > 0) {
+        print_error("grail: warning: in %d of %d narrowed sites, such as %s, all units score equal "
+                    "under selector %s, so the first ones were kept; choose another --selector, or "
+                    "calibrate on more samples\n",
+                    tied, cut, first.name, first.selector);
+    }
+}
+
+/* -- text -------------------------------------------------------------------------------------- */
+
+/* Sites of equal widths share a line, so that a uniform cut takes one line per kind. */
+static void print_widths(const grail_compression *c)
+{
+    print_out("widths:\n");
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        int same = 0;
+        bool first = true;
+        for (int k = 0; k < grail_compression_site_count(c); k++) {
+            const grail_site_report other = grail_compression_site(c, k);
+            if (strcmp(other.kind, s.kind) == 0 && other.units == s.units && other.kept == s.kept) {
+                first = first && k >= i;
+                same++;
+            }
+        }
+        if (first) {
+            print_out("  %-5s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
+                      (long long)s.kept, (long long)s.units, (long long)s.width,
+                      (long long)s.narrow, same, same == 1 ? "site" : "sites");
+        }
+    }
+}
+
+static void print_cut(const kind_summary *k, bool asked)
+{
+    if (k->sites == 0) {
+        return;
+    }
+    print_out("  %-6s", k->kind == NULL ? "all" : k->kind);
+    if (asked) {
+        print_out(" %5.1f %% asked,", percent(k->asked, k->parameters));
+    }
+    print_out(" %5.1f %% removed\n", percent(k->removed, k->parameters));
+}
+
+static void print_errors(const kind_summary *k)
+{
+    if (k->measured == 0) {
+        return;
+    }
+    print_out("  %-6s %.4f -> %.4f, mean of %d %s", k->kind, k->before / k->measured,
+              k->after / k->measured, k->measured, k->measured == 1 ? "site" : "sites");
+    if (k->kept_plain > 0) {
+        print_out("; %d kept plain", k->kept_plain);
+    }
+    print_out("\n");
+}
+
+void cut_summary_print(const grail_compression *c, run_options *r)
+{
+    const kind_summary all = summary_of(c, r, NULL);
+    print_widths(c);
+    if (all.sites > 0) {
+        print_out("cut, of the parameters that these units hold:\n");
+    }
+    for (int i = 0; grail_site_kind_at(i) != NULL; i++) {
+        const kind_summary k = summary_of(c, r, grail_site_kind_at(i));
+        print_cut(&k, asks_fractions(r));
+    }
+    print_cut(&all, asks_fractions(r));
+    if (all.measured > 0) {
+        print_out("error behind the cuts, before and after the repair%s:\n",
+                  all.held ? ", on held-out samples" : "");
+    }
+    for (int i = 0; grail_site_kind_at(i) != NULL; i++) {
+        const kind_summary k = summary_of(c, r, grail_site_kind_at(i));
+        print_errors(&k);
+    }
+}
+
+/* -- JSON -------------------------------------------------------------------------------------- */
+
+static json_t *kind_json(const kind_summary *k, bool asked)
+{
+    const double none = (double)NAN;
+    return json_pack("{s:o, s:o, s:f, s:o, s:o, s:i, s:i}", "kind", json_text(k->kind), "asked",
+                     json_number_or_null(asked ? k->asked / k->parameters : none), "reached",
+                     k->removed / k->parameters, "error_before",
+                     json_number_or_null(k->measured > 0 ? k->before / k->measured : none),
+                     "error_after",
+                     json_number_or_null(k->measured > 0 ? k->after / k->measured : none), "sites",
+                     k->sites, "kept_plain", k->kept_plain);
+}
+
+json_t *cut_summary_json(const grail_compression *c, run_options *r)
+{
+    json_t *kinds = json_array();
+    for (int i = 0; grail_site_kind_at(i) != NULL; i++) {
+        const kind_summary k = summary_of(c, r, grail_site_kind_at(i));
+        if (k.sites > 0 && k.parameters > 0.0) {
+            json_array_append_new(kinds, kind_json(&k, asks_fractions(r)));
+        }
+    }
+    return kinds;
+}

@@ -1,0 +1,23 @@
+/* What a run cuts: the widths, the cut that was reached beside the one asked for, and how well the
+ * repair went. */
+#ifndef GRAIL_CLI_CUT_SUMMARY_H
+#define GRAIL_CLI_CUT_SUMMARY_H
+
+#include "run_options.h"
+
+#include <jansson.h>
+
+/** Warns of what is known before the run: kinds that the model lacks (where `named`, since they
+ * were asked for by name), sites that rounding leaves uncut, and a cut that is far from what was
+ * asked for. */
+void cut_summary_warn(const grail_compression *c, run_options *r, bool named);
+/** Warns of sites whose units all scored equal, which is known after the run. */
+void cut_summary_warn_tied(const grail_compression *c);
+
+/** Prints the widths, the cut by kind, and after a run the errors by kind. */
+void cut_summary_print(const grail_compression *c, run_options *r);
+/** [{"kind", "asked", "reached", "error_before", "error_after", "sites", "kept_plain"}, ...],
+ * fractions, with null for what is not known. */
+json_t *cut_summary_json(const grail_compression *c, run_options *r);
+
+#endif

@@ -1,0 +1,168 @@
+#include "quality.h"
+
+#include "print.h"
+
+#include <grail/eval.h>
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The networks that are compared, and what all three measurements have in common. */
+typedef struct measurement {
+    grail_model *dense, *narrow;
+    grail_images *images; /* NULL: text */
+    grail_text_source text;
+    grail_compute compute;
+    const char *now; /* which network runs */
+    bool quiet;
+} measurement;
+
+int quality_check(const command *c, const char *data)
+{
+    if (access(data, R_OK) == 0) {
+        return EXIT_OK;
+    }
+    print_error("grail %s: cannot read '%s' for --eval: %s\n", c->name, data, strerror(errno));
+    return EXIT_FAILED;
+}
+
+static int watch(void *user, int64_t done, int64_t total, double so_far)
+{
+    const measurement *m = user;
+    (void)so_far;
+    if (!m->quiet && isatty(STDERR_FILENO)) {
+        print_progress("%s: %lld/%lld %s ", m->now, (long long)done, (long long)total,
+                       m->images != NULL ? "images" : "windows");
+        if (done == total) {
+            print_progress_end();
+        }
+    }
+    return 0;
+}
+
+static grail_status measure_text(measurement *m, const grail_model *model, bool plain,
+                                 double *value, double *error)
+{
+    grail_perplexity p = {0};
+    const grail_status status =
+        plain ? grail_perplexity_of_cut(m->dense, m->narrow, &m->text, 0, &m->compute, watch, m, &p)
+              : grail_perplexity_measure(model, &m->text, 0, &m->compute, watch, m, &p);
+    *value = p.perplexity;
+    *error = p.error;
+    return status;
+}
+
+static grail_status measure_images(measurement *m, const grail_model *model, bool plain,
+                                   double *value, double *error)
+{
+    grail_accuracy a = {0};
+    const grail_status status =
+        plain ? grail_accuracy_of_cut(m->dense, m->narrow, m->images, 0, &m->compute, watch, m, &a)
+              : grail_accuracy_measure(model, m->images, 0, &m->compute, watch, m, &a);
+    *value = a.top1;
+    *error = a.interval;
+    return status;
+}
+
+static grail_status measure(measurement *m, const char *now, const grail_model *model, bool plain,
+                            double *value, double *error)
+{
+    m->now = now;
+    return m->images != NULL ? measure_images(m, model, plain, value, error)
+                             : measure_text(m, model, plain, value, error);
+}
+
+static grail_status measure_all(measurement *m, quality *q)
+{
+    grail_status status = measure(m, "dense", m->dense, false, &q->dense, &q->dense_error);
+    if (status == GRAIL_OK) {
+        status = measure(m, "plain cut", m->dense, true, &q->plain, &q->plain_error);
+    }
+    if (status == GRAIL_ERROR_UNSUPPORTED) { /* folded: the cut alone is no network of its own */
+        q->plain = q->plain_error = (double)NAN;
+        status = GRAIL_OK;
+    }
+    return status == GRAIL_OK ? measure(m, "result", m->narrow, false, &q->result, &q->result_error)
+                              : status;
+}
+
+/* --split is about the calibration set; the usual one of an evaluation is the test set. */
+static grail_status open_images(run_options *r, const char *data, measurement *m)
+{
+    grail_image_source source = *image_options_source(&r->images, data);
+    source.split = NULL;
+    return grail_images_open(m->dense, &source, &m->images);
+}
+
+static grail_status open_networks(run_options *r, const char *data, measurement *m)
+{
+    grail_model_facts facts = {0};
+    const grail_model_options reading = {.settings = r->settings.values,
+                                         .setting_count = r->settings.count};
+    grail_status status = grail_model_open_with(r->compress.model, &reading, &m->dense);
+    if (status == GRAIL_OK) {
+        status = grail_model_open_with(r->compress.output, &reading, &m->narrow);
+    }
+    if (status == GRAIL_OK) {
+        status = grail_model_describe(m->dense, &facts);
+    }
+    if (status == GRAIL_OK && facts.reads_images != 0) {
+        status = open_images(r, data, m);
+    }
+    return status;
+}
+
+int quality_measure(run_options *r, const char *data, bool quiet, quality *out)
+{
+    measurement m = {
+        .text = r->compress.calibration,
+        .compute = {.backend = r->compress.backend, .precision = r->compress.precision},
+        .quiet = quiet};
+    quality q = {.data = data};
+    m.text.path = data;
+    grail_status status = open_networks(r, data, &m);
+    q.of_images = m.images != NULL;
+    if (status == GRAIL_OK) {
+        status = measure_all(&m, &q);
+    }
+    if (status == GRAIL_OK) {
+        *out = q;
+    }
+    grail_images_close(m.images);
+    grail_model_close(m.narrow);
+    grail_model_close(m.dense);
+    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
+}
+
+static void print_value(const char *what, bool of_images, double value, double error)
+{
+    if (isnan(value)) {
+        print_out("  %-10s -  (units were folded into others)\n", what);
+    } else if (of_images) {
+        print_out("  %-10s top-1 %.2f %% +- %.2f\n", what, 100.0 * value, 100.0 * error);
+    } else {
+        print_out("  %-10s perplexity %.4f +- %.4f\n", what, value, error);
+    }
+}
+
+void quality_print(const quality *q)
+{
+    if (q->data != NULL) {
+        print_out("quality on %s:\n", q->data);
+        print_value("dense", q->of_images, q->dense, q->dense_error);
+        print_value("plain cut", q->of_images, q->plain, q->plain_error);
+        print_value("result", q->of_images, q->result, q->result_error);
+    }
+}
+
+json_t *quality_json(const quality *q)
+{
+    if (q->data == NULL) {
+        return json_null();
+    }
+    return json_pack("{s:o, s:o, s:f, s:o, s:f}", "data", json_text(q->data), "measure",
+                     json_text(q->of_images ? "top1" : "perplexity"), "dense", q->dense, "plain",
+                     json_number_or_null(q->plain), "result", q->result);
+}

@@ -1,0 +1,30 @@
+/* What a cut costs: the dense network, the plain cut and the result on the same data. */
+#ifndef GRAIL_CLI_QUALITY_H
+#define GRAIL_CLI_QUALITY_H
+
+#include "run_options.h"
+
+#include <jansson.h>
+
+/** Perplexities, or accuracies as fractions; with half of their 95 % interval or their standard
+ * error. The plain cut is NaN where units were folded. */
+typedef struct quality {
+    const char *data; /* NULL: not measured */
+    bool of_images;
+    double dense, plain, result;
+    double dense_error, plain_error, result_error;
+} quality;
+
+/** Whether the data can be read, so that a long run does not end in this error. Returns an exit
+ * code, after a message. */
+int quality_check(const command *c, const char *data);
+
+/** Measures the model that `r` narrowed, and its output, on `data`, which is read as the
+ * calibration set was. Prints the failure; returns an exit code. */
+int quality_measure(run_options *r, const char *data, bool quiet, quality *out);
+
+void quality_print(const quality *q);
+/** JSON null where nothing was measured. */
+json_t *quality_json(const quality *q);
+
+#endif

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# grail bench: what it prints and refuses. ONNX Runtime itself is used where GRAIL_ONNXRUNTIME names it.
+#
+# usage: test_bench.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+cnn=$demo/vision/cnn.pth
+text=$golden/llama3
+given=${GRAIL_ONNXRUNTIME:-}
+unset GRAIL_ONNXRUNTIME
+
+check "two networks of images"
+runs "$grail" bench "$cnn" "$cnn" --engine grail --runs 3 --batch 2
+says "2 images of 32 x 32 pixels, grail " stdout
+says "medians of 3 runs in turns" stdout
+says "times as fast" stdout
+
+check "two networks of text, as JSON"
+runs "$grail" bench "$text" "$text" --length 16 --runs 2 --json
+says '"length": 16' stdout
+says '"side": 0' stdout
+says '"runs": 2' stdout
+holds "$(field ratio stdout) > 0"
+
+check "refusals"
+refuses 1 "cannot compare a network that reads text with one that reads images" \
+    "$grail" bench "$text" "$cnn"
+refuses 1 "only networks that read images can be measured in ONNX Runtime" \
+    "$grail" bench "$text" "$text" --engine onnxruntime
+refuses 2 "engine" "$grail" bench "$cnn" "$cnn" --engine other
+echo "no library" >library.so
+export GRAIL_ONNXRUNTIME=$work/library.so
+refuses 1 "GRAIL_ONNXRUNTIME names '$work/library.so', which cannot be loaded" \
+    "$grail" bench "$cnn" "$cnn"
+
+if [[ -n $given ]]; then
+    check "ONNX Runtime"
+    export GRAIL_ONNXRUNTIME=$given TMPDIR=$work/temporary
+    mkdir temporary
+    runs "$grail" bench "$cnn" "$cnn" --runs 3
+    says "onnxruntime " stdout
+    [[ -z $(ls temporary) ]] || fail "files are left behind"
+fi

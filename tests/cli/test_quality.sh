@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# What compress says of the cut that it reached, and with --eval of what the cut and its repair do.
+#
+# usage: test_quality.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+write_ids ids.npy 16 32 96
+write_ids other.npy 16 32 96 2
+dense=$golden/llama3
+narrow=("$grail" compress "$dense" --calib ids.npy --quiet)
+
+# perplexity MODEL: on other.npy
+perplexity() {
+    runs "$grail" eval "$1" --data other.npy --json
+    field perplexity stdout
+}
+
+check "the cut that was reached stands beside the one asked for"
+runs "${narrow[@]}" -o first --sparsity 0.5 --align 1
+says "cut, of the parameters that these units hold:" stdout
+grep -qE '^  ffn +50\.0 % asked, +50\.0 % removed$' stdout || fail "the share of ffn"
+grep -qE '^  all +50\.0 % asked, +[0-9.]+ % removed$' stdout || fail "the share of all"
+grep -qE '^  heads +0\.[0-9]{4} -> 0\.[0-9]{4}, mean of 2 sites' stdout || fail "the errors of heads"
+grep -q "were asked for" stderr && fail "a warning of a cut as it was asked for"
+
+check "a cut that is far from the one asked for is warned of"
+runs "${narrow[@]}" -o out2 --sparsity ffn=0.3 --align 64 --dry-run
+says "30.0 % were asked for, but 20.0 % of what the sites hold are removed" stderr
+says "--align 1 comes nearer" stderr
+
+check "the plain cut is the network that no repair would leave"
+runs "${narrow[@]}" -o plain --sparsity 0.5 --align 1 --selector magnitude-l1 --compensate none
+runs "${narrow[@]}" -o repaired --sparsity 0.5 --align 1 --selector magnitude-l1 --compensate grail \
+    --eval other.npy --json
+mv stdout summary.json
+says '"measure": "perplexity"' summary.json
+for pair in "dense $dense" "plain plain" "result repaired"; do
+    measured=$(field "${pair%% *}" summary.json)
+    expected=$(perplexity "${pair#* }")
+    holds "($measured - $expected)^2 <= ($expected * 1e-5)^2" ||
+        fail "${pair%% *} is $measured, expected $expected"
+done
+
+check "folded units have no plain cut"
+runs "${narrow[@]}" -o folded --sparsity 0.5 --align 1 --selector fold --eval other.npy
+says "plain cut  -  (units were folded into others)" stdout
+grep -qE '^  result +perplexity [0-9.]+ \+- [0-9.]+$' stdout || fail "no quality of the result"
+
+check "accuracies of image networks"
+runs "$grail" compress "$demo/vision/cnn.pth" -o cnn --calib "$demo/vision/calibration" --samples 16 \
+    --sites conv --sparsity 0.5 --selector magnitude-l1 --compensate grail --quiet \
+    --eval "$demo/vision/test"
+grep -qE '^  plain cut +top-1 [0-9.]+ % \+- [0-9.]+$' stdout || fail "no accuracy of the plain cut"
+runs "$grail" eval cnn --data "$demo/vision/test" --json
+top1=$(field top1 stdout)
+holds "$top1 > 0.5"
+
+check "what cannot be measured is refused before the work"
+refuses 1 "cannot read 'nothing' for --eval" "${narrow[@]}" -o none --sparsity 0.5 --eval nothing
+refuses 2 "--dry-run writes nothing that --eval could measure" "${narrow[@]}" --sparsity 0.5 --dry-run \
+    --eval other.npy -o none
+[[ ! -e none && ! -e none.partial ]] || fail "work was begun"
