@@ -7,6 +7,7 @@
 #include "format/name_index.h"
 #include "format/torch/torch_file.h"
 #include "format/weights/checkpoint_locate.h"
+#include "format/weights/foreign_file.h"
 #include "format/weights/weights_format.h"
 
 #include <string.h>
@@ -61,6 +62,7 @@ static grail_status add_file(checkpoint *c, const char *name)
         FAIL(GRAIL_ERROR_FORMAT, "%s: shard '%s' is missing, but %s lists it", c->directory, name,
              c->index_name);
     }
+    TRY(foreign_file_refuse(path));
     if (checkpoint_is_safetensors_name(name)) {
         TRY(safetensors_open(path, &file->tensors));
     } else {

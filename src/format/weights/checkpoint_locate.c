@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "format/weights/checkpoint.h"
+#include "format/weights/foreign_file.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -86,7 +87,13 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*left, *right);
 }
 
-static grail_status list_weights(const char *path, name_list *list)
+static bool is_weights_name(const char *name)
+{
+    return checkpoint_is_safetensors_name(name) || checkpoint_is_torch_name(name);
+}
+
+static grail_status list_files(const char *path, bool (*is_wanted)(const char *name),
+                               name_list *list)
 {
     grail_status status = GRAIL_OK;
     DIR *directory = opendir(path);
@@ -96,8 +103,7 @@ static grail_status list_weights(const char *path, name_list *list)
     for (const struct dirent *entry = readdir(directory); entry != NULL;
          entry = readdir(directory)) {
         const char *name = entry->d_name;
-        if (name[0] == '.' ||
-            (!checkpoint_is_safetensors_name(name) && !checkpoint_is_torch_name(name))) {
+        if (name[0] == '.' || !is_wanted(name)) {
             continue;
         }
         TRY(memory_reserve(&list->names, list->count + 1, sizeof list->names[0]));
@@ -112,15 +118,29 @@ out:
     return status;
 }
 
-static grail_status refuse(const char *directory, const name_list *list)
+/* There are no weights. A file of another format is called what it is. */
+static grail_status refuse_none(const char *directory)
 {
-    if (list->count == 0) {
-        return error_set(
-            GRAIL_ERROR_IO,
-            "'%s' holds neither %s nor %s nor %s, nor another weights file (.safetensors, "
-            ".pth, .pt, .th, .bin, .ckpt, .pth.tar)",
-            directory, CHECKPOINT_SINGLE_NAME, CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_SINGLE_NAME);
+    grail_status status = GRAIL_OK;
+    name_list foreign = {0};
+    char *path = NULL;
+    TRY(list_files(directory, foreign_file_is_name, &foreign));
+    if (foreign.count > 0) {
+        TRY(path_join(&path, directory, foreign.names[0]));
+        TRY(foreign_file_refuse(path));
     }
+    FAIL(GRAIL_ERROR_IO,
+         "'%s' holds neither %s nor %s nor %s, nor another weights file (.safetensors, "
+         ".pth, .pt, .th, .bin, .ckpt, .pth.tar)",
+         directory, CHECKPOINT_SINGLE_NAME, CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_SINGLE_NAME);
+out:
+    memory_free(path);
+    name_list_fini(&foreign);
+    return status;
+}
+
+static grail_status refuse_several(const char *directory, const name_list *list)
+{
     const grail_status status =
         error_set(GRAIL_ERROR_IO, "'%s' holds %zu weights files; give the path of one:", directory,
                   list->count);
@@ -159,9 +179,9 @@ grail_status checkpoint_locate(const char *directory, char **out, bool *is_index
     char *name = NULL;
     TRY(find_usual(directory, &name, is_index));
     if (name == NULL) {
-        TRY(list_weights(directory, &list));
+        TRY(list_files(directory, is_weights_name, &list));
         if (list.count != 1) {
-            TRY(refuse(directory, &list));
+            TRY(list.count == 0 ? refuse_none(directory) : refuse_several(directory, &list));
         }
         name = list.names[0];
         list.count = 0;
@@ -182,7 +202,7 @@ grail_status checkpoint_is_located(const char *directory, const char *name, bool
     *out = checkpoint_is_usual_name(name);
     if (!*out) {
         TRY(find_usual(directory, &usual, &is_index));
-        TRY(list_weights(directory, &list));
+        TRY(list_files(directory, is_weights_name, &list));
         *out = usual == NULL && list.count == 1 && strcmp(list.names[0], name) == 0;
     }
 out:

@@ -218,10 +218,10 @@ static void test_a_file_in_the_working_directory_is_opened(void **state)
 static void test_a_file_of_another_kind_is_refused(void **state)
 {
     char *path = NULL;
-    write_text(*state, "x.onnx", "another kind");
-    assert_ok(path_join(&path, *state, "x.onnx"));
+    write_text(*state, "x.weights", "another kind");
+    assert_ok(path_join(&path, *state, "x.weights"));
     assert_fails(open_only(path), GRAIL_ERROR_FORMAT,
-                 "x.onnx: is not a torch checkpoint (the name of a safetensors file must end in "
+                 "x.weights: is not a torch checkpoint (the name of a safetensors file must end in "
                  ".safetensors)");
     memory_free(path);
 }

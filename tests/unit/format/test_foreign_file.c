@@ -1,0 +1,154 @@
+/* Files that are not what their place says: the message calls them what they are. */
+#include "support/support.h"
+
+#include "base/file.h"
+#include "format/weights/checkpoint.h"
+#include "support/json_memory.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static int open_directory(void **state)
+{
+    *state = support_temporary_directory();
+    return 0;
+}
+
+static int remove_directory(void **state)
+{
+    support_remove_tree(*state);
+    memory_free(*state);
+    return 0;
+}
+
+static grail_status try_open(const char *path)
+{
+    checkpoint *c = NULL;
+    const grail_status status = checkpoint_open(path, &c);
+    assert_null(c);
+    checkpoint_close(c);
+    return status;
+}
+
+static grail_status try_file(const char *directory, const char *name, const void *bytes,
+                             size_t size)
+{
+    char *path = NULL;
+    support_write_file(directory, name, bytes, size);
+    assert_ok(path_join(&path, directory, name));
+    const grail_status status = try_open(path);
+    memory_free(path);
+    return status;
+}
+
+static void a_file_is_told_by_its_first_bytes(void **state)
+{
+    static const struct {
+        const char *name, *bytes;
+        size_t size;
+        const char *text;
+    } cases[] = {
+        {"a.gguf", "GGUF\3\0\0\0", 8,
+         "a.gguf: is a GGUF file; grail reads safetensors and torch checkpoints; give "
+         "the original directory of Hugging Face (config.json and safetensors)"},
+        {"model.bin", "GGUF\3\0\0\0", 8, "model.bin: is a GGUF file"},
+        {"model.safetensors", "GGUF\3\0\0\0", 8, "model.safetensors: is a GGUF file"},
+        {"a.bin", "lmgg\1\0\0\0", 8, "is a GGML file"},
+        {"a.h5", "\x89HDF\r\n\x1a\n", 8, "is an HDF5 file of Keras or TensorFlow"},
+        {"a.tflite", "\x1c\0\0\0TFL3", 8, "is a TensorFlow Lite file"},
+        {"b.safetensors", "version https://git-lfs.github.com/spec/v1\n", 43,
+         "is a pointer of Git LFS, not the file itself; grail reads safetensors and torch "
+         "checkpoints; fetch the file with 'git lfs pull'"},
+        {"b.pth", "<!DOCTYPE html>", 15, "is a web page"},
+        {"a.onnx", "\x08\x08\x12\x07pytorch", 11,
+         "a.onnx: is an ONNX file; grail reads safetensors and torch checkpoints; give the "
+         "checkpoint that it was exported from"},
+        {"b.onnx", "\x08\x0a:\x10graph", 9, "is an ONNX file"},
+        {"c.onnx", "PK\3\4", 4, "is named like an ONNX file, but does not begin like one"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_fails(try_file(*state, cases[i].name, cases[i].bytes, cases[i].size),
+                     GRAIL_ERROR_UNSUPPORTED, cases[i].text);
+    }
+}
+
+static void other_files_are_left_to_their_readers(void **state)
+{
+    assert_fails(try_file(*state, "a.pth", "\x08\x08\x12\x07pytorch", 11), GRAIL_ERROR_FORMAT,
+                 "a.pth: is not a torch checkpoint");
+    assert_fails(try_file(*state, "b.pth", "GGU", 3), GRAIL_ERROR_FORMAT,
+                 "b.pth: is not a torch checkpoint");
+    assert_fails(try_file(*state, "c.safetensors", "", 0), GRAIL_ERROR_FORMAT, "has 0 bytes");
+}
+
+static void a_directory_with_nothing_else_names_the_file(void **state)
+{
+    support_write_file(*state, "z.gguf", "GGUF", 4);
+    support_write_file(*state, "m-Q4.gguf", "GGUF", 4);
+    assert_fails(try_open(*state), GRAIL_ERROR_UNSUPPORTED, "m-Q4.gguf: is a GGUF file");
+}
+
+static void a_directory_with_files_of_no_kind_lacks_weights(void **state)
+{
+    support_write_file(*state, "a.gguf", "what", 4);
+    assert_fails(try_open(*state), GRAIL_ERROR_IO, "holds neither model.safetensors nor");
+}
+
+/* Weights beside a file of another format are opened. */
+static void weights_come_first(void **state)
+{
+    checkpoint *c = NULL;
+    char *path = NULL;
+    const tensor_view tensor = {.name = "a", .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
+    safetensors_writer *writer = NULL;
+    support_write_file(*state, "a.gguf", "GGUF", 4);
+    assert_ok(path_join(&path, *state, "model.safetensors"));
+    assert_ok(safetensors_writer_open(path, 1, &tensor, LAYOUT_NEW, &writer));
+    assert_ok(safetensors_writer_put(writer, "a", "abcd", 4));
+    assert_ok(safetensors_writer_seal(writer));
+    safetensors_writer_close(writer);
+    assert_ok(checkpoint_open(*state, &c));
+    checkpoint_close(c);
+    memory_free(path);
+}
+
+/* A pipe that nobody writes to must not be waited for. */
+static void a_pipe_is_refused(void **state)
+{
+    char *path = NULL;
+    assert_ok(path_join(&path, *state, "a.pth"));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_fails(try_open(path), GRAIL_ERROR_IO, "a.pth");
+    memory_free(path);
+}
+
+static grail_status open_once(void *path)
+{
+    return try_open(path);
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    support_write_file(*state, "a.gguf", "what", 4);
+    for (int i = 0; i < 8; i++) {
+        memory_fail_after(i);
+        const grail_status status = open_once(*state);
+        memory_fail_after(-1);
+        assert_true(status == GRAIL_ERROR_MEMORY || status == GRAIL_ERROR_IO);
+    }
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, open_directory, remove_directory)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_file_is_told_by_its_first_bytes),
+        TEST(other_files_are_left_to_their_readers),
+        TEST(a_directory_with_nothing_else_names_the_file),
+        TEST(a_directory_with_files_of_no_kind_lacks_weights),
+        TEST(weights_come_first),
+        TEST(a_pipe_is_refused),
+        TEST(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
