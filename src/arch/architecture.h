@@ -87,7 +87,8 @@ grail_status architecture_recognise(const checkpoint *weights, const architectur
                                     json_t **config) GRAIL_MUST_CHECK;
 
 /** Finds a family by the configuration's "model_type". An unknown one is GRAIL_ERROR_UNSUPPORTED;
- * the message lists the known families. */
+ * the message lists the known families, and says what sets it apart from the nearest one where that
+ * is known. */
 grail_status architecture_find(const char *source, const json_t *config,
                                const architecture **out) GRAIL_MUST_CHECK;
 

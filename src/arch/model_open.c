@@ -2,8 +2,10 @@
  * parameter of the graph to a tensor of the checkpoint. */
 #include "arch/model.h"
 
+#include "arch/foreign_parts.h"
 #include "arch/model_config.h"
 #include "arch/model_preparation.h"
+#include "arch/stored_form.h"
 #include "base/file.h"
 
 #include <string.h>
@@ -253,6 +255,35 @@ out:
     return status;
 }
 
+/* Finds the family where the configuration does not state it, builds its graph, and binds it. */
+static grail_status fit_network(opening *o, const grail_model_options *options)
+{
+    grail_status status = GRAIL_OK;
+    grail_model *m = o->m;
+    if (m->architecture == NULL) {
+        TRY(recognise(o));
+    }
+    for (int i = 0; options != NULL && i < options->setting_count; i++) {
+        TRY(apply_setting(o, options->settings[i]));
+    }
+    TRY(m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph));
+    if (m->architecture->context != NULL) {
+        m->context = m->architecture->context(m->architecture, m->config);
+    }
+    TRY(bind_parameters(o));
+out:
+    return status;
+}
+
+/* What the tensors of an image network show tells more than the first one that does not fit. */
+static grail_status explain(const grail_model *m, grail_status status)
+{
+    const bool misfits = status == GRAIL_ERROR_FORMAT || status == GRAIL_ERROR_SHAPE ||
+                         status == GRAIL_ERROR_UNSUPPORTED;
+    const bool may_read_images = m->architecture == NULL || m->architecture->preset != NULL;
+    return misfits && may_read_images ? foreign_parts_explain(m->checkpoint, status) : status;
+}
+
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
     grail_status status = GRAIL_OK;
@@ -265,18 +296,10 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     if (says_family(m->config)) {
         TRY(architecture_find(o->source, m->config, &m->architecture));
     }
+    TRY(refuse_quantised_config(o->source, m->config));
     TRY(checkpoint_open(m->path, &m->checkpoint));
-    if (m->architecture == NULL) {
-        TRY(recognise(o));
-    }
-    for (int i = 0; options != NULL && i < options->setting_count; i++) {
-        TRY(apply_setting(o, options->settings[i]));
-    }
-    TRY(m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph));
-    if (m->architecture->context != NULL) {
-        m->context = m->architecture->context(m->architecture, m->config);
-    }
-    TRY(bind_parameters(o));
+    TRY(refuse_stored_form(m->checkpoint));
+    TRY(explain(m, fit_network(o, options)));
     if (m->graph->input_kind == INPUT_IMAGES) {
         TRY(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
     }

@@ -1,5 +1,6 @@
 /* The families, and the choice of a family for a configuration or a checkpoint. */
 #include "arch/architecture.h"
+#include "arch/unknown_families.h"
 #include "base/names.h"
 
 #include "format/weights/weights_format.h"
@@ -43,7 +44,17 @@ grail_status architecture_find(const char *source, const json_t *config, const a
     status = error_set(GRAIL_ERROR_UNSUPPORTED, "%s: unknown model_type \"%s\"; expected one of",
                        source, name == NULL ? "(missing)" : name);
     error_append_names(name, name_at, NULL);
+    if (name != NULL) {
+        unknown_family_explain(name, config);
+    }
     return status;
+}
+
+/* A family of which hardly any tensor is there explains nothing. */
+static bool is_near(const recognition *r)
+{
+    enum { LEAST_SHARE = 4 };
+    return LEAST_SHARE * r->matched >= r->wanted;
 }
 
 /* whether matched / wanted is larger for a than for b */
@@ -55,7 +66,7 @@ static bool is_nearer(const recognition *a, const recognition *b)
 static grail_status fits_none(const checkpoint *weights, const architecture *nearest,
                               const recognition *r)
 {
-    if (nearest != NULL) {
+    if (nearest != NULL && is_near(r)) {
         const char *others =
             2 * r->matched < r->wanted ? "; a language model needs its config.json" : "";
         return error_set(GRAIL_ERROR_UNSUPPORTED,

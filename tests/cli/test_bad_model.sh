@@ -81,7 +81,9 @@ fresh llama3-sharded
 sed -i 's#"model-00002-of-00002.safetensors"#"../x.safetensors"#' model/*.index.json
 bad 1 "'../x.safetensors', is not a plain file name"
 refuses_clean 1 "'nowhere' is neither a model directory nor a weights file" "$grail" compress nowhere -o out --sparsity 0.5
-refuses_clean 1 "ids.npy: is not a torch checkpoint" "$grail" compress ids.npy -o out --sparsity 0.5
+printf 'GGUF\3\0\0\0' >m.gguf
+refuses_clean 1 "m.gguf: is a GGUF file; grail reads safetensors and torch checkpoints" "$grail" compress m.gguf -o out --sparsity 0.5
+refuses_clean 1 "ids.npy: is an array of NumPy" "$grail" compress ids.npy -o out --sparsity 0.5
 
 # config SED_EXPRESSION TEXT
 config() {
@@ -110,6 +112,9 @@ config 's/^{/[/' "model/config.json: not valid JSON"
 check "an unknown family"
 config 's/"llama"/"bert"/' \
     "model/config.json: unknown model_type \"bert\"; expected one of llama, mistral, qwen2, qwen3"
+config 's/"llama"/"gemma2"/' "the nearest is llama, but gemma2 multiplies by 1 + w in its norms"
+config 's/^{/{"quantization_config": {"quant_method": "gptq", "bits": 4},/' \
+    "model/config.json: \"quantization_config\" says that its weights are quantised (gptq, 4 bits)"
 config '/"model_type"/d' "expected one of llama, mistral, qwen2, qwen3"
 
 # poison MODEL TENSOR BYTES...: overwrites the data after the first 8 bytes

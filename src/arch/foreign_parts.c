@@ -1,0 +1,218 @@
+/* Sources of the names: the models of torchvision, timm, Hugging Face transformers and open_clip.
+ */
+#include "arch/foreign_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_SIZE = 256 };
+
+typedef struct foreign_part {
+    const char *text; /* in "." + name + "." */
+    const char *what;
+} foreign_part;
+
+#define LAYER_SCALE "is a layer scale (learned factors on what a block adds)"
+#define CHANNEL_ATTENTION                                                                          \
+    "belongs to channel attention such as squeeze-excitation (factors of channels that depend on " \
+    "the image)"
+#define DISTILLATION "belongs to a distillation token beside the class token"
+#define REGISTERS "holds register tokens beside the class token"
+#define RELATIVE "adds a bias of relative positions to the scores of attention"
+#define POOLING "belongs to attention that pools the output"
+#define QK_NORM "norms queries or keys"
+#define CONCATENATES "belongs to a block that concatenates channels instead of adding them"
+
+/* What sets a network apart comes before what it shares with others. */
+static const foreign_part parts[] = {
+    {".dist_token.", DISTILLATION},
+    {".distillation_token.", DISTILLATION},
+    {".head_dist.", DISTILLATION},
+    {".reg_token.", REGISTERS},
+    {".register_tokens.", REGISTERS},
+    {".relative_position_bias_table.", RELATIVE},
+    {".rel_pos.", RELATIVE},
+    {".attn_pool.", POOLING},
+    {".attnpool.", POOLING},
+    {".denselayer1.", CONCATENATES},
+    {".squeeze.", CONCATENATES},
+    {".branch1x1.", CONCATENATES},
+    {".inception3a.", CONCATENATES},
+    {".se.", CHANNEL_ATTENTION},
+    {".se_module.", CHANNEL_ATTENTION},
+    {".squeeze_excite.", CHANNEL_ATTENTION},
+    {".ls1.", LAYER_SCALE},
+    {".layer_scale.", LAYER_SCALE},
+    {".layer_scale_1.", LAYER_SCALE},
+    {".layer_scale1.", LAYER_SCALE},
+    {".layer_scale_parameter.", LAYER_SCALE},
+    {".gamma_1.", LAYER_SCALE},
+    {".lambda_1.", LAYER_SCALE},
+    {".q_norm.", QK_NORM},
+    {".fc1_g.", "gates the FFN (SwiGLU)"},
+    {".w12.", "gates the FFN (SwiGLU)"},
+    {".fc_norm.", "norms the mean of the patches, not the class token"},
+    {".mlp_tokens.", "mixes patches by an FFN instead of attention"},
+    {".stages.0.blocks.0.conv1.", "belongs to a ResNetV2 (norms before convolutions)"},
+    {".features.0.weight.", "begins a chain of convolutions without residual sums"},
+};
+
+static bool shows(const char *name, const foreign_part *part)
+{
+    char dotted[NAME_SIZE];
+    snprintf(dotted, sizeof dotted, ".%s.", name);
+    return strstr(dotted, part->text) != NULL;
+}
+
+static const foreign_part *find_named(const checkpoint *weights, const char **tensor)
+{
+    for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {
+        for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+            *tensor = checkpoint_plain_name(weights, i);
+            if (shows(*tensor, &parts[p])) {
+                return &parts[p];
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool is_convolution(const tensor_view *t)
+{
+    return t->rank == 4 && t->shape[2] == t->shape[3];
+}
+
+/* Several convolutions that read one channel each; a single one may read grey images. */
+static const tensor_view *find_depthwise(const checkpoint *weights)
+{
+    const tensor_view *found = NULL;
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const tensor_view *t = checkpoint_at(weights, i);
+        if (is_convolution(t) && t->shape[0] > 1 && t->shape[1] == 1 && t->shape[2] > 1) {
+            if (found != NULL) {
+                return found;
+            }
+            found = t;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the component of `length` characters only tells a convolution from its norm: "b.0" is the
+ * convolution of "b", and "conv1.conv" that of "conv1". */
+static bool is_inner(const char *component, size_t length)
+{
+    return strspn(component, "0123456789") == length ||
+           (length == strlen("conv") && strncmp(component, "conv", length) == 0);
+}
+
+/* Length of a name up to the component that has the convolution's place in its block:
+ * "layer1.0.conv2.weight" and "layer1.0.conv2.conv.weight" -> "layer1.0.". */
+static size_t block_length(const char *name)
+{
+    const char *end = strrchr(name, '.');
+    bool inner = true;
+    for (int step = 0; step < 2 && inner && end != NULL; step++) {
+        const char *begin = end;
+        while (begin > name && begin[-1] != '.') {
+            begin--;
+        }
+        inner = begin > name && is_inner(begin, (size_t)(end - begin));
+        end = inner ? begin - 1 : begin;
+    }
+    return end == NULL ? 0 : (size_t)(end - name);
+}
+
+/* Whether the same block has a 1 x 1 convolution of that size in that dimension. */
+static bool has_pointwise(const checkpoint *weights, const tensor_view *t, int dimension,
+                          int64_t size)
+{
+    const size_t length = block_length(t->name);
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const tensor_view *other = checkpoint_at(weights, i);
+        if (is_convolution(other) && other->shape[2] == 1 && other->shape[dimension] == size &&
+            strncmp(other->name, t->name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A convolution between two of 1 x 1 that reads a part of the channels that the first one writes.
+ */
+static const tensor_view *find_grouped(const checkpoint *weights)
+{
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const tensor_view *t = checkpoint_at(weights, i);
+        const bool divides = is_convolution(t) && t->shape[2] > 1 && t->shape[1] > 1 &&
+                             t->shape[1] < t->shape[0] && t->shape[0] % t->shape[1] == 0;
+        if (divides && has_pointwise(weights, t, 0, t->shape[0]) &&
+            has_pointwise(weights, t, 1, t->shape[0]) &&
+            !has_pointwise(weights, t, 0, t->shape[1])) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static const tensor_view *find_convolution(const checkpoint *weights)
+{
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const tensor_view *t = checkpoint_at(weights, i);
+        if (is_convolution(t)) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static grail_status refuse(const checkpoint *weights, const char *tensor, const char *what)
+{
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "%s: tensor '%s' %s; the known families of image networks lack that: plain "
+                     "residual networks (resnet), transformers with norms before attention and FFN "
+                     "(vit), visual towers of clip",
+                     checkpoint_path(weights), tensor, what);
+}
+
+/* A norm called as in a ResNet where no norm has running statistics. */
+static const char *find_other_norm(const checkpoint *weights)
+{
+    const char *found = NULL;
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const char *name = checkpoint_plain_name(weights, i);
+        if (strstr(name, "running_mean") != NULL) {
+            return NULL;
+        }
+        found = strcmp(name, "bn1.weight") == 0 ? name : found;
+    }
+    return found;
+}
+
+grail_status foreign_parts_explain(const checkpoint *weights, grail_status status)
+{
+    const char *name = NULL;
+    if (find_convolution(weights) == NULL) {
+        return status;
+    }
+    const foreign_part *part = find_named(weights, &name);
+    const tensor_view *depthwise = find_depthwise(weights);
+    const tensor_view *grouped = find_grouped(weights);
+    const char *norm = find_other_norm(weights);
+    if (part != NULL) {
+        return refuse(weights, name, part->what);
+    }
+    if (depthwise != NULL) {
+        return refuse(weights, depthwise->name, "is a depthwise convolution");
+    }
+    if (grouped != NULL) {
+        char what[96];
+        snprintf(what, sizeof what, "reads %lld of %lld channels: it is a grouped convolution",
+                 (long long)grouped->shape[1], (long long)grouped->shape[0]);
+        return refuse(weights, grouped->name, what);
+    }
+    return norm == NULL ? status
+                        : refuse(weights, norm,
+                                 "is of a norm without running statistics (not "
+                                 "BatchNorm)");
+}

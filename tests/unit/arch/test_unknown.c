@@ -1,0 +1,196 @@
+/* What is not known is called what it is: families of other model types, and checkpoints whose
+ * weights are stored in a form that cannot be narrowed. */
+#include "config.h"
+#include "unit/pipeline/lab_model.h"
+
+#include "arch/model.h"
+#include "support/json_memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* -- families --------------------------------------------------------------------------------- */
+
+static void a_common_family_is_told_from_the_nearest_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *text;
+    } known[] = {
+        {"gemma2", "; the nearest is llama, but gemma2 multiplies by 1 + w in its norms, caps "
+                   "attention scores and logits softly, and norms also what attention and FFN add "
+                   "(sandwich norms)"},
+        {"phi3", "the nearest is llama, but phi3 fuses q, k and v in qkv_proj, and gate and up in "
+                 "gate_up_proj"},
+        {"gpt_neox", "the nearest is llama, but gpt_neox has LayerNorm, adds attention and FFN "
+                     "side by side"},
+        {"gpt2", "the nearest is llama, but gpt2 has LayerNorm, learned positions"},
+        {"mixtral", "the nearest is mistral, but mixtral splits its FFN into experts"},
+        {"qwen2_moe", "the nearest is qwen2, but qwen2_moe splits its FFN into experts"},
+        {"deepseek_v3", "compressed vector (MLA)"},
+        {"mamba", "none is near: mamba has state-space layers"},
+        {"bert", "the nearest is vit, but bert reads tokens"},
+        {"t5", "but t5 consists of an encoder and a decoder"},
+        {"olmo2", "norms what attention and FFN add, not what they read"},
+        {"falcon", "but falcon has LayerNorm"},
+        {"stablelm", "rotary positions on a part of each head"},
+        {"cohere", "scales its logits"},
+        {"deit", "the nearest is vit, but deit has a distillation token"},
+        {"dinov2", "the nearest is vit, but dinov2 multiplies what attention and FFN add by a "
+                   "layer scale"},
+        {"siglip", "the nearest is clip, but siglip has no class token"},
+        {"convnext", "the nearest is resnet, but convnext has depthwise convolutions"}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        assert_fails(try_config(known[i].type, NULL), GRAIL_ERROR_UNSUPPORTED, known[i].text);
+        assert_non_null(strstr(grail_error_message(), "expected one of llama, mistral"));
+    }
+}
+
+static void a_family_that_nobody_described_is_told_by_its_keys(void **state)
+{
+    (void)state;
+    assert_fails(try_config("newmoe", "\"num_experts\": 8"), GRAIL_ERROR_UNSUPPORTED,
+                 "clip_vision_model; \"num_experts\" shows that its FFN has experts");
+    assert_fails(try_config("newt5", "\"is_encoder_decoder\": true"), GRAIL_ERROR_UNSUPPORTED,
+                 "\"is_encoder_decoder\" shows that it has an encoder and a decoder");
+    assert_fails(try_config("newsoft", "\"final_logit_softcapping\": 30.0"),
+                 GRAIL_ERROR_UNSUPPORTED, "\"final_logit_softcapping\" shows");
+}
+
+static void a_key_that_switches_nothing_on_says_nothing(void **state)
+{
+    (void)state;
+    static const char *const off[] = {"\"num_experts\": 1",
+                                      "\"num_experts\": null",
+                                      "\"alibi\": false",
+                                      "\"partial_rotary_factor\": 1.0",
+                                      "\"is_encoder_decoder\": false",
+                                      "\"num_experts\": \"8\""};
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+        assert_fails(try_config("new", off[i]), GRAIL_ERROR_UNSUPPORTED, "clip_vision_model");
+        assert_null(strstr(grail_error_message(), "shows"));
+    }
+}
+
+/* -- stored forms ----------------------------------------------------------------------------- */
+
+typedef struct fixture {
+    lab_model m;
+    char *directory;
+    char path[LAB_PATH];
+} fixture;
+
+static void setup(fixture *f)
+{
+    lab_read(&f->m, lab_golden("llama3"));
+    f->directory = support_temporary_directory();
+    snprintf(f->path, sizeof f->path, "%s/model", f->directory);
+}
+
+static void teardown(fixture *f)
+{
+    lab_fini(&f->m);
+    support_remove_tree(f->directory);
+    memory_free(f->directory);
+}
+
+static grail_status try_open(const fixture *f)
+{
+    grail_model *m = NULL;
+    lab_write(&f->m, f->path, GRAIL_DTYPE_F32);
+    const grail_status status = grail_model_open(f->path, &m);
+    assert_true((status == GRAIL_OK) == (m != NULL));
+    grail_model_close(m);
+    return status;
+}
+
+static grail_status try_quantisation(const char *text)
+{
+    fixture f;
+    json_t *stated = NULL;
+    setup(&f);
+    assert_ok(json_parse("stated", text, strlen(text), &stated));
+    assert_ok(json_put(f.m.config, "quantization_config", json_object_get(stated, "q")));
+    json_incref(json_object_get(stated, "q"));
+    const grail_status status = try_open(&f);
+    json_decref(stated);
+    teardown(&f);
+    return status;
+}
+
+static void a_quantised_configuration_is_refused(void **state)
+{
+    (void)state;
+    assert_fails(try_quantisation("{\"q\": {\"quant_method\": \"gptq\", \"bits\": 4}}"),
+                 GRAIL_ERROR_UNSUPPORTED,
+                 "config.json: \"quantization_config\" says that its weights are quantised (gptq, "
+                 "4 bits), but only plain weights can be narrowed; give the checkpoint from before "
+                 "quantisation");
+    assert_fails(try_quantisation("{\"q\": {\"quant_method\": \"awq\"}}"), GRAIL_ERROR_UNSUPPORTED,
+                 "quantised (awq), but");
+    assert_fails(try_quantisation("{\"q\": {\"load_in_8bit\": true, \"load_in_4bit\": false}}"),
+                 GRAIL_ERROR_UNSUPPORTED, "quantised, but");
+    assert_fails(try_quantisation("{\"q\": [1]}"), GRAIL_ERROR_UNSUPPORTED, "quantised, but");
+}
+
+static void a_configuration_that_quantises_nothing_is_let_be(void **state)
+{
+    (void)state;
+    assert_ok(try_quantisation("{\"q\": null}"));
+    assert_ok(try_quantisation("{\"q\": {}}"));
+    assert_ok(try_quantisation("{\"q\": {\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": "
+                               "false, \"load_in_4bit\": false}}"));
+    assert_ok(try_quantisation("{\"q\": {\"quant_method\": \"compressed-tensors\", "
+                               "\"config_groups\": {}}}"));
+    assert_ok(try_quantisation("{\"q\": {\"bits\": 16}}"));
+}
+
+static void tensors_of_quantised_checkpoints_name_who_made_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tensor, *text;
+    } cases[] = {
+        {"model.layers.0.mlp.up_proj.qweight",
+         "tensor 'model.layers.0.mlp.up_proj.qweight' shows weights quantised by GPTQ or AWQ"},
+        {"model.layers.0.mlp.up_proj.weight.absmax", "quantised by bitsandbytes"},
+        {"model.layers.0.mlp.up_proj.weight.quant_state.bitsandbytes__nf4",
+         "quantised by bitsandbytes"},
+        {"model.layers.0.mlp.up_proj.SCB", "quantised by bitsandbytes"},
+        {"model.layers.0.mlp.up_proj.weight_scale_inv", "quantised by FP8"},
+        {"model.layers.0.mlp.up_proj.weight_packed", "quantised by compressed-tensors"},
+        {"base_model.model.model.layers.0.mlp.up_proj.lora_A.weight",
+         "belongs to a LoRA adapter, which is not a network; merge it into its base model"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture f;
+        setup(&f);
+        snprintf(lab_find(&f.m, 0, "mlp.up_proj.weight")->name, 96, "%s", cases[i].tensor);
+        assert_fails(try_open(&f), GRAIL_ERROR_UNSUPPORTED, cases[i].text);
+        teardown(&f);
+    }
+}
+
+static void names_that_only_resemble_those_are_let_be(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f);
+    snprintf(lab_find(&f.m, 0, "mlp.up_proj.weight")->name, 96, "%s",
+             "model.layers.0.mlp.up_proj.qweights");
+    assert_fails(try_open(&f), GRAIL_ERROR_FORMAT, "mlp.up_proj.weight' is missing");
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_common_family_is_told_from_the_nearest_one),
+        cmocka_unit_test(a_family_that_nobody_described_is_told_by_its_keys),
+        cmocka_unit_test(a_key_that_switches_nothing_on_says_nothing),
+        cmocka_unit_test(a_quantised_configuration_is_refused),
+        cmocka_unit_test(a_configuration_that_quantises_nothing_is_let_be),
+        cmocka_unit_test(tensors_of_quantised_checkpoints_name_who_made_them),
+        cmocka_unit_test(names_that_only_resemble_those_are_let_be),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
