@@ -1,5 +1,6 @@
 /* Visual towers of CLIP: OpenAI and open_clip (with the head of model soups), Hugging Face
- * CLIPModel and CLIPVisionModelWithProjection. The output is the image feature, or the logits if
+ * CLIPModel, CLIPVisionModelWithProjection and CLIPVisionModel, which transformers 5 saves without
+ * "vision_model.". The output is the image feature, or the logits if
  * there is a classification head. The text tower is copied, not read. Sources: model.py of OpenAI's
  * CLIP, open_clip, Hugging Face modeling_clip.py, utils.py of model soups. */
 #include "arch/tower_complete.h"
@@ -44,6 +45,26 @@ static const tower_names conventions[] = {
      .down = "mlp.fc2",
      .last_norm = "vision_model.post_layernorm",
      .projection = "visual_projection",
+     .head = "classification_head",
+     .configured = true,
+     .activation = ACTIVATION_QUICK_GELU,
+     .epsilon = 1e-5,
+     .loader = "transformers"},
+    {.key = "huggingface-vision",
+     .patch = "embeddings.patch_embedding",
+     .class_token = "embeddings.class_embedding",
+     .positions = "embeddings.position_embedding.weight",
+     .first_norm = "pre_layrnorm",
+     .layer = "encoder.layers.",
+     .attention_norm = "layer_norm1",
+     .queries = "self_attn.q_proj",
+     .keys = "self_attn.k_proj",
+     .values = "self_attn.v_proj",
+     .output = "self_attn.out_proj",
+     .ffn_norm = "layer_norm2",
+     .up = "mlp.fc1",
+     .down = "mlp.fc2",
+     .last_norm = "post_layernorm",
      .head = "classification_head",
      .configured = true,
      .activation = ACTIVATION_QUICK_GELU,

@@ -9,7 +9,7 @@ enum {
     MOST_LAYERS = 1024,
     MOST_SIDE = 1 << 14, /* of an image */
     MOST_WIDTH = 1 << 24,
-    HEAD_DIM = 64,        /* of networks that do not state it */
+    HEAD_DIM = 64,        /* of networks that do not state it, except the largest */
     CONFIGURED_HEADS = 12 /* of Hugging Face's configuration classes */
 };
 
@@ -206,15 +206,30 @@ out:
     return status;
 }
 
+/* The published widths whose heads are not of 64. Sources: vision_transformer.py of timm (huge,
+ * giant, gigantic), ViT-H-14, ViT-g-14 and ViT-bigG-14 of open_clip. */
+static int64_t usual_head_dim(int64_t width)
+{
+    static const struct {
+        int64_t width, head_dim;
+    } others[] = {{1280, 80}, {1408, 88}, {1664, 104}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (others[i].width == width) {
+            return others[i].head_dim;
+        }
+    }
+    return HEAD_DIM;
+}
+
 static grail_status read_head_dim(const char *source, const json_t *config, tower *t)
 {
     grail_status status = GRAIL_OK;
     const json_t *section = tower_section(config);
-    int64_t fallback = HEAD_DIM;
+    int64_t fallback = usual_head_dim(t->width);
     int64_t heads = 0;
     const int64_t guess = json_object_get(config, "names") == NULL ? CONFIGURED_HEADS : 0;
     TRY(json_get_integer(source, section, "num_attention_heads", guess, &heads));
-    fallback = heads > 0 ? t->width / heads : HEAD_DIM;
+    fallback = heads > 0 ? t->width / heads : fallback;
     TRY(json_get_integer(source, section, "head_dim", fallback, &fallback));
     TRY(json_get_integer(source, config, "head_dim", fallback, &t->head_dim));
     if (t->head_dim < 1 || t->head_dim > MOST_WIDTH) {

@@ -201,6 +201,27 @@ static void a_head_dim_that_divides_no_layer_is_asked_for(void **state)
     tower_close(&lab);
 }
 
+/* 1280 is divisible by 64 as well, so no message would tell of the wrong heads. */
+static void the_largest_published_networks_have_wider_heads(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "timm-vit-hub");
+    for (int i = 0; i < lab.count; i++) {
+        for (int d = 0; d < lab.views[i].rank; d++) {
+            const int64_t width = lab.views[i].shape[d];
+            lab.views[i].shape[d] = width % 64 == 0 ? width / 64 * 1280 : width;
+        }
+    }
+    grail_model *m = tower_model(&lab, NULL);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 80);
+    grail_model_close(m);
+    m = tower_model(&lab, "head_dim=64");
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 64);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
 static void a_tensor_of_another_shape_is_refused(void **state)
 {
     (void)state;
@@ -302,6 +323,29 @@ static void a_configuration_tells_epsilon_and_activation(void **state)
     grail_model *m = tower_model(&lab, NULL);
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_GELU_TANH);
     assert_near(tower_node(m, NODE_LAYER_NORM)->epsilon, 0.5, 0.0);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
+/* As transformers 5 saves CLIPVisionModel. */
+static void a_tower_alone_may_lack_its_prefix(void **state)
+{
+    (void)state;
+    static const char prefix[] = "vision_model.";
+    tower_lab lab;
+    tower_open(&lab, "hf-clip-vision");
+    tower_drop(&lab, "visual_projection.weight");
+    for (int i = 0; i < lab.count; i++) {
+        char *name = lab.names[i];
+        assert_int_equal(strncmp(name, prefix, strlen(prefix)), 0);
+        memmove(name, name + strlen(prefix), strlen(name + strlen(prefix)) + 1);
+    }
+    grail_model *m = tower_model(&lab, NULL);
+    grail_model_facts facts;
+    assert_ok(grail_model_describe(m, &facts));
+    assert_int_equal(facts.classes, 0);
+    assert_int_equal(facts.blocks, 2);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 16);
     grail_model_close(m);
     tower_close(&lab);
 }
@@ -624,11 +668,13 @@ int main(void)
         cmocka_unit_test(a_layer_that_is_not_there_is_missed),
         cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
         cmocka_unit_test(a_head_dim_that_divides_no_layer_is_asked_for),
+        cmocka_unit_test(the_largest_published_networks_have_wider_heads),
         cmocka_unit_test(a_tensor_of_another_shape_is_refused),
         cmocka_unit_test(a_side_that_the_positions_contradict_is_refused),
         cmocka_unit_test(settings_choose_what_tensors_do_not_say),
         cmocka_unit_test(settings_go_before_a_configuration),
         cmocka_unit_test(a_configuration_tells_epsilon_and_activation),
+        cmocka_unit_test(a_tower_alone_may_lack_its_prefix),
         cmocka_unit_test(files_of_openai_have_quick_gelu),
         cmocka_unit_test(a_head_beside_a_plain_tower_leaves_features_as_they_are),
         cmocka_unit_test(towers_without_head_give_features),
