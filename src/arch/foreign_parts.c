@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_SIZE = 256 };
+enum {
+    NAME_SIZE = 256,
+    MOST_TENSORS = 1 << 13, /* of published image networks; a search takes their square */
+};
 
 typedef struct foreign_part {
     const char *text; /* in "." + name + "." */
@@ -192,7 +195,7 @@ static const char *find_other_norm(const checkpoint *weights)
 grail_status foreign_parts_explain(const checkpoint *weights, grail_status status)
 {
     const char *name = NULL;
-    if (find_convolution(weights) == NULL) {
+    if (checkpoint_count(weights) > MOST_TENSORS || find_convolution(weights) == NULL) {
         return status;
     }
     const foreign_part *part = find_named(weights, &name);
