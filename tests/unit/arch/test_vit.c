@@ -222,6 +222,24 @@ static void the_largest_published_networks_have_wider_heads(void **state)
     tower_close(&lab);
 }
 
+/* timm's norms have an epsilon of 1e-6, but those of CLIP's towers, which norm before all layers.
+ */
+static void timms_towers_of_clip_have_their_own_epsilon(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "timm-vit");
+    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    assert_near(tower_node(m, NODE_LAYER_NORM)->epsilon, 1e-6, 0.0);
+    grail_model_close(m);
+    tower_add(&lab, "norm_pre.weight", 1, 32);
+    tower_add(&lab, "norm_pre.bias", 1, 32);
+    m = tower_model(&lab, HEADS_OF_16);
+    assert_near(tower_node(m, NODE_LAYER_NORM)->epsilon, 1e-5, 0.0);
+    grail_model_close(m);
+    tower_close(&lab);
+}
+
 static void a_tensor_of_another_shape_is_refused(void **state)
 {
     (void)state;
@@ -669,6 +687,7 @@ int main(void)
         cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
         cmocka_unit_test(a_head_dim_that_divides_no_layer_is_asked_for),
         cmocka_unit_test(the_largest_published_networks_have_wider_heads),
+        cmocka_unit_test(timms_towers_of_clip_have_their_own_epsilon),
         cmocka_unit_test(a_tensor_of_another_shape_is_refused),
         cmocka_unit_test(a_side_that_the_positions_contradict_is_refused),
         cmocka_unit_test(settings_choose_what_tensors_do_not_say),
