@@ -134,7 +134,7 @@ static bool has_pointwise(const checkpoint *weights, const tensor_view *t, int d
     for (int64_t i = 0; i < checkpoint_count(weights); i++) {
         const tensor_view *other = checkpoint_at(weights, i);
         if (is_convolution(other) && other->shape[2] == 1 && other->shape[dimension] == size &&
-            strncmp(other->name, t->name, length) == 0) {
+            block_length(other->name) == length && strncmp(other->name, t->name, length) == 0) {
             return true;
         }
     }

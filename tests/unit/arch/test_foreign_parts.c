@@ -111,6 +111,21 @@ static void a_damaged_plain_network_is_not_called_grouped(void **state)
     }
 }
 
+/* The last convolution of such a stem reads half of the channels that it writes. */
+static void a_stem_of_several_convolutions_is_not_called_grouped(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_resnet50();
+    network_fixture *f = network_setup(&r);
+    lab_network_remove(&f->n, "conv1.weight");
+    add(f, "conv1.0.weight", 4, 24, 3, 3);
+    add(f, "conv1.3.weight", 4, 32, 24, 3);
+    add(f, "conv1.6.weight", 4, 64, 32, 3);
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
+                 "a stem of several convolutions ('conv1.0.weight') is not supported");
+    network_teardown(f);
+}
+
 static void norms_without_statistics_are_named(void **state)
 {
     (void)state;
@@ -150,6 +165,7 @@ int main(void)
         cmocka_unit_test(grouped_convolutions_are_told_by_their_shapes),
         cmocka_unit_test(a_resnext_is_told_by_its_groups),
         cmocka_unit_test(a_damaged_plain_network_is_not_called_grouped),
+        cmocka_unit_test(a_stem_of_several_convolutions_is_not_called_grouped),
         cmocka_unit_test(norms_without_statistics_are_named),
         cmocka_unit_test(a_language_model_is_no_image_network),
     };
