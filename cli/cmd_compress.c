@@ -361,7 +361,8 @@ static int print_interrupted(void)
 static int report_result(const grail_compression *c)
 {
     quality q = {.data = NULL};
-    const int code = evaluation == NULL ? EXIT_OK : quality_measure(&r, evaluation, quiet, &q);
+    int code = evaluation == NULL ? EXIT_OK : quality_measure(&r, evaluation, quiet, &q);
+    code = code == EXIT_OK ? quality_record(&q, r.compress.output) : code;
     if (as_json) {
         const int printed = print_json_summary(c, &q);
         return code == EXIT_OK ? printed : code;

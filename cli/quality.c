@@ -2,6 +2,7 @@
 
 #include "print.h"
 
+#include <grail/escape.h>
 #include <grail/eval.h>
 
 #include <errno.h>
@@ -145,6 +146,46 @@ static void print_value(const char *what, bool of_images, double value, double e
     } else {
         print_out("  %-10s perplexity %.4f +- %.4f\n", what, value, error);
     }
+}
+
+/* The base name of a path: the card names no places of this machine. */
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL || slash[1] == 0 ? path : slash + 1;
+}
+
+static void put_row(const char *what, bool of_images, double value, double error, char *text,
+                    size_t size)
+{
+    const size_t used = strlen(text);
+    const double factor = of_images ? 100.0 : 1.0;
+    if (!isnan(value)) {
+        snprintf(text + used, size - used,
+                 of_images ? "| %s | %.2f +- %.2f |\n" : "| %s | %.4f +- %.4f |\n", what,
+                 factor * value, factor * error);
+    }
+}
+
+int quality_record(const quality *q, const char *directory)
+{
+    char text[600] = "";
+    char name[200];
+    if (q->data == NULL) {
+        return EXIT_OK;
+    }
+    grail_escape(GRAIL_ESCAPE_LINE, base_name(q->data), name, sizeof name);
+    for (char *c = strchr(name, '`'); c != NULL; c = strchr(c, '`')) {
+        *c = '\''; /* would end the code */
+    }
+    snprintf(text, sizeof text, "On `%s`:\n\n| | %s |\n|---|---|\n", name,
+             q->of_images ? "top-1 accuracy, %" : "perplexity");
+    put_row("dense network", q->of_images, q->dense, q->dense_error, text, sizeof text);
+    put_row("the same units removed, nothing repaired", q->of_images, q->plain, q->plain_error,
+            text, sizeof text);
+    put_row("this network", q->of_images, q->result, q->result_error, text, sizeof text);
+    const grail_status status = grail_model_card_add(directory, "Quality", text);
+    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
 
 void quality_print(const quality *q)

@@ -23,6 +23,9 @@ int quality_check(const command *c, const char *data);
  * calibration set was. Prints the failure; returns an exit code. */
 int quality_measure(run_options *r, const char *data, bool quiet, quality *out);
 
+/** Adds what was measured to the result's model card. Prints the failure; returns an exit code. */
+int quality_record(const quality *q, const char *directory);
+
 void quality_print(const quality *q);
 /** JSON null where nothing was measured. */
 json_t *quality_json(const quality *q);

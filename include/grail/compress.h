@@ -184,6 +184,11 @@ GRAIL_API grail_status grail_compression_open(const grail_compress_options *opti
 GRAIL_API grail_status grail_compression_run(grail_compression *compression) GRAIL_MUST_CHECK;
 /** Writes report.json, syncs, and renames OUTPUT.partial to OUTPUT. */
 GRAIL_API grail_status grail_compression_finish(grail_compression *compression) GRAIL_MUST_CHECK;
+/** Adds a section to the model card README.md of a finished result, before that on its size: `text`
+ * is Markdown. For what is measured when the run is over. GRAIL_ERROR_FORMAT where README.md is not
+ * such a card. */
+GRAIL_API grail_status grail_model_card_add(const char *directory, const char *title,
+                                            const char *text) GRAIL_MUST_CHECK;
 GRAIL_API void grail_compression_close(grail_compression *compression); /* NULL is allowed */
 
 /** The sites in order: with their planned widths before the run, and their results after it. */

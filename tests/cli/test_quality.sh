@@ -41,6 +41,11 @@ for pair in "dense $dense" "plain plain" "result repaired"; do
         fail "${pair%% *} is $measured, expected $expected"
 done
 
+says "On \`other.npy\`:" repaired/README.md
+says "| this network | $(printf %.4f "$(field result summary.json)") +- " repaired/README.md
+[[ $(grep '^## ' repaired/README.md | paste -sd,) == *"## Quality,## Size,"* ]] || fail "the order of the card"
+runs "$grail" inspect repaired
+
 check "folded units have no plain cut"
 runs "${narrow[@]}" -o folded --sparsity 0.5 --align 1 --selector fold --eval other.npy
 says "plain cut  -  (units were folded into others)" stdout
