@@ -111,8 +111,8 @@ static int run(int argc, char **argv)
 }
 
 static const char *const examples[] = {
-    "grail bench demo/vision/cnn.pth narrow",
-    "grail bench demo/model narrow --length 256",
+    "grail bench demo/model narrow",
+    "grail bench demo/model narrow --length 256 --batch 4 --threads 1",
     NULL,
 };
 

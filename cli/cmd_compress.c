@@ -217,6 +217,39 @@ static void print_precision(const grail_compression_totals *t)
                                           : "");
 }
 
+/* What the run would take, from its operations and a test of the machine's speed. */
+static int make_forecast(const grail_compression *c, grail_forecast *out)
+{
+    enum { TEST_SECONDS = 1 };
+    grail_machine machine = {0};
+    grail_status status = grail_machine_examine(TEST_SECONDS, &machine);
+    if (status == GRAIL_OK) {
+        status = grail_compression_forecast(c, &r.compress, &machine, out);
+    }
+    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
+}
+
+static void print_forecast(const grail_forecast *f)
+{
+    char seconds[HUMAN_SIZE];
+    char bytes[HUMAN_SIZE];
+    if (f->samples == 0) {
+        print_out("a run reads no samples, and takes about as long as reading and writing the "
+                  "weights\n");
+        return;
+    }
+    print_out("a run on %lld samples takes about %s%s, and %s of memory\n", (long long)f->samples,
+              human_seconds(f->seconds, seconds), r.compress.heal == NULL ? "" : " before healing",
+              human_bytes((double)f->bytes, bytes));
+}
+
+static json_t *forecast_json(const grail_forecast *f)
+{
+    return dry_run ? json_pack("{s:f, s:I, s:I}", "seconds", f->seconds, "bytes",
+                               (json_int_t)f->bytes, "samples", (json_int_t)f->samples)
+                   : json_null();
+}
+
 static void print_summary(const grail_compression *c, const quality *q)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
@@ -258,7 +291,7 @@ static json_t *site_json(const grail_site_report *s)
         json_number_or_null(s->fit.held_after), "fallback", json_text(s->fit.fallback));
 }
 
-static int print_json_summary(const grail_compression *c, const quality *q)
+static int print_json_summary(const grail_compression *c, const quality *q, const grail_forecast *f)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
     json_t *sites = json_array();
@@ -275,7 +308,7 @@ static int print_json_summary(const grail_compression *c, const quality *q)
                                                  "loads", loads, "reason", json_text(reason)));
     }
     return print_json(json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
         "output", json_text(r.compress.output), "dense_parameters", (json_int_t)t.dense.parameters,
         "parameters", (json_int_t)t.parameters, "dense_bytes", (json_int_t)t.dense.bytes, "bytes",
         (json_int_t)t.bytes, "dense_macs_per_token", (json_int_t)t.dense.macs_per_token,
@@ -283,7 +316,7 @@ static int print_json_summary(const grail_compression *c, const quality *q)
         (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
         (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
         (json_int_t)t.context, "loaders", loaders, "sites", sites, "healed", heal_summaries_json(c),
-        "cut", cut_summary_json(c, &r), "quality", quality_json(q)));
+        "cut", cut_summary_json(c, &r), "quality", quality_json(q), "forecast", forecast_json(f)));
 }
 
 /* The widths come from one place. */
@@ -357,17 +390,23 @@ static int print_interrupted(void)
     return EXIT_FAILED;
 }
 
-/* Measures and prints what has been written. */
+/* Measures and prints what has been written, or would be. */
 static int report_result(const grail_compression *c)
 {
     quality q = {.data = NULL};
-    int code = evaluation == NULL ? EXIT_OK : quality_measure(&r, evaluation, quiet, &q);
+    grail_forecast f = {0};
+    int code = dry_run              ? make_forecast(c, &f)
+               : evaluation != NULL ? quality_measure(&r, evaluation, quiet, &q)
+                                    : EXIT_OK;
     code = code == EXIT_OK ? quality_record(&q, r.compress.output) : code;
     if (as_json) {
-        const int printed = print_json_summary(c, &q);
+        const int printed = print_json_summary(c, &q, &f);
         return code == EXIT_OK ? printed : code;
     }
     print_summary(c, &q);
+    if (code == EXIT_OK && dry_run) {
+        print_forecast(&f);
+    }
     return code;
 }
 

@@ -2,6 +2,7 @@
 #define GRAIL_COMPRESS_H
 
 #include <grail/images.h>
+#include <grail/machine.h>
 #include <grail/model.h>
 #include <grail/text.h>
 
@@ -206,6 +207,26 @@ typedef struct grail_compression_totals {
 } grail_compression_totals;
 GRAIL_API grail_compression_totals
 grail_compression_totals_get(const grail_compression *compression);
+
+/** What a run is expected to take. */
+typedef struct grail_forecast {
+    double seconds;  /* without healing, and without what an --eval takes */
+    int64_t bytes;   /* of memory, besides the mapped files */
+    int64_t samples; /* windows or images that it was counted for; 0: none are needed, and seconds
+                        is 0 */
+} grail_forecast;
+
+/**
+ * Forecasts a run that is open, such as a dry run, for the samples that `options` ask for (128
+ * where they do not): operations of the network, of statistics and of solves, divided by the rates
+ * that grail_machine_examine measured (its `seconds` above 0). Good to a factor of about two; data
+ * that holds fewer samples takes less. Small networks take longer, since their products are far
+ * from those rates.
+ */
+GRAIL_API grail_status grail_compression_forecast(const grail_compression *compression,
+                                                  const grail_compress_options *options,
+                                                  const grail_machine *machine,
+                                                  grail_forecast *out) GRAIL_MUST_CHECK;
 
 /** The i-th training of the run, in order; returns 0 when i is beyond the last. */
 GRAIL_API int grail_compression_healing(const grail_compression *compression, int i,

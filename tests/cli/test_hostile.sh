@@ -55,7 +55,7 @@ bounded 100 20 "more than the allowed 200 times as many; decompress the file if 
 make gzip-line a.jsonl.gz
 bounded 100 20 "more than the allowed 200 times as many" "${text_of_demo[@]}" a.jsonl.gz
 bounded 100 20 "more than the allowed 200 times as many" "$grail" compress "$demo/model" -o out \
-    --sparsity 0.3 --calib a.jsonl.gz
+    --sparsity 0.3 --align 1 --calib a.jsonl.gz
 head -c 20000000 /dev/urandom | base64 | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip -1 >b.jsonl.gz
 reads 250 60 "${text_of_demo[@]}" b.jsonl.gz
 
@@ -179,9 +179,9 @@ else
         (
             ulimit -v $((1024 * limit))
             limited "$grail" compress "$demo/model" -o out --calib "$demo/calibration.txt" \
-                --samples 8 --sparsity 0.3 --threads 2 --quiet
+                --samples 8 --sparsity 0.3 --align 1 --threads 2 --quiet
             limited "$grail" compress "$demo/vision/cnn.pth" -o out --threads 2 --quiet \
-                --calib "$demo/vision/calibration" --preset cifar --samples 16 --sparsity 0.3
+                --calib "$demo/vision/calibration" --preset cifar --samples 16 --sparsity 0.3 --align 1
             limited "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 16 \
                 --threads 2 --quiet
         ) || exit 1

@@ -1,0 +1,99 @@
+/* What a run is expected to take: hand counts, and how the options change it. */
+#include "lab.h"
+
+#include <grail/machine.h>
+
+#include <math.h>
+#include <string.h>
+
+/* A machine on which an operation in f32 takes a nanosecond, and one in f64 two. */
+static const grail_machine slow = {
+    .sgemm_gflops = 1.0, .dgemm_gflops = 0.5, .bf16_gflops = 2.0, .memory_available = 1 << 30};
+
+static grail_forecast forecast_of(const grail_compress_options *options)
+{
+    grail_compression *c = NULL;
+    grail_forecast f = {0};
+    grail_compress_options dry = *options;
+    dry.dry_run = 1;
+    assert_ok(grail_compression_open(&dry, &c));
+    assert_ok(grail_compression_forecast(c, &dry, &slow, &f));
+    grail_compression_close(c);
+    return f;
+}
+
+static grail_compress_options options_of(const lab *l, const char *selector, const char *compensate)
+{
+    grail_compress_options o = lab_options(l, lab_golden("llama3"), NULL);
+    o.selector = selector;
+    o.compensate = compensate;
+    o.samples = 8;
+    return o;
+}
+
+static void a_run_without_data_takes_no_time(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options o = options_of(&l, "magnitude-l1", "none");
+    const grail_forecast f = forecast_of(&o);
+    assert_true(f.seconds == 0.0);
+    assert_int_equal(f.samples, 0);
+    assert_true(f.bytes > 0);
+    lab_close(&l);
+}
+
+/* One pass: 2 operations for each multiply-accumulate of each token, at 0.8 of the rate. */
+static void a_plain_cut_by_activations_takes_one_pass(void **state)
+{
+    (void)state;
+    lab l;
+    grail_model *model = NULL;
+    grail_model_facts facts = {0};
+    lab_open(&l);
+    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    assert_ok(grail_model_describe(model, &facts));
+    grail_model_close(model);
+    grail_compress_options o = options_of(&l, "wanda", "none");
+    o.calibration.context = 32;
+    const grail_forecast f = forecast_of(&o);
+    const double pass = 2.0 * (double)facts.macs_per_token * 8.0 * 32.0;
+    assert_near(f.seconds / (1e-9 * pass / 0.8), 1.0, 1e-9);
+    assert_int_equal(f.samples, 8);
+    lab_close(&l);
+}
+
+static void more_samples_and_more_repair_take_longer(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options o = options_of(&l, "wanda", "none");
+    const grail_forecast plain = forecast_of(&o);
+    o.compensate = "grail";
+    const grail_forecast paper = forecast_of(&o);
+    o.target = "dense";
+    const grail_forecast dense = forecast_of(&o);
+    o.refit = "all";
+    const grail_forecast refitted = forecast_of(&o);
+    assert_true(plain.seconds < paper.seconds && paper.seconds < dense.seconds &&
+                dense.seconds < refitted.seconds);
+    assert_true(plain.bytes <= paper.bytes && paper.bytes <= dense.bytes);
+    o.samples = 16;
+    const grail_forecast twice = forecast_of(&o);
+    assert_true(twice.seconds > refitted.seconds && twice.seconds < 2.0 * refitted.seconds);
+    o.selector = "obs";
+    assert_true(forecast_of(&o).seconds > twice.seconds);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_without_data_takes_no_time),
+        cmocka_unit_test(a_plain_cut_by_activations_takes_one_pass),
+        cmocka_unit_test(more_samples_and_more_repair_take_longer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
