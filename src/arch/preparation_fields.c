@@ -67,6 +67,22 @@ out:
     return status;
 }
 
+grail_status read_edges(const char *source, const json_t *object, const char *key,
+                        const char *shorter, image_edges *out)
+{
+    const char *word = NULL;
+    const grail_status status = json_get_string(source, object, key, shorter, &word);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    if (strcmp(word, shorter) != 0 && strcmp(word, "squash") != 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: \"%s\" is \"%s\"; grail has %s and squash",
+                         source, key, word, shorter);
+    }
+    *out = strcmp(word, shorter) == 0 ? IMAGE_SHORTER_EDGE : IMAGE_BOTH_EDGES;
+    return GRAIL_OK;
+}
+
 grail_status read_positive(const char *source, const json_t *object, const char *key, double *out)
 {
     double value = *out;

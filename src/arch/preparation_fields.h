@@ -19,6 +19,11 @@ grail_status read_length(const char *source, const char *key, const json_t *valu
 grail_status read_square(const char *source, const char *key, const json_t *value,
                          int64_t *out) GRAIL_MUST_CHECK;
 
+/** Which edges are resized: the shorter one where the word is `shorter`, which is the usual one, or
+ * both where it is "squash". Others are GRAIL_ERROR_UNSUPPORTED. */
+grail_status read_edges(const char *source, const json_t *object, const char *key,
+                        const char *shorter, image_edges *out) GRAIL_MUST_CHECK;
+
 /** A number above 0. */
 grail_status read_positive(const char *source, const json_t *object, const char *key,
                            double *out) GRAIL_MUST_CHECK;

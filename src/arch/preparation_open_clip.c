@@ -24,22 +24,6 @@ out:
     return status;
 }
 
-static grail_status read_edges(const char *source, const json_t *section, image_edges *edges)
-{
-    const char *mode = NULL;
-    const grail_status status = json_get_string(source, section, "resize_mode", "shortest", &mode);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    if (strcmp(mode, "shortest") != 0 && strcmp(mode, "squash") != 0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: \"resize_mode\" is \"%s\"; grail has shortest and squash", source,
-                         mode);
-    }
-    *edges = strcmp(mode, "shortest") == 0 ? IMAGE_SHORTER_EDGE : IMAGE_BOTH_EDGES;
-    return GRAIL_OK;
-}
-
 /* "random" is for training; for evaluation it is bicubic. */
 static grail_status read_filter(const char *source, const json_t *section, image_filter *filter)
 {
@@ -72,7 +56,7 @@ grail_status preparation_of_open_clip(const char *source, const json_t *document
     copy_triple(clip_deviation, made.deviation);
     TRY(read_object(source, document, "preprocess_cfg", &section));
     TRY(read_size(source, document, section, &made.side));
-    TRY(read_edges(source, section, &made.edges));
+    TRY(read_edges(source, section, "resize_mode", "shortest", &made.edges));
     TRY(read_filter(source, section, &made.filter));
     TRY(read_mean(source, section, "mean", made.mean));
     TRY(read_deviation(source, section, "std", made.deviation));

@@ -60,21 +60,6 @@ static grail_status read_share(const char *source, const json_t *section, double
     return status;
 }
 
-static grail_status read_edges(const char *source, const json_t *section, image_edges *edges)
-{
-    const char *mode = NULL;
-    const grail_status status = json_get_string(source, section, "crop_mode", "center", &mode);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    if (strcmp(mode, "center") != 0 && strcmp(mode, "squash") != 0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: \"crop_mode\" is \"%s\"; grail has center and squash", source, mode);
-    }
-    *edges = strcmp(mode, "center") == 0 ? IMAGE_SHORTER_EDGE : IMAGE_BOTH_EDGES;
-    return GRAIL_OK;
-}
-
 grail_status preparation_of_timm(const char *source, const json_t *document, bool *found,
                                  image_preparation *out)
 {
@@ -95,7 +80,7 @@ grail_status preparation_of_timm(const char *source, const json_t *document, boo
     }
     TRY(read_input(source, section, &made.side));
     TRY(read_share(source, section, &made.denominator));
-    TRY(read_edges(source, section, &made.edges));
+    TRY(read_edges(source, section, "crop_mode", "center", &made.edges));
     TRY(read_filter_name(source, section, "interpolation", &made.filter));
     TRY(read_mean(source, section, "mean", made.mean));
     TRY(read_deviation(source, section, "std", made.deviation));
