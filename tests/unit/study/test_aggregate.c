@@ -286,7 +286,7 @@ static void losses_are_paired_by_checkpoint(void **state)
     buffer text;
     sweep_begin(&text);
     for (int i = 0; i < 9; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "c%d", i);
         sweep_add_dense(&text, name, "net", 0.5 + 0.05 * i);
         sweep_cell c = cell("full", 0.5, 64, 0, 0.48 + 0.05 * i);
