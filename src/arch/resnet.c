@@ -405,6 +405,27 @@ out:
     return status;
 }
 
+/* Some of timm's classes have filters without weights where others only skip positions: no tensor
+ * shows them. Source: timm 1.0.31, models/resnet.py. */
+static grail_status refuse_filters(const surroundings *around, json_t *config, char *notice)
+{
+    const char *class = json_string_value(json_object_get(around->config, "architecture"));
+    const json_t *layer =
+        json_object_get(json_object_get(around->config, "model_args"), "aa_layer");
+    (void)config;
+    (void)notice;
+    const bool named =
+        class != NULL && (strstr(class, "resnetblur") != NULL || strstr(class, "resnetaa") != NULL);
+    if (named || (layer != NULL && !json_is_null(layer))) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: the architecture \"%s\" filters positions before it skips them "
+                         "(anti-aliasing), which no tensor shows; grail has ResNets that skip them "
+                         "without a filter",
+                         around->source, class == NULL ? "(missing)" : class);
+    }
+    return GRAIL_OK;
+}
+
 static const char *preset(const json_t *config)
 {
     const char *name = json_string_value(json_object_get(config, "preset"));
@@ -428,6 +449,7 @@ const architecture architecture_resnet = {
     .settings = settings,
     .recognise = recognise,
     .build = build,
+    .complete = refuse_filters,
     .image_processor = "ConvNext",
     .preset = preset,
     .describe_narrowed = resnet_describe_narrowed,

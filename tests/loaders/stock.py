@@ -108,7 +108,7 @@ class Timm(Torchvision):
 
     @staticmethod
     def load(case, directory, reason):
-        ratio = float(re.search(r"mlp_ratio=([0-9.e+-]+)", reason).group(1))
+        ratio = float(re.search(r"mlp_ratio ([0-9.e+-]+[0-9])", reason).group(1))
         model = case.make(mlp_ratio=ratio)
         model.load_state_dict(state_of(directory))
         return model
@@ -215,7 +215,7 @@ def timm_cases():
         "resnet18": "", "resnet26": "", "resnet34": "", "resnet50": "", "wide_resnet50_2": "",
         "vit_tiny_patch16_224": "", "vit_small_patch16_224": "", "vit_small_patch32_224": "",
         "deit_tiny_patch16_224": "", "vit_base_patch32_clip_224": "", "vit_huge_patch14_224": "",
-        "resnetblur50": KNOWN_WRONG, "vit_base_patch32_clip_quickgelu_224": KNOWN_WRONG,
+        "resnetblur50": "anti-aliasing", "vit_base_patch32_clip_quickgelu_224": "",
         "resnet18d": "ResNet-C, -D", "resnet26t": "ResNet-C, -D", "resnet50_gn": "running stat",
         "resnetv2_50": "ResNetV2", "seresnet50": "channel attention",
         "ecaresnet26t": "channel attention", "resnext50_32x4d": "grouped convolution",

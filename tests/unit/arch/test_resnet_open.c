@@ -82,6 +82,24 @@ static void what_an_earlier_run_wrote_stands_for_the_configuration(void **state)
     network_teardown(f);
 }
 
+static void filters_that_no_tensor_shows_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const char *const refused[] = {
+        "{\"architecture\": \"resnetblur50\"}", "{\"architecture\": \"resnetaa50d\"}",
+        "{\"architecture\": \"resnet50\", \"model_args\": {\"aa_layer\": \"avg\"}}"};
+    const lab_resnet r = lab_akamaster(1);
+    network_fixture *f = network_setup(&r);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        network_write_config(f, "config.json", refused[i]);
+        assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, "(anti-aliasing)");
+    }
+    network_write_config(f, "config.json",
+                         "{\"architecture\": \"resnet20\", \"model_args\": {\"aa_layer\": null}}");
+    assert_ok(network_try(f));
+    network_teardown(f);
+}
+
 static void a_weights_file_is_opened_with_the_configuration_beside_it(void **state)
 {
     (void)state;
@@ -288,6 +306,7 @@ int main(void)
         cmocka_unit_test(settings_fill_in_what_the_tensors_do_not_say),
         cmocka_unit_test(a_setting_that_is_not_one_is_refused),
         cmocka_unit_test(what_an_earlier_run_wrote_stands_for_the_configuration),
+        cmocka_unit_test(filters_that_no_tensor_shows_are_refused_by_name),
         cmocka_unit_test(a_weights_file_is_opened_with_the_configuration_beside_it),
         cmocka_unit_test(a_weights_file_that_fits_nothing_names_what_comes_nearest),
         cmocka_unit_test(prefixes_of_torchs_wrappers_do_not_matter),
