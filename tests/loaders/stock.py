@@ -33,14 +33,13 @@ import torch
 
 TOLERANCE = 1e-4
 CONVOLUTIONAL_SIDE = 64  # of images, where the network takes any
-KNOWN_WRONG = "computes another network"  # expected, and listed as a limit
 IMAGES = pathlib.Path(__file__).resolve().parents[2] / "demo/vision/calibration"
 
 
 @dataclasses.dataclass
 class Case:
     """`make` builds the network; `expected` is "" where grail opens it, otherwise words of its
-    refusal, or KNOWN_WRONG."""
+    refusal."""
     library: str
     name: str
     expected: str
@@ -449,8 +448,7 @@ class Run:
         self.dense = difference(logits, own)
         if self.dense > TOLERANCE:
             self.weigh(model, logits, own)
-        if self.case.expected != KNOWN_WRONG:
-            self.compress(path, model)
+        self.compress(path, model)
 
     def weigh(self, model, logits, own):
         """Whether the network amplifies the library's own rounding as much."""
@@ -494,8 +492,6 @@ class Run:
         words = self.case.expected
         dense = None if self.note else self.dense
         wrong = max([d for d in (dense, self.narrow) if d is not None], default=0)
-        if words == KNOWN_WRONG:
-            return "" if self.dense is not None and self.dense > TOLERANCE else "is right now"
         if words:
             return "" if re.search(words, self.refusal) else f"expected a refusal: {words}"
         if self.refusal:
@@ -556,13 +552,11 @@ def table(runs):
         "| library | network | dense | removed | compensation | stock class | narrow | |",
         "|---|---|---|---|---|---|---|---|"]
     for r in opened:
-        wrong = KNOWN_WRONG if r.case.expected == KNOWN_WRONG and not r.problem else r.problem or r.note
         setting = "".join(f" `--set {s}`" for s in r.case.settings)
         lines.append(f"| {r.case.library} | {r.case.name}{setting} | {number(r.dense)} | "
                      f"{r.case.sparsity} | {r.case.compensate} | {r.verdict} | "
-                     f"{number(r.narrow)} | {cell(wrong)} |")
-    lines += ["", f"A network marked \"{KNOWN_WRONG}\" has the tensors of a known one, and differs",
-              "from it in what no tensor shows.", "", "## Refused", "", "| library | network | sentence |",
+                     f"{number(r.narrow)} | {cell(r.problem or r.note)} |")
+    lines += ["", "## Refused", "", "| library | network | sentence |",
               "|---|---|---|"]
     for r in refused:
         note = f" **{r.problem}**" if r.problem else ""
