@@ -41,7 +41,9 @@ static void progress_moves_within_a_block(void **state)
     lab l;
     steps s;
     lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), "kept");
+    char kept[LAB_PATH];
+    snprintf(kept, sizeof kept, "%s/kept", l.directory);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), kept);
     assert_ok(run_watched(options, 0, &s));
     for (int b = 0; b < BLOCKS; b++) {
         assert_true(s.of_block[b] >= LEAST_STEPS);
