@@ -8,6 +8,18 @@
 
 #include <string.h>
 
+/* The names of Hugging Face's visual tower below `prefix`. */
+#define HUGGINGFACE_TOWER(prefix)                                                                  \
+    .patch = prefix "embeddings.patch_embedding",                                                  \
+    .class_token = prefix "embeddings.class_embedding",                                            \
+    .positions = prefix "embeddings.position_embedding.weight",                                    \
+    .first_norm = prefix "pre_layrnorm", .layer = prefix "encoder.layers.",                        \
+    .attention_norm = "layer_norm1", .queries = "self_attn.q_proj", .keys = "self_attn.k_proj",    \
+    .values = "self_attn.v_proj", .output = "self_attn.out_proj", .ffn_norm = "layer_norm2",       \
+    .up = "mlp.fc1", .down = "mlp.fc2", .last_norm = prefix "post_layernorm",                      \
+    .head = "classification_head", .configured = true, .activation = ACTIVATION_QUICK_GELU,        \
+    .epsilon = 1e-5, .loader = "transformers"
+
 static const tower_names conventions[] = {
     {.key = "open_clip",
      .patch = "visual.conv1",
@@ -29,47 +41,8 @@ static const tower_names conventions[] = {
      .activation = ACTIVATION_GELU,
      .epsilon = 1e-5,
      .loader = "open_clip"},
-    {.key = "huggingface",
-     .patch = "vision_model.embeddings.patch_embedding",
-     .class_token = "vision_model.embeddings.class_embedding",
-     .positions = "vision_model.embeddings.position_embedding.weight",
-     .first_norm = "vision_model.pre_layrnorm",
-     .layer = "vision_model.encoder.layers.",
-     .attention_norm = "layer_norm1",
-     .queries = "self_attn.q_proj",
-     .keys = "self_attn.k_proj",
-     .values = "self_attn.v_proj",
-     .output = "self_attn.out_proj",
-     .ffn_norm = "layer_norm2",
-     .up = "mlp.fc1",
-     .down = "mlp.fc2",
-     .last_norm = "vision_model.post_layernorm",
-     .projection = "visual_projection",
-     .head = "classification_head",
-     .configured = true,
-     .activation = ACTIVATION_QUICK_GELU,
-     .epsilon = 1e-5,
-     .loader = "transformers"},
-    {.key = "huggingface-vision",
-     .patch = "embeddings.patch_embedding",
-     .class_token = "embeddings.class_embedding",
-     .positions = "embeddings.position_embedding.weight",
-     .first_norm = "pre_layrnorm",
-     .layer = "encoder.layers.",
-     .attention_norm = "layer_norm1",
-     .queries = "self_attn.q_proj",
-     .keys = "self_attn.k_proj",
-     .values = "self_attn.v_proj",
-     .output = "self_attn.out_proj",
-     .ffn_norm = "layer_norm2",
-     .up = "mlp.fc1",
-     .down = "mlp.fc2",
-     .last_norm = "post_layernorm",
-     .head = "classification_head",
-     .configured = true,
-     .activation = ACTIVATION_QUICK_GELU,
-     .epsilon = 1e-5,
-     .loader = "transformers"},
+    {.key = "huggingface", .projection = "visual_projection", HUGGINGFACE_TOWER("vision_model.")},
+    {.key = "huggingface-vision", HUGGINGFACE_TOWER("")},
 };
 
 static const tower_family family = {

@@ -13,6 +13,19 @@ void copy_triple(const double from[3], double to[3])
     memcpy(to, from, 3 * sizeof to[0]);
 }
 
+image_preparation preparation_usual(const double mean[3], const double deviation[3])
+{
+    image_preparation usual = {.name = IMAGE_OF_CHECKPOINT,
+                               .side = 224,
+                               .filter = IMAGE_BICUBIC,
+                               .numerator = 1,
+                               .denominator = 1,
+                               .rescale = 1.0 / 255.0};
+    copy_triple(mean, usual.mean);
+    copy_triple(deviation, usual.deviation);
+    return usual;
+}
+
 static const json_t *present(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);

@@ -38,6 +38,10 @@ grail_status read_deviation(const char *source, const json_t *object, const char
 grail_status read_filter_name(const char *source, const json_t *object, const char *key,
                               image_filter *out) GRAIL_MUST_CHECK;
 
+/** What open_clip and timm have in common where their descriptions are silent: the shorter edge is
+ * resized to 224 by bicubic interpolation, and values are divided by 255. */
+image_preparation preparation_usual(const double mean[3], const double deviation[3]);
+
 /** Refuses a preparation whose values do not fit together. */
 grail_status preparation_check(const char *source, const image_preparation *p) GRAIL_MUST_CHECK;
 

@@ -45,15 +45,8 @@ grail_status preparation_of_open_clip(const char *source, const json_t *document
 {
     grail_status status = GRAIL_OK;
     const json_t *section = NULL;
-    image_preparation made = {.name = IMAGE_OF_CHECKPOINT,
-                              .side = 224,
-                              .filter = IMAGE_BICUBIC,
-                              .numerator = 1,
-                              .denominator = 1,
-                              .own_mode = true,
-                              .rescale = 1.0 / 255.0};
-    copy_triple(clip_mean, made.mean);
-    copy_triple(clip_deviation, made.deviation);
+    image_preparation made = preparation_usual(clip_mean, clip_deviation);
+    made.own_mode = true;
     TRY(read_object(source, document, "preprocess_cfg", &section));
     TRY(read_size(source, document, section, &made.side));
     TRY(read_edges(source, section, "resize_mode", "shortest", &made.edges));

@@ -65,14 +65,8 @@ grail_status preparation_of_timm(const char *source, const json_t *document, boo
 {
     grail_status status = GRAIL_OK;
     const json_t *section = NULL;
-    image_preparation made = {.name = IMAGE_OF_CHECKPOINT,
-                              .side = 224,
-                              .filter = IMAGE_BICUBIC,
-                              .numerator = 1,
-                              .denominator = 0.875,
-                              .rescale = 1.0 / 255.0};
-    copy_triple(imagenet_mean, made.mean);
-    copy_triple(imagenet_deviation, made.deviation);
+    image_preparation made = preparation_usual(imagenet_mean, imagenet_deviation);
+    made.denominator = 0.875;
     *found = false;
     TRY(find_section(source, document, &section));
     if (section == NULL) {
