@@ -55,6 +55,19 @@ void support_remove_tree(const char *path)
     memory_free(command);
 }
 
+int support_open_directory(void **state)
+{
+    *state = support_temporary_directory();
+    return 0;
+}
+
+int support_close_directory(void **state)
+{
+    support_remove_tree(*state);
+    memory_free(*state);
+    return 0;
+}
+
 void support_write_file(const char *directory, const char *name, const void *bytes, size_t size)
 {
     char *path = NULL;

@@ -29,6 +29,9 @@ void support_assert_near(double a, double b, double tolerance, const char *file,
 /** A fresh directory under $TMPDIR or /tmp; support_remove_tree deletes it. Owned by the caller. */
 char *support_temporary_directory(void);
 void support_remove_tree(const char *path);
+/** Setup and teardown of a test whose state is the path of such a directory. */
+int support_open_directory(void **state);
+int support_close_directory(void **state);
 /** Writes a file for a test. */
 void support_write_file(const char *directory, const char *name, const void *bytes, size_t size);
 

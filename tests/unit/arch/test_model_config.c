@@ -7,19 +7,6 @@
 
 #include <string.h>
 
-static int open_directory(void **state)
-{
-    *state = support_temporary_directory();
-    return 0;
-}
-
-static int remove_directory(void **state)
-{
-    support_remove_tree(*state);
-    memory_free(*state);
-    return 0;
-}
-
 static void write_text(const char *directory, const char *name, const char *text)
 {
     support_write_file(directory, name, text, strlen(text));
@@ -121,7 +108,8 @@ static void every_failing_allocation_is_survived(void **state)
     memory_free(path);
 }
 
-#define in_directory(test) cmocka_unit_test_setup_teardown(test, open_directory, remove_directory)
+#define in_directory(test)                                                                         \
+    cmocka_unit_test_setup_teardown(test, support_open_directory, support_close_directory)
 
 int main(void)
 {

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEADS_OF_16 "head_dim=16"
 #define PROCESSOR "preprocessor_config.json"
 #define CLIP_CONFIG "open_clip_config.json"
 
@@ -315,16 +314,6 @@ static void timm_gets_the_ratio_of_the_narrowed_width(void **state)
     tower_close(lab);
 }
 
-static grail_status open_once(void *context)
-{
-    static const char *const setting = HEADS_OF_16;
-    const grail_model_options options = {.settings = &setting, .setting_count = 1};
-    grail_model *m = NULL;
-    const grail_status status = grail_model_open_with(context, &options, &m);
-    grail_model_close(m);
-    return status;
-}
-
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
@@ -338,7 +327,7 @@ static void every_failing_allocation_is_survived(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tower_lab *lab = lab_of(cases[i].golden, cases[i].beside, cases[i].text);
         grail_model_close(tower_model(lab, HEADS_OF_16));
-        support_fail_each_allocation(open_once, lab->path);
+        support_fail_each_allocation(tower_open_once, lab->path);
         tower_close(lab);
     }
 }

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEADS_OF_16 "head_dim=16"
-
 typedef struct golden {
     const char *name, *setting, *architecture, *preset;
     int64_t side, positions, width, outputs, head_dim;
@@ -653,16 +651,6 @@ static void the_size_of_heads_is_written_where_it_was_taken_for_granted(void **s
     grail_model_close(m);
 }
 
-static grail_status open_once(void *context)
-{
-    static const char *const setting = HEADS_OF_16;
-    const grail_model_options options = {.settings = &setting, .setting_count = 1};
-    grail_model *m = NULL;
-    const grail_status status = grail_model_open_with(context, &options, &m);
-    grail_model_close(m);
-    return status;
-}
-
 static void every_failing_allocation_of_opening_is_survived(void **state)
 {
     (void)state;
@@ -670,7 +658,7 @@ static void every_failing_allocation_of_opening_is_survived(void **state)
     for (int i = 0; i < 3; i++) {
         char path[1024];
         snprintf(path, sizeof path, "%s", tower_golden(names[i]));
-        support_fail_each_allocation(open_once, path);
+        support_fail_each_allocation(tower_open_once, path);
     }
 }
 

@@ -134,6 +134,16 @@ void tower_refuses(tower_lab *lab, const char *setting, grail_status code, const
     assert_null(m);
 }
 
+grail_status tower_open_once(void *path)
+{
+    static const char *const setting = HEADS_OF_16;
+    const grail_model_options options = {.settings = &setting, .setting_count = 1};
+    grail_model *m = NULL;
+    const grail_status status = grail_model_open_with(path, &options, &m);
+    grail_model_close(m);
+    return status;
+}
+
 const node *tower_node(const grail_model *m, node_kind kind)
 {
     for (int i = 0; i < m->graph->node_count; i++) {

@@ -7,6 +7,8 @@
 
 #include "arch/model.h"
 
+#define HEADS_OF_16 "head_dim=16"
+
 enum { TOWER_TENSORS = 128, TOWER_NAME = 128 };
 
 typedef struct tower_lab {
@@ -38,6 +40,10 @@ grail_status tower_try(tower_lab *lab, const char *setting, grail_model **out);
 grail_model *tower_model(tower_lab *lab, const char *setting);
 /** tower_try that must fail so. */
 void tower_refuses(tower_lab *lab, const char *setting, grail_status code, const char *text);
+
+/** Opens the checkpoint at `path` with HEADS_OF_16 and closes it: to try each failing allocation.
+ */
+grail_status tower_open_once(void *path);
 
 /** Path of a golden checkpoint; static. */
 const char *tower_golden(const char *name);

@@ -15,19 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int open_directory(void **state)
-{
-    *state = support_temporary_directory();
-    return 0;
-}
-
-static int remove_directory(void **state)
-{
-    support_remove_tree(*state);
-    memory_free(*state);
-    return 0;
-}
-
 /* A file of U8 vectors of length 4 whose bytes are their names' first letter. */
 static void write_shard(const char *directory, const char *file, int64_t count,
                         const char *const names[])
@@ -703,7 +690,8 @@ static void test_every_failing_allocation_while_writing_is_reported(void **state
     close_narrowing(&n);
 }
 
-#define in_directory(test) cmocka_unit_test_setup_teardown(test, open_directory, remove_directory)
+#define in_directory(test)                                                                         \
+    cmocka_unit_test_setup_teardown(test, support_open_directory, support_close_directory)
 
 static void refuses_file(const char *directory, const char *file, const char *text)
 {

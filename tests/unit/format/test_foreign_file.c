@@ -8,19 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int open_directory(void **state)
-{
-    *state = support_temporary_directory();
-    return 0;
-}
-
-static int remove_directory(void **state)
-{
-    support_remove_tree(*state);
-    memory_free(*state);
-    return 0;
-}
-
 static grail_status try_open(const char *path)
 {
     checkpoint *c = NULL;
@@ -137,7 +124,8 @@ static void every_failing_allocation_is_survived(void **state)
     }
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, open_directory, remove_directory)
+#define TEST(function)                                                                             \
+    cmocka_unit_test_setup_teardown(function, support_open_directory, support_close_directory)
 
 int main(void)
 {

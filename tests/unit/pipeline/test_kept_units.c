@@ -141,15 +141,6 @@ static void other_units_are_kept_without_data(void **state)
     vision_close(&v);
 }
 
-static int stop_behind_the_first_block(void *user, const grail_site_report *one, int block,
-                                       int blocks, double left)
-{
-    (void)user;
-    (void)blocks;
-    (void)left;
-    return one == NULL && block == 0;
-}
-
 static void a_run_goes_on_with_its_own_units_alone(void **state)
 {
     (void)state;
@@ -166,7 +157,7 @@ static void a_run_goes_on_with_its_own_units_alone(void **state)
     options.plan_text = one;
     assert_ok(lab_compress(&options));
     options.output = lab_path(&l, "parts");
-    options.observer = stop_behind_the_first_block;
+    options.observer = vision_stop_behind_first_block;
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
     options.observer = NULL;
     options.resume = 1;

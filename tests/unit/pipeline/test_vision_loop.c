@@ -338,15 +338,6 @@ static void recomputing_what_was_not_kept_gives_the_same_answer(void **state)
 
 /* -- interruptions ---------------------------------------------------------------------------- */
 
-static int stop_behind_the_first_block(void *user, const grail_site_report *one, int block,
-                                       int blocks, double left)
-{
-    (void)user;
-    (void)blocks;
-    (void)left;
-    return one == NULL && block == 0;
-}
-
 /* Sites within blocks are finished block by block; where residual streams are cut, or norms are
  * repaired, the run begins anew. */
 static void assert_resumed(vision_family family, const char *selector, const char *compensate,
@@ -364,7 +355,7 @@ static void assert_resumed(vision_family family, const char *selector, const cha
     options.compensate = compensate;
     assert_ok(lab_compress(&options));
     options.output = vision_path(&v, "parts");
-    options.observer = stop_behind_the_first_block;
+    options.observer = vision_stop_behind_first_block;
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
     snprintf(partial, sizeof partial, "%s.partial", vision_path(&v, "parts"));
     assert_true(file_is_directory(partial));

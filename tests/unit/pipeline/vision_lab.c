@@ -417,6 +417,15 @@ void vision_cut(grail_compress_options *options, double sparsity)
     options->sparsity_heads = sparsity;
 }
 
+int vision_stop_behind_first_block(void *user, const grail_site_report *one, int block, int blocks,
+                                   double left)
+{
+    (void)user;
+    (void)blocks;
+    (void)left;
+    return one == NULL && block == 0;
+}
+
 grail_model *vision_model_open(const char *path)
 {
     grail_model *m = NULL;

@@ -76,6 +76,10 @@ grail_compress_options vision_options(const vision_lab *v, const char *model, co
 /** Cuts every kind of site by the same fraction. */
 void vision_cut(grail_compress_options *options, double sparsity);
 
+/** An observer that cancels a run when its first block is finished. */
+int vision_stop_behind_first_block(void *user, const grail_site_report *one, int block, int blocks,
+                                   double left);
+
 /** Opens a checkpoint that grail wrote or vision_write did. The caller closes it. */
 grail_model *vision_model_open(const char *path);
 
