@@ -57,7 +57,7 @@ grail_status grail_machine_examine(double seconds, grail_machine *out)
         .sgemm_gflops = speed.sgemm_gflops,
         .dgemm_gflops = speed.dgemm_gflops,
         .bf16_gflops = speed.bf16_gflops,
-        .auto_precision = seconds > 0.0 ? (cpu_bf16_pays() ? "bf16" : "f32") : NULL,
+        .auto_precision = seconds > 0.0 ? (cpu_bf16_pays_at(&speed) ? "bf16" : "f32") : NULL,
     };
     snprintf(out->cpu, sizeof out->cpu, "%s", probe.model);
     snprintf(out->features, sizeof out->features, "%s", probe.features);

@@ -191,15 +191,21 @@ out:
 static pthread_once_t tried = PTHREAD_ONCE_INIT;
 static bool pays; /* not written after the trial */
 
+bool cpu_bf16_pays_at(const cpu_speed *speed)
+{
+    const double least_gain = 1.2; /* a smaller one is lost to the work around products */
+    return onednn_bf16_support() == BF16_TILES ||
+           (onednn_bf16_support() == BF16_VECTORS &&
+            speed->bf16_gflops > least_gain * speed->sgemm_gflops);
+}
+
 static void try_bf16(void)
 {
     const double seconds = 2.0;
-    const double least_gain = 1.2; /* a smaller one is lost to the work around products */
     cpu_speed speed = {0};
-    pays =
-        onednn_bf16_support() == BF16_TILES ||
-        (onednn_bf16_support() == BF16_VECTORS && cpu_measure_speed(seconds, &speed) == GRAIL_OK &&
-         speed.bf16_gflops > least_gain * speed.sgemm_gflops);
+    const bool needs_trial = onednn_bf16_support() == BF16_VECTORS;
+    pays = (!needs_trial || cpu_measure_speed(seconds, &speed) == GRAIL_OK) &&
+           cpu_bf16_pays_at(&speed);
 }
 
 bool cpu_bf16_pays(void)

@@ -34,7 +34,10 @@ typedef struct cpu_speed {
 } cpu_speed;
 
 /** Whether products of bf16 are faster than those of f32: with AMX always; with instructions for
- * bf16 alone if a short test, made at the first call, shows it. */
+ * bf16 alone if `speed` shows it. */
+bool cpu_bf16_pays_at(const cpu_speed *speed);
+
+/** The same from a short test, made at the first call where it is needed. */
 bool cpu_bf16_pays(void);
 
 /** Best rate of square products of order 2048 on all threads, tried for about `seconds` in all. */
