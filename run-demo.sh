@@ -26,6 +26,8 @@ fi
 grail=build/release/bin/grail
 out=demo/out
 started=$SECONDS
+jobs=$(nproc)
+jobs=$((jobs > 4 ? 4 : jobs)) # each takes memory
 
 say() {
     printf '\n== %s\n' "$*"
@@ -93,8 +95,8 @@ echo "$(field windows "$out/full.eval.json") windows of $(field context "$out/fu
     "recorded runs of 24 calibration tokens occur in this text"
 
 if (($# == 0)); then
-    say "image networks: grail sweep bench/recipes/demo.json -o $out/sweep.jsonl"
-    "$grail" sweep bench/recipes/demo.json -o "$out/sweep.jsonl" --quiet
+    say "image networks: grail sweep bench/recipes/demo.json -o $out/sweep.jsonl --jobs $jobs"
+    "$grail" sweep bench/recipes/demo.json -o "$out/sweep.jsonl" --quiet --jobs "$jobs"
     say "grail report $out/sweep.jsonl -o $out/report.html"
     "$grail" report "$out/sweep.jsonl" -o "$out/report.html"
     echo "accuracy of $(grep -c '"dense"' "$out/sweep.jsonl") networks before and after" \
