@@ -13,6 +13,35 @@ void heal_briefly(grail_compress_options *options, const char *what)
     options->heal_steps = 6;
 }
 
+grail_compress_options heal_run_options(const lab *l, const char *model, const char *output,
+                                        const char *what)
+{
+    grail_compress_options options = lab_options(l, model, output);
+    options.sparsity_ffn = 0.5;
+    options.heal = what;
+    options.heal_steps = 48;
+    options.heal_rate = 0.02;
+    return options;
+}
+
+grail_compress_options heal_taught(const lab *l, const char *narrow, const char *teacher,
+                                   const char *output, const char *what)
+{
+    grail_compress_options options = heal_run_options(l, narrow, output, what);
+    options.sparsity_ffn = options.sparsity_heads = 0.0;
+    options.teacher = teacher;
+    return options;
+}
+
+grail_compress_options heal_brief(const lab *l, const char *model, const char *output,
+                                  const char *what)
+{
+    grail_compress_options options = heal_run_options(l, model, output, what);
+    options.samples = 6;
+    heal_briefly(&options, what);
+    return options;
+}
+
 static void copy_partial(const heal_watch *w)
 {
     char *command = NULL;

@@ -21,6 +21,16 @@ typedef struct heal_watch {
 /** A run of few samples and steps. */
 void heal_briefly(grail_compress_options *options, const char *what);
 
+/** A run that cuts half of the FFN of a decoder and heals `what`. */
+grail_compress_options heal_run_options(const lab *l, const char *model, const char *output,
+                                        const char *what);
+/** That with heal_briefly. */
+grail_compress_options heal_brief(const lab *l, const char *model, const char *output,
+                                  const char *what);
+/** A run that heals `narrow` alone, which was narrowed earlier. */
+grail_compress_options heal_taught(const lab *l, const char *narrow, const char *teacher,
+                                   const char *output, const char *what);
+
 /** Opens, runs, finishes and closes; `w` keeps its wishes and is filled. */
 grail_status heal_run(grail_compress_options options, heal_watch *w);
 

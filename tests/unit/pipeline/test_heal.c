@@ -1,6 +1,5 @@
 /* Healed runs of decoders: what comes out is nearer to the dense network and never further from it,
- * where nothing is to be healed nothing changes, and a run that stopped goes on to the same bytes.
- */
+ * where nothing is to be healed nothing changes, and a run that stopped is continued or refused. */
 #include "heal_lab.h"
 
 #include "base/file.h"
@@ -12,17 +11,6 @@
 #include <string.h>
 
 enum { BLOCKS = 2 };
-
-static grail_compress_options healing(const lab *l, const char *model, const char *output,
-                                      const char *what)
-{
-    grail_compress_options options = lab_options(l, model, output);
-    options.sparsity_ffn = 0.5;
-    options.heal = what;
-    options.heal_steps = 48;
-    options.heal_rate = 0.02;
-    return options;
-}
 
 static double divergence(const char *model, const char *narrow)
 {
@@ -38,7 +26,7 @@ static void assert_is_healed(const lab *l, const char *model, const char *name, 
     static const int trainings[] = {BLOCKS, 1, BLOCKS + 1};
     char output[LAB_PATH];
     snprintf(output, sizeof output, "%s/%s", l->directory, name);
-    grail_compress_options options = healing(l, model, output, "none");
+    grail_compress_options options = heal_run_options(l, model, output, "none");
     options.backend = backend;
     assert_ok(lab_compress(&options));
     const double plain = divergence(model, output);
@@ -116,9 +104,9 @@ static void all_that_was_asked_for_is_trained(void **state)
         lab_read(&m, lab_golden(runs[i].model));
         lab_write(&m, paths[0], GRAIL_DTYPE_F32);
         lab_fini(&m);
-        grail_compress_options options = healing(&l, paths[0], paths[1], "none");
+        grail_compress_options options = heal_run_options(&l, paths[0], paths[1], "none");
         assert_ok(lab_compress(&options));
-        options = healing(&l, paths[0], paths[2], runs[i].kind);
+        options = heal_run_options(&l, paths[0], paths[2], runs[i].kind);
         assert_ok(lab_compress(&options));
         assert_trained(paths[1], paths[2], &runs[i].trained);
     }
@@ -135,7 +123,7 @@ static void the_reference_heals_as_cpu_does(void **state)
     const char *model = lab_f32(&l, "llama3", "dense");
     for (int b = 0; b < 2; b++) {
         grail_compress_options options =
-            healing(&l, model, lab_path(&l, backends[b]), "block,model");
+            heal_run_options(&l, model, lab_path(&l, backends[b]), "block,model");
         options.backend = backends[b];
         options.heal_steps = 24;
         assert_ok(heal_run(options, &w[b]));
@@ -163,7 +151,7 @@ static void every_way_to_the_closed_form_is_healed(void **state)
         char output[LAB_PATH];
         const char *model = models[way == 3];
         snprintf(output, sizeof output, "%s/%d", l.directory, way);
-        grail_compress_options options = healing(&l, model, output, "none");
+        grail_compress_options options = heal_run_options(&l, model, output, "none");
         options.heal_steps = 32;
         options.heal_rate = 0.005;
         options.open_loop = way == 1;
@@ -238,7 +226,8 @@ static void any_number_of_samples_will_do(void **state)
         heal_watch w = {0};
         char output[LAB_PATH];
         snprintf(output, sizeof output, "%s/%d", l.directory, i);
-        grail_compress_options options = healing(&l, lab_golden("llama3"), output, "block,model");
+        grail_compress_options options =
+            heal_run_options(&l, lab_golden("llama3"), output, "block,model");
         options.samples = counts[i];
         options.heal_steps = 5;
         assert_ok(heal_run(options, &w));
@@ -261,7 +250,7 @@ static void nothing_is_healed_where_nothing_is_cut(void **state)
     lab_open(&l);
     heal_watch w = {0};
     grail_compress_options options =
-        healing(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"), "block,model");
+        heal_run_options(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"), "block,model");
     options.sparsity_ffn = options.sparsity_heads = 0.0;
     assert_ok(heal_run(options, &w));
     assert_int_equal(w.told, 0);
@@ -285,7 +274,8 @@ static void steps_that_are_too_large_change_nothing(void **state)
         char healed[LAB_PATH];
         snprintf(output, sizeof output, "%s/%s", l.directory, models[m]);
         snprintf(healed, sizeof healed, "%s/%s-healed", l.directory, models[m]);
-        grail_compress_options options = healing(&l, lab_golden(models[m]), output, "none");
+        grail_compress_options options =
+            heal_run_options(&l, lab_golden(models[m]), output, "none");
         options.heal_rate = 0.99;
         assert_ok(lab_compress(&options));
         options.output = healed;
@@ -325,7 +315,8 @@ static void steps_that_diverge_only_end_the_training(void **state)
     const char *model = lab_path(&l, "model");
     lab_write(&m, model, GRAIL_DTYPE_F16);
     lab_fini(&m);
-    grail_compress_options options = healing(&l, model, lab_path(&l, "out"), "block,model");
+    grail_compress_options options =
+        heal_run_options(&l, model, lab_path(&l, "out"), "block,model");
     options.heal_rate = 0.99;
     heal_watch w = {0};
     assert_ok(heal_run(options, &w));
@@ -346,7 +337,7 @@ static void a_time_limit_ends_the_healing(void **state)
     lab_open(&l);
     heal_watch w = {0};
     grail_compress_options options =
-        healing(&l, lab_golden("llama3"), lab_path(&l, "out"), "block,model");
+        heal_run_options(&l, lab_golden("llama3"), lab_path(&l, "out"), "block,model");
     options.heal_steps = 1000000;
     options.heal_seconds = 0.05;
     assert_ok(heal_run(options, &w));
@@ -358,15 +349,6 @@ static void a_time_limit_ends_the_healing(void **state)
 
 /* -- a network that was narrowed earlier ------------------------------------------------------- */
 
-static grail_compress_options taught(const lab *l, const char *narrow, const char *teacher,
-                                     const char *output, const char *what)
-{
-    grail_compress_options options = healing(l, narrow, output, what);
-    options.sparsity_ffn = options.sparsity_heads = 0.0;
-    options.teacher = teacher;
-    return options;
-}
-
 /* The same network, so the same loss before, and from there the same way. */
 static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
 {
@@ -374,13 +356,13 @@ static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
     lab l;
     lab_open(&l);
     const char *model = lab_f32(&l, "llama3", "dense");
-    grail_compress_options options = healing(&l, model, lab_path(&l, "narrow"), "none");
+    grail_compress_options options = heal_run_options(&l, model, lab_path(&l, "narrow"), "none");
     assert_ok(lab_compress(&options));
     heal_watch at_once = {0};
     heal_watch later = {0};
-    options = healing(&l, model, lab_path(&l, "at-once"), "model");
+    options = heal_run_options(&l, model, lab_path(&l, "at-once"), "model");
     assert_ok(heal_run(options, &at_once));
-    options = taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "later"), "model");
+    options = heal_taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "later"), "model");
     assert_ok(heal_run(options, &later));
     assert_true(heal_made(&later, 0)->held_before == heal_made(&at_once, 0)->held_before);
     assert_true(later.made[0].held_after == at_once.made[0].held_after);
@@ -391,7 +373,7 @@ static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
 
     for (int loop = 0; loop < 2; loop++) {
         const char *output = lab_path(&l, loop == 0 ? "blocks" : "open");
-        options = taught(&l, lab_path(&l, "narrow"), model, output, "block,model");
+        options = heal_taught(&l, lab_path(&l, "narrow"), model, output, "block,model");
         options.open_loop = loop;
         assert_ok(heal_run(options, &later));
         assert_int_equal(later.count, BLOCKS + 1);
@@ -425,14 +407,14 @@ static void a_network_with_fewer_sublayers_is_healed_later(void **state)
         options.plan_text = plans[p];
         assert_ok(lab_compress(&options));
         for (int loop = 0; loop < 2; loop++) {
-            options = taught(&l, narrow, model, output, p == 0 ? "block,model" : "model");
+            options = heal_taught(&l, narrow, model, output, p == 0 ? "block,model" : "model");
             options.open_loop = loop;
             snprintf(output, sizeof output, "%s/healed%d-%d", l.directory, p, loop);
             assert_ok(heal_run(options, &w));
             assert_int_equal(w.count, p == 0 ? BLOCKS + 1 : 1);
             assert_true(divergence(model, output) < divergence(model, narrow));
         }
-        options = taught(&l, narrow, model, lab_path(&l, "refused"), "block");
+        options = heal_taught(&l, narrow, model, lab_path(&l, "refused"), "block");
         if (p == 1) {
             assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                          "it has 2 blocks, expected 1; heal the model instead");
@@ -464,7 +446,7 @@ static void teachers_that_do_not_fit_are_refused(void **state)
     lab_open(&l);
     const char *model = lab_golden("llama3");
     grail_compress_options options =
-        taught(&l, model, with_vocabulary(&l, 80), lab_path(&l, "out"), "model");
+        heal_taught(&l, model, with_vocabulary(&l, 80), lab_path(&l, "out"), "model");
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "its vocabulary has 80 tokens, expected 96");
     options.teacher = lab_path(&l, "missing");
@@ -483,7 +465,7 @@ static void wrong_options_are_refused(void **state)
     lab l;
     lab_open(&l);
     const grail_compress_options good =
-        healing(&l, lab_golden("llama3"), lab_path(&l, "out"), "block");
+        heal_run_options(&l, lab_golden("llama3"), lab_path(&l, "out"), "block");
     grail_compress_options bad = good;
     bad.heal = "blocks";
     assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT,
@@ -506,81 +488,12 @@ static void wrong_options_are_refused(void **state)
 
 /* -- runs that stop and go on ------------------------------------------------------------------ */
 
-static grail_compress_options brief(const lab *l, const char *model, const char *output,
-                                    const char *what)
-{
-    grail_compress_options options = healing(l, model, output, what);
-    options.samples = 6;
-    heal_briefly(&options, what);
-    return options;
-}
-
-static void a_run_that_stopped_heals_on_to_the_same_bytes(void **state)
-{
-    (void)state;
-    lab l;
-    lab_open(&l);
-    /* the sites and the end of each block, and the start, some steps and the end of each training
-     */
-    assert_heals_on(brief(&l, lab_golden("llama3-bf16"), lab_path(&l, "bf16"), "block,model"), 20);
-    assert_heals_on(brief(&l, lab_golden("llama3-sharded"), lab_path(&l, "sharded"), "model"), 10);
-    assert_heals_on(brief(&l, lab_f32(&l, "qwen2", "dense"), lab_path(&l, "f32"), "block"), 14);
-    assert_heals_on(brief(&l, lab_golden("llama-mha"), lab_path(&l, "tied"), "model"), 10);
-    lab_close(&l);
-}
-
-static void so_does_one_whose_blocks_are_finished_at_once(void **state)
-{
-    (void)state;
-    lab l;
-    lab_open(&l);
-    grail_compress_options options =
-        brief(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"), "block,model");
-    options.open_loop = 1;
-    assert_heals_on(options, 20);
-    lab_close(&l);
-}
-
-static void so_do_foldings_and_dropped_sublayers(void **state)
-{
-    (void)state;
-    lab l;
-    lab_open(&l);
-    grail_compress_options options =
-        brief(&l, lab_golden("llama3"), lab_path(&l, "fold"), "block,model");
-    options.selector = "fold";
-    assert_heals_on(options, 20);
-    options = brief(&l, lab_golden("llama3-sharded"), lab_path(&l, "drop"), "block,model");
-    options.refit = "all";
-    options.plan_text = "{\"grail_plan\": 1, \"sites\": [{\"site\": "
-                        "\"model.layers.0.mlp.down_proj\", \"kept\": 20},"
-                        " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0},"
-                        " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}";
-    assert_heals_on(options, 16);
-    lab_close(&l);
-}
-
-static void so_does_a_network_narrowed_earlier(void **state)
-{
-    (void)state;
-    lab l;
-    lab_open(&l);
-    const char *model = lab_f32(&l, "llama3", "dense");
-    grail_compress_options options = healing(&l, model, lab_path(&l, "narrow"), "none");
-    assert_ok(lab_compress(&options));
-    options = taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "out"), "block,model");
-    options.samples = 6;
-    heal_briefly(&options, "block,model");
-    assert_heals_on(options, 16);
-    lab_close(&l);
-}
-
 /* A run in "out.partial" that ended at a call. */
 static grail_compress_options stopped(const lab *l, int at)
 {
     heal_watch w = {.cancel_at = at};
     grail_compress_options options =
-        brief(l, lab_golden("llama3"), lab_path(l, "out"), "block,model");
+        heal_brief(l, lab_golden("llama3"), lab_path(l, "out"), "block,model");
     assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
     options.resume = 1;
     return options;
@@ -619,9 +532,9 @@ static void another_teacher_is_refused(void **state)
     heal_watch w = {.cancel_at = 2};
     const char *model = lab_f32(&l, "llama3", "dense");
     const char *other = lab_f32(&l, "llama-mha", "other");
-    grail_compress_options options = healing(&l, model, lab_path(&l, "narrow"), "none");
+    grail_compress_options options = heal_run_options(&l, model, lab_path(&l, "narrow"), "none");
     assert_ok(lab_compress(&options));
-    options = taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "out"), "model");
+    options = heal_taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "out"), "model");
     assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
     options.resume = 1;
     options.teacher = other;
@@ -660,7 +573,7 @@ static void a_run_that_died_while_it_saved_goes_on_from_the_state_before(void **
     lab_open(&l);
     heal_watch w = {0};
     grail_compress_options options =
-        brief(&l, lab_golden("llama3"), lab_path(&l, "whole"), "block,model");
+        heal_brief(&l, lab_golden("llama3"), lab_path(&l, "whole"), "block,model");
     assert_ok(heal_run(options, &w));
     for (int back = 2; back <= 4; back++) { /* the last call comes after the last state */
         options = stopped(&l, w.calls - back);
@@ -711,7 +624,8 @@ static void a_run_that_died_while_it_wrote_the_healed_network_goes_on(void **sta
     for (int loop = 0; loop < 2; loop++) {
         char whole[LAB_PATH];
         snprintf(whole, sizeof whole, "%s/whole%d", l.directory, loop);
-        grail_compress_options options = brief(&l, lab_golden("llama3-bf16"), whole, "block,model");
+        grail_compress_options options =
+            heal_brief(&l, lab_golden("llama3-bf16"), whole, "block,model");
         options.open_loop = loop;
         assert_ok(lab_compress(&options));
         options.output = lab_path(&l, "out");
@@ -745,7 +659,7 @@ static void failing_allocations_of_a_healed_run_are_survived(void **state)
     lab_open(&l);
     grail_status status = GRAIL_ERROR_MEMORY;
     grail_compress_options options =
-        brief(&l, lab_golden("llama3"), lab_path(&l, "out"), "block,model");
+        heal_brief(&l, lab_golden("llama3"), lab_path(&l, "out"), "block,model");
     options.samples = 2;
     options.heal_steps = 2;
     char model[LAB_PATH];
@@ -784,10 +698,6 @@ int main(void)
         cmocka_unit_test(a_network_with_fewer_sublayers_is_healed_later),
         cmocka_unit_test(teachers_that_do_not_fit_are_refused),
         cmocka_unit_test(wrong_options_are_refused),
-        cmocka_unit_test(a_run_that_stopped_heals_on_to_the_same_bytes),
-        cmocka_unit_test(so_does_one_whose_blocks_are_finished_at_once),
-        cmocka_unit_test(so_do_foldings_and_dropped_sublayers),
-        cmocka_unit_test(so_does_a_network_narrowed_earlier),
         cmocka_unit_test(other_options_of_healing_are_refused_by_name),
         cmocka_unit_test(another_teacher_is_refused),
         cmocka_unit_test(a_run_that_died_while_it_saved_goes_on_from_the_state_before),

@@ -1,0 +1,78 @@
+/* Healed runs of decoders that stop at any place: they go on to the same bytes. */
+#include "heal_lab.h"
+
+#include "support/json_memory.h"
+
+static void a_run_that_stopped_heals_on_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    /* the sites and the end of each block, and the start, some steps and the end of each training
+     */
+    assert_heals_on(heal_brief(&l, lab_golden("llama3-bf16"), lab_path(&l, "bf16"), "block,model"),
+                    20);
+    assert_heals_on(heal_brief(&l, lab_golden("llama3-sharded"), lab_path(&l, "sharded"), "model"),
+                    10);
+    assert_heals_on(heal_brief(&l, lab_f32(&l, "qwen2", "dense"), lab_path(&l, "f32"), "block"),
+                    14);
+    assert_heals_on(heal_brief(&l, lab_golden("llama-mha"), lab_path(&l, "tied"), "model"), 10);
+    lab_close(&l);
+}
+
+static void so_does_one_whose_blocks_are_finished_at_once(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options =
+        heal_brief(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"), "block,model");
+    options.open_loop = 1;
+    assert_heals_on(options, 20);
+    lab_close(&l);
+}
+
+static void so_do_foldings_and_dropped_sublayers(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options =
+        heal_brief(&l, lab_golden("llama3"), lab_path(&l, "fold"), "block,model");
+    options.selector = "fold";
+    assert_heals_on(options, 20);
+    options = heal_brief(&l, lab_golden("llama3-sharded"), lab_path(&l, "drop"), "block,model");
+    options.refit = "all";
+    options.plan_text = "{\"grail_plan\": 1, \"sites\": [{\"site\": "
+                        "\"model.layers.0.mlp.down_proj\", \"kept\": 20},"
+                        " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0},"
+                        " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}";
+    assert_heals_on(options, 16);
+    lab_close(&l);
+}
+
+static void so_does_a_network_narrowed_earlier(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "dense");
+    grail_compress_options options = heal_run_options(&l, model, lab_path(&l, "narrow"), "none");
+    assert_ok(lab_compress(&options));
+    options = heal_taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "out"), "block,model");
+    options.samples = 6;
+    heal_briefly(&options, "block,model");
+    assert_heals_on(options, 16);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_that_stopped_heals_on_to_the_same_bytes),
+        cmocka_unit_test(so_does_one_whose_blocks_are_finished_at_once),
+        cmocka_unit_test(so_do_foldings_and_dropped_sublayers),
+        cmocka_unit_test(so_does_a_network_narrowed_earlier),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
