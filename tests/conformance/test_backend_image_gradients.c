@@ -132,6 +132,8 @@ static const struct {
     {1, {4, 4}, 2, 3, {4, 4, 1, 0, 1}},    {2, {3, 3}, 64, 64, {3, 3, 1, 0, 1}},
     {2, {6, 5}, 32, 16, {1, 1, 1, 2, 1}},  {2, {5, 6}, 16, 48, {3, 1, 2, 1, 1}},
     {2, {4, 5}, 19, 16, {2, 2, 1, 3, 2}},  {4, {4, 4}, 160, 130, {3, 3, 1, 1, 1}},
+    {12, {32, 32}, 4, 6, {1, 1, 2, 0, 1}}, {3, {64, 64}, 7, 19, {1, 1, 2, 0, 1}},
+    {2, {96, 96}, 12, 5, {1, 1, 3, 0, 1}}, {2, {66, 64}, 1, 1, {1, 1, 2, 0, 1}},
 };
 
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
@@ -406,7 +408,7 @@ static grail_status go_back(void *context)
 static void test_lack_of_memory_is_reported(void **state)
 {
     (void)state;
-    static const window2d windows[] = {{3, 3, 1, 1, 1}, {1, 3, 1, 1, 1}};
+    static const window2d windows[] = {{3, 3, 1, 1, 1}, {1, 3, 1, 1, 1}, {1, 1, 2, 0, 1}};
     for (size_t k = 0; k < sizeof windows / sizeof windows[0]; k++) {
         const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, windows[k]);
         const convolution c = convolution_of(&s);

@@ -23,6 +23,36 @@ out:
     return status;
 }
 
+/* Of 1 x 1 windows that leave positions out, oneDNN (2.6.3 as the newest) copies the positions they
+ * read and, with fewer channels than a vector has elements, writes behind the copy
+ * (uxlfoundation/oneDNN issue 6035): memory is overwritten, or a run never ends. */
+static bool overruns_in_onednn(const window2d *w)
+{
+    return w->kernel_height == 1 && w->kernel_width == 1 && w->stride > 1;
+}
+
+/* dweight += dY^T patches(X), some output rows at a time. */
+static grail_status add_by_products(const conv_shape *s, const float *x, const float *dy,
+                                    float *dweight)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t width = s->channels_in * s->window.kernel_height * s->window.kernel_width;
+    const int64_t rows = s->samples * s->out.height;
+    const int64_t most = cpu_patch_step(s);
+    const int64_t step = most < rows ? most : rows;
+    float *patches = NULL;
+    TRY(memory_new_unset(&patches, (size_t)(step * s->out.width * width), sizeof patches[0]));
+    for (int64_t row = 0; row < rows; row += step) {
+        const int64_t end = row + step < rows ? row + step : rows;
+        cpu_patches(s, x, row, end, patches);
+        TRY(cpu_product(true, false, s->channels_out, width, (end - row) * s->out.width,
+                        dy + row * s->out.width * s->channels_out, patches, 1.0, dweight));
+    }
+out:
+    memory_free(patches);
+    return status;
+}
+
 /* oneDNN was faster than products with patches for 3 x 3 kernels of 64 to 512 channels, even where
  * the convolution itself is a product: 512 channels of 4 x 4 positions took 40 ms here and 66 as
  * products (64 images, 2 threads). */
@@ -37,7 +67,8 @@ grail_status cpu_conv2d_gradient(const conv_shape *s, const void *x, const void 
         TRY(onednn_input_gradient(s, weight, dy, dx));
     }
     if (dweight != NULL) {
-        TRY(onednn_add_weight_gradient(s, x, dy, dweight));
+        TRY(overruns_in_onednn(&s->window) ? add_by_products(s, x, dy, dweight)
+                                           : onednn_add_weight_gradient(s, x, dy, dweight));
     }
     if (dbias != NULL) {
         TRY(add_bias_gradient(s, dy, dbias));

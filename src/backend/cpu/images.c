@@ -20,6 +20,13 @@ static int64_t row_of_weight(const conv_shape *s)
     return s->channels_in * s->window.kernel_height * s->window.kernel_width;
 }
 
+int64_t cpu_patch_step(const conv_shape *s)
+{
+    enum { PATCHES = 1 << 21 };
+    const int64_t most = PATCHES / (s->out.width * row_of_weight(s));
+    return most < 1 ? 1 : most;
+}
+
 /* oneDNN reads the entire weight for every image. Where that is much for few positions, a product
  * of the patches of many images at once is faster: 512 channels of 4 x 4 positions ran at 115
  * GFLOP/s in oneDNN and at 153 here. In all other shapes that were tried oneDNN was faster, 1 x 1
@@ -42,12 +49,10 @@ typedef struct conv_products {
 static grail_status convolve_by_product(const conv_shape *s, const float *x, const float *weight,
                                         const float *bias, float *y)
 {
-    enum { PATCHES = 1 << 21 };
     grail_status status = GRAIL_OK;
     const int64_t width = row_of_weight(s);
     const int64_t rows = s->samples * s->out.height;
-    const int64_t most = PATCHES / (s->out.width * width);
-    const int64_t step = most < 1 ? 1 : most;
+    const int64_t step = cpu_patch_step(s);
     float *patches = NULL;
     TRY(memory_new_unset(&patches, (size_t)(step * s->out.width * width), sizeof patches[0]));
     for (int64_t row = 0; row < rows; row += step) {
