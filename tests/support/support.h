@@ -13,6 +13,9 @@
 #include "base/memory.h"
 #include "base/random.h"
 
+/** What a program returns where none of its tests can run: a setup of cmocka's cannot skip. */
+enum { TEST_SKIPPED = 77 };
+
 /** Succeeds or fails the test with the library's error text. */
 #define assert_ok(expression) support_assert_ok((expression), #expression, __FILE__, __LINE__)
 /** The expression must fail with `code`, and its message must contain `text`. */
