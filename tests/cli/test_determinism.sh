@@ -9,7 +9,7 @@ demo_run() {
     local output=$1
     shift
     runs "$grail" compress "$demo/model" -o "$output" --calib "$demo/calibration.txt" \
-        --context "$context" --samples 16 --sparsity 0.3 --quiet "$@"
+        --context "$context" --samples 32 --sparsity 0.3 --quiet "$@"
 }
 
 for selector in wanda fold random; do

@@ -7,7 +7,7 @@
 
 windows=(--context "$context") measured=(--windows 97) # all of them, at 256 tokens
 dense=$(perplexity "$demo/model" "$demo/held-out.txt" "${windows[@]}" "${measured[@]}")
-for sparsity in 0.2 0.5; do
+for sparsity in 0.2 0.3 0.5; do
     check "demonstration model, $sparsity of FFN and heads: dense < full < grail < plain cut"
     demo_cut=("$demo/model" "$demo/calibration.txt" "$demo/held-out.txt" --sparsity "$sparsity")
     plain=$(cut_perplexity none "${demo_cut[@]}")
