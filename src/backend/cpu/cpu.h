@@ -52,7 +52,7 @@ grail_status cpu_conv2d(const conv_shape *shape, const void *x, const void *weig
 grail_status cpu_bf16_conv2d(const conv_shape *shape, const void *x, const void *weight,
                              const void *bias, const conv_epilogue *epilogue, void *y);
 void cpu_patches(const conv_shape *shape, const void *x, int64_t begin, int64_t end, void *p);
-/* Output rows of images, at least one, whose patches stay in cache. */
+/* Output rows, of those that there are, whose patches stay in cache together; at least one. */
 int64_t cpu_patch_step(const conv_shape *shape);
 grail_status cpu_max_pool(const conv_shape *shape, const void *x, void *y);
 void cpu_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y);

@@ -38,8 +38,7 @@ static grail_status add_by_products(const conv_shape *s, const float *x, const f
     grail_status status = GRAIL_OK;
     const int64_t width = s->channels_in * s->window.kernel_height * s->window.kernel_width;
     const int64_t rows = s->samples * s->out.height;
-    const int64_t most = cpu_patch_step(s);
-    const int64_t step = most < rows ? most : rows;
+    const int64_t step = cpu_patch_step(s);
     float *patches = NULL;
     TRY(memory_new_unset(&patches, (size_t)(step * s->out.width * width), sizeof patches[0]));
     for (int64_t row = 0; row < rows; row += step) {

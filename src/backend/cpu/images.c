@@ -23,8 +23,9 @@ static int64_t row_of_weight(const conv_shape *s)
 int64_t cpu_patch_step(const conv_shape *s)
 {
     enum { PATCHES = 1 << 21 };
+    const int64_t rows = s->samples * s->out.height;
     const int64_t most = PATCHES / (s->out.width * row_of_weight(s));
-    return most < 1 ? 1 : most;
+    return most < 1 ? 1 : most < rows ? most : rows;
 }
 
 /* oneDNN reads the entire weight for every image. Where that is much for few positions, a product
