@@ -2,6 +2,7 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
+#include "pipeline/network/carry.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/request/consumer_tail.h"
@@ -15,7 +16,8 @@ typedef struct dense_pass {
     const compression_request *request;
     observation *observed; /* [node_count]; those without statistics are not observed */
     loss_curve *curves;    /* [sites] */
-    double energy;         /* of what leaves the block, per block */
+    int end;               /* of the block that the network passes */
+    double energy;         /* of what leaves it */
     loss_times times;
 } dense_pass;
 
@@ -65,13 +67,13 @@ out:
 }
 
 /* Of everything that later nodes read: the residual stream. */
-static grail_status add_block_energy(dense_pass *p, int end)
+static grail_status add_block_energy(dense_pass *p, const execution *e)
 {
     grail_status status = GRAIL_OK;
-    const execution *e = p->network->current.execution;
     for (int v = 0; v < e->graph->value_count; v++) {
         const matrix x = execution_value(e, v);
-        if (matrix_exists(x) && (e->graph->last_use[v] >= end || end == e->graph->node_count)) {
+        if (matrix_exists(x) &&
+            (e->graph->last_use[v] >= p->end || p->end == e->graph->node_count)) {
             TRY(add_energy(x, &p->energy));
         }
     }
@@ -79,44 +81,17 @@ out:
     return status;
 }
 
-static grail_status pass_batch(dense_pass *p, int begin, int end, int64_t batch)
+/* A node_visitor; `user` is a dense_pass. */
+static grail_status add_node(const execution *e, int64_t batch, int node_index, void *user)
 {
-    grail_status status = GRAIL_OK;
-    const graph *g = p->request->graph;
-    network_run *run = &p->network->current;
-    execution *e = run->execution;
-    batch_input input = {0};
-    if (g->last_use[g->input] >= begin) {
-        input = calibration_input(p->request->samples, batch);
+    dense_pass *p = user;
+    (void)batch;
+    if (node_index == p->end) {
+        return add_block_energy(p, e);
     }
-    TRY(execution_begin(e, calibration_shape(p->request->samples, batch), input));
-    TRY(sample_stream_read(&run->stream, batch, e));
-    for (int n = begin; n < end; n++) {
-        if (p->observed[n].fit != NULL) {
-            TRY(observation_add_input(&p->observed[n], e, false));
-        }
-        TRY(execution_run(e, run->parameters, n, n + 1));
-    }
-    TRY(add_block_energy(p, end));
-    TRY(sample_stream_write(&run->stream, batch, e));
-out:
-    return status;
-}
-
-static grail_status pass_nodes(dense_pass *p, int begin, int end)
-{
-    grail_status status = GRAIL_OK;
-    const batch_shape none = {0};
-    network_run *run = &p->network->current;
-    p->energy = 0.0;
-    TRY(sample_stream_move_begin(&run->stream, end));
-    for (int64_t batch = 0; batch < p->request->samples->batch_count; batch++) {
-        TRY(pass_batch(p, begin, end, batch));
-    }
-    sample_stream_move_end(&run->stream);
-    TRY(execution_begin(run->execution, none, (batch_input){0}));
-out:
-    return status;
+    return p->observed[node_index].fit != NULL
+               ? observation_add_input(&p->observed[node_index], e, false)
+               : GRAIL_OK;
 }
 
 static grail_status take_means(const grail_statistics *s, double **out)
@@ -249,8 +224,10 @@ static grail_status pass_block(dense_pass *p, int block)
     graph_block_range(p->request->graph, block, &begin, &end);
     const double began = clock_seconds();
     TRY(begin_observing(p, begin, end));
+    p->energy = 0.0;
+    p->end = end;
     if (begin < end) {
-        TRY(pass_nodes(p, begin, end));
+        TRY(run_carry(p->network, &p->network->current, end, true, add_node, p));
     }
     const double passed = clock_seconds();
     TRY(finish_sites(p, begin, end));

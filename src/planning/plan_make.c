@@ -236,7 +236,10 @@ static grail_status open_request(making *m)
 {
     grail_status status = GRAIL_OK;
     const grail_plan_options *o = m->options;
-    const bool needs_samples = m->budget != BUDGET_UNIFORM && m->budget != BUDGET_SLIMGPT;
+    const request_purpose purpose = {
+        .reads_samples = m->budget != BUDGET_UNIFORM && m->budget != BUDGET_SLIMGPT,
+        .judges = m->budget == BUDGET_SEARCH,
+    };
     m->compress = o->compress;
     m->compress.output = NULL;
     m->compress.plan = NULL;
@@ -250,7 +253,7 @@ static grail_status open_request(making *m)
         TRY(grail_session_open(m->compress.model, m->compress.reading, &m->own_session));
         m->compress.session = m->own_session;
     }
-    TRY(request_open(&m->compress, (request_purpose){.reads_samples = needs_samples}, &m->request));
+    TRY(request_open(&m->compress, purpose, &m->request));
     m->compress.heal = NULL; /* widths are judged by the closed form */
     const bool of_images = m->request->graph->input_kind == INPUT_IMAGES;
     const char *kinds = o->kinds != NULL ? o->kinds : of_images ? "conv,ffn" : "ffn,heads";

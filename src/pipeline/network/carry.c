@@ -19,7 +19,8 @@ typedef struct carry {
     void *user;
 } carry;
 
-static grail_status carry_leg(const compression_request *request, const leg *l, int64_t batch)
+/* Puts the values that the sample stream holds of a batch before the leg. */
+static grail_status begin_leg(const compression_request *request, const leg *l, int64_t batch)
 {
     grail_status status = GRAIL_OK;
     const graph *g = l->run->graph;
@@ -34,27 +35,38 @@ static grail_status carry_leg(const compression_request *request, const leg *l, 
     } else {
         TRY(sample_stream_peek(&l->run->stream, batch, e));
     }
-    TRY(execution_run(e, l->run->parameters, l->begin, l->end));
 out:
     return status;
+}
+
+static grail_status carry_leg(const compression_request *request, const leg *l, int64_t batch)
+{
+    const grail_status status = begin_leg(request, l, batch);
+    return status == GRAIL_OK
+               ? execution_run(l->run->execution, l->run->parameters, l->begin, l->end)
+               : status;
+}
+
+static grail_status end_leg(const leg *l, int64_t batch)
+{
+    return l->moves ? sample_stream_write(&l->run->stream, batch, l->run->execution) : GRAIL_OK;
 }
 
 static grail_status carry_batch(calibration_network *network, const carry *k, int64_t batch)
 {
     grail_status status = GRAIL_OK;
-    if (k->with_dense) {
+    const bool visited = k->visit != NULL && !request_judges_batch(network->request, batch);
+    if (k->with_dense && (visited || k->dense.moves)) {
         TRY(carry_leg(network->request, &k->dense, batch));
     }
-    TRY(carry_leg(network->request, &k->current, batch));
-    if (k->visit != NULL) {
+    if (visited || k->current.moves) {
+        TRY(carry_leg(network->request, &k->current, batch));
+    }
+    if (visited) {
         TRY(k->visit(network, batch, k->user));
     }
-    if (k->dense.moves) {
-        TRY(sample_stream_write(&network->dense.stream, batch, network->dense.execution));
-    }
-    if (k->current.moves) {
-        TRY(sample_stream_write(&network->current.stream, batch, network->current.execution));
-    }
+    TRY(end_leg(&k->dense, batch));
+    TRY(end_leg(&k->current, batch));
 out:
     return status;
 }
@@ -126,6 +138,40 @@ grail_status streams_carry(calibration_network *network, int end, int dense_end,
     TRY(end_move(&k.current));
     TRY(end_move(&k.dense));
     network->calibrate_seconds += clock_seconds() - begun;
+out:
+    return status;
+}
+
+static grail_status visit_nodes(const leg *l, int64_t batch, node_visitor visit, void *user)
+{
+    grail_status status = GRAIL_OK;
+    execution *e = l->run->execution;
+    for (int n = l->begin; n < l->end; n++) {
+        TRY(visit(e, batch, n, user));
+        TRY(execution_run(e, l->run->parameters, n, n + 1));
+    }
+    TRY(visit(e, batch, l->end, user));
+out:
+    return status;
+}
+
+grail_status run_carry(const calibration_network *network, network_run *run, int end, bool moves,
+                       node_visitor visit, void *user)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const leg l = {.run = run, .begin = run->stream.position, .end = end, .moves = moves};
+    TRY(begin_move(&l));
+    for (int64_t batch = 0; batch < request->samples->batch_count; batch++) {
+        if (!request_judges_batch(request, batch)) {
+            TRY(begin_leg(request, &l, batch));
+            TRY(visit_nodes(&l, batch, visit, user));
+        } else if (moves) {
+            TRY(carry_leg(request, &l, batch));
+        }
+        TRY(end_leg(&l, batch));
+    }
+    TRY(end_move(&l));
 out:
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
+#include "pipeline/network/carry.h"
 #include "pipeline/network/observe.h"
 
 /* Whether the session has them from a run whose fit reads the same rows. */
@@ -15,6 +16,7 @@ static bool is_collected(const compression_request *request, int index, int64_t 
 
 /* The observations to make, in the order of their nodes, and the nodes whose inputs to square. */
 typedef struct collection {
+    const compression_request *request;
     observation *items; /* owned */
     int count;
     bool *squares; /* [node_count], owned */
@@ -110,24 +112,19 @@ out:
     return status;
 }
 
-static grail_status collect_batch(const network_run *dense, const compression_request *request,
-                                  const collection *l, int64_t batch)
+/* A node_visitor; `user` is a collection. */
+static grail_status collect_at_node(const execution *e, int64_t batch, int node_index, void *user)
 {
     grail_status status = GRAIL_OK;
-    execution *e = dense->execution;
-    const bool held_out = calibration_holds_out(request->samples, batch);
-    TRY(execution_begin(e, calibration_shape(request->samples, batch),
-                        calibration_input(request->samples, batch)));
-    for (int n = 0; n < e->graph->node_count; n++) {
-        for (int i = 0; i < l->count; i++) {
-            if (l->items[i].node == n) {
-                TRY(observation_add_input(&l->items[i], e, held_out));
-            }
+    const collection *l = user;
+    const bool held_out = calibration_holds_out(l->request->samples, batch);
+    for (int i = 0; i < l->count; i++) {
+        if (l->items[i].node == node_index) {
+            TRY(observation_add_input(&l->items[i], e, held_out));
         }
-        if (l->squares[n]) {
-            TRY(add_squares(e, n, &request->session->of_nodes[n]));
-        }
-        TRY(execution_run(e, dense->parameters, n, n + 1));
+    }
+    if (node_index < e->graph->node_count && l->squares[node_index]) {
+        TRY(add_squares(e, node_index, &l->request->session->of_nodes[node_index]));
     }
 out:
     return status;
@@ -163,13 +160,13 @@ grail_status open_loop_collect(calibration_network *network)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
-    collection l = {0};
+    collection l = {.request = request};
     const double begun = clock_seconds();
-    session_count(request->session, request->samples, request->backend);
+    session_count(request->session, request->samples, request->judges, request->backend);
     TRY(plan_collection(request, &l));
-    const int64_t batches = l.count > 0 || l.any_squares ? request->samples->batch_count : 0;
-    for (int64_t batch = 0; batch < batches; batch++) {
-        TRY(collect_batch(&network->dense, request, &l, batch));
+    if (l.count > 0 || l.any_squares) {
+        TRY(run_carry(network, &network->dense, network->dense.graph->node_count, false,
+                      collect_at_node, &l));
     }
     keep_statistics(request->session, &l);
     network->calibrate_seconds += clock_seconds() - begun;

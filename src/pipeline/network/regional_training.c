@@ -3,6 +3,7 @@
 #include "backend/gradients.h"
 #include "base/random.h"
 #include "heal/optimizer.h"
+#include "pipeline/network/carry.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/request/dropped.h"
 #include "stats/row_squares.h"
@@ -112,16 +113,23 @@ void regional_training_fini(regional_training *t)
 
 /* -- decisions --------------------------------------------------------------------------------- */
 
-static grail_status run_to(const regional_training *t, int64_t batch, int node_index)
+typedef struct input_sums {
+    int reader;
+    double rows;
+    matrix squares; /* [1, width] */
+} input_sums;
+
+/* A node_visitor; `user` is an input_sums. */
+static grail_status add_input(const execution *e, int64_t batch, int node_index, void *user)
 {
-    grail_status status = GRAIL_OK;
-    const compression_request *request = t->network->request;
-    execution *e = t->network->current.execution;
-    TRY(execution_begin(e, calibration_shape(request->samples, batch), (batch_input){0}));
-    TRY(sample_stream_peek(&t->network->current.stream, batch, e));
-    TRY(execution_run(e, t->trained, t->region.begin, node_index));
-out:
-    return status;
+    input_sums *s = user;
+    (void)batch;
+    if (node_index != s->reader) {
+        return GRAIL_OK;
+    }
+    const matrix x = execution_value(e, e->graph->nodes[node_index].inputs[0]);
+    s->rows += (double)x.rows;
+    return matrix_column_sums(x, no_matrix, s->squares);
 }
 
 /* The diagonal of the Gram matrix of a node's input. *diagonal is owned. */
@@ -129,23 +137,16 @@ static grail_status measure_input(const regional_training *t, int node_index, in
                                   double **diagonal, double *rows)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = t->network->request;
-    const execution *e = t->network->current.execution;
-    matrix sums = {0};
+    input_sums s = {.reader = node_index};
+    network_run run = t->network->current; /* its sample stream stays where it is */
+    run.parameters = t->trained;
     TRY(memory_new(diagonal, (size_t)width, sizeof **diagonal));
-    TRY(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, width, &sums));
-    for (int64_t batch = 0; batch < request->samples->batch_count; batch++) {
-        if (request_judges_batch(request, batch)) {
-            continue;
-        }
-        TRY(run_to(t, batch, node_index));
-        const matrix x = execution_value(e, request->graph->nodes[node_index].inputs[0]);
-        TRY(matrix_column_sums(x, no_matrix, sums));
-        *rows += (double)x.rows;
-    }
-    TRY(matrix_download(sums, *diagonal));
+    TRY(matrix_new_zero(t->network->request->backend, GRAIL_DTYPE_F64, 1, width, &s.squares));
+    TRY(run_carry(t->network, &run, node_index, false, add_input, &s));
+    TRY(matrix_download(s.squares, *diagonal));
+    *rows = s.rows;
 out:
-    matrix_free(&sums);
+    matrix_free(&s.squares);
     return status;
 }
 

@@ -45,7 +45,8 @@ grail_status request_open(const grail_compress_options *options, request_purpose
 void request_close(compression_request *request); /* NULL is allowed */
 
 /** Whether the samples of a batch judge the result: every fourth one of a request that judges, if
- * it has four or more. No statistics are taken of them. */
+ * it has four or more. No statistics are taken of them: the passes of carry.h leave them out, and
+ * what trains draws none of them. */
 bool request_judges_batch(const compression_request *request, int64_t batch);
 
 const site *site_at(const compression_request *request, int index);

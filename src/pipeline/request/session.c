@@ -136,12 +136,13 @@ out:
     return status;
 }
 
-void session_count(grail_session *s, calibration *samples, const backend *by)
+void session_count(grail_session *s, calibration *samples, bool apart, const backend *by)
 {
-    if (s->counted != samples || s->counted_by != by) {
+    if (s->counted != samples || s->counted_apart != apart || s->counted_by != by) {
         calibration *held = calibration_hold(samples); /* it may be released next */
         forget_statistics(s);
         s->counted = held;
+        s->counted_apart = apart;
         s->counted_by = by;
     }
 }

@@ -23,6 +23,7 @@ struct grail_session {
     calibration *samples; /* of the last run that needed samples; held, NULL = none yet */
     json_t *samples_key;  /* calibration_key of `samples`, owned */
     calibration *counted; /* samples of the statistics; held, NULL = none yet */
+    bool counted_apart;   /* the statistics are without those that judge */
     const backend *counted_by;
     backend **backends; /* [backend_count] open instances; owned */
     char **scratch;     /* [backend_count] their directories for scratch files, or NULL; owned */
@@ -38,7 +39,8 @@ grail_status session_calibration(grail_session *s, const grail_compress_options 
  * directory for scratch files or NULL; borrowed. */
 grail_status session_backend(grail_session *s, const grail_compute *compute, const char *scratch,
                              backend **out) GRAIL_MUST_CHECK;
-/** Drops the statistics unless they were taken from these samples by this backend. */
-void session_count(grail_session *s, calibration *samples, const backend *by);
+/** Drops the statistics unless they were taken from these samples, with or without those that
+ * judge, by this backend. */
+void session_count(grail_session *s, calibration *samples, bool apart, const backend *by);
 
 #endif

@@ -1,0 +1,348 @@
+/* Samples that judge give no statistics: what they hold changes no bit of a result, where it does
+ * when they do not judge. */
+#include "plans.h"
+
+#include "../pipeline/vision_lab.h"
+
+#include "base/hash.h"
+#include "pipeline/compression.h"
+#include "pipeline/network/carry.h"
+#include "planning/loss_curves.h"
+
+#include <string.h>
+
+/* -- samples that change ----------------------------------------------------------------------- */
+
+/* Of the batches that would judge: a bright image of one colour, or a text of one token. */
+static void change_samples(calibration *c)
+{
+    const int64_t size = c->positions.height * c->positions.width;
+    for (int64_t i = 0; i < c->count * size; i++) {
+        if (i / size / c->batch_samples % 4 != 1) {
+            continue;
+        }
+        if (c->pixels == NULL) {
+            c->windows.ids[i] = 3;
+        } else {
+            c->pixels[3 * i] = 40.0F;
+            c->pixels[3 * i + 1] = c->pixels[3 * i + 2] = 0.0F;
+        }
+    }
+}
+
+typedef struct place {
+    lab text;
+    vision_lab images;
+    const char *network; /* a residual network */
+} place;
+
+static void place_open(place *p)
+{
+    lab_open(&p->text);
+    vision_open(&p->images);
+    p->network = vision_network(&p->images, VISION_BASIC, "network");
+}
+
+static void place_close(place *p)
+{
+    vision_close(&p->images);
+    lab_close(&p->text);
+}
+
+/* -- whole runs -------------------------------------------------------------------------------- */
+
+/* A reader of samples, alone as far as that can be. */
+typedef struct reader {
+    const char *name, *selector, *compensate, *refit;
+    double conv, stream, ffn;
+    bool open_loop, repair, of_text;
+} reader;
+
+static const reader readers[] = {
+    {"norms of channels", "wanda", "none", "none", 0.5, 0.0, 0.0, false, false, false},
+    {"norms, open loop", "wanda", "none", "none", 0.5, 0.0, 0.0, true, false, false},
+    {"selection of a residual stream", "obs", "none", "none", 0.0, 0.5, 0.0, false, false, false},
+    {"open loop", "magnitude-l2", "grail", "none", 0.5, 0.5, 0.0, true, false, false},
+    {"closed loop", "magnitude-l2", "grail", "none", 0.5, 0.5, 0.0, false, false, false},
+    {"refits", "magnitude-l2", "full", "all", 0.5, 0.0, 0.0, false, false, false},
+    {"mixed rows of a folding", "fold", "full", "none", 0.5, 0.5, 0.0, false, false, false},
+    {"REPAIR", "magnitude-l2", "none", "none", 0.5, 0.0, 0.0, false, true, false},
+    {"REPAIR, open loop", "magnitude-l2", "none", "none", 0.5, 0.5, 0.0, true, true, false},
+    {"selection at a consumer", "obs", "none", "none", 0.0, 0.0, 0.5, false, false, true},
+    {"trials", "best", "full", "all", 0.0, 0.0, 0.5, false, false, true},
+    {"regional training", "wanda++", "own", "none", 0.0, 0.0, 0.5, false, false, true},
+};
+
+static grail_compress_options options_of(const place *p, const reader *r)
+{
+    grail_compress_options o = r->of_text ? lab_options(&p->text, lab_golden("llama3"), NULL)
+                                          : vision_options(&p->images, p->network, NULL);
+    o.selector = r->selector;
+    o.compensate = r->compensate;
+    o.refit = r->refit;
+    o.sparsity_conv = r->conv;
+    o.sparsity_stream = r->stream;
+    o.sparsity_ffn = r->ffn;
+    o.sparsity_heads = 0.0;
+    o.open_loop = r->open_loop;
+    o.repair = r->repair;
+    return o;
+}
+
+static void hash_network(const calibration_network *n, char hash[HASH_TEXT_SIZE])
+{
+    hash_state state;
+    hash_begin(&state);
+    for (int i = 0; i < n->request->graph->parameter_count; i++) {
+        float *values = NULL;
+        int64_t count = 0;
+        assert_ok(parameter_store_read_f32(n->current.parameters, i, &values, &count));
+        hash_add(&state, values, (size_t)count * sizeof values[0]);
+        memory_free(values);
+    }
+    hash_end(&state, hash);
+}
+
+/* All parameters of the narrowed network. */
+static void hash_run(const place *p, const reader *r, bool judges, bool changed,
+                     char hash[HASH_TEXT_SIZE])
+{
+    grail_compression *c = NULL;
+    const grail_compress_options o = options_of(p, r);
+    assert_ok(grail_compression_open(&o, &c));
+    assert_true(c->request->samples->batch_count >= 4);
+    c->request->judges = judges;
+    if (changed) {
+        change_samples(c->request->samples);
+    }
+    assert_ok(grail_compression_run(c));
+    hash_network(c->network, hash);
+    grail_compression_close(c);
+}
+
+static void no_reader_sees_the_samples_that_judge(void **state)
+{
+    (void)state;
+    place p;
+    place_open(&p);
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
+        char first[HASH_TEXT_SIZE];
+        char second[HASH_TEXT_SIZE];
+        for (int judges = 0; judges < 2; judges++) {
+            hash_run(&p, &readers[i], judges == 1, false, first);
+            hash_run(&p, &readers[i], judges == 1, true, second);
+            if ((strcmp(first, second) == 0) != (judges == 1)) {
+                fail_msg("%s: samples that %s", readers[i].name,
+                         judges == 1 ? "judge were seen" : "do not judge were not seen");
+            }
+        }
+    }
+    place_close(&p);
+}
+
+/* Statistics that a session keeps are of a run that judges, or of one that does not. */
+static void a_session_keeps_apart_what_was_counted(void **state)
+{
+    (void)state;
+    const reader *open_loop = &readers[3];
+    place p;
+    char hashes[3][HASH_TEXT_SIZE];
+    place_open(&p);
+    grail_compress_options o = options_of(&p, open_loop);
+    assert_ok(grail_session_open(o.model, o.reading, &o.session));
+    for (int run = 0; run < 3; run++) {
+        grail_compression *c = NULL;
+        assert_ok(grail_compression_open(&o, &c));
+        c->request->judges = run == 1;
+        assert_ok(grail_compression_run(c));
+        hash_network(c->network, hashes[run]);
+        grail_compression_close(c);
+    }
+    assert_string_equal(hashes[0], hashes[2]);
+    assert_string_not_equal(hashes[0], hashes[1]);
+    grail_session_close(o.session);
+    place_close(&p);
+}
+
+/* -- plans ------------------------------------------------------------------------------------- */
+
+static void hash_curves(const grail_compress_options *o, bool judges, bool changed,
+                        char hash[HASH_TEXT_SIZE])
+{
+    compression_request *request = NULL;
+    calibration_network *network = NULL;
+    loss_curve *curves = NULL;
+    loss_times times;
+    hash_state state;
+    const request_purpose purpose = {.reads_samples = true, .judges = judges};
+    assert_ok(request_open(o, purpose, &request));
+    if (changed) {
+        change_samples(request->samples);
+    }
+    assert_ok(network_create(request, 0, &network));
+    assert_ok(loss_curves_collect(network, &times, &curves));
+    hash_begin(&state);
+    for (int i = 0; i < request->sites->list.count; i++) {
+        const size_t units = (size_t)site_at(request, i)->units;
+        hash_add(&state, curves[i].errors, (units + 1) * sizeof curves[i].errors[0]);
+        if (curves[i].scores != NULL) {
+            hash_add(&state, curves[i].scores, units * sizeof curves[i].scores[0]);
+        }
+    }
+    hash_end(&state, hash);
+    loss_curves_free(curves, request->sites->list.count);
+    network_free(network);
+    request_close(request);
+}
+
+static void loss_curves_are_without_the_samples_that_judge(void **state)
+{
+    (void)state;
+    place p;
+    place_open(&p);
+    for (int of_text = 0; of_text < 2; of_text++) {
+        const reader nothing = {
+            .selector = "obs", .compensate = "full", .refit = "none", .of_text = of_text == 1};
+        const grail_compress_options o = options_of(&p, &nothing);
+        for (int judges = 0; judges < 2; judges++) {
+            char first[HASH_TEXT_SIZE];
+            char second[HASH_TEXT_SIZE];
+            hash_curves(&o, judges == 1, false, first);
+            hash_curves(&o, judges == 1, true, second);
+            assert_int_equal(strcmp(first, second) == 0, judges);
+        }
+    }
+    place_close(&p);
+}
+
+enum { TRIALS = 2 };
+
+typedef struct trials {
+    double cost[TRIALS], divergence[TRIALS];
+    int count;
+} trials;
+
+static int note_trial(void *user, const grail_plan_trial *trial)
+{
+    trials *t = user;
+    assert_true(t->count < TRIALS);
+    t->cost[t->count] = trial->cost;
+    t->divergence[t->count++] = trial->divergence;
+    return 0;
+}
+
+/* The widths that a search tries: uniform ones, and those that follow from the curves. */
+static trials search(const grail_compress_options *run, bool changed)
+{
+    trials t = {0};
+    calibration *samples = NULL;
+    grail_plan_options o = plan_for(run, "search", 0.8);
+    o.tries = TRIALS;
+    o.observer = note_trial;
+    o.observer_user = &t;
+    assert_ok(grail_session_open(run->model, NULL, &o.compress.session));
+    assert_ok(session_calibration(o.compress.session, &o.compress, &samples));
+    if (changed) {
+        change_samples(samples);
+    }
+    grail_plan_free(made(&o));
+    calibration_release(samples);
+    grail_session_close(o.compress.session);
+    assert_int_equal(t.count, TRIALS);
+    return t;
+}
+
+/* Units of different convolutions cost differently, so other widths have another cost. */
+static void a_search_judges_by_samples_that_its_curves_do_not_know(void **state)
+{
+    (void)state;
+    place p;
+    place_open(&p);
+    const grail_compress_options run = vision_options(&p.images, p.network, NULL);
+    const trials first = search(&run, false);
+    const trials second = search(&run, true);
+    for (int i = 0; i < TRIALS; i++) {
+        assert_true(first.cost[i] == second.cost[i]);
+        assert_true(first.divergence[i] != second.divergence[i]);
+    }
+    place_close(&p);
+}
+
+/* -- passes ------------------------------------------------------------------------------------ */
+
+typedef struct visits {
+    const compression_request *request;
+    int64_t batches;
+} visits;
+
+static grail_status count_batch(calibration_network *network, int64_t batch, void *user)
+{
+    visits *v = user;
+    assert_ptr_equal(network->request, v->request);
+    assert_false(request_judges_batch(v->request, batch));
+    v->batches++;
+    return GRAIL_OK;
+}
+
+static grail_status count_node(const execution *e, int64_t batch, int node_index, void *user)
+{
+    visits *v = user;
+    assert_false(request_judges_batch(v->request, batch));
+    v->batches += node_index == e->graph->node_count ? 1 : 0;
+    return GRAIL_OK;
+}
+
+static void assert_holds_every_batch(const sample_stream *s)
+{
+    assert_true(s->live_count > 0);
+    for (int64_t i = 0; i < s->batch_count * s->live_count; i++) {
+        assert_true(matrix_exists(s->held[i]));
+    }
+}
+
+/* No visitor sees them, and the sample streams carry them on for the judgement. */
+static void samples_that_judge_are_carried_without_a_visit(void **state)
+{
+    (void)state;
+    place p;
+    place_open(&p);
+    for (int keeps = 0; keeps < 2; keeps++) {
+        grail_compression *c = NULL;
+        grail_compress_options o = options_of(&p, &readers[5]);
+        o.memory = keeps == 1 ? 0 : 1;
+        assert_ok(grail_compression_open(&o, &c));
+        c->request->judges = true;
+        const int64_t seen = c->request->samples->batch_count * 3 / 4;
+        const int end = network_dense_end(c->network, 0);
+        visits v = {.request = c->request};
+        assert_ok(streams_carry(c->network, end - 1, GRAPH_NONE, count_batch, &v));
+        assert_int_equal(v.batches, seen);
+        assert_ok(streams_carry(c->network, end, end, count_batch, &v));
+        assert_int_equal(v.batches, 2 * seen);
+        assert_holds_every_batch(&c->network->current.stream);
+        assert_holds_every_batch(&c->network->dense.stream);
+        v.batches = 0;
+        for (int moves = 0; moves < 2; moves++) {
+            assert_ok(run_carry(c->network, &c->network->dense, c->request->graph->node_count,
+                                moves == 1, count_node, &v));
+            assert_int_equal(v.batches, (moves + 1) * seen);
+            assert_int_equal(c->network->dense.stream.position,
+                             moves == 1 ? c->request->graph->node_count : end);
+        }
+        assert_holds_every_batch(&c->network->dense.stream);
+        grail_compression_close(c);
+    }
+    place_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_reader_sees_the_samples_that_judge),
+        cmocka_unit_test(a_session_keeps_apart_what_was_counted),
+        cmocka_unit_test(loss_curves_are_without_the_samples_that_judge),
+        cmocka_unit_test(a_search_judges_by_samples_that_its_curves_do_not_know),
+        cmocka_unit_test(samples_that_judge_are_carried_without_a_visit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
