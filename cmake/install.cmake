@@ -2,11 +2,6 @@
 # pages, shell completions, documents.
 include(CMakePackageConfigHelpers)
 
-# The library carries the directory of the BLIS it was built with: the system's BLAS alternative may
-# be another one.
-set_target_properties(grail PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-set_target_properties(grail-study PROPERTIES INSTALL_RPATH "$ORIGIN")
-
 install(TARGETS grail grail-study EXPORT grailTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS grail-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/grail include/grail-study DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")

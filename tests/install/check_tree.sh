@@ -48,6 +48,9 @@ version=$(run "$prefix/bin/grail" --version)
 echo "$version"
 [[ $version =~ ^grail\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "unexpected version '$version'"
 
+echo "-- beside hostile libraries"
+run bash "$source/tests/install/check_libraries.sh" "$prefix/bin/grail" "$source" "$cc"
+
 echo "-- through find_package"
 "$cmake" -S "$source/examples/embed" -B "$work/embed" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" 2>&1 ||

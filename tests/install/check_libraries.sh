@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Runs every command in a directory that holds a library of every name that the program loads or looks for.
+# None of them may be loaded: nobody who runs grail beside a downloaded checkpoint means to run its files.
+#
+# usage: check_libraries.sh PROGRAM SOURCE_DIRECTORY CC
+set -euo pipefail
+
+program=$(realpath -- "$1") source=$(realpath -- "$2") cc=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mark=$work/mark
+export OMP_WAIT_POLICY=passive
+unset LD_LIBRARY_PATH LD_PRELOAD GRAIL_ONNXRUNTIME
+
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+
+# unmarked WHAT: no hostile library was loaded since the last call
+unmarked() {
+    [[ ! -e $mark ]] || fail "$1 loads $(sort -u "$mark" | tr '\n' ' ')from the working directory"
+}
+
+# The name under which the library was loaded goes into the mark.
+cat >"$work/hostile.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+__attribute__((constructor)) static void leave_mark(void)
+{
+    Dl_info self;
+    FILE *mark = fopen(MARK, "a");
+    if (mark != NULL && dladdr((void *)leave_mark, &self) != 0) {
+        fprintf(mark, "%s\n", self.dli_fname);
+        fclose(mark);
+    }
+}
+END
+"$cc" -shared -fPIC -DMARK="\"$mark\"" "$work/hostile.c" -o "$work/hostile.so"
+mapfile -t names < <(ldd "$program" | awk '{print $1}' | grep '^lib' |
+    grep -vE '^lib(c|dl|pthread|m|gcc_s|asan|ubsan)\.so')
+mkdir "$work/hostile"
+cd "$work/hostile"
+for name in "${names[@]}" libonnxruntime.so libonnxruntime.so.1; do
+    cp "$work/hostile.so" "$name"
+done
+(("${#names[@]}" > 8)) || fail "ldd names only ${#names[@]} libraries of $program"
+LD_LIBRARY_PATH=. "$program" --version >/dev/null 2>&1 || true
+[[ -e $mark ]] || fail "the hostile libraries leave no mark where they are loaded"
+rm "$mark"
+
+dense=$source/demo/vision/cnn.pth
+calibration=$source/demo/vision/calibration
+narrow=$work/narrow
+cat >"$work/recipe.json" <<END
+{"checkpoints": [{"name": "cnn", "path": "$dense"}], "selectors": ["wanda"], "sparsities": [0.5],
+ "compensate": ["none"], "samples": [8], "sites": ["conv"], "calibration": {"path": "$calibration"},
+ "evaluation": {"path": "$source/demo/vision/test", "images": 8}}
+END
+declare -A arguments=(
+    [inspect]="$dense"
+    [plan]="$dense -o $work/plan.json --calib $calibration --target-ratio 0.7 --budget error --samples 64"
+    [compress]="$dense -o $narrow --calib $calibration --sparsity 0.5 --samples 8 --quiet"
+    [heal]="$narrow --teacher $dense -o $work/healed --calib $calibration --samples 8 --heal-steps 1 --quiet"
+    [eval]="$narrow --data $source/demo/vision/test"
+    [verify]="$dense $narrow"
+    [sweep]="$work/recipe.json -o $work/results.jsonl --quiet"
+    [report]="$work/results.jsonl -o $work/page.html"
+    [export]="$narrow -o $work/narrow.onnx"
+    [bench]="$dense $narrow --runs 1 --batch 1"
+    [doctor]=
+    [completion]=bash
+)
+"$program" --version >"$work/said" 2>&1 || fail "grail --version: $(tail -n 1 "$work/said")"
+unmarked "grail --version"
+mapfile -t commands < <("$program" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p')
+(("${#commands[@]}" > 10)) || fail "grail --help lists ${#commands[@]} commands"
+for command in "${commands[@]}"; do
+    read -ra given <<<"${arguments[$command]---help}"
+    "$program" "$command" "${given[@]}" >"$work/said" 2>&1 || fail "grail $command: $(tail -n 1 "$work/said")"
+    unmarked "grail $command"
+done
+echo "${#commands[@]} commands of $program beside ${#names[@]} hostile libraries"
