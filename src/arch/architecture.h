@@ -59,6 +59,9 @@ struct architecture {
     grail_status (*complete)(const surroundings *around, json_t *config, char *notice);
     /** Hugging Face's image processor of the family, such as "ViT", where a file names none. */
     const char *image_processor;
+    /** How the names of the classes of Hugging Face's library end whose checkpoints have all
+     * tensors of the family, such as "ForCausalLM"; NULL: others have them, too. */
+    const char *class_ending;
     /** The image preset that most networks of the family use; NULL for none. */
     const char *(*preset)(const json_t *config);
     /** Edits `config`, the configuration of the dense network, so that it describes `narrowed`,

@@ -79,6 +79,7 @@ grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *nu
     const architecture architecture_##NAME = {.name = #NAME,                                       \
                                               .family = &(row),                                    \
                                               .settings = decoder_settings,                        \
+                                              .class_ending = "ForCausalLM",                       \
                                               .build = decoder_build,                              \
                                               .describe_narrowed = decoder_describe_narrowed,      \
                                               .judge_loaders = decoder_judge_loaders,              \

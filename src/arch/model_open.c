@@ -275,13 +275,37 @@ out:
     return status;
 }
 
+static bool ends_with(const char *text, const char *ending)
+{
+    const size_t length = strlen(text);
+    const size_t tail = strlen(ending);
+    return length >= tail && strcmp(text + length - tail, ending) == 0;
+}
+
+/* Most often tensors are missing because a class without the last layer, or with another one, saved
+ * the network. */
+static grail_status explain_class(const grail_model *m, grail_status status)
+{
+    const char *ending = m->architecture == NULL ? NULL : m->architecture->class_ending;
+    const json_t *saved_by = json_array_get(json_object_get(m->config, "architectures"), 0);
+    const char *class = json_string_value(saved_by);
+    if (status == GRAIL_ERROR_FORMAT && ending != NULL && class != NULL &&
+        !ends_with(class, ending)) {
+        error_append("; the network was saved by the class %s, which has another last layer than "
+                     "grail reads, or none: save it by its class that ends in %s",
+                     class, ending);
+    }
+    return status;
+}
+
 /* What the tensors of an image network show tells more than the first one that does not fit. */
 static grail_status explain(const grail_model *m, grail_status status)
 {
     const bool misfits = status == GRAIL_ERROR_FORMAT || status == GRAIL_ERROR_SHAPE ||
                          status == GRAIL_ERROR_UNSUPPORTED;
     const bool may_read_images = m->architecture == NULL || m->architecture->preset != NULL;
-    return misfits && may_read_images ? foreign_parts_explain(m->checkpoint, status) : status;
+    return explain_class(
+        m, misfits && may_read_images ? foreign_parts_explain(m->checkpoint, status) : status);
 }
 
 static grail_status open_network(opening *o, const grail_model_options *options)
@@ -322,13 +346,43 @@ static grail_status refuse_unfinished(const char *path)
     return status;
 }
 
+/* OWNER/NAME, as the networks of Hugging Face's hub are called; also a path whose directory exists
+ * looks so. */
+static bool looks_like_hub_name(const char *path)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    const size_t owner = strspn(path, letters);
+    const size_t name = path[owner] == '/' ? strspn(path + owner + 1, letters) : 0;
+    return path[0] != '.' && owner > 0 && name > 0 && path[owner + 1 + name] == 0;
+}
+
+static grail_status refuse_missing(const char *path)
+{
+    grail_status status = GRAIL_OK;
+    char *owner = NULL;
+    const char *name = looks_like_hub_name(path) ? strchr(path, '/') + 1 : path;
+    TRY(memory_format(&owner, "%.*s", (int)(name - path), path));
+    status =
+        error_set(GRAIL_ERROR_IO, "'%s' is neither a model directory nor a weights file", path);
+    if (name != path && !file_is_directory(owner)) {
+        error_append(
+            "; grail reads nothing from the internet, but 'hf download %s --local-dir %s' "
+            "fetches a network of that name from Hugging Face's hub, for grail to read '%s'",
+            path, name, name);
+    }
+out:
+    memory_free(owner);
+    return status;
+}
+
 grail_status grail_model_open_with(const char *path, const grail_model_options *options,
                                    grail_model **out)
 {
     grail_status status = GRAIL_OK;
     opening o = {0};
     if (!file_is_directory(path) && !file_exists(path)) {
-        FAIL(GRAIL_ERROR_IO, "'%s' is neither a model directory nor a weights file", path);
+        return refuse_missing(path);
     }
     TRY(refuse_unfinished(path));
     TRY(memory_new(&o.m, 1, sizeof *o.m));

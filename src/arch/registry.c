@@ -43,7 +43,8 @@ grail_status architecture_find(const char *source, const json_t *config, const a
     }
     status = error_set(GRAIL_ERROR_UNSUPPORTED, "%s: unknown model_type \"%s\"; expected one of",
                        source, name == NULL ? "(missing)" : name);
-    error_append_names(name, name_at, NULL);
+    error_append_names(NULL, name_at,
+                       NULL); /* a program wrote it: a similar name is another family */
     if (name != NULL) {
         unknown_family_explain(name, config);
     }

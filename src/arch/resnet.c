@@ -453,6 +453,7 @@ const architecture architecture_resnet = {
     .image_processor = "ConvNext",
     .preset = preset,
     .describe_narrowed = resnet_describe_narrowed,
+    .class_ending = "ForImageClassification",
     .judge_loaders = resnet_judge_loaders,
     .is_ignorable = is_ignorable,
 };

@@ -82,6 +82,14 @@ static const unknown_family families[] = {
      "norms what attention and FFN add, not what they read, and norms q and k over all heads"},
     {"granite", "llama",
      "scales embeddings, scores, residual sums and logits by its configuration"},
+    {"seed_oss", "qwen2",
+     "differs in the name, as long as \"attention_out_bias\" is false: \"model_type\": \"qwen2\" "
+     "in "
+     "config.json opens it"},
+    {"hunyuan", "qwen3",
+     "norms q and k behind the rotary positions, shares keys and values between layers, and may "
+     "split its FFN into experts"},
+    {"hunyuan_v1_dense", "qwen3", "norms q and k behind the rotary positions, not before them"},
     {"minicpm3", "llama", "computes keys and values from a compressed vector, and scales its sums"},
     {"nemotron", "llama",
      "has LayerNorm with 1 + w, a squared ReLU in an FFN without a gate, and rotary positions on a "
@@ -104,6 +112,9 @@ static const unknown_family families[] = {
     {"apertus", "llama", "has an FFN without a gate, with an activation of learned slopes"},
     {"helium", "llama", "turns neighbouring pairs of q and k for rotary positions"},
     {"diffllama", "llama", "subtracts two attentions from each other"},
+    {"ministral", "mistral",
+     "lets some layers attend to all positions and others within a window (\"layer_types\")"},
+    {"ministral3", "mistral", "scales queries by their positions"},
     {"mixtral", "mistral", EXPERTS},
     {"qwen2_moe", "qwen2", EXPERTS ", beside a shared one"},
     {"qwen3_moe", "qwen3", EXPERTS},
@@ -117,7 +128,7 @@ static const unknown_family families[] = {
     {"llama4", "llama", "joins llama4_text, which has experts, to an image encoder"},
     {"glm4_moe", "llama", EXPERTS},
     {"ernie4_5_moe", "llama", EXPERTS},
-    {"hunyuan_v1_moe", "llama", EXPERTS},
+    {"hunyuan_v1_moe", "qwen3", EXPERTS ", and norms q and k behind the rotary positions"},
     {"minimax_m2", "llama", EXPERTS},
     {"deepseek", "llama", EXPERTS ", beside shared ones"},
     {"deepseek_v2", "llama",

@@ -9,13 +9,22 @@ static bool is_channels(const site *s)
     return s->kind == SITE_CONV || s->kind == SITE_STREAM;
 }
 
+static grail_status refuse_sparsity(double sparsity)
+{
+    const grail_status status = error_set(
+        GRAIL_ERROR_ARGUMENT,
+        "sparsity %g is outside [0, 1); give the fraction of units to remove from each site",
+        sparsity);
+    if (sparsity > 1.0 && sparsity < 100.0) {
+        error_append(", such as %g for %g %%", sparsity / 100.0, sparsity);
+    }
+    return status;
+}
+
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
 {
     if (!(sparsity >= 0.0 && sparsity < 1.0)) {
-        return error_set(
-            GRAIL_ERROR_ARGUMENT,
-            "sparsity %g is outside [0, 1); give the fraction of units to remove from each site",
-            sparsity);
+        return refuse_sparsity(sparsity);
     }
     if (is_channels(s)) {
         const int64_t kept = (int64_t)floor((double)s->units * (1.0 - sparsity) + 1e-9);

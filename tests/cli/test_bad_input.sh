@@ -37,7 +37,7 @@ text "'folder.txt' is a directory, but the model reads text; give a .txt, .jsonl
 printf '{"text": "a b c"}\n{"text": "a"\n' >broken.jsonl
 text "broken.jsonl: line 2: document: not valid JSON" --calib broken.jsonl
 printf '{"text": "a b c"}\n\n{"body": "a"}\n' >other.jsonl
-text "other.jsonl: line 3: has no string field \"text\"" --calib other.jsonl
+text "other.jsonl: line 3: has no string field \"text\"; choose one of its string fields: \"body\" (--field)" --calib other.jsonl
 text "other.jsonl: line 1: has no string field \"body\"" --calib other.jsonl --field body
 tr -d '"' <"$demo/held-out.txt" | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip |
     head -c 3000 >short.jsonl.gz

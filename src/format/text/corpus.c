@@ -152,6 +152,24 @@ out:
 
 /* --- JSON lines --- */
 
+/* Names the string fields that the line has in place of the one that is wanted. */
+static grail_status lacks_field(const corpus *c)
+{
+    enum { MOST_NAMED = 4 };
+    const char *key = NULL;
+    json_t *value = NULL;
+    int named = 0;
+    const grail_status status =
+        error_set(GRAIL_ERROR_FORMAT, "has no string field \"%s\"", c->field);
+    json_object_foreach (c->document, key, value) {
+        if (json_is_string(value) && named < MOST_NAMED) {
+            error_append("%s \"%s\"", named == 0 ? "; choose one of its string fields:" : ",", key);
+            named++;
+        }
+    }
+    return error_about(status, "field");
+}
+
 static grail_status read_document(corpus *c, const unsigned char *line, size_t size,
                                   corpus_piece *out)
 {
@@ -160,7 +178,7 @@ static grail_status read_document(corpus *c, const unsigned char *line, size_t s
     TRY(json_parse("document", line, size, &c->document));
     TRY(json_get_string("document", c->document, c->field, NULL, &text));
     if (text == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "has no string field \"%s\"", c->field);
+        TRY(lacks_field(c));
     }
     *out = (corpus_piece){.text = text, .size = strlen(text), .ends_document = true};
 out:

@@ -123,6 +123,22 @@ static void a_missing_tensor_is_named(void **state)
     teardown(&f);
 }
 
+static void a_network_without_its_head_is_told_by_its_class(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "llama3");
+    snprintf(lab_find(&f.m, 1, "mlp.up_proj.weight")->name, 96, "%s",
+             "layers.1.mlp.up_proj.weight");
+    json_t *names = json_pack("[s]", "LlamaForSequenceClassification");
+    assert_int_equal(json_object_set_new(f.m.config, "architectures", names), 0);
+    assert_refused(
+        &f, GRAIL_ERROR_FORMAT,
+        "saved by the class LlamaForSequenceClassification, which has another last "
+        "layer than grail reads, or none: save it by its class that ends in ForCausalLM");
+    teardown(&f);
+}
+
 static void a_tensor_of_another_shape_is_named_with_both(void **state)
 {
     (void)state;
@@ -231,6 +247,10 @@ static void what_is_not_a_model_directory_is_named(void **state)
     fixture f;
     setup(&f, "llama3");
     assert_fails(try_open(f.path), GRAIL_ERROR_IO, "neither a model directory nor a weights file");
+    assert_fails(try_open("nobody/Model-1b"), GRAIL_ERROR_IO,
+                 "'hf download nobody/Model-1b --local-dir Model-1b' fetches");
+    assert_fails(try_open("a/b/c"), GRAIL_ERROR_IO, "nor a weights file");
+    assert_null(strstr(grail_error_message(), "hf download"));
     assert_fails(try_open(f.directory), GRAIL_ERROR_IO, "holds neither model.safetensors");
     support_write_file(f.directory, "config.json", "[]", 2);
     assert_fails(try_open(f.directory), GRAIL_ERROR_FORMAT, "config.json: not a JSON object");
@@ -280,6 +300,7 @@ int main(void)
         cmocka_unit_test(sites_are_listed_with_their_facts),
         cmocka_unit_test(known_architectures_are_listed),
         cmocka_unit_test(a_missing_tensor_is_named),
+        cmocka_unit_test(a_network_without_its_head_is_told_by_its_class),
         cmocka_unit_test(a_tensor_of_another_shape_is_named_with_both),
         cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
         cmocka_unit_test(old_buffers_and_a_second_copy_of_the_head_are_let_be),

@@ -25,6 +25,11 @@ static void a_common_family_is_told_from_the_nearest_one(void **state)
         {"gpt_neox", "the nearest is llama, but gpt_neox has LayerNorm, adds attention and FFN "
                      "side by side"},
         {"gpt2", "the nearest is llama, but gpt2 has LayerNorm, learned positions"},
+        {"ministral", "some layers attend to all positions and others within a window"},
+        {"seed_oss", "the nearest is qwen2, but seed_oss differs in the name"},
+        {"hunyuan", "the nearest is qwen3, but hunyuan norms q and k behind the rotary"},
+        {"hunyuan_v1_dense", "norms q and k behind the rotary positions, not before them"},
+        {"hunyuan_v1_moe", "splits its FFN into experts"},
         {"mixtral", "the nearest is mistral, but mixtral splits its FFN into experts"},
         {"qwen2_moe", "the nearest is qwen2, but qwen2_moe splits its FFN into experts"},
         {"deepseek_v3", "compressed vector (MLA)"},
@@ -43,6 +48,7 @@ static void a_common_family_is_told_from_the_nearest_one(void **state)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         assert_fails(try_config(known[i].type, NULL), GRAIL_ERROR_UNSUPPORTED, known[i].text);
         assert_non_null(strstr(grail_error_message(), "expected one of llama, mistral"));
+        assert_null(strstr(grail_error_message(), "did you mean"));
     }
 }
 

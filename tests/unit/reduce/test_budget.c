@@ -43,6 +43,8 @@ static void impossible_fractions_are_refused(void **state)
     int64_t kept = 0;
     assert_fails(budget_kept_units(&s, 1.0, &kept), GRAIL_ERROR_ARGUMENT,
                  "sparsity 1 is outside [0, 1)");
+    assert_fails(budget_kept_units(&s, 30.0, &kept), GRAIL_ERROR_ARGUMENT,
+                 ", such as 0.3 for 30 %");
     assert_fails(budget_kept_units(&s, -0.01, &kept), GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
     assert_fails(budget_kept_units(&s, (double)NAN, &kept), GRAIL_ERROR_ARGUMENT, "outside");
     assert_fails(budget_kept_units(&s, 0.9999999999, &kept), GRAIL_ERROR_ARGUMENT,
