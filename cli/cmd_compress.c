@@ -390,24 +390,23 @@ static int print_interrupted(void)
     return EXIT_FAILED;
 }
 
-/* Measures and prints what has been written, or would be. */
-static int report_result(const grail_compression *c)
+/* Finishes the run, if it is one, and prints what has been written, or would be. */
+static int report_result(grail_compression *c)
 {
     quality q = {.data = NULL};
     grail_forecast f = {0};
-    int code = dry_run              ? make_forecast(c, &f)
-               : evaluation != NULL ? quality_measure(&r, evaluation, quiet, &q)
-                                    : EXIT_OK;
-    code = code == EXIT_OK ? quality_record(&q, r.compress.output) : code;
+    const int code = dry_run ? make_forecast(c, &f) : quality_finish(c, &r, evaluation, quiet, &q);
+    if (code != EXIT_OK) {
+        return code;
+    }
     if (as_json) {
-        const int printed = print_json_summary(c, &q, &f);
-        return code == EXIT_OK ? printed : code;
+        return print_json_summary(c, &q, &f);
     }
     print_summary(c, &q);
-    if (code == EXIT_OK && dry_run) {
+    if (dry_run) {
         print_forecast(&f);
     }
-    return code;
+    return EXIT_OK;
 }
 
 static bool names_kinds(void)
@@ -435,9 +434,6 @@ static int compress(void)
     if (status == GRAIL_OK && !dry_run) {
         interrupt_catch();
         status = grail_compression_run(c);
-    }
-    if (status == GRAIL_OK && !dry_run) {
-        status = grail_compression_finish(c);
     }
     end_line();
     if (status == GRAIL_OK) {

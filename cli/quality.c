@@ -1,5 +1,7 @@
 #include "quality.h"
 
+#include "command_line.h"
+#include "interrupt.h"
 #include "print.h"
 
 #include <grail/escape.h>
@@ -40,7 +42,7 @@ static int watch(void *user, int64_t done, int64_t total, double so_far)
             print_progress_end();
         }
     }
-    return 0;
+    return interrupt_came();
 }
 
 static grail_status measure_text(measurement *m, const grail_model *model, bool plain,
@@ -97,14 +99,15 @@ static grail_status open_images(run_options *r, const char *data, measurement *m
     return grail_images_open(m->dense, &source, &m->images);
 }
 
-static grail_status open_networks(run_options *r, const char *data, measurement *m)
+static grail_status open_networks(run_options *r, const char *data, const char *result,
+                                  measurement *m)
 {
     grail_model_facts facts = {0};
     const grail_model_options reading = {.settings = r->settings.values,
                                          .setting_count = r->settings.count};
     grail_status status = grail_model_open_with(r->compress.model, &reading, &m->dense);
     if (status == GRAIL_OK) {
-        status = grail_model_open_with(r->compress.output, &reading, &m->narrow);
+        status = grail_model_open_with(result, &reading, &m->narrow);
     }
     if (status == GRAIL_OK) {
         status = grail_model_describe(m->dense, &facts);
@@ -115,7 +118,9 @@ static grail_status open_networks(run_options *r, const char *data, measurement 
     return status;
 }
 
-int quality_measure(run_options *r, const char *data, bool quiet, quality *out)
+/* Measures the model that `r` narrowed and the sealed result in `result`. */
+static grail_status quality_measure(run_options *r, const char *data, const char *result,
+                                    bool quiet, quality *out)
 {
     measurement m = {
         .text = r->compress.calibration,
@@ -123,7 +128,7 @@ int quality_measure(run_options *r, const char *data, bool quiet, quality *out)
         .quiet = quiet};
     quality q = {.data = data};
     m.text.path = data;
-    grail_status status = open_networks(r, data, &m);
+    grail_status status = open_networks(r, data, result, &m);
     q.of_images = m.images != NULL;
     if (status == GRAIL_OK) {
         status = measure_all(&m, &q);
@@ -134,7 +139,7 @@ int quality_measure(run_options *r, const char *data, bool quiet, quality *out)
     grail_images_close(m.images);
     grail_model_close(m.narrow);
     grail_model_close(m.dense);
-    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
+    return status;
 }
 
 static void print_value(const char *what, bool of_images, double value, double error)
@@ -167,16 +172,13 @@ static void put_row(const char *what, bool of_images, double value, double error
     }
 }
 
-int quality_record(const quality *q, const char *directory)
+static grail_status add_to_card(const quality *q, grail_compression *c)
 {
     char text[600] = "";
     char name[200];
-    if (q->data == NULL) {
-        return EXIT_OK;
-    }
     grail_escape(GRAIL_ESCAPE_LINE, base_name(q->data), name, sizeof name);
-    for (char *c = strchr(name, '`'); c != NULL; c = strchr(c, '`')) {
-        *c = '\''; /* would end the code */
+    for (char *at = strchr(name, '`'); at != NULL; at = strchr(at, '`')) {
+        *at = '\''; /* would end the code */
     }
     snprintf(text, sizeof text, "On `%s`:\n\n| | %s |\n|---|---|\n", name,
              q->of_images ? "top-1 accuracy, %" : "perplexity");
@@ -184,7 +186,40 @@ int quality_record(const quality *q, const char *directory)
     put_row("the same units removed, nothing repaired", q->of_images, q->plain, q->plain_error,
             text, sizeof text);
     put_row("this network", q->of_images, q->result, q->result_error, text, sizeof text);
-    const grail_status status = grail_model_card_add(directory, "Quality", text);
+    return grail_compression_card_add(c, "Quality", text);
+}
+
+/* The result is sealed, so the same command with --resume measures it and computes nothing again.
+ */
+static int print_unmeasured(grail_status status, const char *result, const char *output)
+{
+    char options[256];
+    if (status == GRAIL_ERROR_CANCELLED) {
+        print_error("grail: interrupted while measuring");
+        command_line_print_resume(output);
+        return EXIT_FAILED;
+    }
+    options_of_fields(grail_error_fields(), options, sizeof options);
+    print_error("grail: cannot measure: %s%s; the weights are complete in '%s', and "
+                "--resume with another --eval, or with none, finishes the run\n",
+                grail_error_message(), options, result);
+    return status == GRAIL_ERROR_NUMERIC ? EXIT_NUMERIC : EXIT_FAILED;
+}
+
+int quality_finish(grail_compression *c, run_options *r, const char *data, bool quiet, quality *out)
+{
+    const char *result = NULL;
+    grail_status status = data == NULL ? GRAIL_OK : grail_compression_seal(c, &result);
+    if (status == GRAIL_OK && data != NULL) {
+        status = quality_measure(r, data, result, quiet, out);
+        if (status != GRAIL_OK) {
+            return print_unmeasured(status, result, r->compress.output);
+        }
+        status = add_to_card(out, c);
+    }
+    if (status == GRAIL_OK) {
+        status = grail_compression_finish(c);
+    }
     return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
 

@@ -19,12 +19,12 @@ typedef struct quality {
  * code, after a message. */
 int quality_check(const command *c, const char *data);
 
-/** Measures the model that `r` narrowed, and its output, on `data`, which is read as the
- * calibration set was. Prints the failure; returns an exit code. */
-int quality_measure(run_options *r, const char *data, bool quiet, quality *out);
-
-/** Adds what was measured to the result's model card. Prints the failure; returns an exit code. */
-int quality_record(const quality *q, const char *directory);
+/** Finishes the run `c` of `r`. With `data` (NULL: none) first measures its model, the plain cut
+ * and the result on it, read as the calibration set was, and adds them to the result's model card:
+ * the result has its name only when it is measured. Prints the failure, and how an interrupted
+ * measurement is continued; returns an exit code. */
+int quality_finish(grail_compression *c, run_options *r, const char *data, bool quiet,
+                   quality *out);
 
 void quality_print(const quality *q);
 /** JSON null where nothing was measured. */

@@ -18,7 +18,7 @@ extern "C" {
  * the work in OUTPUT.partial), grail_compression_finish (moves the result to OUTPUT) and
  * grail_compression_close. OUTPUT appears only when it is complete. An interrupted run leaves
  * OUTPUT.partial; a run with `resume` continues it and writes the same bytes as an uninterrupted
- * run.
+ * run, but for the seconds in report.json.
  */
 typedef struct grail_compression grail_compression;
 
@@ -183,13 +183,18 @@ GRAIL_API grail_status grail_compress_estimate(const grail_model *model,
 GRAIL_API grail_status grail_compression_open(const grail_compress_options *options,
                                               grail_compression **out) GRAIL_MUST_CHECK;
 GRAIL_API grail_status grail_compression_run(grail_compression *compression) GRAIL_MUST_CHECK;
-/** Writes report.json, syncs, and renames OUTPUT.partial to OUTPUT. */
+/** After the run: writes all of the result but its model card, so that it can be opened and
+ * measured at *directory before it has its name. That is inside OUTPUT.partial; OUTPUT itself in a
+ * continued run whose result had its name already. What fails or is interrupted from here on is
+ * continued without computing the result again. *directory is borrowed until close. */
+GRAIL_API grail_status grail_compression_seal(grail_compression *compression,
+                                              const char **directory) GRAIL_MUST_CHECK;
+/** Adds a section to the model card that grail_compression_finish writes, before that on sizes:
+ * `text` is Markdown. A result that had its name already keeps its card. */
+GRAIL_API grail_status grail_compression_card_add(grail_compression *compression, const char *title,
+                                                  const char *text) GRAIL_MUST_CHECK;
+/** Seals the result, writes its model card, syncs, and gives the result its name, OUTPUT. */
 GRAIL_API grail_status grail_compression_finish(grail_compression *compression) GRAIL_MUST_CHECK;
-/** Adds a section to the model card README.md of a finished result, before that on its size: `text`
- * is Markdown. For what is measured when the run is over. GRAIL_ERROR_FORMAT where README.md is not
- * such a card. */
-GRAIL_API grail_status grail_model_card_add(const char *directory, const char *title,
-                                            const char *text) GRAIL_MUST_CHECK;
 GRAIL_API void grail_compression_close(grail_compression *compression); /* NULL is allowed */
 
 /** The sites in order: with their planned widths before the run, and their results after it. */

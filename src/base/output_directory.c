@@ -340,6 +340,11 @@ bool output_directory_is_committed(const output_directory *o)
     return o->committed;
 }
 
+const char *output_directory_path(const output_directory *o)
+{
+    return o->path;
+}
+
 const char *output_directory_partial(const output_directory *o)
 {
     return o->partial;

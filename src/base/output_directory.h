@@ -35,8 +35,9 @@ const json_t *output_directory_records(const output_directory *o);
 /** Whether the result is already committed, so that only the state remains to be removed. */
 bool output_directory_is_committed(const output_directory *o);
 
-/** "OUTPUT.partial" for messages, and "OUTPUT.partial/result", where the files of the result are
- * made. */
+/** "OUTPUT", "OUTPUT.partial" for messages, and "OUTPUT.partial/result", where the files of the
+ * result are made. */
+const char *output_directory_path(const output_directory *o);
 const char *output_directory_partial(const output_directory *o);
 const char *output_directory_result(const output_directory *o);
 

@@ -12,6 +12,8 @@ struct grail_compression {
     calibration_network *network;
     narrow_output *output; /* NULL: the result stays in memory */
     char *command;         /* for the model card, or NULL */
+    buffer sections;       /* of the model card, in addition to those that the report gives */
+    json_t *report;        /* NULL until the result is sealed; owned */
 };
 
 #endif

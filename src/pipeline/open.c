@@ -10,6 +10,7 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
         FAIL(GRAIL_ERROR_ARGUMENT, "no model was given");
     }
     TRY(memory_new(&c, 1, sizeof *c));
+    buffer_init(&c->sections, SIZE_MAX / 4);
     if (options->command != NULL) {
         TRY(memory_copy_string(&c->command, options->command));
     }
@@ -34,6 +35,8 @@ void grail_compression_close(grail_compression *c)
     output_close(c->output);
     network_free(c->network);
     request_close(c->request);
+    json_decref(c->report);
+    buffer_fini(&c->sections);
     memory_free(c->command);
     memory_free(c);
 }

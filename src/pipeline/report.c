@@ -115,22 +115,55 @@ out:
     return status;
 }
 
-grail_status grail_compression_finish(grail_compression *c)
+/* Once: what is measured of a sealed result must be of the report beside it. */
+static grail_status seal(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
     json_t *report = NULL;
     if (c->output == NULL) {
-        return error_set(
-            GRAIL_ERROR_ARGUMENT,
-            "no output directory was given, so there is no result to write: it stays in memory");
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "no output directory was given, so there is no result to write: it stays in memory");
     }
-    const grail_compression_totals totals = grail_compression_totals_get(c);
-    TRY(build_report(c->request, c->network, &totals, &report));
-    TRY(output_commit(c->output, report, c->command));
+    if (c->report == NULL) {
+        const grail_compression_totals totals = grail_compression_totals_get(c);
+        TRY(build_report(c->request, c->network, &totals, &report));
+        TRY(output_seal(c->output, report));
+        c->report = report;
+        report = NULL;
+    }
 out:
-    if (status != GRAIL_OK) {
-        output_after_failure(c->output, status);
-    }
     json_decref(report);
     return status;
+}
+
+/* Says how a run is continued that failed while its result was completed. */
+static grail_status completed(grail_compression *c, grail_status status)
+{
+    if (status != GRAIL_OK && c->output != NULL) {
+        output_after_failure(c->output, status);
+    }
+    return status;
+}
+
+grail_status grail_compression_seal(grail_compression *c, const char **directory)
+{
+    const grail_status status = seal(c);
+    if (status == GRAIL_OK) {
+        *directory = output_place(c->output);
+    }
+    return completed(c, status);
+}
+
+grail_status grail_compression_card_add(grail_compression *c, const char *title, const char *text)
+{
+    return buffer_format(&c->sections, "## %s\n\n%s\n", title, text);
+}
+
+grail_status grail_compression_finish(grail_compression *c)
+{
+    grail_status status = seal(c);
+    if (status == GRAIL_OK) {
+        status = output_commit(c->output, c->report, c->command, &c->sections);
+    }
+    return completed(c, status);
 }

@@ -29,8 +29,9 @@ narrow_network() {
 case $kind in
 decoder | open-loop)
     write_ids ids.npy 16 16 96
+    write_ids other.npy 16 16 96 2
     model=$golden/llama3-sharded
-    command=(compress "$model" --calib ids.npy --sparsity 0.5 --align 1 --quiet --threads 1)
+    command=(compress "$model" --calib ids.npy --eval other.npy --sparsity 0.5 --align 1 --quiet --threads 1)
     if [[ $kind == open-loop ]]; then
         command+=(--loop open)
     fi

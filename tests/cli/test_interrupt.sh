@@ -86,6 +86,30 @@ for signal in INT TERM; do
     same_result complete out
 done
 
+head -c 30000 "$demo/held-out.txt" >measured.txt
+measure=("${compress[@]}" --eval measured.txt)
+runs "$grail" "${measure[@]}" -o measured --quiet
+for signal in INT TERM KILL KILL; do
+    check "compress --eval ends by SIG$signal while it measures, and is measured when it is continued"
+    rm -rf out
+    start "${measure[@]}" -o out
+    wait_for test -e out.partial/result/report.json
+    sleep 0.$((RANDOM % 3))
+    kill -$signal $pid
+    ends
+    ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
+    [[ ! -e out && -e out.partial ]] || fail "what is not measured has its name"
+    if [[ $signal == KILL ]]; then
+        runs "$grail" "${measure[@]}" -o out --resume
+    else
+        says "grail: interrupted while measuring; $line" stderr
+        continues
+    fi
+    ! grep -q "^block" stderr || { show; fail "narrowed again"; }
+    says "quality on measured.txt:" stdout
+    same_result measured out
+done
+
 check "with --quiet the message is printed too"
 rm -rf out
 start "${compress[@]}" -o out --quiet

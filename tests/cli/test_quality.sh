@@ -60,6 +60,14 @@ runs "$grail" eval cnn --data "$demo/vision/test" --json
 top1=$(field top1 stdout)
 holds "$top1 > 0.5"
 
+check "what cannot be measured has no name, and no second computation"
+write_ids short.npy 2 1 96
+refuses 1 "--resume with another --eval, or with none, finishes the run" "${narrow[@]}" -o out --sparsity 0.5 \
+    --align 1 --eval short.npy
+runs "${narrow[@]}" -o out --sparsity 0.5 --align 1 --resume
+same_result first out
+rm -r out
+
 check "what cannot be measured is refused before the work"
 refuses 1 "cannot read 'nothing' for --eval" "${narrow[@]}" -o none --sparsity 0.5 --eval nothing
 refuses 2 "--dry-run writes nothing that --eval could measure" "${narrow[@]}" --sparsity 0.5 --dry-run \

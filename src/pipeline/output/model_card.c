@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIZE_HEADING "## Size"
-
 /* -- text from outside ------------------------------------------------------------------------- */
 
 /* One line, between more backticks than follow each other in it. */
@@ -332,7 +330,7 @@ static grail_status put_size(const json_t *report, const char *what, const char 
 static grail_status put_sizes(const json_t *report, buffer *out)
 {
     grail_status status = GRAIL_OK;
-    TRY(buffer_append_string(out, SIZE_HEADING "\n\n| | before | after | |\n|---|---|---|---|\n"));
+    TRY(buffer_append_string(out, "## Size\n\n| | before | after | |\n|---|---|---|---|\n"));
     TRY(put_size(report, "parameters", "parameters", out));
     TRY(put_size(report, "bytes of weights", "bytes", out));
     TRY(put_size(report, "multiply-accumulates per token or image", "macs_per_token", out));
@@ -391,7 +389,7 @@ out:
 }
 
 grail_status model_card_append(const json_t *report, const grail_model *base, const char *command,
-                               buffer *out)
+                               const buffer *sections, buffer *out)
 {
     grail_status status = GRAIL_OK;
     TRY(put_front_matter(report, base, out));
@@ -402,47 +400,10 @@ grail_status model_card_append(const json_t *report, const grail_model *base, co
     }
     TRY(put_healing(report, out));
     TRY(put_calibration(report, out));
+    TRY(buffer_append(out, sections->bytes, sections->size));
     TRY(put_sizes(report, out));
     TRY(put_loaders(report, out));
     TRY(put_command(command, out));
 out:
-    return status;
-}
-
-/* The new text of a card: the section stands before the one on sizes. */
-static grail_status insert_section(const char *path, const char *card, const char *title,
-                                   const char *text, buffer *out)
-{
-    grail_status status = GRAIL_OK;
-    const char *size = strstr(card, "\n" SIZE_HEADING "\n");
-    if (size == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: expected a model card with the heading '%s', found none",
-             path, SIZE_HEADING);
-    }
-    TRY(buffer_append(out, card, (size_t)(size - card) + 1));
-    TRY(buffer_format(out, "## %s\n\n%s\n", title, text));
-    TRY(buffer_append_string(out, size + 1));
-out:
-    return status;
-}
-
-grail_status grail_model_card_add(const char *directory, const char *title, const char *text)
-{
-    enum { MOST = 1 << 20 };
-    grail_status status = GRAIL_OK;
-    char *path = NULL;
-    buffer card = {0};
-    buffer changed = {0};
-    buffer_init(&card, MOST);
-    buffer_init(&changed, 2 * MOST);
-    TRY(path_join(&path, directory, CARD_NAME));
-    TRY(file_read(path, MOST, &card));
-    TRY(insert_section(path, card.bytes == NULL ? "" : (const char *)card.bytes, title, text,
-                       &changed));
-    TRY(output_file_write(path, changed.bytes, changed.size));
-out:
-    buffer_fini(&card);
-    buffer_fini(&changed);
-    memory_free(path);
     return status;
 }

@@ -9,11 +9,12 @@
 
 /**
  * Appends the card to `out`: YAML front matter, what was cut and how it was repaired, the measured
- * errors, sizes, and who opens the result. All but two things come from the report, and neither
- * times nor anything else that differs between two runs that write the same weights: `command` is
- * the command line, NULL where there is none, and `base` the dense network.
+ * errors, sizes, and who opens the result. All but three things come from the report, and
+ * neither times nor anything else that differs between two runs that write the same weights:
+ * `command` is the command line, NULL where there is none, `base` the dense network, and `sections`
+ * the Markdown of further sections.
  */
 grail_status model_card_append(const json_t *report, const grail_model *base, const char *command,
-                               buffer *out) GRAIL_MUST_CHECK;
+                               const buffer *sections, buffer *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -364,28 +364,45 @@ void output_after_failure(narrow_output *o, grail_status status)
     (void)error_about(status, "resume");
 }
 
-static grail_status write_card(narrow_output *o, const json_t *report, const char *command)
+static grail_status write_card(narrow_output *o, const json_t *report, const char *command,
+                               const buffer *sections)
 {
     grail_status status = GRAIL_OK;
     buffer text = {0};
     const compression_request *request = o->request;
     const grail_model *base = request->teacher == NULL ? request->model : request->teacher;
     buffer_init(&text, SIZE_MAX / 4);
-    TRY(model_card_append(report, base, command, &text));
+    TRY(model_card_append(report, base, command, sections, &text));
     TRY(output_directory_write(o->directory, CARD_NAME, text.bytes, text.size));
 out:
     buffer_fini(&text);
     return status;
 }
 
-grail_status output_commit(narrow_output *o, const json_t *report, const char *command)
+grail_status output_seal(narrow_output *o, const json_t *report)
 {
     grail_status status = GRAIL_OK;
     if (!output_directory_is_committed(o->directory)) {
         TRY(source_files_check(&o->sources));
         TRY(checkpoint_writer_seal(o->writer));
         TRY(document_write(o->directory, REPORT_NAME, report));
-        TRY(write_card(o, report, command));
+    }
+out:
+    return status;
+}
+
+const char *output_place(const narrow_output *o)
+{
+    return output_directory_is_committed(o->directory) ? output_directory_path(o->directory)
+                                                       : output_directory_result(o->directory);
+}
+
+grail_status output_commit(narrow_output *o, const json_t *report, const char *command,
+                           const buffer *sections)
+{
+    grail_status status = GRAIL_OK;
+    if (!output_directory_is_committed(o->directory)) {
+        TRY(write_card(o, report, command, sections));
     }
     TRY(output_directory_commit(o->directory));
 out:

@@ -60,9 +60,14 @@ grail_status output_restore_all(const narrow_output *output,
  * again, it stays only if all weights are complete. */
 void output_after_failure(narrow_output *output, grail_status status);
 
-/** Writes report.json and the model card, for which `command` may be NULL, and renames the
- * directory to its final name. */
-grail_status output_commit(narrow_output *output, const json_t *report,
-                           const char *command) GRAIL_MUST_CHECK;
+/** Makes the weights readable and writes report.json, so that the result opens at output_place. */
+grail_status output_seal(narrow_output *output, const json_t *report) GRAIL_MUST_CHECK;
+/** Where the files of the result are now: at its name only once it is committed. */
+const char *output_place(const narrow_output *output);
+
+/** Writes the model card of a sealed result, with the arguments of model_card_append, and gives the
+ * result its name. */
+grail_status output_commit(narrow_output *output, const json_t *report, const char *command,
+                           const buffer *sections) GRAIL_MUST_CHECK;
 
 #endif
