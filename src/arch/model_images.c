@@ -1,6 +1,7 @@
 #include "arch/model_images.h"
 
 #include "arch/model_preparation.h"
+#include "base/buffer.h"
 #include "base/file.h"
 
 grail_status model_image_source(const grail_model *model, grail_image_source *source)
@@ -17,6 +18,48 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
         source->size = g->image.height;
     }
     return GRAIL_OK;
+}
+
+static grail_status append_resize(const image_preparation *p, int64_t side, buffer *out)
+{
+    return p->edges == IMAGE_NOT_RESIZED
+               ? GRAIL_OK
+               : buffer_format(out, ", %s resized to %lld (%s%s%s)",
+                               p->edges == IMAGE_BOTH_EDGES ? "both edges" : "the shorter edge",
+                               (long long)image_resized_length(p, side),
+                               image_filter_name(p->filter),
+                               p->own_mode ? ", before they become RGB" : "",
+                               p->crops_down ? ", the crop rounded down" : "");
+}
+
+static grail_status append_scale(const char *name, const double values[3], buffer *out)
+{
+    return buffer_format(out, ", %s %.6g,%.6g,%.6g", name, values[0], values[1], values[2]);
+}
+
+grail_status model_describe_images(const grail_model *model, const grail_image_source *source,
+                                   char **out)
+{
+    enum { MOST = 1024 };
+    grail_status status = GRAIL_OK;
+    grail_image_source filled = *source;
+    const image_preparation *p = NULL;
+    buffer text = {0};
+    buffer_init(&text, MOST);
+    TRY(model_image_source(model, &filled));
+    TRY(model_preparation_use(model, &p));
+    const int64_t side = filled.size > 0 ? filled.size : p->side;
+    TRY(buffer_format(&text, "%lld x %lld pixels", (long long)side, (long long)side));
+    TRY(append_resize(p, side, &text));
+    if (p->rescale != 1.0 / 255.0) {
+        TRY(buffer_format(&text, ", bytes times %.6g", p->rescale));
+    }
+    TRY(append_scale("mean", filled.mean == NULL ? p->mean : filled.mean, &text));
+    TRY(append_scale("std", filled.deviation == NULL ? p->deviation : filled.deviation, &text));
+    TRY(memory_copy_string(out, (const char *)text.bytes));
+out:
+    buffer_fini(&text);
+    return status;
 }
 
 grail_status grail_images_open(const grail_model *model, const grail_image_source *source,

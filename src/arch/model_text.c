@@ -79,3 +79,20 @@ grail_status model_read_windows(const grail_model *model, const grail_text_sourc
 {
     return model_read_first_windows(model, source, 0, out, hash);
 }
+
+grail_status model_tokenizer_hash(const grail_model *model, char hash[65])
+{
+    grail_status status = GRAIL_OK;
+    tokenizer *t = NULL;
+    const char *directory = checkpoint_directory(model->checkpoint);
+    bool exists = false;
+    hash[0] = 0;
+    TRY(tokenizer_exists(directory, &exists));
+    if (exists) {
+        TRY(tokenizer_open(directory, &t));
+        snprintf(hash, 65, "%s", tokenizer_hash(t));
+    }
+out:
+    tokenizer_close(t);
+    return status;
+}

@@ -18,7 +18,7 @@ grail_status matrix_product(bool transpose_a, bool transpose_b, matrix a, matrix
 grail_status matrix_rms_norm_gradient(double epsilon, matrix x, matrix weight, matrix dy, matrix dx,
                                       matrix dweight)
 {
-    if (!same_shape(x, dy) || !same_shape(x, dx) || weight.columns < 1 ||
+    if (!same_shape(x, dy) || !same_shape(x, dx) || weight.rows < 1 || weight.columns < 1 ||
         x.columns % weight.columns != 0 || !has_columns(dweight, weight.columns)) {
         return wrong_shape(SLOT_RMS_NORM_GRADIENT);
     }
@@ -44,7 +44,7 @@ grail_status matrix_batch_norm_gradient(double epsilon, matrix x, matrix mean, m
                                         matrix dbias)
 {
     if (!same_shape(x, dy) || (matrix_exists(dx) && !same_shape(x, dx)) ||
-        mean.columns != x.columns || variance.columns != x.columns ||
+        !is_row(mean, x.columns) || !is_row(variance, x.columns) ||
         !has_columns(weight, x.columns) || !has_columns(dweight, x.columns) ||
         !has_columns(dbias, x.columns)) {
         return wrong_shape(SLOT_BATCH_NORM_GRADIENT);
@@ -105,7 +105,7 @@ grail_status matrix_max_pool_gradient(const conv_shape *shape, matrix x, matrix 
 
 grail_status matrix_shortcut_gradient(const position_shape *shape, matrix dy, matrix dx)
 {
-    return positions_fit(shape, dx, dy) && dy.columns == dx.columns + 2 * shape->pad
+    return shortcut_fits(shape, dx, dy)
                ? operation_run(&(operation){
                      .slot = SLOT_SHORTCUT_GRADIENT, .m = {dy, dx}, .with = {.positions = shape}})
                : wrong_shape(SLOT_SHORTCUT_GRADIENT);

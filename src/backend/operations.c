@@ -13,7 +13,8 @@ grail_status matrix_linear(matrix x, matrix weight, matrix bias, matrix y)
 
 grail_status matrix_rms_norm(double epsilon, matrix x, matrix weight, matrix y)
 {
-    if (!same_shape(x, y) || weight.columns < 1 || x.columns % weight.columns != 0) {
+    if (!same_shape(x, y) || weight.rows < 1 || weight.columns < 1 ||
+        x.columns % weight.columns != 0) {
         return wrong_shape(SLOT_RMS_NORM);
     }
     return operation_run(
@@ -70,7 +71,7 @@ grail_status matrix_subtract(matrix a, matrix b, matrix y)
 
 grail_status matrix_scale_rows(matrix factor, matrix x, matrix y)
 {
-    return same_shape(x, y) && factor.columns == x.rows
+    return same_shape(x, y) && is_row(factor, x.rows)
                ? operation_run(&(operation){.slot = SLOT_SCALE_ROWS, .m = {factor, x, y}})
                : wrong_shape(SLOT_SCALE_ROWS);
 }
@@ -112,8 +113,8 @@ grail_status matrix_conv2d(const conv_shape *shape, bool relu, matrix x, matrix 
 grail_status matrix_patches(const conv_shape *shape, int64_t begin, int64_t end, matrix x, matrix p)
 {
     const int64_t taps = shape->window.kernel_height * shape->window.kernel_width;
-    if (!has_positions(shape, x) || p.columns != shape->channels_in * taps ||
-        p.rows != (end - begin) * shape->out.width) {
+    if (!has_positions(shape, x) || begin < 0 || end > shape->samples * shape->out.height ||
+        p.columns != shape->channels_in * taps || p.rows != (end - begin) * shape->out.width) {
         return wrong_shape(SLOT_PATCHES);
     }
     return operation_run(&(operation){
@@ -139,7 +140,7 @@ grail_status matrix_mean_positions(matrix x, matrix y)
 grail_status matrix_batch_norm(double epsilon, matrix x, matrix mean, matrix variance,
                                matrix weight, matrix bias, matrix y)
 {
-    if (!same_shape(x, y) || mean.columns != x.columns || variance.columns != x.columns ||
+    if (!same_shape(x, y) || !is_row(mean, x.columns) || !is_row(variance, x.columns) ||
         !has_columns(weight, x.columns) || !has_columns(bias, x.columns)) {
         return wrong_shape(SLOT_BATCH_NORM);
     }
@@ -165,22 +166,18 @@ grail_status matrix_unit_length(matrix x, matrix y)
 
 grail_status matrix_shortcut(const position_shape *shape, matrix x, matrix y)
 {
-    if (!positions_fit(shape, x, y) || y.columns != x.columns + 2 * shape->pad) {
-        return wrong_shape(SLOT_SHORTCUT);
-    }
-    return operation_run(
-        &(operation){.slot = SLOT_SHORTCUT, .m = {x, y}, .with = {.positions = shape}});
+    return shortcut_fits(shape, x, y)
+               ? operation_run(
+                     &(operation){.slot = SLOT_SHORTCUT, .m = {x, y}, .with = {.positions = shape}})
+               : wrong_shape(SLOT_SHORTCUT);
 }
 
 grail_status matrix_windows(const position_shape *shape, matrix x, matrix y)
 {
-    const window2d *w = &shape->window;
-    if (!positions_fit(shape, x, y) || w->padding != 0 || w->dilation != 1 ||
-        y.columns != x.columns * w->kernel_height * w->kernel_width) {
-        return wrong_shape(SLOT_WINDOWS);
-    }
-    return operation_run(
-        &(operation){.slot = SLOT_WINDOWS, .m = {x, y}, .with = {.positions = shape}});
+    return windows_fit(shape, x, y)
+               ? operation_run(
+                     &(operation){.slot = SLOT_WINDOWS, .m = {x, y}, .with = {.positions = shape}})
+               : wrong_shape(SLOT_WINDOWS);
 }
 
 grail_status matrix_gram(matrix x, matrix g)
@@ -217,7 +214,7 @@ grail_status matrix_zero(matrix m)
 
 grail_status matrix_gather(const int64_t *rows, const int64_t *columns, matrix in, matrix out)
 {
-    if ((rows == NULL && in.rows < out.rows) || (columns == NULL && in.columns < out.columns)) {
+    if (!indices_fit(rows, out.rows, in.rows) || !indices_fit(columns, out.columns, in.columns)) {
         return wrong_shape(SLOT_GATHER);
     }
     return operation_run(&(operation){
@@ -229,8 +226,10 @@ static grail_status fold(operation_slot slot, int64_t units, const int64_t *labe
 {
     const bool by_columns = slot == SLOT_FOLD_COLUMNS;
     const int64_t features = by_columns ? in.columns : in.rows;
-    if (in.type != out.type || units < 1 || features % units != 0 ||
-        (by_columns ? in.rows != out.rows : in.columns != out.columns)) {
+    const int64_t folded = by_columns ? out.columns : out.rows;
+    if (in.type != out.type || units < 1 || features < units || features % units != 0 ||
+        (by_columns ? in.rows != out.rows : in.columns != out.columns) ||
+        !indices_fit(labels, units, folded / (features / units))) {
         return wrong_shape(slot);
     }
     return operation_run(&(operation){
@@ -292,7 +291,7 @@ grail_status matrix_add_outer(bool lower, double alpha, matrix x, matrix y, matr
 
 grail_status matrix_diagonal(matrix a, matrix d)
 {
-    return is_square(a) && d.columns == a.columns
+    return is_square(a) && is_row(d, a.columns)
                ? operation_run(&(operation){.slot = SLOT_DIAGONAL, .m = {a, d}})
                : wrong_shape(SLOT_DIAGONAL);
 }
@@ -311,7 +310,7 @@ out:
 
 grail_status matrix_set_diagonal(matrix d, matrix a)
 {
-    return is_square(a) && d.columns == a.columns
+    return is_square(a) && is_row(d, a.columns)
                ? operation_run(&(operation){.slot = SLOT_SET_DIAGONAL, .m = {d, a}})
                : wrong_shape(SLOT_SET_DIAGONAL);
 }
@@ -342,14 +341,14 @@ grail_status matrix_fill_lower(matrix a)
 
 grail_status matrix_row_dots(matrix a, matrix b, matrix out)
 {
-    return same_shape(a, b) && a.type == b.type && out.columns == a.rows
+    return same_shape(a, b) && a.type == b.type && is_row(out, a.rows)
                ? operation_run(&(operation){.slot = SLOT_ROW_DOTS, .m = {a, b, out}})
                : wrong_shape(SLOT_ROW_DOTS);
 }
 
 grail_status matrix_divide_columns(matrix divisor, matrix a)
 {
-    return divisor.columns == a.columns
+    return is_row(divisor, a.columns)
                ? operation_run(&(operation){.slot = SLOT_DIVIDE_COLUMNS, .m = {divisor, a}})
                : wrong_shape(SLOT_DIVIDE_COLUMNS);
 }
@@ -383,7 +382,7 @@ grail_status matrix_cholesky_invert(matrix l)
 
 grail_status matrix_eigen(matrix a, matrix values)
 {
-    return is_square(a) && values.columns == a.columns
+    return is_square(a) && is_row(values, a.columns)
                ? operation_run(&(operation){.slot = SLOT_EIGEN, .m = {a, values}})
                : wrong_shape(SLOT_EIGEN);
 }

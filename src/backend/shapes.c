@@ -1,5 +1,7 @@
 #include "backend/shapes.h"
 
+#include "graph/graph.h"
+
 grail_status wrong_shape(operation_slot slot)
 {
     return error_set(GRAIL_ERROR_INTERNAL, "operation '%s': the shapes of its matrices disagree",
@@ -16,9 +18,14 @@ bool is_square(matrix a)
     return a.rows == a.columns;
 }
 
+bool is_row(matrix m, int64_t columns)
+{
+    return m.rows > 0 && m.columns == columns;
+}
+
 bool has_columns(matrix m, int64_t columns)
 {
-    return !matrix_exists(m) || m.columns == columns;
+    return !matrix_exists(m) || is_row(m, columns);
 }
 
 bool product_fits(bool transpose_a, bool transpose_b, matrix a, matrix b, matrix c)
@@ -32,7 +39,8 @@ bool product_fits(bool transpose_a, bool transpose_b, matrix a, matrix b, matrix
 bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matrix out)
 {
     const int64_t rows = s->sequences * s->length;
-    return q.rows == rows && k.rows == rows && same_shape(k, v) && same_shape(q, out) &&
+    const bool groups = s->kv_heads == 0 ? s->query_heads == 0 : s->query_heads % s->kv_heads == 0;
+    return groups && q.rows == rows && k.rows == rows && same_shape(k, v) && same_shape(q, out) &&
            q.columns == s->query_heads * s->head_dim && k.columns == s->kv_heads * s->head_dim;
 }
 
@@ -41,10 +49,17 @@ bool has_positions(const conv_shape *s, matrix x)
     return x.rows == s->samples * s->in.height * s->in.width && x.columns == s->channels_in;
 }
 
+/* Whether the window lies inside the padded input at every output position. */
+static bool window_reaches(const window2d *w, extent in, extent out)
+{
+    return w->stride > 0 && out.height <= window_positions(w, in.height, w->kernel_height) &&
+           out.width <= window_positions(w, in.width, w->kernel_width);
+}
+
 bool window_fits(const conv_shape *s, matrix x, matrix y)
 {
-    return has_positions(s, x) && y.rows == s->samples * s->out.height * s->out.width &&
-           y.columns == s->channels_out;
+    return has_positions(s, x) && window_reaches(&s->window, s->in, s->out) &&
+           y.rows == s->samples * s->out.height * s->out.width && y.columns == s->channels_out;
 }
 
 bool convolution_fits(const conv_shape *s, matrix x, matrix weight, matrix y)
@@ -54,8 +69,34 @@ bool convolution_fits(const conv_shape *s, matrix x, matrix weight, matrix y)
            weight.columns == s->channels_in * taps;
 }
 
-bool positions_fit(const position_shape *s, matrix x, matrix y)
+static bool positions_fit(const position_shape *s, matrix x, matrix y)
 {
-    return x.rows == s->samples * s->in.height * s->in.width &&
+    return s->window.padding == 0 && s->window.stride > 0 &&
+           x.rows == s->samples * s->in.height * s->in.width &&
            y.rows == s->samples * s->out.height * s->out.width;
+}
+
+bool shortcut_fits(const position_shape *s, matrix x, matrix y)
+{
+    return positions_fit(s, x, y) && window_reaches(&s->window, s->in, s->out) && s->pad >= 0 &&
+           y.columns == x.columns + 2 * s->pad;
+}
+
+bool windows_fit(const position_shape *s, matrix x, matrix y)
+{
+    const window2d *w = &s->window;
+    return positions_fit(s, x, y) && w->dilation == 1 &&
+           s->out.height * s->out.width <= window_positions(w, s->in.height, w->kernel_height) *
+                                               window_positions(w, s->in.width, w->kernel_width) &&
+           y.columns == x.columns * w->kernel_height * w->kernel_width;
+}
+
+bool indices_fit(const int64_t *indices, int64_t count, int64_t below)
+{
+    for (int64_t i = 0; indices != NULL && i < count; i++) {
+        if (indices[i] < 0 || indices[i] >= below) {
+            return false;
+        }
+    }
+    return indices != NULL || count <= below;
 }

@@ -5,14 +5,14 @@
 #include <math.h>
 
 /* weights[rows] = 1 / max(|t_r|^2, 1e-4 median), or 0 where all of T is zero. */
-static grail_status row_weights(matrix target, double *weights)
+static grail_status row_weights(matrix target, int64_t rows, double *weights)
 {
     grail_status status = GRAIL_OK;
     const double least_share = 1e-4;
     double median = 0.0;
-    TRY(row_squares(target, weights));
-    TRY(median_of(target.rows, weights, &median));
-    for (int64_t r = 0; r < target.rows; r++) {
+    TRY(row_squares(target, rows, weights));
+    TRY(median_of(rows, weights, &median));
+    for (int64_t r = 0; r < rows; r++) {
         const double square = fmax(weights[r], least_share * median);
         weights[r] = square > 0.0 ? 1.0 / square : 0.0;
     }
@@ -47,13 +47,13 @@ grail_status distance_add(matrix y, matrix target, double scale, matrix gradient
     double *squares = NULL;
     TRY(memory_new_unset(&weights, (size_t)y.rows, sizeof weights[0]));
     TRY(memory_new_unset(&squares, (size_t)y.rows, sizeof squares[0]));
-    TRY(row_weights(target, weights));
+    TRY(row_weights(target, y.rows, weights));
     if (!matrix_exists(gradient)) {
         TRY(matrix_new(y.owner, y.type, y.rows, y.columns, &own));
     }
     const matrix difference = matrix_exists(gradient) ? gradient : own;
     TRY(matrix_subtract(y, target, difference));
-    TRY(row_squares(difference, squares));
+    TRY(row_squares(difference, y.rows, squares));
     for (int64_t r = 0; r < y.rows; r++) {
         *sum += weights[r] * squares[r];
     }

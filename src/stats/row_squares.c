@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-grail_status row_squares(matrix x, double *squares)
+grail_status row_squares(matrix x, int64_t rows, double *squares)
 {
     grail_status status = GRAIL_OK;
     matrix norms = {0};
-    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, x.rows, &norms));
+    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, rows, &norms));
     TRY(matrix_row_dots(x, x, norms));
     TRY(matrix_download(norms, squares));
 out:

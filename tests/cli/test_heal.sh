@@ -40,8 +40,17 @@ refuses_clean 2 "grail heal: give --teacher MODEL; see" "$grail" heal narrow --c
 refuses_clean 2 "grail heal: give --output DIR and --calib PATH; see" "$grail" heal narrow --teacher "$tiny"
 refuses_clean 2 "expected MODEL" "$grail" heal -o out --teacher "$tiny"
 refuses_clean 1 "nowhere" "$grail" heal narrow --calib ids.npy -o out --teacher nowhere
-refuses_clean 1 "one network reads text, the other one images" \
+refuses_clean 1 "the model reads text, the teacher images" \
     "$grail" heal narrow --calib ids.npy -o out --teacher "$demo/vision/cnn.pth"
+
+check "an output inside the model or the teacher is refused"
+cp -r "$tiny" dense
+inside=("$grail" heal narrow --teacher dense --calib ids.npy --heal-steps 2)
+refuses 1 "the output 'dense/out' lies inside the teacher 'dense'" "${inside[@]}" -o dense/out
+refuses 1 "the output 'narrow/out' lies inside the model 'narrow'" "${inside[@]}" -o narrow/out
+refuses 1 "'dense' exists already" "${inside[@]}" -o dense --resume
+refuses_clean 1 "cannot heal 'dense' towards 'dense/': both are the same model" \
+    "$grail" heal dense --teacher dense/ --calib ids.npy -o out
 
 # divergence MODEL: from the dense network
 divergence() {

@@ -1,4 +1,5 @@
 /* Instances: how they are opened, on which threads they run, and which matrices they take. */
+#include "backend/gradients.h"
 #include "backend/kind.h"
 #include "base/parallel.h"
 #include "conformance/odd_backends.h"
@@ -327,6 +328,45 @@ static matrix row_of(matrix m)
     return matrix_rows(m, 0, 1);
 }
 
+#define SHAPES_DISAGREE(call, name)                                                                \
+    assert_fails(call, GRAIL_ERROR_INTERNAL,                                                       \
+                 "operation '" name "': the shapes of its matrices disagree")
+
+/* Places in a matrix that lie outside it, and rows that are not there. */
+static void assert_places_are_checked(matrix v, matrix d)
+{
+    const int64_t places[] = {0, 1, 2, 4};
+    const int64_t before[] = {0, 1, 2, -1};
+    const double share[4] = {0.0};
+    const attention_shape attention = {1, 4, 2, 2, 2, 0, false, 1.0};
+    const attention_shape uneven = {1, 4, 4, 3, 1, 0, false, 1.0};
+    const conv_shape larger = {1, {2, 2}, {4, 1}, 4, 4, {1, 1, 1, 0, 1}};
+    const conv_shape patches = {1, {2, 2}, {2, 2}, 4, 4, {1, 1, 1, 0, 1}};
+    const position_shape strided = {1, {2, 2}, {2, 2}, {1, 1, 2, 0, 1}, 0};
+    const position_shape windows = {1, {4, 1}, {4, 1}, {2, 1, 1, 0, 1}, 0};
+    const matrix row = row_of(d);
+    const matrix no_row = matrix_rows(d, 0, 0);
+    SHAPES_DISAGREE(matrix_gather(places, NULL, v, v), "gather");
+    SHAPES_DISAGREE(matrix_gather(NULL, before, v, v), "gather");
+    SHAPES_DISAGREE(matrix_fold_columns(4, places, share, v, v), "fold_columns");
+    SHAPES_DISAGREE(matrix_fold_rows(4, before, share, v, v), "fold_rows");
+    SHAPES_DISAGREE(matrix_fold_rows(2, places + 2, share, v, v), "fold_rows");
+    SHAPES_DISAGREE(matrix_attention(&attention, v, matrix_rows(v, 0, 2), v, v), "attention");
+    SHAPES_DISAGREE(
+        matrix_attention(&uneven, v, matrix_columns(v, 0, 3), matrix_columns(v, 0, 3), v),
+        "attention");
+    SHAPES_DISAGREE(matrix_conv2d(&larger, false, v, v, no_matrix, no_matrix, v), "conv2d");
+    SHAPES_DISAGREE(matrix_max_pool(&larger, v, v), "max_pool");
+    SHAPES_DISAGREE(matrix_patches(&patches, 1, 3, v, v), "patches");
+    SHAPES_DISAGREE(matrix_shortcut(&strided, v, v), "shortcut");
+    SHAPES_DISAGREE(matrix_shortcut_gradient(&strided, v, v), "shortcut_gradient");
+    SHAPES_DISAGREE(matrix_windows(&windows, matrix_columns(v, 0, 2), v), "windows");
+    SHAPES_DISAGREE(matrix_row_dots(d, d, no_row), "row_dots");
+    SHAPES_DISAGREE(matrix_scale_rows(no_row, v, v), "scale_rows");
+    SHAPES_DISAGREE(matrix_column_sums(v, row, no_row), "column_sums");
+    SHAPES_DISAGREE(matrix_linear(v, v, matrix_rows(v, 0, 0), v), "linear");
+}
+
 /* Every function with shapes, each with one that disagrees. */
 static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matrix narrow_d)
 {
@@ -336,9 +376,6 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     const position_shape positions = {1, {2, 2}, {2, 2}, {1, 1, 1, 0, 1}, 1};
     const int64_t labels[4] = {0};
     const double share[4] = {0.0};
-#define SHAPES_DISAGREE(call, name)                                                                \
-    assert_fails(call, GRAIL_ERROR_INTERNAL,                                                       \
-                 "operation '" name "': the shapes of its matrices disagree")
     SHAPES_DISAGREE(matrix_linear(v, narrow_v, no_matrix, v), "linear");
     SHAPES_DISAGREE(matrix_linear(v, v, narrow_v, v), "linear");
     SHAPES_DISAGREE(matrix_rms_norm(0.0, v, narrow_v, v), "rms_norm");
@@ -388,8 +425,8 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_cholesky_multiply(d, narrow_d), "cholesky_multiply");
     SHAPES_DISAGREE(matrix_cholesky_invert(narrow_d), "cholesky_invert");
     SHAPES_DISAGREE(matrix_eigen(narrow_d, d), "eigen");
-#undef SHAPES_DISAGREE
 }
+#undef SHAPES_DISAGREE
 
 static void test_shapes_that_disagree_are_refused(void **state)
 {
@@ -400,6 +437,7 @@ static void test_shapes_that_disagree_are_refused(void **state)
     matrix narrow_v = zeros_in(b, GRAIL_DTYPE_F32, 4, 3);
     matrix narrow_d = zeros_in(b, GRAIL_DTYPE_F64, 4, 3);
     assert_shapes_are_checked(v, d, narrow_v, narrow_d);
+    assert_places_are_checked(v, d);
     free_matrices(&v, &d, &narrow_v, &narrow_d);
     backend_close(b);
 }

@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+#define JSON_NAME "tokenizer.json"
+#define SENTENCEPIECE_NAME "tokenizer.model"
+
 grail_status token_list_push(token_list *list, int32_t id)
 {
     if (list->most > 0 && list->count == list->most) {
@@ -122,21 +125,35 @@ out:
     return status;
 }
 
+grail_status tokenizer_exists(const char *directory, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    char *json = NULL;
+    char *model = NULL;
+    TRY(path_join(&json, directory, JSON_NAME));
+    TRY(path_join(&model, directory, SENTENCEPIECE_NAME));
+    *out = file_exists(json) || file_exists(model);
+out:
+    memory_free(json);
+    memory_free(model);
+    return status;
+}
+
 grail_status tokenizer_open(const char *directory, tokenizer **out)
 {
     grail_status status = GRAIL_OK;
     char *json = NULL;
     char *model = NULL;
     char *configuration = NULL;
-    TRY(path_join(&json, directory, "tokenizer.json"));
-    TRY(path_join(&model, directory, "tokenizer.model"));
+    TRY(path_join(&json, directory, JSON_NAME));
+    TRY(path_join(&model, directory, SENTENCEPIECE_NAME));
     TRY(path_join(&configuration, directory, "tokenizer_config.json"));
     if (file_exists(json)) {
         TRY(open_file(json, tokenizer_from_json, out));
     } else if (file_exists(model)) {
         TRY(open_sentencepiece(model, configuration, out));
     } else {
-        FAIL(GRAIL_ERROR_IO, "%s: has neither tokenizer.json nor tokenizer.model", directory);
+        FAIL(GRAIL_ERROR_IO, "%s: has neither " JSON_NAME " nor " SENTENCEPIECE_NAME, directory);
     }
 out:
     memory_free(json);

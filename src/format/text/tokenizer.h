@@ -18,6 +18,8 @@ typedef struct token_list {
 grail_status token_list_push(token_list *list, int32_t id) GRAIL_MUST_CHECK;
 void token_list_fini(token_list *list);
 
+/** Whether a model directory has a tokenizer. */
+grail_status tokenizer_exists(const char *directory, bool *out) GRAIL_MUST_CHECK;
 /** Opens the tokenizer of a model directory. *out is owned: tokenizer_close. */
 grail_status tokenizer_open(const char *directory, tokenizer **out) GRAIL_MUST_CHECK;
 /** From the text of a tokenizer.json / the bytes of a tokenizer.model. `name` is for messages. */

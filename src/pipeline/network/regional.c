@@ -154,7 +154,7 @@ static grail_status norm_of_outputs(const gradient_sums *s, double *out)
         memory_free(squares);
         squares = NULL;
         TRY(memory_new_unset(&squares, (size_t)y.rows, sizeof squares[0]));
-        TRY(row_squares(y, squares));
+        TRY(row_squares(y, y.rows, squares));
         for (int64_t r = 0; r < y.rows; r++) {
             sum += squares[r];
         }

@@ -298,7 +298,7 @@ static grail_status add_loss(const regional_training *t, int64_t sample, const g
     for (int i = 0; i < t->region.output_count; i++) {
         TRY(difference_of(t, t->region.outputs[i], &difference));
         TRY(memory_new_unset(&squares, (size_t)difference.rows, sizeof squares[0]));
-        TRY(row_squares(difference, squares));
+        TRY(row_squares(difference, difference.rows, squares));
         for (int64_t k = 0; k < difference.rows; k++) {
             *sum += squares[k];
         }

@@ -9,7 +9,8 @@
 static const double least_share = 1e-4; /* of the median squared norm */
 
 /* squares[rows] = |output_t + skip_t|^2 in the dense network. */
-static grail_status square_sums(const calibration_network *network, int consumer, double *squares)
+static grail_status square_sums(const calibration_network *network, int consumer, int64_t rows,
+                                double *squares)
 {
     grail_status status = GRAIL_OK;
     const graph *g = network->request->graph;
@@ -19,7 +20,7 @@ static grail_status square_sums(const calibration_network *network, int consumer
     matrix sum = {0};
     TRY(matrix_pool_take(network->pool, output.rows, output.columns, &sum));
     TRY(matrix_add(output, skip, sum));
-    TRY(row_squares(sum, squares));
+    TRY(row_squares(sum, rows, squares));
 out:
     matrix_pool_give(network->pool, &sum);
     return status;
@@ -39,8 +40,8 @@ grail_status row_weight_roots(const calibration_network *network, observation *o
     }
     TRY(memory_new_unset(&values, (size_t)rows, sizeof values[0]));
     status = goal != GRAPH_NONE
-                 ? row_squares(execution_value(network->dense.execution, goal), values)
-                 : square_sums(network, o->node, values);
+                 ? row_squares(execution_value(network->dense.execution, goal), rows, values)
+                 : square_sums(network, o->node, rows, values);
     TRY(status);
     if (o->least_square < 0.0) {
         TRY(median_of(rows, values, &median));

@@ -12,13 +12,28 @@ static bool is_inside(const char *path, const char *directory)
     return strncmp(path, directory, length) == 0 && (path[length] == 0 || path[length] == '/');
 }
 
+/* `real` is the output's parent directory. */
+static grail_status check_outside(const char *path, const char *real, const char *what,
+                                  const char *model)
+{
+    grail_status status = GRAIL_OK;
+    char *directory = model == NULL ? NULL : realpath(model, NULL);
+    if (directory != NULL && is_inside(real, directory)) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the output '%s' lies inside the %s '%s'; choose a directory outside the %s", path,
+             what, model, what);
+    }
+out:
+    free(directory); /* realpath's own allocator */
+    return status;
+}
+
 grail_status output_check_place(const grail_compress_options *options)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
     char *parent = NULL;
     char *real = NULL;
-    char *model = NULL;
     if (options->output == NULL) {
         return GRAIL_OK;
     }
@@ -34,15 +49,10 @@ grail_status output_check_place(const grail_compress_options *options)
     if (access(real, W_OK) != 0) {
         TRY(error_from_errno("cannot write to", real));
     }
-    model = options->model == NULL ? NULL : realpath(options->model, NULL);
-    if (model != NULL && is_inside(real, model)) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "the output '%s' lies inside the model '%s'; choose a directory outside the model",
-             path, options->model);
-    }
+    TRY(check_outside(path, real, "model", options->model));
+    TRY(check_outside(path, real, "teacher", options->teacher));
 out:
-    free(model); /* realpath's own allocator */
-    free(real);  /* realpath's own allocator */
+    free(real); /* realpath's own allocator */
     memory_free(parent);
     memory_free(path);
     return status;

@@ -56,7 +56,6 @@ static grail_status open_teacher(const grail_compress_options *options,
              options->teacher);
     }
     TRY(grail_model_open_with(options->teacher, options->reading, &request->teacher));
-    TRY(teacher_check(request->model, request->teacher, &request->heal));
 out:
     return status;
 }
@@ -166,6 +165,9 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     TRY(open_teacher(options, r));
     TRY(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
     TRY(read_samples(options, purpose.reads_samples, r));
+    if (r->teacher != NULL) {
+        TRY(teacher_check(r->model, r->teacher, options, &r->heal, r->samples));
+    }
     /* a result that stays in memory is complete at the end alone */
     const bool stays = options->output == NULL && !r->judges;
     if (!will_heal(r)) {

@@ -1,47 +1,32 @@
 #include "pipeline/request/teacher.h"
 
-static grail_status check_input(const graph *narrow, const graph *teacher, const char *path)
-{
-    if (narrow->input_kind != teacher->input_kind) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "cannot heal towards '%s': one network reads text, "
-                         "the other one images",
-                         path);
-    }
-    if (narrow->vocabulary != teacher->vocabulary) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "cannot heal towards '%s': its vocabulary has %lld tokens, expected %lld",
-                         path, (long long)teacher->vocabulary, (long long)narrow->vocabulary);
-    }
-    if (narrow->image.height != teacher->image.height ||
-        narrow->image.width != teacher->image.width) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "cannot heal towards '%s': it reads images of %lld pixels, expected %lld",
-                         path, (long long)teacher->image.height, (long long)narrow->image.height);
-    }
-    return GRAIL_OK;
-}
+#include "arch/model_images.h"
+#include "arch/model_preparation.h"
+#include "arch/model_text.h"
 
-/* The width of the one value that is live before a node; 0 where there are several. */
-static int64_t stream_width(const graph *g, const int64_t *widths, int *live, int position)
-{
-    return graph_live_values(g, position, live) == 1 ? widths[live[0]] : 0;
-}
+#include <stdlib.h>
+#include <string.h>
 
-/* Of one network: widths[value_count], and room for live[value_count]. */
+/* Messages speak of the model and the teacher; teacher_check puts both paths before them. */
+
+/* Of one network: widths[value_count] and extents[value_count], and room for live[value_count]. */
 typedef struct measured {
     const graph *g;
     int64_t *widths;
+    extent *extents;
     int *live;
 } measured;
 
-static grail_status measure(const graph *g, measured *out)
+static grail_status measure(const grail_model *model, extent input, measured *out)
 {
     grail_status status = GRAIL_OK;
+    const graph *g = model->graph;
     out->g = g;
     TRY(memory_new(&out->widths, (size_t)g->value_count, sizeof out->widths[0]));
+    TRY(memory_new(&out->extents, (size_t)g->value_count, sizeof out->extents[0]));
     TRY(memory_new(&out->live, (size_t)g->value_count, sizeof out->live[0]));
     TRY(graph_widths(g, out->widths));
+    TRY(graph_extents(g, input, out->extents));
 out:
     return status;
 }
@@ -49,54 +34,258 @@ out:
 static void measured_fini(measured *m)
 {
     memory_free(m->widths);
+    memory_free(m->extents);
     memory_free(m->live);
 }
 
-static grail_status check_blocks(const measured *narrow, const measured *teacher, const char *path)
+/* -- what both read and give ------------------------------------------------------------------- */
+
+static const char *input_name(const graph *g)
 {
-    if (narrow->g->block_count != teacher->g->block_count) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "cannot heal blocks towards '%s': it has %d blocks, expected %d; heal the "
-                         "model instead",
-                         path, teacher->g->block_count, narrow->g->block_count);
+    return g->input_kind == INPUT_IMAGES ? "images" : "text";
+}
+
+/* An image network that takes any size has none here. */
+static grail_status check_input(const graph *narrow, const graph *teacher)
+{
+    const extent here = narrow->image;
+    const extent there = teacher->image;
+    if (narrow->input_kind != teacher->input_kind) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "the model reads %s, the teacher %s",
+                         input_name(narrow), input_name(teacher));
     }
-    for (int block = 0; block < narrow->g->block_count; block++) {
-        int begin = 0;
-        int end = 0;
-        graph_block_range(narrow->g, block, &begin, &end);
-        const int64_t here = stream_width(narrow->g, narrow->widths, narrow->live, end);
-        graph_block_range(teacher->g, block, &begin, &end);
-        const int64_t there = stream_width(teacher->g, teacher->widths, teacher->live, end);
-        if (here == 0 || here != there) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "cannot heal blocks towards '%s': its stream behind block %d has %lld "
-                             "channels, expected %lld; heal the model instead",
-                             path, block, (long long)there, (long long)here);
-        }
+    if (narrow->vocabulary != teacher->vocabulary) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the model has a vocabulary of %lld tokens, the teacher one of %lld",
+                         (long long)narrow->vocabulary, (long long)teacher->vocabulary);
+    }
+    if (here.height > 0 && there.height > 0 &&
+        (here.height != there.height || here.width != there.width)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the model reads images of %lld x %lld pixels, the teacher of %lld x %lld",
+                         (long long)here.height, (long long)here.width, (long long)there.height,
+                         (long long)there.width);
     }
     return GRAIL_OK;
 }
 
+static grail_status check_output(const measured *narrow, const measured *teacher)
+{
+    const int64_t here = narrow->widths[narrow->g->output];
+    const int64_t there = teacher->widths[teacher->g->output];
+    const bool head = narrow->g->classes > 0;
+    if (head != (teacher->g->classes > 0)) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "the model gives %s, the teacher %s",
+                         head ? "classes" : "features", head ? "features" : "classes");
+    }
+    if (here != there) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "the model has %lld %s, the teacher %lld",
+                         (long long)here, head ? "classes" : "outputs", (long long)there);
+    }
+    return GRAIL_OK;
+}
+
+/* -- blocks ------------------------------------------------------------------------------------ */
+
+/* The one value that is live behind a block; GRAPH_NONE where there are several. */
+static int value_behind(const measured *m, int block)
+{
+    int begin = 0;
+    int end = 0;
+    graph_block_range(m->g, block, &begin, &end);
+    return graph_live_values(m->g, end, m->live) == 1 ? m->live[0] : GRAPH_NONE;
+}
+
+static int64_t rows_of(const measured *m, int value)
+{
+    return m->extents[value].height * m->extents[value].width;
+}
+
+static grail_status check_block(const measured *narrow, const measured *teacher, int block)
+{
+    const int here = value_behind(narrow, block);
+    const int there = value_behind(teacher, block);
+    if (here == GRAPH_NONE || there == GRAPH_NONE) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "several values leave block %d of the %s", block + 1,
+                         here == GRAPH_NONE ? "model" : "teacher");
+    }
+    if (narrow->widths[here] != teacher->widths[there]) {
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "behind block %d the model's residual stream has %lld channels, the teacher's %lld",
+            block + 1, (long long)narrow->widths[here], (long long)teacher->widths[there]);
+    }
+    if (rows_of(narrow, here) != rows_of(teacher, there)) {
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "behind block %d the model's residual stream has %lld positions, the teacher's %lld",
+            block + 1, (long long)rows_of(narrow, here), (long long)rows_of(teacher, there));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status check_blocks(const measured *narrow, const measured *teacher)
+{
+    grail_status status = GRAIL_OK;
+    if (narrow->g->block_count != teacher->g->block_count) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the model has %d block%s, the teacher %d",
+             narrow->g->block_count, narrow->g->block_count == 1 ? "" : "s",
+             teacher->g->block_count);
+    }
+    for (int block = 0; block < narrow->g->block_count; block++) {
+        TRY(check_block(narrow, teacher, block));
+    }
+out:
+    if (status != GRAIL_OK) {
+        error_append("; heal the whole model instead of its blocks");
+        (void)error_about(status, "heal");
+    }
+    return status;
+}
+
+/* -- samples, which are read as the model reads them --------------------------------------------
+ */
+
+/* Tokenizers may be written differently, and make the same tokens. */
+static grail_status check_windows(const grail_model *teacher, const grail_compress_options *options,
+                                  const calibration *samples, int64_t context)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t length = samples->windows.length;
+    grail_text_source source = options->calibration;
+    char hash[65] = "";
+    token_windows theirs = {0};
+    if (length > teacher->context) {
+        FAIL_ABOUT("context", GRAIL_ERROR_ARGUMENT,
+                   "a window has %lld tokens; the model reads %lld, the teacher %lld; give a "
+                   "smaller context",
+                   (long long)length, (long long)context, (long long)teacher->context);
+    }
+    if (samples->tokenizer_hash[0] != 0) { /* it may be token ids */
+        TRY(model_tokenizer_hash(teacher, hash));
+    }
+    if (hash[0] == 0 || strcmp(samples->tokenizer_hash, hash) == 0) {
+        goto out;
+    }
+    source.context = length;
+    TRY(model_read_windows(teacher, &source, &theirs, hash));
+    const bool enough = theirs.count >= samples->windows.count;
+    if (enough) {
+        TRY(windows_sample(&theirs, samples->windows.count, options->seed));
+    }
+    if (!enough || memcmp(theirs.ids, samples->windows.ids,
+                          (size_t)(theirs.count * length) * sizeof theirs.ids[0]) != 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "their tokenizers differ: of '%s' that of the model (sha256 %.12s) and that of the "
+             "teacher (sha256 %.12s) make other tokens",
+             source.path, samples->tokenizer_hash, hash);
+    }
+out:
+    token_windows_fini(&theirs);
+    return status;
+}
+
+/* What a teacher's files say of images counts; what is only usual in its family does not. */
+static grail_status check_preparation(const grail_model *narrow, const grail_model *teacher,
+                                      const grail_compress_options *options)
+{
+    grail_status status = GRAIL_OK;
+    char *here = NULL;
+    char *there = NULL;
+    if (options->images->preset != NULL || teacher->preparation == NULL ||
+        narrow->preparation == NULL ||
+        (teacher->preparation->origin == NULL && teacher->preparation->failure_text == NULL)) {
+        return GRAIL_OK;
+    }
+    TRY(model_describe_images(narrow, options->images, &here));
+    TRY(model_describe_images(teacher, options->images, &there));
+    if (strcmp(here, there) != 0) {
+        FAIL_ABOUT("preset", GRAIL_ERROR_ARGUMENT,
+                   "the model's images are prepared as %s, the teacher's as %s; name the preset "
+                   "that both were trained with",
+                   here, there);
+    }
+out:
+    memory_free(here);
+    memory_free(there);
+    return status;
+}
+
+static grail_status check_images(const grail_model *narrow, const grail_model *teacher,
+                                 const grail_compress_options *options, extent input)
+{
+    const extent there = teacher->graph->image;
+    if (there.height > 0 && (input.height != there.height || input.width != there.width)) {
+        return error_about(
+            error_set(GRAIL_ERROR_ARGUMENT,
+                      "the model's images are prepared with %lld x %lld pixels, and the teacher "
+                      "reads %lld x %lld; give that size",
+                      (long long)input.height, (long long)input.width, (long long)there.height,
+                      (long long)there.width),
+            "size");
+    }
+    return options->images == NULL ? GRAIL_OK : check_preparation(narrow, teacher, options);
+}
+
+static grail_status check_samples(const grail_model *narrow, const grail_model *teacher,
+                                  const grail_compress_options *options, const calibration *samples,
+                                  extent input)
+{
+    if (narrow->graph->input_kind == INPUT_IMAGES) {
+        return check_images(narrow, teacher, options, input);
+    }
+    return samples->count == 0 ? GRAIL_OK
+                               : check_windows(teacher, options, samples, narrow->context);
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+static grail_status check_paths(const grail_model *narrow, const grail_model *teacher)
+{
+    char *here = realpath(narrow->path, NULL);
+    char *there = realpath(teacher->path, NULL);
+    const bool same = here != NULL && there != NULL && strcmp(here, there) == 0;
+    free(here);  /* realpath's own allocator */
+    free(there); /* realpath's own allocator */
+    return !same ? GRAIL_OK
+                 : error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                         "both are the same model; name the dense network that it "
+                                         "was narrowed from"),
+                               "teacher");
+}
+
+/* The positions of one sample; those for which costs are counted in a run without samples. */
+static extent input_of(const grail_model *model, const calibration *samples)
+{
+    if (samples->count > 0) {
+        return samples->positions;
+    }
+    const int64_t side = model->graph->input_kind == INPUT_IMAGES ? model_image_side(model) : 1;
+    return (extent){.height = side, .width = side};
+}
+
 grail_status teacher_check(const grail_model *narrow, const grail_model *teacher,
-                           const heal_options *heal)
+                           const grail_compress_options *options, const heal_options *heal,
+                           const calibration *samples)
 {
     grail_status status = GRAIL_OK;
     measured n = {0};
     measured t = {0};
-    TRY(check_input(narrow->graph, teacher->graph, teacher->path));
-    TRY(measure(narrow->graph, &n));
-    TRY(measure(teacher->graph, &t));
-    const int64_t here = n.widths[n.g->output];
-    const int64_t there = t.widths[t.g->output];
-    if (here != there) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "cannot heal towards '%s': it has %lld outputs, expected %lld",
-             teacher->path, (long long)there, (long long)here);
-    }
+    const extent input = input_of(narrow, samples);
+    TRY(check_paths(narrow, teacher));
+    TRY(check_input(narrow->graph, teacher->graph));
+    TRY(check_samples(narrow, teacher, options, samples, input));
+    TRY(measure(narrow, input, &n));
+    TRY(measure(teacher, input, &t));
+    TRY(check_output(&n, &t));
     if (heal->blocks) {
-        TRY(check_blocks(&n, &t, teacher->path));
+        TRY(check_blocks(&n, &t));
     }
 out:
     measured_fini(&n);
     measured_fini(&t);
+    if (status != GRAIL_OK) {
+        error_prefix("cannot heal '%s' towards '%s'", narrow->path, teacher->path);
+    }
     return status;
 }

@@ -170,6 +170,28 @@ static void rows_without_a_target_have_a_bound(void **state)
     }
 }
 
+/* Rows that one of the two lacks are refused before anything is written. */
+static void other_shapes_are_refused(void **state)
+{
+    (void)state;
+    static const loss_function losses[] = {distance_add, divergence_add};
+    static const int64_t rows[] = {1, ROWS - 1, ROWS + 1, 40 * ROWS};
+    double values[40 * COUNT] = {0.0};
+    matrix y = support_matrix(on_ref, ROWS, WIDTH, values);
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            double sum = 0.0;
+            matrix other = support_matrix(on_ref, rows[i], WIDTH, values);
+            const char *text = "the shapes of its matrices disagree";
+            assert_fails(losses[k](y, other, 0.0, no_matrix, &sum), GRAIL_ERROR_INTERNAL, text);
+            assert_fails(losses[k](y, y, 1.0, other, &sum), GRAIL_ERROR_INTERNAL, text);
+            assert_true(sum == 0.0);
+            matrix_free(&other);
+        }
+    }
+    matrix_free(&y);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +199,7 @@ int main(void)
         cmocka_unit_test(gradients_are_those_of_finite_differences),
         cmocka_unit_test(the_gradient_may_be_made_in_place),
         cmocka_unit_test(rows_without_a_target_have_a_bound),
+        cmocka_unit_test(other_shapes_are_refused),
         cmocka_unit_test(no_matrix_is_left),
     };
     return cmocka_run_group_tests(tests, open_backends, close_backends);

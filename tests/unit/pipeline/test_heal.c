@@ -417,7 +417,7 @@ static void a_network_with_fewer_sublayers_is_healed_later(void **state)
         options = heal_taught(&l, narrow, model, lab_path(&l, "refused"), "block");
         if (p == 1) {
             assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
-                         "it has 2 blocks, expected 1; heal the model instead");
+                         "the model has 1 block, the teacher 2; heal the whole model instead");
         }
     }
     lab_close(&l);
@@ -448,7 +448,7 @@ static void teachers_that_do_not_fit_are_refused(void **state)
     grail_compress_options options =
         heal_taught(&l, model, with_vocabulary(&l, 80), lab_path(&l, "out"), "model");
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
-                 "its vocabulary has 80 tokens, expected 96");
+                 "the model has a vocabulary of 96 tokens, the teacher one of 80");
     options.teacher = lab_path(&l, "missing");
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_IO);
     options.teacher = model;

@@ -238,8 +238,9 @@ static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
         assert_same_checkpoint(vision_path(&v, "at-once"), vision_path(&v, "later"));
         options = taught(&v, vision_path(&v, "narrow"), model, vision_path(&v, "blocks"), "block");
         if (families[f] == VISION_BASIC) {
-            assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
-                         "its stream behind block 0 has 8 channels, expected 4");
+            assert_fails(
+                lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                "behind block 1 the model's residual stream has 4 channels, the teacher's 8");
         } else {
             assert_ok(heal_run(options, &later));
             assert_int_equal(later.count, block_count(model));
@@ -258,11 +259,12 @@ static void teachers_that_do_not_fit_are_refused(void **state)
     grail_compress_options options =
         taught(&v, model, lab_golden("llama3"), vision_path(&v, "out"), "model");
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
-                 "one network reads text, the other one images");
+                 "the model reads images, the teacher text");
     options.teacher = other;
     options.heal = "block";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
-                 "its stream behind block 0 has 10 channels, expected 8; heal the model instead");
+                 "behind block 1 the model's residual stream has 8 channels, the teacher's 10; "
+                 "heal the whole model instead of its blocks");
     vision_model m;
     vision_make(&m, VISION_BASIC);
     vision_find(&m, "fc.weight")->shape.shape[0] = VISION_CLASSES - 1;
@@ -271,7 +273,8 @@ static void teachers_that_do_not_fit_are_refused(void **state)
     vision_fini(&m);
     options.teacher = vision_path(&v, "fewer");
     options.heal = "model";
-    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "it has 4 outputs, expected 5");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "the model has 5 classes, the teacher 4");
     vision_close(&v);
 }
 
