@@ -20,8 +20,9 @@ typedef struct partition {
     int64_t *sizes;         /* [K] n_t */
     double *squares;        /* [K] Q_t */
     double *row;            /* [K] scratch: S_i of the point being visited */
-    double *distance; /* [n] scratch: squared distance to the closest centre, -1 for centres */
-    double *trace;    /* [sweeps] inertia after each */
+    double *distance;       /* [n] scratch: squared distance to the closest centre */
+    bool *is_centre;        /* [n] scratch */
+    double *trace;          /* [sweeps] inertia after each */
     double inertia;
 } partition;
 
@@ -48,19 +49,33 @@ static void start_balanced(partition *p, random_state *random)
     }
 }
 
-/* Points that are closer to the centre `c` than to all earlier centres join its cluster. */
+/* Points that are closer to the centre `c` than to all earlier centres join its cluster; centres
+ * stay in theirs, so none is emptied. Rounding leaves less than 0 of the distance of points that
+ * are long and nearly equal. */
 static void add_centre(partition *p, int64_t c, int64_t label)
 {
     const double *products = p->products + c * p->units;
+    p->is_centre[c] = true;
+    p->labels[c] = label;
     for (int64_t i = 0; i < p->units; i++) {
-        const double d = p->products[i * p->units + i] - 2.0 * products[i] + products[c];
-        if (label == 0 || d < p->distance[i]) {
-            p->distance[i] = d < 0.0 ? 0.0 : d;
+        const double d = fmax(0.0, p->products[i * p->units + i] - 2.0 * products[i] + products[c]);
+        if (!p->is_centre[i] && (label == 0 || d < p->distance[i])) {
+            p->distance[i] = d;
             p->labels[i] = label;
         }
     }
-    p->distance[c] = -1.0;
-    p->labels[c] = label;
+}
+
+/* The first of the points farthest from their centres; -1 where all points are centres. */
+static int64_t farthest_point(const partition *p)
+{
+    int64_t farthest = -1;
+    for (int64_t i = 0; i < p->units; i++) {
+        if (!p->is_centre[i] && (farthest < 0 || p->distance[i] > p->distance[farthest])) {
+            farthest = i;
+        }
+    }
+    return farthest;
 }
 
 /* Each next centre is the point farthest from all centres so far. So equal points share a cluster
@@ -71,9 +86,7 @@ static void start_spread(partition *p, random_state *random)
     int64_t centre = random_below(random, p->units);
     for (int64_t label = 0; label < p->clusters; label++) {
         add_centre(p, centre, label);
-        for (int64_t i = 0; i < p->units; i++) {
-            centre = p->distance[i] > p->distance[centre] ? i : centre;
-        }
+        centre = farthest_point(p);
     }
 }
 
@@ -199,6 +212,7 @@ static void partition_fini(partition *p)
     memory_free(p->squares);
     memory_free(p->row);
     memory_free(p->distance);
+    memory_free(p->is_centre);
     memory_free(p->trace);
 }
 
@@ -213,6 +227,7 @@ static grail_status partition_init(partition *p, int64_t units, int64_t clusters
     TRY(memory_new(&p->squares, (size_t)clusters, sizeof *p->squares));
     TRY(memory_new(&p->row, (size_t)clusters, sizeof *p->row));
     TRY(memory_new(&p->distance, (size_t)units, sizeof *p->distance));
+    TRY(memory_new(&p->is_centre, (size_t)units, sizeof *p->is_centre));
     TRY(memory_new(&p->trace, (size_t)sweeps, sizeof *p->trace));
     for (int s = 0; s < sweeps; s++) {
         p->trace[s] = (double)NAN;

@@ -172,6 +172,86 @@ static void more_clusters_than_different_points_leave_none_empty(void **state)
     matrix_free(&products);
 }
 
+/* Units whose inner products say little or nothing of their distances. */
+enum { NASTY = 24, NASTY_COLUMNS = 3, NASTY_POINTS = NASTY * NASTY_COLUMNS };
+typedef enum nasty_kind { LONG, TINY, EQUAL, NEARLY_EQUAL, MIXED, ZERO, NASTY_KINDS } nasty_kind;
+
+static void make_nasty(nasty_kind kind, uint64_t seed, float *points)
+{
+    support_fill_normal(points, NASTY_POINTS, seed);
+    for (int64_t i = 0; i < NASTY_POINTS; i++) {
+        const float normal = points[i];
+        const float of_kind[NASTY_KINDS] = {
+            [LONG] = 1e18F * normal,
+            [TINY] = 1e-18F * normal,
+            [EQUAL] = 1.1F + (float)(i % NASTY_COLUMNS),
+            [NEARLY_EQUAL] = 1e9F + 64.0F * normal, /* neighbours in f32 are 64 apart */
+            [MIXED] = i % 2 == 0 ? 1e9F + 64.0F * normal : normal,
+        };
+        points[i] = of_kind[kind];
+    }
+}
+
+/* sum_i P_ii - sum_t sum_ij P_ij / n_t, with an assertion that no cluster is empty. */
+static double inertia_of_products(const double *products, int64_t clusters, const int64_t *labels)
+{
+    double inertia = 0.0;
+    for (int64_t t = 0; t < clusters; t++) {
+        double own = 0.0;
+        double pairs = 0.0;
+        int64_t members = 0;
+        for (int64_t i = 0; i < NASTY; i++) {
+            members += labels[i] == t;
+            own += labels[i] == t ? products[i * NASTY + i] : 0.0;
+            for (int64_t j = 0; j < NASTY; j++) {
+                pairs += labels[i] == t && labels[j] == t ? products[i * NASTY + j] : 0.0;
+            }
+        }
+        assert_true(members > 0);
+        inertia += own - pairs / (double)members;
+    }
+    return inertia;
+}
+
+/* The start with its sweeps is no worse than the start, and both have all K clusters. */
+static void check_nasty(matrix products, int64_t clusters, uint64_t seed)
+{
+    int64_t labels[NASTY];
+    double inertia[2] = {-1.0, -1.0};
+    double squares = 0.0;
+    for (int64_t i = 0; i < NASTY; i++) {
+        squares += support_element(products, i, i);
+    }
+    for (int swept = 0; swept <= 1; swept++) {
+        const kmeans_options options = {.restarts = 1, .sweeps = 20 * swept, .seed = seed};
+        assert_ok(kmeans_hartigan(clusters, products, &options, labels, &inertia[swept], NULL));
+        double *values = support_values(products);
+        assert_near(inertia[swept], fmax(0.0, inertia_of_products(values, clusters, labels)),
+                    1e-12 * squares);
+        memory_free(values);
+    }
+    assert_true(inertia[1] <= inertia[0] + 1e-12 * squares);
+}
+
+static void no_input_empties_a_cluster_or_ends_worse_than_it_began(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = {1, 2, NASTY / 2, NASTY - 1, NASTY};
+    backend *const instances[] = {on_ref, on_cpu};
+    for (int run = 0; run < 20 * NASTY_KINDS; run++) {
+        float points[NASTY_POINTS];
+        matrix products = no_matrix;
+        make_nasty((nasty_kind)(run % NASTY_KINDS), (uint64_t)run, points);
+        assert_ok(matrix_new_zero(instances[run / NASTY_KINDS % 2], GRAIL_DTYPE_F64, NASTY, NASTY,
+                                  &products));
+        assert_ok(fold_add_rows(1, NASTY_COLUMNS, points, products));
+        for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+            check_nasty(products, counts[k], (uint64_t)run);
+        }
+        matrix_free(&products);
+    }
+}
+
 static void the_answer_repeats_and_does_not_depend_on_the_threads(void **state)
 {
     (void)state;
@@ -346,6 +426,7 @@ int main(void)
         cmocka_unit_test(separate_groups_are_found_and_numbered_by_their_first_member),
         cmocka_unit_test(duplicated_points_share_a_cluster),
         cmocka_unit_test(more_clusters_than_different_points_leave_none_empty),
+        cmocka_unit_test(no_input_empties_a_cluster_or_ends_worse_than_it_began),
         cmocka_unit_test(the_answer_repeats_and_does_not_depend_on_the_threads),
         cmocka_unit_test(more_restarts_never_end_worse),
         cmocka_unit_test(as_many_clusters_as_points_is_the_identity),
