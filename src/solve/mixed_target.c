@@ -3,12 +3,15 @@
 #include "solve/quadratic.h"
 #include "solve/ridge.h"
 
+#include <math.h>
+
 double target_gap_share(const target_gap *g)
 {
     if (!(g->target > 0.0)) {
         return 1.0;
     }
-    return g->gap < g->target ? 1.0 - g->gap / g->target : 0.0;
+    /* The gap is a difference of sums: rounding can leave less than 0 of it. */
+    return g->gap < g->target ? fmin(1.0, 1.0 - g->gap / g->target) : 0.0;
 }
 
 /* W[rows, H] in f64, of every stride-th output. */

@@ -4,7 +4,7 @@
  * depends on. A fit to Y alone makes up for it with whatever still correlates and shrinks the rest,
  * which later blocks take badly. The mixed target
  *
- *   Y_m = Z W^T + beta (Y - Z W^T),   beta = max(0, 1 - |Y - Z W^T|^2 / |Y|^2)
+ *   Y_m = Z W^T + beta (Y - Z W^T),   beta = min(1, max(0, 1 - |Y - Z W^T|^2 / |Y|^2))
  *
  * is the dense output while it agrees with what the dense weights W make of Z, and the local one
  * where the two no longer have anything in common. In the sums of Y over Z:
