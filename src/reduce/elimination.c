@@ -178,19 +178,16 @@ static void multiply(int64_t u, bool transpose, const double *a, const double *b
     }
 }
 
-/* The pairs are [U; V] = [T 0; -T M_gg A_gg^-1 / 2, T] [A_g:; M_g:] with T = L^-1: U = L^-1 A_g:,
- * and V = L^-1 (M_g: - M_gg D / 2) with D = A_gg^-1 A_g:, so that D^T V' = U^T V for V' of
- * elimination.h. Its rows are written in the order of the pairs. */
-static grail_status make_transform(elimination *e, int64_t position)
+/* With T = L^-1 in e->small, the pairs are [U; V] = [T 0; -T M_gg A_gg^-1 / 2, T] [A_g:; M_g:]: U =
+ * L^-1 A_g:, and V = L^-1 (M_g: - M_gg D / 2) with D = A_gg^-1 A_g:, so that D^T V' = U^T V for V'
+ * of elimination.h. Its rows are written in the order of the pairs. */
+static void make_transform(elimination *e, int64_t position)
 {
     const int64_t u = e->features;
     double *t = e->small;
     double *inverse = t + u * u;
     double *product = inverse + u * u;
     double *mixed = t; /* T is copied before */
-    if (!unit_blocks_factor(&e->blocks, position, t)) {
-        return not_definite(e, position);
-    }
     for (int64_t i = 0; i < u; i++) {
         double *even = e->transform + 4 * i * u;
         double *odd = even + 2 * u;
@@ -204,7 +201,6 @@ static grail_status make_transform(elimination *e, int64_t position)
     for (int64_t i = 0; i < u * u; i++) {
         e->transform[(4 * (i / u) + 2) * u + i % u] = -0.5 * mixed[i];
     }
-    return GRAIL_OK;
 }
 
 /* factors[2 u, 2 pending]: what the rows of A and M at a unit lack of the panel's rows,
@@ -348,12 +344,15 @@ grail_status elimination_take(elimination *e, int64_t unit)
     const int64_t position = e->position_of[unit];
     const matrix rows = matrix_reshape(e->rows, 2 * u, width_of(e));
     const matrix pairs = matrix_rows(panel_rows(e, 2 * e->most), 2 * e->pending, 2 * u);
-    if (can_be_spent(e) && !unit_blocks_factor(&e->blocks, position, e->small)) {
+    if (!unit_blocks_factor(&e->blocks, position, e->small)) {
+        if (!can_be_spent(e)) {
+            return not_definite(e, position);
+        }
         e->position_of[unit] = -1;
         e->left--;
         return GRAIL_OK;
     }
-    TRY(make_transform(e, position));
+    make_transform(e, position);
     TRY(read_rows(e, position, rows));
     TRY(multiply_rows(1.0, e->transform, rows, 0.0, pairs));
     e->position_of[unit] = -1;

@@ -35,7 +35,8 @@ grail_status elimination_create(int64_t units, unit_value kind, double jitter, b
 void elimination_free(elimination *e); /* NULL is allowed */
 
 /** values[n] += the value of each unit that is not eliminated; 0 where rounding made it negative.
- * GRAIL_ERROR_NUMERIC where A_gg is not positive definite, unless units can be spent. */
+ * GRAIL_ERROR_NUMERIC where A_gg is not positive definite, unless units can be spent;
+ * VALUE_DIAGONAL looks at its diagonal alone, so there it is elimination_take that fails. */
 grail_status elimination_add_values(elimination *e, double *values) GRAIL_MUST_CHECK;
 
 /** Eliminates a unit that was not eliminated before. */

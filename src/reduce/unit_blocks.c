@@ -74,8 +74,8 @@ out:
     return status;
 }
 
-/* T[u, u] = L^-1 of A[u, u] + jitter I, by rows: L^T grows above the diagonal, T below it. */
-static bool factor(int64_t u, double jitter, const double *a, double *t)
+/* L^T of A[u, u] + jitter I = L L^T, on and above the diagonal of T[u, u]. */
+static bool cholesky(int64_t u, double jitter, const double *a, double *t)
 {
     memcpy(t, a, (size_t)(u * u) * sizeof t[0]);
     for (int64_t p = 0; p < u; p++) {
@@ -94,6 +94,12 @@ static bool factor(int64_t u, double jitter, const double *a, double *t)
             }
         }
     }
+    return true;
+}
+
+/* L^-1 by rows, on and below the diagonal of T[u, u], from L^T above it. */
+static void invert(int64_t u, double *t)
+{
     for (int64_t i = 0; i < u; i++) {
         double *row = t + i * u;
         memset(row, 0, (size_t)i * sizeof row[0]);
@@ -107,17 +113,19 @@ static bool factor(int64_t u, double jitter, const double *a, double *t)
         }
         row[i] = 1.0 / row[i];
     }
-    return true;
 }
 
 bool unit_blocks_factor(const unit_blocks *b, int64_t unit, double *t)
 {
     const int64_t u = b->features;
-    const bool definite = factor(u, b->jitter, b->a + (size_t)unit * block_size(b), t);
+    if (!cholesky(u, b->jitter, b->a + (size_t)unit * block_size(b), t)) {
+        return false;
+    }
+    invert(u, t);
     for (int64_t i = 0; i < u; i++) {
         memset(t + i * u + i + 1, 0, (size_t)(u - i - 1) * sizeof t[0]);
     }
-    return definite;
+    return true;
 }
 
 /* tr(M A^-1) = sum_i T_i M T_i^T, with room for a row of T M */
@@ -138,24 +146,49 @@ static double trace_quotient(int64_t u, const double *m, const double *t, double
     return sum;
 }
 
-/* sum_j M_jj / L_jj^2 */
-static double factor_quotient(int64_t u, const double *m, const double *t)
+static double not_negative(double value)
 {
-    double sum = 0.0;
-    for (int64_t i = 0; i < u * u; i += u + 1) {
-        sum += m[i] * t[i] * t[i];
+    return value < 0.0 ? 0.0 : value; /* rounding; NaN stays */
+}
+
+/* tr(M A^-1); as the values below -1 where A is not positive definite, as far as they look */
+static double exact_value(const unit_blocks *b, const double *a, const double *m, double *t)
+{
+    const int64_t u = b->features;
+    if (!cholesky(u, b->jitter, a, t)) {
+        return -1.0;
     }
-    return sum;
+    invert(u, t);
+    return not_negative(trace_quotient(u, m, t, t + u * u));
+}
+
+/* sum_j M_jj / L_jj^2 */
+static double factor_quotient(const unit_blocks *b, const double *a, const double *m, double *t)
+{
+    const int64_t u = b->features;
+    double sum = 0.0;
+    if (!cholesky(u, b->jitter, a, t)) {
+        return -1.0;
+    }
+    for (int64_t i = 0; i < u * u; i += u + 1) {
+        sum += m[i] / (t[i] * t[i]);
+    }
+    return not_negative(sum);
 }
 
 /* sum_j M_jj / (A_jj + jitter) */
-static double diagonal_quotient(int64_t u, double jitter, const double *m, const double *a)
+static double diagonal_quotient(const unit_blocks *b, const double *a, const double *m)
 {
+    const int64_t u = b->features;
     double sum = 0.0;
     for (int64_t i = 0; i < u * u; i += u + 1) {
-        sum += m[i] / (a[i] + jitter);
+        const double divisor = a[i] + b->jitter;
+        if (!(divisor > 0.0) || !isfinite(divisor)) {
+            return -1.0;
+        }
+        sum += m[i] / divisor;
     }
-    return sum;
+    return not_negative(sum);
 }
 
 static double value_of(const unit_blocks *b, int64_t unit)
@@ -164,13 +197,15 @@ static double value_of(const unit_blocks *b, int64_t unit)
     const double *a = b->a + (size_t)unit * block_size(b);
     const double *m = b->m + (size_t)unit * block_size(b);
     double *t = b->scratch + unit * (u + 1) * u;
-    if (!factor(u, b->jitter, a, t)) {
-        return -1.0;
+    switch (b->kind) {
+    case VALUE_EXACT:
+        return exact_value(b, a, m, t);
+    case VALUE_CHOLESKY:
+        return factor_quotient(b, a, m, t);
+    case VALUE_DIAGONAL:
+        break;
     }
-    const double value = b->kind == VALUE_EXACT      ? trace_quotient(u, m, t, t + u * u)
-                         : b->kind == VALUE_CHOLESKY ? factor_quotient(u, m, t)
-                                                     : diagonal_quotient(u, b->jitter, m, a);
-    return value < 0.0 ? 0.0 : value; /* rounding; NaN stays */
+    return diagonal_quotient(b, a, m);
 }
 
 typedef struct values_job {
@@ -210,7 +245,7 @@ void unit_blocks_values(const unit_blocks *b, int64_t count, double *values)
     if (u == 1) {
         divide(count, b->jitter, b->m, b->a, values);
     } else {
-        parallel_for(count, grain(u * u * u), make_values, &job);
+        parallel_for(count, grain(b->kind == VALUE_DIAGONAL ? u : u * u * u), make_values, &job);
     }
 }
 

@@ -268,6 +268,29 @@ static void other_values_follow_their_formulas(void **state)
     }
 }
 
+/* [1 2; 2 1]: its diagonal has a quotient, its factor does not exist. */
+static void values_of_the_diagonal_ask_nothing_of_the_rest(void **state)
+{
+    (void)state;
+    const double indefinite[] = {1.0, 0.0, 2.0, 1.0};
+    const double ones[] = {1.0, 0.0, 1.0, 1.0};
+    for (int kind = VALUE_EXACT; kind <= VALUE_DIAGONAL; kind++) {
+        elimination *e = NULL;
+        double value = 0.0;
+        matrix a = support_matrix(on_ref, 2, 2, indefinite);
+        matrix m = support_matrix(on_ref, 2, 2, ones);
+        assert_ok(elimination_create(1, (unit_value)kind, 0.0, false, &a, &m, &e));
+        if (kind == VALUE_DIAGONAL) {
+            assert_ok(elimination_add_values(e, &value));
+            assert_near(value, 2.0, 0.0);
+            assert_fails(elimination_take(e, 0), GRAIL_ERROR_NUMERIC, "unit 0");
+        } else {
+            assert_fails(elimination_add_values(e, &value), GRAIL_ERROR_NUMERIC, "unit 0");
+        }
+        elimination_free(e);
+    }
+}
+
 /* About the size of the inverse's diagonal. */
 static void the_jitter_is_added_wherever_a_block_is_inverted(void **state)
 {
@@ -491,6 +514,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_the_costs_of_the_best_refit),
         cmocka_unit_test(other_values_follow_their_formulas),
+        cmocka_unit_test(values_of_the_diagonal_ask_nothing_of_the_rest),
         cmocka_unit_test(the_jitter_is_added_wherever_a_block_is_inverted),
         cmocka_unit_test(from_a_gram_matrix_values_are_gains_of_keeping),
         cmocka_unit_test(units_without_anything_left_are_spent),
