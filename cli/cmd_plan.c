@@ -31,12 +31,12 @@ const option *const plan_options = table;
 
 static int print_json_summary(const grail_plan_facts *f)
 {
-    return print_json(json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:i, s:f}", "budget",
-                                json_text(f->budget), "formula", json_text(f->formula), "limit",
-                                json_text(f->limit), "most", f->most, "cost", f->cost, "dense_cost",
-                                f->dense_cost, "divergence", json_number_or_null(f->divergence),
-                                "uniform_divergence", json_number_or_null(f->uniform_divergence),
-                                "tried", f->tried, "seconds", f->seconds));
+    return print_json(json_pack(
+        "{s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:i, s:f}", "budget", json_text(f->budget),
+        "formula", json_text(f->formula), "limit", json_text(f->limit), "most", f->most, "cost",
+        f->cost, "dense_cost", f->dense_cost, "divergence", json_number_or_null(f->divergence),
+        "uniform_divergence", json_number_or_null(f->uniform_divergence), "uniform_cost",
+        json_number_or_null(f->uniform_cost), "tried", f->tried, "seconds", f->seconds));
 }
 
 static void print_summary(const grail_plan_facts *f)
@@ -44,13 +44,15 @@ static void print_summary(const grail_plan_facts *f)
     char cost[HUMAN_SIZE];
     char dense[HUMAN_SIZE];
     char most[HUMAN_SIZE];
+    char uniform[HUMAN_SIZE];
     print_out("%s of %s %s (%.1f %%; limit %s), by '%s'\n", human_count(f->cost, cost),
               human_count(f->dense_cost, dense), f->limit, 100.0 * f->cost / f->dense_cost,
               human_count(f->most, most), f->formula);
     if (!isnan(f->divergence)) {
-        print_out("divergence from the dense network: %.5f, with uniform widths %.5f (%d trials, "
-                  "%.0f s)\n",
-                  f->divergence, f->uniform_divergence, f->tried, f->seconds);
+        print_out("divergence from the dense network: %.5f, with uniform widths of %s %.5f (%d "
+                  "trials, %.0f s)\n",
+                  f->divergence, human_count(f->uniform_cost, uniform), f->uniform_divergence,
+                  f->tried, f->seconds);
     }
     print_out("next: grail compress %s -o DIR --plan %s\n", r.compress.model, r.compress.output);
 }

@@ -66,6 +66,7 @@ typedef struct grail_plan_facts {
     const char *budget, *limit, *formula; /* `formula` made the widths: a name of a trial */
     double dense_cost, cost, most;
     double divergence, uniform_divergence; /* NaN without a search */
+    double uniform_cost; /* of the uniform widths, as near to `most` as they come; NaN likewise */
     int tried;
     double seconds;
     double pass_seconds;  /* of these: the dense network's pass with its Gram matrices */

@@ -346,6 +346,7 @@ static grail_status describe_budget(const grail_plan_facts *f, json_t *document)
     TRY(json_put(budget, "dense_cost", json_real_or_null(f->dense_cost)));
     TRY(json_put(budget, "divergence", json_real_or_null(f->divergence)));
     TRY(json_put(budget, "uniform_divergence", json_real_or_null(f->uniform_divergence)));
+    TRY(json_put(budget, "uniform_cost", json_real_or_null(f->uniform_cost)));
     TRY(json_put(budget, "tried", json_integer(f->tried)));
 out:
     return status;
@@ -385,6 +386,7 @@ static grail_status finish(making *m, double began, grail_plan *p)
         .most = m->space.limit,
         .divergence = searched ? m->search.best.divergence : (double)NAN,
         .uniform_divergence = searched ? m->search.uniform_divergence : (double)NAN,
+        .uniform_cost = searched ? m->search.uniform_cost : (double)NAN,
         .tried = m->search.tried,
         .pass_seconds = m->times.pass,
         .curve_seconds = m->times.curves,

@@ -125,6 +125,7 @@ static grail_status try_opening(width_search *s, int index)
     TRY(try_candidate(s, &c, &won));
     if (index == 0) {
         s->uniform_divergence = s->best.divergence;
+        s->uniform_cost = s->best.cost;
     } else if (choice.formula == FORMULA_ERRORS && won) {
         s->head_factor = choice.head_factor;
     }
@@ -358,6 +359,7 @@ static grail_status apply_move(const width_search *s, width_move move, int64_t *
     width_space_set_slot(s->space, move.from, less, kept);
     TRY(widen_slot(s, move.to, kept));
     *moved = width_space_slot(s->space, move.to, kept) > before;
+    TRY(width_space_fill(s->space, kept));
 out:
     return status;
 }

@@ -22,7 +22,7 @@ typedef struct width_search {
     const grail_plan_options *options; /* with a session */
     bool stopped;                      /* by the observer */
     width_candidate best;
-    double uniform_divergence;
+    double uniform_divergence, uniform_cost;
     double head_factor; /* of the best opening by errors */
     int64_t *judged;    /* [tried, sites] */
     int tried, most;

@@ -260,6 +260,100 @@ bool width_space_has_scores(const width_space *s)
     return all;
 }
 
+int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept)
+{
+    int64_t width = 0;
+    for (int i = 0; i < s->request->sites->list.count; i++) {
+        width = s->slot_of[i] == slot && kept[i] > 0 ? kept[i] : width;
+    }
+    return width;
+}
+
+void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept)
+{
+    for (int i = 0; i < s->request->sites->list.count; i++) {
+        kept[i] = s->slot_of[i] == slot && kept[i] > 0 ? width : kept[i];
+    }
+}
+
+/* -- what is left of the limit ----------------------------------------------------------------- */
+
+static const site *site_of_slot(const width_space *s, int slot)
+{
+    int first = 0;
+    while (s->slot_of[first] != slot) {
+        first++;
+    }
+    return site_at(s->request, first);
+}
+
+/* What is widened together: the slots of one kind and size of sites, or each slot by itself. Heads
+ * may be fixed. */
+typedef struct filling {
+    bool by_size, fixes_heads;
+} filling;
+
+static bool widens_with(const width_space *s, filling f, int slot, int other)
+{
+    const site *a = site_of_slot(s, slot);
+    const site *b = site_of_slot(s, other);
+    return slot == other ||
+           (f.by_size && a->kind == b->kind && a->units == b->units && a->groups == b->groups);
+}
+
+/* The slot that keeps the smallest share of its units, among those that may be wider; GRAPH_NONE:
+ * there is none. */
+static int narrowest(const width_space *s, filling f, const bool *refused, const int64_t *kept)
+{
+    int found = GRAPH_NONE;
+    double least = 1.0;
+    for (int i = 0; i < s->slot_count; i++) {
+        const int64_t width = width_space_slot(s, i, kept);
+        const double share = (double)width / (double)s->slots[i].units;
+        const bool fixed = f.fixes_heads && s->of_heads[i];
+        if (width > 0 && share < least && !refused[i] && !fixed && s->slots[i].cost > 0.0) {
+            least = share;
+            found = i;
+        }
+    }
+    return found;
+}
+
+static grail_status fill_limit(const width_space *s, filling f, int64_t *kept)
+{
+    grail_status status = GRAIL_OK;
+    const size_t sites = (size_t)s->request->sites->list.count;
+    int64_t *wider = NULL;
+    bool *refused = NULL;
+    TRY(memory_new(&wider, sites, sizeof wider[0]));
+    TRY(memory_new(&refused, (size_t)s->slot_count, sizeof refused[0]));
+    for (int slot = narrowest(s, f, refused, kept); slot != GRAPH_NONE;
+         slot = narrowest(s, f, refused, kept)) {
+        double cost = 0.0;
+        memcpy(wider, kept, sites * sizeof wider[0]);
+        for (int i = 0; i < s->slot_count; i++) {
+            if (widens_with(s, f, slot, i)) {
+                const int64_t width = width_space_slot(s, i, kept);
+                width_space_set_slot(s, i, allocation_next_width(&s->slots[i], width), wider);
+            }
+        }
+        TRY(widths_cost(s->request, s->limited, wider, &cost));
+        if (cost <= s->limit) {
+            memcpy(kept, wider, sites * sizeof wider[0]);
+        }
+        refused[slot] = cost > s->limit;
+    }
+out:
+    memory_free(wider);
+    memory_free(refused);
+    return status;
+}
+
+grail_status width_space_fill(const width_space *s, int64_t *kept)
+{
+    return fill_limit(s, (filling){0}, kept);
+}
+
 /* -- formulas ---------------------------------------------------------------------------------- */
 
 /* Widths for a parameter t between 0 and 1: a larger one gives smaller widths. */
@@ -530,27 +624,15 @@ grail_status widths_by_formula(const width_space *s, formula_choice choice, int6
         }
     }
     TRY(try_parameter(s, choice, high, kept, &fits));
+    TRY(fill_limit(
+        s,
+        (filling){.by_size = choice.formula == FORMULA_UNIFORM, .fixes_heads = choice.fixes_heads},
+        kept));
 out:
     return status;
 }
 
 /* -- scaling ----------------------------------------------------------------------------------- */
-
-int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept)
-{
-    int64_t width = 0;
-    for (int i = 0; i < s->request->sites->list.count; i++) {
-        width = s->slot_of[i] == slot && kept[i] > 0 ? kept[i] : width;
-    }
-    return width;
-}
-
-void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept)
-{
-    for (int i = 0; i < s->request->sites->list.count; i++) {
-        kept[i] = s->slot_of[i] == slot && kept[i] > 0 ? width : kept[i];
-    }
-}
 
 /* scaled[sites]: for t in [0, 1] from all units to `kept`, for t in [1, 2] on to nothing; slots of
  * which one step costs more than `room` stay as they are. */
@@ -604,6 +686,7 @@ grail_status width_space_rescale(const width_space *s, int64_t *kept, bool *fits
     *fits = cost <= s->limit;
     if (*fits) {
         TRY(scale_to_limit(s, 1.0, s->limit - cost, kept, &cost));
+        TRY(width_space_fill(s, kept));
     }
 out:
     return status;

@@ -47,6 +47,9 @@ void width_space_fini(width_space *s); /* works on a zeroed one */
 int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept);
 /** Gives a width to the sites of a slot; sites that are dropped stay so. */
 void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept);
+/** Widens slots by one step, those that keep the smallest share first, as long as the network stays
+ * below the limit. After this no slot that costs something could be a step wider. */
+grail_status width_space_fill(const width_space *s, int64_t *kept) GRAIL_MUST_CHECK;
 /** Scales all widths by the way that they are short of the whole, or all by one factor, so that the
  * network just stays below the limit; what sites with large steps leave, the others take. Sites
  * that are dropped stay so. *fits is false when the limit cannot be met. */
@@ -71,7 +74,9 @@ typedef struct formula_choice {
     const bool *dropped;   /* [sites]: sites that keep nothing; NULL: none */
 } formula_choice;
 
-/** kept[sites] by a formula, such that the network just stays below the limit. */
+/** kept[sites] by a formula, such that the network just stays below the limit: none of the slots
+ * (for FORMULA_UNIFORM: none of the kinds and sizes of sites) could be a step wider, unless the
+ * choice fixes it or it costs nothing. */
 grail_status widths_by_formula(const width_space *s, formula_choice choice,
                                int64_t *kept) GRAIL_MUST_CHECK;
 

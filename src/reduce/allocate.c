@@ -24,8 +24,7 @@ double allocation_full(const allocation_site *sites, int count)
     return sum;
 }
 
-/* The next width above `kept` that the site can have; `kept` itself when it has all units. */
-static int64_t next_width(const allocation_site *s, int64_t kept)
+int64_t allocation_next_width(const allocation_site *s, int64_t kept)
 {
     const int64_t next = kept < s->least ? s->least : (kept / s->step + 1) * s->step;
     return next > s->units ? s->units : next;
@@ -69,7 +68,7 @@ static void spend_rest(const allocation_site *sites, int count, double limit, in
         best = -1;
         for (int i = 0; i < count; i++) {
             const allocation_site *s = &sites[i];
-            const int64_t next = next_width(s, kept[i]);
+            const int64_t next = allocation_next_width(s, kept[i]);
             const double more = s->cost * (double)(next - kept[i]);
             const double gain = s->errors[kept[i]] - s->errors[next];
             const double rate = more > 0.0 ? gain / more : HUGE_VAL;
@@ -79,7 +78,7 @@ static void spend_rest(const allocation_site *sites, int count, double limit, in
             }
         }
         if (best >= 0) {
-            const int64_t next = next_width(&sites[best], kept[best]);
+            const int64_t next = allocation_next_width(&sites[best], kept[best]);
             spent += sites[best].cost * (double)(next - kept[best]);
             kept[best] = next;
         }
@@ -142,7 +141,7 @@ static void add_site(cost_grid *g, const allocation_site *s, int64_t *choice)
             return;
         }
         for (int64_t i = 0; i < stride; i++) {
-            width = next_width(s, width);
+            width = allocation_next_width(s, width);
         }
     }
 }
@@ -248,7 +247,7 @@ static void take_ranked(const allocation_site *sites, double limit, int64_t tota
     for (int64_t i = 0; i < total; i++) {
         const allocation_site *s = &sites[units[i].site];
         int64_t *width = &kept[units[i].site];
-        const int64_t next = next_width(s, *width);
+        const int64_t next = allocation_next_width(s, *width);
         const double more = s->cost * (double)(next - *width);
         if (units[i].rank + 1 == next && spent + more <= limit) {
             spent += more;

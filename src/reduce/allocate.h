@@ -24,6 +24,9 @@ typedef struct allocation_site {
 double allocation_least(const allocation_site *sites, int count);
 double allocation_full(const allocation_site *sites, int count);
 
+/** The next width above `kept` that the site can have; `kept` itself when it has all units. */
+int64_t allocation_next_width(const allocation_site *s, int64_t kept);
+
 /**
  * kept[count] with the least sum of errors among those that cost at most `limit`. Exact on a grid
  * of costs and widths (dynamic programming over ALLOCATION_GRID costs, at most ALLOCATION_WIDTHS

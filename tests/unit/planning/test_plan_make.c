@@ -275,6 +275,53 @@ static void uniform_widths_are_one_for_each_kind(void **state)
     lab_close(&l);
 }
 
+/* What one more step of all sites of a kind costs; huge where they keep everything. */
+static double step_cost(const grail_site_list *sites, const json_t *document, const char *kind,
+                        int64_t align)
+{
+    double cost = 0.0;
+    for (int i = 0; i < grail_site_list_count(sites); i++) {
+        const grail_site_facts f = grail_site_list_at(sites, i);
+        const int64_t kept = kept_of(document, (size_t)i);
+        const int64_t step = strcmp(kind, "heads") == 0 ? f.groups : align;
+        if (strcmp(f.kind, kind) == 0) {
+            const int64_t more = (kept / step + 1) * step;
+            cost += more > f.units ? 1e30 : (double)((more - kept) * f.parameters_per_unit);
+        }
+    }
+    return cost;
+}
+
+/* As near below the limit as steps of the widths allow: one more would be beyond it. */
+static void uniform_widths_are_as_near_to_the_limit_as_their_steps_allow(void **state)
+{
+    (void)state;
+    static const double ratios[] = {0.95, 0.8, 0.7, 0.66, 0.6};
+    lab l;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_model *m = NULL;
+    grail_site_list *sites = NULL;
+    assert_ok(grail_model_open(run.model, &m));
+    assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
+    for (int i = 0; i < 2 * 5; i++) {
+        grail_plan_options options = plan_for(&run, i < 5 ? "uniform" : "search", ratios[i % 5]);
+        options.uniform_widths = 1;
+        options.compress.align = 1 + i % 3;
+        grail_plan *p = made(&options);
+        json_t *document = document_of(p);
+        const grail_plan_facts f = grail_plan_facts_get(p);
+        assert_true(f.cost <= f.most);
+        assert_true(f.most - f.cost < step_cost(sites, document, "ffn", options.compress.align));
+        assert_true(f.most - f.cost < step_cost(sites, document, "heads", 1));
+        json_decref(document);
+        grail_plan_free(p);
+    }
+    grail_site_list_free(sites);
+    grail_model_close(m);
+    lab_close(&l);
+}
+
 /* A site that is worth nothing loses its units first. */
 static void the_least_error_spares_what_matters(void **state)
 {
@@ -398,6 +445,7 @@ int main(void)
         cmocka_unit_test(a_search_heals_no_trial),
         cmocka_unit_test(a_search_repeats_and_ends_when_told),
         cmocka_unit_test(uniform_widths_are_one_for_each_kind),
+        cmocka_unit_test(uniform_widths_are_as_near_to_the_limit_as_their_steps_allow),
         cmocka_unit_test(the_least_error_spares_what_matters),
         cmocka_unit_test(image_networks_have_plans_too),
         cmocka_unit_test(what_cannot_be_met_is_refused_with_the_least),
