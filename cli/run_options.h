@@ -53,6 +53,9 @@ void run_options_init(run_options *r);
      "ffn heads conv stream ffn,heads conv,stream", .help =                                        \
      "kinds of sites that one --sparsity number or a limit cuts: ffn, heads, conv, stream "        \
      "(ffn,heads for text, conv,ffn for images)", .field = "kinds"},                               \
+    {GROUP_CUT, "select", OPTION_TEXT, &(r).compress.select, "NAME", "closed open", .help =        \
+     "network whose statistics choose the units: closed (the network as narrowed so far) or open " \
+     "(the dense network) (closed)"},                                                              \
     {GROUP_CUT, "stream-score", OPTION_TEXT, &(r).compress.stream_score, "NAME",                   \
      "first all branch", .help =                                                                   \
      "producers that score the channels of a residual stream: first, all, or branch, the last "    \

@@ -207,7 +207,7 @@ def recipe_seeds():
         compensate=["none", "repair", "grail", "grail+repair", "full", "full+repair"],
         heal=["none", "block", "model", "block,model"], heal_steps=160, heal_rate=0.02,
         samples=[8, 1024], seeds=[0, 7, 1 << 53], repeat="calibration",
-        sites=["conv", "stream", "ffn", "heads"], loop="open", align=8, stream_score="all",
+        sites=["conv", "stream", "ffn", "heads"], loop="open", align=8, select="open", stream_score="all",
         calibration={"path": "c", "preset": "cifar", "split": "train", "size": 32,
                      "mean": [0, 0.5, 1], "std": [1, 2, 3]},
         evaluation={"path": "e", "labels": "l.csv", "images": 2000})

@@ -136,6 +136,8 @@ typedef struct grail_compress_options {
     const char *teacher; /* the dense network of a `model` that was narrowed earlier, which is then
                             healed and not cut; or NULL */
     const char *scratch; /* directory for files that stand in for large blocks of memory, or NULL */
+    const char *select;  /* "closed" or "open": by statistics of the network as narrowed so far, or
+                            of the dense one, which an open loop always takes; NULL: "closed" */
     const char *stream_score; /* "first", "all" or "branch": producers that score a residual stream;
                                  NULL: "first" */
     const char *backend;      /* "cpu" or "ref" */
@@ -166,11 +168,11 @@ GRAIL_API double *grail_compress_sparsity(grail_compress_options *options, const
  *     4 copies of the parameters (6 to fold), the calibration images and the sample streams
  *     in f32; a batch of the evaluation; and in f64, for the largest consumer of w features
  *     and o outputs, 2 (w^2 + w o) (statistics to fit and held out) + 2 w^2 (solving). An
- *     open loop, and a selector that scores a residual stream by all its consumers, add 2 w^2
- *     for every consumer; 3 w^2 if that selector needs entire Gram matrices. Healing adds, in
- *     f32, 5 copies of the parameters that are trained at the same time (those of the network, or
- *     of its largest block), a second sample stream, and what the nodes of one block make of 32
- *     images.
+ *     open loop, an open selection, and a selector that scores a residual stream by all its
+ *     consumers, add 2 w^2 for every consumer; 3 w^2 if that selector needs entire Gram matrices.
+ * Healing adds, in f32, 5 copies of the parameters that are trained at the same time (those of the
+ * network, or of its largest block), a second sample stream, and what the nodes of one block make
+ * of 32 images.
  *
  * GRAIL_ERROR_UNSUPPORTED for a network that reads text, for a plan, and for fractions of single
  * sites.

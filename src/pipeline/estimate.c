@@ -4,6 +4,7 @@
 #include "pipeline/request/options.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     PARAMETER_COPIES = 4,
@@ -25,7 +26,7 @@ typedef struct request {
     compensation how;
     double sparsity[SITE_KINDS];
     double samples;
-    bool repair, open_loop;
+    bool repair, open_loop, selects_openly;
     heal_options heal;
 } request;
 
@@ -42,7 +43,8 @@ static grail_status read_options(const grail_model *model, const grail_compress_
     request r = {.graph = model->graph,
                  .samples = (double)(o->samples > 0 ? o->samples : USUAL_SAMPLES),
                  .repair = o->repair != 0,
-                 .open_loop = o->open_loop != 0};
+                 .open_loop = o->open_loop != 0,
+                 .selects_openly = o->select != NULL && strcmp(o->select, "open") == 0};
     if (model->graph->input_kind != INPUT_IMAGES) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "%s: cannot estimate the memory for a network that reads text, only for one that "
@@ -105,7 +107,7 @@ static double dense_grams(const request *r, const site *s)
 {
     const unsigned needs = selector_needs(r->selector, s);
     const bool of_all = (needs & NEEDS_ALL_CONSUMERS) != 0;
-    const double kept = r->open_loop || of_all ? 2.0 : 0.0;
+    const double kept = r->open_loop || r->selects_openly || of_all ? 2.0 : 0.0;
     return kept + (of_all && (needs & NEEDS_GRAM) != 0 ? 1.0 : 0.0);
 }
 

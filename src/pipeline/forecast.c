@@ -85,6 +85,12 @@ static void add_fit(const rows_of *r, const map_size *m, double share, bool has_
     o->solves += kept * kept * kept / 3.0 + 2.0 * m->outputs * kept * kept;
 }
 
+/* Whether a pass of the dense network that chooses units comes before the walk. */
+static bool passes_twice(const plan *p)
+{
+    return p->loop == LOOP_CLOSED && plan_selects_openly(p);
+}
+
 /* One of the consumers of a cut site. Second-order selectors invert the Gram matrix and update it
  * with each removal. */
 static void add_consumer(const rows_of *r, const site *s, const plan_site *p, const site_end *end,
@@ -94,8 +100,11 @@ static void add_consumer(const rows_of *r, const site *s, const plan_site *p, co
     const map_size m = size_of(r, &r->request->graph->nodes[end->node]);
     const bool decides =
         p->kept_units == NULL && (selector_needs(p->selector, s) & NEEDS_GRAM) != 0;
+    const bool observes =
+        p->kept_units == NULL && (selector_needs(p->selector, s) & NEEDS_OF_CONSUMERS) != 0;
+    const bool twice = how->enabled && observes && passes_twice(&r->request->plan);
     if (how->enabled || decides) {
-        o->sums += m.rows * m.features * m.features;
+        o->sums += (twice ? 2.0 : 1.0) * m.rows * m.features * m.features;
     }
     if (decides) {
         o->solves += 1.5 * m.features * m.features * m.features;
@@ -149,6 +158,7 @@ static operations count_all(const rows_of *r)
         const bool dense = compensation_uses_dense(&p->compensation);
         o.products = forward(r, request->graph);
         o.products += dense || p->repair ? forward(r, request->narrowed.graph) : 0.0;
+        o.products += passes_twice(p) ? forward(r, request->graph) : 0.0;
     }
     return o;
 }

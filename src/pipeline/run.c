@@ -2,7 +2,7 @@
 #include "pipeline/compression.h"
 #include "pipeline/network/heal.h"
 #include "pipeline/network/heal_network.h"
-#include "pipeline/network/open_loop.h"
+#include "pipeline/network/open_choice.h"
 #include "pipeline/network/walk.h"
 #include "pipeline/output/tensors.h"
 #include "pipeline/output/training_state.h"
@@ -51,9 +51,7 @@ static grail_status run_beginning(grail_compression *c)
     if (!c->request->finishes_with_network && c->output != NULL) {
         TRY(output_write_block(c->output, c->network, GRAPH_NONE));
     }
-    if (open_loop_is_needed(c->request)) {
-        TRY(open_loop_collect(c->network));
-    }
+    TRY(choose_openly(c->network));
     TRY(compress_block(c->network, GRAPH_NONE, NULL));
 out:
     return status;

@@ -22,9 +22,9 @@ static const char *const stream_score_names[] = {"first", "all", "branch", NULL}
 static const char *const gqa_names[] = {"kv-groups", "query-per-group", NULL};
 
 /* The keys that plan_to_json writes. Any other key is refused, since it would have no effect. */
-static const char *const plan_keys[] = {"grail_plan",   "gqa",    "seed",         "loop",
-                                        "stream_score", "repair", "compensation", "budget",
-                                        "sites",        NULL};
+static const char *const plan_keys[] = {"grail_plan", "gqa",          "seed",   "loop",
+                                        "select",     "stream_score", "repair", "compensation",
+                                        "budget",     "sites",        NULL};
 static const char *const compensation_keys[] = {
     "enabled", "target",      "bias",          "conv_fit",
     "ridge",   "ridge_scale", "token_weights", "refit",
@@ -71,6 +71,7 @@ DEFINE_FROM_NAME(ridge_scale_from_name, ridge_scale, "ridge scale", ridge_scale_
 DEFINE_FROM_NAME(token_weights_from_name, token_weights, "token weights", token_weights_names)
 DEFINE_FROM_NAME(conv_fit_from_name, conv_fit, "convolution fit", conv_fit_names)
 DEFINE_FROM_NAME(loop_from_name, loop_kind, "loop", loop_names)
+DEFINE_FROM_NAME(selection_from_name, loop_kind, "selection", loop_names)
 DEFINE_FROM_NAME(stream_score_from_name, stream_score, "stream score", stream_score_names)
 
 /* The error names the selectors that have an update of their own. */
@@ -97,6 +98,11 @@ static grail_status own_compensation(const selector *rule, compensation *out)
 const char *target_name(target_kind target)
 {
     return target_names[target];
+}
+
+bool plan_selects_openly(const plan *p)
+{
+    return p->selection == LOOP_OPEN || p->loop == LOOP_OPEN;
 }
 
 bool compensation_uses_dense(const compensation *c)
@@ -284,12 +290,15 @@ static grail_status read_network_options(const char *source, const json_t *docum
 {
     grail_status status = GRAIL_OK;
     const char *loop = NULL;
+    const char *selection = NULL;
     const char *score = NULL;
     TRY(json_get_string(source, document, "loop", loop_names[p->loop], &loop));
+    TRY(json_get_string(source, document, "select", loop_names[p->selection], &selection));
     TRY(json_get_string(source, document, "stream_score", stream_score_names[p->stream_score],
                         &score));
     TRY(json_get_boolean(source, document, "repair", p->repair, &p->repair));
     TRY(in_document(source, loop_from_name(loop, &p->loop)));
+    TRY(in_document(source, selection_from_name(selection, &p->selection)));
     TRY(in_document(source, stream_score_from_name(score, &p->stream_score)));
 out:
     return status;
@@ -380,6 +389,7 @@ grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out)
     TRY(json_put(document, "gqa", json_text(gqa_names[p->gqa])));
     TRY(json_put(document, "seed", json_integer((json_int_t)p->seed)));
     TRY(json_put(document, "loop", json_text(loop_names[p->loop])));
+    TRY(json_put(document, "select", json_text(loop_names[p->selection])));
     TRY(json_put(document, "stream_score", json_text(stream_score_names[p->stream_score])));
     TRY(json_put(document, "repair", json_boolean(p->repair)));
     TRY(json_put(document, "compensation", json_object()));

@@ -77,12 +77,16 @@ typedef struct plan {
     gqa_mode gqa;
     uint64_t seed;
     loop_kind loop;
+    loop_kind selection; /* of the statistics that decide; in an open loop the dense network's */
     stream_score stream_score;
     bool repair; /* BatchNorm statistics are recomputed on the narrowed network */
     compensation compensation;
     plan_site *sites; /* [count], in the order of the model's sites */
     int count;
 } plan;
+
+/** Whether sites are decided by statistics of the dense network. */
+bool plan_selects_openly(const plan *p);
 
 /** Whether fits use the dense network's output, so that it must run beside the narrowed one. */
 bool compensation_uses_dense(const compensation *c);
@@ -97,6 +101,7 @@ grail_status ridge_base_from_name(const char *name, ridge_base *out) GRAIL_MUST_
 grail_status fit_from_name(const char *name, fit_kind *out) GRAIL_MUST_CHECK;
 grail_status conv_fit_from_name(const char *name, conv_fit *out) GRAIL_MUST_CHECK;
 grail_status loop_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;
+grail_status selection_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;
 grail_status stream_score_from_name(const char *name, stream_score *out) GRAIL_MUST_CHECK;
 grail_status refit_from_name(const char *name, refit_kind *out) GRAIL_MUST_CHECK;
 grail_status shrink_from_name(const char *name, ridge_shrink *out) GRAIL_MUST_CHECK;

@@ -29,9 +29,9 @@ static double unit_sum(const unit_matrix *m, int64_t unit, score_term term, cons
     return sum;
 }
 
-static int64_t taps_of_producer(const site_view *v, const unit_matrix *m)
+static int64_t taps_of_producer(const site_view *v, int p, const unit_matrix *m)
 {
-    const node *n = &v->graph->nodes[v->site->producers[0].node];
+    const node *n = &v->graph->nodes[v->site->producers[p].node];
     return m->others / v->graph->parameters[n->weight].shape[1];
 }
 
@@ -43,8 +43,9 @@ grail_status scores_of_rows(const site_view *v, score_term term, double *scores)
         scores[j] = 0.0;
     }
     for (int p = 0; p < v->scored_producers; p++) {
-        TRY(site_view_producer(v, v->first_scored + p, &m));
-        const int64_t taps = v->input_norms == NULL ? 1 : taps_of_producer(v, &m);
+        const int scored = v->first_scored + p;
+        TRY(site_view_producer(v, scored, &m));
+        const int64_t taps = v->input_norms == NULL ? 1 : taps_of_producer(v, scored, &m);
         for (int64_t j = 0; j < v->site->units; j++) {
             scores[j] += unit_sum(&m, j, term, v->input_norms, taps);
         }

@@ -7,9 +7,10 @@
 #include "reduce/site_view.h"
 
 /** Statistics that a selector needs. Dense weights can be read at any time. The decision is taken
- * at the first node of the walk where all that is needed is there. */
+ * at the first node of the walk where all that is needed is there. Where the plan selects openly,
+ * statistics are those of the dense network, and all there before the walk. */
 typedef enum selector_need {
-    NEEDS_INPUT_NORMS = 1 << 0, /* of the first producer's input: there at the first producer */
+    NEEDS_INPUT_NORMS = 1 << 0, /* of the first scored producer's input: there at that producer */
     /* Of the first consumer's input, of the network as narrowed so far: there at that consumer. */
     NEEDS_DIAGONAL = 1 << 1,
     NEEDS_GRAM = 1 << 2,

@@ -47,8 +47,8 @@ typedef struct site_view {
     int first_scored;     /* producers whose rows score a unit: the first of them, */
     int scored_producers; /* and how many */
     /* Statistics, NULL where the selector does not need them. */
-    const double *input_norms; /* norms of the features of the first producer's input; 0 where an
-                                  earlier site removed them */
+    const double *input_norms; /* norms of the features of the first scored producer's input; 0
+                                  where an earlier site removed them */
     input_statistics *inputs;  /* [input_count]: of the first consumer, or of all */
     int input_count;
     bool fits_bias; /* the fit of the first consumer has a bias */

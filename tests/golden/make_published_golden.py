@@ -26,10 +26,11 @@ OUTPUT = pathlib.Path(__file__).resolve().parent / "vision" / "published.safeten
 IMAGES, SIDE, COARSE = 48, 32, 4
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 
-CASES = {  # name: (ratio, power of the norm)
+CASES = {  # name: (ratio, rule)
     "l1_50": (0.5, 1),
     "l2_30": (0.3, 2),
     "l1_80": (0.8, 1),
+    "wanda_50": (0.5, "wanda"),
 }
 
 
@@ -67,11 +68,11 @@ def main():
     dense = network()
     images = normalised(calibration_bytes())
     tensors = {}
-    for name, (ratio, power) in CASES.items():
+    for name, (ratio, rule) in CASES.items():
         exact = copy.deepcopy(dense).double()
-        expected = logits(rounded(narrow(exact, ratio, power, images)))
-        plain = logits(rounded(narrow(exact, ratio, power)))
-        stem = logits(rounded(narrow(exact, ratio, power, images, with_stem=True)))
+        expected = logits(rounded(narrow(exact, ratio, rule, images)))
+        plain = logits(rounded(narrow(exact, ratio, rule, images, compensate=False)))
+        stem = logits(rounded(narrow(exact, ratio, rule, images, with_stem=True)))
         tensors[name] = expected.astype(numpy.float32)
         print(f"{name}: largest logit {numpy.abs(expected).max():.3f}, dense network "
               f"{numpy.abs(expected - logits(dense)).max():.3f} away, plain cut "

@@ -7,7 +7,9 @@ Every channel group loses the same share r of its n channels and keeps max(1, fl
 * the residual stream of a stage: scored by the rows of the stem in stage 1, by those of conv2 of the
   stage's first block in the others; the other producers follow.
 
-A row's score is its L1 or L2 norm over input channels and taps; biases and BatchNorm do not count. Producers
+A row's score is its L1 or L2 norm over input channels and taps, or with the rule "wanda" the sum over the
+input channels that are kept of the row's L1 norm there times the root of the sum of the channel's squares in
+the dense network; biases and BatchNorm do not count. Producers
 and their BatchNorms, running statistics too, are sliced. Then every consumer's dense weight W becomes
 W B, with one B for all taps of a kernel,
 
@@ -40,10 +42,16 @@ def kept_count(channels, ratio):
     return max(1, math.floor(channels * (1 - ratio) + 1e-9))
 
 
-def kept_channels(weight, ratio, power):
-    """Ascending indices of the rows with the largest norms; the lowest index wins a tie."""
-    rows = weight.detach().double().abs().flatten(1)
-    scores = rows.sum(1) if power == 1 else rows.pow(2).sum(1)
+def kept_channels(conv, ratio, rule, grams, read):
+    """Ascending indices of the rows with the largest scores; the lowest index wins a tie. `read` are the
+    input channels that are kept, None: all."""
+    rows = conv.weight.detach().double().abs().flatten(2)
+    if rule == "wanda":
+        norms = grams[conv].diagonal().sqrt()
+        read = range(len(norms)) if read is None else read
+        scores = rows.sum(2)[:, read] @ norms[read]
+    else:
+        scores = rows.pow(rule).sum((1, 2))
     order = sorted(range(len(scores)), key=lambda j: (-scores[j].item(), j))
     return sorted(order[:kept_count(len(scores), ratio)])
 
@@ -101,36 +109,43 @@ def absorb(consumer, columns):
         consumer.in_features = columns.shape[1]
 
 
-def choose(model, ratio, power):
-    """[(producers with their norms, consumers, kept)] of every group, from the dense weights."""
+def choose(model, ratio, rule, grams):
+    """[(producers with their norms, consumers, kept)] of every group, from the dense weights and what they
+    read in the dense network."""
     groups = []
     layers = stages(model)
+    stream = None  # kept channels of the stage before
     for s, blocks in enumerate(layers):
         first = blocks[0]
-        lead = model.conv1 if s == 0 else first.conv2
-        kept = kept_channels(lead.weight, ratio, power)
+        if s == 0:
+            kept = kept_channels(model.conv1, ratio, rule, grams, None)
+            inner = {b: kept_channels(b.conv1, ratio, rule, grams, kept) for b in blocks}
+        else:
+            inner = {first: kept_channels(first.conv1, ratio, rule, grams, stream)}
+            kept = kept_channels(first.conv2, ratio, rule, grams, inner[first])
+            inner.update({b: kept_channels(b.conv1, ratio, rule, grams, kept) for b in blocks[1:]})
+        stream = kept
         begins = (model.conv1, model.bn1) if s == 0 else tuple(first.downsample)
         behind = [layers[s + 1][0].conv1, layers[s + 1][0].downsample[0]] if s + 1 < len(layers) \
             else [model.fc]
         groups.append(([begins] + [(b.conv2, b.bn2) for b in blocks],
                        [b.conv1 for b in (blocks if s == 0 else blocks[1:])] + behind, kept))
         for b in blocks:
-            groups.append(([(b.conv1, b.bn1)], [b.conv2],
-                           kept_channels(b.conv1.weight, ratio, power)))
+            groups.append(([(b.conv1, b.bn1)], [b.conv2], inner[b]))
     return groups
 
 
-def narrow(dense, ratio, power, images=None, with_stem=False):
-    """The network without a share of all channels; with images compensated, without them plainly cut."""
+def narrow(dense, ratio, rule, images, compensate=True, with_stem=False):
+    """The network without a share of all channels, by the L1 norm (1), the L2 norm (2) or "wanda"."""
     model = copy.deepcopy(dense).eval()
-    groups = choose(model, ratio, power)
-    grams = None if images is None else dense_grams(model, images)
+    grams = dense_grams(model, images)
+    groups = choose(model, ratio, rule, grams)
     for _, consumers, kept in groups:
         for c in consumers:
             channels = c.weight.shape[1]
-            absorb(c, torch.eye(channels).double()[:, kept] if grams is None
-                   else ridge_map(grams[c], kept))
-    if with_stem and grams is not None:
+            absorb(c, ridge_map(grams[c], kept) if compensate
+                   else torch.eye(channels).double()[:, kept])
+    if with_stem:
         absorb(model.conv1, ridge_map(grams[model.conv1], list(range(model.conv1.in_channels))))
     for producers, _, kept in groups:
         for conv, norm in producers:

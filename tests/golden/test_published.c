@@ -126,12 +126,20 @@ static void four_fifths_of_all_channels_by_l1(void **state)
     assert_as_published(&(published){"l1_80", 0.8, "magnitude-l1"});
 }
 
+/* Of the later stages conv2 of the first block scores, by what it reads in the dense network. */
+static void half_of_all_channels_by_wanda(void **state)
+{
+    (void)state;
+    assert_as_published(&(published){"wanda_50", 0.5, "wanda"});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(half_of_all_channels_by_l1),
         cmocka_unit_test(a_third_of_all_channels_by_l2),
         cmocka_unit_test(four_fifths_of_all_channels_by_l1),
+        cmocka_unit_test(half_of_all_channels_by_wanda),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,9 @@
 
 #include "pipeline/network/observation.h"
 
-/** Called at the first producer. Decides the site unless its selector needs statistics of a
- * consumer's input. The merged rows of a folding are appended. */
+/** Called at the first producer. Takes what was chosen before the walk (open_choice.h); else
+ * decides the site, unless its selector needs statistics of a consumer's input. The merged rows of
+ * a folding are appended. */
 grail_status decide_at_producer(calibration_network *network, int site) GRAIL_MUST_CHECK;
 
 /** Called at the first consumer of a site that is still undecided: decides it from the finished

@@ -49,6 +49,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
                    &n->current));
     n->has_dense_stream = wants_dense_stream(request);
     TRY(site_results_create(request, &n->results));
+    TRY(memory_new(&n->chosen, (size_t)request->plan.count, sizeof(n->chosen[0])));
     TRY(refits_init(request, &n->refits));
     *out = n;
     n = NULL;
@@ -75,6 +76,10 @@ void network_free(calibration_network *network)
     refits_fini(&network->refits);
     healing_list_fini(&network->healings);
     site_results_free(network->results, network->request->plan.count);
+    for (int i = 0; network->chosen != NULL && i < network->request->plan.count; i++) {
+        grail_reducer_free(network->chosen[i]);
+    }
+    memory_free(network->chosen);
     free_run(&network->current);
     free_run(&network->dense);
     matrix_pool_free(network->pool);

@@ -41,10 +41,11 @@ typedef struct calibration_network {
     network_run current; /* as narrowed so far; its store has the dense one as parent */
     matrix_pool *pool;   /* shared by both executions */
     bool has_dense_stream;
-    bool keep_activations; /* whether the stream of `current` advances with every pass, not only at
-                              the borders of blocks; a continued run uses the value of the
-                              interrupted one */
-    site_result *results;  /* [sites] */
+    bool keep_activations;  /* whether the stream of `current` advances with every pass, not only at
+                               the borders of blocks; a continued run uses the value of the
+                               interrupted one */
+    site_result *results;   /* [sites] */
+    grail_reducer **chosen; /* [sites] decisions that wait for the site's first producer; owned */
     refit_list refits;
     healing_list healings;
     regional_gradients regional;                  /* of the block that is being narrowed */

@@ -3,6 +3,7 @@
 #include "backend/operations.h"
 #include "base/clock.h"
 #include "pipeline/network/carry.h"
+#include "pipeline/network/decision_input.h"
 #include "pipeline/network/observe.h"
 
 /* Whether the session has them from a run whose fit reads the same rows. */
@@ -14,9 +15,12 @@ static bool is_collected(const compression_request *request, int index, int64_t 
     return d->fit != NULL && d->taps == taps && d->of_patches == of_patches;
 }
 
-/* The observations to make, in the order of their nodes, and the nodes whose inputs to square. */
+/* The observations to make in a pass through nodes [begin, end), in the order of their nodes, and
+ * the nodes whose inputs to square. */
 typedef struct collection {
+    calibration_network *network;
     const compression_request *request;
+    int begin, end;
     observation *items; /* owned */
     int count;
     bool *squares; /* [node_count], owned */
@@ -32,15 +36,38 @@ static void collection_fini(collection *l)
     memory_free(l->squares);
 }
 
-static grail_status collect_site(const compression_request *request, int index, collection *l)
+static bool is_passed(const collection *l, int node_index)
+{
+    return node_index >= l->begin && node_index < l->end;
+}
+
+/* How many of the site's consumers are observed: all where they are fitted in an open loop, or
+ * where the decision looks at all. */
+static int observed_consumers(const compression_request *request, int index)
+{
+    const plan *p = &request->plan;
+    const site *s = site_at(request, index);
+    const unsigned needs = site_decision_needs(p, index, s);
+    if (p->loop == LOOP_OPEN && site_is_cut(p, index)) {
+        return s->consumer_count;
+    }
+    if (!site_is_chosen_openly(p, index, s) || (needs & NEEDS_OF_CONSUMERS) == 0) {
+        return 0;
+    }
+    return (needs & (NEEDS_ALL_CONSUMERS | NEEDS_TRIALS)) != 0 ? s->consumer_count : 1;
+}
+
+static grail_status collect_site(int index, collection *l)
 {
     grail_status status = GRAIL_OK;
-    const site *s = site_at(request, index);
-    for (int k = 0; k < s->consumer_count; k++) {
-        const int64_t taps = consumer_layout_of(request, index, k).taps;
-        if (!is_collected(request, s->consumers[k].node, taps)) {
+    const site *s = site_at(l->request, index);
+    const int count = observed_consumers(l->request, index);
+    for (int k = 0; k < count; k++) {
+        const int64_t taps = consumer_layout_of(l->request, index, k).taps;
+        if (is_passed(l, s->consumers[k].node) &&
+            !is_collected(l->request, s->consumers[k].node, taps)) {
             TRY(memory_reserve(&l->items, (size_t)l->count + 1, sizeof l->items[0]));
-            TRY(observation_init_input(request, index, k, &l->items[l->count]));
+            TRY(observation_init_input(l->request, index, k, &l->items[l->count]));
             l->count++;
         }
     }
@@ -48,52 +75,45 @@ out:
     return status;
 }
 
-/* Whether a node is the first producer of a site: some selectors need the norms of its input. */
-static bool wants_squares(const compression_request *request, int index)
+/* Some selectors need the norms of the input of a producer. In an open loop they are taken at every
+ * site, for other runs of the session. */
+static bool wants_squares(const compression_request *request, int node_index)
 {
-    for (int i = 0; i < request->sites->list.count; i++) {
-        if (site_at(request, i)->producers[0].node == index) {
+    const plan *p = &request->plan;
+    for (int i = 0; i < p->count; i++) {
+        const site *s = site_at(request, i);
+        const bool needed = site_is_chosen_openly(p, i, s) &&
+                            (site_decision_needs(p, i, s) & NEEDS_INPUT_NORMS) != 0;
+        if ((p->loop == LOOP_OPEN || needed) && scored_node(request, i) == node_index) {
             return true;
         }
     }
     return false;
 }
 
-static bool needs_all_consumers(const compression_request *request, int index)
-{
-    const unsigned needs = site_decision_needs(&request->plan, index, site_at(request, index));
-    return (needs & NEEDS_ALL_CONSUMERS) != 0;
-}
-
-/* Whether statistics of the dense network at the site's consumers are needed. */
-static bool is_wanted(const compression_request *request, int index)
-{
-    return site_is_cut(&request->plan, index) &&
-           (request->plan.loop == LOOP_OPEN || needs_all_consumers(request, index));
-}
-
 bool open_loop_is_needed(const compression_request *request)
 {
+    const plan *p = &request->plan;
     bool needed = false;
-    for (int i = 0; i < request->plan.count; i++) {
-        needed = needed || is_wanted(request, i);
+    for (int i = 0; i < p->count; i++) {
+        needed = needed || site_is_chosen_openly(p, i, site_at(request, i)) ||
+                 (p->loop == LOOP_OPEN && site_is_cut(p, i));
     }
     return needed && request->samples->count > 0;
 }
 
-static grail_status plan_collection(const compression_request *request, collection *l)
+static grail_status plan_collection(collection *l)
 {
     grail_status status = GRAIL_OK;
+    const compression_request *request = l->request;
     const int nodes = request->graph->node_count;
     TRY(memory_new(&l->squares, (size_t)nodes, sizeof l->squares[0]));
     for (int i = 0; i < request->plan.count; i++) {
-        if (is_wanted(request, i)) {
-            TRY(collect_site(request, i, l));
-        }
+        TRY(collect_site(i, l));
     }
-    for (int n = 0; n < nodes; n++) {
-        l->squares[n] = request->plan.loop == LOOP_OPEN && wants_squares(request, n) &&
-                        !matrix_exists(request->session->of_nodes[n].squares);
+    for (int n = l->begin; n < l->end; n++) {
+        l->squares[n] =
+            wants_squares(request, n) && !matrix_exists(request->session->of_nodes[n].squares);
         l->any_squares = l->any_squares || l->squares[n];
     }
 out:
@@ -112,18 +132,28 @@ out:
     return status;
 }
 
+/* All samples of this batch, and of those before it, have passed. */
+static grail_status tell_batch(const collection *l, int64_t batch)
+{
+    const double part = (double)(batch + 1) / (double)l->request->samples->batch_count;
+    return progress_step(&l->network->progress, l->request, l->begin + part * (l->end - l->begin));
+}
+
 /* A node_visitor; `user` is a collection. */
 static grail_status collect_at_node(const execution *e, int64_t batch, int node_index, void *user)
 {
     grail_status status = GRAIL_OK;
     const collection *l = user;
     const bool held_out = calibration_holds_out(l->request->samples, batch);
+    if (node_index == l->end) {
+        return tell_batch(l, batch);
+    }
     for (int i = 0; i < l->count; i++) {
         if (l->items[i].node == node_index) {
             TRY(observation_add_input(&l->items[i], e, held_out));
         }
     }
-    if (node_index < e->graph->node_count && l->squares[node_index]) {
+    if (l->squares[node_index]) {
         TRY(add_squares(e, node_index, &l->request->session->of_nodes[node_index]));
     }
 out:
@@ -156,17 +186,20 @@ static void drop_squares(grail_session *session, const collection *l)
     }
 }
 
-grail_status open_loop_collect(calibration_network *network)
+grail_status open_loop_collect(calibration_network *network, int end)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
-    collection l = {.request = request};
+    const bool moves = end < request->graph->node_count;
+    collection l = {.network = network,
+                    .request = request,
+                    .begin = network->dense.stream.position,
+                    .end = end};
     const double begun = clock_seconds();
     session_count(request->session, request->samples, request->judges, request->backend);
-    TRY(plan_collection(request, &l));
-    if (l.count > 0 || l.any_squares) {
-        TRY(run_carry(network, &network->dense, network->dense.graph->node_count, false,
-                      collect_at_node, &l));
+    TRY(plan_collection(&l));
+    if (l.count > 0 || l.any_squares || moves) {
+        TRY(run_carry(network, &network->dense, end, moves, collect_at_node, &l));
     }
     keep_statistics(request->session, &l);
     network->calibrate_seconds += clock_seconds() - begun;
@@ -176,6 +209,18 @@ out:
     }
     collection_fini(&l);
     return status;
+}
+
+void open_loop_release(const compression_request *request, int index)
+{
+    const site *s = site_at(request, index);
+    for (int k = 0; k < s->consumer_count; k++) {
+        dense_statistics *d = &request->session->of_nodes[s->consumers[k].node];
+        grail_statistics_free(d->fit);
+        grail_statistics_free(d->held);
+        d->fit = NULL;
+        d->held = NULL;
+    }
 }
 
 grail_status open_loop_take(const compression_request *request, observation *o)

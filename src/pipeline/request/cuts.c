@@ -27,6 +27,13 @@ unsigned site_decision_needs(const plan *p, int index, const site *s)
     return p->sites[index].kept_units == NULL ? needs : needs & trains;
 }
 
+bool site_is_chosen_openly(const plan *p, int index, const site *s)
+{
+    const unsigned needs = site_decision_needs(p, index, s);
+    return site_is_cut(p, index) && needs != 0 &&
+           (plan_selects_openly(p) || (needs & NEEDS_ALL_CONSUMERS) != 0);
+}
+
 static int64_t weight_taps(const graph_parameter *weight)
 {
     return weight->rank == 4 ? weight->shape[2] * weight->shape[3] : 1;

@@ -15,6 +15,10 @@ bool anything_is_cut(const plan *p);
  * units that stay, these are only the gradients of a regional training. */
 unsigned site_decision_needs(const plan *p, int index, const site *s);
 
+/** Whether the decision needs statistics of the dense network and no other, so that it can be made
+ * before the walk. */
+bool site_is_chosen_openly(const plan *p, int index, const site *s);
+
 /** Whether maps that are not cut are fitted where the stream drifts. */
 bool plan_refits(const plan *p);
 

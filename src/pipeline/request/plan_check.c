@@ -51,13 +51,16 @@ static grail_status check_gradients(const graph *g, const site *s, int index, co
     if ((site_decision_needs(p, index, s) & NEEDS_GRADIENTS) == 0) {
         return GRAIL_OK;
     }
-    if (p->loop == LOOP_OPEN) {
+    if (plan_selects_openly(p)) {
+        const bool loop = p->loop == LOOP_OPEN;
         const grail_status status =
             error_set(GRAIL_ERROR_UNSUPPORTED,
                       "site '%s': selector '%s' needs the gradients of the network as narrowed so "
-                      "far, which an open loop does not run; use a closed loop",
-                      s->name, rule->name);
-        return error_about(status, "open_loop");
+                      "far, which %s; use a closed %s",
+                      s->name, rule->name,
+                      loop ? "an open loop does not run" : "an open selection does not look at",
+                      loop ? "loop" : "selection");
+        return error_about(status, loop ? "open_loop" : "select");
     }
     if (s->block == GRAPH_NONE || s->block == g->block_count || site_spans_blocks(g, s)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
@@ -68,11 +71,24 @@ static grail_status check_gradients(const graph *g, const site *s, int index, co
     return GRAIL_OK;
 }
 
-/* Whether other producers of a residual stream than the first score it. */
-static bool scores_later_producers(const graph *g, const site *s, stream_score how)
+/* Norms of what a producer reads: in the network as narrowed so far only the first producer of a
+ * residual stream has run when the stream is decided. What the later ones read depends on inner
+ * cuts, and those behind the first block on the stream's own. */
+static grail_status check_stream_norms(const graph *g, const site *s, int index, const plan *p)
 {
-    return how == STREAM_SCORE_ALL ||
-           (how == STREAM_SCORE_BRANCH && site_branch_producer(g, s) > 0);
+    const bool of_all = p->stream_score == STREAM_SCORE_ALL;
+    const bool of_branch = p->stream_score == STREAM_SCORE_BRANCH && site_branch_producer(g, s) > 0;
+    if (s->kind != SITE_STREAM || (site_decision_needs(p, index, s) & NEEDS_INPUT_NORMS) == 0 ||
+        (!of_all && (!of_branch || plan_selects_openly(p)))) {
+        return GRAIL_OK;
+    }
+    const grail_status status = error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "site '%s': selector '%s' needs activations, but it must score the units before the later "
+        "producers have run; use the stream score 'first'%s",
+        s->name, p->sites[index].selector->name,
+        of_all ? "" : ", or an open selection, which looks at the dense network");
+    return error_about(status, of_all ? "stream_score" : "stream_score select");
 }
 
 static grail_status check_site(const graph *g, const site *s, int index, const plan *p)
@@ -92,18 +108,9 @@ static grail_status check_site(const graph *g, const site *s, int index, const p
                       s->name),
             "open_loop");
     }
-    if (s->kind == SITE_STREAM && (site_decision_needs(p, index, s) & NEEDS_INPUT_NORMS) != 0 &&
-        scores_later_producers(g, s, p->stream_score)) {
-        return error_about(
-            error_set(GRAIL_ERROR_UNSUPPORTED,
-                      "site '%s': selector '%s' needs activations, but it must score "
-                      "the units before the later producers have run; use the "
-                      "stream score 'first'",
-                      s->name, rule->name),
-            "stream_score");
-    }
-    const grail_status status = check_gradients(g, s, index, p);
-    return status != GRAIL_OK ? status : check_bias(g, s, &p->compensation);
+    grail_status status = check_stream_norms(g, s, index, p);
+    status = status == GRAIL_OK ? check_gradients(g, s, index, p) : status;
+    return status == GRAIL_OK ? check_bias(g, s, &p->compensation) : status;
 }
 
 /* A refit aims at the dense network's own output, beside the compressed one. */

@@ -108,6 +108,9 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     }
     TRY(grail_model_sites(
         model, p.gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP, &sites));
+    if (o->select != NULL) {
+        TRY(selection_from_name(o->select, &p.selection));
+    }
     if (o->stream_score != NULL) {
         TRY(stream_score_from_name(o->stream_score, &p.stream_score));
     }

@@ -192,6 +192,7 @@ static grail_status add_recipe(buffer *out, const json_t *recipe)
     } else {
         TRY(buffer_append_string(out, " --align 1"));
     }
+    TRY(add_key(out, recipe, "select", "select"));
     TRY(add_key(out, recipe, "stream_score", "stream-score"));
     TRY(json_object_get(recipe, "precision") == NULL
             ? buffer_append_string(out, " --precision f32")

@@ -13,9 +13,10 @@ enum {
 };
 
 const char *const sweep_recipe_keys[] = {
-    "$schema",    "about",        "checkpoints", "selectors", "sparsities",  "compensate", "heal",
-    "heal_steps", "heal_rate",    "samples",     "seeds",     "repeat",      "sites",      "loop",
-    "align",      "stream_score", "precision",   "grids",     "calibration", "evaluation", NULL};
+    "$schema", "about",       "checkpoints", "selectors", "sparsities",   "compensate",
+    "heal",    "heal_steps",  "heal_rate",   "samples",   "seeds",        "repeat",
+    "sites",   "loop",        "select",      "align",     "stream_score", "precision",
+    "grids",   "calibration", "evaluation",  NULL};
 const char *const sweep_grid_keys[] = {"checkpoints", "selectors", "sparsities",
                                        "compensate",  "heal",      "samples",
                                        "seeds",       "loop",      NULL};
@@ -69,6 +70,12 @@ out:
 static const char *precision_at(int i)
 {
     static const char *const names[] = {"auto", "f32", "bf16", "bf16-gram", NULL};
+    return names[i];
+}
+
+static const char *select_at(int i)
+{
+    static const char *const names[] = {"closed", "open", NULL};
     return names[i];
 }
 
@@ -130,6 +137,7 @@ static grail_status read_choices(const char *source, const json_t *document, swe
     TRY(read_healing(source, document, r));
     TRY(field_word(source, document, "repeat", "selector", "calibration", false,
                    &r->repeats_calibration));
+    TRY(read_name(source, document, "select", select_at, "closed", &r->select));
     TRY(read_name(source, document, "stream_score", stream_score_at, "first", &r->stream_score));
     TRY(read_name(source, document, "precision", precision_at, USUAL_PRECISION, &r->precision));
 out:

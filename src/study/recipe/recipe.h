@@ -15,6 +15,7 @@ typedef struct sweep_recipe {
     const char *kinds[SWEEP_MOST_KINDS]; /* of sites that a ratio applies to; static */
     int kind_count;
     int64_t align;            /* as grail_compress_options has it */
+    const char *select;       /* "closed" or "open"; static */
     const char *stream_score; /* "first", "all" or "branch"; static */
     const char *precision;    /* of products: "auto", "f32" or "bf16"; static */
     int64_t heal_steps;       /* of every training; 0: the default of grail_compress_options */

@@ -145,6 +145,7 @@ static grail_compress_options options_of(const sweep_recipe *recipe, const sweep
     o.compensate = variant_compensation(cell->variant);
     o.repair = variant_repairs(cell->variant) ? 1 : 0;
     o.open_loop = cell->open_loop ? 1 : 0;
+    o.select = recipe->select;
     o.stream_score = recipe->stream_score;
     o.precision = recipe->precision;
     o.heal = heal_kind_name(variant_heal(cell->variant));

@@ -59,12 +59,13 @@ static void the_units_of_a_selector_give_its_bytes_in_a_decoder(void **state)
 {
     (void)state;
     static const struct {
-        const char *selector, *compensate, *named;
-    } runs[] = {{"wanda", "none", "random"},   {"wanda", "grail", "random"},
-                {"wanda", "full", "obs"},      {"random", "full", "magnitude-l2"},
-                {"obs", "own", "ziplm"},       {"obs", "full", "wanda"},
-                {"best", "full", "flap"},      {"flap", "full", "wanda"},
-                {"wanda++", "own", "wanda++"}, {"wanda++", "full", "wanda"}};
+        const char *selector, *compensate, *named, *select;
+    } runs[] = {{"wanda", "none", "random", NULL},   {"wanda", "grail", "random", NULL},
+                {"wanda", "full", "obs", NULL},      {"random", "full", "magnitude-l2", NULL},
+                {"obs", "own", "ziplm", NULL},       {"obs", "full", "wanda", NULL},
+                {"best", "full", "flap", NULL},      {"flap", "full", "wanda", NULL},
+                {"wanda++", "own", "wanda++", NULL}, {"wanda++", "full", "wanda", NULL},
+                {"flap", "full", "random", "open"},  {"best", "grail", "magnitude-l1", "open"}};
     lab l;
     lab_open(&l);
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
@@ -75,6 +76,7 @@ static void the_units_of_a_selector_give_its_bytes_in_a_decoder(void **state)
         grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, first));
         options.selector = runs[i].selector;
         options.compensate = runs[i].compensate;
+        options.select = runs[i].select;
         const bool full = strcmp(runs[i].compensate, "full") == 0;
         options.refit = full ? "all" : NULL;
         options.token_weights = NULL;

@@ -117,10 +117,11 @@ static void heads_and_gated_neurons_get_what_is_declared(void **state)
     (void)state;
     lab l;
     lab_open(&l);
-    for (int i = 0; i < 2 * SETS; i++) {
+    for (int i = 0; i < 3 * SETS; i++) {
         grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
-        options.open_loop = i % 2;
-        run_with(&options, sets[i / 2]);
+        options.open_loop = i % 3 == 1;
+        options.select = i % 3 == 2 ? "open" : NULL;
+        run_with(&options, sets[i / 3]);
     }
     lab_close(&l);
 }
@@ -133,11 +134,12 @@ static void channels_streams_and_plain_neurons_get_what_is_declared(void **state
     vision_open(&l);
     for (int f = 0; f < 2; f++) {
         const char *model = vision_network(&l, families[f], vision_family_name(families[f]));
-        for (int i = 0; i < 2 * SETS; i++) {
+        for (int i = 0; i < 3 * SETS; i++) {
             grail_compress_options options = vision_options(&l, model, NULL);
             vision_cut(&options, 0.5);
-            options.open_loop = i % 2;
-            run_with(&options, sets[i / 2]);
+            options.open_loop = i % 3 == 1;
+            options.select = i % 3 == 2 ? "open" : NULL;
+            run_with(&options, sets[i / 3]);
         }
     }
     vision_close(&l);

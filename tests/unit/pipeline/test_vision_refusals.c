@@ -73,7 +73,12 @@ static void statistics_of_later_producers_are_not_there_yet(void **state)
     assert_refused(
         &r, GRAIL_ERROR_UNSUPPORTED,
         "site 'fc': selector 'wanda' needs activations, but it must score the units before the "
-        "later producers have run; use the stream score 'first'");
+        "later producers have run; use the stream score 'first', or an open selection, which looks "
+        "at the dense network");
+    assert_string_equal(grail_error_fields(), "stream_score select");
+    r.options.select = "open"; /* what later blocks read depends on this site's own cut */
+    r.options.stream_score = "all";
+    assert_refused(&r, GRAIL_ERROR_UNSUPPORTED, "use the stream score 'first'");
     r.options.stream_score = "some";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "unknown stream score 'some'");
     vision_close(&r.v);

@@ -129,6 +129,58 @@ static void wanda_weighs_rows_by_the_input_that_is_left(void **state)
     vision_close(&v);
 }
 
+/* Of the site before `consumer`: the rows of `producer`, weighted by the dense norms of its input,
+ * of which the site before `reader` (or nothing, NULL) has been cut. */
+static void assert_scored_by_weighted(const vision_lab *v, vision_model *m, const char *model,
+                                      const char *output, const char *consumer,
+                                      const char *producer, const char *reader)
+{
+    double norms[MOST];
+    double scores[MOST];
+    int64_t before[MOST];
+    int64_t kept[MOST];
+    char weight[LAB_PATH];
+    snprintf(weight, sizeof weight, "%s.weight", producer);
+    const vision_tensor *w = vision_find(m, weight);
+    const int left = reader == NULL ? 0 : vision_kept_units(output, reader, before, MOST);
+    const int count = vision_kept_units(output, consumer, kept, MOST);
+    input_norms(v, model, weight, reader == NULL ? NULL : before, left, norms);
+    weighted_rows(w, norms, scores);
+    assert_best_are_kept(scores, w->shape.shape[0], kept, count);
+}
+
+/* As the paper's code does it: in the dense network the last convolution of a stage's first block
+ * has run. */
+static void wanda_scores_the_branch_by_the_dense_network(void **state)
+{
+    (void)state;
+    vision_lab v;
+    vision_model m;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    vision_make(&m, VISION_BASIC);
+    for (int open = 0; open < 2; open++) {
+        grail_compress_options options =
+            vision_options(&v, model, vision_path(&v, open ? "loop" : "select"));
+        vision_cut(&options, 0.5);
+        options.selector = "wanda";
+        options.stream_score = "branch";
+        options.open_loop = open;
+        options.select = open ? NULL : "open";
+        options.compensate = "grail";
+        assert_ok(lab_compress(&options));
+        const char *output = options.output;
+        assert_scored_by_weighted(&v, &m, model, output, "layer1.0.conv1", "conv1", NULL);
+        assert_scored_by_weighted(&v, &m, model, output, "layer1.0.conv2", "layer1.0.conv1",
+                                  "layer1.0.conv1");
+        assert_scored_by_weighted(&v, &m, model, output, "layer2.0.conv2", "layer2.0.conv1",
+                                  "layer1.0.conv1");
+        assert_scored_by_weighted(&v, &m, model, output, "fc", "layer2.0.conv2", "layer2.0.conv2");
+    }
+    vision_fini(&m);
+    vision_close(&v);
+}
+
 /* scores_j += sum |W_j|^p */
 static void add_rows(const vision_tensor *w, double power, double *scores)
 {
@@ -329,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wanda_weighs_rows_by_the_input_that_is_left),
         cmocka_unit_test(a_stream_is_scored_by_its_first_producer_or_by_all),
+        cmocka_unit_test(wanda_scores_the_branch_by_the_dense_network),
         cmocka_unit_test(the_branch_scores_where_a_projection_begins_a_stream),
         cmocka_unit_test(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them),
         cmocka_unit_test(weighted_energy_counts_every_reader_of_a_stream),

@@ -157,6 +157,7 @@ static void a_document_says_how_a_network_of_images_is_run(void **state)
 {
     (void)state;
     plan p = new_plan();
+    assert_true(p.selection == LOOP_CLOSED && !plan_selects_openly(&p));
     assert_true(p.loop == LOOP_CLOSED && p.stream_score == STREAM_SCORE_FIRST && !p.repair);
     assert_true(p.compensation.conv == CONV_FIT_KERNEL);
     assert_ok(read_text("{\"grail_plan\": 1, \"loop\": \"open\", \"stream_score\": \"all\","
@@ -196,6 +197,7 @@ static void assert_round_trip(plan *p)
     assert_true(isnan(p->compensation.alpha) ? isnan(q.compensation.alpha)
                                              : q.compensation.alpha == p->compensation.alpha);
     assert_memory_equal(&q.sites[0].selector, &p->sites[0].selector, sizeof q.sites[0].selector);
+    assert_true(q.selection == p->selection);
     assert_true(q.loop == p->loop && q.stream_score == p->stream_score && q.repair == p->repair);
     assert_true(q.compensation.conv == p->compensation.conv);
     assert_true(q.compensation.scale == p->compensation.scale);
@@ -223,7 +225,12 @@ static void what_is_written_reads_back_the_same(void **state)
     p.sites[0].selector = &selector_random_fold;
     p.sites[1].kept = 1;
     assert_round_trip(&p);
+    p.selection = LOOP_OPEN;
+    assert_true(plan_selects_openly(&p));
+    assert_round_trip(&p);
+    p.selection = LOOP_CLOSED;
     p.loop = LOOP_OPEN;
+    assert_true(plan_selects_openly(&p));
     p.stream_score = STREAM_SCORE_ALL;
     p.repair = true;
     p.compensation.conv = CONV_FIT_CHANNEL;

@@ -178,7 +178,8 @@ static void the_command_has_the_settings_of_cell_and_recipe(void **state)
     assert_command(
         "{\"grail_results\": 1, \"recipe\": {\"checkpoints\": [{\"name\": \"a\", \"path\": "
         "\"../nets/a.pth\", \"settings\": {\"head_dim\": 32, \"activation\": \"quick gelu\"}}], "
-        "\"sites\": [\"conv\", \"ffn\"], \"align\": 8, \"stream_score\": \"all\", \"precision\": "
+        "\"sites\": [\"conv\", \"ffn\"], \"align\": 8, \"select\": \"open\", \"stream_score\": "
+        "\"all\", \"precision\": "
         "\"bf16\", \"heal_steps\": 40, \"heal_rate\": 0.005, \"calibration\": {\"path\": "
         "\"../data\", \"preset\": \"cifar\", \"mean\": [0.5, 0.25, 0.125], \"size\": 32}}}",
         "{\"dense\": {\"checkpoint\": \"a\", \"path\": \"bench/../nets/a.pth\"}}",
@@ -189,7 +190,8 @@ static void the_command_has_the_settings_of_cell_and_recipe(void **state)
         "grail compress bench/../nets/a.pth -o narrow --set head_dim=32 --set 'activation=quick "
         "gelu' --calib bench/../data --preset cifar --size 32 --mean 0.5,0.25,0.125 --selector "
         "fold --sparsity 0.35 --compensate full --repair --samples 64 --seed 3 --loop open --heal "
-        "block --heal-steps 40 --heal-rate 0.005 --sites conv,ffn --align 8 --stream-score all "
+        "block --heal-steps 40 --heal-rate 0.005 --sites conv,ffn --align 8 --select open "
+        "--stream-score all "
         "--precision bf16");
 }
 

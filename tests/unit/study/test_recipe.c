@@ -38,6 +38,7 @@ static void what_a_recipe_leaves_out_has_defaults(void **state)
     assert_true(sweep_recipe_cuts(&r, "conv") && !sweep_recipe_cuts(&r, "stream"));
     assert_int_equal(r.kind_count, 1);
     assert_int_equal(r.align, 1);
+    assert_string_equal(r.select, "closed");
     assert_string_equal(r.stream_score, "first");
     assert_string_equal(r.precision, "f32");
     assert_true(r.grids[0].axes[SWEEP_HEAL].count == 1 &&
@@ -77,6 +78,7 @@ static void everything_that_a_recipe_says_is_read(void **state)
         " \"heal\": [\"model\", \"none\", \"block\", \"block,model\"], \"heal_steps\": 32,"
         " \"heal_rate\": 0.01,"
         " \"repeat\": \"calibration\", \"sites\": [\"stream\", \"heads\"], \"loop\": \"open\","
+        " \"select\": \"open\","
         " \"align\": 8, \"stream_score\": \"all\", \"precision\": \"bf16\","
         " \"calibration\": {\"path\": \"/c\", \"preset\": \"cifar\", \"split\": \"train\","
         " \"size\": 32, \"mean\": [0.1, 0.2, 0.3], \"std\": [1, 2, 3]},"
@@ -101,6 +103,7 @@ static void everything_that_a_recipe_says_is_read(void **state)
     assert_true(sweep_recipe_cuts(&r, "stream") && sweep_recipe_cuts(&r, "heads"));
     assert_false(sweep_recipe_cuts(&r, "conv"));
     assert_int_equal(r.align, 8);
+    assert_string_equal(r.select, "open");
     assert_string_equal(r.stream_score, "all");
     assert_string_equal(r.precision, "bf16");
     assert_string_equal(r.calibration.source.split, "train");
@@ -135,6 +138,8 @@ static void what_is_not_known_is_refused_with_its_place(void **state)
     assert_refused(RECIPE(ONE, LISTS, ", \"loop\": \"half\""),
                    "\"loop\" is \"half\", expected closed or open");
     assert_refused(RECIPE(ONE, LISTS, ", \"repeat\": \"x\""), "expected selector or calibration");
+    assert_refused(RECIPE(ONE, LISTS, ", \"select\": \"x\""),
+                   "\"select\" is \"x\", expected one of closed, open");
     assert_refused(RECIPE(ONE, LISTS, ", \"stream_score\": \"x\""),
                    "\"stream_score\" is \"x\", expected one of first, all, branch");
     assert_refused(RECIPE(ONE, LISTS, ", \"align\": -1"), "\"align\" is -1, expected 0 to");

@@ -105,7 +105,7 @@ static void the_words_are_read(void **state)
 {
     (void)state;
     const json_t *properties = json_object_get(schema, "properties");
-    static const char *const keys[] = {"repeat", "stream_score", "precision"};
+    static const char *const keys[] = {"repeat", "select", "stream_score", "precision"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         assert_words_are_read(json_object_get(properties, keys[i]), keys[i]);
     }

@@ -1,0 +1,133 @@
+#include "pipeline/network/decision_input.h"
+
+#include "backend/operations.h"
+
+#include <math.h>
+
+/* -- statistics of consumers ------------------------------------------------------------------- */
+
+void decision_inputs_free(int count, input_statistics *inputs)
+{
+    for (int i = 0; inputs != NULL && i < count; i++) {
+        memory_free((double *)(uintptr_t)inputs[i].diagonal);
+        memory_free((double *)(uintptr_t)inputs[i].means);
+        matrix_free(&inputs[i].gram);
+        matrix_free(&inputs[i].cross);
+        memory_free((double *)(uintptr_t)inputs[i].target_means);
+    }
+    memory_free(inputs);
+}
+
+static grail_status download_diagonal(const grail_statistics *s, double *out)
+{
+    return matrix_download_diagonal(s->gram, out);
+}
+
+static grail_status download_sum(const grail_statistics *s, double *out)
+{
+    return matrix_download(s->sum, out);
+}
+
+static grail_status download_target_sum(const grail_statistics *s, double *out)
+{
+    return matrix_download(s->target_sum, out);
+}
+
+/* *out[count] = (fit + held) / divisor, each as `download` gives it. */
+static grail_status add_parts(const grail_statistics *fit, const grail_statistics *held,
+                              int64_t count,
+                              grail_status (*download)(const grail_statistics *s, double *out),
+                              double divisor, const double **out)
+{
+    grail_status status = GRAIL_OK;
+    double *sums = NULL;
+    double *more = NULL;
+    TRY(memory_new(&sums, (size_t)count, sizeof sums[0]));
+    TRY(memory_new(&more, (size_t)count, sizeof more[0]));
+    TRY(download(fit, sums));
+    TRY(download(held, more));
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] = divisor > 0.0 ? (sums[i] + more[i]) / divisor : 0.0;
+    }
+    *out = sums;
+    sums = NULL;
+out:
+    memory_free(sums);
+    memory_free(more);
+    return status;
+}
+
+/* *out = fit + held */
+static grail_status add_matrices(matrix fit, matrix held, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    TRY(matrix_new(fit.owner, GRAIL_DTYPE_F64, fit.rows, fit.columns, out));
+    TRY(matrix_copy(fit, *out));
+    TRY(matrix_add_scaled(1.0, held, *out));
+out:
+    return status;
+}
+
+grail_status decision_input_take(unsigned needs, const grail_statistics *fit,
+                                 const grail_statistics *held, input_statistics *out)
+{
+    grail_status status = GRAIL_OK;
+    const double weight = fit->weight + held->weight;
+    *out = (input_statistics){.width = fit->width, .weight = weight};
+    if ((needs & NEEDS_DIAGONAL) != 0) {
+        TRY(add_parts(fit, held, fit->width, download_diagonal, 1.0, &out->diagonal));
+    }
+    if ((needs & NEEDS_MEANS) != 0) {
+        TRY(add_parts(fit, held, fit->width, download_sum, weight, &out->means));
+    }
+    if ((needs & NEEDS_GRAM) != 0) {
+        TRY(add_matrices(fit->gram, held->gram, &out->gram));
+    }
+    if ((needs & NEEDS_TARGET) != 0 && fit->outputs > 0) {
+        TRY(add_matrices(fit->cross, held->cross, &out->cross));
+        TRY(add_parts(fit, held, fit->outputs, download_target_sum, weight, &out->target_means));
+    }
+out:
+    return status;
+}
+
+/* -- norms of a producer's input --------------------------------------------------------------- */
+
+scored_producers producers_that_score(const compression_request *request, const site *s,
+                                      bool by_norms)
+{
+    const stream_score how = request->plan.stream_score;
+    const bool one = s->kind == SITE_STREAM && how != STREAM_SCORE_ALL;
+    return (scored_producers){
+        .first = one && how == STREAM_SCORE_BRANCH ? site_branch_producer(request->graph, s) : 0,
+        .count = one || by_norms ? 1 : s->producer_count};
+}
+
+int scored_node(const compression_request *request, int index)
+{
+    const site *s = site_at(request, index);
+    return s->producers[producers_that_score(request, s, true).first].node;
+}
+
+static int scored_weight(const compression_request *request, int index)
+{
+    return request->graph->nodes[scored_node(request, index)].weight;
+}
+
+int64_t scored_input_width(const compression_request *request, int index)
+{
+    return request->graph->parameters[scored_weight(request, index)].shape[1];
+}
+
+int scored_input_site(const compression_request *request, int index)
+{
+    return request->cuts[scored_weight(request, index)].columns.site;
+}
+
+void norms_of_squares(const grail_reducer *reducer, int64_t width, double *squares)
+{
+    for (int64_t i = 0; i < width; i++) {
+        const bool removed = reducer != NULL && reducer->labels[i / (width / reducer->units)] < 0;
+        squares[i] = removed ? 0.0 : sqrt(squares[i]);
+    }
+}

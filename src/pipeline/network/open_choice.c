@@ -1,0 +1,206 @@
+#include "pipeline/network/open_choice.h"
+
+#include "backend/operations.h"
+#include "base/clock.h"
+#include "pipeline/network/decide.h"
+#include "pipeline/network/decision_input.h"
+#include "pipeline/network/open_loop.h"
+
+static unsigned needs_of(const compression_request *request, int index)
+{
+    return site_decision_needs(&request->plan, index, site_at(request, index));
+}
+
+static bool is_chosen_openly(const compression_request *request, int index)
+{
+    return site_is_chosen_openly(&request->plan, index, site_at(request, index));
+}
+
+/* -- the order of decisions -------------------------------------------------------------------- */
+
+/* The site whose decision comes before, because its removed units count nothing in the norms that
+ * this one needs; GRAPH_NONE: none. Its scored producer stands before this one's, so that there is
+ * no circle. */
+static int decided_before(const compression_request *request, int index)
+{
+    if ((needs_of(request, index) & NEEDS_INPUT_NORMS) == 0) {
+        return GRAPH_NONE;
+    }
+    const int read = scored_input_site(request, index);
+    const bool precedes =
+        read != GRAPH_NONE && scored_node(request, read) < scored_node(request, index);
+    return precedes && !request->plan.sites[read].selector->folds ? read : GRAPH_NONE;
+}
+
+static int later(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The last node at whose input something is observed that the decision needs. */
+static int last_needed_node(const compression_request *request, int index)
+{
+    const site *s = site_at(request, index);
+    const unsigned needs = needs_of(request, index);
+    const bool of_all = (needs & (NEEDS_ALL_CONSUMERS | NEEDS_TRIALS)) != 0;
+    int last = (needs & NEEDS_INPUT_NORMS) != 0 ? scored_node(request, index) : GRAPH_NONE;
+    if ((needs & NEEDS_OF_CONSUMERS) != 0) {
+        for (int k = 0; k < (of_all ? s->consumer_count : 1); k++) {
+            last = later(last, s->consumers[k].node);
+        }
+    }
+    const int before = decided_before(request, index);
+    return before == GRAPH_NONE ? last : later(last, last_needed_node(request, before));
+}
+
+/* -- one decision ------------------------------------------------------------------------------ */
+
+/* *out is [*count]; decision_inputs_free frees it, even after a failure. */
+static grail_status take_inputs(const compression_request *request, int index, int *count,
+                                input_statistics **out)
+{
+    grail_status status = GRAIL_OK;
+    const site *s = site_at(request, index);
+    const unsigned needs = needs_of(request, index);
+    if ((needs & NEEDS_OF_CONSUMERS) == 0) {
+        return GRAIL_OK;
+    }
+    *count = (needs & NEEDS_ALL_CONSUMERS) != 0 ? s->consumer_count : 1;
+    TRY(memory_new(out, (size_t)*count, sizeof(**out)));
+    for (int k = 0; k < *count; k++) {
+        const dense_statistics *d = &request->session->of_nodes[s->consumers[k].node];
+        TRY(statistics_check_finite(d->fit));
+        TRY(statistics_check_finite(d->held));
+        TRY(decision_input_take(needs, d->fit, d->held, &(*out)[k]));
+    }
+out:
+    return status;
+}
+
+/* *out is owned; NULL where no norms are needed. */
+static grail_status take_norms(const calibration_network *network, int index, double **out)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const int before = decided_before(request, index);
+    double *norms = NULL;
+    if ((needs_of(request, index) & NEEDS_INPUT_NORMS) == 0) {
+        return GRAIL_OK;
+    }
+    const int64_t width = scored_input_width(request, index);
+    TRY(memory_new(&norms, (size_t)width, sizeof norms[0]));
+    TRY(matrix_download(request->session->of_nodes[scored_node(request, index)].squares, norms));
+    norms_of_squares(before == GRAPH_NONE ? NULL : network->chosen[before], width, norms);
+    *out = norms;
+    norms = NULL;
+out:
+    memory_free(norms);
+    return status;
+}
+
+static grail_status decide(calibration_network *network, int index)
+{
+    grail_status status = GRAIL_OK;
+    input_statistics *inputs = NULL;
+    double *norms = NULL;
+    int count = 0;
+    TRY(take_norms(network, index, &norms));
+    TRY(take_inputs(network->request, index, &count, &inputs));
+    const site_view known = {
+        .weights = weights_of_store(network->dense.parameters),
+        .input_norms = norms,
+        .inputs = inputs,
+        .input_count = count,
+    };
+    TRY(decide_site(network, index, &known, NULL, &network->chosen[index]));
+out:
+    memory_free(norms);
+    decision_inputs_free(count, inputs);
+    return status;
+}
+
+static grail_status choose(calibration_network *network, int index)
+{
+    grail_status status = GRAIL_OK;
+    const int before = decided_before(network->request, index);
+    if (network->chosen[index] != NULL) {
+        return GRAIL_OK;
+    }
+    if (before != GRAPH_NONE) {
+        TRY(choose(network, before));
+    }
+    const double begun = clock_seconds();
+    status = decide(network, index);
+    if (status != GRAIL_OK) {
+        error_prefix("site '%s'", network->request->sites->facts[index].name);
+    }
+    network->results[index].report.seconds += clock_seconds() - begun;
+out:
+    return status;
+}
+
+/* -- the passes -------------------------------------------------------------------------------- */
+
+static int last_node(const compression_request *request)
+{
+    int last = GRAPH_NONE;
+    for (int i = 0; i < request->plan.count; i++) {
+        last = is_chosen_openly(request, i) ? later(last, last_needed_node(request, i)) : last;
+    }
+    return last;
+}
+
+/* Those that need nothing from node `end` on. */
+static grail_status choose_before(calibration_network *network, int end, bool releases)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    for (int i = 0; i < request->plan.count; i++) {
+        const bool waits = is_chosen_openly(request, i) && network->chosen[i] == NULL;
+        if (waits && last_needed_node(request, i) < end) {
+            TRY(choose(network, i));
+            if (releases) {
+                open_loop_release(request, i);
+            }
+        }
+    }
+out:
+    return status;
+}
+
+static grail_status choose_block_by_block(calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = network->request->graph;
+    const int last = last_node(network->request);
+    int end = 0;
+    for (int block = GRAPH_NONE; end <= last; block++) {
+        int begin = 0;
+        graph_block_range(g, block, &begin, &end);
+        if (begin < end) {
+            TRY(open_loop_collect(network, end));
+            TRY(choose_before(network, end, true));
+        }
+        network_release_block(network, block);
+    }
+    TRY(network_rewind(network));
+out:
+    return status;
+}
+
+grail_status choose_openly(calibration_network *network)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const plan *p = &request->plan;
+    if (!open_loop_is_needed(request)) {
+        return GRAIL_OK;
+    }
+    if (p->loop == LOOP_CLOSED && plan_selects_openly(p)) {
+        return choose_block_by_block(network);
+    }
+    TRY(open_loop_collect(network, request->graph->node_count));
+    TRY(choose_before(network, request->graph->node_count, false));
+out:
+    return status;
+}
