@@ -4,6 +4,7 @@
 #include "heal_options.h"
 #include "interrupt.h"
 #include "print.h"
+#include "quality.h"
 #include "run_options.h"
 #include "shared_options.h"
 
@@ -14,6 +15,7 @@
 
 static run_options r;
 static heal_options healing = HEAL_OPTIONS_NONE;
+static const char *evaluation;
 static bool quiet, as_json, resume;
 
 static const option table[] = {
@@ -24,6 +26,10 @@ static const option table[] = {
      .help = "the dense network that the model was narrowed from", .need = REQUIRED},
     CALIBRATION_OPTIONS(r, REQUIRED),
     HEAL_OPTIONS(healing, "model"),
+    {GROUP_MEASURE, "eval", OPTION_TEXT, &evaluation, "PATH", NULL,
+     .help = "measure the dense network, the model and the result on this data, which is read as "
+             "the calibration set is",
+     .recorded = ""},
     MACHINE_OPTIONS(r),
     RESUME_OPTION(resume),
     QUIET_OPTION(quiet),
@@ -53,16 +59,31 @@ static int watch_blocks(void *user, const grail_site_report *site, int block, in
     return interrupt_came();
 }
 
-static void print_summary(const grail_compression *c)
+static void print_summary(const grail_compression *c, const quality *q)
 {
     heal_summaries_print(c);
+    quality_print(q);
     print_out("written: %s\n", r.compress.output);
 }
 
-static int print_json_summary(const grail_compression *c)
+static int print_json_summary(const grail_compression *c, const quality *q)
 {
-    return print_json(json_pack("{s:o, s:o}", "output", json_text(r.compress.output), "healed",
-                                heal_summaries_json(c)));
+    return print_json(json_pack("{s:o, s:o, s:o}", "output", json_text(r.compress.output), "healed",
+                                heal_summaries_json(c), "quality", quality_json(q)));
+}
+
+static int finish(grail_compression *c)
+{
+    quality q = {.data = NULL};
+    const int code = quality_finish(c, &r, evaluation, quiet, &q);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    if (as_json) {
+        return print_json_summary(c, &q);
+    }
+    print_summary(c, &q);
+    return EXIT_OK;
 }
 
 static int print_cancelled(void)
@@ -86,17 +107,10 @@ static int heal(void)
         run_options_print_notices(&r);
         status = grail_compression_run(c);
     }
-    if (status == GRAIL_OK) {
-        status = grail_compression_finish(c);
-    }
     if (status == GRAIL_ERROR_CANCELLED) {
         code = print_cancelled();
-    } else if (status != GRAIL_OK) {
-        code = print_failure(status);
-    } else if (as_json) {
-        code = print_json_summary(c);
     } else {
-        print_summary(c);
+        code = status == GRAIL_OK ? finish(c) : print_failure(status);
     }
 out:
     grail_compression_close(c);
@@ -106,7 +120,10 @@ out:
 
 static int read_choices(void)
 {
-    const int code = run_options_read(&command_heal, &r);
+    int code = run_options_read(&command_heal, &r);
+    if (code == EXIT_OK && evaluation != NULL) {
+        code = quality_check(&command_heal, evaluation);
+    }
     return code == EXIT_OK ? heal_options_read(&command_heal, &healing, &r.compress) : code;
 }
 

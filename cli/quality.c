@@ -15,6 +15,7 @@
 /* The networks that are compared, and what all three measurements have in common. */
 typedef struct measurement {
     grail_model *dense, *narrow;
+    grail_model *given;   /* what was healed; NULL where `dense` was cut */
     grail_images *images; /* NULL: text */
     grail_text_source text;
     grail_compute compute;
@@ -77,15 +78,25 @@ static grail_status measure(measurement *m, const char *now, const grail_model *
                              : measure_text(m, model, plain, value, error);
 }
 
+static grail_status measure_before(measurement *m, quality *q)
+{
+    if (m->given != NULL) {
+        return measure(m, "narrow", m->given, false, &q->before, &q->before_error);
+    }
+    const grail_status status =
+        measure(m, "plain cut", m->dense, true, &q->before, &q->before_error);
+    if (status == GRAIL_ERROR_UNSUPPORTED) { /* folded: the cut alone is no network of its own */
+        q->before = q->before_error = (double)NAN;
+        return GRAIL_OK;
+    }
+    return status;
+}
+
 static grail_status measure_all(measurement *m, quality *q)
 {
     grail_status status = measure(m, "dense", m->dense, false, &q->dense, &q->dense_error);
     if (status == GRAIL_OK) {
-        status = measure(m, "plain cut", m->dense, true, &q->plain, &q->plain_error);
-    }
-    if (status == GRAIL_ERROR_UNSUPPORTED) { /* folded: the cut alone is no network of its own */
-        q->plain = q->plain_error = (double)NAN;
-        status = GRAIL_OK;
+        status = measure_before(m, q);
     }
     return status == GRAIL_OK ? measure(m, "result", m->narrow, false, &q->result, &q->result_error)
                               : status;
@@ -105,7 +116,12 @@ static grail_status open_networks(run_options *r, const char *data, const char *
     grail_model_facts facts = {0};
     const grail_model_options reading = {.settings = r->settings.values,
                                          .setting_count = r->settings.count};
-    grail_status status = grail_model_open_with(r->compress.model, &reading, &m->dense);
+    const char *teacher = r->compress.teacher;
+    grail_status status =
+        grail_model_open_with(teacher == NULL ? r->compress.model : teacher, &reading, &m->dense);
+    if (status == GRAIL_OK && teacher != NULL) {
+        status = grail_model_open_with(r->compress.model, &reading, &m->given);
+    }
     if (status == GRAIL_OK) {
         status = grail_model_open_with(result, &reading, &m->narrow);
     }
@@ -126,7 +142,7 @@ static grail_status quality_measure(run_options *r, const char *data, const char
         .text = r->compress.calibration,
         .compute = {.backend = r->compress.backend, .precision = r->compress.precision},
         .quiet = quiet};
-    quality q = {.data = data};
+    quality q = {.data = data, .is_healed = r->compress.teacher != NULL};
     m.text.path = data;
     grail_status status = open_networks(r, data, result, &m);
     q.of_images = m.images != NULL;
@@ -138,6 +154,7 @@ static grail_status quality_measure(run_options *r, const char *data, const char
     }
     grail_images_close(m.images);
     grail_model_close(m.narrow);
+    grail_model_close(m.given);
     grail_model_close(m.dense);
     return status;
 }
@@ -183,8 +200,8 @@ static grail_status add_to_card(const quality *q, grail_compression *c)
     snprintf(text, sizeof text, "On `%s`:\n\n| | %s |\n|---|---|\n", name,
              q->of_images ? "top-1 accuracy, %" : "perplexity");
     put_row("dense network", q->of_images, q->dense, q->dense_error, text, sizeof text);
-    put_row("the same units removed, nothing repaired", q->of_images, q->plain, q->plain_error,
-            text, sizeof text);
+    put_row(q->is_healed ? "before it was healed" : "the same units removed, nothing repaired",
+            q->of_images, q->before, q->before_error, text, sizeof text);
     put_row("this network", q->of_images, q->result, q->result_error, text, sizeof text);
     return grail_compression_card_add(c, "Quality", text);
 }
@@ -228,8 +245,9 @@ void quality_print(const quality *q)
     if (q->data != NULL) {
         print_out("quality on %s:\n", q->data);
         print_value("dense", q->of_images, q->dense, q->dense_error);
-        print_value("plain cut", q->of_images, q->plain, q->plain_error);
-        print_value("result", q->of_images, q->result, q->result_error);
+        print_value(q->is_healed ? "narrow" : "plain cut", q->of_images, q->before,
+                    q->before_error);
+        print_value(q->is_healed ? "healed" : "result", q->of_images, q->result, q->result_error);
     }
 }
 
@@ -239,6 +257,7 @@ json_t *quality_json(const quality *q)
         return json_null();
     }
     return json_pack("{s:o, s:o, s:f, s:o, s:f}", "data", json_text(q->data), "measure",
-                     json_text(q->of_images ? "top1" : "perplexity"), "dense", q->dense, "plain",
-                     json_number_or_null(q->plain), "result", q->result);
+                     json_text(q->of_images ? "top1" : "perplexity"), "dense", q->dense,
+                     q->is_healed ? "narrow" : "plain", json_number_or_null(q->before), "result",
+                     q->result);
 }

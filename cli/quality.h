@@ -1,4 +1,5 @@
-/* What a cut costs: the dense network, the plain cut and the result on the same data. */
+/* What a cut costs: the dense network, the plain cut and the result on the same data; of a healed
+ * one the teacher, the network before it was healed, and the result. */
 #ifndef GRAIL_CLI_QUALITY_H
 #define GRAIL_CLI_QUALITY_H
 
@@ -7,22 +8,23 @@
 #include <jansson.h>
 
 /** Perplexities, or accuracies as fractions; with half of their 95 % interval or their standard
- * error. The plain cut is NaN where units were folded. */
+ * error. `before` is of the plain cut, NaN where units were folded, or of the network that was
+ * healed. */
 typedef struct quality {
     const char *data; /* NULL: not measured */
-    bool of_images;
-    double dense, plain, result;
-    double dense_error, plain_error, result_error;
+    bool of_images, is_healed;
+    double dense, before, result;
+    double dense_error, before_error, result_error;
 } quality;
 
 /** Whether the data can be read, so that a long run does not end in this error. Returns an exit
  * code, after a message. */
 int quality_check(const command *c, const char *data);
 
-/** Finishes the run `c` of `r`. With `data` (NULL: none) first measures its model, the plain cut
- * and the result on it, read as the calibration set was, and adds them to the result's model card:
- * the result has its name only when it is measured. Prints the failure, and how an interrupted
- * measurement is continued; returns an exit code. */
+/** Finishes the run `c` of `r`. With `data` (NULL: none) first measures the three networks on it,
+ * read as the calibration set was, and adds them to the result's model card: the result has its
+ * name only when it is measured. Prints the failure, and how an interrupted measurement is
+ * continued; returns an exit code. */
 int quality_finish(grail_compression *c, run_options *r, const char *data, bool quiet,
                    quality *out);
 

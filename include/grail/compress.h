@@ -205,7 +205,7 @@ GRAIL_API grail_site_report grail_compression_site(const grail_compression *comp
 
 /** Totals of the dense and of the narrowed network; known after open. */
 typedef struct grail_compression_totals {
-    grail_model_facts dense;
+    grail_model_facts dense; /* of the teacher, where there is one */
     int64_t parameters, bytes, macs_per_token, kv_bytes_per_token;
     int64_t samples, context, calibration_tokens;
     const char *precision;     /* of products: "f32", "bf16", "bf16-gram" or "f64" */

@@ -261,19 +261,25 @@ out:
     return status;
 }
 
-static void remove_saved(output_directory *o)
+/* Returns the name of a file that cannot be removed, with errno, or NULL. The records come last:
+ * while there are some, a continued run removes the rest. */
+static const char *remove_files(const output_directory *o)
 {
-    for (size_t i = 0; i < sizeof saved_names / sizeof saved_names[0]; i++) {
-        unlinkat(o->directory, saved_names[i], 0);
+    const char *const names[] = {saved_names[0], saved_names[1], state_name};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (unlinkat(o->directory, names[i], 0) != 0 && errno != ENOENT) {
+            return names[i];
+        }
     }
+    return NULL;
 }
 
 /* Removes a partial directory without records: it holds only the state file. */
-static void remove_beginning(output_directory *o)
+static void remove_beginning(const output_directory *o)
 {
-    remove_saved(o);
-    unlinkat(o->directory, state_name, 0);
-    rmdir(o->partial);
+    if (remove_files(o) == NULL) {
+        rmdir(o->partial);
+    }
 }
 
 grail_status output_directory_open(const char *path, bool resume, output_directory **out)
@@ -489,9 +495,11 @@ out:
 static grail_status remove_state(output_directory *o)
 {
     grail_status status = GRAIL_OK;
-    remove_saved(o);
-    if (unlinkat(o->directory, state_name, 0) != 0 && errno != ENOENT) {
-        TRY(error_from_errno("cannot remove", o->log.path));
+    const char *left = remove_files(o);
+    if (left != NULL) {
+        status = error_from_errno("cannot remove", left);
+        error_prefix("%s", o->partial);
+        goto out;
     }
     if (rmdir(o->partial) != 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT) {
         TRY(error_from_errno("cannot remove", o->partial));

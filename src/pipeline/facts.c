@@ -21,7 +21,8 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
         .calibrate_seconds = c->network->calibrate_seconds,
         .compensate_seconds = c->network->compensate_seconds,
     };
-    if (grail_model_describe(c->request->model, &t.dense) != GRAIL_OK) {
+    const grail_model *teacher = c->request->teacher;
+    if (grail_model_describe(teacher != NULL ? teacher : c->request->model, &t.dense) != GRAIL_OK) {
         return t;
     }
     grail_model_facts narrow = {0};

@@ -68,12 +68,21 @@ runs "$grail" compress models--owner--Other/snapshots/0123 -o cached --calib ids
 says "base_model: owner/Other" cached/README.md
 
 check "the card of a healed model"
-runs "$grail" heal out --teacher model -o healed --calib ids.npy --heal block --heal-steps 2 --quiet
+teacher=models--owner--Other/snapshots/0123
+runs "$grail" heal out --teacher $teacher -o healed --calib ids.npy --heal block --heal-steps 2 --quiet
 says "# A healed " healed/README.md
-says "and the dense \`model\`." healed/README.md
+says "and the dense \`$teacher\`." healed/README.md
 says "- block 2: 2 steps, loss on held-out samples " healed/README.md
+says "At most 2 steps each. The largest step is 0.06 for blocks, times the root mean square of a matrix." healed/README.md
+says "$(grep '^| parameters | ' $card)" healed/README.md # from the teacher to the result
+says "base_model: owner/Other" healed/README.md
 says "- distillation" healed/README.md
 ! grep -q "## Cut" healed/README.md || fail "tells of a cut"
+runs "$grail" heal out --teacher model -o same --calib ids.npy --heal block,model --heal-steps 2 --heal-rate 0.99 \
+    --heal-time 10h --quiet
+says "- the whole network: 2 steps, loss on held-out samples " same/README.md
+grep -qE "which none made lower: kept as it was$" same/README.md || fail "says nothing of what none made better"
+says "At most 2 steps each, and 36000 seconds for all. The largest step is 0.99 for blocks and 0.99 for" same/README.md
 
 check "the card of a single file of weights"
 runs "$grail" compress "$demo/vision/cnn.pth" -o cnn --calib "$demo/vision/calibration" --samples 16 --sparsity 0.5 --quiet

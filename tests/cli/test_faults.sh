@@ -7,7 +7,7 @@
 # Then the program is killed at random times.
 #
 # usage: test_faults.sh GRAIL SOURCE_DIRECTORY KIND [MOST|all [KILLS]]
-# KIND is decoder, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
+# KIND is decoder, heal, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
 # disk, at most MOST of each (6); with `all` every call to do with files, which takes ten minutes to an
 # hour, and kills only at those that may change a disk: between two of them the disk is the same. Calls
 # for memory and threads are left out: the loader and glibc crash when their own ones fail, and unit tests
@@ -35,6 +35,14 @@ decoder | open-loop)
     if [[ $kind == open-loop ]]; then
         command+=(--loop open)
     fi
+    ;;
+heal)
+    write_ids ids.npy 16 16 96
+    write_ids other.npy 16 16 96 2
+    runs "$grail" compress "$golden/llama3" -o narrow --sparsity 0.5 --align 1 --selector magnitude-l1 \
+        --compensate none --quiet
+    command=(heal narrow --teacher "$golden/llama3" --calib ids.npy --eval other.npy --samples 8
+        --heal block,model --heal-steps 2 --quiet --threads 1)
     ;;
 resnet)
     narrow_network

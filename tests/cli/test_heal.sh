@@ -81,6 +81,27 @@ check "--quiet says nothing on stderr"
 runs "${heal[@]}" -o quiet --quiet
 [[ ! -s stderr ]] || { show; fail "prints on stderr"; }
 cmp later/model.safetensors quiet/model.safetensors || fail "the weights differ"
+check "--eval measures the teacher, the model and the result before the result has its name"
+runs "${heal[@]}" -o measured --eval other.npy --json
+mv stdout summary.json
+for pair in "dense $tiny" "narrow narrow" "result later"; do
+    runs "$grail" eval "${pair#* }" --data other.npy --json
+    measured=$(field "${pair%% *}" summary.json)
+    expected=$(field perplexity stdout)
+    holds "($measured - $expected)^2 <= ($expected * 1e-5)^2" || fail "${pair%% *} is $measured, expected $expected"
+done
+cmp later/model.safetensors measured/model.safetensors || fail "the weights differ"
+says "| before it was healed | $(printf %.4f "$(field narrow summary.json)") +- " measured/README.md
+runs "${heal[@]}" -o shown --eval other.npy --quiet
+says "quality on other.npy:" stdout
+grep -qE '^  healed +perplexity [0-9.]+ \+- [0-9.]+$' stdout || fail "no quality of the result"
+write_ids short.npy 2 1 96
+refuses 1 "--resume with another --eval, or with none, finishes the run" "${heal[@]}" --quiet -o out --eval short.npy
+runs "${heal[@]}" -o out --resume --quiet
+cmp later/model.safetensors out/model.safetensors || fail "the weights differ"
+rm -r out
+refuses_clean 1 "cannot read 'nowhere' for --eval" "${heal[@]}" -o out --eval nowhere
+
 check "nothing is healed where nothing was cut, or with --heal none"
 runs "${compress[@]}" -o none --heal none --quiet
 cmp narrow/model.safetensors none/model.safetensors || fail "the weights differ"

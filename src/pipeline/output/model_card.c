@@ -265,10 +265,43 @@ static grail_status put_training(const json_t *one, buffer *out)
     } else {
         TRY(buffer_append_string(out, "- the whole network"));
     }
-    TRY(buffer_format(out, ": %lld steps, loss on held-out samples %.5f -> %.5f\n",
-                      (long long)json_integer_value(json_object_get(one, "steps")),
-                      json_number_value(json_object_get(one, "held_loss_before")),
-                      json_number_value(json_object_get(one, "held_loss_after"))));
+    const json_int_t best = json_integer_value(json_object_get(one, "best_step"));
+    const double before = json_number_value(json_object_get(one, "held_loss_before"));
+    TRY(buffer_format(out, ": %lld steps, loss on held-out samples %.5f",
+                      (long long)json_integer_value(json_object_get(one, "steps")), before));
+    if (best == 0) {
+        TRY(buffer_append_string(out, ", which none made lower: kept as it was\n"));
+    } else {
+        TRY(buffer_format(out, " -> %.5f, reached at step %lld\n",
+                          json_number_value(json_object_get(one, "held_loss_after")),
+                          (long long)best));
+    }
+out:
+    return status;
+}
+
+/* How long and how far was gone, by the options. */
+static grail_status put_heal_options(const json_t *heal, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *seconds = json_object_get(heal, "seconds");
+    const char *before = "The largest step is ";
+    TRY(buffer_format(out, "At most %lld steps each",
+                      (long long)json_integer_value(json_object_get(heal, "steps"))));
+    if (json_is_number(seconds)) {
+        TRY(buffer_format(out, ", and %g seconds for all", json_number_value(seconds)));
+    }
+    TRY(buffer_append_string(out, ". "));
+    if (json_is_true(json_object_get(heal, "block"))) {
+        TRY(buffer_format(out, "%s%g for blocks", before,
+                          json_number_value(json_object_get(heal, "block_rate"))));
+        before = " and ";
+    }
+    if (json_is_true(json_object_get(heal, "model"))) {
+        TRY(buffer_format(out, "%s%g for the whole network", before,
+                          json_number_value(json_object_get(heal, "model_rate"))));
+    }
+    TRY(buffer_append_string(out, ", times the root mean square of a matrix.\n\n"));
 out:
     return status;
 }
@@ -287,6 +320,7 @@ static grail_status put_healing(const json_t *report, buffer *out)
         TRY(put_training(one, out));
     }
     TRY(buffer_append_string(out, "\n"));
+    TRY(put_heal_options(json_object_get(report, "heal"), out));
 out:
     return status;
 }
