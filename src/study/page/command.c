@@ -28,17 +28,58 @@ out:
     return status;
 }
 
+/* Length of a path without its last name; -1 where that is missing or goes up itself. */
+static ptrdiff_t length_of_parent(const char *path, size_t length)
+{
+    const char *slash = length > 0 ? memrchr(path, '/', length) : NULL;
+    const char *name = slash == NULL ? path : slash + 1;
+    const size_t size = length - (size_t)(name - path);
+    const bool goes_up = size == 2 && memcmp(name, "..", 2) == 0;
+    return size == 0 || goes_up ? -1 : slash == NULL ? 0 : slash == path ? 1 : slash - path;
+}
+
+/* Leaves out what a path goes down and up again, as in bench/recipes/../../demo, and names of ".":
+ * the recipe's own directory need not be there where the command is run. In place. */
+static void shorten_path(char *path)
+{
+    size_t length = path[0] == '/' ? 1 : 0;
+    const char *next = path + length;
+    while (*next != 0) {
+        const size_t size = strcspn(next, "/");
+        const char *name = next;
+        next += size + strspn(next + size, "/");
+        if (size == 1 && name[0] == '.') {
+            continue;
+        }
+        const ptrdiff_t parent =
+            size == 2 && memcmp(name, "..", 2) == 0 ? length_of_parent(path, length) : -1;
+        if (parent >= 0) {
+            length = (size_t)parent;
+            continue;
+        }
+        if (length > 0 && path[length - 1] != '/') {
+            path[length++] = '/';
+        }
+        memmove(path + length, name, size);
+        length += size;
+    }
+    path[length] = 0;
+}
+
 /* A path that begins with a dash would be an option. */
 static grail_status add_path(buffer *out, const char *directory, const char *path)
 {
     grail_status status = GRAIL_OK;
     char *joined = NULL;
-    const char *before = path[0] == '/' ? "" : directory;
-    TRY(memory_format(&joined, "%s%s%s", before[0] == 0 && path[0] == '-' ? "./" : "", before,
-                      path));
-    TRY(add_word(out, joined));
+    char *safe = NULL;
+    TRY(memory_format(&joined, "%s%s", path[0] == '/' ? "" : directory, path));
+    shorten_path(joined);
+    TRY(memory_format(&safe, "%s%s%s", joined[0] == '-' ? "./" : "", joined,
+                      joined[0] == 0 ? "." : ""));
+    TRY(add_word(out, safe));
 out:
     memory_free(joined);
+    memory_free(safe);
     return status;
 }
 

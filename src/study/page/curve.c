@@ -87,8 +87,7 @@ static bool find_beginning(const curve *c, double *x, double *y)
     return c->axis != AXIS_SAMPLES && isfinite(*x) && isfinite(*y);
 }
 
-grail_status curve_draw(const curve *c, const aggregate *a, const chart *on,
-                        const series_style *style)
+grail_status curve_draw(const curve *c, const aggregate *a, const chart *on, series_style style)
 {
     grail_status status = GRAIL_OK;
     double *x = NULL;
@@ -100,11 +99,11 @@ grail_status curve_draw(const curve *c, const aggregate *a, const chart *on,
         x[first + i] = axis_value(c->axis, c->groups[i]);
         y[first + i] = curve_value(c, i).value;
     }
-    svg_group_begin(on->out, style->class);
+    svg_group_begin(on->out, style.class);
     if (c->count > 0) {
-        chart_curve(on, style, x, y, first + c->count);
+        chart_curve(on, &style, x, y, first + c->count);
     }
-    draw_markers(c, a, on, style);
+    draw_markers(c, a, on, &style);
     svg_group_end(on->out);
 out:
     memory_free(x);

@@ -34,6 +34,6 @@ estimate curve_of_dense(const section *s);
 /** Draws the line, which begins at the dense network where that has a place, and markers with
  * intervals and tooltips. */
 grail_status curve_draw(const curve *c, const aggregate *a, const chart *on,
-                        const series_style *style) GRAIL_MUST_CHECK;
+                        series_style style) GRAIL_MUST_CHECK;
 
 #endif

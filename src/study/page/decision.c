@@ -1,6 +1,9 @@
 #include "study/page/decision.h"
 
+#include <grail/compress.h>
+
 #include <math.h>
+#include <string.h>
 
 /* Rounding of a mean must not turn a loss of 1 point into more. */
 static const double slack = 1e-9;
@@ -39,7 +42,42 @@ static bool is_cut(const cell_group *g)
     return estimate_is_known(&g->lost) && decision_cut(g) > 0.0;
 }
 
-const cell_group *decision_largest(const section *s, double limit)
+bool decision_is_alike(const section *s, const cell_group *g, const cell_group *best)
+{
+    const bool same_size = fabs(decision_cut(g) - decision_cut(best)) < 0.0005;
+    const bool apart = s->kind == QUALITY_ACCURACY ? estimate_is_above(&g->quality, &best->quality)
+                                                   : estimate_is_above(&best->quality, &g->quality);
+    return same_size && estimate_is_known(&g->quality) && !apart;
+}
+
+/* What grail compress does without options for selector, repair, loop and healing. */
+static bool is_default(const aggregate *a, const cell_group *g)
+{
+    grail_compress_options usual;
+    grail_compress_options_init(&usual);
+    const char *selector = a->results->selectors[g->key.selector];
+    return strcmp(selector, usual.selector) == 0 && !g->key.open_loop &&
+           strcmp(variant_compensation(g->key.variant), usual.compensate) == 0 &&
+           !variant_repairs(g->key.variant) && variant_heal(g->key.variant) == HEAL_NONE;
+}
+
+/* The best of equal size is a little lucky, so the default stands for it where intervals do not
+ * tell them apart. */
+static const cell_group *prefer_default(const aggregate *a, const section *s, double limit,
+                                        const cell_group *best)
+{
+    const cell_group *chosen = best;
+    for (int i = 0; i < s->group_count; i++) {
+        const cell_group *g = &s->groups[i];
+        if (is_default(a, g) && g->lost.value <= limit + slack && decision_is_alike(s, best, g) &&
+            estimate_has_interval(&g->quality) && (chosen == best || loses_less(g, chosen))) {
+            chosen = g;
+        }
+    }
+    return chosen;
+}
+
+const cell_group *decision_largest(const aggregate *a, const section *s, double limit)
 {
     const cell_group *best = NULL;
     for (int i = 0; i < s->group_count; i++) {
@@ -48,7 +86,7 @@ const cell_group *decision_largest(const section *s, double limit)
             best = g;
         }
     }
-    return best;
+    return best == NULL ? NULL : prefer_default(a, s, limit, best);
 }
 
 const cell_group *decision_least_loss(const section *s)

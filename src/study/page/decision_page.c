@@ -56,11 +56,7 @@ static void write_setting(markup *m, const aggregate *a, const section *s, const
     int alike = 0;
     for (int i = 0; i < s->group_count; i++) {
         const cell_group *other = &s->groups[i];
-        const bool same_size = fabs(decision_cut(other) - decision_cut(g)) < 0.0005;
-        const bool apart = s->kind == QUALITY_ACCURACY
-                               ? estimate_is_above(&g->quality, &other->quality)
-                               : estimate_is_above(&other->quality, &g->quality);
-        alike += other != g && same_size && estimate_is_known(&other->quality) && !apart ? 1 : 0;
+        alike += other != g && decision_is_alike(s, g, other) ? 1 : 0;
     }
     markup_raw(m, "<p>selector ");
     markup_start_of(m, a->results->selectors[g->key.selector], 60);
@@ -186,7 +182,7 @@ static grail_status write_section(markup *m, const aggregate *a, const section *
     markup_raw(m, "<div class=\"cards\">\n");
     for (int i = 0; i < DECISION_LIMITS; i++) {
         const double limit = decision_limits(s->kind)[i];
-        const cell_group *g = decision_largest(s, limit);
+        const cell_group *g = decision_largest(a, s, limit);
         TRY(write_card(m, a, s, limit, g, g != NULL && g == before));
         before = g;
     }

@@ -48,20 +48,13 @@ void figure_add_key(figure *f, const series_style *style, legend_key key, const 
     }
 }
 
-void figure_add_legend(figure *f, const series_style *style, const char *label)
-{
-    figure_add_key(f, style, KEY_SERIES, label);
-}
-
 /* The sample of a legend entry, 30 wide and 12 high, its middle left at the point. */
 static void write_key(markup *out, const legend_entry *entry, point at)
 {
-    if (entry->key == KEY_SERIES) {
-        svg_key(out, &entry->style, at);
-        return;
-    }
     svg_group_begin(out, entry->style.class);
-    if (entry->key == KEY_COLOUR) {
+    if (entry->key == KEY_LINE) {
+        svg_key(out, entry->style.dash, at);
+    } else if (entry->key == KEY_COLOUR) {
         svg_rectangle(out, "q", (point){at.x + 8.0, at.y - 5.0}, 18.0, 10.0);
     } else {
         svg_marker(out, &entry->style, (point){at.x + 20.0, at.y}, 3.8);

@@ -15,8 +15,8 @@ typedef struct panel {
     const char *view; /* shown where the reader chooses this; NULL: always */
 } panel;
 
-/** What a legend shows of a style: line and marker, its colour alone, or its marker alone. */
-typedef enum legend_key { KEY_SERIES, KEY_COLOUR, KEY_MARKER } legend_key;
+/** What a legend shows of a style: its line, its colour alone, or its marker alone. */
+typedef enum legend_key { KEY_LINE, KEY_COLOUR, KEY_MARKER } legend_key;
 
 typedef struct legend_entry {
     series_style style;
@@ -39,7 +39,6 @@ void figure_fini(figure *f);
 
 /** Appends an empty panel; *out is valid until the next call. */
 grail_status figure_add_panel(figure *f, double width, double height, panel **out) GRAIL_MUST_CHECK;
-void figure_add_legend(figure *f, const series_style *style, const char *label); /* KEY_SERIES */
 void figure_add_key(figure *f, const series_style *style, legend_key key, const char *label);
 
 /** The status of the first append that failed in any part. */

@@ -167,6 +167,7 @@ static void write_contents(const page_writer *w)
 {
     markup_raw(w->page, "<nav aria-label=\"Contents\">");
     markup_raw(w->page, w->a->group_count > 0 ? "<a href=\"#decision\">decision</a> " : "");
+    markup_raw(w->page, any_gains(w->a) ? "<a href=\"#repairs\">repairs</a> " : "");
     for (int i = 0; i < w->a->section_count; i++) {
         if (w->a->sections[i].group_count > 0) {
             markup_format(w->page, "<a href=\"#section-%d\">", i + 1);
@@ -174,7 +175,6 @@ static void write_contents(const page_writer *w)
             markup_raw(w->page, "</a> ");
         }
     }
-    markup_raw(w->page, any_gains(w->a) ? "<a href=\"#repairs\">repairs</a> " : "");
     markup_raw(w->page, "<a href=\"#numbers\">numbers</a></nav>\n");
 }
 

@@ -24,7 +24,7 @@ static grail_status draw_panel(const aggregate *a, const section *s, int selecto
     quality_draw_dense(&on, s, axis);
     for (int v = 0; v < VARIANTS; v++) {
         TRY(curve_over_cuts(s, selector, (variant)v, axis, MEASURE_QUALITY, &c));
-        TRY(curve_draw(&c, a, &on, variant_style((variant)v)));
+        TRY(curve_draw(&c, a, &on, setting_style(selector, (variant)v)));
         curve_fini(&c);
     }
 out:
@@ -47,7 +47,7 @@ static void describe(const section *s, figure *f)
                   is_text ? " Perplexities above 64 times the lowest are drawn at the top." : "");
     for (int v = 0; v < VARIANTS; v++) {
         if (s->variants[v]) {
-            figure_add_legend(f, variant_style((variant)v), variant_label((variant)v));
+            figure_add_key(f, variant_style((variant)v), KEY_LINE, variant_label((variant)v));
         }
     }
 }

@@ -16,10 +16,10 @@ static const struct {
     const char *name;
     series_style style;
 } stages[STAGES] = {
-    [SECONDS_CALIBRATE] = {"calibrate", {"q0", NULL, MARKER_SQUARE, false}},
-    [SECONDS_COMPENSATE] = {"compensate", {"q1", NULL, MARKER_SQUARE, false}},
-    [SECONDS_HEAL] = {"heal", {"q2", NULL, MARKER_SQUARE, false}},
-    [SECONDS_EVALUATE] = {"evaluate", {"q3", NULL, MARKER_SQUARE, false}},
+    [SECONDS_CALIBRATE] = {"calibrate", {.class = "q0"}},
+    [SECONDS_COMPENSATE] = {"compensate", {.class = "q1"}},
+    [SECONDS_HEAL] = {"heal", {.class = "q2"}},
+    [SECONDS_EVALUATE] = {"evaluate", {.class = "q3"}},
 };
 
 static double stage_seconds(const cost *c, int stage)
@@ -171,7 +171,7 @@ grail_status plot_cost(const aggregate *a, const section *s, figure *out)
         TRY(draw_panel(costs, "Time", "seconds", most_seconds, draw_seconds, out));
         for (int i = 0; i < STAGES; i++) {
             if (i != SECONDS_HEAL || section_heals(s)) {
-                figure_add_legend(out, &stages[i].style, stages[i].name);
+                figure_add_key(out, &stages[i].style, KEY_COLOUR, stages[i].name);
             }
         }
     }

@@ -38,7 +38,7 @@ static grail_status draw_panel(const aggregate *a, const section *s, variant v, 
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (s->selectors[i]) {
             TRY(curve_over_cuts(s, i, v, axis, MEASURE_GAIN, &c));
-            TRY(curve_draw(&c, a, &on, selector_style(i)));
+            TRY(curve_draw(&c, a, &on, setting_style(i, v)));
             curve_fini(&c);
         }
     }
@@ -81,7 +81,7 @@ grail_status plot_gain(const aggregate *a, const section *s, figure *out)
     }
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (s->selectors[i]) {
-            figure_add_legend(out, selector_style(i), a->results->selectors[i]);
+            figure_add_key(out, selector_style(i), KEY_MARKER, a->results->selectors[i]);
         }
     }
 out:

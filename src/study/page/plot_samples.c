@@ -83,7 +83,7 @@ static grail_status draw_panel(const aggregate *a, const section *s, int selecto
         TRY(curve_over_samples(s, selector, (variant)v, ratio, &c));
         if (c.count > 1) {
             drawn[v] = true;
-            TRY(curve_draw(&c, a, &on, variant_style((variant)v)));
+            TRY(curve_draw(&c, a, &on, setting_style(selector, (variant)v)));
         }
         curve_fini(&c);
     }
@@ -120,7 +120,7 @@ grail_status plot_samples(const aggregate *a, const section *s, figure *out)
     }
     for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
         if (drawn[v]) {
-            figure_add_legend(out, variant_style((variant)v), variant_label((variant)v));
+            figure_add_key(out, variant_style((variant)v), KEY_LINE, variant_label((variant)v));
         }
     }
 out:

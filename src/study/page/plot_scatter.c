@@ -38,14 +38,14 @@ static grail_status draw_panel(const aggregate *a, variant v, figure *f)
     for (int i = 0; i < a->group_count; i++) {
         const cell_group *g = &a->groups[i];
         if (has_point(g, v)) {
-            const series_style *style = selector_style(g->key.selector);
-            svg_group_begin(on.out, style->class);
+            const series_style style = setting_style(g->key.selector, v);
+            svg_group_begin(on.out, style.class);
             svg_hover_begin(on.out);
             describe_group(on.out, a, g);
             svg_hover_body(on.out);
             const estimate quality = estimate_scaled(&g->quality, 100.0);
             chart_interval(&on, 100.0 * g->plain.mean, &quality);
-            chart_marker(&on, style, 100.0 * g->plain.mean, 100.0 * g->top1.mean);
+            chart_marker(&on, &style, 100.0 * g->plain.mean, 100.0 * g->top1.mean);
             svg_group_end(on.out);
             svg_group_end(on.out);
         }
@@ -79,7 +79,7 @@ grail_status plot_scatter(const aggregate *a, figure *out)
     }
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (selectors[i]) {
-            figure_add_legend(out, selector_style(i), a->results->selectors[i]);
+            figure_add_key(out, selector_style(i), KEY_MARKER, a->results->selectors[i]);
         }
     }
 out:

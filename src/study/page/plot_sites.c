@@ -92,7 +92,7 @@ out:
     return status;
 }
 
-static void draw_site(const chart *c, const line_site *s, variant v, double row)
+static void draw_site(const chart *c, const line_site *s, const result_cell *cell, double row)
 {
     const double before = error_before(s);
     const double after = error_after(s);
@@ -103,13 +103,14 @@ static void draw_site(const chart *c, const line_site *s, variant v, double row)
         svg_line(c->out, "w", chart_at(c, before, row), chart_at(c, after, row));
     }
     const struct {
-        variant style;
+        variant v;
         double value;
-    } marks[] = {{VARIANT_NONE, before}, {v, after}};
+    } marks[] = {{VARIANT_NONE, before}, {cell->variant, after}};
     for (int i = 0; i < 2; i++) {
         if (!isnan(marks[i].value)) {
-            svg_group_begin(c->out, variant_style(marks[i].style)->class);
-            chart_marker(c, variant_style(marks[i].style), marks[i].value, row);
+            const series_style style = setting_style(cell->selector, marks[i].v);
+            svg_group_begin(c->out, style.class);
+            chart_marker(c, &style, marks[i].value, row);
             svg_group_end(c->out);
         }
     }
@@ -144,7 +145,7 @@ static grail_status draw_panel(const aggregate *a, const result_cell *cell, doub
         if (i % label_every == 0) {
             draw_name(&on, names.names[i], chart_at(&on, 0.0, i + 0.5).y);
         }
-        draw_site(&on, &cell->sites[i], cell->variant, i + 0.5);
+        draw_site(&on, &cell->sites[i], cell, i + 0.5);
     }
 out:
     short_names_fini(&names);
@@ -164,8 +165,8 @@ static void describe(const section *s, variant best, figure *f)
                s->is_architecture ? " and come from the first checkpoint and seed" : "");
     markup_raw(&f->caption,
                ". An output of zeros has an error of 1. Errors above 2 are drawn at 2.");
-    figure_add_legend(f, variant_style(VARIANT_NONE), "before");
-    figure_add_legend(f, variant_style(best), "after");
+    figure_add_key(f, variant_style(VARIANT_NONE), KEY_COLOUR, "before");
+    figure_add_key(f, variant_style(best), KEY_COLOUR, "after");
 }
 
 grail_status plot_sites(const aggregate *a, const section *s, figure *out)

@@ -12,18 +12,6 @@
  * allows. */
 static const double zoom = 2.0;
 
-/* Points of one size near the dense network lie at most STEP apart and within ROOM; where there are
- * very many settings, they lie on each other. */
-enum { STEP = 6, ROOM = 30, MOST_BESIDE = 1000 };
-
-/* Colours of repairs, shapes of selectors. */
-static series_style point_style(const cell_group *g)
-{
-    series_style style = *selector_style(g->key.selector);
-    style.class = variant_style(g->key.variant)->class;
-    return style;
-}
-
 static bool has_point(axis_kind axis, const cell_group *g)
 {
     return estimate_is_known(&g->quality) && isfinite(axis_value(axis, g));
@@ -40,37 +28,14 @@ static estimate shown(const section *s, const estimate *quality)
     return s->kind == QUALITY_ACCURACY ? estimate_scaled(quality, 100.0) : *quality;
 }
 
-/* How far beside its place a point is drawn, so that points of equal size do not hide each other:
- * all points of its size, in their order, share some room. */
-static double beside(const chart *c, const section *s, axis_kind axis, bool is_near, int index)
-{
-    const double own = axis_value(axis, &s->groups[index]);
-    int before = 0;
-    int all = 0;
-    if (!is_near || s->group_count > MOST_BESIDE) {
-        return 0.0;
-    }
-    for (int i = 0; i < s->group_count; i++) {
-        const cell_group *g = &s->groups[i];
-        if (has_point(axis, g) && fabs(axis_value(axis, g) - own) < 0.05 &&
-            is_shown(c, shown(s, &g->quality).value)) {
-            before += i < index ? 1 : 0;
-            all++;
-        }
-    }
-    const double step = fmin(STEP, (double)ROOM / all);
-    return step * (before - (all - 1) / 2.0) * (c->x.to - c->x.from) / (c->x.end - c->x.start);
-}
-
-static void draw_points(const chart *c, const aggregate *a, const section *s, axis_kind axis,
-                        bool is_near)
+static void draw_points(const chart *c, const aggregate *a, const section *s, axis_kind axis)
 {
     for (int i = 0; i < s->group_count; i++) {
         const cell_group *g = &s->groups[i];
         const estimate value = shown(s, &g->quality);
         if (has_point(axis, g) && is_shown(c, value.value)) {
-            const series_style style = point_style(g);
-            const double x = axis_value(axis, g) + beside(c, s, axis, is_near, i);
+            const series_style style = setting_style(g->key.selector, g->key.variant);
+            const double x = axis_value(axis, g);
             svg_group_begin(c->out, style.class);
             svg_hover_begin(c->out);
             describe_group(c->out, a, g);
@@ -172,7 +137,7 @@ static grail_status draw_panel(const aggregate *a, const section *s, axis_kind a
         draw_limits(&on, s);
     }
     TRY(draw_pareto(&on, s, axis));
-    draw_points(&on, a, s, axis, is_near);
+    draw_points(&on, a, s, axis);
 out:
     return status;
 }
@@ -249,9 +214,7 @@ static void add_legend(const aggregate *a, figure *f)
     }
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (occurs(a, i, -1)) {
-            series_style style = *selector_style(i);
-            style.class = "d";
-            figure_add_key(f, &style, KEY_MARKER, a->results->selectors[i]);
+            figure_add_key(f, selector_style(i), KEY_MARKER, a->results->selectors[i]);
         }
     }
 }
@@ -273,8 +236,7 @@ static void describe(const aggregate *a, figure *f)
                "settings that no other beats in both size and quality (Pareto); a setting on it "
                "need not be better than its neighbours within the intervals. ");
     markup_raw(&f->caption, "The second panel of a network shows what is near the dense one, with "
-                            "lines at the losses of the decision; points of equal size are drawn "
-                            "side by side there.");
+                            "lines at the losses of the decision.");
 }
 
 grail_status plot_tradeoff(const aggregate *a, figure *out)

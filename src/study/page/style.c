@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Contrast with the background: text 4.5 or more, lines and markers 3 or more (WCAG 2.1), and every
- * series also has its own marker or dash. */
+/* Contrast with the background: text 4.5 or more, lines and markers 3 or more (WCAG 2.1). A colour
+ * means one thing on the whole page. */
 static const struct {
     const char *name, *light, *dark;
 } colours[] = {
@@ -27,20 +27,11 @@ static const struct {
     {"v6", "#5f7d12", "#a8c95a"},
     {"v7", "#b0206e", "#ff7fb8"},
     {"v8", "#3d3fa8", "#9aa0ff"},
-    /* selectors */
-    {"s0", "#6f6d68", "#a3a19b"},
-    {"s1", "#0067b1", "#5fb0ee"},
-    {"s2", "#3d8bbf", "#93cdf5"},
-    {"s3", "#00805c", "#45c896"},
-    {"s4", "#bf5700", "#f59a4c"},
-    {"s5", "#b0527f", "#e79abf"},
-    {"s6", "#7d6b00", "#cdbb4e"},
-    {"s7", "#5350a6", "#a9a6f0"},
     /* stages: calibrate, compensate, heal, evaluate */
-    {"q0", "#5b8db1", "#5b8db1"},
-    {"q1", "#1f4e79", "#b4d6f2"},
-    {"q2", "#b0206e", "#ff7fb8"},
-    {"q3", "#918b7e", "#74787d"},
+    {"q0", "#8791a0", "#7d8898"},
+    {"q1", "#5a6675", "#b3bdcb"},
+    {"q2", "#343d49", "#e3e8f0"},
+    {"q3", "#95897a", "#8c8375"},
 };
 
 enum { COLOURS = sizeof colours / sizeof colours[0], FIRST_SERIES = 7 };
@@ -126,7 +117,12 @@ static const char page_text[] =
 
 static const char page_tables[] =
     "section>h3,section>div>h3,details>h3{margin:36px 0 0}"
-    ".scroll{overflow-x:auto;margin:8px 0 0}"
+    /* Where a table is wider than the page, a shadow shows at the side that hides a part of it. */
+    ".scroll{overflow-x:auto;margin:8px 0 0;background:"
+    "linear-gradient(90deg,var(--paper) 50%,transparent) left/48px 100% no-repeat local,"
+    "linear-gradient(270deg,var(--paper) 50%,transparent) right/48px 100% no-repeat local,"
+    "linear-gradient(90deg,var(--axis),transparent) left/16px 100% no-repeat scroll,"
+    "linear-gradient(270deg,var(--axis),transparent) right/16px 100% no-repeat scroll}"
     ".scroll:focus-visible,summary:focus-visible{outline:2px solid var(--link);outline-offset:3px}"
     "table{border-collapse:collapse;font:14px/1.35 system-ui,-apple-system,'Segoe UI',Arial,"
     "sans-serif;font-variant-numeric:tabular-nums}"

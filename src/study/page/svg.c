@@ -132,11 +132,8 @@ void svg_marker(markup *m, const series_style *style, point at, double radius)
     }
 }
 
-void svg_key(markup *m, const series_style *style, point at)
+void svg_key(markup *m, const char *dash, point at)
 {
     const point ends[2] = {{at.x, at.y}, {at.x + 30.0, at.y}};
-    svg_group_begin(m, style->class);
-    svg_path(m, "l", style->dash, ends, 2, false);
-    svg_marker(m, style, (point){at.x + 15.0, at.y}, 3.2);
-    svg_group_end(m);
+    svg_path(m, "l", dash, ends, 2, false);
 }

@@ -50,7 +50,7 @@ void svg_hover_begin(markup *m);
 void svg_hover_body(markup *m);
 
 void svg_marker(markup *m, const series_style *style, point at, double radius);
-/** The sample of a series in a legend, 30 wide and 12 high, its middle left at the point. */
-void svg_key(markup *m, const series_style *style, point at);
+/** The sample of a line in a legend, 30 wide; its left end is at the point. */
+void svg_key(markup *m, const char *dash, point at);
 
 #endif

@@ -7,6 +7,7 @@
 #include "sweep.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct sample {
@@ -51,7 +52,7 @@ static void begin(buffer *text)
 
 static const cell_group *largest(const sample *s, double limit)
 {
-    return decision_largest(&s->a.sections[0], limit);
+    return decision_largest(&s->a, &s->a.sections[0], limit);
 }
 
 static void the_largest_cut_within_each_loss_is_found(void **state)
@@ -84,6 +85,26 @@ static void of_equal_cuts_the_one_that_loses_least_is_taken(void **state)
     sample *s = make(&text);
     assert_string_equal(s->r.selectors[largest(s, 1.0)->key.selector], "wanda");
     assert_int_equal(largest(s, 1.0)->key.variant, VARIANT_GRAIL);
+    release(s);
+}
+
+static void the_default_stands_for_the_best_where_intervals_do_not_tell_them_apart(void **state)
+{
+    (void)state;
+    buffer text;
+    begin(&text);
+    add(&text, "wanda", "grail", 0.5, 0.895);
+    add(&text, "obs", "grail", 0.5, 0.893);
+    add(&text, "obs", "full", 0.5, 0.891);
+    add(&text, "obs", "full", 0.3, 0.899); /* smaller */
+    add(&text, "wanda", "grail", 0.7, 0.86);
+    add(&text, "obs", "full", 0.7, 0.70); /* of its size, but far behind */
+    sample *s = make(&text);
+    assert_string_equal(s->r.selectors[largest(s, 1.0)->key.selector], "obs");
+    assert_int_equal(largest(s, 1.0)->key.variant, VARIANT_FULL);
+    assert_near(largest(s, 1.0)->key.sparsity, 0.5, 1e-12);
+    assert_int_equal(largest(s, 0.8)->key.variant, VARIANT_GRAIL); /* the default loses 0.9 */
+    assert_int_equal(largest(s, 50.0)->key.variant, VARIANT_GRAIL);
     release(s);
 }
 
@@ -187,12 +208,45 @@ static void the_command_has_the_settings_of_cell_and_recipe(void **state)
         "\"compensate\": \"full\", \"repair\": true, \"heal\": \"block\", \"samples\": 64, "
         "\"seed\": "
         "3, \"loop\": \"open\"}}",
-        "grail compress bench/../nets/a.pth -o narrow --set head_dim=32 --set 'activation=quick "
-        "gelu' --calib bench/../data --preset cifar --size 32 --mean 0.5,0.25,0.125 --selector "
+        "grail compress nets/a.pth -o narrow --set head_dim=32 --set 'activation=quick "
+        "gelu' --calib data --preset cifar --size 32 --mean 0.5,0.25,0.125 --selector "
         "fold --sparsity 0.35 --compensate full --repair --samples 64 --seed 3 --loop open --heal "
         "block --heal-steps 40 --heal-rate 0.005 --sites conv,ffn --align 8 --select open "
         "--stream-score all "
         "--precision bf16");
+}
+
+static void paths_are_short(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given, *shown;
+    } paths[] = {
+        {"bench/recipes/../../demo/cnn.pth", "demo/cnn.pth"},
+        {"./a//b/./c/", "a/b/c"},
+        {"../nets/../a.pth", "../a.pth"},
+        {"a/../../b", "../b"},
+        {"/a/../../b", "/../b"},
+        {"a/..", "."},
+        {"./-a", "./-a"},
+        {"..a/b..", "..a/b.."},
+        {"../../a", "../../a"},
+        {"/", "/"},
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        char dense[128];
+        char command[256];
+        snprintf(dense, sizeof dense, "{\"dense\": {\"checkpoint\": \"a\", \"path\": \"%s\"}}",
+                 paths[i].given);
+        snprintf(command, sizeof command,
+                 "grail compress %s -o narrow --calib CALIBRATION --selector obs --sparsity 0.5 "
+                 "--compensate none --samples 8 --seed 0 --align 1 --precision f32",
+                 paths[i].shown);
+        assert_command("{\"grail_results\": 1}", dense,
+                       "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"obs\", "
+                       "\"sparsity\": 0.5, \"compensate\": \"none\", \"samples\": 8}}",
+                       command);
+    }
 }
 
 /* A sweep rounds no widths and computes in f32 where its recipe says nothing of them. */
@@ -250,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_cut_within_each_loss_is_found),
         cmocka_unit_test(of_equal_cuts_the_one_that_loses_least_is_taken),
+        cmocka_unit_test(the_default_stands_for_the_best_where_intervals_do_not_tell_them_apart),
         cmocka_unit_test(of_equal_losses_the_simplest_repair_is_taken),
         cmocka_unit_test(where_no_cut_qualifies_the_least_loss_is_told),
         cmocka_unit_test(without_the_dense_network_nothing_is_decided),
@@ -258,6 +313,7 @@ int main(void)
         cmocka_unit_test(the_command_has_the_settings_of_cell_and_recipe),
         cmocka_unit_test(what_a_recipe_leaves_open_is_named),
         cmocka_unit_test(hostile_words_are_quoted),
+        cmocka_unit_test(paths_are_short),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);

@@ -37,7 +37,7 @@ static figure hostile_figure(int panels)
     for (int i = 0; i < panels; i++) {
         add_panel(&f, hostile);
     }
-    figure_add_legend(&f, variant_style(VARIANT_NONE), hostile);
+    figure_add_key(&f, variant_style(VARIANT_NONE), KEY_LINE, hostile);
     assert_ok(figure_status(&f));
     return f;
 }
@@ -206,6 +206,21 @@ static void series_differ_without_their_colours(void **state)
     }
 }
 
+/* A colour belongs to a variant, and a marker to a selector, whatever the figure. */
+static void a_setting_has_the_colour_of_its_repair_and_the_marker_of_its_selector(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        for (int v = 0; v < VARIANTS; v++) {
+            const series_style style = setting_style(i, (variant)v);
+            assert_string_equal(style.class, variant_style((variant)v)->class);
+            assert_int_equal(style.shape, selector_style(i)->shape);
+            assert_int_equal(style.hollow, selector_style(i)->hollow);
+            assert_string_not_equal(style.class, selector_style(i)->class);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +233,7 @@ int main(void)
         cmocka_unit_test(values_stand_at_their_places),
         cmocka_unit_test(a_failed_append_in_any_panel_is_told),
         cmocka_unit_test(series_differ_without_their_colours),
+        cmocka_unit_test(a_setting_has_the_colour_of_its_repair_and_the_marker_of_its_selector),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

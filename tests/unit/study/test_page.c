@@ -34,6 +34,27 @@ static const char *text_of(const markup *page)
     return (const char *)page->bytes.bytes;
 }
 
+/* The links at the top are in the order of what they lead to. */
+static void assert_in_order(const char *html)
+{
+    const char *link = strstr(html, "<nav");
+    const char *place = html;
+    const char *end = strstr(link, "</nav>");
+    int links = 0;
+    while ((link = strstr(link, "href=\"#")) != NULL && link < end) {
+        char id[64];
+        link += strlen("href=\"#");
+        snprintf(id, sizeof id, "id=\"%.*s\"", (int)strcspn(link, "\""), link);
+        place = strstr(place, id);
+        if (place == NULL) {
+            fail_msg("%s is missing, or before what is linked before it", id);
+            return;
+        }
+        links++;
+    }
+    assert_true(links >= 3);
+}
+
 static void a_sweep_gives_every_plot_and_table(void **state)
 {
     (void)state;
@@ -41,6 +62,7 @@ static void a_sweep_gives_every_plot_and_table(void **state)
     int figures = 0;
     sweep_fill(&text);
     markup page = render(&text, &figures);
+    assert_in_order(text_of(&page));
     const char *html = text_of(&page);
     assert_well_formed(html);
     assert_int_equal(figures, 2 + 2 * 5);
