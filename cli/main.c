@@ -4,7 +4,6 @@
 #include "descriptors.h"
 #include "interrupt.h"
 #include "print.h"
-#include "waiting.h"
 
 #include <grail/grail.h>
 
@@ -147,7 +146,6 @@ int main(int argc, char **argv)
                     strerror(errno));
         return EXIT_FAILED;
     }
-    waiting_threads_sleep(argv);
     command_line_note(argc, argv);
     choose_kernels();
     signal(SIGXFSZ, SIG_IGN); /* so that the write fails with an error that names the file */

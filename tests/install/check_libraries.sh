@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every command in a directory that holds a library of every name that the program loads or looks for.
-# None of them may be loaded: nobody who runs grail beside a downloaded checkpoint means to run its files.
+# None of them may be loaded: nobody who runs grail beside a downloaded checkpoint means to run its files. Nor may
+# the program start another file than its own.
 #
 # usage: check_libraries.sh PROGRAM SOURCE_DIRECTORY CC
 set -euo pipefail
@@ -81,4 +82,17 @@ for command in "${commands[@]}"; do
     "$program" "$command" "${given[@]}" >"$work/said" 2>&1 || fail "grail $command: $(tail -n 1 "$work/said")"
     unmarked "grail $command"
 done
+
+# Linux calls a program without a file by its old path and " (deleted)", which anyone may give to a file.
+prefix=$work/moved
+mkdir -p "$prefix/bin"
+cp "$program" "$prefix/bin/g"
+cp -r "$(dirname "$program")/../lib" "$prefix/lib"
+printf '#!/bin/sh\necho another file >>%q\n' "$mark" >"$prefix/bin/g (deleted)"
+chmod +x "$prefix/bin/g (deleted)"
+env -u OMP_WAIT_POLICY "$prefix/bin/g" completion bash >/dev/null
+exec 3<"$prefix/bin/g"
+rm "$prefix/bin/g"
+env -u OMP_WAIT_POLICY /proc/self/fd/3 doctor >"$work/said" 2>&1 || fail "a deleted program: $(tail -n 1 "$work/said")"
+[[ ! -e $mark ]] || fail "runs 'g (deleted)' instead of itself"
 echo "${#commands[@]} commands of $program beside ${#names[@]} hostile libraries"

@@ -3,8 +3,14 @@
 
 #include "base/parallel.h"
 
+#include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { COUNT = 1003 };
 
@@ -110,13 +116,80 @@ static void test_threads_are_started_or_refused(void **state)
     parallel_set_threads(before);
 }
 
-int main(void)
+enum { ROUNDS = 20, IDLE_NANOSECONDS = 5000000 };
+
+/* Processor seconds of this program while it has nothing to do between short loops. */
+static double idle_cost(void)
 {
+    const struct timespec idle = {.tv_nsec = IDLE_NANOSECONDS};
+    struct timespec used = {0};
+    double before = 0.0;
+    if (parallel_start() != GRAIL_OK) {
+        return (double)NAN;
+    }
+    for (int i = 0; i <= ROUNDS; i++) {
+        record r = {0};
+        parallel_for(COUNT, 10, visit, &r);
+        nanosleep(&idle, NULL);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+        if (i == 0) {
+            before = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+        }
+    }
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec - before;
+}
+
+/* The same of a new program whose OpenMP library finds this wait policy, or none, in its
+ * environment. */
+static double idle_cost_under(const char *policy)
+{
+    double cost = (double)NAN;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        char descriptor[16];
+        snprintf(descriptor, sizeof descriptor, "%d", ends[1]);
+        unsetenv("OMP_WAIT_POLICY");
+        unsetenv("GOMP_SPINCOUNT");
+        unsetenv("KMP_BLOCKTIME");
+        if (policy != NULL) {
+            setenv("OMP_WAIT_POLICY", policy, 1);
+        }
+        execl("/proc/self/exe", "idle", descriptor, (char *)NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &cost, sizeof cost), sizeof cost);
+    close(ends[0]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return cost;
+}
+
+static void test_waiting_threads_leave_the_processor(void **state)
+{
+    (void)state;
+    if (parallel_threads() < 2) {
+        skip();
+    }
+    const double spinning = idle_cost_under("active");
+    const double waiting = idle_cost_under(NULL);
+    print_message("%g s of the processor, %g s where threads spin\n", waiting, spinning);
+    assert_true(waiting < 0.5 * spinning);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        const double cost = idle_cost();
+        return write(atoi(argv[1]), &cost, sizeof cost) == sizeof cost ? 0 : 1;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_index_is_visited_once),
         cmocka_unit_test(test_pieces_depend_on_the_grain_alone),
         cmocka_unit_test(test_a_loop_inside_a_loop_visits_once_too),
         cmocka_unit_test(test_threads_are_started_or_refused),
+        cmocka_unit_test(test_waiting_threads_leave_the_processor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
