@@ -1,6 +1,7 @@
 /* Describes a narrowed residual network, and judges which loaders accept it. Stock classes compute
- * the widths inside a block from the width of the stage, so they load only networks that were cut
- * to that pattern. Source: torchvision's and Hugging Face's ResNet classes. */
+ * the widths inside a block from the width of the stage, and in a bottleneck of torchvision and
+ * timm also from width_per_group or base_width, so they load only networks that were cut to that
+ * pattern. Source: the ResNet classes of torchvision, timm and Hugging Face. */
 #include "arch/resnet.h"
 
 #include <stdio.h>
@@ -61,25 +62,36 @@ static bool read_block(const graph *g, const resnet_naming *n, int stage, int bl
     return out->convs > 0;
 }
 
-/* torchvision's pattern: every stage is twice as wide as the one before, starting from `base`; a
- * bottleneck is four times as wide outside as inside, and the first inner width is free. */
-static bool doubles(const graph *g, const resnet_naming *n, int64_t base)
+enum { ANY_WIDTH = -1 };
+
+/* torchvision's pattern of blocks: every stage is twice as wide as the one before, outside a block
+ * from `base` on and inside from `inner` on; a bottleneck is `base` times 4 wide outside. */
+static bool blocks_double(const graph *g, const resnet_naming *n, int64_t base, int64_t inner)
 {
-    block_widths first;
     block_widths w;
-    if (stem_shape(g, n)[0] != base || !read_block(g, n, 0, 0, &first)) {
-        return false;
-    }
-    const int64_t inner = first.convs == 3 ? first.inner : base;
-    const int64_t expansion = first.convs == 3 ? 4 : 1;
     for (int s = 0; s < RESNET_STAGES; s++) {
         for (int b = 0; read_block(g, n, s, b, &w); b++) {
-            if (w.inner != (inner << s) || w.out != (base * expansion) << s) {
+            const int64_t expansion = w.convs == 3 ? 4 : 1;
+            if ((inner != ANY_WIDTH && w.inner != (inner << s)) || w.out != (base * expansion)
+                                                                                << s) {
                 return false;
             }
         }
     }
     return true;
+}
+
+static bool doubles(const graph *g, const resnet_naming *n, int64_t base, int64_t inner)
+{
+    return stem_shape(g, n)[0] == base && blocks_double(g, n, base, inner);
+}
+
+/* The width inside the first block of a bottleneck, which its class takes as an argument; otherwise
+ * `base`. */
+static int64_t free_width(const graph *g, const resnet_naming *n, int64_t base)
+{
+    block_widths first;
+    return read_block(g, n, 0, 0, &first) && first.convs == 3 ? first.inner : base;
 }
 
 /* The stride of the node that reads a weight. */
@@ -137,6 +149,71 @@ out:
     return status;
 }
 
+/* The name of the function that builds a network of bottlenecks; NULL where there is none. */
+static const char *bottleneck_name(const graph *g, const resnet_naming *n)
+{
+    enum { STAGES = 4 };
+    static const struct {
+        int blocks[STAGES];
+        const char *name;
+    } known[] = {
+        {{3, 4, 6, 3}, "resnet50"}, {{3, 4, 23, 3}, "resnet101"}, {{3, 8, 36, 3}, "resnet152"}};
+    int blocks[RESNET_STAGES] = {0};
+    block_widths w;
+    for (int s = 0; s < RESNET_STAGES; s++) {
+        while (read_block(g, n, s, blocks[s], &w)) {
+            blocks[s]++;
+        }
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (blocks[STAGES] == 0 && memcmp(known[i].blocks, blocks, sizeof known[i].blocks) == 0) {
+            return known[i].name;
+        }
+    }
+    return NULL;
+}
+
+/* The calls that build the classes for widths that double. */
+static void name_calls(const graph *g, const resnet_naming *n, int64_t inner, loader_verdict *v)
+{
+    char classes[32] = "";
+    const char *name = bottleneck_name(g, n);
+    char head[RESNET_TENSOR];
+    snprintf(head, sizeof head, "%s.weight", n->head);
+    const int64_t *shape = find_shape(g, head);
+    if (shape != NULL && shape[0] != 1000) {
+        snprintf(classes, sizeof classes, ", num_classes=%lld", (long long)shape[0]);
+    }
+    if (name == NULL) {
+        snprintf(v->reason, sizeof v->reason,
+                 "with width_per_group (torchvision) or base_width (timm) %lld", (long long)inner);
+        return;
+    }
+    snprintf(v->reason, sizeof v->reason,
+             "torchvision.models.%s(width_per_group=%lld%s), timm.create_model('%s', "
+             "base_width=%lld%s)",
+             name, (long long)inner, classes, name, (long long)inner, classes);
+}
+
+static void judge_torchvision(const graph *g, const resnet_naming *n, loader_verdict *v)
+{
+    const int64_t base = 64;
+    const int64_t inner = free_width(g, n, base);
+    block_widths first = {0};
+    const bool bottlenecks = read_block(g, n, 0, 0, &first) && first.convs == 3;
+    v->loader = "torchvision, timm";
+    v->loads = doubles(g, n, base, inner);
+    if (bottlenecks && v->loads) {
+        name_calls(g, n, inner, v);
+    } else if (bottlenecks && blocks_double(g, n, base, ANY_WIDTH)) {
+        char stem[RESNET_NAME]; /* the site of its channels has the name of its last consumer */
+        snprintf(v->reason, sizeof v->reason,
+                 "only with %lld channels in the stem (site %s) and, inside blocks, widths that "
+                 "double from stage to stage (width_per_group), as of a cut by multiples of 1/8",
+                 (long long)base, resnet_block_name(n, 0, 0, n->shortcut_conv, "", stem));
+    }
+}
+
 static void judge_class(const graph *g, const resnet_naming *n, loader_verdict *v)
 {
     const bool is_for_imagenet = stem_shape(g, n)[2] == 7;
@@ -144,19 +221,18 @@ static void judge_class(const graph *g, const resnet_naming *n, loader_verdict *
     if (n == &resnet_naming_huggingface) {
         v->loader = "transformers";
         v->loads = fits_hugging_face(g, n);
+        snprintf(v->reason, sizeof v->reason, "%s", v->loads ? "as resnet" : "");
     } else if (n == &resnet_naming_torchvision && is_for_imagenet) {
-        v->loader = "torchvision, timm";
-        v->loads = doubles(g, n, 64);
+        judge_torchvision(g, n, v);
     } else { /* networks of CIFAR collections begin with 16 or 64 channels */
+        const int64_t base = n->pre_activation ? stem : (stem == 16 ? 16 : 64);
         v->loader = "its own class";
-        v->loads = doubles(g, n, n->pre_activation ? stem : (stem == 16 ? 16 : 64));
+        v->loads = doubles(g, n, base, free_width(g, n, base));
     }
-    if (!v->loads) {
+    if (!v->loads && v->reason[0] == 0) {
         snprintf(v->reason, sizeof v->reason,
                  "its class computes the widths inside a block from the width of the stage; build "
                  "the modules from the shapes of the tensors, or export ONNX");
-    } else if (n == &resnet_naming_huggingface) {
-        snprintf(v->reason, sizeof v->reason, "as resnet");
     }
 }
 

@@ -2,7 +2,7 @@
 """Compares outputs of vision networks with the logits that grail wrote.
 
 usage: check_vision.py onnx FILE.onnx PIXELS LOGITS
-       check_vision.py timm|timm-directory|torchvision|vit-pytorch|open-clip|hf DIRECTORY PIXELS
+       check_vision.py torchvision-call|timm-call|timm|timm-directory|torchvision|vit-pytorch|open-clip|hf DIRECTORY PIXELS
                        LOGITS
 
 PIXELS holds "pixels" F32 [n, height, width, 3], LOGITS "logits" F32 [n, outputs] (safetensors). The
@@ -43,7 +43,8 @@ def onnx(path, pixels):
 def weights(directory):
     import torch
 
-    state = safetensors.numpy.load_file(str(directory / "model.safetensors"))
+    file, = directory.glob("*.safetensors")
+    state = safetensors.numpy.load_file(str(file))
     return {name: torch.from_numpy(value) for name, value in state.items()}
 
 
@@ -104,6 +105,26 @@ def torchvision(directory, pixels):
         hidden_dim=width, mlp_dim=int(number(reason(directory), "mlp_dim")),
         num_classes=state["heads.head.weight"].shape[0])
     return run(model, state, pixels)
+
+
+def called(library, directory, pixels):
+    """The network that the call in report.json builds."""
+    call = re.search(rf"\b{library.__name__}\.\S+\([^()]*\)", reason(directory)).group()
+    return run(eval(call, {library.__name__: library}), weights(directory), pixels)
+
+
+@kind
+def torchvision_call(directory, pixels):
+    import torchvision
+
+    return called(torchvision, directory, pixels)
+
+
+@kind
+def timm_call(directory, pixels):
+    import timm
+
+    return called(timm, directory, pixels)
 
 
 @kind

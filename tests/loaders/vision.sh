@@ -57,6 +57,7 @@ class_module() {
     case $1 in
     hf) echo transformers ;;
     timm-directory) echo timm ;;
+    *-call) echo "${1%-call}" ;;
     *) echo "${1//-/_}" ;;
     esac
 }
@@ -132,6 +133,30 @@ END
     done
 else
     echo "SKIPPED timm-directory: $python has no timm that opens directories"
+fi
+
+# A ResNet-50 whose bottlenecks are cut alike: the calls that the verdict names build it.
+if has torchvision; then
+    "$python" - "$work" <<'END'
+import pathlib
+import sys
+import numpy
+import safetensors.numpy
+import safetensors.torch
+import torch
+import torchvision
+work = pathlib.Path(sys.argv[1])
+torch.manual_seed(1)
+model = torchvision.models.resnet50(num_classes=7)
+safetensors.torch.save_file(model.state_dict(), work / "resnet50.safetensors")
+x = numpy.random.default_rng(2).standard_normal((2, 64, 64, 3)).astype("f")
+safetensors.numpy.save_file({"pixels": x}, work / "pixels-resnet50")
+END
+    narrow resnet50 "$work/resnet50.safetensors" conv=0.25,layer1.0.downsample.0=0 magnitude-l1 --compensate none
+    compare resnet50 "$work/resnet50" "$work/pixels-resnet50" torchvision-call
+    compare resnet50 "$work/resnet50" "$work/pixels-resnet50" timm-call
+else
+    echo "SKIPPED torchvision-call: $python has no torchvision"
 fi
 
 "$python" - "$work/pixels32" <<'END'

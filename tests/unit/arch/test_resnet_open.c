@@ -200,7 +200,7 @@ static void stock_classes_load_only_their_own_widths(void **state)
     assert_true(class_verdict(&r).loads);
     r.inner[3] = 100;
     assert_false(class_verdict(&r).loads);
-    assert_non_null(strstr(class_verdict(&r).reason, "export ONNX"));
+    assert_non_null(strstr(class_verdict(&r).reason, "double from stage to stage"));
     r = lab_resnet50();
     r.stem = 60;
     assert_false(class_verdict(&r).loads);
@@ -217,6 +217,26 @@ static void stock_classes_load_only_their_own_widths(void **state)
     r = lab_resnet18();
     r.stem = r.out[0] = r.inner[0] = 32;
     assert_false(class_verdict(&r).loads);
+}
+
+/* torchvision: width_per_group, timm: base_width. */
+static void bottlenecks_of_doubling_widths_name_the_call_that_builds_them(void **state)
+{
+    (void)state;
+    lab_resnet r = lab_resnet50();
+    for (int s = 0; s < 4; s++) {
+        r.inner[s] = 48LL << s;
+    }
+    assert_true(class_verdict(&r).loads);
+    assert_non_null(strstr(class_verdict(&r).reason, "width_per_group"));
+    assert_non_null(strstr(class_verdict(&r).reason, "48"));
+    r.inner[2] = 200;
+    assert_false(class_verdict(&r).loads);
+    assert_non_null(
+        strstr(class_verdict(&r).reason, "double from stage to stage (width_per_group"));
+    r.out[1] = 508; /* a cut residual stream has no class at all */
+    assert_false(class_verdict(&r).loads);
+    assert_null(strstr(class_verdict(&r).reason, "double"));
 }
 
 static void hugging_face_loads_equal_widths_in_a_stage(void **state)
@@ -312,6 +332,7 @@ int main(void)
         cmocka_unit_test(prefixes_of_torchs_wrappers_do_not_matter),
         cmocka_unit_test(timms_configuration_leaves_the_family_to_the_tensors),
         cmocka_unit_test(stock_classes_load_only_their_own_widths),
+        cmocka_unit_test(bottlenecks_of_doubling_widths_name_the_call_that_builds_them),
         cmocka_unit_test(hugging_face_loads_equal_widths_in_a_stage),
         cmocka_unit_test(hugging_face_loads_no_projection_between_equal_widths),
         cmocka_unit_test(hugging_faces_configuration_is_given_the_new_widths),
