@@ -24,7 +24,7 @@ static limit_options limits = LIMIT_OPTIONS_NONE;
 static heal_options healing = HEAL_OPTIONS_NONE;
 static const char *sparsity_text;
 static const char *evaluation;
-static bool quiet, as_json, resume, dry_run;
+static bool quiet, as_json, resume, dry_run, keep_non_finite;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
@@ -46,6 +46,7 @@ static const option table[] = {
              "as the calibration set is",
      .recorded = ""},
     RESUME_OPTION(resume),
+    KEEP_NON_FINITE_OPTION(keep_non_finite),
     {GROUP_OUTPUT, "dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
      .help = "print the widths, the totals and who loads the result; write nothing",
      .recorded = ""},
@@ -468,6 +469,7 @@ static int run(int argc, char **argv)
         char *recorded = command_line_recorded(table);
         r.compress.command = recorded;
         r.compress.resume = resume ? 1 : 0;
+        r.compress.keep_non_finite = keep_non_finite ? 1 : 0;
         r.compress.dry_run = dry_run ? 1 : 0;
         r.compress.observer = watch;
         r.compress.heal_observer = watch_healing;

@@ -16,7 +16,7 @@
 static run_options r;
 static heal_options healing = HEAL_OPTIONS_NONE;
 static const char *evaluation;
-static bool quiet, as_json, resume;
+static bool quiet, as_json, resume, keep_non_finite;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
@@ -32,6 +32,7 @@ static const option table[] = {
      .recorded = ""},
     MACHINE_OPTIONS(r),
     RESUME_OPTION(resume),
+    KEEP_NON_FINITE_OPTION(keep_non_finite),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
@@ -141,6 +142,7 @@ static int run(int argc, char **argv)
         char *recorded = command_line_recorded(table);
         r.compress.command = recorded;
         r.compress.resume = resume ? 1 : 0;
+        r.compress.keep_non_finite = keep_non_finite ? 1 : 0;
         r.compress.observer = watch_blocks;
         r.compress.heal_observer = watch;
         code = heal();

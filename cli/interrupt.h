@@ -4,8 +4,13 @@
 
 #include <stdbool.h>
 
+/** Called once, before anything else: SIGINT and SIGTERM end the program at once, as they would by
+ * themselves; and also where it is the first process of a container, which no signal ends by
+ * itself. A signal that the program was started to ignore stays ignored. */
+void interrupt_start(void);
+
 /** From now on the first SIGINT or SIGTERM is only noted, and the second ends the program at once.
- * A signal that the program was started to ignore stays ignored. */
+ */
 void interrupt_catch(void);
 
 /** Whether a signal has been noted; the command should then end at the next point where nothing is

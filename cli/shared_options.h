@@ -56,6 +56,11 @@ grail_gqa_mode gqa_mode(const char *word);
     {GROUP_OUTPUT, "resume", OPTION_FLAG, &(variable), NULL, NULL, .help =                         \
      "continue an interrupted run from DIR.partial", .recorded = ""}
 
+#define KEEP_NON_FINITE_OPTION(variable)                                                           \
+    {GROUP_OUTPUT, "keep-non-finite", OPTION_FLAG, &(variable), NULL, NULL, .help =                \
+     "copy tensors that hold NaN or infinity where nothing computes with them; without this "      \
+     "they are an error"}
+
 #define QUIET_OPTION(variable)                                                                     \
     {GROUP_OUTPUT, "quiet", OPTION_FLAG, &(variable), NULL, NULL, .help = "print no progress",     \
      .recorded = ""}

@@ -145,8 +145,10 @@ typedef struct grail_compress_options {
     int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
     const char
         *command; /* what the model card shows as the command of the run, one line; or NULL */
-    int resume;   /* 1: continue an interrupted run */
-    int dry_run;  /* 1: open only plans and describes; do not call run or finish */
+    int keep_non_finite; /* 1: tensors that hold NaN or infinity are copied where nothing computes
+                            with them; 0: they are an error */
+    int resume;          /* 1: continue an interrupted run */
+    int dry_run;         /* 1: open only plans and describes; do not call run or finish */
     grail_compress_observer observer;  /* may be NULL */
     grail_heal_observer heal_observer; /* may be NULL */
     grail_step_observer step_observer; /* may be NULL */

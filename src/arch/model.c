@@ -15,55 +15,47 @@ int64_t model_parameter_elements(const grail_model *model, int index)
     return elements_of(&model->graph->parameters[index]);
 }
 
-/* Checks `count` values of a parameter from element `first` on. */
-static grail_status check_finite(const grail_model *model, int index, int64_t first, int64_t count,
-                                 const float *values)
+grail_status model_error_non_finite(const grail_model *model, const tensor_view *tensor,
+                                    int64_t element)
 {
-    const stored_matrix stored = graph_stored(&model->graph->parameters[index]);
-    const tensor_view *tensor = model->tensors[index];
-    const int64_t bad = find_non_finite(values, count);
-    return bad < 0 ? GRAIL_OK
-                   : error_set(GRAIL_ERROR_NUMERIC,
-                               "%s: tensor '%s' holds a NaN or infinity at element %lld; the "
-                               "checkpoint is damaged",
-                               model->path, tensor->name,
-                               (long long)storage_element(&stored, tensor, first + bad));
+    const checkpoint *c = model->checkpoint;
+    const int file = checkpoint_file_of(c, checkpoint_index_of(c, tensor->name));
+    return error_set(GRAIL_ERROR_NUMERIC,
+                     "%s/%s: tensor '%s' holds a NaN or infinity at element %lld; the checkpoint "
+                     "is damaged",
+                     checkpoint_directory(c), checkpoint_file_name(c, file), tensor->name,
+                     (long long)element);
 }
 
 grail_status model_parameter_f32(const grail_model *model, int index, float *out)
 {
     grail_status status = GRAIL_OK;
     const stored_matrix stored = graph_stored(&model->graph->parameters[index]);
-    TRY(storage_read(&stored, model->tensors[index], out));
-    TRY(check_finite(model, index, 0, model_parameter_elements(model, index), out));
-    checkpoint_release(model->checkpoint, model->tensors[index]);
+    const tensor_view *tensor = model->tensors[index];
+    TRY(storage_read(&stored, tensor, out));
+    const int64_t bad = find_non_finite(out, model_parameter_elements(model, index));
+    if (bad >= 0) {
+        TRY(model_error_non_finite(model, tensor, storage_element(&stored, tensor, bad)));
+    }
+    checkpoint_release(model->checkpoint, tensor);
 out:
     return status;
 }
 
 grail_status model_parameter_stored(const grail_model *model, int index, const void **out)
 {
-    enum { PIECE = 1 << 18 };
-    grail_status status = GRAIL_OK;
     const tensor_view *tensor = model->tensors[index];
-    const int64_t elements = model_parameter_elements(model, index);
-    float *piece = NULL;
     *out = NULL;
     if (!storage_is_plain(&model->graph->parameters[index].map)) {
         return GRAIL_OK;
     }
-    TRY(memory_new_unset(&piece, PIECE, sizeof piece[0]));
-    for (int64_t first = 0; first < elements; first += PIECE) {
-        const int64_t count = elements - first < PIECE ? elements - first : PIECE;
-        const size_t before = (size_t)first * dtype_bits(tensor->dtype) / 8;
-        TRY(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + before, count,
-                           piece));
-        TRY(check_finite(model, index, first, count, piece));
+    const int64_t bad =
+        find_non_finite_stored(tensor->dtype, tensor->data, model_parameter_elements(model, index));
+    if (bad >= 0) {
+        return model_error_non_finite(model, tensor, bad);
     }
     *out = tensor->data;
-out:
-    memory_free(piece);
-    return status;
+    return GRAIL_OK;
 }
 
 int64_t model_image_side(const grail_model *model)

@@ -27,9 +27,13 @@ struct grail_site_list {
     grail_site_facts *facts;
 };
 
+/** GRAIL_ERROR_NUMERIC that names the file, the tensor and the element of it that is NaN or
+ * infinite. */
+grail_status model_error_non_finite(const grail_model *model, const tensor_view *tensor,
+                                    int64_t element) GRAIL_MUST_CHECK;
+
 /** out[elements] <- parameter `index` as f32: only its rows if it is a part, and transposed back if
- * it is stored transposed. NaN or infinity is GRAIL_ERROR_NUMERIC; the message names the parameter.
- */
+ * it is stored transposed. NaN or infinity is an error as above. */
 grail_status model_parameter_f32(const grail_model *model, int index, float *out) GRAIL_MUST_CHECK;
 
 /** The values of a parameter as they are stored, checked in the same way, where it is its tensor as

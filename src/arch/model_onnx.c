@@ -18,10 +18,7 @@ static grail_status copy_tensor(const grail_model *m, const tensor_view *view, i
         TRY(convert_to_f32(view->dtype, source, now, piece));
         const int64_t bad = find_non_finite(piece, now);
         if (bad >= 0) {
-            FAIL(GRAIL_ERROR_NUMERIC,
-                 "%s: tensor '%s' holds a NaN or infinity at element %lld; the checkpoint is "
-                 "damaged",
-                 checkpoint_path(m->checkpoint), view->name, (long long)(first + bad));
+            TRY(model_error_non_finite(m, view, first + bad));
         }
         TRY(onnx_put(w, to, first, now, piece));
     }

@@ -2,6 +2,7 @@
 #include "backend/kind.h"
 
 #include "base/names.h"
+#include "base/scratch.h"
 
 #include <string.h>
 
@@ -141,7 +142,9 @@ static grail_status check_options(const backend_kind *kind, const backend_option
         return error_set(GRAIL_ERROR_ARGUMENT, "expected 0 or more threads, found %d",
                          options->threads);
     }
-    return GRAIL_OK;
+    const grail_status status =
+        options->scratch == NULL ? GRAIL_OK : scratch_check(options->scratch);
+    return status == GRAIL_OK ? GRAIL_OK : error_about(status, "scratch");
 }
 
 grail_status backend_open(const char *name, const backend_options *options, backend **out)

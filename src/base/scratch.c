@@ -64,6 +64,15 @@ out:
     return status;
 }
 
+grail_status scratch_check(const char *directory)
+{
+    enum { SOME = 1 << 20 };
+    void *memory = NULL;
+    const grail_status status = scratch_map(directory, SOME, &memory);
+    scratch_unmap(memory, SOME);
+    return status;
+}
+
 void scratch_unmap(void *memory, size_t bytes)
 {
     if (memory != NULL) {

@@ -76,17 +76,18 @@ out:
     return status;
 }
 
-static grail_status build_report(const compression_request *request,
-                                 const calibration_network *network,
-                                 const grail_compression_totals *totals, json_t **out)
+static grail_status build_report(const grail_compression *c, json_t **out)
 {
     grail_status status = GRAIL_OK;
     json_t *plan_json = NULL;
     json_t *heal = NULL;
     json_t *report = json_object();
+    const compression_request *request = c->request;
+    const calibration_network *network = c->network;
+    const grail_compression_totals totals = grail_compression_totals_get(c);
     TRY(json_put(report, "grail_report", json_integer(1)));
     TRY(json_put(report, "model", json_text(request->model->path)));
-    TRY(totals_to_json(totals, report));
+    TRY(totals_to_json(&totals, report));
     TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
     TRY(json_put(report, "plan", plan_json));
     TRY(json_put(report, "calibration", json_deep_copy(request->samples->description)));
@@ -97,6 +98,9 @@ static grail_status build_report(const compression_request *request,
     TRY(json_put(report, "kept_activations", json_boolean(network->keep_activations)));
     TRY(loaders_to_json(request->narrowed.verdicts, report));
     TRY(sites_to_json(network->results, request->plan.count, report));
+    if (json_array_size(c->output->non_finite) > 0) {
+        TRY(json_put(report, "non_finite", json_incref(c->output->non_finite)));
+    }
     if (network->refits.count > 0) {
         TRY(refits_to_json(&network->refits, GRAPH_NONE, true, report));
     }
@@ -125,8 +129,7 @@ static grail_status seal(grail_compression *c)
              "no output directory was given, so there is no result to write: it stays in memory");
     }
     if (c->report == NULL) {
-        const grail_compression_totals totals = grail_compression_totals_get(c);
-        TRY(build_report(c->request, c->network, &totals, &report));
+        TRY(build_report(c, &report));
         TRY(output_seal(c->output, report));
         c->report = report;
         report = NULL;

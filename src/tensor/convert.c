@@ -145,15 +145,6 @@ VECTOR_CLONES static bool narrow_bf16(int64_t count, const float *restrict sourc
     return overflow != 0;
 }
 
-VECTOR_CLONES static bool has_non_finite(int64_t count, const float *values)
-{
-    uint32_t found = 0;
-    for (int64_t i = 0; i < count; i++) {
-        found |= (uint32_t)((bits_of(values[i]) & F32_MAGNITUDE) >= F32_INFINITY);
-    }
-    return found != 0;
-}
-
 /* Lowest index whose magnitude lies in [low, high], or -1. */
 static int64_t find_magnitude(const float *values, int64_t count, uint32_t low, uint32_t high)
 {
@@ -256,25 +247,93 @@ grail_status convert_from_f32(grail_dtype dtype, const float *source, int64_t co
     return status;
 }
 
+/* How NaN and infinity are stored: an element x is one where ((x ^ flip) & mask) >= least. `parts`
+ * such numbers make an element. Formats that have neither, and integers, have parts 0. */
+typedef struct special {
+    int parts, bytes;
+    uint64_t flip, mask, least;
+} special;
+
+/* F8_E4M3 and F8_E8M0 have one NaN (of either sign), the FNUZ formats the one 0x80. F4 and F6 have
+ * none. Sources: OCP Microscaling Formats 1.0; IEEE 754; Noune et al. 2022 for FNUZ. */
+static const special specials[GRAIL_DTYPE_COUNT] = {
+    [GRAIL_DTYPE_F8_E5M2] = {1, 1, 0, 0x7f, 0x7c},
+    [GRAIL_DTYPE_F8_E4M3] = {1, 1, 0, 0x7f, 0x7f},
+    [GRAIL_DTYPE_F8_E8M0] = {1, 1, 0, 0xff, 0xff},
+    [GRAIL_DTYPE_F8_E4M3FNUZ] = {1, 1, 0x7f, 0xff, 0xff},
+    [GRAIL_DTYPE_F8_E5M2FNUZ] = {1, 1, 0x7f, 0xff, 0xff},
+    [GRAIL_DTYPE_F16] = {1, 2, 0, 0x7fff, 0x7c00},
+    [GRAIL_DTYPE_BF16] = {1, 2, 0, 0x7fff, 0x7f80},
+    [GRAIL_DTYPE_F32] = {1, 4, 0, F32_MAGNITUDE, F32_INFINITY},
+    [GRAIL_DTYPE_C64] = {2, 4, 0, F32_MAGNITUDE, F32_INFINITY},
+    [GRAIL_DTYPE_F64] = {1, 8, 0, 0x7fffffffffffffff, 0x7ff0000000000000},
+};
+
+/* Whether one of `count` numbers of this width at `source` is special. */
+#define DEFINE_HAS_SPECIAL(name, type)                                                             \
+    VECTOR_CLONES static bool name(int64_t count, const unsigned char *source, const special *s)   \
+    {                                                                                              \
+        const type flip = (type)s->flip;                                                           \
+        const type mask = (type)s->mask;                                                           \
+        const type least = (type)s->least;                                                         \
+        type found = 0;                                                                            \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            type x = 0;                                                                            \
+            memcpy(&x, source + (size_t)i * sizeof x, sizeof x);                                   \
+            found |= (type)((type)((x ^ flip) & mask) >= least);                                   \
+        }                                                                                          \
+        return found != 0;                                                                         \
+    }
+
+DEFINE_HAS_SPECIAL(has_special_8, uint8_t)
+DEFINE_HAS_SPECIAL(has_special_16, uint16_t)
+DEFINE_HAS_SPECIAL(has_special_32, uint32_t)
+DEFINE_HAS_SPECIAL(has_special_64, uint64_t)
+
+static bool has_special(int64_t count, const unsigned char *source, const special *s)
+{
+    switch (s->bytes) {
+    case 1:
+        return has_special_8(count, source, s);
+    case 2:
+        return has_special_16(count, source, s);
+    case 4:
+        return has_special_32(count, source, s);
+    default:
+        return has_special_64(count, source, s);
+    }
+}
+
 typedef struct search {
-    const float *values;
-    _Atomic int64_t first;
+    const unsigned char *source;
+    const special *special;
+    _Atomic int64_t first; /* lowest index found so far, INT64_MAX for none */
 } search;
 
 static void search_piece(int64_t begin, int64_t end, void *context)
 {
     search *s = context;
-    const float *values = s->values + begin;
-    const int64_t count = end - begin;
-    if (begin < atomic_load(&s->first) && has_non_finite(count, values)) {
-        lower_to(&s->first, begin + find_magnitude(values, count, F32_INFINITY, F32_MAGNITUDE));
+    const int64_t bytes = s->special->bytes;
+    if (begin >= atomic_load(&s->first) ||
+        !has_special(end - begin, s->source + begin * bytes, s->special)) {
+        return;
     }
+    while (!has_special(1, s->source + begin * bytes, s->special)) {
+        begin++;
+    }
+    lower_to(&s->first, begin);
+}
+
+int64_t find_non_finite_stored(grail_dtype dtype, const void *source, int64_t count)
+{
+    const special *how = &specials[dtype];
+    search s = {.source = source, .special = how, .first = INT64_MAX};
+    parallel_for(count * how->parts, GRAIN, search_piece, &s);
+    const int64_t first = s.first;
+    return first == INT64_MAX ? -1 : first / how->parts;
 }
 
 int64_t find_non_finite(const float *values, int64_t count)
 {
-    search s = {.values = values, .first = INT64_MAX};
-    parallel_for(count, GRAIN, search_piece, &s);
-    const int64_t first = s.first;
-    return first == INT64_MAX ? -1 : first;
+    return find_non_finite_stored(GRAIL_DTYPE_F32, values, count);
 }

@@ -53,5 +53,8 @@ grail_status convert_from_f32(grail_dtype dtype, const float *source, int64_t co
 
 /** Index of the first NaN or infinity, or -1. */
 int64_t find_non_finite(const float *values, int64_t count);
+/** The same for `count` stored elements of any dtype at `source` (any alignment), which are not
+ * converted; of a complex one either part counts. */
+int64_t find_non_finite_stored(grail_dtype dtype, const void *source, int64_t count);
 
 #endif

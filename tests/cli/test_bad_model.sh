@@ -138,9 +138,22 @@ poison llama3-bf16 model.layers.1.mlp.up_proj.weight c0 7f
 bad 3 "'model.layers.1.mlp.up_proj.weight' holds a NaN or infinity at element 4"
 poison llama3 lm_head.weight 00 00 80 7f
 refuses 3 "'lm_head.weight' holds a NaN or infinity at element 2" "$grail" eval model --data ids.npy
+check "NaN and infinity in tensors that are copied, of any dtype: an error, or named in report.json"
+copied=("$grail" compress model -o out --selector magnitude-l1 --compensate none --sparsity)
+for name in model.norm.weight model.embed_tokens.weight; do
+    poison llama3 $name 00 00 80 7f
+    refuses_clean 3 "model/model.safetensors: tensor '$name' holds a NaN or infinity at element 2; the checkpoint is damaged; where nothing computes with the tensor, it can be copied as it is (--keep-non-finite)" \
+        "${copied[@]}" 0.5
+    runs "${copied[@]}" 0.5 --keep-non-finite
+    [[ $(grep -A1 '"non_finite"' out/report.json | tail -n 1) == *"\"$name\""* ]] || fail "not in report.json"
+    rm -r out
+done
 poison llama3 model.layers.1.mlp.up_proj.weight 00 00 c0 7f
+refuses_clean 3 "tensor 'model.layers.1.mlp.up_proj.weight' holds a NaN" "${copied[@]}" 0
+refuses_clean 3 "tensor 'model.layers.1.mlp.up_proj.weight' holds a NaN" "${copied[@]}" 0.5 --keep-non-finite \
+    --align 1 --quiet
 check "the message stands on a line of its own, behind the progress"
-run "$grail" compress model -o out --calib ids.npy --sparsity 0.5 --align 1
+run "$grail" compress model -o out --calib ids.npy --sparsity 0.5 --align 1 --keep-non-finite
 ((code == 3)) || fail "exit code $code"
 grep -q '^grail: ' stderr || { show; fail "the message does not begin a line"; }
 check "activations that overflow: the layer is named"

@@ -17,6 +17,10 @@ both() {
     refuses_clean "$1" "$2" "${compress[@]}" -o out --heal block "${@:3}"
     refuses_clean "$1" "$2" "$grail" heal narrow --teacher "$tiny" --calib ids.npy -o out "${@:3}"
 }
+check "a directory for scratch files that is of no use is refused before the work"
+both 1 "cannot create a scratch file in 'nowhere': No such file or directory (--scratch)" --scratch nowhere
+both 1 "cannot create a scratch file in 'ids.npy': Not a directory (--scratch)" --scratch ids.npy
+
 check "values that are refused"
 for what in foo "" block,block model, BLOCK; do
     both 1 "cannot heal '$what', expected one of none, block, model, block,model" --heal "$what"

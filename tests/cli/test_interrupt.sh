@@ -143,6 +143,40 @@ ends
 ((code == 0)) || { show; fail "exit code $code"; }
 same_result complete out
 
+# No signal ends the first process of a container by itself.
+for apart in "unshare --fork --pid" "unshare --map-root-user --fork --pid" ""; do
+    [[ -z $apart ]] || ! $apart true 2>/dev/null || break
+done
+if [[ -z $apart ]]; then
+    echo "-- SKIPPED: no namespace of processes may be made here"
+fi
+first_process() {
+    : >stderr
+    $apart env --default-signal=INT,TERM "$grail" "$@" >stdout 2>stderr &
+    around=$!
+    until pid=$(pgrep -P $around) && [[ $(readlink /proc/$pid/exe) == "$grail" ]]; do
+        kill -0 $around 2>/dev/null || fail "the command ended"
+    done
+}
+for signal in INT TERM; do
+    [[ -n $apart ]] || break
+    check "the first process of a container ends by SIG$signal"
+    first_process eval "$demo/model" --data "$demo/held-out.txt"
+    kill -$signal $pid
+    pid=$around
+    ends
+    ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
+    rm -rf out out.partial
+    first_process "${measure[@]}" -o out --quiet
+    wait_for has_lines 3 out.partial/grail-state.jsonl
+    kill -$signal $pid
+    pid=$around
+    ends
+    ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
+    says "$line" stderr
+done
+rm -rf out.partial
+
 # in_terminal FILE SCRIPT ARGUMENT...: a script of bash in a group of its own, all of which gets SIGINT
 # soon after FILE is there, as from a terminal; fills $code
 in_terminal() {

@@ -160,6 +160,7 @@ grail_status output_open(const compression_request *request, const grail_compres
     TRY(source_files_find(request->model, &o->sources));
     TRY(tensor_map_init(request, &o->map));
     TRY(tensor_map_shapes(&o->map, request, &o->shapes));
+    TRY(tensors_find_non_finite(request, &o->map, options->keep_non_finite != 0, &o->non_finite));
     TRY(output_directory_open(options->output, options->resume != 0, &o->directory));
     companions = companions_of(o);
     TRY(companions_declare(&companions));
@@ -184,6 +185,7 @@ void output_close(narrow_output *o)
     }
     checkpoint_writer_close(o->writer);
     output_directory_close(o->directory);
+    json_decref(o->non_finite);
     memory_free(o->shapes);
     tensor_map_fini(&o->map);
     source_files_fini(&o->sources);

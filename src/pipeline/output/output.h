@@ -15,15 +15,16 @@ typedef struct narrow_output {
     tensor_map map;
     tensor_view *shapes;       /* of the result's tensors, owned */
     checkpoint_writer *writer; /* NULL if the result was already committed */
-    int blocks_recorded;       /* number of finished blocks whose tensors are on disk */
-    bool is_fitted;            /* all that precedes the healing of the network is on disk */
-    bool is_complete;          /* all tensors are on disk and recorded */
+    json_t *non_finite;  /* names of tensors that hold NaN or infinity and are copied; owned */
+    int blocks_recorded; /* number of finished blocks whose tensors are on disk */
+    bool is_fitted;      /* all that precedes the healing of the network is on disk */
+    bool is_complete;    /* all tensors are on disk and recorded */
 } narrow_output;
 
 /**
  * Begins the output, or continues it; then *keep_activations becomes the value of the interrupted
- * run. Checks the files of the model that the result needs, lays out the weight files, and writes
- * companions and documents. *out is owned: output_close.
+ * run. Checks the files of the model that the result needs, and its tensors for NaN and infinity,
+ * lays out the weight files, and writes companions and documents. *out is owned: output_close.
  */
 grail_status output_open(const compression_request *request, const grail_compress_options *options,
                          bool *keep_activations, narrow_output **out) GRAIL_MUST_CHECK;

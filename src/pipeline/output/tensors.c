@@ -5,6 +5,44 @@
 
 #include <string.h>
 
+static grail_status note_non_finite(const compression_request *request, int64_t index, bool keep,
+                                    json_t *names)
+{
+    const tensor_view *tensor = checkpoint_at(request->model->checkpoint, index);
+    int64_t count = 0;
+    if (!shape_elements(tensor->rank, tensor->shape, &count)) {
+        return error_set(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", tensor->name);
+    }
+    const int64_t bad = find_non_finite_stored(tensor->dtype, tensor->data, count);
+    checkpoint_release(request->model->checkpoint, tensor);
+    if (bad < 0) {
+        return GRAIL_OK;
+    }
+    if (keep) {
+        return json_push(names, json_text(tensor->name));
+    }
+    const grail_status status = model_error_non_finite(request->model, tensor, bad);
+    error_append("; where nothing computes with the tensor, it can be copied as it is");
+    return error_about(status, "keep_non_finite");
+}
+
+grail_status tensors_find_non_finite(const compression_request *request, const tensor_map *map,
+                                     bool keep, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *names = json_array();
+    for (int64_t i = 0; i < map->tensor_count; i++) {
+        if (map->names[i] != NULL) {
+            TRY(note_non_finite(request, i, keep, names));
+        }
+    }
+    *out = names;
+    names = NULL;
+out:
+    json_decref(names);
+    return status;
+}
+
 static grail_status put_tensor(checkpoint_writer *writer, const char *name, const void *data,
                                size_t bytes, json_t *checksums)
 {

@@ -5,6 +5,12 @@
 #include "pipeline/network/network.h"
 #include "pipeline/output/tensor_map.h"
 
+/** Looks at all tensors of the model that the result will have, of any dtype, since those that are
+ * copied are never converted. One that holds NaN or infinity is GRAIL_ERROR_NUMERIC; with `keep` it
+ * is only named in *out. *out is an array of names, owned. */
+grail_status tensors_find_non_finite(const compression_request *request, const tensor_map *map,
+                                     bool keep, json_t **out) GRAIL_MUST_CHECK;
+
 /** Writes the tensors of one block, or those outside all blocks for GRAPH_NONE. Tensors that a site
  * changed come from the network, the others are copied byte for byte. checksums is an object and
  * gets {name: CRC-32}. */

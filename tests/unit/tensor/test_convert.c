@@ -217,6 +217,55 @@ static void test_nothing_is_converted_for_a_count_of_zero(void **state)
     assert_true(value == 7);
 }
 
+/* Whether an 8-bit pattern is NaN or infinite, by the definition of its format. */
+static bool is_special_8(grail_dtype dtype, unsigned pattern)
+{
+    switch (dtype) {
+    case GRAIL_DTYPE_F8_E5M2: /* as IEEE 754: the exponent is all ones */
+        return (pattern >> 2 & 0x1fU) == 0x1fU;
+    case GRAIL_DTYPE_F8_E4M3: /* exponent and mantissa are all ones */
+        return (pattern >> 3 & 0xfU) == 0xfU && (pattern & 7U) == 7U;
+    case GRAIL_DTYPE_F8_E8M0:
+        return pattern == 255;
+    case GRAIL_DTYPE_F8_E4M3FNUZ:
+    case GRAIL_DTYPE_F8_E5M2FNUZ: /* what would be the negative zero */
+        return pattern == 128;
+    default:
+        return false;
+    }
+}
+
+static void test_special_values_are_found_as_they_are_stored(void **state)
+{
+    (void)state;
+    const double doubles[] = {1.0, -1.7976931348623157e308, 4.9e-324, -INFINITY, NAN};
+    const float pairs[] = {1, 2, 3, -4, 5, NAN};
+    unsigned char bytes[256];
+    for (unsigned i = 0; i < PATTERNS; i++) {
+        const uint16_t pattern = (uint16_t)i;
+        for (int k = 0; k < 2; k++) {
+            const bool finite = isfinite(value_of(&formats[k], i)) != 0;
+            assert_int_equal(find_non_finite_stored(formats[k].dtype, &pattern, 1),
+                             finite ? -1 : 0);
+        }
+    }
+    for (int d = 0; d < GRAIL_DTYPE_COUNT; d++) {
+        for (unsigned i = 0; i < 256 && dtype_bits((grail_dtype)d) == 8; i++) {
+            bytes[i] = (unsigned char)i;
+            assert_int_equal(find_non_finite_stored((grail_dtype)d, &bytes[i], 1),
+                             is_special_8((grail_dtype)d, i) ? 0 : -1);
+        }
+    }
+    assert_int_equal(find_non_finite_stored(GRAIL_DTYPE_F64, doubles, 3), -1);
+    assert_int_equal(find_non_finite_stored(GRAIL_DTYPE_F64, doubles, 5), 3);
+    assert_int_equal(find_non_finite_stored(GRAIL_DTYPE_F64, doubles + 4, 1), 0);
+    assert_int_equal(find_non_finite_stored(GRAIL_DTYPE_C64, pairs, 2), -1);
+    assert_int_equal(find_non_finite_stored(GRAIL_DTYPE_C64, pairs, 3), 2);
+    memset(bytes, 0xff, sizeof bytes);
+    assert_int_equal(find_non_finite_stored(GRAIL_DTYPE_I64, bytes, 32), -1);
+    assert_int_equal(find_non_finite_stored(GRAIL_DTYPE_F32, bytes + 1, 63), 0);
+}
+
 /* Long enough for several pieces and a ragged end. */
 enum { LONG_COUNT = 5 * 65536 + 13 };
 
@@ -282,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_stored_bytes_need_no_alignment),
         cmocka_unit_test(test_other_dtypes_are_refused),
         cmocka_unit_test(test_nothing_is_converted_for_a_count_of_zero),
+        cmocka_unit_test(test_special_values_are_found_as_they_are_stored),
         cmocka_unit_test(test_long_arrays_do_not_depend_on_the_thread_count),
         cmocka_unit_test(test_the_first_bad_index_of_a_long_array_is_named),
     };
