@@ -130,15 +130,6 @@ static int flush_output(int code)
     return code == EXIT_OK ? EXIT_FAILED : code;
 }
 
-/* Before anything computes, and while there is only one thread. */
-static void choose_kernels(void)
-{
-    const char *setting = grail_blas_setting();
-    if (setting != NULL) {
-        setenv("BLIS_ARCH_TYPE", setting, 1);
-    }
-}
-
 int main(int argc, char **argv)
 {
     if (!descriptors_open_missing()) {
@@ -148,7 +139,6 @@ int main(int argc, char **argv)
     }
     interrupt_start();
     command_line_note(argc, argv);
-    choose_kernels();
     signal(SIGXFSZ, SIG_IGN); /* so that the write fails with an error that names the file */
     const int code = flush_output(run_command(argc, argv));
     interrupt_end();

@@ -4,8 +4,6 @@
  * The layer is y = W h with h = relu(V x): HIDDEN neurons of which KEPT stay. The program shows the
  * activations h to the statistics, keeps the neurons that matter most, lets grail fit the narrowed
  * W', and compares both narrowed layers with the dense one on inputs that the fit has not seen. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
-
 #include <grail/machine.h>
 #include <grail/reducer.h>
 #include <grail/ridge.h>
@@ -169,15 +167,6 @@ static grail_status compare(const layer *dense, const grail_statistics *statisti
     return GRAIL_OK;
 }
 
-/* The products of BLIS run with the kernels for this processor. */
-static void choose_kernels(void)
-{
-    const char *setting = grail_blas_setting();
-    if (setting != NULL) {
-        setenv("BLIS_ARCH_TYPE", setting, 1);
-    }
-}
-
 int main(void)
 {
     static layer dense;
@@ -185,7 +174,6 @@ int main(void)
     int better = 0;
     grail_statistics *statistics = NULL;
     grail_reducer *reducer = NULL;
-    choose_kernels();
     fill(HIDDEN * INPUTS, dense.producer, &state);
     fill(OUTPUTS * HIDDEN, dense.consumer, &state);
     grail_status status = grail_statistics_create(HIDDEN, 0, &statistics);

@@ -17,13 +17,6 @@ GRAIL_API const char *grail_version(void);
 GRAIL_API void grail_set_threads(int threads);
 GRAIL_API int grail_threads(void);
 
-/** What the program should set the environment variable BLIS_ARCH_TYPE to, or NULL to leave it
- * alone: BLIS, which computes the products, reads it once, and knows no processor younger than
- * itself, on which its own choice reaches a fifth of the speed. Set it before the first other call
- * and before you start threads; the library never changes the environment. Valid until the next
- * call. */
-GRAIL_API const char *grail_blas_setting(void);
-
 /** The most bytes that the library's objects, of all threads together, took at once since
  * grail_memory_peak_begin, or since the program began. Mapped weights and the memory of BLAS,
  * oneDNN and other libraries are not counted. */

@@ -1,4 +1,3 @@
-#include "backend/cpu/blas.h"
 #include "backend/cpu/probe.h"
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -15,11 +14,6 @@ void grail_set_threads(int threads)
 int grail_threads(void)
 {
     return parallel_threads();
-}
-
-const char *grail_blas_setting(void)
-{
-    return blas_setting();
 }
 
 int64_t grail_memory_peak(void)

@@ -76,15 +76,22 @@ echo "-- through pkg-config"
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name grail.pc)")
 export PKG_CONFIG_PATH
 
-# pkg_config_program PACKAGE SOURCE: builds and runs it
+# pkg_config_program PACKAGE SOURCE ARGUMENTS...: builds and runs it
 pkg_config_program() {
-    local compile link
-    [[ "grail $(pkg-config --modversion "$1")" == "$version" ]] || fail "$1.pc has another version"
-    read -ra compile <<<"$flags $(pkg-config --cflags "$1")"
-    read -ra link <<<"$(pkg-config --libs "$1")"
-    "$cc" -std=c17 "${compile[@]}" "$2" -o "$work/of-$1" "${link[@]}" \
-        -Wl,-rpath,"$(pkg-config --variable=libdir "$1")" || fail "compiling with $1.pc"
-    run "$work/of-$1" || fail "the program built with $1.pc"
+    local package=$1 file=$2 compile link
+    shift 2
+    [[ "grail $(pkg-config --modversion "$package")" == "$version" ]] || fail "$package.pc has another version"
+    read -ra compile <<<"$flags $(pkg-config --cflags "$package")"
+    read -ra link <<<"$(pkg-config --libs "$package")"
+    "$cc" -std=c17 "${compile[@]}" "$file" -o "$work/of-$package" "${link[@]}" \
+        -Wl,-rpath,"$(pkg-config --variable=libdir "$package")" || fail "compiling with $package.pc"
+    run env -u BLIS_ARCH_TYPE "$work/of-$package" "$@" || fail "$file built with $package.pc"
 }
 pkg_config_program grail "$source/examples/embed/main.c"
 pkg_config_program grail-study "$source/tests/install/study.c"
+pkg_config_program grail "$source/tests/install/narrow.c" "$source/demo/vision" "$work/by-program"
+
+echo "-- the same bytes from a program as from the command line"
+run env -u BLIS_ARCH_TYPE "$prefix/bin/grail" compress "$source/demo/vision/cnn.pth" -o "$work/by-command" \
+    --calib "$source/demo/vision/calibration" --sparsity 0.5 --samples 16 --quiet >/dev/null
+cmp "$work/by-program/cnn.pth" "$work/by-command/cnn.pth" || fail "other weights"

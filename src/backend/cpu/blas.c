@@ -4,12 +4,15 @@
  * equal haswell). */
 #include "backend/cpu/blas.h"
 
+#include "base/memory.h"
+
 #include <blis.h>
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* BLIS 0.9 reads BLIS_ARCH_TYPE as a decimal number, aborts on one it was not built for, and reads
  * any word as 0. */
@@ -27,9 +30,8 @@ static const struct {
 enum { KERNEL_COUNT = sizeof kernels / sizeof kernels[0] };
 
 static const char arch_variable[] = "BLIS_ARCH_TYPE";
-enum { NUMBER_SIZE = 16 };
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool started;
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+static bool started; /* this and the choice are not written afterwards */
 static blas_choice choice = BLAS_CHOICE_LIBRARY;
 
 const char *blas_suitable_kernel(void)
@@ -47,81 +49,101 @@ const char *blas_suitable_kernel(void)
     return NULL;
 }
 
-static void number_of(int kernel, char number[NUMBER_SIZE])
-{
-    snprintf(number, NUMBER_SIZE, "%d", (int)kernels[kernel].id);
-}
-
-/* Index in the table of a number, or with `words` also of a name; -1 of anything else. */
-static int find_kernel(const char *text, bool words)
+/* Index in the table of a number or a name; -1 of anything else. */
+static int find_kernel(const char *text)
 {
     for (int i = 0; text != NULL && i < KERNEL_COUNT; i++) {
-        char number[NUMBER_SIZE];
-        number_of(i, number);
-        if (strcmp(text, number) == 0 || (words && strcmp(text, kernels[i].name) == 0)) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", (int)kernels[i].id);
+        if (strcmp(text, number) == 0 || strcmp(text, kernels[i].name) == 0) {
             return i;
         }
     }
     return -1;
 }
 
-const char *blas_setting(void)
+/* The variable for these kernels before those of the program. *out is owned. */
+static grail_status environment_with(int kernel, char **out[])
 {
-    static _Thread_local char setting[NUMBER_SIZE];
-    const char *given = getenv(arch_variable);
-    int kernel = find_kernel(given, true);
-    if (find_kernel(given, false) >= 0) {
-        return NULL;
+    static char variable[32];
+    grail_status status = GRAIL_OK;
+    char **made = NULL;
+    size_t count = 0;
+    while (environ != NULL && environ[count] != NULL) {
+        count++;
     }
-    if (kernel < 0) {
-        kernel = find_kernel(blas_suitable_kernel(), true);
+    TRY(memory_new(&made, count + 2, sizeof made[0]));
+    snprintf(variable, sizeof variable, "%s=%d", arch_variable, (int)kernels[kernel].id);
+    made[0] = variable;
+    if (count > 0) {
+        memcpy(made + 1, environ, count * sizeof made[0]);
     }
-    if (kernel < 0 && given == NULL) {
-        return NULL;
-    }
-    number_of(kernel < 0 ? find_kernel("generic", true) : kernel, setting);
-    return setting;
+    *out = made;
+out:
+    return status;
 }
 
-/* BLIS would abort on a value that it does not know, so it is not started then. */
-static void start_blis(void)
+/* BLIS can be told its kernels by the environment alone, which other threads may be reading. They
+ * find a whole array before, meanwhile and afterwards: that of the program, or one that is kept
+ * because they may still be reading it. */
+static grail_status start_with(int kernel)
 {
-    const char *given = getenv(arch_variable);
-    const int kernel = find_kernel(given, false);
-    const int suitable = find_kernel(blas_suitable_kernel(), true);
-    if (given != NULL && kernel < 0) {
-        return;
-    }
-    choice = given == NULL        ? BLAS_CHOICE_LIBRARY
-             : kernel == suitable ? BLAS_CHOICE_FEATURES
-                                  : BLAS_CHOICE_USER;
+    static char **own;
+    grail_status status = GRAIL_OK;
+    char **programs = environ;
+    char **ours = NULL;
+    TRY(environment_with(kernel, &own));
+    ours = own;
+    __atomic_store_n(&environ, ours, __ATOMIC_SEQ_CST);
     bli_init();
+    (void)__atomic_compare_exchange_n(&environ, &ours, programs, false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_SEQ_CST);
+out:
+    return status;
+}
+
+/* BLIS would abort on a value that it does not know. */
+static grail_status start_blis(void)
+{
+    grail_status status = GRAIL_OK;
+    const char *given = getenv(arch_variable);
+    const int users = find_kernel(given);
+    int kernel = users >= 0 ? users : find_kernel(blas_suitable_kernel());
+    if (kernel < 0 && given != NULL) {
+        kernel = find_kernel("generic");
+    }
+    if (kernel >= 0) {
+        TRY(start_with(kernel));
+    } else {
+        bli_init();
+    }
+    if (kernel >= 0 && bli_arch_query_id() == kernels[kernel].id) {
+        choice = users >= 0 ? BLAS_CHOICE_USER : BLAS_CHOICE_FEATURES;
+    }
     started = true;
+out:
+    return status;
 }
 
 grail_status blas_start(void)
 {
-    pthread_once(&once, start_blis);
+    grail_status status = GRAIL_OK;
+    pthread_mutex_lock(&starting);
     if (!started) {
-        return error_set(
-            GRAIL_ERROR_ARGUMENT,
-            "the environment variable BLIS_ARCH_TYPE is '%s', expected the number of a "
-            "kernel set, such as 3 (haswell) or 0 (skx); unset it",
-            getenv(arch_variable) == NULL ? "" : getenv(arch_variable));
+        status = start_blis();
     }
-    return GRAIL_OK;
+    pthread_mutex_unlock(&starting);
+    return status;
 }
 
 const char *blas_kernel(void)
 {
-    pthread_once(&once, start_blis);
-    return started ? bli_arch_string(bli_arch_query_id()) : "none";
+    return blas_start() == GRAIL_OK ? bli_arch_string(bli_arch_query_id()) : "none";
 }
 
 blas_choice blas_kernel_choice(void)
 {
-    pthread_once(&once, start_blis);
-    return choice;
+    return blas_start() == GRAIL_OK ? choice : BLAS_CHOICE_LIBRARY;
 }
 
 const char *blas_version(void)

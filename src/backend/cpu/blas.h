@@ -34,22 +34,17 @@ void blas_dtrmm(bool right, bool transpose_l, int64_t m, int64_t n, double alpha
 
 /** How the kernels were chosen. */
 typedef enum blas_choice {
-    BLAS_CHOICE_FEATURES, /* by BLIS_ARCH_TYPE, and they suit the CPU's instruction sets */
-    BLAS_CHOICE_USER,     /* by BLIS_ARCH_TYPE, and others would suit */
-    BLAS_CHOICE_LIBRARY   /* by BLIS itself */
+    BLAS_CHOICE_FEATURES, /* by the CPU's instruction sets */
+    BLAS_CHOICE_USER,     /* by BLIS_ARCH_TYPE */
+    BLAS_CHOICE_LIBRARY   /* by BLIS itself, or by the program before */
 } blas_choice;
 
 /** Kernel set that suits this CPU ("skx", "haswell"), or NULL where BLIS decides. */
 const char *blas_suitable_kernel(void);
 
-/** What the program should set BLIS_ARCH_TYPE to before the first product: the kernels that suit
- * this CPU, or the user's choice in the form that BLIS reads; NULL: leave it alone. The library
- * never changes the environment, which other threads may be reading. Valid until the thread's next
- * call. */
-const char *blas_setting(void);
-
-/** Starts BLIS with the kernels that BLIS_ARCH_TYPE names, or its own choice; later calls do
- * nothing. A value that BLIS does not know is GRAIL_ERROR_ARGUMENT. */
+/** Starts BLIS with the kernels that BLIS_ARCH_TYPE names, by number or name, else with those that
+ * suit this CPU; later calls do nothing. The environment is the same afterwards. A program that has
+ * started BLIS before has chosen. */
 grail_status blas_start(void) GRAIL_MUST_CHECK;
 
 /** Kernel set in use, such as "skx"; starts BLIS. "none" when it cannot be started. */
