@@ -12,7 +12,7 @@ typedef struct kind_summary {
     double parameters, asked, removed;
     int sites;
     double before, after; /* sums over the measured sites */
-    int measured, kept_plain;
+    int measured, bias_only, kept_plain;
     bool held; /* all were measured on held-out samples */
 } kind_summary;
 
@@ -45,6 +45,7 @@ static void add_errors(const grail_fit *fit, kind_summary *k)
     k->before += before;
     k->after += after;
     k->held = k->held && held;
+    k->bias_only += strcmp(fit->fallback, "bias only") == 0 ? 1 : 0;
     k->kept_plain += strcmp(fit->fallback, "kept plain") == 0 ? 1 : 0;
     k->measured++;
 }
@@ -206,6 +207,9 @@ static void print_errors(const kind_summary *k)
     }
     print_out("  %-6s %.4f -> %.4f, mean of %d %s", k->kind, k->before / k->measured,
               k->after / k->measured, k->measured, k->measured == 1 ? "site" : "sites");
+    if (k->bias_only > 0) {
+        print_out("; %d with a new bias only", k->bias_only);
+    }
     if (k->kept_plain > 0) {
         print_out("; %d kept plain", k->kept_plain);
     }
@@ -239,13 +243,13 @@ void cut_summary_print(const grail_compression *c, run_options *r)
 static json_t *kind_json(const kind_summary *k, bool asked)
 {
     const double none = (double)NAN;
-    return json_pack("{s:o, s:o, s:f, s:o, s:o, s:i, s:i}", "kind", json_text(k->kind), "asked",
-                     json_number_or_null(asked ? k->asked / k->parameters : none), "reached",
-                     k->removed / k->parameters, "error_before",
+    return json_pack("{s:o, s:o, s:f, s:o, s:o, s:i, s:i, s:i}", "kind", json_text(k->kind),
+                     "asked", json_number_or_null(asked ? k->asked / k->parameters : none),
+                     "reached", k->removed / k->parameters, "error_before",
                      json_number_or_null(k->measured > 0 ? k->before / k->measured : none),
                      "error_after",
                      json_number_or_null(k->measured > 0 ? k->after / k->measured : none), "sites",
-                     k->sites, "kept_plain", k->kept_plain);
+                     k->sites, "bias_only", k->bias_only, "kept_plain", k->kept_plain);
 }
 
 json_t *cut_summary_json(const grail_compression *c, run_options *r)

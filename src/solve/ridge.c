@@ -4,19 +4,30 @@
 #include "solve/system.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Without a held-out part the candidate closest to this alpha is used. */
 static const double usual_alpha = 1e-3;
 
+/* A map that may be kept: W' = W0 + D and the change d of the bias, of every step-th output. With
+ * alpha = infinity D = 0: that is W0 with the bias that suits it best, the limit of the prior
+ * ridge, or, where the bias stays too, the plain consumer. */
+typedef struct candidate {
+    double alpha;
+    bool bias; /* d_o = mean(Y) - W' mean(Z); otherwise d = 0 */
+    int64_t step;
+    matrix change; /* D, row by row */
+    double *shift; /* d of each row; NULL: d = 0 */
+} candidate;
+
 /* What the error of a change D[m, K] on a part of the rows needs of each of its rows; [m] each. */
 typedef struct change_products {
-    double *forms;   /* D_o A D_o^T */
-    double *cross;   /* D_o E_o */
-    double *sum;     /* D_o s */
-    double *fit_sum; /* D_o s of the fit part */
+    double *forms; /* D_o A D_o^T */
+    double *cross; /* D_o E_o */
+    double *sum;   /* D_o s */
 } change_products;
 
-/* One solve. Changes D = W' - W0 of the measured outputs (every step-th one) are rows of [m, K]. */
+/* One solve. */
 typedef struct ridge_problem {
     const ridge_options *options;
     regression *fit;
@@ -24,13 +35,12 @@ typedef struct ridge_problem {
     const float *prior;     /* W0[O, K] on the host ... */
     matrix prior_rows;      /* ... and in f32 on the instance of `fit` */
     ridge_system system;    /* of `fit` */
-    int64_t measured;       /* m */
+    int64_t measured;       /* m outputs, every step-th one */
     int64_t step;
     const bool *judged;       /* [O], NULL = all */
-    matrix change;            /* [m, K] of the candidate */
-    matrix best;              /* [m, K] of the best candidate so far */
+    candidate tried;          /* of the measured outputs */
+    candidate best;           /* the best of these so far */
     change_products products; /* scratch */
-    bool keeps_plain;         /* W0 has the lowest error on the held-out part */
 } ridge_problem;
 
 static grail_status not_finite(const char *part, const char *what, int64_t i)
@@ -114,16 +124,21 @@ out:
     return status;
 }
 
+static void candidate_fini(candidate *c)
+{
+    matrix_free(&c->change);
+    memory_free(c->shift);
+}
+
 static void problem_fini(ridge_problem *p)
 {
     ridge_system_fini(&p->system);
     matrix_free(&p->prior_rows);
-    matrix_free(&p->change);
-    matrix_free(&p->best);
+    candidate_fini(&p->tried);
+    candidate_fini(&p->best);
     memory_free(p->products.forms);
     memory_free(p->products.cross);
     memory_free(p->products.sum);
-    memory_free(p->products.fit_sum);
 }
 
 /* The outputs whose errors count; NULL = all, also where no measured output is judged. */
@@ -150,7 +165,17 @@ static grail_status allocate_products(int64_t rows, change_products *products)
     TRY(memory_new_unset(&products->forms, count, sizeof *products->forms));
     TRY(memory_new_unset(&products->cross, count, sizeof *products->cross));
     TRY(memory_new_unset(&products->sum, count, sizeof *products->sum));
-    TRY(memory_new_unset(&products->fit_sum, count, sizeof *products->fit_sum));
+out:
+    return status;
+}
+
+/* For the measured outputs. */
+static grail_status allocate_candidate(const ridge_problem *p, candidate *c)
+{
+    grail_status status = GRAIL_OK;
+    c->step = p->step;
+    TRY(matrix_new(p->fit->gram.owner, GRAIL_DTYPE_F64, p->measured, p->fit->width, &c->change));
+    TRY(memory_new_unset(&c->shift, (size_t)p->measured, sizeof c->shift[0]));
 out:
     return status;
 }
@@ -165,8 +190,8 @@ static grail_status problem_allocate(ridge_problem *p)
     p->measured = (p->fit->outputs + p->step - 1) / p->step;
     p->judged = judged_outputs(p);
     TRY(matrix_import(b, GRAIL_DTYPE_F32, p->fit->outputs, n, n, p->prior, &p->prior_rows));
-    TRY(matrix_new(b, GRAIL_DTYPE_F64, p->measured, n, &p->change));
-    TRY(matrix_new(b, GRAIL_DTYPE_F64, p->measured, n, &p->best));
+    TRY(allocate_candidate(p, &p->tried));
+    TRY(allocate_candidate(p, &p->best));
     TRY(allocate_products(p->measured, &p->products));
 out:
     return status;
@@ -218,46 +243,81 @@ out:
     return status;
 }
 
-/* d_o = mean(Y) - W' mean(Z) over the fit part = (residual_sum_o - D_o s) / T; 0 without a bias.
- * `product` is D_o s. */
-static double bias_of(const ridge_problem *p, int64_t o, double product)
+/* Whether W' = W0. */
+static bool keeps_weights(const candidate *c)
 {
-    return p->options->bias && !p->keeps_plain
-               ? (p->fit->residual_sum[o] - product) * regression_inverse_weight(p->fit)
-               : 0.0;
+    return isinf(c->alpha);
 }
 
-static grail_status multiply_change(const ridge_problem *p, const regression *part, matrix d)
+/* d_o = mean(Y) - W' mean(Z) over the fit part = (residual_sum_o - D_o s) / T. */
+static grail_status shift_candidate(const ridge_problem *p, candidate *c)
 {
     grail_status status = GRAIL_OK;
-    const change_products *products = &p->products;
-    TRY(quadratic_forms(part->gram, d, products->forms));
-    TRY(row_products(d, matrix_every_row(part->cross, p->step), products->cross));
-    TRY(vector_products(d, part->sum, products->sum));
-    TRY(vector_products(d, p->fit->sum, products->fit_sum));
+    if (c->shift == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(vector_products(c->change, p->fit->sum, c->shift));
+    for (int64_t i = 0; i < c->change.rows; i++) {
+        c->shift[i] = c->bias ? (p->fit->residual_sum[i * c->step] - c->shift[i]) *
+                                    regression_inverse_weight(p->fit)
+                              : 0.0;
+    }
 out:
     return status;
 }
 
-/* The squared error on `part` of the measured outputs that are judged, after the change D[m, K] and
- * the bias d: sum_o res_o - 2 D_o E_o + D_o A D_o^T - 2 d_o (residual_sum_o - D_o s) + T d_o^2. A
- * must fill both triangles. */
-static grail_status changed_error(const ridge_problem *p, const regression *part, matrix d,
-                                  double *out)
+/* Solves for the outputs of a candidate on the fit part. */
+static grail_status solve_candidate(ridge_problem *p, candidate *c)
+{
+    grail_status status = GRAIL_OK;
+    if (keeps_weights(c)) {
+        TRY(matrix_zero(c->change));
+    } else {
+        TRY(factor(p, c->alpha));
+        TRY(solve_outputs(p, c->step, c->change));
+    }
+    TRY(shift_candidate(p, c));
+out:
+    return status;
+}
+
+static grail_status multiply_change(const ridge_problem *p, const regression *part,
+                                    const candidate *c)
+{
+    grail_status status = GRAIL_OK;
+    const change_products *products = &p->products;
+    if (keeps_weights(c)) {
+        const size_t bytes = (size_t)p->measured * sizeof(double);
+        memset(products->forms, 0, bytes);
+        memset(products->cross, 0, bytes);
+        memset(products->sum, 0, bytes);
+        return GRAIL_OK;
+    }
+    TRY(quadratic_forms(part->gram, c->change, products->forms));
+    TRY(row_products(c->change, matrix_every_row(part->cross, p->step), products->cross));
+    TRY(vector_products(c->change, part->sum, products->sum));
+out:
+    return status;
+}
+
+/* The squared error of a candidate on `part`, of the measured outputs that are judged: sum_o
+ * residual_square_o - 2 D_o E_o + D_o A D_o^T - 2 d_o (residual_sum_o - D_o s) + T d_o^2. A must
+ * fill both triangles. */
+static grail_status changed_error(const ridge_problem *p, const regression *part,
+                                  const candidate *c, double *out)
 {
     grail_status status = GRAIL_OK;
     const change_products *products = &p->products;
     double error = 0.0;
-    TRY(multiply_change(p, part, d));
+    TRY(multiply_change(p, part, c));
     for (int64_t i = 0; i < p->measured; i++) {
         const int64_t o = i * p->step;
         if (!is_judged(p, o)) {
             continue;
         }
-        const double bias = bias_of(p, o, products->fit_sum[i]);
         const double left = part->residual_sum[o] - products->sum[i];
         error += part->residual_square[o] - 2.0 * products->cross[i] + products->forms[i] -
-                 2.0 * bias * left + bias * bias * part->weight;
+                 2.0 * c->shift[i] * left + c->shift[i] * c->shift[i] * part->weight;
     }
     *out = error;
 out:
@@ -289,20 +349,20 @@ static double plain_error(const ridge_problem *p, const regression *part)
     return relative_error(p, part, plain_square(p, part));
 }
 
-/* Errors of the measured changes p->best on both parts. */
+/* Errors of the best candidate on both parts. */
 static grail_status measure(ridge_problem *p, ridge_result *result)
 {
     grail_status status = GRAIL_OK;
     double error = 0.0;
     TRY(ridge_system_restore(&p->system));
     result->fit_before = plain_error(p, p->fit);
-    TRY(changed_error(p, p->fit, p->best, &error));
+    TRY(changed_error(p, p->fit, &p->best, &error));
     result->fit_after = relative_error(p, p->fit, error);
     result->held_before = (double)NAN;
     result->held_after = (double)NAN;
     if (p->held != NULL) {
         result->held_before = plain_error(p, p->held);
-        TRY(changed_error(p, p->held, p->best, &error));
+        TRY(changed_error(p, p->held, &p->best, &error));
         result->held_after = relative_error(p, p->held, error);
     }
 out:
@@ -312,6 +372,9 @@ out:
 /* The candidate nearest to the usual alpha, on a logarithmic scale. */
 static double alpha_without_validation(const ridge_options *options)
 {
+    if (options->keeps_weights) {
+        return (double)INFINITY;
+    }
     if (options->alpha_count == 0) {
         return options->alpha;
     }
@@ -325,9 +388,9 @@ static double alpha_without_validation(const ridge_options *options)
 
 static void keep_candidate(ridge_problem *p)
 {
-    const matrix spare = p->best;
-    p->best = p->change;
-    p->change = spare;
+    const candidate spare = p->best;
+    p->best = p->tried;
+    p->tried = spare;
 }
 
 /* *alpha = the nearest larger or smaller candidate; whether there is one. */
@@ -343,59 +406,76 @@ static bool next_candidate(const ridge_options *options, bool larger, double *al
     return *alpha != before;
 }
 
-/* Solves the measured outputs with this alpha and judges them on the held-out part. */
-static grail_status try_candidate(ridge_problem *p, double alpha, double *error)
+/* Solves p->tried and judges it on the held-out part. */
+static grail_status try_candidate(ridge_problem *p, double alpha, bool bias, double *error)
 {
     grail_status status = GRAIL_OK;
-    TRY(factor(p, alpha));
-    TRY(solve_outputs(p, p->step, p->change));
-    TRY(changed_error(p, p->held, p->change, error));
+    p->tried.alpha = alpha;
+    p->tried.bias = bias;
+    TRY(solve_candidate(p, &p->tried));
+    TRY(changed_error(p, p->held, &p->tried, error));
 out:
     return status;
 }
 
 /* Goes from one candidate to the next as long as the error falls, or towards larger ones stays. */
-static grail_status walk_candidates(ridge_problem *p, bool larger, double *alpha, double *least)
+static grail_status walk_candidates(ridge_problem *p, bool larger, double *least)
 {
     grail_status status = GRAIL_OK;
-    double next = *alpha;
+    double next = p->best.alpha;
     while (next_candidate(p->options, larger, &next)) {
         double error = 0.0;
-        TRY(try_candidate(p, next, &error));
+        TRY(try_candidate(p, next, p->options->bias, &error));
         if (!(error < *least || (larger && error == *least))) {
             break;
         }
         *least = error;
-        *alpha = next;
         keep_candidate(p);
     }
 out:
     return status;
 }
 
-/* Chooses a candidate by its error on the held-out part, the larger one on a tie, and leaves its
- * changes in p->best: from the usual one downhill, since each costs a factorisation and the error
- * has one valley nearly always. */
-static grail_status cross_validate(ridge_problem *p, double *alpha)
+/* Keeps W0 where it does better than every fit of the weights: with the bias that suits it, unless
+ * its own does better. */
+static grail_status try_prior(ridge_problem *p, double least)
 {
     grail_status status = GRAIL_OK;
-    const ridge_options *options = p->options;
-    const double usual = alpha_without_validation(options);
-    double least = 0.0;
-    if (options->keeps_weights) {
-        return matrix_zero(p->best);
+    double plain = 0.0;
+    double moved = 0.0;
+    TRY(try_candidate(p, (double)INFINITY, false, &plain));
+    if (!(plain < least)) {
+        return GRAIL_OK;
     }
-    *alpha = usual;
-    TRY(try_candidate(p, usual, &least));
     keep_candidate(p);
-    TRY(walk_candidates(p, true, alpha, &least));
-    if (*alpha == usual) {
-        TRY(walk_candidates(p, false, alpha, &least));
+    if (p->options->bias && p->options->moves_prior) {
+        TRY(try_candidate(p, (double)INFINITY, true, &moved));
+        if (moved < plain) {
+            keep_candidate(p);
+        }
     }
-    p->keeps_plain = options->alpha_count > 0 && options->ridge == RIDGE_PRIOR &&
-                     least > plain_square(p, p->held);
-    if (p->keeps_plain) {
-        TRY(matrix_zero(p->best));
+out:
+    return status;
+}
+
+/* Chooses a candidate by its error on the held-out part, the larger alpha on a tie: from the usual
+ * one downhill, since each costs a factorisation and the error has one valley nearly always. */
+static grail_status cross_validate(ridge_problem *p)
+{
+    grail_status status = GRAIL_OK;
+    const double first = p->best.alpha;
+    double least = 0.0;
+    TRY(try_candidate(p, first, p->options->bias, &least));
+    keep_candidate(p);
+    if (p->options->keeps_weights || p->options->alpha_count == 0) {
+        return GRAIL_OK;
+    }
+    TRY(walk_candidates(p, true, &least));
+    if (p->best.alpha == first) {
+        TRY(walk_candidates(p, false, &least));
+    }
+    if (p->options->ridge == RIDGE_PRIOR) {
+        TRY(try_prior(p, least));
     }
 out:
     return status;
@@ -406,7 +486,7 @@ static grail_status validate(ridge_problem *p, regression *held, ridge_result *r
 {
     grail_status status = GRAIL_OK;
     TRY(matrix_fill_upper(held->gram));
-    TRY(cross_validate(p, &result->alpha));
+    TRY(cross_validate(p));
     TRY(measure(p, result));
     ridge_system_fini(&p->system);
     TRY(regression_add(p->fit, held));
@@ -415,22 +495,36 @@ out:
     return status;
 }
 
-/* Writes D of all outputs to weight[O, K], and to the result how it was solved. */
-static grail_status solve_all(ridge_problem *p, matrix weight, ridge_result *result)
+static ridge_fallback fallback_of(const ridge_problem *p)
+{
+    if (!keeps_weights(&p->best)) {
+        return p->system.fallback;
+    }
+    return p->options->keeps_weights ? RIDGE_FALLBACK_NONE
+           : p->best.bias            ? RIDGE_FALLBACK_BIAS
+                                     : RIDGE_FALLBACK_PLAIN;
+}
+
+/* Writes D and d of all outputs to weight[O, K] and bias_change[O], as the best candidate is made,
+ * and to the result how. */
+static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_change,
+                              ridge_result *result)
 {
     grail_status status = GRAIL_OK;
-    if (p->keeps_plain || p->options->keeps_weights) {
-        result->alpha = result->lambda = (double)INFINITY;
-        result->fallback = p->keeps_plain ? RIDGE_FALLBACK_PLAIN : RIDGE_FALLBACK_NONE;
-        result->condition = 1.0;
-        return matrix_zero(weight);
+    candidate all = {.alpha = p->best.alpha,
+                     .bias = p->best.bias,
+                     .step = 1,
+                     .change = weight,
+                     .shift = bias_change};
+    TRY(solve_candidate(p, &all));
+    result->alpha = result->lambda = all.alpha;
+    result->condition = 1.0;
+    result->fallback = fallback_of(p);
+    if (!keeps_weights(&all)) {
+        result->lambda = p->system.lambda;
+        result->raises = p->system.raises;
+        TRY(ridge_system_condition(&p->system, &result->condition));
     }
-    TRY(factor(p, result->alpha));
-    TRY(solve_outputs(p, 1, weight));
-    result->lambda = p->system.lambda;
-    result->fallback = p->system.fallback;
-    result->raises = p->system.raises;
-    TRY(ridge_system_condition(&p->system, &result->condition));
 out:
     return status;
 }
@@ -438,17 +532,10 @@ out:
 /* Without a held-out part the final fit itself is measured. */
 static grail_status measure_final(ridge_problem *p, matrix weight, ridge_result *result)
 {
-    const grail_status status = matrix_copy(matrix_every_row(weight, p->step), p->best);
-    return status == GRAIL_OK ? measure(p, result) : status;
-}
-
-static grail_status find_bias(const ridge_problem *p, matrix change, double *bias_change)
-{
     grail_status status = GRAIL_OK;
-    TRY(vector_products(change, p->fit->sum, bias_change));
-    for (int64_t o = 0; o < p->fit->outputs; o++) {
-        bias_change[o] = bias_of(p, o, bias_change[o]);
-    }
+    TRY(matrix_copy(matrix_every_row(weight, p->step), p->best.change));
+    TRY(shift_candidate(p, &p->best));
+    TRY(measure(p, result));
 out:
     return status;
 }
@@ -462,14 +549,11 @@ static void add_prior(int64_t n, const float *w0, double *row)
 }
 
 /* weight <- W0 + D */
-static grail_status finish(const ridge_problem *p, matrix weight, double *bias_change)
+static grail_status finish(const ridge_problem *p, matrix weight)
 {
     grail_status status = GRAIL_OK;
     host_view view = {.values = NULL};
     const int64_t n = p->fit->width;
-    if (p->options->bias) {
-        TRY(find_bias(p, weight, bias_change));
-    }
     TRY(host_view_open(weight, GRAIL_DTYPE_F64, HOST_UPDATES, &view));
     for (int64_t o = 0; o < p->fit->outputs; o++) {
         double *row = (double *)view.values + o * n;
@@ -489,21 +573,23 @@ grail_status ridge_solve(regression *fit, regression *held, const float *prior,
                          ridge_result *result)
 {
     grail_status status = GRAIL_OK;
-    ridge_result found = {.alpha = alpha_without_validation(options)};
+    ridge_result found = {.fallback = RIDGE_FALLBACK_NONE};
     regression *judge = held != NULL && held->weight > 0.0 ? held : NULL;
     ridge_problem p = {.options = options, .fit = fit, .held = judge, .prior = prior};
     TRY(check_options(options));
     TRY(check_parts(fit, judge));
     TRY(problem_allocate(&p));
+    p.best.alpha = alpha_without_validation(options);
+    p.best.bias = options->bias;
     TRY(ridge_system_init(&p.system, fit, options->bias, options->penalty));
     if (judge != NULL) {
         TRY(validate(&p, judge, &found));
     }
-    TRY(solve_all(&p, weight, &found));
+    TRY(solve_all(&p, weight, bias_change, &found));
     if (judge == NULL) {
         TRY(measure_final(&p, weight, &found));
     }
-    TRY(finish(&p, weight, bias_change));
+    TRY(finish(&p, weight));
     *result = found;
 out:
     problem_fini(&p);

@@ -81,7 +81,8 @@ typedef enum ridge_fallback {
     RIDGE_FALLBACK_NONE,
     RIDGE_FALLBACK_RAISED, /* lambda was raised until the factorisation succeeded */
     RIDGE_FALLBACK_EIGEN,  /* eigenvalues below 1e-10 of the largest were dropped; S = I */
-    RIDGE_FALLBACK_PLAIN   /* no candidate did better than W0 on the held-out part: W' = W0 */
+    RIDGE_FALLBACK_BIAS,   /* W' = W0, as the held-out part prefers; only the bias is fitted */
+    RIDGE_FALLBACK_PLAIN   /* no candidate did better there than W' = W0 and d = 0 */
 } ridge_fallback;
 
 typedef struct ridge_options {
@@ -89,6 +90,7 @@ typedef struct ridge_options {
     ridge_penalty penalty;
     bool bias;
     bool keeps_weights;   /* W' = W0, only the bias is fitted; alpha does not matter */
+    bool moves_prior;     /* where W0 is kept because no fit helps, its bias may be fitted */
     bool of_all;          /* lambda = alpha * full_diagonal instead of alpha * mean diag A */
     double alpha;         /* used when alpha_count == 0 */
     const double *alphas; /* candidates for cross-validation on the held-out part, in any order */
@@ -113,9 +115,9 @@ typedef struct ridge_result {
  * Solves. `held` may be NULL or empty (weight 0): then alpha is the candidate closest to 1e-3 when
  * candidates are given, and held_* are NaN. Otherwise candidates are tried on `fit` and judged on
  * `held`, from that one to larger or smaller ones as long as the error falls; errors are those of
- * the fit on `fit` alone, and the answer is refitted on both. With the
- * prior ridge W0 itself, alpha = infinity, is the last candidate: where no other does better on the
- * held-out part, W' = W0 and d = 0.
+ * the fit on `fit` alone, and the answer is refitted on both. With the prior ridge, where W0 does
+ * better on the held-out part than all of them, W' = W0: with its limit for alpha = infinity,
+ * d = mean(Y) - W0 mean(Z), if moves_prior allows it and this does better there than d = 0.
  * Both regressions serve as workspace; their contents are undefined afterwards. prior W0[O,K] as
  * f32.
  * weight W'[O,K], an f64 matrix of the same instance, and bias_change d[O] on the host (when

@@ -85,6 +85,22 @@ grep -qE "which none made lower: kept as it was$" same/README.md || fail "says n
 says "At most 2 steps each, and 36000 seconds for all. The largest step is 0.99 for blocks and 0.99 for" same/README.md
 
 check "the card of a single file of weights"
-runs "$grail" compress "$demo/vision/cnn.pth" -o cnn --calib "$demo/vision/calibration" --samples 16 --sparsity 0.5 --quiet
+runs "$grail" compress "$demo/vision/cnn.pth" -o cnn --calib "$demo/vision/calibration" --samples 16 --sparsity 0.5 --json --quiet
+mv stdout cnn.json
 says "16 images of " cnn/README.md
 ! grep -q "library_name" cnn/README.md || fail "says that transformers reads a file"
+
+check "it and the summary count the fits whose weights stayed"
+command -v python3 >/dev/null && python3 - <<'END'
+import json
+report, summary = json.load(open("cnn/report.json")), json.load(open("cnn.json"))
+count = lambda fits, name: sum(f["fallback"] == name for f in fits)
+fits = [f for s in report["sites"] for f in s.get("consumers", [])] + report["refits"]
+moved, plain = count(fits, "bias only"), count(fits, "kept plain")
+assert moved + plain > 0
+line = f": {moved} of {len(fits)} with a new bias only, {plain} as they were\n"
+assert line in open("cnn/README.md").read(), line
+assert count(report["refits"], "bias only") == 0
+for key, name in ("bias_only", "bias only"), ("kept_plain", "kept plain"):
+    assert sum(k[key] for k in summary["cut"]) == count(report["sites"], name), key
+END

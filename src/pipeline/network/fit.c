@@ -80,15 +80,16 @@ grail_status fit_solve(const calibration_network *network, observation *o,
     ridge_options options = options_of(network->request, o->node);
     TRY(find_judged(network, o, &judged));
     options.judged = judged;
+    options.moves_prior = reducer != NULL; /* a map that was not cut lacks nothing of its own */
     TRY(make_regression(o, reducer, o->fit, prior, &fit));
     TRY(make_regression(o, reducer, o->held, prior, &held));
     TRY(matrix_new(network->request->backend, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
-    out->bias = options.bias;
     if (options.bias) {
         TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));
     }
     TRY(ridge_solve(&fit, &held, prior, &options, weight, out->bias_change, &out->result));
     TRY(matrix_download_f32(weight, prior));
+    out->bias = options.bias && out->result.fallback != RIDGE_FALLBACK_PLAIN;
 out:
     memory_free(judged);
     regression_fini(&fit);

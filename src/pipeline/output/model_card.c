@@ -233,6 +233,41 @@ static grail_status put_choice(const char *key, const json_t *value, buffer *out
     return buffer_format(out, "- %s: %s\n", key, text);
 }
 
+/* Fits whose weights stayed, because nothing did better on the held-out rows. */
+typedef struct kept_weights {
+    int fits, bias_only, plain;
+} kept_weights;
+
+static void add_fits(const json_t *fits, kept_weights *k)
+{
+    size_t i = 0;
+    const json_t *one = NULL;
+    json_array_foreach (fits, i, one) {
+        const char *fallback = text_of(one, "fallback");
+        k->fits++;
+        k->bias_only += strcmp(fallback, "bias only") == 0 ? 1 : 0;
+        k->plain += strcmp(fallback, "kept plain") == 0 ? 1 : 0;
+    }
+}
+
+static grail_status put_kept_weights(const json_t *report, buffer *out)
+{
+    kept_weights k = {0};
+    size_t i = 0;
+    const json_t *one = NULL;
+    json_array_foreach (json_object_get(report, "sites"), i, one) {
+        add_fits(json_object_get(one, "consumers"), &k);
+    }
+    add_fits(json_object_get(report, "refits"), &k);
+    if (k.bias_only + k.plain == 0) {
+        return GRAIL_OK;
+    }
+    return buffer_format(out,
+                         "- weights that stayed, because no fit did better on the held-out rows: "
+                         "%d of %d with a new bias only, %d as they were\n",
+                         k.bias_only, k.fits, k.plain);
+}
+
 static grail_status put_repair(const json_t *report, buffer *out)
 {
     grail_status status = GRAIL_OK;
@@ -251,6 +286,7 @@ static grail_status put_repair(const json_t *report, buffer *out)
     }
     TRY(put_choice("loop", json_object_get(plan, "loop"), out));
     TRY(put_choice("repair of BatchNorm", json_object_get(plan, "repair"), out));
+    TRY(put_kept_weights(report, out));
     TRY(buffer_append_string(out, "\n"));
 out:
     return status;

@@ -1,5 +1,5 @@
-/* What the authors of selectors fit themselves: a bias alone, and a ridge relative to the Gram
- * matrix of all features. */
+/* What the authors of selectors fit themselves: a bias alone, which cross-validation may choose
+ * too, and a ridge relative to the Gram matrix of all features. */
 #include "oracle.h"
 
 #include <math.h>
@@ -101,6 +101,113 @@ static void it_is_what_the_removed_features_gave_on_average(void **state)
     oracle_run(on_ref, &o, SPLIT, false, &options, weight, change);
     assert_all_near(O, change, expected, 1e-12);
     grail_reducer_free(reducer);
+}
+
+/* The target is what W0 gives, and beside noise a constant: one on the fit part, one behind it. */
+static void make_shifted(oracle *o, float fitted, float held)
+{
+    static const float noise = 2.0F;
+    oracle_fill(o, 34);
+    for (int64_t i = 0; i < T * O; i++) {
+        o->given[i] = noise * o->given[i] + (i / O < SPLIT ? fitted : held);
+        for (int64_t k = 0; k < K; k++) {
+            o->given[i] += o->z[i / O * K + k] * o->prior[i % O * K + k];
+        }
+    }
+    oracle_derive(o);
+}
+
+/* Fits of the weights follow the noise, so that they do worse on the held-out part. */
+static const double weak_alphas[] = {1e-5, 1e-4};
+static const ridge_options validated = {.ridge = RIDGE_PRIOR,
+                                        .bias = true,
+                                        .moves_prior = true,
+                                        .alphas = weak_alphas,
+                                        .alpha_count = 2};
+
+static double square_of(int64_t count, const double *values)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += values[i] * values[i];
+    }
+    return sum;
+}
+
+static void where_no_fit_of_the_weights_helps_the_bias_is_still_free(void **state)
+{
+    (void)state;
+    oracle o;
+    make_shifted(&o, 1.0F, 1.0F);
+    double prior[O * K];
+    double weight[O * K];
+    double change[O];
+    double expected[O];
+    double of_fit[O];
+    oracle_widen(O * K, o.prior, prior);
+    mean_residual(&o, T, o.other, expected);
+    mean_residual(&o, SPLIT, o.other, of_fit);
+    const ridge_result r = oracle_run(on_ref, &o, SPLIT, true, &validated, weight, change);
+    assert_int_equal(r.fallback, RIDGE_FALLBACK_BIAS);
+    assert_true(isinf(r.alpha) && isinf(r.lambda));
+    assert_keeps_weights(&o, weight);
+    assert_all_near(O, change, expected, 1e-12);
+    assert_near(r.fit_before - r.fit_after,
+                SPLIT * square_of(O, of_fit) / square_of(SPLIT * O, o.other), 1e-12);
+    assert_near(r.held_after, oracle_error(&o, SPLIT, T, o.other, prior, of_fit), 1e-12);
+    assert_true(r.held_after < r.held_before);
+}
+
+/* It is the fit that keeps the weights by wish. */
+static void the_bias_that_is_chosen_is_that_of_the_bias_alone(void **state)
+{
+    (void)state;
+    ridge_result results[2];
+    double weights[2][O * K];
+    double changes[2][O];
+    for (int wish = 0; wish < 2; wish++) {
+        oracle o;
+        ridge_options options = validated;
+        options.keeps_weights = wish == 1;
+        make_shifted(&o, 1.0F, 1.0F);
+        results[wish] = oracle_run(on_ref, &o, SPLIT, true, &options, weights[wish], changes[wish]);
+    }
+    assert_memory_equal(weights[0], weights[1], sizeof weights[0]);
+    assert_memory_equal(changes[0], changes[1], sizeof changes[0]);
+    assert_near(results[0].fit_after, results[1].fit_after, 0.0);
+    assert_near(results[0].held_after, results[1].held_after, 0.0);
+}
+
+/* A map that was not cut. */
+static void a_prior_that_must_not_move_keeps_its_bias(void **state)
+{
+    (void)state;
+    oracle o;
+    double weight[O * K];
+    double change[O];
+    ridge_options options = validated;
+    options.moves_prior = false;
+    make_shifted(&o, 1.0F, 1.0F);
+    const ridge_result r = oracle_run(on_ref, &o, SPLIT, true, &options, weight, change);
+    assert_int_equal(r.fallback, RIDGE_FALLBACK_PLAIN);
+    assert_keeps_weights(&o, weight);
+    assert_near(square_of(O, change), 0.0, 0.0);
+}
+
+/* The mean of the held-out part lies on the other side, so the bias does worse there, too. */
+static void where_not_even_a_bias_helps_the_plain_consumer_stays(void **state)
+{
+    (void)state;
+    oracle o;
+    double weight[O * K];
+    double change[O];
+    make_shifted(&o, 1.0F, -1.0F);
+    const ridge_result r = oracle_run(on_ref, &o, SPLIT, true, &validated, weight, change);
+    assert_int_equal(r.fallback, RIDGE_FALLBACK_PLAIN);
+    assert_keeps_weights(&o, weight);
+    assert_near(square_of(O, change), 0.0, 0.0);
+    assert_near(r.fit_after, r.fit_before, 0.0);
+    assert_near(r.held_after, r.held_before, 0.0);
 }
 
 static void without_a_place_for_it_nothing_changes(void **state)
@@ -253,6 +360,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bias_is_the_mean_of_what_is_missing),
         cmocka_unit_test(it_is_what_the_removed_features_gave_on_average),
+        cmocka_unit_test(where_no_fit_of_the_weights_helps_the_bias_is_still_free),
+        cmocka_unit_test(the_bias_that_is_chosen_is_that_of_the_bias_alone),
+        cmocka_unit_test(a_prior_that_must_not_move_keeps_its_bias),
+        cmocka_unit_test(where_not_even_a_bias_helps_the_plain_consumer_stays),
         cmocka_unit_test(without_a_place_for_it_nothing_changes),
         cmocka_unit_test(the_update_is_that_of_optimal_brain_surgery),
         cmocka_unit_test(every_ridge_and_target_can_be_related_to_all),
