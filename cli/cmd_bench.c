@@ -23,7 +23,7 @@ static const option table[] = {
     {GROUP_MEASURE, "side", OPTION_INTEGER, &chosen.side, "N", NULL,
      .help = "side of the images in pixels (each network's, or its preset's)"},
     {GROUP_MEASURE, "length", OPTION_INTEGER, &chosen.length, "N", NULL,
-     .help = "tokens per window (128)"},
+     .help = "tokens per window (128)", .never_with = "engine=onnxruntime"},
     {GROUP_MEASURE, "runs", OPTION_INTEGER, &chosen.runs, "N", NULL,
      .help = "runs of each network that are measured (20)"},
     THREADS_OPTION(threads),

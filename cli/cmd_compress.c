@@ -40,7 +40,7 @@ static const option table[] = {
          "take selectors and kept units from this plan.json instead of --selector and --sparsity",
      .need = ONE_REQUIRED, .recorded = "plan.json"},
     LIMIT_OPTIONS(limits),
-    HEAL_OPTIONS(healing, "none"),
+    HEAL_OPTIONS(healing, "none", "heal"),
     {GROUP_MEASURE, "eval", OPTION_TEXT, &evaluation, "PATH", NULL,
      .help = "measure the dense network, the plain cut and the result on this data, which is read "
              "as the calibration set is",
@@ -49,7 +49,7 @@ static const option table[] = {
     KEEP_NON_FINITE_OPTION(keep_non_finite),
     {GROUP_OUTPUT, "dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
      .help = "print the widths, the totals and who loads the result; write nothing",
-     .recorded = ""},
+     .never_with = "resume", .recorded = ""},
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},

@@ -25,7 +25,7 @@ static const option table[] = {
     {GROUP_INPUT, "teacher", OPTION_TEXT, &r.compress.teacher, "MODEL", NULL,
      .help = "the dense network that the model was narrowed from", .need = REQUIRED},
     CALIBRATION_OPTIONS(r, REQUIRED),
-    HEAL_OPTIONS(healing, "model"),
+    HEAL_OPTIONS(healing, "model", NULL),
     {GROUP_MEASURE, "eval", OPTION_TEXT, &evaluation, "PATH", NULL,
      .help = "measure the dense network, the model and the result on this data, which is read as "
              "the calibration set is",

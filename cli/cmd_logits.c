@@ -20,7 +20,7 @@ static const option table[] = {
      .need = ONE_REQUIRED},
     SET_OPTION(settings),
     {GROUP_INPUT, "context", OPTION_INTEGER, &source.context, "N", NULL,
-     .help = "tokens per window (T)"},
+     .help = "tokens per window (T)", .only_with = "ids"},
     {GROUP_OUTPUT, "output", OPTION_TEXT, &output, "FILE", NULL,
      .help = "safetensors file to write; short form: -o", .need = REQUIRED},
     PRECISION_OPTION(compute.precision, "f32"),
@@ -40,10 +40,6 @@ static int run(int argc, char **argv)
     }
     if ((source.path == NULL) == (pixels == NULL)) {
         print_error("grail logits: give either --ids FILE or --pixels FILE\n");
-        return EXIT_USAGE;
-    }
-    if (pixels != NULL && source.context > 0) {
-        print_error("grail logits: --context applies only to --ids\n");
         return EXIT_USAGE;
     }
     const grail_model_options options = {.settings = settings.values,

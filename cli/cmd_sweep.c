@@ -23,7 +23,7 @@ static const option table[] = {
          "file of results, as JSON lines; if it holds results of this recipe already, the sweep "
          "continues; short form: -o",
      .need = REQUIRED},
-    {GROUP_MACHINE, "jobs", OPTION_INTEGER, &jobs, "N", NULL,
+    {GROUP_MACHINE, "jobs", OPTION_THREADS, &jobs, "N", NULL,
      .help = "number of cells that run at the same time and share the threads, 1 to 1024 (1)"},
     {GROUP_MACHINE, "memory", OPTION_SIZE, &o.memory, "BYTES", NULL,
      .help = "memory for all running cells together, such as 2G (half of the available memory)"},
@@ -132,12 +132,6 @@ static int run(int argc, char **argv)
     const int code = options_parse(&command_sweep, table, argc, argv, &o.recipe, &help);
     if (code != EXIT_OK || help) {
         return code;
-    }
-    if (jobs < 1 || jobs > MOST_THREADS) {
-        print_error("grail sweep: --jobs takes an integer from 1 to 1024, not '%lld'; see grail "
-                    "sweep --help\n",
-                    (long long)jobs);
-        return EXIT_USAGE;
     }
     if (threads > 0) {
         grail_set_threads((int)threads);

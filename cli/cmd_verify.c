@@ -35,11 +35,12 @@ static const option table[] = {
     PROTOCOL_OPTION(source.protocol),
     CONTEXT_OPTION(source.context),
     {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
-     .help = "number of windows of the text to compare on (4)"},
+     .help = "number of windows of the text to compare on (4)", .only_with = "data"},
     IMAGE_OPTIONS(images, "test"),
     {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
      .help =
-         "compare on at most N images, evenly spaced over the data, the same in every run (256)"},
+         "compare on at most N images, evenly spaced over the data, the same in every run (256)",
+     .only_with = "data"},
     {GROUP_MEASURE, "tolerance", OPTION_REAL, &tolerance, "X", NULL,
      .help = "largest logit difference at which the zero-column identity still holds (1e-3)"},
     THREADS_OPTION(threads),
@@ -112,11 +113,6 @@ static int check_options(const char *path, bool reads_images)
     const kind_options of_images = {
         .given = image_options_given(&images) || image_count != NOT_GIVEN,
         .names = "--preset, --split, --images, --size, --mean and --std"};
-    if (data == NULL && of_images.given) {
-        print_error("grail verify: %s apply to images; name the images with --data PATH\n",
-                    of_images.names);
-        return EXIT_USAGE;
-    }
     return check_kind_options(&command_verify, path, reads_images, of_text, of_images);
 }
 

@@ -22,12 +22,6 @@ static bool read_time(const char *text, double *out)
 /* The library takes 0 for what is not given. */
 static int check_numbers(const command *c, const heal_options *h)
 {
-    if (h->steps == 0) {
-        print_error("grail %s: --heal-steps takes an integer of at least 1, not 0; see grail %s "
-                    "--help\n",
-                    c->name, c->name);
-        return EXIT_USAGE;
-    }
     if (!isnan(h->rate) && !(h->rate > 0.0 && h->rate < 1.0)) {
         print_error("grail %s: --heal-rate takes a number above 0 and below 1, not %g; see grail "
                     "%s --help\n",

@@ -18,15 +18,18 @@ typedef struct image_options {
     {GROUP_INPUT, "preset", OPTION_TEXT, &(o).source.preset, "NAME",                               \
      "cifar cifar-imagenet cifar-plain imagenet clip vit vit-square", .help =                      \
      "how to resize, crop and scale images: cifar, cifar-imagenet, cifar-plain, imagenet, clip, "  \
-     "vit or vit-square (the model's)"},                                                           \
+     "vit or vit-square (the model's)", .only_with = OF_SAMPLES},                                                           \
     {GROUP_INPUT, "split", OPTION_TEXT, &(o).source.split, "NAME", "train test", .help =           \
-     "part of a directory of CIFAR batches to read: train or test (" usual ")"},                   \
+     "part of a directory of CIFAR batches to read: train or test (" usual ")", \
+     .only_with = OF_SAMPLES},                   \
     {GROUP_INPUT, "size", OPTION_INTEGER, &(o).source.size, "N", NULL, .help =                     \
-     "side of the network's input in pixels (the network's, or the preset's)"},                    \
+     "side of the network's input in pixels (the network's, or the preset's)", \
+     .only_with = OF_SAMPLES},                    \
     {GROUP_INPUT, "mean", OPTION_TRIPLE, &(o).mean, "R,G,B", NULL, .help =                         \
-     "mean to subtract from the colours, which range from 0 to 1 (the preset's)"},                 \
+     "mean to subtract from the colours, which range from 0 to 1 (the preset's)", \
+     .only_with = OF_SAMPLES},                 \
     {GROUP_INPUT, "std", OPTION_TRIPLE, &(o).deviation, "R,G,B", NULL, .help =                     \
-     "standard deviation to divide the colours by (the preset's)"}
+     "standard deviation to divide the colours by (the preset's)", .only_with = OF_SAMPLES}
 /* clang-format on */
 
 /** Whether no preset was given, so that the model says how its images are prepared. */

@@ -22,6 +22,9 @@ typedef struct limit_options {
         .heads_removed = (double)NAN                                                               \
     }
 
+#define LIMITS_GIVEN "target-ratio target-params target-macs target-kv-bytes target-size"
+#define NOT_SEARCHED "budget=uniform budget=flap budget=slimgpt budget=error"
+
 /** Rows of a command's table that fill the limit_options `l`, a static variable. */
 /* clang-format off */
 #define LIMIT_OPTIONS(l)                                                                           \
@@ -41,20 +44,20 @@ typedef struct limit_options {
      "uniform flap slimgpt error search", .help =                                                  \
      "how widths are chosen for a limit: uniform (the same share everywhere), flap (units by "     \
      "their scores over the network), slimgpt (more from deeper blocks), error (the least sum "    \
-     "of errors), search (trials, judged on samples kept apart) (search)"},                        \
+     "of errors), search (trials, judged on samples kept apart) (search)", .only_with = LIMITS_GIVEN},                        \
     {GROUP_AMOUNT, "heads-removed", OPTION_REAL, &(l).heads_removed, "R", NULL, .help =            \
      "share of all heads to remove, 0 to below 1, with the rest of the cut on the other sites; "   \
-     "for the budgets uniform, flap and error (chosen by the budget)"},                            \
+     "for the budgets uniform, flap and error (chosen by the budget)", .only_with = LIMITS_GIVEN},                            \
     {GROUP_AMOUNT, "uniform-widths", OPTION_FLAG, &(l).uniform_widths, NULL, NULL, .help =         \
      "give all sites of one kind the same width, as stock loaders want; only the split between "   \
-     "kinds is chosen"},                                                                           \
+     "kinds is chosen", .only_with = LIMITS_GIVEN},                                                                           \
     {GROUP_AMOUNT, "drop-sublayers", OPTION_FLAG, &(l).drop_sublayers, NULL, NULL, .help =         \
      "let whole attentions and FFNs go where that is better, with --uniform-widths whole "         \
-     "layers; for --budget search and error"},                                                     \
+     "layers; for --budget search and error", .only_with = LIMITS_GIVEN},                                                     \
     {GROUP_AMOUNT, "tries", OPTION_INTEGER, &(l).tries, "N", NULL, .help =                         \
-     "trials of a search (48)"},                                                                   \
+     "trials of a search (48)", .only_with = LIMITS_GIVEN, .never_with = NOT_SEARCHED},                                                                   \
     {GROUP_AMOUNT, "search-seconds", OPTION_REAL, &(l).seconds, "S", NULL, .help =                 \
-     "begin no trial of a search after this time (no limit)"}
+     "begin no trial of a search after this time (no limit)", .only_with = LIMITS_GIVEN, .never_with = NOT_SEARCHED}
 /* clang-format on */
 
 /** Whether a limit was given. */

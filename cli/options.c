@@ -15,6 +15,10 @@
 /* The table of the command that was parsed, NULL before. */
 static const option *parsed;
 
+/* What was given for each of its rows, "" for a flag; NULL: nothing. */
+enum { MOST_OPTIONS = 96 };
+static const char *given[MOST_OPTIONS];
+
 /* The i-th backend of a name of its own; those of one name follow each other. */
 static bool find_backend(int i, grail_backend *out)
 {
@@ -103,12 +107,15 @@ static bool set_option(const option *o, const char *text)
     case OPTION_BACKEND:
         *(const char **)o->target = text;
         return true;
-    case OPTION_INTEGER:
+    case OPTION_SEED:
         return parse_integer(text, false, o->target);
+    case OPTION_INTEGER:
+        return parse_integer(text, false, o->target) && *(int64_t *)o->target > 0;
     case OPTION_THREADS:
-        return parse_integer(text, false, o->target) && *(int64_t *)o->target <= MOST_THREADS;
+        return parse_integer(text, false, o->target) && *(int64_t *)o->target > 0 &&
+               *(int64_t *)o->target <= MOST_THREADS;
     case OPTION_SIZE:
-        return parse_integer(text, true, o->target);
+        return parse_integer(text, true, o->target) && *(int64_t *)o->target > 0;
     case OPTION_REAL:
         return parse_real(text, o->target);
     case OPTION_TRIPLE:
@@ -159,12 +166,14 @@ static int unknown_option(const command *c, const option *options, const char *t
 static const char *expected_value(option_kind kind)
 {
     switch (kind) {
-    case OPTION_INTEGER:
+    case OPTION_SEED:
         return "an integer of at least 0";
+    case OPTION_INTEGER:
+        return "an integer of at least 1";
     case OPTION_THREADS:
-        return "an integer from 0 to 1024";
+        return "an integer from 1 to 1024";
     case OPTION_SIZE:
-        return "a number of bytes, such as 500M";
+        return "a number of bytes above 0, such as 500M";
     case OPTION_TRIPLE:
         return "three numbers separated by commas";
     case OPTION_LIST:
@@ -270,6 +279,7 @@ static int parse_one(const command *c, const option *options, int argc, char **a
     if (check_word(c, o, value) != EXIT_OK) {
         return EXIT_USAGE;
     }
+    given[o - options] = value == NULL ? "" : value;
     return set_option(o, value) ? EXIT_OK : bad_value(c, o, value);
 }
 
@@ -313,6 +323,76 @@ static int check_required(const command *c, const option *options)
     return EXIT_USAGE;
 }
 
+/* -- options without effect -------------------------------------------------------------------- */
+
+/* Whether the option that a word names, "name" or "name=value", was given, with that value. */
+static bool is_given(const option *options, const char *word)
+{
+    const size_t length = strcspn(word, "=");
+    const option *o = find_option(options, word, length);
+    const char *value = o == NULL ? NULL : given[o - options];
+    return value != NULL && (word[length] == 0 || strcmp(value, word + length + 1) == 0);
+}
+
+static bool exists(const option *options, const char *word)
+{
+    return find_option(options, word, strcspn(word, "=")) != NULL;
+}
+
+/* The first word that was given, NULL for none. */
+static const char *first_given(const option *options, const word_list *l)
+{
+    for (int i = 0; l->words[i] != NULL; i++) {
+        if (is_given(options, l->words[i])) {
+            return l->words[i];
+        }
+    }
+    return NULL;
+}
+
+static int refuse_alone(const command *c, const option *options, const option *o,
+                        const word_list *l)
+{
+    print_error("grail %s: --%s has no effect without", c->name, o->name);
+    for (int i = 0, named = 0; l->words[i] != NULL; i++) {
+        if (exists(options, l->words[i])) {
+            print_error("%s --%s", named++ == 0 ? "" : " or", l->words[i]);
+        }
+    }
+    print_error("; give both or neither, see grail %s --help\n", c->name);
+    return EXIT_USAGE;
+}
+
+static int check_effect(const command *c, const option *options, const option *o)
+{
+    word_list with = {0};
+    word_list without = {0};
+    split_words(o->only_with == NULL ? "" : o->only_with, &with);
+    split_words(o->never_with == NULL ? "" : o->never_with, &without);
+    if (o->only_with != NULL && first_given(options, &with) == NULL) {
+        return refuse_alone(c, options, o, &with);
+    }
+    const char *other = first_given(options, &without);
+    if (other != NULL) {
+        const size_t name = strcspn(other, "=");
+        print_error("grail %s: --%s has no effect with --%.*s%s%s; drop one of them, see grail %s "
+                    "--help\n",
+                    c->name, o->name, (int)name, other, other[name] == 0 ? "" : " ",
+                    other[name] == 0 ? "" : other + name + 1, c->name);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
+static int check_effects(const command *c, const option *options)
+{
+    int code = EXIT_OK;
+    for (const option *o = options; o->name != NULL && code == EXIT_OK; o++) {
+        code = given[o - options] == NULL ? EXIT_OK : check_effect(c, options, o);
+    }
+    return code;
+}
+
 static bool means_help(const char *text)
 {
     return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
@@ -347,7 +427,8 @@ int options_parse(const command *c, const option *options, int argc, char **argv
         print_error("grail %s: expected %s; see grail %s --help\n", c->name, c->arguments, c->name);
         return EXIT_USAGE;
     }
-    return check_required(c, options);
+    const int code = check_required(c, options);
+    return code == EXIT_OK ? check_effects(c, options) : code;
 }
 
 /* -- fields of the library --------------------------------------------------------------------- */

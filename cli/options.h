@@ -12,9 +12,10 @@ typedef enum option_kind {
     OPTION_WORD,     /* const char *; one of `choices` */
     OPTION_SELECTOR, /* const char *; the help lists the names that the library knows */
     OPTION_BACKEND,  /* likewise */
-    OPTION_INTEGER,  /* int64_t, not negative */
-    OPTION_THREADS,  /* int64_t, up to MOST_THREADS */
-    OPTION_SIZE,     /* int64_t bytes; suffixes K, M, G */
+    OPTION_INTEGER,  /* int64_t, at least 1 */
+    OPTION_SEED,     /* int64_t, not negative */
+    OPTION_THREADS,  /* int64_t, 1 to MOST_THREADS */
+    OPTION_SIZE,     /* int64_t bytes, at least 1; suffixes K, M, G */
     OPTION_REAL,     /* double */
     OPTION_TRIPLE,   /* option_triple: three numbers separated by commas */
     OPTION_LIST      /* option_list: the option may be repeated */
@@ -61,6 +62,10 @@ typedef struct option {
     const char *choices;  /* space-separated words for completion, or NULL */
     const char *help;
     option_need need;
+    const char
+        *only_with; /* options, of which the command has some: without one of them this one has
+                       no effect. Words, "name" or "name=value"; NULL: it always has one */
+    const char *never_with; /* likewise, options with which it has no effect; NULL: none */
     const char *field; /* of the library's option structs that it sets; NULL: named as the option,
                           with underscores */
     const char *recorded; /* what a model card shows in place of its value, "" to leave the option
@@ -88,8 +93,8 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
 
 /**
  * Parses argv[1..] of a command. positional[] gets the arguments that are not options. Returns
- * EXIT_OK, or EXIT_USAGE after a message on stderr. Where --help was given, prints the help and
- * sets *help.
+ * EXIT_OK, or EXIT_USAGE after a message on stderr, also for an option without effect. Where --help
+ * was given, prints the help and sets *help.
  */
 int options_parse(const command *c, const option *options, int argc, char **argv,
                   const char **positional, bool *help);

@@ -33,8 +33,8 @@ void run_options_init(run_options *r);
     CONTEXT_OPTION((r).compress.calibration.context),                                              \
     IMAGE_OPTIONS((r).images, "train"),                                                            \
     {GROUP_INPUT, "samples", OPTION_INTEGER, &(r).compress.samples, "N", NULL, .help =             \
-     "number of calibration windows or images (128, or all if there are fewer)"},                  \
-    {GROUP_INPUT, "seed", OPTION_INTEGER, &(r).seed, "N", NULL, .help =                            \
+     "number of calibration windows or images (128, or all if there are fewer)", .only_with = "calib"},                  \
+    {GROUP_INPUT, "seed", OPTION_SEED, &(r).seed, "N", NULL, .help =                            \
      "seed for drawing samples and for random choices (0)"}
 /** What computes, with which means. */
 #define MACHINE_OPTIONS(r)                                                                         \
@@ -52,7 +52,7 @@ void run_options_init(run_options *r);
     {GROUP_CUT, "sites", OPTION_TEXT, &(r).sites, "LIST",                                          \
      "ffn heads conv stream ffn,heads conv,stream", .help =                                        \
      "kinds of sites that one --sparsity number or a limit cuts: ffn, heads, conv, stream "        \
-     "(ffn,heads for text, conv,ffn for images)", .field = "kinds"},                               \
+     "(ffn,heads for text, conv,ffn for images)", .never_with = "plan", .field = "kinds"},                               \
     {GROUP_CUT, "select", OPTION_TEXT, &(r).compress.select, "NAME", "closed open", .help =        \
      "network whose statistics choose the units: closed (the network as narrowed so far) or open " \
      "(the dense network) (closed)"},                                                              \
@@ -62,7 +62,8 @@ void run_options_init(run_options *r);
      "convolution of a stage's first block (first)"},                                              \
     {GROUP_CUT, "align", OPTION_TEXT, &(r).align, "N", "auto 1 8 32 64 128 256", .help =           \
      "round widths to a multiple of N; 1 does not round; auto rounds FFN widths to a multiple "    \
-     "of 256, 128, 64 or 32, and channels to 32, 16 or 8 where that changes little (auto)"},       \
+     "of 256, 128, 64 or 32, and channels to 32, 16 or 8 where that changes little (auto)", \
+     .never_with = "plan"},       \
     GQA_OPTION((r).gqa),                                                                           \
     {GROUP_REPAIR, "compensate", OPTION_TEXT, &(r).compress.compensate, "NAME",                    \
      "none own grail full", .help =                                                                \

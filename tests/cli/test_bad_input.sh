@@ -53,7 +53,8 @@ check "a text for a model without a tokenizer"
 refuses_clean 1 "has neither tokenizer.json nor tokenizer.model" "$grail" compress "$tiny" -o out \
     --sparsity 0.5 --calib "$demo/held-out.txt"
 check "no text where one is needed"
-text "selector 'obs' with this compensation needs calibration text (--calib)"
+refuses_clean 1 "selector 'obs' with this compensation needs calibration text (--calib)" \
+    "$grail" compress "$demo/model" -o out --sparsity 0.5
 
 # option CODE TEXT OPTIONS...: of a tiny model
 option() {
@@ -128,7 +129,7 @@ for words in "--field text" "--protocol plain" "--context 32" --window-bos "--gq
         "$grail" compress "$demo/vision/cnn.pth" -o out --calib "$demo/vision/calibration" \
         --sparsity 0.3 $words
 done
-refuses_clean 2 "--context applies only to --ids" "$grail" logits "$tiny" --pixels x -o out --context 3
+refuses_clean 2 "--context has no effect without --ids" "$grail" logits "$tiny" --pixels x -o out --context 3
 check "numbers out of range"
 for align in 0 -1 x 99999999999999999999; do
     option 2 "--align takes auto or an integer of at least 1, not '$align'" --sparsity 0.3 --align $align
@@ -136,10 +137,13 @@ done
 for alpha in foo -1 nan inf; do
     option 2 "--alpha takes cv or a number of at least 0, not '$alpha'" --sparsity 0.3 --alpha $alpha
 done
-option 2 "--threads takes an integer from 0 to 1024, not '100000'" --sparsity 0.3 --threads 100000
-option 2 "--samples takes an integer of at least 0, not 'x'" --sparsity 0.3 --samples x
+option 2 "--threads takes an integer from 1 to 1024, not '100000'" --sparsity 0.3 --threads 100000
+option 2 "--threads takes an integer from 1 to 1024, not '0'" --sparsity 0.3 --threads 0
+option 2 "--memory takes a number of bytes above 0, such as 500M, not '0'" --sparsity 0.3 --memory 0
+option 2 "--samples takes an integer of at least 1, not '0'" --sparsity 0.3 --samples 0
+option 2 "--samples takes an integer of at least 1, not 'x'" --sparsity 0.3 --samples x
 option 2 "--seed takes an integer of at least 0, not '-1'" --sparsity 0.3 --seed -1
-option 2 "--memory takes a number of bytes, such as 500M, not '5X'" --sparsity 0.3 --memory 5X
+option 2 "--memory takes a number of bytes above 0, such as 500M, not '5X'" --sparsity 0.3 --memory 5X
 check "options that this model does not support"
 option 1 "no parameter of the checkpoint can take a fitted bias" --sparsity 0.3 --bias on
 option 1 "folding needs complete KV groups" --sparsity 0.5 --selector fold --gqa query-per-group

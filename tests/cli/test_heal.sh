@@ -26,9 +26,9 @@ for what in foo "" block,block model, BLOCK; do
     both 1 "cannot heal '$what', expected one of none, block, model, block,model" --heal "$what"
 done
 for steps in -1 x 1.5 99999999999999999999; do
-    both 2 "--heal-steps takes an integer of at least 0, not '$steps'" --heal-steps "$steps"
+    both 2 "--heal-steps takes an integer of at least 1, not '$steps'" --heal-steps "$steps"
 done
-both 2 "--heal-steps takes an integer of at least 1, not 0" --heal-steps 0
+both 2 "--heal-steps takes an integer of at least 1, not '0'" --heal-steps 0
 for rate in 0 1 -0.1 inf; do
     both 2 "--heal-rate takes a number above 0 and below 1, not $rate" --heal-rate "$rate"
 done

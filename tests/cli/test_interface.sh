@@ -77,6 +77,38 @@ meant conv --target-ratio 0.8 --sites covn
 meant ref --sparsity 0.5 --backend re
 refuses 2 "did you mean 'heads'?" "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.5 --sites head
 
+check "options without effect are refused"
+idle() { # COMMAND MESSAGE OPTION...
+    refuses 2 "grail $1: $2" "$grail" "$1" "$tiny" -o out "${@:3}"
+}
+for option in "steps 3" "rate 0.1" "time 9s"; do
+    idle compress "--heal-${option% *} has no effect without --heal; give both or neither" \
+        --calib ids.npy --sparsity 0.5 --heal-${option% *} ${option#* }
+done
+idle compress "--heal-steps has no effect with --heal none; drop one" \
+    --calib ids.npy --sparsity 0.5 --heal none --heal-steps 3
+for option in uniform-widths drop-sublayers "tries 3" "search-seconds 9" "heads-removed 0.1" \
+    "budget error"; do
+    idle compress "--${option% *} has no effect without --target-ratio or --target-params or" \
+        --calib ids.npy --sparsity 0.5 --$option
+done
+idle plan "--tries has no effect with --budget error; drop one" --calib ids.npy \
+    --target-ratio 0.8 --budget error --tries 3
+idle compress "--sites has no effect with --plan; drop one" --plan p --sites ffn
+idle compress "--align has no effect with --plan; drop one" --plan p --align 1
+idle compress "--samples has no effect without --calib" --sparsity 0.5 --samples 4
+for option in "field body" "protocol lines" "context 8" window-bos "preset vit" "split test" "size 8" \
+    "mean 0,0,0" "std 1,1,1"; do
+    idle compress "--${option%% *} has no effect without --calib or --eval" --sparsity 0.5 --$option
+    [[ $option == window-bos ]] ||
+        refuses 2 "grail verify: --${option%% *} has no effect without --data" \
+            "$grail" verify "$tiny" "$tiny" --$option
+done
+idle compress "--dry-run has no effect with --resume" --sparsity 0.5 --dry-run --resume
+refuses 2 "--windows has no effect without --data" "$grail" verify "$tiny" "$tiny" --windows 2
+refuses 2 "--length has no effect with --engine onnxruntime" "$grail" bench "$tiny" "$tiny" \
+    --engine onnxruntime --length 8
+
 check "messages of the library name the options of the command"
 refuses 1 "give a smaller one (--context)" "$grail" eval "$demo/model" --data "$demo/held-out.txt" --context 1000
 refuses 1 "use that, or another budget (--loop, --budget)" "$grail" plan "$tiny" -o out --calib ids.npy \
@@ -96,7 +128,7 @@ check "completion in bash"
 runs "$grail" completion bash
 cp stdout completion.bash
 bash -n completion.bash || fail "bash does not parse it"
-offers --selector grail compress --sel
+offers --selector grail compress --selector
 offers "inspect plan compress heal eval verify sweep report export bench doctor completion help" grail ""
 offers "eval export" grail help e
 offers compress grail compr

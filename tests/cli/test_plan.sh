@@ -10,8 +10,9 @@ tiny=$golden/llama3
 options=(--calib ids.npy --context 32 --align 1)
 
 check "every budget gives a plan within its limit"
-for budget in uniform flap slimgpt error search; do
-    runs "$grail" plan "$tiny" -o "$budget.json" --target-ratio 0.8 --budget $budget --tries 3 "${options[@]}" --json
+for budget in uniform flap slimgpt error "search --tries 3"; do
+    read -r budget tries <<<"$budget"
+    runs "$grail" plan "$tiny" -o "$budget.json" --target-ratio 0.8 --budget $budget $tries "${options[@]}" --json
     holds "$(field cost stdout) <= $(field most stdout)"
     holds "$(field most stdout) < $(field dense_cost stdout)"
     says "\"budget\": \"$budget\"" stdout

@@ -125,10 +125,10 @@ refuses 1 "cannot compare a text network with an image network" \
 refuses 1 "the networks have different numbers of outputs: '" \
     "$grail" verify "$cnn" "$golden/../vision/simple-vit"
 refuses 2 "reads images; --field, --protocol, --context and --windows apply only to text" \
-    "$grail" verify "$cnn" "$cnn" --windows 2
+    "$grail" verify "$cnn" "$cnn" --data x --windows 2
 write_ids ids.npy 4 32 96
 refuses 2 "reads text; --preset, --split, --images" \
     "$grail" verify "$golden/llama3" "$golden/llama3" --data ids.npy --images 2
-refuses 2 "apply to images; name the images with --data PATH" "$grail" verify "$cnn" "$cnn" --images 2
+refuses 2 "--images has no effect without --data" "$grail" verify "$cnn" "$cnn" --images 2
 refuses 1 "the model reads images: give CIFAR batches, or a folder" \
     "$grail" verify "$cnn" "$cnn" --data ids.npy
