@@ -1,90 +1,141 @@
 #!/usr/bin/env bash
-# Measures healing: the closed form alone, and with blocks, the network or both healed.
+# Prints the tables of docs/results/healing.md: the closed form alone, and with blocks, the network or both healed.
 #
-# usage: bench/healing_table.sh GRAIL RESULTS
-#   GRAIL    the program
-#   RESULTS  lines "network cut repair heal samples figure seconds" are added here; those that are there are
-#            not measured again
-# Needs the shared data (GRAIL_SHARED_DATA, or ../shared/data). Figures are perplexity on the other half of
-# the text, or top-1 on the test images.
+# usage: bench/healing_table.sh CELLS [GRAIL [TABLE...]]
+#   CELLS   file of what is measured already (see bench/cells.sh)
+#   TABLE   stories, demo, images or labels (all); labels needs GRAIL_PYTHON, a Python with torch
+# stories260k and CIFAR-10 are those of ../shared/data. GRAIL_QUICK=1 heals two steps on few samples, to try the script.
 set -euo pipefail
-export LC_ALL=C OMP_WAIT_POLICY=passive
-(($# == 2)) || { sed -n '4,7s/^# //p' "$0" >&2; exit 2; }
-grail=$1 results=$2
-data=${GRAIL_SHARED_DATA-$(dirname "$0")/../../shared/data}
-demo=$(dirname "$0")/../demo
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-touch "$results"
-
-# measure NAME CUT REPAIR HEAL SAMPLES -- compress options -- eval options
-measure() {
-    local key="$1 $2 $3 $4 $5" begun seconds figure model compress=() evaluate=()
-    shift 6
-    grep -qF "$key " "$results" && return
-    while [[ $1 != -- ]]; do compress+=("$1"); shift; done
-    shift
-    evaluate=("$@")
-    rm -rf "$work/out" "$work/out.partial"
-    begun=$(date +%s.%N)
-    if ! "$grail" compress "${compress[@]}" -o "$work/out" --quiet >"$work/log" 2>&1; then
-        echo "$key failed: $(tail -n 1 "$work/log")" | tee -a "$results"
-        return
-    fi
-    seconds=$(awk -v a="$begun" -v b="$(date +%s.%N)" 'BEGIN { printf "%.0f", b - a }')
-    figure=$("$grail" eval "$work/out" "${evaluate[@]}" --quiet --json |
-        awk -F'[:,]' '/"perplexity"/ { printf "%.3f", $2 } /"top1"/ { printf "%.2f", 100 * $2 }')
-    echo "$key $figure $seconds" | tee -a "$results"
-}
-
-text_of() { # halves of the stories, as docs/results/llm.md takes them
-    local file=$1 lines
-    lines=$(wc -l <"$file")
-    head -n $((lines / 2)) "$file" >"$work/first.txt"
-    tail -n +$((lines / 2 + 1)) "$file" >"$work/second.txt"
-}
-
-stories() { # CUT SELECTOR REPAIR HEAL
-    local text=(--context 256 --protocol lines --window-bos)
-    measure "stories260k" "$1,$2" "$3" "$4" 128 -- "$data/stories260k" --calib "$work/first.txt" \
-        --sparsity "$1" --selector "$2" --compensate "$3" --heal "$4" --align 1 "${text[@]}" -- \
-        --data "$work/second.txt" "${text[@]}"
-}
-
-images() { # NAME CHECKPOINT CUT SITES REPAIR HEAL SAMPLES
-    local set=$data/cifar-10-batches-bin
-    measure "$1" "$3,$4" "$5" "$6" "$7" -- "$2" --calib "$set" --sparsity "$3" --sites "$4" \
-        --selector magnitude-l1 --compensate "$5" --heal "$6" --samples "$7" -- --data "$set" --split test
-}
-
-demonstration() { # NAME CHECKPOINT CUT HEAL
-    measure "$1" "$3,obs" full "$4" 128 -- "$2" --calib "$demo/vision/calibration" --sparsity "$3" --heal "$4" -- \
-        --data "$demo/vision/test"
-}
-
-story() { # CUT HEAL
-    measure "demo" "$1,obs" full "$2" 128 -- "$demo/model" --calib "$demo/calibration.txt" --sparsity "$1" --heal "$2" \
-        --context 256 --align 1 -- --data "$demo/held-out.txt" --context 256
-}
-
-text_of "$data/text/tinystories.txt"
-resnet20=$(ls "$data"/resnet-cifar/resnet20-*.th)
+source "$(dirname "$0")/cells.sh"
+cells_begin "$@"
+tables=("${@:3}")
+((${#tables[@]} > 0)) || tables=(stories demo images labels)
+set=$data/cifar-10-batches-bin
+resnet20=$data/resnet-cifar/resnet20-12fca82f.th
 resnet18=$data/resnet18-cifar10/resnet18_cifar10.pth
-for heal in none block model block,model; do
+quick=()
+few=()
+if [[ ${GRAIL_QUICK-} ]]; then
+    quick=(--heal-steps 2)
+    few=(--windows 4)
+fi
+kinds=(none block model block,model)
+
+amount() { if [[ ${GRAIL_QUICK-} ]]; then echo 32; else echo "$1"; fi; } # samples
+
+# Cells "KEY,HEAL" of all kinds of healing.
+heal_all() { # KEY MODEL OPTIONS... -- EVAL...
+    local heal key=$1 options=()
+    for heal in "${kinds[@]}"; do
+        options=(--heal "$heal")
+        [[ $heal == none ]] || options+=("${quick[@]}")
+        cell "$key,$heal" compress "$2" "${options[@]}" "${@:3}"
+    done
+}
+
+percent() { awk -v c="$1" 'BEGIN { print 100 * c " %" }'; }
+
+# A perplexity, and the share of what full leaves lost that healing takes back.
+healed() { # DENSE KEY HEAL
+    printf '%s (%s)' "$(value "$2,$3" %.3f)" "$(recovered "$1" "$2,none" "$2,$3")"
+}
+
+text_row() { # DENSE KEY CELLS...
+    row "${@:3}" "$(value "$2,none" %.3f)" "$(healed "$1" "$2" block)" "$(healed "$1" "$2" model)" "$(healed "$1" "$2" block,model)"
+}
+
+table_stories() {
+    local text=(--context 256 --protocol lines --window-bos) cut selector measured given
+    halve "$data/text/tinystories.txt"
+    measured=(--data "$work/second.txt" "${text[@]}" "${few[@]}")
+    given=(--calib "$work/first.txt" "${text[@]}" --align 1 --samples "$(amount 128)")
+    cell stories dense "$data/stories260k" -- "${measured[@]}"
+    heading removed selector "plain cut" full "+ block" "+ model" "+ block,model"
     for cut in 0.3 0.5; do
-        stories $cut wanda full $heal
-        stories $cut obs full $heal
+        for selector in wanda obs; do
+            local key=stories,$selector,$cut
+            cell "$key,plain" compress "$data/stories260k" "${given[@]}" --sparsity "$cut" --selector "$selector" --compensate none \
+                -- "${measured[@]}"
+            heal_all "$key" "$data/stories260k" "${given[@]}" --sparsity "$cut" --selector "$selector" -- "${measured[@]}"
+            text_row stories "$key" "$(percent "$cut")" "$selector" "$(value "$key,plain" %.3f)"
+        done
     done
+}
+
+table_demo() {
+    local measured=(--data "$root/demo/held-out.txt" --context 256 "${few[@]}") cut
+    cell demo dense "$root/demo/model" -- "${measured[@]}"
+    heading removed full "+ block" "+ model" "+ block,model"
+    for cut in 0.3 0.5 0.7; do
+        heal_all "demo,$cut" "$root/demo/model" --calib "$root/demo/calibration.txt" --sparsity "$cut" --context 256 --align 1 \
+            --samples "$(amount 128)" -- "${measured[@]}"
+        text_row demo "demo,$cut" "$(percent "$cut")"
+    done
+}
+
+image_row() { # NAME KEY CUT SAMPLES
+    local heal figures=()
+    for heal in "${kinds[@]}"; do figures+=("$(value "$2,$heal" %.2f)"); done
+    row "$1" "$(percent "$3")" "$4" "${figures[@]}"
+}
+
+resnet20_row() { # CUT SAMPLES
+    heal_all "resnet20,$1,$2" "$resnet20" --calib "$set" --sites conv --sparsity "$1" --selector magnitude-l1 \
+        --samples "$(amount "$2")" -- --data "$set" --split test
+    image_row ResNet-20 "resnet20,$1,$2" "$1" "$2"
+}
+
+demonstration_row() { # NAME CHECKPOINT CUT
+    heal_all "$1,$3" "$root/demo/vision/$2" --calib "$root/demo/vision/calibration" --sparsity "$3" --samples "$(amount 128)" \
+        -- --data "$root/demo/vision/test"
+    image_row "demonstration $1" "$1,$3" "$3" 128
+}
+
+table_images() {
+    local cut samples
+    heading network removed images full "+ block" "+ model" "+ block,model"
     for cut in 0.5 0.7; do
-        images resnet20 "$resnet20" $cut conv full $heal 128
-        images resnet20 "$resnet20" $cut conv full $heal 1024
-        story $cut $heal
-        demonstration cnn "$demo/vision/cnn.pth" $cut $heal
-        demonstration vit "$demo/vision/vit" $cut $heal
+        for samples in 128 1024; do resnet20_row "$cut" "$samples"; done
     done
-    images resnet18 "$resnet18" 0.8 conv,stream full $heal 128
-done
-images resnet20 "$resnet20" 0.5 conv none none 128
-images resnet20 "$resnet20" 0.5 conv none model 128
-stories 0.3 wanda none none
-stories 0.5 wanda none none
+    heal_all resnet18,0.8 "$resnet18" --calib "$set" --sites conv,stream --sparsity 0.8 --selector magnitude-l1 \
+        --samples "$(amount 128)" -- --data "$set" --split test
+    image_row ResNet-18 resnet18,0.8 0.8 128
+    for cut in 0.5 0.7; do demonstration_row CNN cnn.pth "$cut"; done
+    for cut in 0.5 0.7; do demonstration_row ViT vit "$cut"; done
+    heading "ResNet-20, 50 %, without the closed form" "plain cut" "+ model"
+    for heal in none model; do
+        cell "resnet20,plain,$heal" compress "$resnet20" --calib "$set" --sites conv --sparsity 0.5 --selector magnitude-l1 \
+            --compensate none --samples "$(amount 128)" --heal "$heal" $([[ $heal == none ]] || echo "${quick[*]}") \
+            -- --data "$set" --split test
+    done
+    row "128 images" "$(value resnet20,plain,none %.2f)" "$(value resnet20,plain,model %.2f)"
+}
+
+# Top-1 and seconds of five epochs with labels, as the paper's networks were trained after the plain cut.
+trained() { # KEY MODEL SITES CUT
+    local begun log=$work/finetune.log
+    if ! has "$1"; then
+        rm -rf "$work/plain"
+        "$grail" compress "$2" -o "$work/plain" --calib "$set" --sites "$3" --sparsity "$4" --selector magnitude-l1 \
+            --compensate none --quiet >"$work/log" 2>&1
+        begun=$SECONDS
+        "$GRAIL_PYTHON" "$root/tools/finetune.py" "$work/plain" --data "$set" >"$log"
+        echo "$1 $((SECONDS - begun)) - $(sed -n 's/.*top-1 \([0-9.]*\).*/\1/p' "$log" | tail -n 1)" >>"$cells"
+    fi
+}
+
+table_labels() {
+    local cut heal figures
+    [[ ${GRAIL_PYTHON-} ]] || return 0
+    heading "ResNet-20, removed" "five epochs" full "+ block" "+ model" "+ block,model"
+    for cut in 0.5 0.7; do
+        trained "labels,$cut" "$resnet20" conv "$cut"
+        figures=("$(value "labels,$cut" %.2f) ($(field "labels,$cut" 2) s)")
+        for heal in "${kinds[@]}"; do
+            figures+=("$(value "resnet20,$cut,1024,$heal" %.2f) ($(field "resnet20,$cut,1024,$heal" 2) s)")
+        done
+        row "$(percent "$cut")" "${figures[@]}"
+    done
+}
+
+for table in "${tables[@]}"; do "table_$table"; done
