@@ -18,7 +18,9 @@ extern "C" {
  * the work in OUTPUT.partial), grail_compression_finish (moves the result to OUTPUT) and
  * grail_compression_close. OUTPUT appears only when it is complete. An interrupted run leaves
  * OUTPUT.partial; a run with `resume` continues it and writes the same bytes as an uninterrupted
- * run, but for the seconds in report.json.
+ * run, but for the seconds in report.json. Calls in another order are GRAIL_ERROR_ARGUMENT and
+ * change nothing: a run is done once, and one that failed or was cancelled has no result to seal,
+ * finish or measure.
  */
 typedef struct grail_compression grail_compression;
 
@@ -203,6 +205,7 @@ GRAIL_API void grail_compression_close(grail_compression *compression); /* NULL 
 
 /** The sites in order: with their planned widths before the run, and their results after it. */
 GRAIL_API int grail_compression_site_count(const grail_compression *compression);
+/** Zeroed where there is no i-th. */
 GRAIL_API grail_site_report grail_compression_site(const grail_compression *compression, int i);
 
 /** Totals of the dense and of the narrowed network; known after open. */

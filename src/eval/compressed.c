@@ -14,6 +14,7 @@ grail_status grail_compression_accuracy(grail_compression *c, const grail_images
         FAIL(GRAIL_ERROR_ARGUMENT, "the run writes its result to its output and does not keep it "
                                    "in memory; open the output to measure it");
     }
+    TRY(run_check_result(c, "measure the result of"));
     TRY(accuracy_check_model(c->request->model));
     TRY(narrow_store(c->network, &narrow));
     TRY(accuracy_measure(c->request->model, narrow, images, count, 0, observer, user, out));

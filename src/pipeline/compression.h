@@ -7,7 +7,17 @@
 #include "pipeline/output/output.h"
 #include "pipeline/request/request.h"
 
+/* How far the calls on a run have come. */
+typedef enum run_state {
+    RUN_DESCRIBED, /* of a dry run, which has no samples */
+    RUN_OPEN,
+    RUN_ENDED_EARLY, /* failed or cancelled: what the network holds is no result */
+    RUN_DONE,
+    RUN_COMMITTED /* the result has its name */
+} run_state;
+
 struct grail_compression {
+    run_state state;
     compression_request *request; /* const once it is open */
     calibration_network *network;
     narrow_output *output; /* NULL: the result stays in memory */
@@ -15,5 +25,9 @@ struct grail_compression {
     buffer sections;       /* of the model card, in addition to those that the report gives */
     json_t *report;        /* NULL until the result is sealed; owned */
 };
+
+/** GRAIL_ERROR_ARGUMENT unless the run has a result; its message says `wanted`, such as "finish".
+ */
+grail_status run_check_result(const grail_compression *c, const char *wanted) GRAIL_MUST_CHECK;
 
 #endif

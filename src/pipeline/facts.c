@@ -8,7 +8,8 @@ int grail_compression_site_count(const grail_compression *c)
 
 grail_site_report grail_compression_site(const grail_compression *c, int i)
 {
-    return c->network->results[i].report;
+    return i >= 0 && i < grail_compression_site_count(c) ? c->network->results[i].report
+                                                         : (grail_site_report){0};
 }
 
 grail_compression_totals grail_compression_totals_get(const grail_compression *c)

@@ -20,6 +20,7 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
     if (options->dry_run == 0 && options->output != NULL) {
         TRY(output_open(c->request, options, &c->network->keep_activations, &c->output));
     }
+    c->state = options->dry_run != 0 ? RUN_DESCRIBED : RUN_OPEN;
     *out = c;
     c = NULL;
 out:

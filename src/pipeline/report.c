@@ -150,7 +150,11 @@ static grail_status completed(grail_compression *c, grail_status status)
 
 grail_status grail_compression_seal(grail_compression *c, const char **directory)
 {
-    const grail_status status = seal(c);
+    grail_status status = run_check_result(c, "seal the result of");
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    status = seal(c);
     if (status == GRAIL_OK) {
         *directory = output_place(c->output);
     }
@@ -159,14 +163,23 @@ grail_status grail_compression_seal(grail_compression *c, const char **directory
 
 grail_status grail_compression_card_add(grail_compression *c, const char *title, const char *text)
 {
-    return buffer_format(&c->sections, "## %s\n\n%s\n", title, text);
+    const grail_status status =
+        c->state == RUN_COMMITTED ? run_check_result(c, "add to the model card of") : GRAIL_OK;
+    return status != GRAIL_OK ? status : buffer_format(&c->sections, "## %s\n\n%s\n", title, text);
 }
 
 grail_status grail_compression_finish(grail_compression *c)
 {
-    grail_status status = seal(c);
+    grail_status status = run_check_result(c, "finish");
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    status = seal(c);
     if (status == GRAIL_OK) {
         status = output_commit(c->output, c->report, c->command, &c->sections);
+    }
+    if (status == GRAIL_OK) {
+        c->state = RUN_COMMITTED;
     }
     return completed(c, status);
 }

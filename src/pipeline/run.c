@@ -142,16 +142,50 @@ out:
 }
 
 /* A continued run whose weights are all written has nothing left to compute. */
+static grail_status compute(grail_compression *c)
+{
+    if (c->output != NULL && c->output->is_complete) {
+        return output_restore_all(c->output, c->network);
+    }
+    return c->output != NULL && c->output->is_fitted ? continue_healing(c) : run_network(c);
+}
+
+static const char *state_text(run_state state)
+{
+    switch (state) {
+    case RUN_DESCRIBED:
+        return "it was opened to describe a run (dry_run) and has no samples";
+    case RUN_OPEN:
+        return "it has not run yet";
+    case RUN_ENDED_EARLY:
+        return "it failed or was cancelled; close it, and open another, which may continue its "
+               "output";
+    case RUN_DONE:
+        return "it has run already";
+    case RUN_COMMITTED:
+        break;
+    }
+    return "it is finished already";
+}
+
+static grail_status out_of_order(const grail_compression *c, const char *wanted)
+{
+    return error_set(GRAIL_ERROR_ARGUMENT, "cannot %s this compression: %s", wanted,
+                     state_text(c->state));
+}
+
+grail_status run_check_result(const grail_compression *c, const char *wanted)
+{
+    return c->state == RUN_DONE ? GRAIL_OK : out_of_order(c, wanted);
+}
+
 grail_status grail_compression_run(grail_compression *c)
 {
-    grail_status status = GRAIL_OK;
-    if (c->output != NULL && c->output->is_complete) {
-        status = output_restore_all(c->output, c->network);
-    } else if (c->output != NULL && c->output->is_fitted) {
-        status = continue_healing(c);
-    } else {
-        status = run_network(c);
+    if (c->state != RUN_OPEN) {
+        return out_of_order(c, "run");
     }
+    const grail_status status = compute(c);
+    c->state = status == GRAIL_OK ? RUN_DONE : RUN_ENDED_EARLY;
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED && c->output != NULL) {
         output_after_failure(c->output, status);
     }

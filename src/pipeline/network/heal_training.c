@@ -1,5 +1,6 @@
 #include "pipeline/network/heal_training.h"
 
+#include "pipeline/network/progress.h"
 #include "pipeline/request/dropped.h"
 
 #include <math.h>
@@ -133,8 +134,7 @@ static grail_status tell_observer(const compression_request *request, const grai
     return now->block < 0
                ? error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld steps of healing",
                            (long long)now->steps)
-               : error_set(GRAIL_ERROR_CANCELLED, "cancelled in block %d of %d", now->block,
-                           now->blocks);
+               : progress_cancelled(now->block, now->blocks, false);
 }
 
 static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)

@@ -10,6 +10,18 @@ progress progress_start(int blocks_replayed)
         .started = clock_seconds(), .blocks_replayed = blocks_replayed, .block = GRAPH_NONE};
 }
 
+grail_status progress_cancelled(int block, int blocks, bool ended)
+{
+    if (block < 0) {
+        return error_set(GRAIL_ERROR_CANCELLED, "cancelled before the first of %d blocks", blocks);
+    }
+    if (block >= blocks) {
+        return error_set(GRAIL_ERROR_CANCELLED, "cancelled behind the last of %d blocks", blocks);
+    }
+    return error_set(GRAIL_ERROR_CANCELLED, "cancelled %s block %d of %d", ended ? "after" : "in",
+                     block + 1, blocks);
+}
+
 grail_status progress_tell(const progress *p, const compression_request *request, int block,
                            const grail_site_report *report)
 {
@@ -22,7 +34,7 @@ grail_status progress_tell(const progress *p, const compression_request *request
     const double left =
         done > 0 ? elapsed / done * (blocks - p->blocks_replayed - done) : (double)NAN;
     if (request->observer(request->observer_user, report, block, blocks, left) != 0) {
-        return error_set(GRAIL_ERROR_CANCELLED, "cancelled in block %d of %d", block, blocks);
+        return progress_cancelled(block, blocks, report == NULL);
     }
     return GRAIL_OK;
 }
@@ -42,8 +54,7 @@ grail_status progress_step(progress *p, const compression_request *request, doub
     p->reached = p->block == block ? fmax(p->reached, done) : done;
     p->block = block;
     if (request->step_observer(request->observer_user, block, g->block_count, p->reached) != 0) {
-        return error_set(GRAIL_ERROR_CANCELLED, "cancelled in block %d of %d", block + 1,
-                         g->block_count);
+        return progress_cancelled(block, g->block_count, false);
     }
     return GRAIL_OK;
 }

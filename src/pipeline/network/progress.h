@@ -14,6 +14,10 @@ typedef struct progress {
 /** Starts the clock, after this many replayed blocks. */
 progress progress_start(int blocks_replayed);
 
+/** GRAIL_ERROR_CANCELLED with a text that counts blocks from 1; `block` counts from 0, and lies
+ * outside the blocks before and behind them. `ended`: the block is finished. */
+grail_status progress_cancelled(int block, int blocks, bool ended) GRAIL_MUST_CHECK;
+
 /** Tells the request's observer that a site is finished, or with `report` NULL that a block is.
  * Returns GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
 grail_status progress_tell(const progress *p, const compression_request *request, int block,
