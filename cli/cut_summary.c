@@ -193,11 +193,20 @@ static void print_cut(const kind_summary *k, bool asked)
     if (k->sites == 0) {
         return;
     }
-    print_out("  %-6s", k->kind == NULL ? "all" : k->kind);
+    print_out("  %-6s", k->kind == NULL ? "sites" : k->kind);
     if (asked) {
         print_out(" %5.1f %% asked,", percent(k->asked, k->parameters));
     }
     print_out(" %5.1f %% removed\n", percent(k->removed, k->parameters));
+}
+
+/* Beside the shares of sites, whose units may share parameters and are not all of the network. */
+static void print_whole(const grail_compression *c)
+{
+    const grail_compression_totals t = grail_compression_totals_get(c);
+    const double all = (double)t.dense.parameters;
+    print_out("of the parameters of the whole network %.1f %% are removed, %.1f %% stay\n",
+              percent(all - (double)t.parameters, all), percent((double)t.parameters, all));
 }
 
 static void print_errors(const kind_summary *k)
@@ -228,6 +237,7 @@ void cut_summary_print(const grail_compression *c, run_options *r)
         print_cut(&k, asks_fractions(r));
     }
     print_cut(&all, asks_fractions(r));
+    print_whole(c);
     if (all.measured > 0) {
         print_out("error behind the cuts, before and after the repair%s:\n",
                   all.held ? ", on held-out samples" : "");

@@ -44,8 +44,9 @@ typedef struct grail_model_facts {
     const char *directory;
     const char *architecture; /* such as "qwen2" */
     const char *dtype;        /* of the first weight, such as "BF16" */
-    int64_t parameters;       /* elements of all tensors that the graph names */
-    int64_t bytes;            /* of these tensors */
+    int64_t parameters;       /* of the whole checkpoint: elements of the tensors that grail runs,
+                                 running statistics included, and of other parts' weights */
+    int64_t bytes;            /* of all tensors of the checkpoint */
     int64_t
         macs_per_token; /* multiply-accumulates of all linear layers, without attention scores */
     int64_t kv_bytes_per_token; /* key and value cache of all blocks in the stored dtype */

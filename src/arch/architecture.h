@@ -35,6 +35,14 @@ typedef struct surroundings {
     const checkpoint *weights;
 } surroundings;
 
+/** A tensor outside the graph is refused, or copied without being read. Then it counts in the bytes
+ * of the checkpoint, and as weights also in its parameters. */
+typedef enum outside_part {
+    OUTSIDE_REFUSED,
+    OUTSIDE_BUFFER, /* old buffers, counters, and what is stored twice */
+    OUTSIDE_WEIGHTS /* of a part that grail does not run, such as a text tower */
+} outside_part;
+
 enum { NOTICE_SIZE = 480 };
 
 typedef struct architecture architecture;
@@ -79,8 +87,8 @@ struct architecture {
     /** The number of positions that the configuration allows; NULL for networks that read images.
      */
     int64_t (*context)(const architecture *self, const json_t *config);
-    /** Whether a tensor outside the graph is allowed (old buffers); it is copied, not used. */
-    bool (*is_ignorable)(const char *tensor);
+    /** What a tensor outside the graph is. */
+    outside_part (*outside)(const char *tensor);
 };
 
 /** Finds the family of a checkpoint without config.json, and makes its configuration (owned). When

@@ -144,30 +144,41 @@ static grail_status judge_loaders(const json_t *config, const graph *narrowed,
     return tower_judge_loaders(&family, config, narrowed, verdicts);
 }
 
-/* The text tower, the temperature, and the numbers that OpenAI's archives store beside the weights.
- */
-static bool is_ignorable(const char *tensor)
+static bool begins_with_one(const char *tensor, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strncmp(tensor, *names, strlen(*names)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The text tower and the temperature; the mask of the text, and the numbers that OpenAI's archives
+ * store beside the weights. */
+static outside_part outside(const char *tensor)
 {
     static const char *const wrappers[] = {"module.", "_orig_mod.", "model."};
-    static const char *const others[] = {
-        "token_embedding.", "positional_embedding",
-        "transformer.",     "ln_final.",
-        "text_projection",  "logit_scale",
-        "logit_bias",       "attn_mask",
-        "input_resolution", "context_length",
-        "vocab_size",       "text.",
-        "text_model.",      "vision_model.embeddings.position_ids"};
+    static const char *const buffers[] = {"attn_mask",
+                                          "input_resolution",
+                                          "context_length",
+                                          "vocab_size",
+                                          "vision_model.embeddings.position_ids",
+                                          "text_model.embeddings.position_ids",
+                                          NULL};
+    static const char *const weights[] = {"token_embedding.", "positional_embedding",
+                                          "transformer.",     "ln_final.",
+                                          "text_projection",  "logit_scale",
+                                          "logit_bias",       "text.",
+                                          "text_model.",      NULL};
     for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
         if (strncmp(tensor, wrappers[i], strlen(wrappers[i])) == 0) {
             tensor += strlen(wrappers[i]);
         }
     }
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (strncmp(tensor, others[i], strlen(others[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return begins_with_one(tensor, buffers)   ? OUTSIDE_BUFFER
+           : begins_with_one(tensor, weights) ? OUTSIDE_WEIGHTS
+                                              : OUTSIDE_REFUSED;
 }
 
 #define CLIP(symbol, text, recognise_slot)                                                         \
@@ -180,7 +191,7 @@ static bool is_ignorable(const char *tensor)
                                  .preset = preset,                                                 \
                                  .describe_narrowed = tower_describe_narrowed,                     \
                                  .judge_loaders = judge_loaders,                                   \
-                                 .is_ignorable = is_ignorable}
+                                 .outside = outside}
 
 /* Both families use the same function `recognise`: they differ only in the tensors of the text
  * tower. */

@@ -68,7 +68,7 @@ extern const char *const decoder_settings[];
 grail_status decoder_build(const architecture *self, const char *source, const json_t *config,
                            const checkpoint *weights, graph **out);
 int64_t decoder_context(const architecture *self, const json_t *config);
-bool decoder_is_ignorable(const char *tensor);
+outside_part decoder_outside(const char *tensor);
 grail_status decoder_describe_narrowed(const graph *narrowed, json_t *config);
 grail_status decoder_judge_loaders(const json_t *config, const graph *narrowed,
                                    loader_verdict *verdicts);
@@ -85,7 +85,7 @@ grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *nu
                                               .judge_loaders = decoder_judge_loaders,              \
                                               .rename_tensor = decoder_rename_tensor,              \
                                               .context = decoder_context,                          \
-                                              .is_ignorable = decoder_is_ignorable}
+                                              .outside = decoder_outside}
 
 /** Rotary frequencies of a configuration, frequency[head_dim / 2]. */
 grail_status rotary_frequencies(const char *source, const json_t *json, int64_t head_dim,

@@ -26,9 +26,11 @@ int64_t decoder_context(const architecture *self, const json_t *config)
 
 /* Old files store the rotary table as a buffer; networks with tied embeddings may store the head a
  * second time. */
-bool decoder_is_ignorable(const char *tensor)
+outside_part decoder_outside(const char *tensor)
 {
-    return strstr(tensor, "rotary_emb.inv_freq") != NULL || strcmp(tensor, "lm_head.weight") == 0;
+    return strstr(tensor, "rotary_emb.inv_freq") != NULL || strcmp(tensor, "lm_head.weight") == 0
+               ? OUTSIDE_BUFFER
+               : OUTSIDE_REFUSED;
 }
 
 /* Widths are not settings: the tensors determine them. */

@@ -131,6 +131,8 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .blocks = g->block_count,
         .vocabulary = g->vocabulary,
         .context = model->context,
+        .parameters = model->outside_parameters,
+        .bytes = model->outside_bytes,
         .activation = activation_of(g),
         .activation_notice = model->activation_notice[0] == 0 ? NULL : model->activation_notice,
     };

@@ -16,10 +16,11 @@ struct grail_model {
     const architecture *architecture;
     graph *graph;
     const tensor_view *
-        *tensors;    /* [parameter_count], complete tensors, borrowed from the checkpoint */
-    int64_t context; /* 0 for images */
-    struct model_preparation *preparation; /* arch/model_preparation.h; owned; NULL for text */
-    char activation_notice[NOTICE_SIZE];   /* what was assumed; "" for nothing */
+        *tensors; /* [parameter_count], complete tensors, borrowed from the checkpoint */
+    int64_t outside_parameters, outside_bytes; /* of tensors that the graph does not read */
+    int64_t context;                           /* 0 for images */
+    struct model_preparation *preparation;     /* arch/model_preparation.h; owned; NULL for text */
+    char activation_notice[NOTICE_SIZE];       /* what was assumed; "" for nothing */
 };
 
 struct grail_site_list {

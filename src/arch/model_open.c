@@ -219,19 +219,24 @@ out:
 
 /* Ignoring a weight would silently change the answer, so a weight that the graph does not read is
  * refused. */
-static grail_status refuse_unknown_tensors(const opening *o)
+static grail_status count_outside(opening *o, int64_t i)
 {
-    const grail_model *m = o->m;
-    for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
-        const char *name = checkpoint_plain_name(m->checkpoint, i);
-        if (!o->is_read[i] && !m->architecture->is_ignorable(name)) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "%s: tensor '%s' is not part of the %s network that %s describes "
-                             "(does it switch a bias off, or is this another architecture?)",
-                             m->path, name, m->architecture->name,
-                             o->is_recognised ? "its other tensors" : o->asker);
-        }
+    grail_model *m = o->m;
+    const char *name = checkpoint_plain_name(m->checkpoint, i);
+    const tensor_view *tensor = checkpoint_at(m->checkpoint, i);
+    const outside_part part = m->architecture->outside(name);
+    int64_t elements = 0;
+    if (part == OUTSIDE_REFUSED) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: tensor '%s' is not part of the %s network that %s describes "
+                         "(does it switch a bias off, or is this another architecture?)",
+                         m->path, name, m->architecture->name,
+                         o->is_recognised ? "its other tensors" : o->asker);
     }
+    if (part == OUTSIDE_WEIGHTS && shape_elements(tensor->rank, tensor->shape, &elements)) {
+        m->outside_parameters += elements;
+    }
+    m->outside_bytes += (int64_t)tensor->bytes;
     return GRAIL_OK;
 }
 
@@ -250,7 +255,11 @@ static grail_status bind_parameters(opening *o)
             TRY(check_cover(o, p));
         }
     }
-    TRY(refuse_unknown_tensors(o));
+    for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
+        if (!o->is_read[i]) {
+            TRY(count_outside(o, i));
+        }
+    }
 out:
     return status;
 }

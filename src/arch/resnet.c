@@ -433,12 +433,13 @@ static const char *preset(const json_t *config)
 }
 
 /* The number of batches in the running statistics. */
-static bool is_ignorable(const char *tensor)
+static outside_part outside(const char *tensor)
 {
     static const char suffix[] = ".num_batches_tracked";
     const size_t length = strlen(tensor);
-    return length >= sizeof suffix - 1 &&
-           strcmp(tensor + length - (sizeof suffix - 1), suffix) == 0;
+    return length >= sizeof suffix - 1 && strcmp(tensor + length - (sizeof suffix - 1), suffix) == 0
+               ? OUTSIDE_BUFFER
+               : OUTSIDE_REFUSED;
 }
 
 static const char *const settings[] = {"hidden_act", "downsample_in_first_stage",
@@ -455,5 +456,5 @@ const architecture architecture_resnet = {
     .describe_narrowed = resnet_describe_narrowed,
     .class_ending = "ForImageClassification",
     .judge_loaders = resnet_judge_loaders,
-    .is_ignorable = is_ignorable,
+    .outside = outside,
 };

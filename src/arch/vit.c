@@ -121,9 +121,9 @@ static grail_status judge_loaders(const json_t *config, const graph *narrowed,
 }
 
 /* ViTModel has a pooler that classification does not read. */
-static bool is_ignorable(const char *tensor)
+static outside_part outside(const char *tensor)
 {
-    return strstr(tensor, "pooler.dense.") != NULL;
+    return strstr(tensor, "pooler.dense.") != NULL ? OUTSIDE_WEIGHTS : OUTSIDE_REFUSED;
 }
 
 const architecture architecture_vit = {.name = "vit",
@@ -135,4 +135,4 @@ const architecture architecture_vit = {.name = "vit",
                                        .preset = preset,
                                        .describe_narrowed = tower_describe_narrowed,
                                        .judge_loaders = judge_loaders,
-                                       .is_ignorable = is_ignorable};
+                                       .outside = outside};

@@ -232,6 +232,22 @@ out:
     return status;
 }
 
+static grail_status check_samples(const making *m)
+{
+    const bool of_images = m->compress.session->model->graph->input_kind == INPUT_IMAGES;
+    const bool given =
+        of_images ? m->compress.images != NULL : m->compress.calibration.path != NULL;
+    if (given) {
+        return GRAIL_OK;
+    }
+    return error_about(
+        error_set(GRAIL_ERROR_ARGUMENT,
+                  "the budget '%s' chooses widths by what it measures on calibration "
+                  "%s; give some, or use the budget uniform or slimgpt",
+                  budget_names[m->budget], of_images ? "images" : "text"),
+        "path budget");
+}
+
 static grail_status open_request(making *m)
 {
     grail_status status = GRAIL_OK;
@@ -242,6 +258,7 @@ static grail_status open_request(making *m)
     };
     m->compress = o->compress;
     m->compress.output = NULL;
+    m->compress.dry_run = 0; /* a plan is made from samples, even where nothing is done with it */
     m->compress.plan = NULL;
     m->compress.plan_text = NULL;
     m->compress.observer = NULL;
@@ -252,6 +269,9 @@ static grail_status open_request(making *m)
     if (m->compress.session == NULL) {
         TRY(grail_session_open(m->compress.model, m->compress.reading, &m->own_session));
         m->compress.session = m->own_session;
+    }
+    if (purpose.reads_samples) {
+        TRY(check_samples(m));
     }
     TRY(request_open(&m->compress, purpose, &m->request));
     m->compress.heal = NULL; /* widths are judged by the closed form */

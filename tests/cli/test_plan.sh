@@ -32,6 +32,14 @@ check "compress takes a plan, and limits themselves give the same"
 runs "$grail" compress "$tiny" -o from-plan --plan error.json --calib ids.npy --context 32 --quiet
 runs "$grail" compress "$tiny" -o from-limit --target-ratio 0.8 --budget error "${options[@]}" --quiet
 cmp from-plan/model.safetensors from-limit/model.safetensors || fail "different weights"
+sed '/^totals:/,$d; /^error behind/,$d' stdout >real
+for budget in error search; do
+    runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget --tries 2 "${options[@]}" --dry-run
+    [[ $budget == search ]] || cmp <(sed '/^totals:/,$d' stdout) real || fail "a dry run has other widths"
+    refuses_clean 1 "the budget '$budget' chooses widths by what it measures on calibration text; give some, or use the budget uniform or slimgpt (--calib, --budget)" \
+        "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget --dry-run
+done
+runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget uniform --dry-run
 
 check "whole sublayers go where that is allowed"
 runs "$grail" plan "$tiny" -o drops.json --target-ratio 0.7 --budget error --drop-sublayers "${options[@]}"
@@ -100,4 +108,4 @@ refuses 1 "'error.json' exists; remove it or give another name" "$grail" plan "$
 refuses 1 "unknown budget 'best'" "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget best "${options[@]}"
 refuses 1 "gives every depth its own width" "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget slimgpt --uniform-widths "${options[@]}"
 refuses 1 "a search needs a closed loop" "$grail" plan "$tiny" -o out --target-ratio 0.8 --loop open "${options[@]}"
-refuses 1 "needs calibration text" "$grail" plan "$tiny" -o out --target-ratio 0.8
+refuses 1 "on calibration text; give some" "$grail" plan "$tiny" -o out --target-ratio 0.8

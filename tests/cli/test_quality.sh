@@ -19,7 +19,11 @@ check "the cut that was reached stands beside the one asked for"
 runs "${narrow[@]}" -o first --sparsity 0.5 --align 1
 says "cut, of the parameters that these units hold:" stdout
 grep -qE '^  ffn +50\.0 % asked, +50\.0 % removed$' stdout || fail "the share of ffn"
-grep -qE '^  all +50\.0 % asked, +[0-9.]+ % removed$' stdout || fail "the share of all"
+grep -qE '^  sites +50\.0 % asked, +[0-9.]+ % removed$' stdout || fail "the share of all sites"
+stays=$(sed -n 's/^of the parameters of the whole network .*, \([0-9.]*\) % stay$/\1/p' stdout)
+before=$(sed -n 's/^| parameters | \([0-9]*\) |.*/\1/p' first/README.md)
+after=$(sed -n 's/^| parameters | [0-9]* | \([0-9]*\) |.*/\1/p' first/README.md)
+holds "($stays - 100 * $after / $before)^2 < 0.01"
 grep -qE '^  heads +0\.[0-9]{4} -> 0\.[0-9]{4}, mean of 2 sites' stdout || fail "the errors of heads"
 grep -q "were asked for" stderr && fail "a warning of a cut as it was asked for"
 

@@ -35,10 +35,32 @@ static void a_matrix_stored_by_columns_is_named_as_it_is_stored(void **state)
     tower_close(&lab);
 }
 
+static void totals_are_of_all_tensors(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    grail_model_facts tower;
+    grail_model_facts whole;
+    tower_open(&lab, "open-clip");
+    grail_model *model = tower_model(&lab, heads);
+    assert_ok(grail_model_describe(model, &tower));
+    grail_model_close(model);
+    tower_add(&lab, "transformer.resblocks.7.mlp.c_fc.weight", 40, 10);
+    tower_add(&lab, "attn_mask", 9, 9); /* no parameter, but in the file */
+    model = tower_model(&lab, heads);
+    assert_ok(grail_model_describe(model, &whole));
+    assert_int_equal(whole.parameters, tower.parameters + 40 * 10);
+    assert_int_equal(whole.bytes, tower.bytes + 4 * (40 * 10 + 9 * 9));
+    assert_int_equal(whole.macs_per_token, tower.macs_per_token); /* an image passes the tower */
+    grail_model_close(model);
+    tower_close(&lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_cover_their_tensor_to_its_end),
+        cmocka_unit_test(totals_are_of_all_tensors),
         cmocka_unit_test(a_matrix_stored_by_columns_is_named_as_it_is_stored),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);
