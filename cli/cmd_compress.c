@@ -191,17 +191,6 @@ static void print_total(const char *what, double before, double after,
               before > 0.0 ? 100.0 * after / before : 100.0);
 }
 
-static void print_loaders(const grail_compression *c)
-{
-    const char *loader = NULL;
-    const char *reason = NULL;
-    int loads = 0;
-    print_out("who loads this:\n");
-    for (int i = 0; grail_compression_loader(c, i, &loader, &loads, &reason) != 0; i++) {
-        print_out("  %-13s %-4s %s\n", loader, loads ? "yes" : "no", reason);
-    }
-}
-
 /* Says nothing of f32, which loses nothing of what checkpoints hold. */
 static void print_precision(const grail_compression_totals *t)
 {
@@ -265,7 +254,7 @@ static void print_summary(const grail_compression *c, const quality *q)
         print_total("KV bytes per token", (double)t.dense.kv_bytes_per_token,
                     (double)t.kv_bytes_per_token, human_bytes);
     }
-    print_loaders(c);
+    cut_summary_print_loaders(c);
     heal_summaries_print(c);
     print_precision(&t);
     if (of_images && t.samples > 0) {
@@ -370,7 +359,8 @@ static int choose_widths(const char *sites, grail_plan **plan)
     options.compress = r.compress;
     options.kinds = sites;
     options.observer = limit_options_watch;
-    options.observer_user = &quiet;
+    limit_watch watch = limit_watch_init(&limits, r.compress.session, quiet);
+    options.observer_user = &watch;
     int code = limit_options_read(&command_compress, &limits, &options);
     if (code != EXIT_OK) {
         return code;
@@ -379,6 +369,7 @@ static int choose_widths(const char *sites, grail_plan **plan)
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
+    limit_watch_note(&watch);
     r.compress.plan_text = grail_plan_text(*plan);
     return EXIT_OK;
 }

@@ -1,5 +1,7 @@
 /* grail plan: choose the widths of all sites together, under a limit. */
+#include "command_line.h"
 #include "commands.h"
+#include "cut_summary.h"
 #include "interrupt.h"
 #include "limit_options.h"
 #include "print.h"
@@ -11,6 +13,7 @@
 #include <jansson.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -54,7 +57,36 @@ static void print_summary(const grail_plan_facts *f)
                   f->divergence, human_count(f->uniform_cost, uniform), f->uniform_divergence,
                   f->tried, f->seconds);
     }
-    print_out("next: grail compress %s -o DIR --plan %s\n", r.compress.model, r.compress.output);
+}
+
+/* Opens the run that the plan is for, which knows who will load its result. */
+static int print_loaders(const grail_plan *p)
+{
+    grail_compression *c = NULL;
+    grail_compress_options run = r.compress;
+    run.plan_text = grail_plan_text(p);
+    run.output = NULL;
+    run.dry_run = 1;
+    const grail_status status = grail_compression_open(&run, &c);
+    if (status == GRAIL_OK) {
+        cut_summary_print_loaders(c);
+    }
+    grail_compression_close(c);
+    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
+}
+
+/* What the run needs besides the plan: the same samples, read in the same way. */
+static void print_next(void)
+{
+    const bool calibrated = r.calib != NULL;
+    const char *const words[] = {
+        "-o",      "narrow", "--plan", r.compress.output, calibrated ? NULL : "--calib",
+        "SAMPLES", NULL};
+    char *line = command_line_next(table, "compress", words);
+    if (line != NULL) {
+        print_out("next: %s\n", line);
+    }
+    free(line);
 }
 
 static int make_plan(void)
@@ -70,7 +102,8 @@ static int make_plan(void)
     }
     options.compress = r.compress;
     options.observer = limit_options_watch;
-    options.observer_user = &quiet;
+    limit_watch watch = limit_watch_init(&limits, r.compress.session, quiet);
+    options.observer_user = &watch;
     interrupt_catch();
     grail_status status = grail_plan_make(&options, &p);
     status = status == GRAIL_OK ? grail_plan_write(p, output) : status;
@@ -79,11 +112,14 @@ static int make_plan(void)
         goto out;
     }
     const grail_plan_facts facts = grail_plan_facts_get(p);
+    limit_watch_note(&watch);
     run_options_print_notices(&r);
     if (as_json) {
         code = print_json_summary(&facts);
     } else {
         print_summary(&facts);
+        code = print_loaders(p);
+        print_next();
     }
 out:
     grail_plan_free(p);

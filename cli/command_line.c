@@ -128,3 +128,41 @@ char *command_line_recorded(const option *options)
     }
     return finish(&t);
 }
+
+static bool is_positional(const argument *a)
+{
+    return a->option == NULL;
+}
+
+static bool says_samples_or_machine(const argument *a)
+{
+    return a->option != NULL &&
+           (a->option->group == GROUP_INPUT || a->option->group == GROUP_MACHINE);
+}
+
+/* The arguments that `wanted` takes, as they were given. */
+static void put_some(growing_text *t, const option *options, bool (*wanted)(const argument *a))
+{
+    for (int i = 2; i < count; i++) {
+        const int first = i;
+        const argument a = argument_at(options, count, arguments, &i);
+        for (int k = first; wanted(&a) && k <= i; k++) {
+            put(t, " ");
+            put_word(t, arguments[k]);
+        }
+    }
+}
+
+char *command_line_next(const option *options, const char *name, const char *const words[])
+{
+    growing_text t = {0};
+    put(&t, "grail ");
+    put(&t, name);
+    put_some(&t, options, is_positional);
+    for (int i = 0; words[i] != NULL; i++) {
+        put(&t, " ");
+        put_word(&t, words[i]);
+    }
+    put_some(&t, options, says_samples_or_machine);
+    return finish(&t);
+}

@@ -20,4 +20,9 @@ void command_line_print_resume(const char *output);
  * NULL when memory runs out. */
 char *command_line_recorded(const option *options);
 
+/** A command line for another command, "grail NAME" with the same positional arguments, `words` as
+ * a shell reads them, and what the given options say of samples and of the machine. The caller
+ * frees it; NULL when memory runs out. */
+char *command_line_next(const option *options, const char *name, const char *const words[]);
+
 #endif

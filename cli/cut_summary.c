@@ -248,6 +248,39 @@ void cut_summary_print(const grail_compression *c, run_options *r)
     }
 }
 
+/* Whether sites of one kind and size keep different numbers of units. */
+static bool widths_differ(const grail_compression *c)
+{
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        for (int k = 0; k < i; k++) {
+            const grail_site_report other = grail_compression_site(c, k);
+            if (strcmp(other.kind, s.kind) == 0 && other.units == s.units && other.kept != s.kept) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void cut_summary_print_loaders(const grail_compression *c)
+{
+    const char *loader = NULL;
+    const char *reason = NULL;
+    int loads = 0;
+    bool all = true;
+    print_out("who loads this:\n");
+    for (int i = 0; grail_compression_loader(c, i, &loader, &loads, &reason) != 0; i++) {
+        print_out("  %-13s %-4s %s\n", loader, loads ? "yes" : "no", reason);
+        all = all && loads != 0;
+    }
+    if (!all && widths_differ(c) && grail_compression_totals_get(c).dense.reads_images == 0) {
+        print_out(
+            "  the same width in all layers would load: one number for --sparsity, or a limit "
+            "with --uniform-widths\n");
+    }
+}
+
 /* -- JSON -------------------------------------------------------------------------------------- */
 
 static json_t *kind_json(const kind_summary *k, bool asked)

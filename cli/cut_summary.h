@@ -16,6 +16,8 @@ void cut_summary_warn_tied(const grail_compression *c);
 
 /** Prints the widths, the cut by kind, and after a run the errors by kind. */
 void cut_summary_print(const grail_compression *c, run_options *r);
+/** Prints who loads the result, and what would load where the widths are the reason. */
+void cut_summary_print_loaders(const grail_compression *c);
 /** [{"kind", "asked", "reached", "error_before", "error_after", "sites", "bias_only",
  * "kept_plain"}, ...], fractions, with null for what is not known. */
 json_t *cut_summary_json(const grail_compression *c, run_options *r);

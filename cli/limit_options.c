@@ -111,11 +111,30 @@ int limit_options_read(const command *c, const limit_options *l, grail_plan_opti
     return code;
 }
 
+limit_watch limit_watch_init(const limit_options *l, grail_session *session, bool quiet)
+{
+    grail_model_facts facts = {0};
+    const bool uniform =
+        l->uniform_widths || (l->budget != NULL && strcmp(l->budget, "uniform") == 0);
+    const bool known = grail_model_describe(grail_session_model(session), &facts) == GRAIL_OK;
+    return (limit_watch){.quiet = quiet, .differ = !uniform && known && facts.reads_images == 0};
+}
+
+void limit_watch_note(limit_watch *w)
+{
+    if (w->differ) {
+        print_error("grail: note: layers get widths of their own, which no stock loader of "
+                    "language models opens; --uniform-widths gives all layers the same\n");
+    }
+    w->differ = false;
+}
+
 int limit_options_watch(void *user, const grail_plan_trial *t)
 {
-    const bool *quiet = user;
+    limit_watch *w = user;
     char cost[HUMAN_SIZE];
-    if (!*quiet) {
+    limit_watch_note(w);
+    if (!w->quiet) {
         print_error("trial %d/%d  %-22s  %8s  divergence %.5f%s\n", t->tried, t->most, t->name,
                     human_count(t->cost, cost), t->divergence,
                     t->is_best != 0 ? "  best so far" : "");

@@ -67,7 +67,18 @@ bool limit_options_given(const limit_options *l);
  * stderr: exactly one limit is expected. */
 int limit_options_read(const command *c, const limit_options *l, grail_plan_options *out);
 
-/** Prints the trials of a search on stderr; an observer, whose `user` points to a bool: quiet. */
+/** How a choice of widths is reported; limit_watch_init fills it. */
+typedef struct limit_watch {
+    bool quiet;
+    bool differ; /* the widths may differ from layer to layer, and nobody has said so yet */
+} limit_watch;
+
+/** `session` has the network. */
+limit_watch limit_watch_init(const limit_options *l, grail_session *session, bool quiet);
+/** Says once, where widths may differ, that stock loaders of text networks want them equal: at the
+ * first trial, or when the widths are chosen. */
+void limit_watch_note(limit_watch *w);
+/** Prints the trials of a search on stderr; an observer, whose `user` is a limit_watch. */
 int limit_options_watch(void *user, const grail_plan_trial *trial);
 
 #endif

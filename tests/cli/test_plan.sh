@@ -24,9 +24,18 @@ runs "$grail" plan "$tiny" -o shown.json --target-ratio 0.8 --tries 2 "${options
 says "trial 1/2  uniform" stderr
 says "by '" stdout
 says "divergence from the dense network" stdout
-says "next: grail compress $tiny -o DIR --plan shown.json" stdout
+says "note: layers get widths of their own" stderr
+says "a limit with --uniform-widths" stdout
 runs "$grail" plan "$tiny" -o hidden.json --target-ratio 0.8 --tries 2 "${options[@]}" --quiet
-[[ ! -s stderr ]] || { show; fail "printed trials"; }
+! grep -q trial stderr || { show; fail "printed trials"; }
+
+check "the next command works as it is printed"
+cp -r "$tiny" "a model"
+runs "$grail" plan "a model" -o "a plan.json" --target-ratio 0.8 --budget error --uniform-widths "${options[@]}"
+says "next: grail compress 'a model' -o narrow --plan 'a plan.json' --calib ids.npy --context 32" stdout
+! grep -q "note: layers" stderr || { show; fail "warns of uniform widths"; }
+runs env PATH="$(dirname "$grail"):$PATH" sh -c "$(sed -n 's/^next: //p' stdout)"
+[[ -r narrow/config.json ]] || fail "wrote no model"
 
 check "compress takes a plan, and limits themselves give the same"
 runs "$grail" compress "$tiny" -o from-plan --plan error.json --calib ids.npy --context 32 --quiet
