@@ -15,9 +15,11 @@ resnet20=$data/resnet-cifar/resnet20-12fca82f.th
 resnet18=$data/resnet18-cifar10/resnet18_cifar10.pth
 quick=()
 few=()
+some=()
 if [[ ${GRAIL_QUICK-} ]]; then
     quick=(--heal-steps 2)
     few=(--windows 4)
+    some=(--images 100)
 fi
 kinds=(none block model block,model)
 
@@ -81,13 +83,13 @@ image_row() { # NAME KEY CUT SAMPLES
 
 resnet20_row() { # CUT SAMPLES
     heal_all "resnet20,$1,$2" "$resnet20" --calib "$set" --sites conv --sparsity "$1" --selector magnitude-l1 \
-        --samples "$(amount "$2")" -- --data "$set" --split test
+        --samples "$(amount "$2")" -- --data "$set" --split test "${some[@]}"
     image_row ResNet-20 "resnet20,$1,$2" "$1" "$2"
 }
 
 demonstration_row() { # NAME CHECKPOINT CUT
     heal_all "$1,$3" "$root/demo/vision/$2" --calib "$root/demo/vision/calibration" --sparsity "$3" --samples "$(amount 128)" \
-        -- --data "$root/demo/vision/test"
+        -- --data "$root/demo/vision/test" "${some[@]}"
     image_row "demonstration $1" "$1,$3" "$3" 128
 }
 
@@ -98,7 +100,7 @@ table_images() {
         for samples in 128 1024; do resnet20_row "$cut" "$samples"; done
     done
     heal_all resnet18,0.8 "$resnet18" --calib "$set" --sites conv,stream --sparsity 0.8 --selector magnitude-l1 \
-        --samples "$(amount 128)" -- --data "$set" --split test
+        --samples "$(amount 128)" -- --data "$set" --split test "${some[@]}"
     image_row ResNet-18 resnet18,0.8 0.8 128
     for cut in 0.5 0.7; do demonstration_row CNN cnn.pth "$cut"; done
     for cut in 0.5 0.7; do demonstration_row ViT vit "$cut"; done
@@ -106,7 +108,7 @@ table_images() {
     for heal in none model; do
         cell "resnet20,plain,$heal" compress "$resnet20" --calib "$set" --sites conv --sparsity 0.5 --selector magnitude-l1 \
             --compensate none --samples "$(amount 128)" --heal "$heal" $([[ $heal == none ]] || echo "${quick[*]}") \
-            -- --data "$set" --split test
+            -- --data "$set" --split test "${some[@]}"
     done
     row "128 images" "$(value resnet20,plain,none %.2f)" "$(value resnet20,plain,model %.2f)"
 }
