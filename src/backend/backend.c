@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/scratch.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MOST_KINDS = 10 };
@@ -200,6 +201,14 @@ grail_dtype backend_type(const backend *b)
 grail_dtype backend_weight_type(const backend *b)
 {
     return b->kind->weight_bytes == NULL ? b->kind->type : GRAIL_DTYPE_BF16;
+}
+
+/* Weights make the values of a constant feature different ones. Their rounding is up to four units
+ * in a square and a square of the sum, and falls with the root of the rows: four times that is a
+ * bound for up to 16 rows, and leaves room where few rows have most of the weight. */
+double backend_gram_rounding(const backend *b, int64_t rows)
+{
+    return b->kind->gram_rounding + 16.0 * b->kind->statistics_unit / sqrt(fmax(1.0, (double)rows));
 }
 
 size_t backend_value_size(const backend *b)

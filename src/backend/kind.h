@@ -106,6 +106,12 @@ struct backend_kind {
     const char *precision; /* of products: "f32", "f64", "bf16", "bf16-gram" */
     const char *summary;   /* what it is, for help */
     grail_dtype type;      /* of values */
+    /** Bound on the relative error of a sum of squares of equal values that matrix_gram forms,
+     * beside the f64 rounding of each row; 0 where products are summed in f64 (docs/numerics.md,
+     * Constant features). */
+    double gram_rounding;
+    /** Unit roundoff of values as statistics take them, where that is not the one of their type. */
+    double statistics_unit;
     /** NULL where weights of products have the type of values. Else they are of BF16 and lie in an
      * order of the backend's own, in as many bytes as this gives; products then round their other
      * operand to BF16, too. */

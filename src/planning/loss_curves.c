@@ -7,6 +7,7 @@
 #include "pipeline/network/observe.h"
 #include "pipeline/request/consumer_tail.h"
 #include "reduce/flap.h"
+#include "stats/constant_features.h"
 
 #include <math.h>
 
@@ -116,8 +117,11 @@ static grail_status take_input(observation *o, input_statistics *in, double **me
     grail_status status = GRAIL_OK;
     TRY(statistics_check_finite(o->fit));
     TRY(take_means(o->fit, means));
-    *in = (input_statistics){
-        .width = o->fit->width, .weight = o->fit->weight, .gram = o->fit->gram, .means = *means};
+    *in = (input_statistics){.width = o->fit->width,
+                             .weight = o->fit->weight,
+                             .rounding = sums_rounding(o->fit->owner, o->fit->count),
+                             .gram = o->fit->gram,
+                             .means = *means};
     o->fit->gram = no_matrix;
 out:
     return status;

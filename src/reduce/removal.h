@@ -32,9 +32,10 @@ typedef struct removal_options {
  * Costs of removing units: A = (G + lambda I)^-1, M = W^T W. A feature that is always 0 costs
  * nothing. When G + lambda I cannot be factored, lambda is raised as in a ridge (solve/system.h).
  * With `refits` all sums are centred where the view fits a bias and has means, so that a constant
- * feature costs nothing; and where the view has cross sums C of a target, W is W_r = (C + lambda W)
- * A, the weights refitted on all units. Takes over the view's Gram matrices, and centres its cross
- * sums in place. GRAIL_ERROR_NUMERIC as damped_inverse. removal_fini frees.
+ * feature (stats/constant_features.h) costs nothing; and where the view has cross sums C of a
+ * target, W is W_r = (C + lambda W) A, the weights refitted on all units. Takes over the view's
+ * Gram matrices, and centres its cross sums in place. GRAIL_ERROR_NUMERIC as damped_inverse.
+ * removal_fini frees.
  */
 grail_status removal_of_costs(const site_view *v, const removal_options *options,
                               removal *out) GRAIL_MUST_CHECK;

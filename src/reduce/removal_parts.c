@@ -4,13 +4,13 @@
 #include "reduce/removal.h"
 
 #include "base/memory.h"
+#include "stats/constant_features.h"
 
 #include <math.h>
 
 enum { PANEL_ROWS = 512 };
 
 static const double gain_jitter = 1e-10; /* of the largest diagonal element */
-static const double dead_share = 1e-12;  /* of the diagonal before centring */
 
 /* One consumer: its statistics, which are taken over, and its weights. */
 typedef struct part_source {
@@ -19,15 +19,15 @@ typedef struct part_source {
     input_statistics *input;
     consumer_rows rows;
     bool centred;   /* the fit has a bias */
-    bool *dead;     /* [H]: always 0, or constant beside a bias */
-    double largest; /* of the diagonal of G */
+    bool *constant; /* [H]: always 0, or constant beside a bias */
+    double largest; /* of the diagonal of G, centred with a bias */
     double lambda;
 } part_source;
 
 static void source_fini(part_source *s)
 {
     consumer_rows_fini(&s->rows);
-    memory_free(s->dead);
+    memory_free(s->constant);
     *s = (part_source){0};
 }
 
@@ -47,28 +47,23 @@ out:
     return status;
 }
 
-/* G - T mu^T mu, and with a target C - T nu^T mu with the target's means nu. */
+/* G - T mu^T mu, and with a target C - T nu^T mu with the target's means nu; constant features
+ * leave nothing of either. */
 static grail_status centre(const part_source *s)
 {
     grail_status status = GRAIL_OK;
     const input_statistics *in = s->input;
     TRY(subtract_means(true, in->weight, in->means, in->means, in->gram));
+    TRY(clear_constant_pairs(s->constant, in->gram));
     if (matrix_exists(in->cross)) {
         TRY(subtract_means(false, in->weight, in->target_means, in->means, in->cross));
+        TRY(clear_constant_columns(s->constant, in->cross));
     }
 out:
     return status;
 }
 
-/* What centring leaves of a constant feature is rounding error. */
-static bool is_dead(const part_source *s, const double *diagonal, int64_t feature)
-{
-    const double mean = s->centred ? s->input->means[feature] : 0.0;
-    const double whole = diagonal[feature] + s->input->weight * mean * mean;
-    return diagonal[feature] <= dead_share * whole;
-}
-
-/* Looks at the diagonal of G, which must not be 0. */
+/* Looks at the diagonal of G before it is centred, of which something must be left. */
 static grail_status measure(part_source *s)
 {
     grail_status status = GRAIL_OK;
@@ -76,11 +71,13 @@ static grail_status measure(part_source *s)
     double mean = 0.0;
     const int64_t width = s->input->width;
     TRY(memory_new_unset(&diagonal, (size_t)width, sizeof diagonal[0]));
-    TRY(memory_new_unset(&s->dead, (size_t)width, sizeof s->dead[0]));
+    TRY(memory_new_unset(&s->constant, (size_t)width, sizeof s->constant[0]));
     TRY(matrix_download_diagonal(s->input->gram, diagonal));
     for (int64_t j = 0; j < width; j++) {
-        s->dead[j] = is_dead(s, diagonal, j);
-        diagonal[j] = s->dead[j] ? 0.0 : diagonal[j];
+        const double of_mean = s->centred ? s->input->means[j] : 0.0;
+        const double square = s->input->weight * of_mean * of_mean;
+        s->constant[j] = feature_is_constant(diagonal[j], square, s->input->rounding);
+        diagonal[j] = s->constant[j] ? 0.0 : diagonal[j] - square;
         s->largest = fmax(s->largest, diagonal[j]);
     }
     TRY(mean_of_diagonal(width, diagonal, &mean));
@@ -96,22 +93,9 @@ static grail_status source_open(const site_view *v, const removal_options *optio
     *s = (part_source){.view = v, .options = options, .input = &v->inputs[consumer]};
     s->centred = options != NULL && options->refits && v->fits_bias && s->input->means != NULL;
     TRY(consumer_rows_open(v, consumer, s->input->width, &s->rows));
+    TRY(measure(s));
     if (s->centred) {
         TRY(centre(s));
-    }
-    TRY(measure(s));
-out:
-    return status;
-}
-
-/* columns of dead features <- 0 */
-static grail_status clear_dead(const part_source *s, matrix rows)
-{
-    grail_status status = GRAIL_OK;
-    for (int64_t j = 0; j < rows.columns; j++) {
-        if (s->dead[j]) {
-            TRY(matrix_zero(matrix_columns(rows, j, 1)));
-        }
     }
 out:
     return status;
@@ -150,7 +134,7 @@ static grail_status add_weights(const part_source *s, bool by_gram, matrix m)
             TRY(matrix_gemm(false, false, 1.0, rows, s->input->gram, 0.0, spare));
             source = spare;
         }
-        TRY(clear_dead(s, source));
+        TRY(clear_constant_columns(s->constant, source));
         TRY(matrix_add_symmetric(1.0, source, source, m));
     }
 out:

@@ -4,11 +4,9 @@
 #include "reduce/plan.h"
 #include "reduce/scores.h"
 #include "reduce/selector.h"
+#include "stats/constant_features.h"
 
 #include <math.h>
-
-/* A fluctuation below this share of the sum of squares is rounding error. */
-static const double rounding_share = 1e-12;
 
 typedef enum flap_metric {
     WEIGHTED_FLUCTUATION, /* WIFV */
@@ -32,11 +30,11 @@ static unsigned needs_diagonal(const site *s)
 static double fluctuation(const input_statistics *in, int64_t i)
 {
     const double count = in->weight;
-    const double centred = in->diagonal[i] - count * in->means[i] * in->means[i];
-    if (count <= 1.0 || centred <= rounding_share * in->diagonal[i]) {
+    const double square_of_mean = count * in->means[i] * in->means[i];
+    if (count <= 1.0 || feature_is_constant(in->diagonal[i], square_of_mean, in->rounding)) {
         return 0.0;
     }
-    return centred / (count - 1.0);
+    return (in->diagonal[i] - square_of_mean) / (count - 1.0);
 }
 
 /* `weights` is the sum over the feature's column of W^2, or of |W| for a norm; `rows` is O. */

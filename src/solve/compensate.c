@@ -2,6 +2,7 @@
 #include <grail/ridge.h>
 
 #include "solve/ridge.h"
+#include "stats/constant_features.h"
 
 #include <math.h>
 
@@ -43,6 +44,7 @@ static grail_status prepare(const grail_statistics *statistics, const grail_redu
     grail_status status = GRAIL_OK;
     grail_statistics *copy = NULL;
     TRY(statistics_copy(statistics, &copy));
+    TRY(statistics_settle_constants(copy));
     grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
     if (reducer->folds) {
         TRY(regression_from_measured(copy, prior, out));

@@ -57,6 +57,7 @@ grail_status regression_add(regression *into, const regression *other)
     add_values(into->outputs, into->residual_sum, other->residual_sum);
     add_values(into->outputs, into->residual_square, other->residual_square);
     add_values(into->outputs, into->target_square, other->target_square);
+    into->count += other->count;
     into->full_diagonal += other->full_diagonal;
     into->weight += other->weight;
 out:
@@ -467,7 +468,8 @@ static grail_status take_statistics(grail_statistics *s, const grail_reducer *re
     *s = (grail_statistics){0};
     TRY(split_features(width, reducer, features_per_unit, &f));
     TRY(matrix_import(taken.owner, GRAIL_DTYPE_F32, outputs, width, width, consumer, &w.rows));
-    r = (regression){.width = f.kept_count, .outputs = outputs, .weight = taken.weight};
+    r = (regression){
+        .width = f.kept_count, .outputs = outputs, .count = taken.count, .weight = taken.weight};
     TRY(mean_diagonal(taken.gram, &r.full_diagonal));
     TRY(residual_of_selection(&taken, &f, &w, &r));
     *out = r;

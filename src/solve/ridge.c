@@ -2,6 +2,7 @@
 
 #include "solve/quadratic.h"
 #include "solve/system.h"
+#include "stats/constant_features.h"
 
 #include <math.h>
 #include <string.h>
@@ -205,16 +206,18 @@ static grail_status factor(ridge_problem *p, double alpha)
     return ridge_system_factor(&p->system, of_all ? alpha * p->fit->full_diagonal / scale : alpha);
 }
 
-/* d -= residual_sum s^T / T for every step-th output. */
-static grail_status centre_residual(const regression *r, int64_t step, matrix d)
+/* d -= residual_sum s^T / T for every step-th output, of which constant features leave nothing. */
+static grail_status centre_residual(const ridge_system *s, int64_t step, matrix d)
 {
     grail_status status = GRAIL_OK;
+    const regression *r = s->r;
     double *mean = NULL;
     TRY(memory_new_unset(&mean, (size_t)d.rows, sizeof *mean));
     for (int64_t i = 0; i < d.rows; i++) {
         mean[i] = r->residual_sum[i * step] * regression_inverse_weight(r);
     }
     TRY(subtract_outer(false, mean, r->sum, d));
+    TRY(clear_constant_columns(s->constant, d));
 out:
     memory_free(mean);
     return status;
@@ -230,7 +233,7 @@ static grail_status solve_outputs(const ridge_problem *p, int64_t step, matrix d
     const matrix prior = matrix_every_row(p->prior_rows, step);
     TRY(matrix_copy(matrix_every_row(p->fit->cross, step), d));
     if (p->options->bias) {
-        TRY(centre_residual(p->fit, step, d));
+        TRY(centre_residual(&p->system, step, d));
     }
     if (to_zero) {
         TRY(ridge_system_subtract_penalty(&p->system, prior, d));

@@ -11,7 +11,8 @@
  * which is the same W' and loses no digits when W0 is already good: E = 0 gives W' = W0 exactly.
  * lambda = alpha * mean(diag A). S = I (the paper), or S = diag(A) / mean(diag A), which makes
  * lambda S = alpha diag(A), so that the scale of a feature does not matter. With a bias all sums
- * are centred first (A - s s^T / T, ...), and d = mean(Y) - W' mean(Z). For pruning on a local
+ * are centred first (A - s s^T / T, ...), and d = mean(Y) - W' mean(Z); a feature that is constant
+ * up to the rounding of its sums then has zeros in A and E. For pruning on a local
  * target E = W_R G[R,P] with the removed features R, so only the removed columns are multiplied.
  * Source: GRAIL paper, section 3.1; derivations in docs/numerics.md. */
 #ifndef GRAIL_SOLVE_RIDGE_H
@@ -25,7 +26,8 @@
 typedef struct regression {
     int64_t width;           /* K features */
     int64_t outputs;         /* O */
-    double weight;           /* T: the number of rows, or the sum of their weights */
+    int64_t count;           /* the number of rows */
+    double weight;           /* T: that number, or the sum of the rows' weights */
     double full_diagonal;    /* mean diagonal of the Gram matrix of all features, before the cut */
     matrix gram;             /* A[K,K], lower triangle */
     matrix cross;            /* E[O,K] */

@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "solve/quadratic.h"
+#include "stats/constant_features.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,9 +10,7 @@
 enum { MOST_RAISES = 6, POWER_STEPS = 8, INVERSE_STEPS = 4 };
 
 static const double raise_floor = 1e-8;        /* of the mean diagonal */
-static const double dead_share = 1e-12;        /* of the diagonal before centring, or of its mean */
-static const double rounding_share = 1e-6;     /* of the diagonal before centring: what sums of
-                                                * products in f32 may leave of a constant feature */
+static const double negligible_share = 1e-12;  /* of the mean diagonal */
 static const double eigenvalue_cutoff = 1e-10; /* of the largest */
 
 double regression_inverse_weight(const regression *r)
@@ -23,52 +22,63 @@ void ridge_system_fini(ridge_system *s)
 {
     memory_free(s->diagonal);
     memory_free(s->share);
+    memory_free(s->constant);
     matrix_free(&s->eigenvectors);
     memory_free(s->eigenvalues);
     *s = (ridge_system){0};
 }
 
+/* s_i^2 / T */
+static double square_of_mean(const ridge_system *s, int64_t i)
+{
+    return s->centred ? s->r->sum[i] * s->r->sum[i] * regression_inverse_weight(s->r) : 0.0;
+}
+
+static grail_status find_constant_features(ridge_system *s)
+{
+    const regression *r = s->r;
+    const double rounding = sums_rounding(r->gram.owner, r->count);
+    const grail_status status =
+        memory_new_unset(&s->constant, (size_t)r->width, sizeof *s->constant);
+    for (int64_t i = 0; status == GRAIL_OK && i < r->width; i++) {
+        s->constant[i] = feature_is_constant(s->diagonal[i], square_of_mean(s, i), rounding);
+    }
+    return status;
+}
+
 /* A_c[i, i] */
 static double centred_diagonal(const ridge_system *s, int64_t i)
 {
-    const double sum = s->centred ? s->r->sum[i] : 0.0;
-    return s->diagonal[i] - sum * sum * regression_inverse_weight(s->r);
+    return s->constant[i] ? 0.0 : s->diagonal[i] - square_of_mean(s, i);
 }
 
-/* Whether feature i is always 0 or, with a bias, constant. */
+/* Whether feature i is constant or next to nothing beside the others. */
 static bool is_dead(const ridge_system *s, int64_t i)
 {
-    const double whole = s->diagonal[i] > s->scale ? s->diagonal[i] : s->scale;
-    return centred_diagonal(s, i) <= dead_share * whole;
+    return centred_diagonal(s, i) <= negligible_share * s->scale;
 }
 
-/* A diagonal element that centring reduced to a tiny share of its value is only rounding error. */
 static void measure_diagonal(ridge_system *s)
 {
     const int64_t n = s->r->width;
-    double mean = 0.0;
-    double centred_mean = 0.0;
+    s->scale = 0.0;
     for (int64_t i = 0; i < n; i++) {
-        mean += s->diagonal[i] / (double)n;
-        centred_mean += centred_diagonal(s, i) / (double)n;
+        s->scale += centred_diagonal(s, i) / (double)n;
     }
-    s->scale = centred_mean > dead_share * mean ? centred_mean : 0.0;
     s->dead = false;
     for (int64_t i = 0; i < n; i++) {
         s->dead = s->dead || is_dead(s, i);
     }
 }
 
-/* S = diag(A_c) / scale. The variance of a feature that is constant up to the rounding of its sums
- * says nothing about its scale, so its share is 1. */
+/* S = diag(A_c) / scale. A variance of next to nothing says little about a feature's scale, so its
+ * share is 1. */
 static grail_status measure_shares(ridge_system *s)
 {
     const int64_t n = s->r->width;
     const grail_status status = memory_new_unset(&s->share, (size_t)n, sizeof *s->share);
     for (int64_t i = 0; status == GRAIL_OK && i < n; i++) {
-        const double variance = centred_diagonal(s, i);
-        const bool varies = !is_dead(s, i) && variance > rounding_share * s->diagonal[i];
-        s->share[i] = s->scale > 0.0 && varies ? variance / s->scale : 1.0;
+        s->share[i] = is_dead(s, i) ? 1.0 : centred_diagonal(s, i) / s->scale;
     }
     return status;
 }
@@ -82,6 +92,7 @@ grail_status ridge_system_init(ridge_system *s, regression *r, bool centred, rid
     TRY(matrix_fill_upper(r->gram));
     *s = (ridge_system){.r = r, .centred = centred, .diagonal = diagonal};
     diagonal = NULL;
+    TRY(find_constant_features(s));
     measure_diagonal(s);
     if (penalty == RIDGE_PENALTY_DIAGONAL) {
         TRY(measure_shares(s));
@@ -104,16 +115,18 @@ out:
     return status;
 }
 
-/* Lower triangle: A -= s s^T / T */
-static grail_status centre(const regression *r)
+/* Lower triangle: A -= s s^T / T, of which constant features leave nothing. */
+static grail_status centre(const ridge_system *s)
 {
     grail_status status = GRAIL_OK;
+    const regression *r = s->r;
     double *mean = NULL;
     TRY(memory_new_unset(&mean, (size_t)r->width, sizeof *mean));
     for (int64_t i = 0; i < r->width; i++) {
         mean[i] = r->sum[i] * regression_inverse_weight(r);
     }
     TRY(subtract_outer(true, mean, r->sum, r->gram));
+    TRY(clear_constant_pairs(s->constant, r->gram));
 out:
     memory_free(mean);
     return status;
@@ -146,7 +159,7 @@ static grail_status load_system(ridge_system *s, double lambda)
     grail_status status = GRAIL_OK;
     TRY(ridge_system_restore(s));
     if (s->centred) {
-        TRY(centre(s->r));
+        TRY(centre(s));
     }
     TRY(add_penalty(s, lambda));
 out:

@@ -3,7 +3,8 @@
  *
  * A lives in the strict upper triangle and in `diagonal`, the factor in the lower triangle, so that
  * A can be restored for another lambda without a second matrix. When the regression has a bias, A
- * is centred as it is copied down: A_c = A - s s^T / T.
+ * is centred as it is copied down: A_c = A - s s^T / T, with zeros in the rows and columns of
+ * features that do not vary (stats/constant_features.h).
  *
  * Singularity: a pivot that is not above 10 K 2^-52 of its own diagonal element counts as failed.
  * Then lambda is raised to max(10 lambda, 1e-8 mean diag) up to six times; when that does not help,
@@ -20,8 +21,9 @@ typedef struct ridge_system {
     bool centred;
     double *diagonal; /* [K] of A */
     double *share;    /* [K] diagonal of S; NULL: S = I */
+    bool *constant;   /* [K] always 0, or with a bias constant up to the rounding of the sums */
     double scale;     /* mean diag A_c; 0 when nothing varies: then every solution is 0 */
-    bool dead;        /* some feature is always 0, or with a bias constant */
+    bool dead;        /* some feature is constant, or at most 1e-12 of the scale is left of it */
     double lambda;
     int raises;
     ridge_fallback fallback;

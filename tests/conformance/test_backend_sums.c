@@ -1,6 +1,8 @@
 /* Gram, cross products and column sums: f64 totals that are added to what is there. */
 #include "conformance/conformance.h"
 
+#include <float.h>
+
 static const double initial = 3.0;
 static const double untouched = -7.0;
 
@@ -226,6 +228,91 @@ static void check_repeated_sums(backend *b, matrix x, matrix row)
     free_matrices(&sums[0], &sums[1], &sums[2], &sums[3]);
 }
 
+/* rows[rows, VALUES] of values that differ from column to column only, and weights of the rows. */
+enum { VALUES = 48, WEIGHTED_ROWS = 10001 };
+
+static void fill_constants(int64_t rows, float *x)
+{
+    float *value = normals(VALUES, 11, 1.0);
+    for (int64_t i = 0; i < rows * VALUES; i++) {
+        x[i] = i % VALUES == 0 ? 1000.0F : value[i % VALUES] * (float)(1 + i % VALUES);
+    }
+    memory_free(value);
+}
+
+/* root[rows] of weights, as roots of weights of tokens: of many sizes, not of f32. */
+static double *roots_of(int64_t rows)
+{
+    double *root = normal_doubles(rows, 12);
+    for (int64_t i = 0; i < rows; i++) {
+        root[i] = exp(0.5 * root[i]);
+    }
+    return root;
+}
+
+/* The sums of a constant feature, weighted as statistics weight their rows (root NULL: not), leave
+ * no more than the bound that the backend states. */
+static double largest_residue(backend *b, int64_t rows, const double *root)
+{
+    float *x = NULL;
+    double weight = root == NULL ? (double)rows : 0.0;
+    double largest = 0.0;
+    assert_ok(memory_new(&x, (size_t)(rows * VALUES), sizeof *x));
+    fill_constants(rows, x);
+    matrix values = values_of(b, rows, VALUES, x);
+    double *zeros = doubles(VALUES * VALUES, 0.0);
+    matrix gram = matrix_of(b, GRAIL_DTYPE_F64, VALUES, VALUES, zeros);
+    matrix sum = matrix_of(b, GRAIL_DTYPE_F64, 1, VALUES, zeros);
+    if (root == NULL) {
+        assert_ok(matrix_gram(values, gram));
+    } else {
+        matrix factors = matrix_of(b, GRAIL_DTYPE_F64, 1, rows, root);
+        assert_ok(matrix_scale_rows(factors, values, values));
+        assert_ok(matrix_gram(values, gram));
+        assert_ok(matrix_scale_rows(factors, values, values));
+        matrix_free(&factors);
+    }
+    assert_ok(matrix_column_sums(values, sum, no_matrix));
+    for (int64_t i = 0; root != NULL && i < rows; i++) {
+        weight += root[i] * root[i];
+    }
+    double *g = results_of(gram);
+    double *s = results_of(sum);
+    for (int64_t j = 0; j < VALUES; j++) {
+        const double square = g[j * VALUES + j];
+        largest = fmax(largest, fabs(square - s[j] * s[j] / weight) / square);
+    }
+    memory_free(g);
+    memory_free(s);
+    memory_free(x);
+    memory_free(zeros);
+    matrix_free(&values);
+    matrix_free(&gram);
+    matrix_free(&sum);
+    return largest;
+}
+
+static void test_sums_of_constant_features_agree_within_the_stated_rounding(void **state)
+{
+    (void)state;
+    static const int64_t rows[] = {3, 1000, 4096, WEIGHTED_ROWS};
+    double *root = roots_of(WEIGHTED_ROWS);
+    FOR_EACH_BACKEND(b)
+    {
+        for (int i = 0; i < 8; i++) {
+            const int64_t count = rows[i % 4];
+            const double residue = largest_residue(b, count, i < 4 ? NULL : root);
+            const double bound =
+                backend_gram_rounding(b, count) + (double)(count + 4) * DBL_EPSILON;
+            if (!(residue <= bound)) {
+                fail_msg("%s %s leaves %g of constant features in %lld rows, states %g",
+                         backend_name(b), backend_precision(b), residue, (long long)count, bound);
+            }
+        }
+    }
+    memory_free(root);
+}
+
 static void test_sums_take_a_repeated_row(void **state)
 {
     (void)state;
@@ -287,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_gram_totals_are_f64),
         cmocka_unit_test(test_cross_adds_products_of_columns),
         cmocka_unit_test(test_column_sums_are_f64_and_optional),
+        cmocka_unit_test(test_sums_of_constant_features_agree_within_the_stated_rounding),
         cmocka_unit_test(test_sums_take_a_repeated_row),
         cmocka_unit_test(test_sums_report_lack_of_memory),
     };

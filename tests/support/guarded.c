@@ -277,6 +277,7 @@ void guarded_add(void)
     for (int slot = 0; slot < SLOT_COUNT; slot++) {
         guarded.slots[slot] = is_left_out((operation_slot)slot) ? NULL : run_on_cpu;
     }
+    guarded.gram_rounding = backend_gram_rounding(backend_host(), 1);
     if (backend_add(&guarded) != GRAIL_OK) {
         give_up(grail_error_message());
     }

@@ -49,6 +49,10 @@ static const host_kernels bf16_gram_kernels = {
     BF16_PRODUCTS, .gram = cpu_rounded_gram, .cross = cpu_rounded_cross,
     .column_sums = cpu_rounded_column_sums, COMMON_KERNELS};
 
+/* Bounds of kind.h, gram_rounding, as docs/numerics.md, Constant features, derives them. */
+#define F32_ROUNDING 0x1p-16
+#define PARTS_ROUNDING (0x1p-15 + F32_ROUNDING) /* two of bf16 have 16 bits */
+
 static grail_status enter(backend *b)
 {
     (void)b;
@@ -60,6 +64,7 @@ const backend_kind backend_cpu = {
     .precision = "f32",
     .summary = "the processor, in f32",
     .type = GRAIL_DTYPE_F32,
+    .gram_rounding = F32_ROUNDING,
     .enter = enter,
     .kernels = &kernels,
     HOST_BACKEND,
@@ -76,6 +81,7 @@ const backend_kind backend_cpu_bf16 = {
     .precision = "bf16",
     .summary = "the processor, with products of bf16 and f32 sums",
     .type = GRAIL_DTYPE_F32,
+    .gram_rounding = PARTS_ROUNDING,
     .weight_bytes = onednn_weight_bytes,
     .enter = enter_bf16,
     .pays = cpu_bf16_pays,
@@ -88,6 +94,8 @@ const backend_kind backend_cpu_bf16_gram = {
     .precision = "bf16-gram",
     .summary = "the processor, with products and Gram matrices of bf16",
     .type = GRAIL_DTYPE_F32,
+    .gram_rounding = F32_ROUNDING,
+    .statistics_unit = 0x1p-8,
     .weight_bytes = onednn_weight_bytes,
     .enter = enter_bf16,
     .kernels = &bf16_gram_kernels,

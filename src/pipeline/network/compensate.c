@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/network/fit.h"
+#include "stats/constant_features.h"
 
 static const node *consumer_node(const compression_request *request, const observation *o)
 {
@@ -113,13 +114,24 @@ static void release_dense_before(calibration_network *network, int consumer)
     parameter_store_release_range(network->dense.parameters, begin, consumer);
 }
 
+/* What the fit and the selectors take is finite, and exact where features are constant. */
+static grail_status settle_sums(observation *o)
+{
+    grail_status status = GRAIL_OK;
+    TRY(statistics_check_finite(o->fit));
+    TRY(statistics_check_finite(o->held));
+    TRY(statistics_settle_constants(o->fit));
+    TRY(statistics_settle_constants(o->held));
+out:
+    return status;
+}
+
 grail_status compensate_consumer(calibration_network *network, observation *o)
 {
     grail_status status = GRAIL_OK;
     float *prior = NULL;
     const double begun = clock_seconds();
-    TRY(statistics_check_finite(o->fit));
-    TRY(statistics_check_finite(o->held));
+    TRY(settle_sums(o));
     TRY(shift_targets(network, o));
     TRY(mix_targets(o));
     if (network->results[o->site].reducer == NULL) {
@@ -146,8 +158,7 @@ grail_status compensate_map(calibration_network *network, observation *o)
     fitted_map fitted = {0};
     const graph *g = network->request->graph;
     const double begun = clock_seconds();
-    TRY(statistics_check_finite(o->fit));
-    TRY(statistics_check_finite(o->held));
+    TRY(settle_sums(o));
     TRY(shift_targets(network, o));
     TRY(mix_targets(o));
     TRY(fit_solve(network, o, NULL, o->weight, &fitted));

@@ -1,6 +1,7 @@
 #include "pipeline/network/decision_input.h"
 
 #include "backend/operations.h"
+#include "stats/constant_features.h"
 
 #include <math.h>
 
@@ -73,7 +74,9 @@ grail_status decision_input_take(unsigned needs, const grail_statistics *fit,
 {
     grail_status status = GRAIL_OK;
     const double weight = fit->weight + held->weight;
-    *out = (input_statistics){.width = fit->width, .weight = weight};
+    *out = (input_statistics){.width = fit->width,
+                              .weight = weight,
+                              .rounding = sums_rounding(fit->owner, fit->count + held->count)};
     if ((needs & NEEDS_DIAGONAL) != 0) {
         TRY(add_parts(fit, held, fit->width, download_diagonal, 1.0, &out->diagonal));
     }

@@ -1,6 +1,7 @@
 #include "observed.h"
 
 #include "plain_algebra.h"
+#include "stats/constant_features.h"
 #include "support/matrices.h"
 
 #include <math.h>
@@ -72,7 +73,8 @@ void give_input(backend *b, const observed *o, int k, hand_site *f)
         gram[i] = i % n > i / n ? (double)NAN : gram[i];
     }
     input_statistics *in = &f->inputs[k];
-    *in = (input_statistics){.width = n, .weight = (double)o->rows};
+    *in = (input_statistics){
+        .width = n, .weight = (double)o->rows, .rounding = sums_rounding(b, o->rows)};
     in->gram = support_matrix(b, n, n, gram);
     in->means = column_means(o->rows, n, o->x);
     if (o->y != NULL) {

@@ -4,6 +4,8 @@
 
 #include "observed.h"
 #include "plain_algebra.h"
+#include "stats/constant_features.h"
+#include "stats/statistics.h"
 #include "support/matrices.h"
 
 #include <math.h>
@@ -271,6 +273,81 @@ static void constant_features_cost_nothing_beside_a_bias(void **state)
     }
 }
 
+enum { LONG_ROWS = 10000, LONG_WIDTH = 6 };
+
+/* The first `width` features of 10,000 rows as statistics in f32: the last two are of the mean 1000
+ * with a deviation of 1 % of it, and always `constant`. */
+static void give_long_input(int64_t width, float constant, hand_site *f)
+{
+    static float x[LONG_ROWS * LONG_WIDTH];
+    grail_statistics *s = NULL;
+    double *means = NULL;
+    support_fill_normal(x, LONG_ROWS * LONG_WIDTH, 21);
+    for (int64_t i = 0; i < LONG_ROWS * LONG_WIDTH; i++) {
+        const int64_t j = i % LONG_WIDTH;
+        x[i] = j == 5 ? constant : j == 4 ? 1000.0F + 10.0F * x[i] : x[i] + 0.5F * x[i - j];
+    }
+    matrix rows = support_rows(on_cpu, LONG_ROWS, width, LONG_WIDTH, x);
+    assert_ok(statistics_create(on_cpu, width, 0, &s));
+    assert_ok(statistics_accumulate(s, rows, no_matrix));
+    assert_ok(memory_new(&means, (size_t)width, sizeof *means));
+    for (int64_t j = 0; j < width; j++) {
+        means[j] = grail_statistics_mean(s, j);
+    }
+    f->inputs[0] = (input_statistics){.width = width,
+                                      .weight = (double)LONG_ROWS,
+                                      .rounding = sums_rounding(on_cpu, LONG_ROWS),
+                                      .gram = s->gram,
+                                      .means = means};
+    s->gram = no_matrix;
+    f->view.backend = on_cpu;
+    f->view.input_count = 1;
+    f->view.fits_bias = true;
+    matrix_free(&rows);
+    grail_statistics_free(s);
+}
+
+/* The costs are those of the site without it: neither lambda nor another unit feels what centring
+ * left. lambda is relative to the mean over all features. */
+static void check_constant(float constant)
+{
+    static const float w[LONG_WIDTH] = {1, 2, -1, 3, 0.01F, 50};
+    double values[2][LONG_WIDTH];
+    for (int without = 0; without < 2; without++) {
+        const int64_t width = LONG_WIDTH - without;
+        const double damping = 1e-2 * (double)width / LONG_WIDTH;
+        const removal_options options = {.kind = VALUE_EXACT, .damping = damping, .refits = true};
+        hand_site f;
+        removal r = {0};
+        hand_begin(&f, SITE_FFN, width, 1);
+        hand_add_consumer(&f, 1, 1, w);
+        give_long_input(width, constant, &f);
+        assert_ok(removal_of_costs(&f.view, &options, &r));
+        assert_ok(removal_values(&r, values[without]));
+        if (without == 0) {
+            assert_ok(removal_take(&r, 1, 1, false, batch_of_one, NULL));
+            assert_taken(&r, "000001");
+        }
+        removal_fini(&r);
+        forget_inputs(&f);
+    }
+    assert_true(values[0][5] == 0.0);
+    for (int64_t j = 0; j < 5; j++) {
+        assert_true(values[1][j] > 0.0);
+        assert_near(values[0][j], values[1][j], 1e-9 * values[1][j]);
+    }
+}
+
+/* Of some of these rounding leaves more than nothing, of others less. */
+static void a_constant_of_inexact_sums_goes_first_and_moves_nothing(void **state)
+{
+    (void)state;
+    static const float constants[] = {1.0F, 1.1F, 1.3F, 1.7F, 1000.1F, 777.7F, 1333.3F, 12345.6F};
+    for (int i = 0; i < 8; i++) {
+        check_constant(constants[i]);
+    }
+}
+
 static void a_bias_leaves_nothing_of_constant_features(void **state)
 {
     (void)state;
@@ -533,6 +610,7 @@ int main(void)
         cmocka_unit_test(a_count_that_does_not_fit_the_groups_is_refused),
         cmocka_unit_test(dead_features_cost_nothing_and_go_first),
         cmocka_unit_test(constant_features_cost_nothing_beside_a_bias),
+        cmocka_unit_test(a_constant_of_inexact_sums_goes_first_and_moves_nothing),
         cmocka_unit_test(a_bias_leaves_nothing_of_constant_features),
         cmocka_unit_test(gram_matrices_without_sense_are_refused),
         cmocka_unit_test(a_singular_gram_matrix_raises_lambda),

@@ -2,6 +2,7 @@
  * are of. */
 #include "hand_site.h"
 
+#include "stats/constant_features.h"
 #include "support/matrices.h"
 
 #include <math.h>
@@ -322,18 +323,22 @@ static void the_fluctuation_is_the_exact_variance(void **state)
     assert_decides(&f, &selector_flap_ifv, "10");
 }
 
-/* What centring leaves of a constant may have either sign, and counts as nothing. */
+/* What centring leaves of a constant may have either sign, and counts as nothing; a share above the
+ * rounding of the sums is fluctuation. */
 static void rounding_errors_are_no_fluctuation(void **state)
 {
     (void)state;
-    static const double diagonal[] = {1e6 + 1e-9, 1e6 - 1e-9, 1.0 + 1e-9};
+    static const double diagonal[] = {1e6 + 1.0, 1e6 - 1.0, 1.0 + 2e-5};
     static const double means[] = {5e2, 5e2, 0.5};
     static const float w[] = {1e3F, 1e3F, 1};
     hand_site f;
     hand_begin(&f, SITE_FFN, 3, 1);
     hand_add_consumer(&f, 1, 1, w);
-    f.inputs[0] =
-        (input_statistics){.width = 3, .weight = 4.0, .diagonal = diagonal, .means = means};
+    f.inputs[0] = (input_statistics){.width = 3,
+                                     .weight = 4.0,
+                                     .rounding = sums_rounding(on_cpu, 4),
+                                     .diagonal = diagonal,
+                                     .means = means};
     assert_decides(&f, &selector_flap, "001");
     assert_decides(&f, &selector_flap_ifv, "001");
 }
