@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* A positive number of seconds, minutes or hours. */
 static bool read_time(const char *text, double *out)
@@ -50,40 +51,99 @@ int heal_options_read(const command *c, const heal_options *h, grail_compress_op
     return EXIT_OK;
 }
 
+static bool was_begun(const grail_healing *h)
+{
+    return !isnan(h->held_before);
+}
+
+/* "block 3/16" or "the network" */
+static const char *what_of(const grail_healing *h, char text[HUMAN_SIZE])
+{
+    if (h->block < 0) {
+        return "the network";
+    }
+    snprintf(text, HUMAN_SIZE, "block %d/%d", h->block + 1, h->blocks);
+    return text;
+}
+
+/* What is left, ", about 2 min left", or "". */
+static const char *time_left(const grail_healing *h, char text[2 * HUMAN_SIZE])
+{
+    char time[HUMAN_SIZE];
+    text[0] = 0;
+    if (h->seconds_left > 0.0) {
+        snprintf(text, 2 * HUMAN_SIZE, ", about %s left", human_seconds(h->seconds_left, time));
+    }
+    return text;
+}
+
+static void print_ended(const grail_healing *h)
+{
+    char what[HUMAN_SIZE];
+    char left[2 * HUMAN_SIZE];
+    if (!was_begun(h)) {
+        print_error("  %s: not healed, the time does not suffice", what_of(h, what));
+    } else if (h->best_step == 0) {
+        print_error("  healed %s: kept as it was, loss %.5f", what_of(h, what), h->held_before);
+    } else {
+        print_error("  healed %s: loss %.5f -> %.5f, that of step %lld kept", what_of(h, what),
+                    h->held_before, h->held_after, (long long)h->best_step);
+    }
+    print_error("%s\n", time_left(h, left));
+}
+
 void heal_progress_print(const grail_healing *now)
 {
-    if (now->block >= 0) {
-        print_error("  healing block %d/%d", now->block + 1, now->blocks);
-    } else {
-        print_error("  healing the network");
+    char what[HUMAN_SIZE];
+    char left[2 * HUMAN_SIZE];
+    const bool on_terminal = isatty(STDERR_FILENO) != 0;
+    if (on_terminal && now->ended == 0) {
+        print_progress("  healing %s: step %lld of %lld, loss %.5f -> %.5f%s ", what_of(now, what),
+                       (long long)now->steps, (long long)now->most_steps, now->held_before,
+                       now->held_after, time_left(now, left));
     }
-    print_error(": step %lld of %lld, loss %.5f -> %.5f", (long long)now->steps,
-                (long long)now->most_steps, now->held_before, now->held_after);
     if (now->ended != 0) {
-        print_error(" (seen %.5f -> %.5f), %s step %lld kept", now->seen_before, now->seen_after,
-                    now->best_step == 0 ? "nothing better than" : "that of",
-                    (long long)now->best_step);
+        if (on_terminal) {
+            print_progress_end();
+        }
+        print_ended(now);
     }
-    print_error("\n");
 }
 
 static void print_what(const grail_healing *h)
 {
     if (h->block >= 0) {
-        print_out("healed block %d of %d", h->block + 1, h->blocks);
+        print_out("block %d of %d", h->block + 1, h->blocks);
     } else {
-        print_out("healed the network");
+        print_out("the network");
+    }
+}
+
+static void print_losses(const grail_healing *h)
+{
+    if (h->best_step == 0) {
+        print_out("kept as it was; its loss on held-out samples is %.5f", h->held_before);
+        return;
+    }
+    print_out("loss on held-out samples %.5f -> %.5f", h->held_before, h->held_after);
+    if (!isnan(h->seen_before)) {
+        print_out(", on those seen %.5f -> %.5f", h->seen_before, h->seen_after);
     }
 }
 
 static void print_summary(const grail_healing *h)
 {
     char time[HUMAN_SIZE];
+    if (!was_begun(h)) {
+        print_what(h);
+        print_out(" was not healed: the time did not suffice\n");
+        return;
+    }
+    print_out("healed ");
     print_what(h);
-    print_out(" in %lld steps and %s: loss on held-out samples %.5f -> %.5f, on those seen %.5f -> "
-              "%.5f\n",
-              (long long)h->steps, human_seconds(h->seconds, time), h->held_before, h->held_after,
-              h->seen_before, h->seen_after);
+    print_out(" in %lld steps and %s: ", (long long)h->steps, human_seconds(h->seconds, time));
+    print_losses(h);
+    print_out("\n");
 }
 
 static json_t *summary_json(const grail_healing *h)

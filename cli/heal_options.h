@@ -46,7 +46,8 @@ typedef struct heal_options {
 /** Fills in the healing of `out`. Returns EXIT_OK, or EXIT_USAGE after a message on stderr. */
 int heal_options_read(const command *c, const heal_options *h, grail_compress_options *out);
 
-/** Prints a training's progress on stderr, on a line of its own. */
+/** Prints a training's progress on stderr: a line when it has ended, and on a terminal until then
+ * one that is updated in place. */
 void heal_progress_print(const grail_healing *now);
 
 /** Prints the results of a run's trainings on stdout, a line each. */

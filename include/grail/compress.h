@@ -74,6 +74,7 @@ typedef int (*grail_step_observer)(void *user, int block, int blocks, double don
  * means over rows or samples that no step saw (`held`), and over those that steps saw: of a block
  * the squared distance to the dense network's stream behind it, relative to that stream's square;
  * of the network KL(dense || narrow) of the outputs, or for features the relative squared distance.
+ * All are NaN where the time did not suffice for a step.
  */
 typedef struct grail_healing {
     int block; /* from 0; -1: the whole network */
@@ -81,9 +82,11 @@ typedef struct grail_healing {
     int64_t steps, most_steps; /* taken so far, and at most */
     int64_t best_step;         /* whose weights are kept; 0: those of the closed form */
     double held_before, held_after;
-    double seen_before, seen_after; /* NaN until it has ended */
+    double seen_before, seen_after; /* NaN until it has ended, and where the time did not suffice */
     double seconds;
-    int ended; /* 1: it will not go on */
+    double seconds_left; /* of this training, and of the blocks behind its block at the same pace;
+                            not of that of the whole network behind blocks. NaN before a step */
+    int ended;           /* 1: it will not go on */
 } grail_healing;
 
 /** Called at the start of each training, after some of its steps, and at its end. Return non-zero

@@ -11,16 +11,43 @@ enum {
                     the rate is high, and falls below what it was when the rate falls */
 };
 
+/* A pass forward, another one where values were not kept, and two for the gradients. */
+double training_step_expected(double judged, int64_t batch)
+{
+    return 4.0 * judged * (double)batch;
+}
+
 static int64_t steps_between(const training_options *options)
 {
     const int64_t between = options->steps / JUDGEMENTS;
     return between < 1 ? 1 : between;
 }
 
+/* How fast a training goes on this machine. */
+typedef struct pace {
+    double begun;          /* when the first step could, less the seconds that are behind */
+    double limit;          /* of training_state.seconds, with the last judgement */
+    double judgement;      /* the longest one, and telling of it */
+    double stepped;        /* seconds of all steps that were taken here */
+    int64_t steps;         /* of these */
+    double expected_first; /* what the first one is expected to take */
+    double stepped_at;     /* when the last one had ended, or the training began */
+} pace;
+
 /* Share of the training that is done: of the steps or of the time, whichever is more. */
-static double progress_of(const training_options *options, const training_state *state)
+static double progress_of(const training_options *options, const pace *p,
+                          const training_state *state)
 {
-    return fmax((double)state->steps / (double)options->steps, state->seconds / options->seconds);
+    const double time = p->limit - p->judgement;
+    return fmax((double)state->steps / (double)options->steps,
+                time > 0.0 ? state->seconds / time : 0.0);
+}
+
+/* Whether another step would end within the time, and a judgement behind it. */
+static bool another_fits(const pace *p, const training_state *state)
+{
+    const double step = p->steps > 0 ? p->stepped / (double)p->steps : p->expected_first;
+    return state->seconds + step + p->judgement <= p->limit;
 }
 
 static grail_status judge(const training_task *task, optimizer *o, training_state *state)
@@ -47,7 +74,8 @@ out:
 }
 
 static grail_status take_step(const training_options *options, const training_task *task,
-                              optimizer *o, int64_t *samples, const training_state *state)
+                              optimizer *o, int64_t *samples, const pace *p,
+                              const training_state *state)
 {
     grail_status status = GRAIL_OK;
     TRY(samples_of_step(options->seed, state->steps, options->sample_count, options->samples,
@@ -55,27 +83,31 @@ static grail_status take_step(const training_options *options, const training_ta
     TRY(task->add_gradients(task->user, state->steps, samples, options->batch));
     /* the middle of the step, so that the first one is not for nothing */
     const double half = 0.5 / (double)options->steps;
-    TRY(optimizer_step(o, options->rate * rate_share(progress_of(options, state) + half)));
+    TRY(optimizer_step(o, options->rate * rate_share(progress_of(options, p, state) + half)));
 out:
     return status;
 }
 
-static bool is_over(const training_options *options, const training_state *state)
+static bool is_over(const training_options *options, const pace *p, const training_state *state)
 {
-    return state->steps >= options->steps || state->seconds >= options->seconds ||
-           state->judgements_lost >= PATIENCE;
+    return state->steps >= options->steps || state->judgements_lost >= PATIENCE ||
+           !another_fits(p, state);
 }
 
 /* Takes a step, and judges it where that is due; *told tells whether it was. */
 static grail_status go_on(const training_options *options, const training_task *task, optimizer *o,
-                          int64_t *samples, double begun, training_state *state, bool *told)
+                          int64_t *samples, pace *p, training_state *state, bool *told)
 {
     grail_status status = GRAIL_OK;
-    TRY(take_step(options, task, o, samples, state));
+    const double before = clock_seconds();
+    TRY(take_step(options, task, o, samples, p, state));
+    const double now = clock_seconds();
+    p->stepped += now - before;
+    p->stepped_at = now;
+    p->steps++;
     state->steps++;
-    state->seconds = clock_seconds() - begun;
-    const bool ends = state->steps >= options->steps || state->seconds >= options->seconds;
-    *told = ends || state->steps % steps_between(options) == 0;
+    state->seconds = now - p->begun;
+    *told = is_over(options, p, state) || state->steps % steps_between(options) == 0;
     if (*told) {
         TRY(judge(task, o, state));
     }
@@ -95,24 +127,49 @@ static grail_status end_if_diverged(grail_status status, training_state *state, 
     return GRAIL_OK;
 }
 
+/* Tells of the judgement behind the last step. */
+static grail_status tell(const training_task *task, pace *p, training_state *state)
+{
+    state->seconds = clock_seconds() - p->begun;
+    const grail_status status = task->tell(task->user, state);
+    p->judgement = fmax(p->judgement, clock_seconds() - p->stepped_at);
+    return status;
+}
+
+/* Judges a new training. From then on its time counts. */
+static grail_status begin(const training_options *options, const training_task *task, optimizer *o,
+                          pace *p, training_state *state)
+{
+    grail_status status = GRAIL_OK;
+    const double before = clock_seconds();
+    *p = (pace){.begun = before - state->seconds, .limit = options->seconds, .stepped_at = before};
+    if (state->steps == 0) {
+        TRY(judge(task, o, state));
+        TRY(tell(task, p, state));
+        p->expected_first =
+            training_step_expected(p->judgement / (double)options->judged, options->batch);
+        p->begun = clock_seconds();
+        p->limit -= p->judgement;
+        state->seconds = 0.0;
+    }
+out:
+    return status;
+}
+
 grail_status training_run(const training_options *options, const training_task *task, optimizer *o,
                           training_state *state)
 {
     grail_status status = GRAIL_OK;
     int64_t *samples = NULL;
-    const double begun = clock_seconds() - state->seconds;
+    pace p = {0};
     TRY(memory_new(&samples, (size_t)options->batch, sizeof samples[0]));
-    if (state->steps == 0) {
-        TRY(judge(task, o, state));
-        TRY(task->tell(task->user, state));
-    }
-    while (!is_over(options, state)) {
+    TRY(begin(options, task, o, &p, state));
+    while (!is_over(options, &p, state)) {
         bool told = false;
-        status = go_on(options, task, o, samples, begun, state, &told);
+        status = go_on(options, task, o, samples, &p, state, &told);
         TRY(end_if_diverged(status, state, &told));
         if (told) {
-            state->seconds = clock_seconds() - begun;
-            TRY(task->tell(task->user, state));
+            TRY(tell(task, &p, state));
         }
     }
     TRY(optimizer_finish(o));

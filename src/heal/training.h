@@ -7,11 +7,12 @@
 typedef struct training_options {
     int64_t steps;          /* at most */
     double rate;            /* largest, as a share of a parameter's root mean square */
-    double seconds;         /* at most; infinity: no limit */
+    double seconds;         /* with judgements, from the call on; infinity: no limit */
     int64_t batch;          /* samples of a step */
     uint64_t seed;          /* of their order */
     const int64_t *samples; /* [sample_count] that steps may see */
     int64_t sample_count;
+    int64_t judged; /* samples of a judgement, 1 or more */
 } training_options;
 
 /** Where a training stands. Losses are means over rows (or samples). */
@@ -21,7 +22,7 @@ typedef struct training_state {
     int64_t judgements_lost; /* since the best one */
     double held_before, held_best; /* loss of the samples that no step sees */
     double seen_before;            /* of those that steps see, at the start; the caller's */
-    double seconds;
+    double seconds;                /* since the first judgement */
 } training_state;
 
 /** What is trained, on what. */
@@ -36,8 +37,12 @@ typedef struct training_task {
     void *user;
 } training_task;
 
+/** What a step on so many samples is expected to take, where judging one takes `judged` seconds. */
+double training_step_expected(double judged, int64_t batch);
+
 /**
- * Trains until the steps or the seconds are used up, until the judged loss has stopped falling, or
+ * Trains until the steps are used up, until another step and its judgement would not end within
+ * the seconds, until the judged loss has stopped falling, or
  * until a step or a judgement fails with GRAIL_ERROR_NUMERIC. Then the store holds the best values
  * that were judged: those of the start when nothing was better. `state` is zeroed (but for
  * seen_before) for a new training, or where a saved one stood. A loss at the start that is NaN or

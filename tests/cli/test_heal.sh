@@ -69,12 +69,16 @@ check "heal and compress --heal bring the network nearer to the dense one"
 runs "${heal[@]}" -o later
 says "healed the network in" stdout
 says "written: later" stdout
-says "healing the network: step 0 of 16" stderr
+grep -qE '^  healed the network: loss 0\.[0-9]{5} -> 0\.[0-9]{5}, that of step [0-9]+ kept$' stderr || fail "no line of the end"
+(($(wc -l <stderr) == 1)) || { show; fail "a pipe gets one line a training"; }
 nearer later narrow
 runs "${heal[@]}" -o blocks --heal block
 says "healed block 1 of 2 in" stdout
 says "healed block 2 of 2 in" stdout
-says "healing block 2/2" stderr
+grep -qE '^  healed block 1/2: .*, about .* left$' stderr || fail "says nothing of the time that is left"
+grep -qE '^  healed block 2/2: [a-z ,.0-9>-]*$' stderr || fail "no line of the end"
+(($(wc -l <stderr) == 2)) || { show; fail "a pipe gets one line a block"; }
+! grep -q $'[\r\e]' stderr || fail "control characters in a pipe"
 nearer blocks narrow
 runs "${compress[@]}" -o at-once --heal model --heal-steps 16
 says "healed the network in" stdout
@@ -111,6 +115,25 @@ runs "${compress[@]}" -o none --heal none --quiet
 cmp narrow/model.safetensors none/model.safetensors || fail "the weights differ"
 runs "$grail" compress "$tiny" --calib ids.npy --sparsity 0 -o whole --heal block,model
 ! grep -q heal stdout stderr || { show; fail "speaks of healing"; }
+
+check "what no step made better is said to be kept, on a terminal in one line that is updated"
+runs "$grail" compress "$tiny" --calib ids.npy --sparsity 0.5 --align 1 -o kept --heal block,model --heal-steps 4 \
+    --heal-rate 0.99
+cmp narrow/model.safetensors kept/model.safetensors || fail "the weights differ"
+grep -qE '^  healed block 1/2: kept as it was, loss 0\.[0-9]{5}' stderr || fail "progress"
+grep -qE '^healed the network in 4 steps and .*: kept as it was; its loss on held-out samples is 0\.[0-9]{5}$' stdout || fail "summary"
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    script -qec "${heal[*]} -o terminal --heal block" /dev/null >terminal.txt </dev/null
+    (($(tr -dc '\r' <terminal.txt | wc -c) > 8)) || fail "is not updated in place"
+    (($(grep -c "healed block [12]/2: " terminal.txt) == 2)) || fail "not one line a block at the end"
+fi
+
+check "a limit of time that does not suffice is said, and changes nothing"
+runs "${heal[@]}" -o hurried --heal block,model --heal-time 0.0001s
+says "block 1 of 2 was not healed: the time did not suffice" stdout
+says "  the network: not healed, the time does not suffice" stderr
+says "- the whole network: not trained, the time did not suffice" hurried/README.md
+cmp narrow/model.safetensors hurried/model.safetensors || fail "the weights differ"
 
 check "a limit of time"
 for time in 0.01 0.01s 1m 0.5h; do

@@ -35,7 +35,9 @@ grail_status heal_blocks_after_walk(calibration_network *network)
         if (block != GRAPH_NONE) {
             TRY(heal_block(network, block));
         }
-        TRY(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
+        if (heal_block_has_time(network, block + 1)) {
+            TRY(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
+        }
     }
 out:
     return status;

@@ -1,5 +1,6 @@
 #include "pipeline/network/heal_block.h"
 
+#include "base/clock.h"
 #include "exec/tape.h"
 #include "heal/loss.h"
 #include "pipeline/network/carry.h"
@@ -181,24 +182,40 @@ out:
 
 /* -- the training ------------------------------------------------------------------------------ */
 
-/* An even share of the time that is left; half of all is kept for the network where it is healed.
- */
-static double seconds_for(const calibration_network *network, int block)
+/* What is left for blocks: half of all is kept for the network where it is healed. */
+static double seconds_left(const calibration_network *network)
 {
     const heal_options *h = &network->request->heal;
-    const double all = h->network ? 0.5 * h->seconds : h->seconds;
-    return fmax(0.0, all - network->healings.seconds) /
-           (double)(network->request->graph->block_count - block);
+    return (h->network ? 0.5 * h->seconds : h->seconds) - network->healings.seconds;
+}
+
+/* An even share for each block that is not trained yet. */
+static double share_of(const calibration_network *network, int block)
+{
+    return seconds_left(network) / (double)(network->request->graph->block_count - block);
+}
+
+bool heal_block_has_time(const calibration_network *network, int block)
+{
+    const healing_list *list = &network->healings;
+    const grail_healing *last = list->count > 0 ? &list->made[list->count - 1] : NULL;
+    const double set_up = last != NULL && last->steps == 0 ? last->seconds : 0.0;
+    return block < network->request->graph->block_count && share_of(network, block) > set_up;
 }
 
 grail_status heal_block(calibration_network *network, int block)
 {
     grail_status status = GRAIL_OK;
     block_task t = {0};
+    const double begun = clock_seconds();
+    if (!heal_block_has_time(network, block)) {
+        return heal_training_skip(network, block);
+    }
     TRY(task_init(network, block, &t));
     if (t.training.optimizer->count > 0 && t.goal_count > 0) {
         t.training.rate = network->request->heal.block_rate;
-        t.training.seconds = seconds_for(network, block);
+        t.training.seconds = share_of(network, block);
+        t.training.begun = begun;
         t.training.loss =
             (heal_loss){.add_gradients = add_gradients, .mean = mean_distance, .user = &t};
         TRY(heal_training_run(&t.training));

@@ -5,8 +5,14 @@
 
 #include "pipeline/network/network.h"
 
+/** Whether the share of the time that the block has is longer than the set-up of the one before
+ * took, if that had time for nothing else. False behind the last block. */
+bool heal_block_has_time(const calibration_network *network, int block);
+
 /** The block has its narrow shapes, and the current sample stream waits at its begin. The dense
- * sample stream moves to its end. The block is never left worse on held-out samples than it was. */
+ * sample stream moves to its end. The block is never left worse on held-out samples than it was. It
+ * has an even share of the time that is left for blocks; where that does not suffice it stays as it
+ * is, and the sample streams where they are. */
 grail_status heal_block(calibration_network *network, int block) GRAIL_MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
 #include "pipeline/network/heal_network.h"
 
+#include "base/clock.h"
 #include "exec/tape.h"
 #include "heal/loss.h"
 #include "pipeline/network/carry.h"
@@ -40,6 +41,24 @@ static void task_fini(network_task *t)
     tape_free(t->tape);
 }
 
+/* -- the dense network ------------------------------------------------------------------------- */
+
+/* Leaves the dense outputs of a part in the execution of the dense network. */
+static grail_status run_dense(const network_task *t, const sample_part *part,
+                              const heal_input *input)
+{
+    grail_status status = GRAIL_OK;
+    const calibration_network *n = t->network;
+    execution *e = n->dense.execution;
+    TRY(execution_begin(e, part_shape(n->request, part),
+                        t->dense_begin == 0 ? heal_batch_input(input) : (batch_input){0}));
+    TRY(sample_stream_pick(&n->dense.stream, n->request->samples->batch_samples, part->samples,
+                           part->count, e));
+    TRY(execution_run(e, n->dense.parameters, t->dense_begin, n->dense.graph->node_count));
+out:
+    return status;
+}
+
 /* -- preparation ------------------------------------------------------------------------------- */
 
 static grail_status add_section(network_task *t, int begin, int end)
@@ -78,16 +97,43 @@ out:
     return status;
 }
 
+/* Whether running the dense network for all samples would take more than a sixteenth of the time,
+ * by what it takes for a few. */
+static grail_status is_too_long(network_task *t, double seconds, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    const int64_t first = 0;
+    const sample_part part = {.samples = &first, .count = 1};
+    heal_input input = {0};
+    const double before = clock_seconds();
+    *out = false;
+    if (!isfinite(seconds)) {
+        return GRAIL_OK;
+    }
+    TRY(heal_input_of(request, &part, 0, 0, &input));
+    TRY(run_dense(t, &part, &input));
+    *out = 16.0 * (clock_seconds() - before) * (double)request->samples->count > seconds;
+out:
+    heal_input_fini(&input);
+    return status;
+}
+
 /* Without augmentation the dense network is run once up to its head. */
-static grail_status place_dense(network_task *t)
+static grail_status place_dense(network_task *t, double seconds)
 {
     grail_status status = GRAIL_OK;
     calibration_network *n = t->network;
     const graph *g = n->dense.graph;
+    bool too_long = false;
     int begin = 0;
     int end = 0;
     if (g->input_kind == INPUT_IMAGES) {
         return GRAIL_OK;
+    }
+    TRY(is_too_long(t, seconds, &too_long));
+    if (too_long) {
+        return GRAIL_OK; /* each step runs it for its own samples */
     }
     for (int block = 0; block < g->block_count; block++) {
         graph_block_range(g, block, &begin, &end);
@@ -99,7 +145,7 @@ out:
     return status;
 }
 
-static grail_status task_init(calibration_network *network, network_task *t)
+static grail_status task_init(calibration_network *network, double seconds, network_task *t)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
@@ -107,28 +153,10 @@ static grail_status task_init(calibration_network *network, network_task *t)
     *t = (network_task){.network = network, .is_divergence = g->vocabulary > 0 || g->classes > 0};
     TRY(network_rewind(network));
     TRY(make_sections(t));
-    TRY(place_dense(t));
+    TRY(place_dense(t, seconds));
     TRY(heal_training_init(network, GRAPH_NONE, 0, g->node_count, &t->training));
     parameter_store_release_range(network->dense.parameters, 0, t->dense_begin);
     TRY(tape_create(g, request->backend, network->pool, &t->tape));
-out:
-    return status;
-}
-
-/* -- the dense network ------------------------------------------------------------------------- */
-
-/* Leaves the dense outputs of a part in the execution of the dense network. */
-static grail_status run_dense(const network_task *t, const sample_part *part,
-                              const heal_input *input)
-{
-    grail_status status = GRAIL_OK;
-    const calibration_network *n = t->network;
-    execution *e = n->dense.execution;
-    TRY(execution_begin(e, part_shape(n->request, part),
-                        t->dense_begin == 0 ? heal_batch_input(input) : (batch_input){0}));
-    TRY(sample_stream_pick(&n->dense.stream, n->request->samples->batch_samples, part->samples,
-                           part->count, e));
-    TRY(execution_run(e, n->dense.parameters, t->dense_begin, n->dense.graph->node_count));
 out:
     return status;
 }
@@ -331,9 +359,12 @@ grail_status heal_network(calibration_network *network, const heal_memory *memor
     grail_status status = GRAIL_OK;
     network_task t = {0};
     const heal_options *h = &network->request->heal;
-    TRY(task_init(network, &t));
+    const double begun = clock_seconds();
+    const double seconds = h->seconds - network->healings.seconds;
+    TRY(task_init(network, seconds, &t));
     t.training.rate = h->network_rate;
-    t.training.seconds = fmax(0.0, h->seconds - network->healings.seconds);
+    t.training.seconds = seconds;
+    t.training.begun = begun;
     t.training.memory = *memory;
     t.training.loss = (heal_loss){.add_gradients = add_gradients, .mean = mean_loss, .user = &t};
     TRY(heal_training_run(&t.training));

@@ -1,5 +1,6 @@
 #include "pipeline/network/heal_training.h"
 
+#include "base/clock.h"
 #include "pipeline/network/progress.h"
 #include "pipeline/request/dropped.h"
 
@@ -54,6 +55,19 @@ out:
     return status;
 }
 
+/* Evenly among those that are seen. */
+static grail_status choose_shown(heal_training *t)
+{
+    grail_status status = GRAIL_OK;
+    t->shown_count = t->seen_count < t->held_count ? t->seen_count : t->held_count;
+    TRY(memory_new_unset(&t->shown, (size_t)t->shown_count, sizeof t->shown[0]));
+    for (int64_t i = 0; i < t->shown_count; i++) {
+        t->shown[i] = t->seen[i * t->seen_count / t->shown_count];
+    }
+out:
+    return status;
+}
+
 static int64_t batch_of(const compression_request *request, int64_t sample_count)
 {
     enum { WINDOWS = 8, IMAGES = 64 };
@@ -93,6 +107,7 @@ grail_status heal_training_init(calibration_network *network, int block, int beg
     *t = (heal_training){.network = network, .block = block};
     TRY(find_samples(request, false, &t->seen_count, &t->seen));
     TRY(find_samples(request, true, &t->held_count, &t->held));
+    TRY(choose_shown(t));
     TRY(make_optimizer(request, network->current.parameters, begin, end, &t->optimizer));
 out:
     return status;
@@ -103,13 +118,35 @@ void heal_training_fini(heal_training *t)
     optimizer_free(t->optimizer);
     memory_free(t->seen);
     memory_free(t->held);
+    memory_free(t->shown);
     *t = (heal_training){0};
 }
 
 /* -- the training ------------------------------------------------------------------------------ */
 
+static double elapsed(const heal_training *t)
+{
+    return clock_seconds() - t->begun;
+}
+
+/* Of the steps that are left at the pace of those taken, or of the time, whichever is less. */
+static double seconds_left(const heal_training *t, const training_state *state)
+{
+    const double steps = (double)(t->network->request->heal.steps - state->steps);
+    return state->steps == 0 ? (double)NAN
+                             : fmax(0.0, fmin(state->seconds / (double)state->steps * steps,
+                                              t->seconds - elapsed(t)));
+}
+
+/* Blocks behind this one. */
+static int blocks_behind(const heal_training *t)
+{
+    return t->block < 0 ? 0 : t->network->request->graph->block_count - t->block - 1;
+}
+
 static grail_healing so_far(const heal_training *t, const training_state *state)
 {
+    const double left = seconds_left(t, state);
     const compression_request *request = t->network->request;
     return (grail_healing){
         .block = t->block,
@@ -122,6 +159,7 @@ static grail_healing so_far(const heal_training *t, const training_state *state)
         .seen_before = (double)NAN,
         .seen_after = (double)NAN,
         .seconds = state->seconds,
+        .seconds_left = left + blocks_behind(t) * (elapsed(t) + left),
     };
 }
 
@@ -168,32 +206,102 @@ static training_options options_of(const heal_training *t)
     return (training_options){
         .steps = request->heal.steps,
         .rate = t->rate,
-        .seconds = t->seconds,
         .batch = batch_of(request, t->seen_count),
         .seed = request->plan.seed + (t->block < 0 ? 0 : (uint64_t)t->block),
         .samples = t->seen,
         .sample_count = t->seen_count,
+        .judged = t->held_count,
     };
 }
 
-static grail_status train(heal_training *t, grail_healing *made)
+static grail_status shown_loss(const heal_training *t, double *loss)
+{
+    return t->loss.mean(t->loss.user, t->shown, t->shown_count, loss);
+}
+
+/* What there is time for. */
+typedef struct agenda {
+    bool trains; /* a judgement, a step and a judgement */
+    bool shows;  /* the losses of seen samples besides, at most a sixteenth of it */
+} agenda;
+
+/* What a few samples take tells what fits into a limit. */
+static grail_status make_agenda(const heal_training *t, agenda *out)
 {
     grail_status status = GRAIL_OK;
-    training_state state = {0};
-    double after = 0.0;
-    const training_options options = options_of(t);
+    const int64_t size = t->network->request->samples->batch_samples;
+    const int64_t count = size < t->held_count ? size : t->held_count;
+    const double before = elapsed(t);
+    double loss = 0.0;
+    *out = (agenda){.trains = true, .shows = true};
+    if (!isfinite(t->seconds)) {
+        return GRAIL_OK;
+    }
+    TRY(t->loss.mean(t->loss.user, t->held, count, &loss));
+    const double each = (elapsed(t) - before) / (double)count;
+    const double judgement = each * (double)t->held_count;
+    const double step = training_step_expected(each, batch_of(t->network->request, t->seen_count));
+    const double left = t->seconds - elapsed(t);
+    out->trains = left >= 2.0 * judgement + step;
+    out->shows = left >= 16.0 * 2.0 * judgement;
+out:
+    return status;
+}
+
+/* Trains, and measures the loss of seen samples before and behind it where `shows`. */
+static grail_status train(heal_training *t, bool shows, training_state *state, double *seen_after)
+{
+    grail_status status = GRAIL_OK;
+    const double before = elapsed(t);
     const training_task task = {
         .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
-    TRY(t->loss.mean(t->loss.user, t->seen, t->seen_count, &state.seen_before));
+    if (shows && isnan(state->held_before)) { /* not one that goes on */
+        TRY(shown_loss(t, &state->seen_before));
+    }
+    const double behind = elapsed(t) - before; /* what the loss at the end will take */
+    training_options options = options_of(t);
+    options.seconds = t->seconds - elapsed(t) - behind;
+    TRY(training_run(&options, &task, t->optimizer, state));
+    *seen_after = state->seen_before;
+    if (shows && state->best_step > 0) {
+        TRY(shown_loss(t, seen_after));
+    }
+out:
+    return status;
+}
+
+static grail_status run(heal_training *t, grail_healing *made)
+{
+    grail_status status = GRAIL_OK;
+    const double unknown = (double)NAN;
+    training_state state = {.held_before = unknown, .held_best = unknown, .seen_before = unknown};
+    agenda fits = {0};
+    double seen_after = unknown;
     if (t->memory.restore != NULL) {
         TRY(t->memory.restore(t->memory.user, t->optimizer, &state));
     }
-    TRY(training_run(&options, &task, t->optimizer, &state));
-    TRY(t->loss.mean(t->loss.user, t->seen, t->seen_count, &after));
+    const double earlier = state.seconds;
+    TRY(make_agenda(t, &fits));
+    if (fits.trains || !isnan(state.held_before)) {
+        TRY(train(t, fits.shows, &state, &seen_after));
+    } else {
+        TRY(optimizer_finish(t->optimizer));
+    }
     *made = so_far(t, &state);
     made->seen_before = state.seen_before;
-    made->seen_after = after;
+    made->seen_after = seen_after;
+    made->seconds = earlier + elapsed(t);
+    made->seconds_left = blocks_behind(t) * elapsed(t);
+out:
+    return status;
+}
+
+static grail_status conclude(calibration_network *network, grail_healing *made)
+{
+    grail_status status = GRAIL_OK;
     made->ended = 1;
+    TRY(healing_list_add(&network->healings, made));
+    TRY(tell_observer(network->request, made));
 out:
     return status;
 }
@@ -202,9 +310,17 @@ grail_status heal_training_run(heal_training *t)
 {
     grail_status status = GRAIL_OK;
     grail_healing made = {0};
-    TRY(train(t, &made));
-    TRY(healing_list_add(&t->network->healings, &made));
-    TRY(tell_observer(t->network->request, &made));
+    TRY(run(t, &made));
+    TRY(conclude(t->network, &made));
 out:
     return status;
+}
+
+grail_status heal_training_skip(calibration_network *network, int block)
+{
+    const double unknown = (double)NAN;
+    const heal_training none = {.network = network, .block = block};
+    const training_state state = {.held_before = unknown, .held_best = unknown};
+    grail_healing made = so_far(&none, &state);
+    return conclude(network, &made);
 }

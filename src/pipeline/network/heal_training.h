@@ -25,7 +25,9 @@ typedef struct heal_loss {
 typedef struct heal_training {
     calibration_network *network; /* borrowed */
     int block;                    /* GRAPH_NONE: the whole network */
-    double rate, seconds;
+    double rate;
+    double seconds; /* from `begun` on, when its set-up did */
+    double begun;
     /* More samples to be seen lower the loss of new samples more than a sharper judgement does, so
      * only a sixteenth of the windows or an eighth of the images is held out, at least 8 or 16
      * where that is no more than a quarter. They are the first ones of the batches that the fit
@@ -34,20 +36,25 @@ typedef struct heal_training {
      */
     int64_t *seen, *held; /* owned */
     int64_t seen_count, held_count;
+    int64_t *shown; /* [shown_count] as many seen ones as are held out, whose loss is told; owned */
+    int64_t shown_count;
     optimizer *optimizer; /* owned; of what is trained in the current network */
     heal_memory memory;
     heal_loss loss;
 } heal_training;
 
 /** Of nodes [begin, end) of the current network, without dropped sublayers, which have no
- * parameters in the result. The caller sets rate, seconds, memory and loss. heal_training_fini
- * frees. */
+ * parameters in the result. The caller sets rate, seconds, begun, memory and loss.
+ * heal_training_fini frees. */
 grail_status heal_training_init(calibration_network *network, int block, int begin, int end,
                                 heal_training *t) GRAIL_MUST_CHECK;
 void heal_training_fini(heal_training *t); /* works on a zeroed one */
 
 /** Trains, tells the run's observer after each judgement and at the end, and adds the result to the
- * healings of the network. GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
+ * healings of the network; its losses are NaN where the time does not suffice for a step.
+ * GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
 grail_status heal_training_run(heal_training *t) GRAIL_MUST_CHECK;
+/** Tells, and adds to the healings, that a block is not trained because the time is over. */
+grail_status heal_training_skip(calibration_network *network, int block) GRAIL_MUST_CHECK;
 
 #endif

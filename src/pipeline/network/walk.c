@@ -197,11 +197,14 @@ out:
     return status;
 }
 
-/* Whether any node from `node_index` on still needs the sample streams. */
-static bool streams_are_wanted(const compression_request *request, int node_index)
+/* Whether any node from `node_index` on, behind this block, still needs the sample streams. */
+static bool streams_are_wanted(const calibration_network *network, int block, int node_index)
 {
+    const compression_request *request = network->request;
     return request->samples->batch_count > 0 && request->plan.loop == LOOP_CLOSED &&
-           node_index < request->graph->node_count;
+           node_index < request->graph->node_count &&
+           (anything_is_cut(&request->plan) ||
+            (heals_in_walk(request) && heal_block_has_time(network, block + 1)));
 }
 
 /* Measures what only the dense block shows, and trains it where the plan asks for that. */
@@ -247,7 +250,7 @@ grail_status compress_block(calibration_network *network, int block,
     if (is_block) {
         TRY(leave_block(network, block, recorded));
     }
-    if (begin < end && streams_are_wanted(network->request, end)) {
+    if (begin < end && streams_are_wanted(network, block, end)) {
         TRY(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
     }
 out:

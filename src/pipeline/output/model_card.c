@@ -302,6 +302,9 @@ static grail_status put_training(const json_t *one, buffer *out)
         TRY(buffer_append_string(out, "- the whole network"));
     }
     const json_int_t best = json_integer_value(json_object_get(one, "best_step"));
+    if (!json_is_number(json_object_get(one, "held_loss_before"))) {
+        return buffer_append_string(out, ": not trained, the time did not suffice\n");
+    }
     const double before = json_number_value(json_object_get(one, "held_loss_before"));
     TRY(buffer_format(out, ": %lld steps, loss on held-out samples %.5f",
                       (long long)json_integer_value(json_object_get(one, "steps")), before));

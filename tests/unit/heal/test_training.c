@@ -5,6 +5,7 @@
 #include "heal/training.h"
 
 #include "backend/operations.h"
+#include "base/clock.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,7 +23,15 @@ typedef struct game {
     int stops_at;              /* told call that cancels */
     int64_t told_steps[JUDGEMENTS];
     training_state last;
+    double step_seconds, judge_seconds; /* that each takes at least */
 } game;
+
+static void take(double seconds)
+{
+    const double end = clock_seconds() + seconds;
+    while (clock_seconds() < end) {
+    }
+}
 
 static double goal(int64_t sample, int i)
 {
@@ -36,6 +45,7 @@ static grail_status add_gradients(void *user, int64_t step, const int64_t *sampl
     double gradient[HAND_MOST] = {0.0};
     assert_int_equal(step, g->stepped);
     g->stepped++;
+    take(g->step_seconds);
     if (g->stepped == g->breaks_at) {
         return error_set(GRAIL_ERROR_NUMERIC, "the output is infinite");
     }
@@ -65,6 +75,7 @@ static grail_status judge(void *user, double *loss)
     game *g = user;
     assert_true(g->judged < JUDGEMENTS);
     const int now = g->judged++;
+    take(g->judge_seconds);
     if (g->judged == g->diverges_at) {
         return error_set(GRAIL_ERROR_NUMERIC, "the output is infinite");
     }
@@ -101,7 +112,8 @@ static grail_status play(game *g, double rate, training_state *state)
                                       .batch = 3,
                                       .seed = 1,
                                       .samples = samples,
-                                      .sample_count = SAMPLES};
+                                      .sample_count = SAMPLES,
+                                      .judged = SAMPLES};
     const training_task task = {
         .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = g};
     return training_run(&options, &task, g->h.o, state);
@@ -277,7 +289,8 @@ static void no_time_means_no_step(void **state)
                                       .seconds = 0.0,
                                       .batch = 1,
                                       .samples = samples,
-                                      .sample_count = 1};
+                                      .sample_count = 1,
+                                      .judged = 1};
     const training_task task = {
         .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = &g};
     assert_ok(training_run(&options, &task, g.h.o, &s));
@@ -285,6 +298,36 @@ static void no_time_means_no_step(void **state)
     assert_int_equal(g.told, 1);
     assert_weights(&g, start);
     game_fini(&g);
+}
+
+/* Whatever a step and a judgement take, no step is begun that would not end in the time, nor a
+ * judgement behind it. On a busy machine they take longer, so there are fewer of them. */
+static void steps_that_would_not_fit_are_not_begun(void **state)
+{
+    (void)state;
+    static const int64_t samples[SAMPLES] = {0, 1, 2, 3, 4, 5, 6, 7};
+    static const double each[][2] = {{0.020, 0.010}, {0.002, 0.030}, {0.040, 0.001}, {0.2, 0.05}};
+    for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
+        game g;
+        training_state s = {0};
+        game_init(&g, GRAIL_DTYPE_F32);
+        g.step_seconds = each[i][0];
+        g.judge_seconds = each[i][1];
+        const training_options options = {.steps = STEPS,
+                                          .rate = 0.1,
+                                          .seconds = 0.1,
+                                          .batch = SAMPLES,
+                                          .samples = samples,
+                                          .sample_count = SAMPLES,
+                                          .judged = SAMPLES};
+        const training_task task = {
+            .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = &g};
+        assert_ok(training_run(&options, &task, g.h.o, &s));
+        print_message("%d steps, %d judgements\n", g.stepped, g.judged);
+        assert_true(g.stepped * g.step_seconds + g.judged * g.judge_seconds <= options.seconds);
+        assert_int_equal(g.told_steps[g.told - 1], g.stepped); /* none is left unjudged */
+        game_fini(&g);
+    }
 }
 
 int main(void)
@@ -297,6 +340,7 @@ int main(void)
         cmocka_unit_test(what_was_best_stays_when_it_diverges),
         cmocka_unit_test(one_that_was_saved_goes_on_to_the_same_values),
         cmocka_unit_test(no_time_means_no_step),
+        cmocka_unit_test(steps_that_would_not_fit_are_not_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
