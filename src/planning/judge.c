@@ -167,7 +167,7 @@ out:
 grail_status judge_widths(const grail_compress_options *options, const int64_t *kept, double *out)
 {
     grail_status status = GRAIL_OK;
-    grail_compression c = {0};
+    grail_compression c = {.state = RUN_OPEN};
     const request_purpose purpose = {.kept = kept, .reads_samples = true, .judges = true};
     grail_compress_options in_memory = *options;
     in_memory.output = NULL;
