@@ -3,6 +3,7 @@
 #include "arch/model_preparation.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/option_values.h"
 
 grail_status model_image_source(const grail_model *model, grail_image_source *source)
 {
@@ -68,6 +69,7 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
     grail_status status = GRAIL_OK;
     grail_image_source filled = *source;
     const image_preparation *usual = NULL;
+    TRY(option_given("path", "path of images", source->path));
     TRY(model_image_source(model, &filled));
     if (filled.preset == NULL) {
         TRY(model_preparation_use(model, &usual));

@@ -1,6 +1,8 @@
 /* Writes a model as an ONNX file: declares it, lays out the file, then writes tensor by tensor. */
 #include "arch/onnx_graph.h"
 
+#include "base/option_values.h"
+
 #include <grail/onnx.h>
 
 enum { PIECE = 1 << 18 }; /* elements converted at once */
@@ -87,6 +89,8 @@ grail_status grail_onnx_write(const grail_model *model, const char *path,
     onnx_tensors tensors = {0};
     onnx_writer *w = NULL;
     bool converted = false;
+    TRY(option_integer("side", "the side of the images", chosen->side, 0));
+    TRY(option_integer("largest", "the size of the largest file", chosen->largest, 0));
     TRY(choose_side(model, chosen, &found.side));
     TRY(memory_new(&tensors.of_checkpoint, (size_t)checkpoint_count(model->checkpoint),
                    sizeof tensors.of_checkpoint[0]));

@@ -7,6 +7,7 @@
 #include "arch/model_preparation.h"
 #include "arch/stored_form.h"
 #include "base/file.h"
+#include "base/option_values.h"
 
 #include <string.h>
 
@@ -273,6 +274,7 @@ static grail_status fit_network(opening *o, const grail_model_options *options)
         TRY(recognise(o));
     }
     for (int i = 0; options != NULL && i < options->setting_count; i++) {
+        TRY(option_given("settings", "setting", options->settings[i]));
         TRY(apply_setting(o, options->settings[i]));
     }
     TRY(m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph));
@@ -390,6 +392,13 @@ grail_status grail_model_open_with(const char *path, const grail_model_options *
 {
     grail_status status = GRAIL_OK;
     opening o = {0};
+    TRY(option_given("model", "model", path));
+    if (options != NULL) {
+        TRY(option_integer("setting_count", "the number of settings", options->setting_count, 0));
+    }
+    if (options != NULL && options->setting_count > 0) {
+        TRY(option_given("settings", "list of settings", options->settings));
+    }
     if (!file_is_directory(path) && !file_exists(path)) {
         return refuse_missing(path);
     }

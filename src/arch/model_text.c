@@ -1,6 +1,7 @@
 #include "arch/model_text.h"
 
 #include "base/file.h"
+#include "base/option_values.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static grail_status check_kind(const grail_model *model, const char *path)
         return error_set(GRAIL_ERROR_ARGUMENT, "the model reads images, not text; give images");
     }
     if (path == NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "no text was given");
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT, "no text was given"), "path");
     }
     if (file_is_directory(path)) {
         return error_set(GRAIL_ERROR_ARGUMENT,
@@ -57,8 +58,11 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
         .windows = windows,
     };
     TRY(check_kind(model, source->path));
-    TRY(text_protocol_from_name(source->protocol == NULL ? "plain" : source->protocol,
-                                &options.protocol));
+    TRY(option_integer("context", "the number of tokens per window", source->context, 0));
+    TRY(option_flag("window_bos", "every window begins with BOS", source->window_bos));
+    TRY(option_about("protocol",
+                     text_protocol_from_name(source->protocol == NULL ? "plain" : source->protocol,
+                                             &options.protocol)));
     hash[0] = 0;
     if (!ends_with(source->path, ".npy") || options.window_bos) {
         TRY(tokenizer_open(checkpoint_directory(model->checkpoint), &t));

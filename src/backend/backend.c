@@ -96,7 +96,7 @@ static grail_status unknown_kind(const char *name)
 {
     error_set(GRAIL_ERROR_ARGUMENT, "unknown backend '%s'; expected one of", name);
     error_append_names(name, name_at, NULL);
-    return GRAIL_ERROR_ARGUMENT;
+    return error_about(GRAIL_ERROR_ARGUMENT, "backend");
 }
 
 static grail_status unknown_precision(const char *name, const char *precision)
@@ -111,7 +111,7 @@ static grail_status unknown_precision(const char *name, const char *precision)
         }
     }
     error_append(" or 'auto'");
-    return GRAIL_ERROR_ARGUMENT;
+    return error_about(GRAIL_ERROR_ARGUMENT, "precision");
 }
 
 const char *backend_first_precision(const char *name)

@@ -4,6 +4,7 @@
 #include "arch/model_images.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/option_values.h"
 #include "base/parallel.h"
 #include "base/random.h"
 #include "eval/forward.h"
@@ -230,6 +231,7 @@ static grail_latency summary_of(runner *r, int64_t runs, const char *engine, con
 static grail_status check_options(const grail_model *const *models, int count,
                                   const grail_latency_options *o)
 {
+    grail_status status = GRAIL_OK;
     for (int i = 1; i < count; i++) {
         if (reads_images(models[i]) != reads_images(models[0])) {
             return error_set(GRAIL_ERROR_ARGUMENT,
@@ -238,11 +240,12 @@ static grail_status check_options(const grail_model *const *models, int count,
                              models[0]->path, models[i]->path);
         }
     }
-    if (o->batch < 0 || o->side < 0 || o->length < 0 || o->runs < 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "batch, side, length and runs of a measurement must not be negative");
-    }
-    return GRAIL_OK;
+    TRY(option_integer("batch", "the number of samples at once", o->batch, 0));
+    TRY(option_integer("side", "the side of the images", o->side, 0));
+    TRY(option_integer("length", "the number of tokens per window", o->length, 0));
+    TRY(option_integer("runs", "the number of runs", o->runs, 0));
+out:
+    return status;
 }
 
 /* *out stays NULL where grail's own forward pass is to be measured. */
@@ -278,7 +281,7 @@ grail_status grail_latency_measure(const grail_model *const *models, int count,
         return GRAIL_OK;
     }
     TRY(check_options(models, count, o));
-    TRY(choose_engine(o->engine, reads_images(models[0]), &runtime));
+    TRY(option_about("engine", choose_engine(o->engine, reads_images(models[0]), &runtime)));
     TRY(memory_new(&runners, (size_t)count, sizeof runners[0]));
     for (int i = 0; i < count; i++) {
         TRY(runner_open(models[i], o, runtime, runs, &runners[i]));

@@ -1,14 +1,13 @@
 /* Opens a run: checks everything that can be checked before anything is written. */
 #include "pipeline/compression.h"
 #include "pipeline/output/output_place.h"
+#include "pipeline/request/options.h"
 
 grail_status grail_compression_open(const grail_compress_options *options, grail_compression **out)
 {
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
-    if (options->model == NULL && options->session == NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "no model was given");
-    }
+    TRY(compress_options_check(options));
     TRY(memory_new(&c, 1, sizeof *c));
     buffer_init(&c->sections, SIZE_MAX / 4);
     if (options->command != NULL) {

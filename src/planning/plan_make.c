@@ -1,7 +1,9 @@
 /* grail_plan_make: limit, curves, widths, document. */
 #include "base/clock.h"
 #include "base/names.h"
+#include "base/option_values.h"
 #include "base/output_file.h"
+#include "pipeline/request/options.h"
 #include "planning/search.h"
 
 #include <errno.h>
@@ -200,13 +202,20 @@ static grail_status read_choices(making *m)
     int limited = 0;
     int budget = 0;
     const grail_plan_options *o = m->options;
-    TRY(find_name("limit", o->limit, limit_names, &limited));
-    TRY(find_name("budget", o->budget, budget_names, &budget));
+    TRY(compress_options_check(&o->compress));
+    TRY(option_about("limit", find_name("limit", o->limit, limit_names, &limited)));
+    TRY(option_about("budget", find_name("budget", o->budget, budget_names, &budget)));
+    TRY(option_number("most", "the limit", o->most, o->most >= 0.0, "0 or more"));
+    TRY(option_integer("tries", "the number of trials", o->tries, 0));
+    TRY(option_number("seconds", "the time of a search in seconds", o->seconds, o->seconds >= 0.0,
+                      "0 or more"));
+    TRY(option_flag("uniform_widths", "sites of one kind get the same width", o->uniform_widths));
+    TRY(option_flag("drop_sublayers", "sublayers may go", o->drop_sublayers));
     TRY(check_kinds(o->kinds));
     if (!(o->most > 0.0) && !(o->ratio > 0.0 && o->ratio <= 1.0)) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "the limit is %g and its ratio %g; give a limit above 0, or a ratio in (0, 1]",
-             o->most, o->ratio);
+        FAIL_ABOUT("most ratio", GRAIL_ERROR_ARGUMENT,
+                   "the limit is %g and its ratio %g; give a limit above 0, or a ratio in (0, 1]",
+                   o->most, o->ratio);
     }
     if (budget == BUDGET_SEARCH && o->compress.open_loop != 0) {
         FAIL_ABOUT("open_loop budget", GRAIL_ERROR_ARGUMENT,
@@ -225,7 +234,7 @@ static grail_status read_choices(making *m)
             "the budget 'slimgpt' gives every depth its own width; let widths differ, or use "
             "another budget");
     }
-    TRY(check_heads_removed(o->heads_removed, (budget_kind)budget));
+    TRY(option_about("heads_removed", check_heads_removed(o->heads_removed, (budget_kind)budget)));
     m->limited = (limit_kind)limited;
     m->budget = (budget_kind)budget;
 out:

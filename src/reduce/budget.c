@@ -9,8 +9,11 @@ static bool is_channels(const site *s)
     return s->kind == SITE_CONV || s->kind == SITE_STREAM;
 }
 
-static grail_status refuse_sparsity(double sparsity)
+grail_status budget_check_sparsity(double sparsity)
 {
+    if (sparsity >= 0.0 && sparsity < 1.0) {
+        return GRAIL_OK;
+    }
     const grail_status status = error_set(
         GRAIL_ERROR_ARGUMENT,
         "sparsity %g is outside [0, 1); give the fraction of units to remove from each site",
@@ -23,8 +26,9 @@ static grail_status refuse_sparsity(double sparsity)
 
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
 {
-    if (!(sparsity >= 0.0 && sparsity < 1.0)) {
-        return refuse_sparsity(sparsity);
+    const grail_status status = budget_check_sparsity(sparsity);
+    if (status != GRAIL_OK) {
+        return status;
     }
     if (is_channels(s)) {
         const int64_t kept = (int64_t)floor((double)s->units * (1.0 - sparsity) + 1e-9);

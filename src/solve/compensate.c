@@ -1,6 +1,7 @@
 /* The public fit: a copy of the statistics, the regression, the solve, and rounding to f32. */
 #include <grail/ridge.h>
 
+#include "base/option_values.h"
 #include "solve/ridge.h"
 #include "stats/constant_features.h"
 
@@ -16,6 +17,7 @@ static grail_status check_compensate(const grail_statistics *s, const grail_redu
                                      const grail_compensate_options *options,
                                      const double *bias_change)
 {
+    grail_status status = GRAIL_OK;
     const int64_t units = reducer->folds ? reducer->kept : reducer->units;
     if (features_per_unit <= 0 || s->width != units * features_per_unit) {
         return error_set(
@@ -29,11 +31,19 @@ static grail_status check_compensate(const grail_statistics *s, const grail_redu
                          (long long)s->outputs, (long long)outputs);
     }
     if ((options->bias != 0) != (bias_change != NULL)) {
-        return error_set(
-            GRAIL_ERROR_ARGUMENT,
-            "compensate: give bias_change when the option bias is set, and NULL otherwise");
+        return error_about(
+            error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "compensate: give bias_change when the option bias is set, and NULL otherwise"),
+            "bias");
     }
-    return GRAIL_OK;
+    TRY(option_flag("prior", "the fit shrinks to the plain cut", options->prior));
+    TRY(option_flag("bias", "a bias is fitted", options->bias));
+    TRY(option_flag("diagonal", "the penalty follows the diagonal", options->diagonal));
+    TRY(option_number("alpha", "alpha", options->alpha,
+                      isfinite(options->alpha) && options->alpha >= 0.0, "0 or more"));
+out:
+    return status;
 }
 
 /* The narrowed consumer W0[O, K*u] and its regression. */

@@ -1,6 +1,7 @@
 #include "format/images/image_preset.h"
 
 #include "base/names.h"
+#include "base/option_values.h"
 
 #include <math.h>
 #include <string.h>
@@ -159,11 +160,12 @@ grail_status image_rule_make(const grail_image_source *source, const image_prepa
     const image_preparation *chosen = usual;
     image_rule rule = {0};
     if (source->preset != NULL) {
-        TRY(image_preset_find(source->preset, &chosen));
+        TRY(option_about("preset", image_preset_find(source->preset, &chosen)));
     }
     if (source->size < 0 || source->size > IMAGE_LARGEST_SIDE) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the size of the network's input is %lld; it must be 1 to %d",
-             (long long)source->size, IMAGE_LARGEST_SIDE);
+        FAIL_ABOUT("size", GRAIL_ERROR_ARGUMENT,
+                   "the size of the network's input is %lld; it must be 1 to %d",
+                   (long long)source->size, IMAGE_LARGEST_SIDE);
     }
     rule.preset = chosen->name;
     rule.side = source->size > 0 ? source->size : chosen->side;

@@ -1,6 +1,7 @@
 #include "pipeline/request/heal_options.h"
 
 #include "base/names.h"
+#include "base/option_values.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,19 +47,7 @@ grail_status heal_options_read(const grail_compress_options *o, input_kind input
                           .block_rate = o->heal_rate == 0.0 ? usual_block_rate : o->heal_rate,
                           .network_rate = o->heal_rate == 0.0 ? of_network : o->heal_rate,
                           .seconds = o->heal_seconds == 0.0 ? (double)INFINITY : o->heal_seconds};
-    TRY(read_what(o->heal == NULL ? "none" : o->heal, out));
-    if (out->steps < 1) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "cannot heal in %lld steps, expected 1 or more",
-             (long long)out->steps);
-    }
-    if (!(out->block_rate > 0.0 && out->block_rate < 1.0)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the rate of healing is %g, expected above 0 and below 1",
-             out->block_rate);
-    }
-    if (!(out->seconds > 0.0)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the time for healing is %g seconds, expected more than 0",
-             out->seconds);
-    }
+    TRY(option_about("heal", read_what(o->heal == NULL ? "none" : o->heal, out)));
 out:
     return status;
 }

@@ -1,5 +1,6 @@
 #include "pipeline/request/plan_options.h"
 
+#include "base/option_values.h"
 #include "pipeline/request/cuts.h"
 #include "pipeline/request/options.h"
 #include "reduce/budget.h"
@@ -101,7 +102,7 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
               .seed = o->seed,
               .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
               .repair = o->repair != 0};
-    TRY(selector_from_name(o->selector, &rule));
+    TRY(option_about("selector", selector_from_name(o->selector, &rule)));
     TRY(read_document(o, &document));
     if (document != NULL) {
         TRY(plan_read_gqa(plan_source(o), document, &p.gqa));
@@ -109,10 +110,10 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     TRY(grail_model_sites(
         model, p.gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP, &sites));
     if (o->select != NULL) {
-        TRY(selection_from_name(o->select, &p.selection));
+        TRY(option_about("select", selection_from_name(o->select, &p.selection)));
     }
     if (o->stream_score != NULL) {
-        TRY(stream_score_from_name(o->stream_score, &p.stream_score));
+        TRY(option_about("stream_score", stream_score_from_name(o->stream_score, &p.stream_score)));
     }
     TRY(plan_init(&p, &sites->list, rule));
     if (document != NULL) {

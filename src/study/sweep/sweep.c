@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/machine_memory.h"
+#include "base/option_values.h"
 #include "study/sweep/results_file.h"
 
 #include <grail-study/sweep.h>
@@ -322,17 +323,18 @@ out:
 
 static grail_status check_options(const grail_sweep_options *o)
 {
-    if (o->recipe == NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "no recipe was given");
-    }
-    if (o->results == NULL || o->results[0] == 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "no results file was given");
-    }
+    grail_status status = GRAIL_OK;
+    TRY(option_given("recipe", "recipe", o->recipe));
+    TRY(option_given("results", "results file",
+                     o->results == NULL || o->results[0] == 0 ? NULL : o->results));
     if (o->jobs < 1 || o->jobs > MOST_JOBS) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "the number of jobs is %d, expected 1 to %d",
-                         o->jobs, MOST_JOBS);
+        FAIL_ABOUT("jobs", GRAIL_ERROR_ARGUMENT, "the number of jobs is %d, expected 1 to %d",
+                   o->jobs, MOST_JOBS);
     }
-    return GRAIL_OK;
+    TRY(option_integer("memory", "the memory for running cells", o->memory, 0));
+    TRY(option_flag("dry_run", "cells are only counted", o->dry_run));
+out:
+    return status;
 }
 
 static grail_status open_checkpoints(sweep *s)

@@ -490,7 +490,7 @@ static void wrong_options_are_refused(void **state)
                  "cannot heal 'blocks', expected one of none, block, model, block,model");
     bad = good;
     bad.heal_steps = -1;
-    assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "cannot heal in -1 steps");
+    assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "the number of steps of healing is -1");
     static const double rates[] = {1.0, -0.1, (double)NAN, (double)INFINITY};
     for (int i = 0; i < 4; i++) {
         bad = good;
@@ -499,7 +499,7 @@ static void wrong_options_are_refused(void **state)
     }
     bad = good;
     bad.heal_seconds = -1.0;
-    assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "the time for healing is -1 seconds");
+    assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "the time for healing in seconds is -1");
     assert_false(file_exists(lab_path(&l, "out.partial")));
     lab_close(&l);
 }

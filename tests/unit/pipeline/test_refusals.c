@@ -114,7 +114,7 @@ static void numbers_that_make_no_sense_are_refused(void **state)
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "alpha is -0.001, expected 0 or more");
     r.options.alpha = 1e-3;
     r.options.align = -32;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "alignment -32 is negative");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "the alignment is -32, expected 0 or more");
     r.options.align = 1;
     r.options.calibration.context = 1;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
