@@ -83,11 +83,22 @@ static int show_images(void *user, int64_t done, int64_t total, double top1)
 
 static void warn_overlap(const grail_perplexity *p)
 {
-    if (p->overlap_runs > 0) {
+    if (p->is_calibration != 0) {
+        print_error("grail: warning: the model was calibrated on this text; its perplexity says "
+                    "little about other text\n");
+    } else if (p->overlap_runs > 0) {
         print_error(
             "grail: warning: this text holds %lld of the %lld recorded runs of 24 tokens that the "
             "model was calibrated on; its perplexity says little about other text\n",
             (long long)p->overlap_runs, (long long)p->calibration_runs);
+    }
+}
+
+static void warn_calibration(const grail_accuracy *a)
+{
+    if (a->is_calibration != 0) {
+        print_error("grail: warning: the model was calibrated on these images; its accuracy says "
+                    "little about other images\n");
     }
 }
 
@@ -199,6 +210,7 @@ static int evaluate_images(const char *path, const grail_model *model)
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
+    warn_calibration(&a);
     warn_classes(&a, images.source.labels != NULL);
     if (as_json) {
         return print_accuracy_json(path, &a);

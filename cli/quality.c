@@ -19,6 +19,7 @@ typedef struct measurement {
     grail_images *images; /* NULL: text */
     grail_text_source text;
     grail_compute compute;
+    double seen;     /* of the calibration set of the network that ran last, see quality */
     const char *now; /* which network runs */
     bool quiet;
 } measurement;
@@ -53,6 +54,9 @@ static grail_status measure_text(measurement *m, const grail_model *model, bool 
     const grail_status status =
         plain ? grail_perplexity_of_cut(m->dense, m->narrow, &m->text, 0, &m->compute, watch, m, &p)
               : grail_perplexity_measure(model, &m->text, 0, &m->compute, watch, m, &p);
+    m->seen = p.is_calibration != 0    ? 1.0
+              : p.calibration_runs > 0 ? (double)p.overlap_runs / (double)p.calibration_runs
+                                       : 0.0;
     *value = p.perplexity;
     *error = p.error;
     return status;
@@ -65,6 +69,7 @@ static grail_status measure_images(measurement *m, const grail_model *model, boo
     const grail_status status =
         plain ? grail_accuracy_of_cut(m->dense, m->narrow, m->images, 0, &m->compute, watch, m, &a)
               : grail_accuracy_measure(model, m->images, 0, &m->compute, watch, m, &a);
+    m->seen = a.is_calibration != 0 ? 1.0 : 0.0;
     *value = a.top1;
     *error = a.interval;
     return status;
@@ -98,8 +103,11 @@ static grail_status measure_all(measurement *m, quality *q)
     if (status == GRAIL_OK) {
         status = measure_before(m, q);
     }
-    return status == GRAIL_OK ? measure(m, "result", m->narrow, false, &q->result, &q->result_error)
-                              : status;
+    if (status == GRAIL_OK) {
+        status = measure(m, "result", m->narrow, false, &q->result, &q->result_error);
+    }
+    q->seen = m->seen;
+    return status;
 }
 
 /* --split is about the calibration set; the usual one of an evaluation is the test set. */
@@ -189,9 +197,26 @@ static void put_row(const char *what, bool of_images, double value, double error
     }
 }
 
+/* "" where the data holds nothing of the calibration set. */
+static void describe_seen(const quality *q, char *text, size_t size)
+{
+    text[0] = 0;
+    if (q->seen >= 1.0) {
+        snprintf(text, size,
+                 "the network was calibrated on this data, so it says little about "
+                 "other data");
+    } else if (q->seen > 0.0) {
+        snprintf(text, size,
+                 "%.1f %% of the recorded calibration text is in this data, so it says less about "
+                 "other data",
+                 100.0 * q->seen);
+    }
+}
+
 static grail_status add_to_card(const quality *q, grail_compression *c)
 {
-    char text[600] = "";
+    char text[800] = "";
+    char seen[120];
     char name[200];
     grail_escape(GRAIL_ESCAPE_LINE, base_name(q->data), name, sizeof name);
     for (char *at = strchr(name, '`'); at != NULL; at = strchr(at, '`')) {
@@ -203,6 +228,11 @@ static grail_status add_to_card(const quality *q, grail_compression *c)
     put_row(q->is_healed ? "before it was healed" : "the same units removed, nothing repaired",
             q->of_images, q->before, q->before_error, text, sizeof text);
     put_row("this network", q->of_images, q->result, q->result_error, text, sizeof text);
+    describe_seen(q, seen, sizeof seen);
+    if (seen[0] != 0) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "\nNote: %s.\n", seen);
+        print_error("grail: warning: --eval: %s\n", seen);
+    }
     return grail_compression_card_add(c, "Quality", text);
 }
 
@@ -256,8 +286,8 @@ json_t *quality_json(const quality *q)
     if (q->data == NULL) {
         return json_null();
     }
-    return json_pack("{s:o, s:o, s:f, s:o, s:f}", "data", json_text(q->data), "measure",
+    return json_pack("{s:o, s:o, s:f, s:o, s:f, s:f}", "data", json_text(q->data), "measure",
                      json_text(q->of_images ? "top1" : "perplexity"), "dense", q->dense,
                      q->is_healed ? "narrow" : "plain", json_number_or_null(q->before), "result",
-                     q->result);
+                     q->result, "calibration_share", q->seen);
 }

@@ -15,6 +15,7 @@ typedef struct quality {
     bool of_images, is_healed;
     double dense, before, result;
     double dense_error, before_error, result_error;
+    double seen; /* share of the calibration set that the data holds, 0 to 1 */
 } quality;
 
 /** Whether the data can be read, so that a long run does not end in this error. Returns an exit

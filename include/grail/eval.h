@@ -28,6 +28,7 @@ typedef struct grail_perplexity {
     /* How many of the `calibration_runs` runs of 24 calibration tokens that the model's report.json
      * records also occur in this text. Both are 0 for a model that was not narrowed. */
     int64_t overlap_runs, calibration_runs;
+    int is_calibration; /* 1: the text is the one that report.json records */
 } grail_perplexity;
 
 /** Called with the number of windows (or images) done so far, and with their mean NLL (or top-1
@@ -62,6 +63,8 @@ typedef struct grail_accuracy {
     char dtype[16];     /* weights as stored */
     char precision[16]; /* "f32", "bf16", "bf16-gram" or "f64", of the products */
     double seconds, images_per_second;
+    int is_calibration; /* 1: report.json of the model records these images as its calibration set
+                         */
 } grail_accuracy;
 
 /**

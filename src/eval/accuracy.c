@@ -4,6 +4,7 @@
 #include "backend/operations.h"
 #include "base/clock.h"
 #include "base/wilson.h"
+#include "eval/calibration_record.h"
 #include "eval/image_pass.h"
 #include "eval/zeroed_store.h"
 
@@ -213,14 +214,19 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
     backend *b = NULL;
     parameter_store *store = NULL;
     parameter_store *cut = NULL;
+    json_t *record = NULL;
     TRY(compute_open(compute, model, &b));
     TRY(accuracy_check_model(model));
     TRY(parameter_store_create(model, b, NULL, &store));
     if (narrow != NULL) {
         TRY(zeroed_store_of_cut(store, narrow, &cut));
     }
+    TRY(calibration_record_read(narrow == NULL ? model : narrow, &record));
     TRY(accuracy_measure(model, cut == NULL ? store : cut, images, count, 0, observer, user, out));
+    out->is_calibration =
+        calibration_record_is(record, "images_sha256", image_set_hash(images)) ? 1 : 0;
 out:
+    json_decref(record);
     parameter_store_free(cut);
     parameter_store_free(store);
     backend_close(b);

@@ -1,10 +1,9 @@
 /* Perplexity as the research repositories measure it. Source: docs/numerics.md, Perplexity. */
 #include "arch/model_text.h"
+#include "eval/calibration_record.h"
 #include "eval/token_losses.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
-
-#include "base/file.h"
 
 #include <grail/eval.h>
 
@@ -12,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { REPORT_MAXIMUM = 256 << 20 };
 
 /* Sums over scored tokens. */
 typedef struct nll_sums {
@@ -43,20 +40,15 @@ out:
     return status;
 }
 
-/* report.json beside a narrowed model records runs of its calibration tokens. */
-static grail_status count_overlap(const grail_model *model, const token_windows *windows,
-                                  grail_perplexity *out)
+/* The record has runs of the calibration tokens, and the hash of the text. */
+static grail_status compare_with_calibration(const grail_model *model, const token_windows *windows,
+                                             grail_perplexity *out)
 {
     grail_status status = GRAIL_OK;
-    char *path = NULL;
-    json_t *report = NULL;
+    json_t *record = NULL;
     shingle_set set = {0};
-    TRY(path_join(&path, checkpoint_directory(model->checkpoint), "report.json"));
-    if (!file_exists(path)) {
-        goto out;
-    }
-    TRY(json_read_file(path, REPORT_MAXIMUM, &report));
-    const json_t *list = json_object_get(json_object_get(report, "calibration"), "shingles");
+    TRY(calibration_record_read(model, &record));
+    const json_t *list = json_object_get(record, "shingles");
     const size_t count =
         json_array_size(list) < SHINGLE_MOST ? json_array_size(list) : SHINGLE_MOST;
     TRY(memory_new(&set.hashes, count, sizeof set.hashes[0]));
@@ -67,10 +59,10 @@ static grail_status count_overlap(const grail_model *model, const token_windows 
     set.count = (int64_t)count;
     out->calibration_runs = set.count;
     out->overlap_runs = shingles_found(&set, windows);
+    out->is_calibration = calibration_record_is(record, "text_sha256", windows->text_hash) ? 1 : 0;
 out:
     shingle_set_fini(&set);
-    json_decref(report);
-    memory_free(path);
+    json_decref(record);
     return status;
 }
 
@@ -140,7 +132,7 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
         TRY(zeroed_store_of_cut(store, narrow, &cut));
     }
     TRY(measure_chunks(cut == NULL ? store : cut, &text, observer, user, &sums));
-    TRY(count_overlap(narrow == NULL ? model : narrow, &text, &result));
+    TRY(compare_with_calibration(narrow == NULL ? model : narrow, &text, &result));
     fill_result(&text, &sums, &result);
     snprintf(result.dtype, sizeof result.dtype, "%s", grail_dtype_name(model->tensors[0]->dtype));
     snprintf(result.precision, sizeof result.precision, "%s", backend_precision(b));

@@ -64,6 +64,23 @@ runs "$grail" eval cnn --data "$demo/vision/test" --json
 top1=$(field top1 stdout)
 holds "$top1 > 0.5"
 
+check "data that the network was calibrated on is warned of, and the card says so"
+cp ids.npy same.npy
+runs "${narrow[@]}" -o seen --sparsity 0.5 --align 1 --eval same.npy
+says "grail: warning: --eval: the network was calibrated on this data" stderr
+says "Note: the network was calibrated on this data, so it says little about other data." seen/README.md
+runs "$grail" eval seen --data same.npy
+says "the model was calibrated on this text" stderr
+runs "$grail" compress "$demo/vision/cnn.pth" -o seen-cnn --calib "$demo/vision/test" --samples 16 \
+    --sparsity 0.5 --selector magnitude-l1 --compensate grail --quiet --eval "$demo/vision/test" --json
+says '"calibration_share": 1.0' stdout
+says "Note: the network was calibrated on this data" seen-cnn/README.md
+runs "$grail" eval seen-cnn --data "$demo/vision/test"
+says "the model was calibrated on these images" stderr
+for quiet in repaired cnn; do
+    ! grep -q "^Note: " $quiet/README.md || fail "a note about other data in $quiet"
+done
+
 check "what cannot be measured has no name, and no second computation"
 write_ids short.npy 2 1 96
 refuses 1 "--resume with another --eval, or with none, finishes the run" "${narrow[@]}" -o out --sparsity 0.5 \

@@ -1,0 +1,14 @@
+/* What report.json beside a narrowed model records of its calibration set. */
+#ifndef GRAIL_EVAL_CALIBRATION_RECORD_H
+#define GRAIL_EVAL_CALIBRATION_RECORD_H
+
+#include "arch/model.h"
+
+/** *out is the caller's reference; NULL where the model has no report or names no calibration set.
+ */
+grail_status calibration_record_read(const grail_model *model, json_t **out) GRAIL_MUST_CHECK;
+
+/** Whether `hash` is what the record has under `key`; false without a record. */
+bool calibration_record_is(const json_t *record, const char *key, const char *hash);
+
+#endif
