@@ -42,8 +42,9 @@ runs "$grail" compress "$tiny" -o from-plan --plan error.json --calib ids.npy --
 runs "$grail" compress "$tiny" -o from-limit --target-ratio 0.8 --budget error "${options[@]}" --quiet
 cmp from-plan/model.safetensors from-limit/model.safetensors || fail "different weights"
 sed '/^totals:/,$d; /^error behind/,$d' stdout >real
-for budget in error search; do
-    runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget --tries 2 "${options[@]}" --dry-run
+for budget in error "search --tries 2"; do
+    read -r budget tries <<<"$budget"
+    runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget $tries "${options[@]}" --dry-run
     [[ $budget == search ]] || cmp <(sed '/^totals:/,$d' stdout) real || fail "a dry run has other widths"
     refuses_clean 1 "the budget '$budget' chooses widths by what it measures on calibration text; give some, or use the budget uniform or slimgpt (--calib, --budget)" \
         "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget --dry-run
