@@ -6,6 +6,8 @@
 
 #include <grail/grail.h>
 
+#include <string.h>
+
 enum { NETWORKS = 2 };
 
 static grail_latency_options chosen = {.compute = {.precision = "auto"}};
@@ -74,6 +76,16 @@ static void print_all(const char *const *paths, const grail_latency *l)
               (long long)l->runs);
 }
 
+/* Without --engine, networks that read images are measured in ONNX Runtime where that is found. */
+static void note_fallback(const grail_latency *l)
+{
+    if (chosen.engine == NULL && l->side > 0 && strncmp(l->engine, "grail ", 6) == 0) {
+        print_error(
+            "note: ONNX Runtime was not found, so grail's own forward pass is measured; the "
+            "environment variable GRAIL_ONNXRUNTIME can name its library\n");
+    }
+}
+
 static int run(int argc, char **argv)
 {
     const char *paths[NETWORKS] = {NULL};
@@ -96,6 +108,9 @@ static int run(int argc, char **argv)
     if (status == GRAIL_OK) {
         status =
             grail_latency_measure((const grail_model *const *)models, NETWORKS, &chosen, latencies);
+    }
+    if (status == GRAIL_OK) {
+        note_fallback(latencies);
     }
     if (status != GRAIL_OK) {
         code = print_failure(status);

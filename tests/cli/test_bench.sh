@@ -14,6 +14,7 @@ runs "$grail" bench "$cnn" "$cnn" --engine grail --runs 3 --batch 2
 says "2 images of 32 x 32 pixels, grail " stdout
 says "medians of 3 runs in turns" stdout
 says "times as fast" stdout
+[[ ! -s stderr ]] || fail "says more than was asked for"
 
 check "two networks of text, as JSON"
 runs "$grail" bench "$text" "$text" --length 16 --runs 2 --json
@@ -21,6 +22,14 @@ says '"length": 16' stdout
 says '"side": 0' stdout
 says '"runs": 2' stdout
 holds "$(field ratio stdout) > 0"
+
+check "grail's own forward pass where ONNX Runtime is not found"
+runs "$grail" bench "$cnn" "$cnn" --runs 1
+if grep -q ", grail [0-9]" stdout; then
+    says "note: ONNX Runtime was not found, so grail's own forward pass is measured" stderr
+else
+    [[ ! -s stderr ]] || fail "says that it was not found"
+fi
 
 check "refusals"
 refuses 1 "cannot compare a network that reads text with one that reads images" \
