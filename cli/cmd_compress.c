@@ -228,15 +228,19 @@ static void print_forecast(const grail_forecast *f)
                   "weights\n");
         return;
     }
-    print_out("a run on %lld samples takes about %s%s, and %s of memory\n", (long long)f->samples,
-              human_seconds(f->seconds, seconds), r.compress.heal == NULL ? "" : " before healing",
-              human_bytes((double)f->bytes, bytes));
+    print_out("a run on %lld samples takes about %s", (long long)f->samples,
+              human_seconds(f->seconds, seconds));
+    if (f->heal_seconds > 0.0) {
+        print_out(", of them %s for healing", human_seconds(f->heal_seconds, seconds));
+    }
+    print_out(", and %s of memory\n", human_bytes((double)f->bytes, bytes));
 }
 
 static json_t *forecast_json(const grail_forecast *f)
 {
-    return dry_run ? json_pack("{s:f, s:I, s:I}", "seconds", f->seconds, "bytes",
-                               (json_int_t)f->bytes, "samples", (json_int_t)f->samples)
+    return dry_run ? json_pack("{s:f, s:f, s:I, s:I}", "seconds", f->seconds, "heal_seconds",
+                               f->heal_seconds, "bytes", (json_int_t)f->bytes, "samples",
+                               (json_int_t)f->samples)
                    : json_null();
 }
 
@@ -366,6 +370,7 @@ static int choose_widths(const char *sites, grail_plan **plan)
         return code;
     }
     const grail_status status = grail_plan_make(&options, plan);
+    print_progress_end();
     if (status != GRAIL_OK) {
         return print_failure(status);
     }

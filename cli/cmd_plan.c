@@ -106,6 +106,7 @@ static int make_plan(void)
     options.observer_user = &watch;
     interrupt_catch();
     grail_status status = grail_plan_make(&options, &p);
+    print_progress_end();
     status = status == GRAIL_OK ? grail_plan_write(p, output) : status;
     if (status != GRAIL_OK) {
         code = print_failure(status);

@@ -103,9 +103,6 @@ void heal_progress_print(const grail_healing *now)
                        now->held_after, time_left(now, left));
     }
     if (now->ended != 0) {
-        if (on_terminal) {
-            print_progress_end();
-        }
         print_ended(now);
     }
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The limits in the order of their options; `limit` is the library's word. */
 typedef struct limit_value {
@@ -129,15 +130,30 @@ void limit_watch_note(limit_watch *w)
     w->differ = false;
 }
 
+/* Without the end of the line. */
+static void describe_trial(const grail_plan_trial *t, char *text, size_t size)
+{
+    char cost[HUMAN_SIZE];
+    char left[HUMAN_SIZE];
+    snprintf(text, size, "trial %d/%d  %-22s  %8s  divergence %.5f%s", t->tried, t->most, t->name,
+             human_count(t->cost, cost), t->divergence, t->is_best != 0 ? "  best so far" : "");
+    if (t->seconds_left > 0.0) {
+        const size_t used = strlen(text);
+        snprintf(text + used, size - used, ", about %s left", human_seconds(t->seconds_left, left));
+    }
+}
+
+/* On a terminal only the best trials keep their lines. */
 int limit_options_watch(void *user, const grail_plan_trial *t)
 {
-    limit_watch *w = user;
-    char cost[HUMAN_SIZE];
-    limit_watch_note(w);
-    if (!w->quiet) {
-        print_error("trial %d/%d  %-22s  %8s  divergence %.5f%s\n", t->tried, t->most, t->name,
-                    human_count(t->cost, cost), t->divergence,
-                    t->is_best != 0 ? "  best so far" : "");
+    const bool *quiet = user;
+    const bool on_terminal = isatty(STDERR_FILENO) != 0;
+    char text[200];
+    describe_trial(t, text, sizeof text);
+    if (!*quiet && (!on_terminal || t->is_best != 0)) {
+        print_error("%s\n", text);
+    } else if (!*quiet && t->tried < t->most) {
+        print_progress("%s ", text);
     }
     return interrupt_came() ? 1 : 0;
 }

@@ -96,9 +96,12 @@ void print_out(const char *format, ...)
     va_end(arguments);
 }
 
+static bool progress_stands; /* on the current line of standard error */
+
 void print_error(const char *format, ...)
 {
     va_list arguments;
+    print_progress_end();
     va_start(arguments, format);
     print_to(stderr, format, arguments);
     va_end(arguments);
@@ -108,14 +111,18 @@ void print_progress(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fputs("\r", stderr);
+    fputs("\r\033[K", stderr); /* what stood there may be longer */
+    progress_stands = true;
     print_to(stderr, format, arguments);
     va_end(arguments);
 }
 
 void print_progress_end(void)
 {
-    fputs("\r\033[K", stderr);
+    if (progress_stands) {
+        progress_stands = false;
+        fputs("\r\033[K", stderr);
+    }
 }
 
 int print_failure(grail_status status)

@@ -19,7 +19,7 @@ void print_error(const char *format, ...) GRAIL_PRINTF(1, 2);
 
 /** Rewrites the current line of standard error. */
 void print_progress(const char *format, ...) GRAIL_PRINTF(1, 2);
-/** Clears the line of print_progress. */
+/** Clears the line of print_progress, if there is one; print_error does so first. */
 void print_progress_end(void);
 
 /** Prints "grail: " and the text of the last error on stderr, with the options that it is about;

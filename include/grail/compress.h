@@ -225,8 +225,9 @@ grail_compression_totals_get(const grail_compression *compression);
 
 /** What a run is expected to take. */
 typedef struct grail_forecast {
-    double seconds;  /* without healing, and without what an --eval takes */
-    int64_t bytes;   /* of memory, besides the mapped files */
+    double seconds;      /* without what an --eval takes */
+    double heal_seconds; /* of these: all trainings, if none ends early */
+    int64_t bytes;       /* of memory, besides the mapped files */
     int64_t samples; /* windows or images that it was counted for; 0: none are needed, and seconds
                         is 0 */
 } grail_forecast;

@@ -21,6 +21,7 @@ typedef struct grail_plan_trial {
                           features the relative squared distance; NaN when it was not tried */
     int is_best;       /* 1: the best so far */
     int tried, most;   /* trials so far, and at most */
+    double seconds_left; /* of the search, at the pace so far */
 } grail_plan_trial;
 
 /** Return non-zero to stop with the best widths so far. */

@@ -163,6 +163,32 @@ static operations count_all(const rows_of *r)
     return o;
 }
 
+/* Operations of all trainings, as if none ended early. A step runs forward and back, which is twice
+ * as much; through the whole network values are not kept, and another pass makes them again. The
+ * dense network runs once for all samples, or for images, which change, in every pass. */
+static double healing_products(const rows_of *r, double count)
+{
+    enum { MEASURED = 19 }; /* judgements, and losses that are told */
+    const compression_request *request = r->request;
+    const heal_options *h = &request->heal;
+    const input_kind input = request->graph->input_kind;
+    const double dense = forward(r, request->graph) / count;
+    const double narrow = forward(r, request->narrowed.graph) / count;
+    const double beside = input == INPUT_IMAGES ? dense : 0.0;
+    const double held = (double)heal_held_samples(input, (int64_t)count);
+    const double seen = count > held ? count - held : count;
+    const double stepped = (double)h->steps * (double)heal_step_samples(input, (int64_t)seen);
+    double sum = 0.0;
+    if (h->blocks) {
+        sum += count * dense + (3.0 * stepped + MEASURED * held) * narrow;
+    }
+    if (h->network) {
+        sum += (input == INPUT_IMAGES ? 0.0 : count * dense) + stepped * (4.0 * narrow + beside) +
+               MEASURED * held * (narrow + beside);
+    }
+    return sum;
+}
+
 /* Bytes of the statistics and the solve of the largest map, in f64: two parts, and as much again
  * for the solve; see grail_compress_estimate. */
 static double statistics_bytes(const rows_of *r)
@@ -245,15 +271,23 @@ grail_status grail_compression_forecast(const grail_compression *c,
     TRY(measure(options, &r, widths, extents));
     *out = (grail_forecast){.bytes = (int64_t)(BASE_BYTES + weight_bytes(&r))};
     const operations o = count_all(&r);
+    const int64_t samples = options->samples > 0 ? options->samples : USUAL_SAMPLES;
+    const double products = in_bf16 ? machine->bf16_gflops : machine->sgemm_gflops;
+    if (heals(&c->request->heal)) {
+        out->heal_seconds = fmin(1e-9 / reached * healing_products(&r, (double)samples) / products,
+                                 c->request->heal.seconds);
+    }
     if (o.products > 0.0) {
-        const double products = in_bf16 ? machine->bf16_gflops : machine->sgemm_gflops;
         out->seconds = 1e-9 / reached *
                        (o.products / products + o.sums / machine->sgemm_gflops +
                         o.solves / machine->dgemm_gflops);
         out->bytes += (int64_t)(statistics_bytes(&r) +
                                 stream_bytes(&r, 0.5 * (double)machine->memory_available));
-        out->samples = options->samples > 0 ? options->samples : USUAL_SAMPLES;
     }
+    if (o.products > 0.0 || heals(&c->request->heal)) {
+        out->samples = samples;
+    }
+    out->seconds += out->heal_seconds;
 out:
     memory_free(widths);
     memory_free(extents);

@@ -66,6 +66,15 @@ static grail_status remember(width_search *s, const int64_t *kept)
     return status;
 }
 
+/* Of the trials that are left at the pace of those made, or of the time, whichever is less. */
+static double seconds_left(const width_search *s)
+{
+    const double elapsed = clock_seconds() - s->began;
+    const double trials = s->tried > 0 ? elapsed / s->tried * (s->most - s->tried) : (double)NAN;
+    const double limit = s->options->seconds;
+    return limit > 0.0 ? fmax(0.0, fmin(trials, limit - elapsed)) : trials;
+}
+
 /* Tells the observer of a trial, and notes whether the search has to end. */
 static void report_trial(width_search *s, const width_candidate *c, bool is_best)
 {
@@ -74,7 +83,8 @@ static void report_trial(width_search *s, const width_candidate *c, bool is_best
                                     .divergence = c->divergence,
                                     .is_best = is_best ? 1 : 0,
                                     .tried = s->tried,
-                                    .most = s->most};
+                                    .most = s->most,
+                                    .seconds_left = seconds_left(s)};
     if (s->options->observer != NULL &&
         s->options->observer(s->options->observer_user, &trial) != 0) {
         s->stopped = true;

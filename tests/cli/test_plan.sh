@@ -22,6 +22,8 @@ done
 check "trials are shown unless they are not wanted"
 runs "$grail" plan "$tiny" -o shown.json --target-ratio 0.8 --tries 2 "${options[@]}"
 says "trial 1/2  uniform" stderr
+grep -qE '^trial 1/2 .*, about .* left$' stderr || fail "says nothing of the time that is left"
+! grep -q $'[\r\e]' stderr || fail "control characters in a pipe"
 says "by '" stdout
 says "divergence from the dense network" stdout
 says "note: layers get widths of their own" stderr

@@ -26,13 +26,8 @@ static int64_t held_batches(const compression_request *request)
 /* How many samples of each such batch are held out. */
 static int64_t held_of_batch(const compression_request *request)
 {
-    const bool images = request->graph->input_kind == INPUT_IMAGES;
-    const int64_t count = request->samples->count;
     const int64_t batches = held_batches(request);
-    const int64_t share = images ? count / 8 : count / 16;
-    const int64_t least = images ? 16 : 8;
-    const int64_t enough = share > least ? share : least;
-    const int64_t wanted = enough < count / 4 ? enough : (count + 3) / 4;
+    const int64_t wanted = heal_held_samples(request->graph->input_kind, request->samples->count);
     return batches > 0 ? (wanted + batches - 1) / batches : 0;
 }
 
@@ -68,11 +63,9 @@ out:
     return status;
 }
 
-static int64_t batch_of(const compression_request *request, int64_t sample_count)
+static int64_t step_samples(const heal_training *t)
 {
-    enum { WINDOWS = 8, IMAGES = 64 };
-    const int64_t wanted = request->graph->input_kind == INPUT_IMAGES ? IMAGES : WINDOWS;
-    return sample_count < wanted ? sample_count : wanted;
+    return heal_step_samples(t->network->request->graph->input_kind, t->seen_count);
 }
 
 /* -- preparation ------------------------------------------------------------------------------- */
@@ -206,7 +199,7 @@ static training_options options_of(const heal_training *t)
     return (training_options){
         .steps = request->heal.steps,
         .rate = t->rate,
-        .batch = batch_of(request, t->seen_count),
+        .batch = step_samples(t),
         .seed = request->plan.seed + (t->block < 0 ? 0 : (uint64_t)t->block),
         .samples = t->seen,
         .sample_count = t->seen_count,
@@ -240,7 +233,7 @@ static grail_status make_agenda(const heal_training *t, agenda *out)
     TRY(t->loss.mean(t->loss.user, t->held, count, &loss));
     const double each = (elapsed(t) - before) / (double)count;
     const double judgement = each * (double)t->held_count;
-    const double step = training_step_expected(each, batch_of(t->network->request, t->seen_count));
+    const double step = training_step_expected(each, step_samples(t));
     const double left = t->seconds - elapsed(t);
     out->trains = left >= 2.0 * judgement + step;
     out->shows = left >= 16.0 * 2.0 * judgement;

@@ -57,6 +57,21 @@ bool heals(const heal_options *options)
     return options->blocks || options->network;
 }
 
+int64_t heal_step_samples(input_kind input, int64_t seen)
+{
+    enum { WINDOWS = 8, IMAGES = 64 };
+    const int64_t wanted = input == INPUT_IMAGES ? IMAGES : WINDOWS;
+    return seen < wanted ? seen : wanted;
+}
+
+int64_t heal_held_samples(input_kind input, int64_t count)
+{
+    const int64_t share = input == INPUT_IMAGES ? count / 8 : count / 16;
+    const int64_t least = input == INPUT_IMAGES ? 16 : 8;
+    const int64_t enough = share > least ? share : least;
+    return enough < count / 4 ? enough : (count + 3) / 4;
+}
+
 grail_status heal_options_to_json(const heal_options *options, json_t **out)
 {
     grail_status status = GRAIL_OK;

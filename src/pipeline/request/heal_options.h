@@ -20,6 +20,12 @@ grail_status heal_options_read(const grail_compress_options *options, input_kind
 
 bool heals(const heal_options *options);
 
+/** Samples of a step: 8 windows or 64 images, where so many are seen. */
+int64_t heal_step_samples(input_kind input, int64_t seen);
+/** Samples of `count` that no step sees: a sixteenth of the windows, at least 8, or an eighth of
+ * the images, at least 16, but at most a quarter. */
+int64_t heal_held_samples(input_kind input, int64_t count);
+
 /** For fingerprints and reports. *out is owned. */
 grail_status heal_options_to_json(const heal_options *options, json_t **out) GRAIL_MUST_CHECK;
 

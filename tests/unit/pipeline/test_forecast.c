@@ -88,12 +88,47 @@ static void more_samples_and_more_repair_take_longer(void **state)
     lab_close(&l);
 }
 
+/* Trainings come on top, those of blocks and of the network add up, and a limit is one. */
+static void healing_takes_time_of_its_own(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options o = options_of(&l, "magnitude-l1", "none");
+    o.heal = "block";
+    const grail_forecast blocks = forecast_of(&o);
+    o.heal = "model";
+    const grail_forecast network = forecast_of(&o);
+    o.heal = "block,model";
+    const grail_forecast both = forecast_of(&o);
+    o.heal_steps = 320; /* instead of 160 */
+    const grail_forecast longer = forecast_of(&o);
+    o.heal_seconds = 0.25 * both.heal_seconds;
+    const grail_forecast limited = forecast_of(&o);
+    o.heal_seconds = 0.0;
+    o.compensate = "full";
+    const grail_forecast repaired = forecast_of(&o);
+    o.heal = "none";
+    const grail_forecast plain = forecast_of(&o);
+    assert_true(blocks.heal_seconds > 0.0 && network.heal_seconds > blocks.heal_seconds);
+    assert_true(blocks.seconds == blocks.heal_seconds);
+    assert_int_equal(blocks.samples, 8);
+    assert_near(both.heal_seconds / (blocks.heal_seconds + network.heal_seconds), 1.0, 1e-9);
+    assert_true(longer.heal_seconds > 1.5 * both.heal_seconds &&
+                longer.heal_seconds < 2.0 * both.heal_seconds);
+    assert_true(limited.heal_seconds == 0.25 * both.heal_seconds);
+    assert_near(repaired.seconds / (plain.seconds + repaired.heal_seconds), 1.0, 1e-9);
+    assert_true(plain.heal_seconds == 0.0);
+    lab_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_without_data_takes_no_time),
         cmocka_unit_test(a_plain_cut_by_activations_takes_one_pass),
         cmocka_unit_test(more_samples_and_more_repair_take_longer),
+        cmocka_unit_test(healing_takes_time_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
