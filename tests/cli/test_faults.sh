@@ -23,7 +23,7 @@ strace -qq -o /dev/null true 2>/dev/null || skip "strace may not trace here"
 # Runs on a narrow network make as many calls, and take a tenth of the time.
 narrow_network() {
     runs "$grail" compress "$demo/vision/cnn.pth" -o narrow --sparsity 0.75 --sites conv,stream --align 1 \
-        --selector magnitude-l1 --compensate none --preset cifar --quiet
+        --selector magnitude-l1 --compensate none --quiet
 }
 
 case $kind in
