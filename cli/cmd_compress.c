@@ -419,6 +419,7 @@ static int compress(void)
     const char *sites = NULL;
     grail_plan *plan = NULL;
     code = read_request(&list, &sites);
+    code = code == EXIT_OK && evaluation != NULL ? quality_try(&r, evaluation) : code;
     code = code == EXIT_OK ? choose_widths(sites, &plan) : code;
     if (code != EXIT_OK) {
         goto out;

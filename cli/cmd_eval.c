@@ -137,19 +137,6 @@ static int print_perplexity_json(const char *model, const grail_perplexity *p)
         "calibration_runs", (json_int_t)p->calibration_runs));
 }
 
-/* Folder number i is compared with output i, whatever its name is. */
-static void warn_classes(const grail_accuracy *a, bool by_csv)
-{
-    if (!by_csv && a->data_classes < a->classes) {
-        print_error(
-            "grail: warning: %s has %lld class folders, the network has %lld classes: folder "
-            "number i "
-            "is scored as class i, which is right only for the first %lld classes; for others put "
-            "the images into one folder and their class indices into a file for --labels\n",
-            data, (long long)a->data_classes, (long long)a->classes, (long long)a->data_classes);
-    }
-}
-
 static void print_accuracy(const char *model, const grail_accuracy *a)
 {
     print_out("top-1 %.2f %% +- %.2f", 100.0 * a->top1, 100.0 * a->interval);
@@ -211,7 +198,7 @@ static int evaluate_images(const char *path, const grail_model *model)
         return print_failure(status);
     }
     warn_calibration(&a);
-    warn_classes(&a, images.source.labels != NULL);
+    print_class_warnings(data, &a, images.source.labels != NULL);
     if (as_json) {
         return print_accuracy_json(path, &a);
     }

@@ -99,6 +99,7 @@ static int heal(void)
     grail_compression *c = NULL;
     const char *sites = NULL;
     int code = run_options_open(&command_heal, &r, &sites);
+    code = code == EXIT_OK && evaluation != NULL ? quality_try(&r, evaluation) : code;
     if (code != EXIT_OK) {
         goto out;
     }

@@ -134,8 +134,21 @@ static void warn_far(const grail_compression *c, run_options *r)
     }
 }
 
+/* A quarter or a sixteenth of the samples is held out of fits and of healing. */
+static void warn_few_samples(const grail_compression *c)
+{
+    enum { FEW = 8 };
+    const grail_compression_totals t = grail_compression_totals_get(c);
+    if (t.samples > 0 && t.samples < FEW) {
+        print_error("grail: warning: %lld calibration %s of a hundred or more that fits need: they "
+                    "will suit these samples and little else; give more (--calib, --samples)\n",
+                    (long long)t.samples, t.samples == 1 ? "sample" : "samples");
+    }
+}
+
 void cut_summary_warn(const grail_compression *c, run_options *r, bool named)
 {
+    warn_few_samples(c);
     if (named) {
         warn_missing(c, r);
     }

@@ -23,3 +23,31 @@ void print_notices(const char *path, const grail_model *model, bool prepares_ima
         print_notice(path, images.notice, "--preset");
     }
 }
+
+/* Folder number i is compared with output i, whatever its name is. */
+static void warn_missing_classes(const char *data, const grail_accuracy *a)
+{
+    print_error(
+        "grail: warning: %s has %lld class folders, the network has %lld classes: folder number i "
+        "is scored as class i, which is right only for the first %lld classes; for others put "
+        "the images into one folder and their class indices into a file for --labels\n",
+        data, (long long)a->data_classes, (long long)a->classes, (long long)a->data_classes);
+}
+
+void print_class_warnings(const char *data, const grail_accuracy *a, bool by_csv)
+{
+    const double few = 0.05; /* of many classes: no network worth narrowing gets so little right */
+    const double chance = 1.0 / (double)a->classes;
+    if (!by_csv && a->data_classes < a->classes) {
+        warn_missing_classes(data, a);
+    }
+    if (a->high < (chance < few ? few : chance)) {
+        print_error("grail: warning: %s: the class of only %.1f %% of %lld images is the one that "
+                    "the network says, no more than by guessing: do the classes have the network's "
+                    "order? %s\n",
+                    data, 100.0 * a->top1, (long long)a->images,
+                    by_csv ? "--labels gives their indices"
+                           : "folders are numbered in the order of their names, or --labels of "
+                             "grail eval gives the indices");
+    }
+}

@@ -2,6 +2,7 @@
 #ifndef GRAIL_CLI_NOTICES_H
 #define GRAIL_CLI_NOTICES_H
 
+#include <grail/eval.h>
 #include <grail/images.h>
 
 #include <stdbool.h>
@@ -13,5 +14,9 @@ void print_notice(const char *path, const char *notice, const char *option);
 /** Prints the notices of the model opened from `path`; those on how images are prepared only if it
  * prepares images, and no preset was chosen for them. */
 void print_notices(const char *path, const grail_model *model, bool prepares_images);
+
+/** Warns where the classes of `data`, which the accuracy was measured on, are hardly those of the
+ * network: fewer, or in another order. `by_csv`: a file gave them. */
+void print_class_warnings(const char *data, const grail_accuracy *a, bool by_csv);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "command_line.h"
 #include "interrupt.h"
+#include "notices.h"
 #include "print.h"
 
 #include <grail/escape.h>
@@ -165,6 +166,39 @@ static grail_status quality_measure(run_options *r, const char *data, const char
     grail_model_close(m.given);
     grail_model_close(m.dense);
     return status;
+}
+
+static grail_status try_images(run_options *r, const char *data, measurement *m)
+{
+    enum { TRIED = 64 };
+    grail_accuracy a = {0};
+    grail_status status = open_images(r, data, m);
+    if (status == GRAIL_OK) {
+        status = grail_accuracy_measure(m->dense, m->images, TRIED, &m->compute, NULL, NULL, &a);
+    }
+    if (status == GRAIL_OK) {
+        print_class_warnings(data, &a, false);
+    }
+    grail_images_close(m->images);
+    return status;
+}
+
+int quality_try(run_options *r, const char *data)
+{
+    measurement m = {
+        .dense = grail_session_model(r->compress.session),
+        .text = r->compress.calibration,
+        .compute = {.backend = r->compress.backend, .precision = r->compress.precision}};
+    grail_model_facts facts = {0};
+    grail_perplexity p = {0};
+    m.text.path = data;
+    grail_status status = grail_model_describe(m.dense, &facts);
+    if (status == GRAIL_OK) {
+        status = facts.reads_images != 0
+                     ? try_images(r, data, &m)
+                     : grail_perplexity_measure(m.dense, &m.text, 1, &m.compute, NULL, NULL, &p);
+    }
+    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
 
 static void print_value(const char *what, bool of_images, double value, double error)

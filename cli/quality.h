@@ -22,6 +22,11 @@ typedef struct quality {
  * code, after a message. */
 int quality_check(const command *c, const char *data);
 
+/** Measures the network that is read on some samples of the data, before the run that the data are
+ * for: so data of another kind, or with other classes, are refused or warned of in time. The
+ * session of `r` is open. Returns an exit code, after a message. */
+int quality_try(run_options *r, const char *data);
+
 /** Finishes the run `c` of `r`. With `data` (NULL: none) first measures the three networks on it,
  * read as the calibration set was, and adds them to the result's model card: the result has its
  * name only when it is measured. Prints the failure, and how an interrupted measurement is

@@ -46,6 +46,19 @@ runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 10
 [[ ! -s stderr ]] || { show; fail "printed a note that does not apply"; }
 runs "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 10 --set preset=cifar
 [[ ! -s stderr ]] || { show; fail "printed a note that does not apply"; }
+check "classes in another order give a warning, before a run as well"
+mkdir turned
+i=0
+for class in "$demo"/vision/test/*; do
+    mkdir "turned/$(((i++ + 3) % 10))"
+    cp "$class"/000??.jpg "turned/$(((i + 2) % 10))"
+done
+runs "$grail" eval "$demo/vision/cnn.pth" --data turned
+says "no more than by guessing: do the classes have the network's order?" stderr
+runs "$grail" compress "$demo/vision/cnn.pth" -o turned-narrow --sparsity conv=0.5 --selector magnitude-l1 \
+    --compensate none --eval turned --quiet
+says "is the one that the network says" stderr
+
 check "activations that overflow name the matrix, and its block where it is in one"
 refuses 3 "grail: the output of 'conv1.weight' is NaN or infinite" "$grail" eval "$demo/vision/cnn.pth" \
     --data "$demo/vision/test" --images 8 --mean 1e38,1e38,1e38 --std 1e-38,1e-38,1e-38

@@ -27,6 +27,15 @@ holds "($stays - 100 * $after / $before)^2 < 0.01"
 grep -qE '^  heads +0\.[0-9]{4} -> 0\.[0-9]{4}, mean of 2 sites' stdout || fail "the errors of heads"
 grep -q "were asked for" stderr && fail "a warning of a cut as it was asked for"
 
+check "data of another kind are refused before the run, and too few samples are warned of"
+refuses 1 "is a directory, but the model reads text" "${narrow[@]}" -o wrong --sparsity 0.5 \
+    --eval "$demo/vision/test"
+refuses 1 "held-out.txt: has" "$grail" compress "$demo/vision/cnn.pth" -o wrong --sparsity 0.5 \
+    --calib "$demo/vision/calibration" --quiet --eval "$demo/held-out.txt"
+[[ ! -e wrong && ! -e wrong.partial ]] || fail "began a run"
+runs "${narrow[@]}" -o few --sparsity 0.5 --samples 2
+says "warning: 2 calibration samples of a hundred or more that fits need" stderr
+
 check "a cut that is far from the one asked for is warned of"
 runs "${narrow[@]}" -o out2 --sparsity ffn=0.3 --align 64 --dry-run
 says "30.0 % were asked for, but 20.0 % of what the sites hold are removed" stderr
@@ -82,14 +91,20 @@ for quiet in repaired cnn; do
 done
 
 check "what cannot be measured has no name, and no second computation"
-write_ids short.npy 2 1 96
-refuses 1 "--resume with another --eval, or with none, finishes the run" "${narrow[@]}" -o out --sparsity 0.5 \
-    --align 1 --eval short.npy
-runs "${narrow[@]}" -o out --sparsity 0.5 --align 1 --resume
-same_result first out
+cp -r "$demo/vision/test" damaged # many more images than are tried before the run
+third=$(printf '%s\n' damaged/*/* | sed -n 3p)
+truncate -s 400 "$third"
+cut=("$grail" compress "$demo/vision/cnn.pth" --sparsity conv=0.5 --selector magnitude-l1 --compensate none)
+runs "${cut[@]}" -o whole --quiet
+refuses 1 "--resume with another --eval, or with none, finishes the run" "${cut[@]}" -o out --quiet \
+    --eval damaged
+runs "${cut[@]}" -o out --resume --quiet
+same_result whole out
 rm -r out
 
 check "what cannot be measured is refused before the work"
+write_ids short.npy 2 1 96
+refuses 1 "a context of 1 tokens is too short" "${narrow[@]}" -o none --sparsity 0.5 --eval short.npy
 refuses 1 "cannot read 'nothing' for --eval" "${narrow[@]}" -o none --sparsity 0.5 --eval nothing
 refuses 2 "--dry-run writes nothing that --eval could measure" "${narrow[@]}" --sparsity 0.5 --dry-run \
     --eval other.npy -o none
