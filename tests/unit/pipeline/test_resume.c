@@ -206,7 +206,7 @@ static grail_compress_options interrupted(const lab *l, const char *model)
     grail_compress_options options = lab_options(l, model, lab_path(l, "out"));
     options.samples = 12;
     assert_fails(run_until(options, SITES_PER_BLOCK + 2, &i), GRAIL_ERROR_CANCELLED,
-                 "block 1 of 2");
+                 "block 2 of 2");
     options.resume = 1;
     return options;
 }
@@ -306,7 +306,7 @@ static void a_torn_last_line_is_done_again(void **state)
     read_state(&l, &text);
     assert_ok(buffer_append(&text, torn, sizeof torn - 1));
     write_state(&l, text.bytes, text.size);
-    assert_fails(run_until(options, 1, &i), GRAIL_ERROR_CANCELLED, "block 1 of 2");
+    assert_fails(run_until(options, 1, &i), GRAIL_ERROR_CANCELLED, "block 2 of 2");
     assert_ok(run_until(options, 0, &i));
     assert_int_equal(i.blocks_done, 1);
     buffer_fini(&text);
@@ -330,7 +330,7 @@ static void a_record_cut_short_is_done_again(void **state)
     read_state(&l, &text);
     write_state(&l, text.bytes, text.size - 10);
     assert_fails(run_until(options, SITES_PER_BLOCK + 2, &i), GRAIL_ERROR_CANCELLED,
-                 "block 1 of 2");
+                 "block 2 of 2");
     assert_int_equal(i.blocks_done, 1);
     assert_ok(run_until(options, 0, &i)); /* what was recorded since is not lost in the torn line */
     assert_int_equal(i.blocks_done, 1);
@@ -438,6 +438,7 @@ static void a_run_in_the_same_output_is_refused_while_one_goes_on(void **state)
         assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS,
                      "wait until it ends, or choose another output");
     }
+    options.resume = 1;
     assert_ok(grail_compression_run(first));
     assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS,
                  "wait until it ends, or choose another output");
