@@ -112,9 +112,10 @@ static grail_status measure_all(measurement *m, quality *q)
 }
 
 /* --split is about the calibration set; the usual one of an evaluation is the test set. */
-static grail_status open_images(run_options *r, const char *data, measurement *m)
+static grail_status open_images(const run_options *r, const char *data, measurement *m)
 {
-    grail_image_source source = *image_options_source(&r->images, data);
+    image_options options = r->images; /* those of the run go on naming the calibration set */
+    grail_image_source source = *image_options_source(&options, data);
     source.split = NULL;
     return grail_images_open(m->dense, &source, &m->images);
 }
