@@ -258,8 +258,11 @@ head -c $size "$source_dir/LICENSE" >first.txt
 tail -c +$((size + 1)) "$source_dir/LICENSE" >second.txt
 text_run out first.txt
 runs "$grail" eval out --data first.txt --context 64 --windows 10
-says "warning: this text holds" stderr
+says "warning: the model was calibrated on this text" stderr
 says "perplexity" stdout
+{ cat first.txt; echo "and a line more"; } >longer.txt
+runs "$grail" eval out --data longer.txt --context 64 --windows 10
+says "warning: this text holds" stderr
 runs "$grail" eval out --data second.txt --context 64 --windows 10
 [[ ! -s stderr ]] || { show; fail "warns about text that was not calibrated on"; }
 runs "$grail" eval "$demo/model" --data first.txt --context 64 --windows 10
@@ -279,8 +282,7 @@ try:
 except OSError:  # all writers have gone
     pass
 text = text.decode()
-shares = [int(share) for share in re.findall(r"\rblock 1/2: (\d+) %, [01] sites? done|\rblock 1/2: (\d+) %, 2 sites done",
-                                              text) for share in share if share]
+shares = [int(share) for share in re.findall(r"\r\x1b\[Kblock 1/2: (\d+) %, [0-2] sites? done", text)]
 lines = [line for line in text.split("\r\n") if "written" in line]
 good = (run.wait() == 0 and len(shares) >= 8 and shares == sorted(shares) and shares[-1] == 100 and len(lines) == 2
         and all(re.search(r"\x1b\[Kblock \d/2  heads .*;  ffn .*;  written", line) for line in lines))

@@ -147,7 +147,7 @@ static void images_must_be_enough_and_of_the_networks_size(void **state)
     r.options.samples = VISION_IMAGES + 1;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "has 48 images, but 49 samples were requested");
     r.options.samples = -1;
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "but -1 samples were requested");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "the number of samples is -1, expected 0 or more");
     r.options.samples = 0;
     r.v.images.size = 24;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
