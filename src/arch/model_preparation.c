@@ -98,29 +98,53 @@ static grail_status use_file(grail_model *m, const char *directory, const char *
     return status;
 }
 
-/* "shorter edge 256 bilinear, crop 224" */
-static void describe(const image_preparation *p, char *text, size_t size)
+/* The preparation in public words, at the size that the network takes. */
+static grail_preprocessing in_words(const grail_model *m)
 {
-    const long long side = (long long)p->side;
-    if (p->edges == IMAGE_NOT_RESIZED) {
+    const image_preparation *p = &m->preparation->what;
+    const bool resizes = p->edges != IMAGE_NOT_RESIZED;
+    const int64_t side = model_image_side(m);
+    grail_preprocessing words = {
+        .preset = p->name,
+        .origin = m->preparation->origin,
+        .notice = m->preparation->notice[0] == 0 ? NULL : m->preparation->notice,
+        .edges = !resizes                       ? NULL
+                 : p->edges == IMAGE_BOTH_EDGES ? "both"
+                                                : "shorter",
+        .resize = image_resized_length(p, side),
+        .crop = side,
+        .interpolation = resizes ? image_filter_name(p->filter) : NULL,
+        .rescale = p->rescale,
+    };
+    memcpy(words.mean, p->mean, sizeof words.mean);
+    memcpy(words.deviation, p->deviation, sizeof words.deviation);
+    return words;
+}
+
+/* "shorter edge to 256, bilinear, crop 224" */
+static void describe(const grail_preprocessing *p, char *text, size_t size)
+{
+    const long long side = (long long)p->crop;
+    if (p->edges == NULL) {
         snprintf(text, size, "%lld x %lld pixels, not resized", side, side);
     } else {
         snprintf(text, size, "%s %lld, %s, crop %lld",
-                 p->edges == IMAGE_BOTH_EDGES ? "both edges to" : "shorter edge to",
-                 (long long)image_resized_length(p, p->side), image_filter_name(p->filter), side);
+                 strcmp(p->edges, "both") == 0 ? "both edges to" : "shorter edge to",
+                 (long long)p->resize, p->interpolation, side);
     }
 }
 
 static void note_assumption(const grail_model *m, model_preparation *p)
 {
     char steps[96];
-    const double *mean = p->what.mean;
-    const double *deviation = p->what.deviation;
-    describe(&p->what, steps, sizeof steps);
+    const grail_preprocessing words = in_words(m);
+    const double *mean = words.mean;
+    const double *deviation = words.deviation;
+    describe(&words, steps, sizeof steps);
     snprintf(p->notice, sizeof p->notice,
              "nothing says how images are prepared for this %s network; assumed is the preset %s "
              "(%s, mean %g %g %g, std %g %g %g); naming a preset chooses another",
-             m->architecture->name, p->what.name, steps, mean[0], mean[1], mean[2], deviation[0],
+             m->architecture->name, words.preset, steps, mean[0], mean[1], mean[2], deviation[0],
              deviation[1], deviation[2]);
 }
 
@@ -199,23 +223,7 @@ grail_status grail_model_preprocessing(const grail_model *model, grail_preproces
         FAIL(GRAIL_ERROR_ARGUMENT, "%s: this network reads text, not images", model->path);
     }
     TRY(model_preparation_use(model, &p));
-    const bool resizes = p->edges != IMAGE_NOT_RESIZED;
-    const int64_t side = model->graph->image.height > 0 ? model->graph->image.height : p->side;
-    grail_preprocessing made = {
-        .preset = p->name,
-        .origin = model->preparation->origin,
-        .notice = model->preparation->notice[0] == 0 ? NULL : model->preparation->notice,
-        .edges = !resizes                       ? NULL
-                 : p->edges == IMAGE_BOTH_EDGES ? "both"
-                                                : "shorter",
-        .resize = image_resized_length(p, side),
-        .crop = side,
-        .interpolation = resizes ? image_filter_name(p->filter) : NULL,
-        .rescale = p->rescale,
-    };
-    memcpy(made.mean, p->mean, sizeof made.mean);
-    memcpy(made.deviation, p->deviation, sizeof made.deviation);
-    *out = made;
+    *out = in_words(model);
 out:
     return status;
 }

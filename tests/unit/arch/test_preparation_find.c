@@ -94,9 +94,11 @@ static void another_size_than_the_network_takes_is_scaled_and_told(void **state)
     tower_close(lab);
 }
 
+/* The notice names the size that the preparation has, which is the network's, not the preset's. */
 static void nothing_said_is_told_with_what_is_assumed(void **state)
 {
     (void)state;
+    char crop[64];
     static const struct {
         const char *golden, *preset;
     } cases[] = {{"timm-vit", "vit"},
@@ -111,6 +113,10 @@ static void nothing_said_is_told_with_what_is_assumed(void **state)
         assert_string_equal(f.origin, "");
         assert_non_null(strstr(f.notice, "assumed is the preset"));
         assert_non_null(strstr(f.notice, cases[i].preset));
+        snprintf(crop, sizeof crop, " to %lld, %s, crop %lld,", (long long)f.p.resize,
+                 f.p.interpolation, (long long)f.p.crop);
+        assert_non_null(strstr(f.notice, crop));
+        assert_int_equal(f.p.crop, 24);
         tower_close(lab);
     }
 }
