@@ -55,9 +55,9 @@ typedef struct grail_accuracy {
     double low, high;        /* that interval, which is not centred on top1 */
     double mean_nll;         /* of the labels, natural logarithm */
     int64_t images, classes; /* images measured; classes of the network */
-    int64_t
-        data_classes; /* classes of the data: its folders, CIFAR-10's, or those of the CSV file */
-    int64_t side;     /* of the network's input */
+    int64_t data_classes;    /* classes of the data: its folders, or those of the network where the
+                                folders have their names, CIFAR-10's, or those of the CSV file */
+    int64_t side;            /* of the network's input */
     char preset[24];
     char data_sha256[65];
     char dtype[16];     /* weights as stored */

@@ -58,7 +58,9 @@ GRAIL_API grail_status grail_model_preprocessing(const grail_model *model,
 typedef struct grail_images grail_images;
 
 /** Lists the images of a source. What the source leaves open (preset, size) is taken from the
- * model, which must read images. CIFAR batches are mapped and hashed; no other file is read yet, so
+ * model, which must read images. Class folders are numbered in the order of their sorted names, but
+ * where each has the name of a class in the model's configuration ("id2label", "label_names"), it
+ * has the index of that class. CIFAR batches are mapped and hashed; no other file is read yet, so
  * a damaged image is an error only when it is used. *out is owned: grail_images_close. */
 GRAIL_API grail_status grail_images_open(const grail_model *model, const grail_image_source *source,
                                          grail_images **out) GRAIL_MUST_CHECK;

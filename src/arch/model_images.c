@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include "base/option_values.h"
 
+#include <stdio.h>
+
 grail_status model_image_source(const grail_model *model, grail_image_source *source)
 {
     const graph *g = model->graph;
@@ -63,23 +65,53 @@ out:
     return status;
 }
 
+/* Gives class folders that are named after the network's classes the indices that its configuration
+ * names them by: "id2label" of Hugging Face, {"0": "tench", ...}, or timm's "label_names", an
+ * object like that or an array. */
+static grail_status name_classes(const grail_model *model, image_set *set)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t count = model->graph->classes;
+    const json_t *transformers = json_object_get(model->config, "id2label");
+    const json_t *labels =
+        transformers == NULL ? json_object_get(model->config, "label_names") : transformers;
+    const char **names = NULL;
+    TRY(memory_new(&names, (size_t)count, sizeof names[0]));
+    for (int64_t i = 0; labels != NULL && i < count; i++) {
+        char key[24];
+        snprintf(key, sizeof key, "%lld", (long long)i);
+        names[i] = json_string_value(json_is_array(labels) ? json_array_get(labels, (size_t)i)
+                                                           : json_object_get(labels, key));
+    }
+    TRY(image_set_name_classes(set, names, count));
+out:
+    memory_free(names);
+    return status;
+}
+
 grail_status grail_images_open(const grail_model *model, const grail_image_source *source,
                                grail_images **out)
 {
     grail_status status = GRAIL_OK;
     grail_image_source filled = *source;
     const image_preparation *usual = NULL;
+    image_set *set = NULL;
     TRY(option_given("path", "path of images", source->path));
     TRY(model_image_source(model, &filled));
     if (filled.preset == NULL) {
         TRY(model_preparation_use(model, &usual));
     }
-    status = image_set_open_as(&filled, usual, out);
+    status = image_set_open_as(&filled, usual, &set);
     if (status == GRAIL_ERROR_FORMAT && !file_is_directory(source->path)) {
         error_append("; the model reads images: give CIFAR batches, or a folder of JPEG and PNG "
                      "files");
     }
+    TRY(status);
+    TRY(name_classes(model, set));
+    *out = set;
+    set = NULL;
 out:
+    image_set_close(set);
     return status;
 }
 

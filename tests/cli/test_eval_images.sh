@@ -59,6 +59,25 @@ runs "$grail" compress "$demo/vision/cnn.pth" -o turned-narrow --sparsity conv=0
     --compensate none --eval turned --quiet
 says "is the one that the network says" stderr
 
+check "folders that have the names of the network's classes have their indices, whatever their order"
+mkdir named
+cp -r "$demo"/vision/test/{ring,star,triangle} named # not the first three
+cp -r "$demo/vision/vit" ids
+for labels in '"id2label"' '"label_names"'; do
+    sed "s/\"id2label\"/$labels/" "$demo/vision/vit/config.json" >ids/config.json
+    runs "$grail" eval ids --data named --json
+    holds "$(field top1 stdout) > 0.5"
+    grep -q warning stderr && { show; fail "printed a warning that does not apply"; }
+done
+sed '/"id2label"/,/}/d; s/"label2id"/"label_names": ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"],\n &/' \
+    "$demo/vision/vit/config.json" >ids/config.json
+mv named/ring named/n4 && mv named/star named/n7
+runs "$grail" eval ids --data named
+says "grail: warning: named has 3 class folders, the network has 10 classes" stderr
+mv named/triangle named/n9
+runs "$grail" eval ids --data named --json
+holds "$(field top1 stdout) > 0.5"
+
 check "activations that overflow name the matrix, and its block where it is in one"
 refuses 3 "grail: the output of 'conv1.weight' is NaN or infinite" "$grail" eval "$demo/vision/cnn.pth" \
     --data "$demo/vision/test" --images 8 --mean 1e38,1e38,1e38 --std 1e-38,1e-38,1e-38

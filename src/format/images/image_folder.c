@@ -246,6 +246,50 @@ out:
     return status;
 }
 
+/* Index of the class that the folder of `file` is named after; -1 for none, and for several. */
+static int64_t class_of_folder(const char *file, const char *const *names, int64_t count)
+{
+    const size_t length = strcspn(file, "/");
+    int64_t found = -1;
+    for (int64_t i = 0; i < count; i++) {
+        if (names[i] != NULL && strncmp(names[i], file, length) == 0 && names[i][length] == 0) {
+            if (found >= 0) {
+                return -1;
+            }
+            found = i;
+        }
+    }
+    return found;
+}
+
+grail_status image_folder_name_classes(image_folder *folder, const char *const *names,
+                                       int64_t count)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *classes = NULL; /* [folder->classes] */
+    if (folder->count == 0 || strchr(folder->files[0].name, '/') == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new(&classes, (size_t)folder->classes, sizeof classes[0]));
+    for (int64_t i = 0; i < folder->count; i++) {
+        const image_file *file = &folder->files[i];
+        if (i == 0 || file->label != file[-1].label) {
+            classes[file->label] = class_of_folder(file->name, names, count);
+        }
+        if (classes[file->label] < 0) {
+            goto out;
+        }
+    }
+    for (int64_t i = 0; i < folder->count; i++) {
+        folder->files[i].label = classes[folder->files[i].label];
+    }
+    folder->classes = count;
+    TRY(hash_files(folder));
+out:
+    memory_free(classes);
+    return status;
+}
+
 void image_folder_close(image_folder *folder)
 {
     for (int64_t i = 0; i < folder->count; i++) {

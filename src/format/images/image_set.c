@@ -115,6 +115,16 @@ grail_status image_set_open(const grail_image_source *source, image_set **out)
     return image_set_open_as(source, NULL, out);
 }
 
+grail_status image_set_name_classes(image_set *set, const char *const *names, int64_t count)
+{
+    if (set->is_cifar) {
+        return GRAIL_OK;
+    }
+    const grail_status status = image_folder_name_classes(&set->folder, names, count);
+    memcpy(set->hash, set->folder.hash, sizeof set->hash);
+    return status;
+}
+
 void image_set_close(image_set *set)
 {
     if (set != NULL) {

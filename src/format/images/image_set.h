@@ -16,13 +16,17 @@ grail_status image_set_open(const grail_image_source *source, image_set **out) G
  * by the data. */
 grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,
                                image_set **out) GRAIL_MUST_CHECK;
+/** Class folders get the indices of the classes that they are named after, as
+ * image_folder_name_classes does it; other data keep their labels. */
+grail_status image_set_name_classes(image_set *set, const char *const *names,
+                                    int64_t count) GRAIL_MUST_CHECK;
 void image_set_close(image_set *set); /* NULL is allowed */
 
 int64_t image_set_count(const image_set *set);
 int64_t image_set_side(const image_set *set); /* of the network's input */
 /** Class index of image i, or -1 when it has none. */
 int64_t image_set_label(const image_set *set, int64_t i);
-/** Number of classes named by the data, 0 when there are no labels. */
+/** Number of classes that the labels are indices of, 0 when there are no labels. */
 int64_t image_set_classes(const image_set *set);
 /** File (and index in it) of image i, for messages; borrowed until the next call on this thread. */
 const char *image_set_name(const image_set *set, int64_t i);

@@ -228,6 +228,54 @@ static void test_a_set_of_a_folder_says_what_it_holds(void **state)
     discard(directory);
 }
 
+/* Labels of the three images of make_classes() under these class names. */
+static void holds_labels(const char *const *names, int64_t count, int64_t ant, int64_t zebra)
+{
+    char *directory = make_classes();
+    image_set *plain = open_set(directory, NULL);
+    image_set *set = open_set(directory, NULL);
+    assert_ok(image_set_name_classes(set, names, count));
+    assert_int_equal(image_set_label(set, 0), ant);
+    assert_int_equal(image_set_label(set, 1), zebra);
+    assert_int_equal(image_set_label(set, 2), zebra);
+    assert_int_equal(image_set_classes(set), ant == 0 && zebra == 1 ? 2 : count);
+    assert_int_equal(strcmp(image_set_hash(set), image_set_hash(plain)) == 0,
+                     ant == 0 && zebra == 1);
+    image_set_close(plain);
+    image_set_close(set);
+    discard(directory);
+}
+
+static void test_folders_named_after_classes_have_their_indices(void **state)
+{
+    (void)state;
+    static const char *const turned[] = {"zebra", NULL, "Ant", "Anteater"};
+    static const char *const some[] = {"zebra", NULL, "ant", "An"};
+    static const char *const twice[] = {"zebra", "Ant", "zebra"};
+    holds_labels(turned, 4, 2, 0);
+    holds_labels(some, 4, 0, 1);
+    holds_labels(twice, 3, 0, 1);
+    holds_labels(NULL, 0, 0, 1);
+}
+
+static void test_class_names_leave_the_labels_of_a_csv(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"b.jpg", "a.jpg"};
+    char *directory = make_flat();
+    char csv[4200];
+    put_text(directory, "labels.csv", "a.jpg,0\nb.jpg,7\nc,d.jpg,1\n");
+    snprintf(csv, sizeof csv, "%s/labels.csv", directory);
+    const grail_image_source source = {.path = directory, .labels = csv};
+    image_set *set = NULL;
+    assert_ok(image_set_open(&source, &set));
+    assert_ok(image_set_name_classes(set, names, 2));
+    assert_int_equal(image_set_label(set, 0), 0);
+    assert_int_equal(image_set_label(set, 1), 7);
+    image_set_close(set);
+    discard(directory);
+}
+
 static void test_the_hash_follows_names_sizes_and_labels(void **state)
 {
     (void)state;
@@ -331,6 +379,7 @@ typedef struct open_case {
 
 static grail_status open_and_load(void *context)
 {
+    static const char *const names[] = {"zebra", "Ant"};
     const open_case *c = context;
     const grail_image_source source = {
         .path = c->directory, .labels = c->labels, .preset = "cifar"};
@@ -338,6 +387,7 @@ static grail_status open_and_load(void *context)
     image_set *set = NULL;
     float *pixels = NULL;
     TRY(image_set_open(&source, &set));
+    TRY(image_set_name_classes(set, names, 2));
     TRY(memory_new(&pixels, 3 * 32 * 32 * 3, sizeof *pixels));
     TRY(load_all(set, false, pixels));
 out:
@@ -371,6 +421,8 @@ int main(void)
         cmocka_unit_test(test_a_csv_gives_the_labels),
         cmocka_unit_test(test_wrong_labels_are_refused_by_line),
         cmocka_unit_test(test_a_set_of_a_folder_says_what_it_holds),
+        cmocka_unit_test(test_folders_named_after_classes_have_their_indices),
+        cmocka_unit_test(test_class_names_leave_the_labels_of_a_csv),
         cmocka_unit_test(test_the_hash_follows_names_sizes_and_labels),
         cmocka_unit_test(test_a_folder_takes_no_split),
         cmocka_unit_test(test_images_that_cannot_be_decoded_are_named),
