@@ -44,6 +44,8 @@ void run_options_init(run_options *r);
     THREADS_OPTION((r).threads),                                                                   \
     PRECISION_OPTION((r).compress.precision, "auto"),                                              \
     BACKEND_OPTION((r).compress.backend)
+/** With it nothing is fitted. */
+#define NO_FIT "compensate=none"
 /** All of them: also how the network is narrowed and repaired. */
 #define RUN_OPTIONS(r)                                                                             \
     CALIBRATION_OPTIONS(r, OPTIONAL),                                                              \
@@ -73,28 +75,31 @@ void run_options_init(run_options *r);
      "local dense mixed", .help =                                                                  \
      "output that the fit of a consumer aims at: local (the dense weights on the narrowed "        \
      "network's activations), dense (the dense network's output), or mixed (between both, by "     \
-     "how far they agree)"},                                                                       \
+     "how far they agree)", .never_with = NO_FIT},                                                 \
     {GROUP_REPAIR, "bias", OPTION_TEXT, &(r).compress.bias, "MODE", "off on auto", .help =         \
-     "fit a bias: off, on, or auto (where the checkpoint can store one)"},                         \
+     "fit a bias: off, on, or auto (where the checkpoint can store one)", .never_with = NO_FIT},   \
     {GROUP_REPAIR, "conv-fit", OPTION_TEXT, &(r).compress.conv_fit, "NAME",                        \
      "channel kernel", .help =                                                                     \
      "for convolutions: channel fits one map shared by all kernel positions, kernel fits each "    \
      "position separately"},                                                                       \
     {GROUP_REPAIR, "ridge", OPTION_TEXT, &(r).compress.ridge, "NAME", "zero prior", .help =        \
-     "weights that the fit is shrunk towards: zero, or prior (those of the plain cut)"},           \
+     "weights that the fit is shrunk towards: zero, or prior (those of the plain cut)",            \
+     .never_with = NO_FIT},                                                                        \
     {GROUP_REPAIR, "refit", OPTION_TEXT, &(r).compress.refit, "NAME", "none auto all", .help =     \
      "maps that are fitted besides the cut ones: none, all that read what a cut has changed, "     \
-     "or auto (all, where the target is the dense network in a closed loop)"},                     \
+     "or auto (all, where the target is the dense network in a closed loop)",                      \
+     .never_with = NO_FIT},                                                                        \
     {GROUP_REPAIR, "ridge-scale", OPTION_TEXT, &(r).compress.ridge_scale, "NAME",                  \
      "mean diagonal", .help =                                                                      \
-     "penalty of a feature: mean (the same for all) or diagonal (relative to its own variance)"},  \
+     "penalty of a feature: mean (the same for all) or diagonal (relative to its own variance)",   \
+     .never_with = NO_FIT},                                                                        \
     {GROUP_REPAIR, "token-weights", OPTION_TEXT, &(r).compress.token_weights, "NAME",              \
      "none stream", .help =                                                                        \
      "weights of tokens in a fit with the dense target: none, or stream (the inverse square of "   \
-     "the residual stream's norm)"},                                                               \
+     "the residual stream's norm)", .never_with = NO_FIT},                                         \
     {GROUP_REPAIR, "alpha", OPTION_TEXT, &(r).alpha, "A", "cv", .help =                            \
      "ridge relative to the diagonal of the normal matrix, at least 0; cv chooses it by "          \
-     "cross-validation"},                                                                          \
+     "cross-validation", .never_with = NO_FIT},                                                    \
     {GROUP_REPAIR, "loop", OPTION_WORD, &(r).loop, "NAME", "closed open", .help =                  \
      "network that the statistics are taken from: closed (the network as narrowed so far) or "     \
      "open (the dense network) (closed)", .field = "open_loop"},                                   \

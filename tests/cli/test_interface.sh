@@ -108,6 +108,11 @@ idle compress "--dry-run has no effect with --resume" --sparsity 0.5 --dry-run -
 refuses 2 "--windows has no effect without --data" "$grail" verify "$tiny" "$tiny" --windows 2
 refuses 2 "--length has no effect with --engine onnxruntime" "$grail" bench "$tiny" "$tiny" \
     --engine onnxruntime --length 8
+for option in "target local" "bias auto" "ridge zero" "refit none" "ridge-scale mean" \
+    "token-weights none" "alpha 0.01"; do
+    idle compress "--${option% *} has no effect with --compensate none; drop one" \
+        --calib ids.npy --sparsity 0.5 --compensate none --$option
+done
 
 check "messages of the library name the options of the command"
 refuses 1 "give a smaller one (--context)" "$grail" eval "$demo/model" --data "$demo/held-out.txt" --context 1000
