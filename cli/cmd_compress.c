@@ -313,6 +313,17 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
         "cut", cut_summary_json(c, &r), "quality", quality_json(q), "forecast", forecast_json(f)));
 }
 
+/* A plan says itself what these options say, or leaves it to them. */
+static void name_chosen(void)
+{
+    enum { CHOSEN_SIZE = 1024 };
+    static char chosen[CHOSEN_SIZE];
+    if (r.compress.plan != NULL) {
+        options_given_fields(chosen, sizeof chosen);
+        r.compress.chosen = chosen;
+    }
+}
+
 /* The widths come from one place. */
 static int read_choices(void)
 {
@@ -460,6 +471,7 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
+    name_chosen();
     code = read_choices();
     code = code == EXIT_OK ? heal_options_read(&command_compress, &healing, &r.compress) : code;
     if (code == EXIT_OK) {

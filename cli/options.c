@@ -443,6 +443,23 @@ static bool sets_field(const option *o, const char *field, size_t length)
     return i == length && name[i] == 0;
 }
 
+void options_given_fields(char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (const option *o = parsed; o->name != NULL; o++) {
+        const char *name = o->field == NULL ? o->name : o->field;
+        if (given[o - parsed] == NULL || used + strlen(name) + 2 > size) {
+            continue;
+        }
+        used += used == 0 ? 0 : (size_t)snprintf(text + used, size - used, " ");
+        for (; *name != 0; name++) {
+            text[used++] = (char)(*name == '-' ? '_' : *name);
+        }
+        text[used] = 0;
+    }
+}
+
 void options_of_fields(const char *fields, char *text, size_t size)
 {
     size_t used = 0;

@@ -117,6 +117,10 @@ argument argument_at(const option *options, int argc, char **argv, int *index);
  * (grail_error_fields) are called, " (--samples, --context)", or "" where it has none. */
 void options_of_fields(const char *fields, char *text, size_t size);
 
+/** Writes the names of the library's fields that the given options of the parsed command set,
+ * "selector open_loop". */
+void options_given_fields(char *text, size_t size);
+
 /** The i-th name that the library knows for an option of this kind, and what it means; NULL past
  * the last, and for other kinds. */
 const char *option_known_name(option_kind kind, int i, const char **meaning);

@@ -121,6 +121,9 @@ typedef struct grail_compress_options {
     grail_gqa_mode gqa;
     const char *plan;          /* plan document instead of selector and sparsity; or NULL */
     const char *plan_text;     /* the same as JSON text; or NULL */
+    const char *chosen;        /* names of fields of this struct that were chosen beside the plan,
+                                  "selector gqa" for example: one that the plan states as well is an
+                                  error; NULL: what the plan states goes before the fields */
     const char *compensate;    /* "none", "own", "grail", "full" */
     const char *target;        /* "local", "dense", "mixed"; NULL = chosen by `compensate` */
     const char *bias;          /* "off", "on", "auto"; NULL = chosen by `compensate` */

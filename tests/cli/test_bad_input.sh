@@ -191,6 +191,34 @@ plan "plan.json: unknown gqa mode 'x'" '{"grail_plan": 1, "gqa": "x", "sites": [
 plan "keeps 3 units, expected a multiple of its 4 groups" '{"grail_plan": 1,
     "gqa": "query-per-group", "sites": [{"site": "model.layers.0.self_attn.o_proj", "kept": 3}]}'
 
+check "options that a plan states itself"
+# stated JSON KEY OPTION...: the plan of one site has JSON, whose KEY goes before the option
+stated() {
+    echo "{\"grail_plan\": 1, $1}" >plan.json
+    option 1 "plan.json: states \"$2\", which goes before what is chosen beside the plan; drop one of the two (${*:3:1})" \
+        --plan plan.json "${@:3}"
+}
+sites="\"sites\": [{\"site\": \"$site\", \"kept\": 40}]"
+stated "${sites/\}/, \"selector\": \"wanda\"\}}" sites.selector --selector obs
+stated "\"gqa\": \"kv-groups\", $sites" gqa --gqa kv-groups
+stated "\"loop\": \"open\", $sites" loop --loop closed
+stated "\"select\": \"closed\", $sites" select --select open
+for words in "enabled true compensate" "target \"local\" target" "bias \"off\" bias" "ridge \"zero\" ridge" \
+    "refit \"none\" refit" "ridge_scale \"mean\" ridge-scale" "token_weights \"none\" token-weights" "alpha 0.1 alpha"; do
+    read -r key value name <<<"$words"
+    stated "\"compensation\": {\"$key\": $value}, $sites" "compensation.$key" "--$name" 1
+    [[ $name == compensate ]] ||
+        stated "\"compensation\": {\"enabled\": false}, $sites" compensation.enabled "--$name" 1
+done
+cat >plan.json <<<"{\"grail_plan\": 1, \"seed\": 1, \"gqa\": null, \"compensation\": {\"ridge\": \"prior\"}, $sites}"
+runs "$grail" compress "$tiny" -o out --calib ids.npy --plan plan.json --selector wanda --gqa kv-groups --loop open \
+    --compensate grail --alpha 0.1 --seed 2 --dry-run
+cat >plan.json <<<'{"grail_plan": 1, "repair": false, "stream_score": "all", "compensation": {"conv_fit": "channel"}, "sites": []}'
+for option in --repair "--stream-score first" "--conv-fit kernel"; do
+    refuses_clean 1 "which goes before what is chosen beside the plan; drop one of the two (${option% *})" \
+        "$grail" compress "$demo/vision/cnn.pth" -o out --plan plan.json $option
+done
+
 check "outputs"
 refuses 2 "grail compress: give --output DIR; see grail compress --help" "$grail" compress "$tiny" --calib ids.npy \
     --sparsity 0.3

@@ -74,6 +74,95 @@ static grail_status read_document(const grail_compress_options *o, json_t **docu
                : json_parse(plan_source(o), o->plan_text, strlen(o->plan_text), document);
 }
 
+/* -- what both the plan and the options say ---------------------------------------------------- */
+
+/* The key of a plan that goes before a field of the options. */
+typedef struct stated_key {
+    const char *field, *key;
+    bool of_compensation, of_fit; /* of_fit: says nothing where nothing is fitted */
+} stated_key;
+
+static const stated_key stated_keys[] = {
+    {"gqa", "gqa", false, false},
+    {"open_loop", "loop", false, false},
+    {"select", "select", false, false},
+    {"stream_score", "stream_score", false, false},
+    {"repair", "repair", false, false},
+    {"compensate", "enabled", true, false},
+    {"target", "target", true, true},
+    {"bias", "bias", true, true},
+    {"conv_fit", "conv_fit", true, false},
+    {"ridge", "ridge", true, true},
+    {"refit", "refit", true, true},
+    {"ridge_scale", "ridge_scale", true, true},
+    {"token_weights", "token_weights", true, true},
+    {"alpha", "alpha", true, true},
+};
+
+/* Whether a list of words, separated by spaces, holds this one. */
+static bool holds_word(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = list; *at != 0; at += strspn(at, " ")) {
+        const size_t found = strcspn(at, " ");
+        if (found == length && strncmp(at, word, length) == 0) {
+            return true;
+        }
+        at += found;
+    }
+    return false;
+}
+
+static bool states(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return value != NULL && !json_is_null(value);
+}
+
+/* Then no site is left that takes the selector of the options. */
+static bool every_site_states(const json_t *sites, const char *key)
+{
+    size_t stating = 0;
+    while (states(json_array_get(sites, stating), key)) {
+        stating++;
+    }
+    return stating > 0 && stating == json_array_size(sites);
+}
+
+static grail_status refuse_stated(const grail_compress_options *o, const char *place,
+                                  const char *key, const char *field)
+{
+    return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                 "%s: states \"%s%s\", which goes before what is chosen beside the "
+                                 "plan; drop one of the two",
+                                 plan_source(o), place, key),
+                       field);
+}
+
+static grail_status check_chosen(const grail_compress_options *o, const json_t *document)
+{
+    const json_t *how = json_object_get(document, "compensation");
+    const bool fits = !json_is_false(json_object_get(how, "enabled"));
+    if (holds_word(o->chosen, "selector") &&
+        every_site_states(json_object_get(document, "sites"), "selector")) {
+        return refuse_stated(o, "sites.", "selector", "selector");
+    }
+    for (size_t i = 0; i < sizeof stated_keys / sizeof stated_keys[0]; i++) {
+        const stated_key *k = &stated_keys[i];
+        const char *place = k->of_compensation ? "compensation." : "";
+        if (!holds_word(o->chosen, k->field)) {
+            continue;
+        }
+        if (states(k->of_compensation ? how : document, k->key)) {
+            return refuse_stated(o, place, k->key, k->field);
+        }
+        if (k->of_fit && !fits) {
+            return refuse_stated(o, place, "enabled", k->field);
+        }
+    }
+    return GRAIL_OK;
+}
+
 /* What the document says precedes the options. */
 static grail_status choose_compensation(const grail_compress_options *o, const selector *usual,
                                         const json_t *document, plan *p)
@@ -106,6 +195,7 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     TRY(read_document(o, &document));
     if (document != NULL) {
         TRY(plan_read_gqa(plan_source(o), document, &p.gqa));
+        TRY(o->chosen == NULL ? GRAIL_OK : check_chosen(o, document));
     }
     TRY(grail_model_sites(
         model, p.gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP, &sites));

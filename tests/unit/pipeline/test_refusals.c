@@ -282,6 +282,27 @@ static void a_plan_that_does_not_fit_is_refused(void **state)
     teardown(&r);
 }
 
+static void what_was_chosen_beside_a_plan_that_states_it_is_refused(void **state)
+{
+    (void)state;
+    refusal r;
+    grail_compression *c = NULL;
+    setup(&r);
+    r.options.plan_text = "{\"grail_plan\": 1, \"select\": \"closed\", \"sites\": []}";
+    r.options.selector = "wanda";
+    r.options.select = "open";
+    r.options.dry_run = 1;
+    assert_ok(grail_compression_open(&r.options, &c)); /* the plan goes before the fields */
+    grail_compression_close(c);
+    r.options.chosen = "selector selected stream_score";
+    assert_ok(grail_compression_open(&r.options, &c));
+    grail_compression_close(c);
+    r.options.chosen = "selector select";
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "the plan: states \"select\"");
+    assert_string_equal(grail_error_fields(), "select");
+    teardown(&r);
+}
+
 static void a_dry_run_writes_nothing_and_needs_no_data(void **state)
 {
     (void)state;
@@ -317,6 +338,7 @@ int main(void)
         cmocka_unit_test(ids_outside_the_vocabulary_are_refused),
         cmocka_unit_test(a_weight_that_is_not_a_number_is_named),
         cmocka_unit_test(a_plan_that_does_not_fit_is_refused),
+        cmocka_unit_test(what_was_chosen_beside_a_plan_that_states_it_is_refused),
         cmocka_unit_test(a_dry_run_writes_nothing_and_needs_no_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
