@@ -1,5 +1,6 @@
 /* grail inspect: lists the sites of a model and what it costs. */
 #include "commands.h"
+#include "input_options.h"
 #include "notices.h"
 #include "print.h"
 #include "shared_options.h"
@@ -175,6 +176,13 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
                   "preprocessing", preprocessing_json(p), "notices", heard, "sites", list));
 }
 
+static int check_kind(const char *directory, bool reads_images)
+{
+    const kind_options of_text = {.given = gqa != NULL, .names = "the modes of --gqa"};
+    const kind_options of_images = {.given = false};
+    return check_kind_options(&command_inspect, directory, reads_images, of_text, of_images);
+}
+
 static int inspect(const char *directory, grail_gqa_mode mode)
 {
     int code = EXIT_OK;
@@ -192,6 +200,8 @@ static int inspect(const char *directory, grail_gqa_mode mode)
     }
     if (status != GRAIL_OK) {
         code = print_failure(status);
+    } else if (check_kind(directory, facts.reads_images != 0) != EXIT_OK) {
+        code = EXIT_USAGE;
     } else if (as_json) {
         code = print_as_json(model, &facts, sites);
     } else {

@@ -12,10 +12,10 @@ extern "C" {
 typedef struct grail_latency_options {
     const char *engine;    /* "onnxruntime", for networks that read images; "grail": its own forward
                               pass; NULL: onnxruntime where that can be had and be used */
-    grail_compute compute; /* of grail's own forward pass */
+    grail_compute compute; /* of grail's own forward pass; with onnxruntime zeroed or "auto" */
     int64_t batch;         /* images, or windows of tokens, at once; 0 = 1 */
-    int64_t side;          /* of the images in pixels; 0 = that of each network */
-    int64_t length;        /* tokens per window; 0 = 128 */
+    int64_t side;          /* of the images in pixels; 0 = that of each network, or text */
+    int64_t length;        /* tokens per window; 0 = 128, or images */
     int64_t runs;          /* of each network that are measured; 0 = 20 */
 } grail_latency_options;
 

@@ -228,6 +228,19 @@ static grail_latency summary_of(runner *r, int64_t runs, const char *engine, con
     return l;
 }
 
+/* A choice that says nothing of networks of this kind. */
+static grail_status check_kind(const grail_model *model, const grail_latency_options *o)
+{
+    const bool images = reads_images(model);
+    if (images ? o->length == 0 : o->side == 0) {
+        return GRAIL_OK;
+    }
+    return error_about(error_set(GRAIL_ERROR_ARGUMENT, "'%s' reads %s and takes no %s", model->path,
+                                 images ? "images" : "text",
+                                 images ? "number of tokens per window" : "side of images"),
+                       images ? "length" : "side");
+}
+
 static grail_status check_options(const grail_model *const *models, int count,
                                   const grail_latency_options *o)
 {
@@ -244,13 +257,30 @@ static grail_status check_options(const grail_model *const *models, int count,
     TRY(option_integer("side", "the side of the images", o->side, 0));
     TRY(option_integer("length", "the number of tokens per window", o->length, 0));
     TRY(option_integer("runs", "the number of runs", o->runs, 0));
+    TRY(check_kind(models[0], o));
 out:
     return status;
 }
 
-/* *out stays NULL where grail's own forward pass is to be measured. */
-static grail_status choose_engine(const char *engine, bool images, onnx_runtime **out)
+/* ONNX Runtime computes in f32 by itself. */
+static grail_status check_compute(const grail_compute *c)
 {
+    const bool precise = c->precision != NULL && strcmp(c->precision, "auto") != 0;
+    if (!precise && c->backend == NULL) {
+        return GRAIL_OK;
+    }
+    return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                 "ONNX Runtime has no choice of %s; leave that out, or measure "
+                                 "with the engine 'grail'",
+                                 precise ? "precision" : "backend"),
+                       precise ? "precision" : "backend");
+}
+
+/* *out stays NULL where grail's own forward pass is to be measured. */
+static grail_status choose_engine(const grail_latency_options *o, bool images, onnx_runtime **out)
+{
+    grail_status status = GRAIL_OK;
+    const char *engine = o->engine;
     if (engine != NULL && strcmp(engine, "grail") != 0 && strcmp(engine, "onnxruntime") != 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "unknown engine '%s'; expected one of 'onnxruntime', 'grail'", engine);
@@ -262,10 +292,18 @@ static grail_status choose_engine(const char *engine, bool images, onnx_runtime 
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "only networks that read images can be measured in ONNX Runtime");
     }
-    const grail_status status = onnx_runtime_open(out);
-    const bool may_lack =
-        engine == NULL && status == GRAIL_ERROR_UNSUPPORTED && getenv("GRAIL_ONNXRUNTIME") == NULL;
-    return may_lack ? GRAIL_OK : status;
+    if (engine != NULL) {
+        TRY(check_compute(&o->compute));
+    }
+    status = onnx_runtime_open(out);
+    if (engine == NULL && status == GRAIL_ERROR_UNSUPPORTED &&
+        getenv("GRAIL_ONNXRUNTIME") == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(status);
+    TRY(check_compute(&o->compute));
+out:
+    return status;
 }
 
 grail_status grail_latency_measure(const grail_model *const *models, int count,
@@ -281,7 +319,7 @@ grail_status grail_latency_measure(const grail_model *const *models, int count,
         return GRAIL_OK;
     }
     TRY(check_options(models, count, o));
-    TRY(option_about("engine", choose_engine(o->engine, reads_images(models[0]), &runtime)));
+    TRY(option_about("engine", choose_engine(o, reads_images(models[0]), &runtime)));
     TRY(memory_new(&runners, (size_t)count, sizeof runners[0]));
     for (int i = 0; i < count; i++) {
         TRY(runner_open(models[i], o, runtime, runs, &runners[i]));

@@ -36,6 +36,12 @@ refuses 1 "cannot compare a network that reads text with one that reads images" 
     "$grail" bench "$text" "$cnn"
 refuses 1 "only networks that read images can be measured in ONNX Runtime" \
     "$grail" bench "$text" "$text" --engine onnxruntime
+refuses 1 "'$text' reads text and takes no side of images (--side)" "$grail" bench "$text" "$text" --side 32
+refuses 1 "'$cnn' reads images and takes no number of tokens per window (--length)" "$grail" bench "$cnn" "$cnn" --length 8
+for option in "precision f32" "backend cpu"; do
+    refuses 1 "ONNX Runtime has no choice of ${option% *}; leave that out, or measure with the engine 'grail' (--${option% *}, --engine)" \
+        "$grail" bench "$cnn" "$cnn" --engine onnxruntime --${option% *} ${option#* }
+done
 refuses 2 "engine" "$grail" bench "$cnn" "$cnn" --engine other
 echo "no library" >library.so
 export GRAIL_ONNXRUNTIME=$work/library.so
@@ -48,5 +54,6 @@ if [[ -n $given ]]; then
     mkdir temporary
     runs "$grail" bench "$cnn" "$cnn" --runs 3
     says "onnxruntime " stdout
+    refuses 1 "ONNX Runtime has no choice of precision" "$grail" bench "$cnn" "$cnn" --precision bf16
     [[ -z $(ls temporary) ]] || fail "files are left behind"
 fi

@@ -108,6 +108,8 @@ idle compress "--dry-run has no effect with --resume" --sparsity 0.5 --dry-run -
 refuses 2 "--windows has no effect without --data" "$grail" verify "$tiny" "$tiny" --windows 2
 refuses 2 "--length has no effect with --engine onnxruntime" "$grail" bench "$tiny" "$tiny" \
     --engine onnxruntime --length 8
+refuses 2 "cnn.pth reads images; the modes of --gqa apply only to text" "$grail" inspect \
+    "$demo/vision/cnn.pth" --gqa kv-groups
 for option in "target local" "bias auto" "ridge zero" "refit none" "ridge-scale mean" \
     "token-weights none" "alpha 0.01"; do
     idle compress "--${option% *} has no effect with --compensate none; drop one" \
