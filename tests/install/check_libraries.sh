@@ -47,9 +47,11 @@ for name in "${names[@]}" libonnxruntime.so libonnxruntime.so.1; do
     cp "$work/hostile.so" "$name"
 done
 (("${#names[@]}" > 8)) || fail "ldd names only ${#names[@]} libraries of $program"
-LD_LIBRARY_PATH=. "$program" --version >/dev/null 2>&1 || true
-[[ -e $mark ]] || fail "the hostile libraries leave no mark where they are loaded"
-rm "$mark"
+# A program that binds all symbols at its start stops before constructors run.
+if LD_LIBRARY_PATH=. "$program" --version >/dev/null 2>&1 && [[ ! -e $mark ]]; then
+    fail "the hostile libraries leave no mark where they are loaded"
+fi
+rm -f "$mark"
 
 dense=$source/demo/vision/cnn.pth
 calibration=$source/demo/vision/calibration
