@@ -8,13 +8,15 @@
 #include "format/weights/checkpoint.h"
 #include "graph/graph.h"
 
-enum { LOADER_REASON_SIZE = 200 };
+enum { LOADER_REASON_SIZE = 200, LOADER_LINES_SIZE = 640 };
 
 /** Whether a stock loader opens the narrowed checkpoint, and the reason or a remark. */
 typedef struct loader_verdict {
     const char *loader; /* static */
     bool loads;
     char reason[LOADER_REASON_SIZE];
+    char lines[LOADER_LINES_SIZE]; /* arch/loader_lines.h; "" where it cannot be said in general */
+    bool lines_need_tensors;       /* of the weights file, in "tensors" */
 } loader_verdict;
 
 enum { LOADER_COUNT = 3 };
@@ -106,8 +108,9 @@ grail_status architecture_find(const char *source, const json_t *config,
 /** For a network that reads images: fills verdicts[1], for a loader that accepts any widths; the
  * last is that of the file. */
 void judge_loaders_of_any_width(loader_verdict *verdicts);
-/** What reads the weights file that is written for `weights`, in the format that they have. */
-void judge_weights_file(const checkpoint *weights, loader_verdict *verdict);
+/** Fills the last verdict: what reads the weights file that is written for `weights`, in the format
+ * that they have. Lines of the others that need its tensors are completed. */
+void judge_weights_file(const checkpoint *weights, loader_verdict *verdicts);
 
 #define ARCHITECTURE(name) extern const architecture architecture_##name;
 #include "arch/architecture_list.h"

@@ -48,8 +48,25 @@ static grail_status names_quick_gelu(const surroundings *around, bool *out)
     return GRAIL_OK;
 }
 
+/* Whether the arguments are those of the class CLIP itself, not of one of open_clip's other
+ * classes, which have more. */
+static bool is_for_clip(const json_t *model)
+{
+    static const char *const known[] = {"embed_dim", "vision_cfg", "text_cfg", "quick_gelu"};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        count += json_object_get(model, known[i]) != NULL ? 1 : 0;
+    }
+    const json_t *vision = json_object_get(model, "vision_cfg");
+    const json_t *text = json_object_get(model, "text_cfg");
+    return json_object_size(model) == count && json_is_object(vision) && json_is_object(text) &&
+           json_object_get(vision, "timm_model_name") == NULL &&
+           json_object_get(text, "hf_model_name") == NULL;
+}
+
 /* *found is false without a "model_cfg"; a "quick_gelu" that it lacks is false for open_clip. */
-static grail_status read_quick_gelu(const surroundings *around, bool *found, bool *out)
+static grail_status read_model_arguments(const surroundings *around, json_t *config, bool *found,
+                                         bool *out)
 {
     grail_status status = GRAIL_OK;
     model_config file = {0};
@@ -58,6 +75,9 @@ static grail_status read_quick_gelu(const surroundings *around, bool *found, boo
     *found = json_is_object(model);
     if (*found) {
         TRY(json_get_boolean(file.path, model, "quick_gelu", false, out));
+    }
+    if (is_for_clip(model)) {
+        TRY(json_put(config, TOWER_OPEN_CLIP_ARGUMENTS, json_true()));
     }
 out:
     model_config_fini(&file);
@@ -87,7 +107,7 @@ grail_status clip_complete(const surroundings *around, json_t *config, char *not
     if (names == NULL || strcmp(names, "open_clip") != 0) {
         return GRAIL_OK;
     }
-    TRY(read_quick_gelu(around, &found, &quick));
+    TRY(read_model_arguments(around, config, &found, &quick));
     if (!found && shown != NULL && strcmp(shown, "quick_gelu") == 0) {
         return GRAIL_OK;
     }

@@ -2,6 +2,7 @@
  * model classes of transformers 5 and vLLM, and llama.cpp's converter and models. */
 #include "arch/decoder.h"
 #include "arch/decoder_widths.h"
+#include "arch/loader_lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,6 +275,9 @@ grail_status decoder_judge_loaders(const json_t *config, const graph *narrowed,
     verdicts[1] = (loader_verdict){.loader = "vLLM", .loads = true};
     verdicts[2] = (loader_verdict){.loader = "llama.cpp", .loads = true};
     judge_transformers(config, narrowed, &verdicts[0]);
+    if (verdicts[0].loads) {
+        loader_lines_pretrained("AutoModelForCausalLM", &verdicts[0]);
+    }
     judge_vllm(config, narrowed, &verdicts[1]);
     judge_llama_cpp(config, narrowed, &verdicts[2]);
     return GRAIL_OK;

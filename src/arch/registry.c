@@ -1,5 +1,6 @@
 /* The families, and the choice of a family for a configuration or a checkpoint. */
 #include "arch/architecture.h"
+#include "arch/loader_lines.h"
 #include "arch/unknown_families.h"
 #include "base/names.h"
 
@@ -124,10 +125,15 @@ void judge_loaders_of_any_width(loader_verdict *verdicts)
         .loader = "ONNX Runtime", .loads = true, .reason = "the file that grail export writes"};
 }
 
-void judge_weights_file(const checkpoint *weights, loader_verdict *verdict)
+void judge_weights_file(const checkpoint *weights, loader_verdict *verdicts)
 {
     const bool torch = checkpoint_format(weights) == &weights_format_torch;
-    *verdict = (loader_verdict){.loader = torch ? "torch.load" : "safetensors",
-                                .loads = true,
-                                .reason = "the weights, as a dictionary of tensors"};
+    loader_verdict *file = &verdicts[LOADER_COUNT - 1];
+    *file = (loader_verdict){.loader = torch ? "torch.load" : "safetensors",
+                             .loads = true,
+                             .reason = "the weights, as a dictionary of tensors"};
+    loader_lines_tensors(weights, file);
+    for (int i = 0; i < LOADER_COUNT - 1; i++) {
+        loader_lines_complete(file, &verdicts[i]);
+    }
 }

@@ -2,6 +2,7 @@
  * the widths inside a block from the width of the stage, and in a bottleneck of torchvision and
  * timm also from width_per_group or base_width, so they load only networks that were cut to that
  * pattern. Source: the ResNet classes of torchvision, timm and Hugging Face. */
+#include "arch/loader_lines.h"
 #include "arch/resnet.h"
 
 #include <stdio.h>
@@ -177,6 +178,7 @@ static const char *bottleneck_name(const graph *g, const resnet_naming *n)
 static void name_calls(const graph *g, const resnet_naming *n, int64_t inner, loader_verdict *v)
 {
     char classes[32] = "";
+    char call[LOADER_REASON_SIZE];
     const char *name = bottleneck_name(g, n);
     char head[RESNET_TENSOR];
     snprintf(head, sizeof head, "%s.weight", n->head);
@@ -193,6 +195,9 @@ static void name_calls(const graph *g, const resnet_naming *n, int64_t inner, lo
              "torchvision.models.%s(width_per_group=%lld%s), timm.create_model('%s', "
              "base_width=%lld%s)",
              name, (long long)inner, classes, name, (long long)inner, classes);
+    snprintf(call, sizeof call, "torchvision.models.%s(width_per_group=%lld%s)", name,
+             (long long)inner, classes);
+    loader_lines_build("torchvision", call, v);
 }
 
 static void judge_torchvision(const graph *g, const resnet_naming *n, loader_verdict *v)
@@ -214,14 +219,18 @@ static void judge_torchvision(const graph *g, const resnet_naming *n, loader_ver
     }
 }
 
-static void judge_class(const graph *g, const resnet_naming *n, loader_verdict *v)
+static void judge_class(const json_t *config, const graph *g, const resnet_naming *n,
+                        loader_verdict *v)
 {
     const bool is_for_imagenet = stem_shape(g, n)[2] == 7;
     const int64_t stem = stem_shape(g, n)[0];
     if (n == &resnet_naming_huggingface) {
         v->loader = "transformers";
         v->loads = fits_hugging_face(g, n);
-        snprintf(v->reason, sizeof v->reason, "%s", v->loads ? "as resnet" : "");
+        if (v->loads) {
+            snprintf(v->reason, sizeof v->reason, "as resnet");
+            loader_lines_saved_class(config, v);
+        }
     } else if (n == &resnet_naming_torchvision && is_for_imagenet) {
         judge_torchvision(g, n, v);
     } else { /* networks of CIFAR collections begin with 16 or 64 channels */
@@ -239,9 +248,8 @@ static void judge_class(const graph *g, const resnet_naming *n, loader_verdict *
 grail_status resnet_judge_loaders(const json_t *config, const graph *narrowed,
                                   loader_verdict *verdicts)
 {
-    (void)config;
     verdicts[0] = (loader_verdict){.loads = true};
     judge_loaders_of_any_width(verdicts);
-    judge_class(narrowed, naming_of(narrowed), &verdicts[0]);
+    judge_class(config, narrowed, naming_of(narrowed), &verdicts[0]);
     return GRAIL_OK;
 }

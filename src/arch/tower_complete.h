@@ -3,7 +3,7 @@
 #ifndef GRAIL_ARCH_TOWER_COMPLETE_H
 #define GRAIL_ARCH_TOWER_COMPLETE_H
 
-#include "arch/architecture.h"
+#include "arch/transformer_tower.h"
 
 /** CLIP: whether open_clip's network has GELU or QuickGELU, which its tensors do not show. */
 grail_status clip_complete(const surroundings *around, json_t *config, char *notice);

@@ -1,5 +1,6 @@
 /* Describes a narrowed vision transformer, and judges which loaders accept it. Source: the classes
  * of the libraries that the verdicts name. */
+#include "arch/loader_lines.h"
 #include "arch/transformer_tower.h"
 
 #include <math.h>
@@ -137,17 +138,22 @@ static void judge_class(const tower_names *names, const json_t *config, const to
                  (long long)w->heads, (long long)w->head_dim, (long long)w->width);
     } else if (names->configured) {
         snprintf(v->reason, sizeof v->reason, "intermediate_size %lld", (long long)w->ffn);
+        loader_lines_saved_class(config, v);
     } else if (strcmp(names->key, "torchvision") == 0) {
         snprintf(v->reason, sizeof v->reason, "VisionTransformer(mlp_dim=%lld)", (long long)w->ffn);
     } else if (is_of_timm(config)) {
         snprintf(v->reason, sizeof v->reason,
                  "create_model('local-dir:OUTPUT', pretrained=True); model_args has mlp_ratio %s",
                  ratio);
+        loader_lines_timm_directory(v);
     } else if (strcmp(names->key, "timm") == 0) {
         snprintf(v->reason, sizeof v->reason, "create_model(..., mlp_ratio=%s)", ratio);
     } else {
         snprintf(v->reason, sizeof v->reason, "with \"mlp_ratio\": %s in vision_cfg%s", ratio,
                  w->ffn == 4 * w->width ? "" : "; OpenAI's own class fixes 4");
+        if (json_is_true(json_object_get(config, TOWER_OPEN_CLIP_ARGUMENTS))) {
+            loader_lines_open_clip(ratio, v);
+        }
     }
 }
 

@@ -9,6 +9,10 @@
 /** Image side when neither the tensors nor the configuration give it. */
 enum { TOWER_CIFAR_SIDE = 32 };
 
+/** Key of a configuration made by recognition: open_clip's own file beside the tensors has the
+ * arguments of its class CLIP. */
+#define TOWER_OPEN_CLIP_ARGUMENTS "open_clip_arguments"
+
 /** Names without their prefix in a checkpoint ("module.", "vit."). "X" of a Linear or norm stands
  * for X.weight and X.bias. */
 typedef struct tower_names {

@@ -4,6 +4,9 @@
 #include "pipeline/network/fit_record.h"
 #include "pipeline/network/site_record.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static grail_status totals_to_json(const grail_compression_totals *t, json_t *report)
 {
     grail_status status = GRAIL_OK;
@@ -29,6 +32,24 @@ out:
     return status;
 }
 
+/* Nothing for a loader whose lines are not known. */
+static grail_status lines_to_json(const char *lines, json_t *loader)
+{
+    grail_status status = GRAIL_OK;
+    char line[LOADER_LINES_SIZE];
+    if (lines[0] == 0) {
+        return GRAIL_OK;
+    }
+    json_t *list = json_array();
+    TRY(json_put(loader, "lines", list));
+    for (const char *end = NULL; (end = strchr(lines, '\n')) != NULL; lines = end + 1) {
+        snprintf(line, sizeof line, "%.*s", (int)(end - lines), lines);
+        TRY(json_push(list, json_text(line)));
+    }
+out:
+    return status;
+}
+
 static grail_status loaders_to_json(const loader_verdict *verdicts, json_t *report)
 {
     grail_status status = GRAIL_OK;
@@ -36,8 +57,10 @@ static grail_status loaders_to_json(const loader_verdict *verdicts, json_t *repo
     TRY(json_put(report, "loaders", list));
     for (int i = 0; i < LOADER_COUNT; i++) {
         const loader_verdict *v = &verdicts[i];
-        TRY(json_push(list, json_pack("{s:o, s:b, s:o}", "loader", json_text(v->loader), "loads",
-                                      v->loads ? 1 : 0, "reason", json_text(v->reason))));
+        json_t *one = json_pack("{s:o, s:b, s:o}", "loader", json_text(v->loader), "loads",
+                                v->loads ? 1 : 0, "reason", json_text(v->reason));
+        TRY(json_push(list, one));
+        TRY(lines_to_json(v->lines, one));
     }
 out:
     return status;

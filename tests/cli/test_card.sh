@@ -23,6 +23,10 @@ says "16 windows of 32 tokens of \`ids.npy\` (sha256 " $card
 says "| parameters | " $card
 says "- transformers: yes; " $card
 says "    grail compress model --output DIR --calib ids.npy --sparsity 0.5" $card
+says "    model = transformers.AutoModelForCausalLM.from_pretrained(\"DIR\")" $card
+for internal in ridge_of ridge_scale regional_training token_weights conv_fit BatchNorm; do
+    ! grep -q "$internal" $card || fail "names $internal, which says nothing of a decoder to its user"
+done
 ! grep -qF "$work" $card || fail "names a path of this machine that report.json does not name"
 ! grep -q "base_model" $card || fail "names a base model that is not known"
 
@@ -89,6 +93,24 @@ runs "$grail" compress "$demo/vision/cnn.pth" -o cnn --calib "$demo/vision/calib
 mv stdout cnn.json
 says "16 images of " cnn/README.md
 ! grep -q "library_name" cnn/README.md || fail "says that transformers reads a file"
+says "- statistics of BatchNorm: as they were" cnn/README.md
+says '    tensors = torch.load("DIR/cnn.pth", map_location="cpu", weights_only=True)' cnn/README.md
+
+check "no lines of Python with a name that is more than a name, and for layers that no class builds"
+plain=(--sparsity ffn=0.3 --selector magnitude-l1 --compensate none --align 1 --quiet)
+vit=$source_dir/tests/golden/vision/hf-vit
+quoted='a");print("b.pth'
+cp "$demo/vision/cnn.pth" "$quoted"
+runs "$grail" compress "$quoted" -o named-file --sparsity 0.3 --selector magnitude-l1 --compensate none --quiet
+! grep -q "In Python" named-file/README.md || fail "prints the name of the file"
+copy_model "$vit" vit
+runs "$grail" compress vit -o vit-known "${plain[@]}"
+says '    model = transformers.ViTForImageClassification.from_pretrained("DIR")' vit-known/README.md
+sed -i 's/"ViTForImageClassification"/"ViT(); import os; os.abort"/' vit/config.json
+runs "$grail" compress vit -o vit-hostile "${plain[@]}"
+! grep -q "import os" vit-hostile/README.md || fail "prints what the configuration says as lines"
+runs "$grail" compress model -o uneven --calib ids.npy --sparsity ffn=0.5,model.layers.0.mlp.down_proj=0.25 --quiet
+! grep -q "In Python" uneven/README.md || fail "gives lines for a class that does not load it"
 
 check "it and the summary count the fits whose weights stayed"
 command -v python3 >/dev/null && python3 - <<'END'

@@ -2,7 +2,7 @@
 """Compares outputs of vision networks with the logits that grail wrote.
 
 usage: check_vision.py onnx FILE.onnx PIXELS LOGITS
-       check_vision.py torchvision-call|timm-call|timm|timm-directory|torchvision|vit-pytorch|open-clip|hf DIRECTORY PIXELS
+       check_vision.py lines|torchvision-call|timm-call|timm|timm-directory|torchvision|vit-pytorch|open-clip|hf DIRECTORY PIXELS
                        LOGITS
 
 PIXELS holds "pixels" F32 [n, height, width, 3], LOGITS "logits" F32 [n, outputs] (safetensors). The
@@ -111,6 +111,20 @@ def called(library, directory, pixels):
     """The network that the call in report.json builds."""
     call = re.search(rf"\b{library.__name__}\.\S+\([^()]*\)", reason(directory)).group()
     return run(eval(call, {library.__name__: library}), weights(directory), pixels)
+
+
+@kind
+def lines(directory, pixels):
+    """The lines that the card prints, run as they are but for DIR."""
+    import torch
+
+    text = (directory / "README.md").read_text().split("where DIR is this directory:\n\n")[1].split("\n\n")[0]
+    names = {}
+    exec("\n".join(line[4:] for line in text.split("\n")).replace("DIR", str(directory)), names)
+    model = names["model"].eval()
+    with torch.no_grad():
+        y = getattr(model, "visual", model)(torch.from_numpy(pixels))
+    return getattr(y, "logits", y).numpy()
 
 
 @kind

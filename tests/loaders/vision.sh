@@ -55,7 +55,7 @@ compare() {
 
 class_module() {
     case $1 in
-    hf) echo transformers ;;
+    hf | lines) echo transformers ;;
     timm-directory) echo timm ;;
     *-call) echo "${1%-call}" ;;
     *) echo "${1//-/_}" ;;
@@ -97,9 +97,33 @@ tower torchvision-vit torchvision head_dim=16
 tower hf-vit hf
 tower simple-vit vit-pytorch
 tower open-clip open-clip head_dim=16
+compare hf-vit-lines "$work/hf-vit-ffn" "$golden/hf-vit/golden.safetensors" lines
 tower hf-clip hf
 tower hf-clip-vision hf
 tower model-soup - head_dim=16
+
+# A directory with open_clip's own configuration, whose arguments the lines of the card take.
+mkdir "$work/open-clip-dense"
+cp "$golden/open-clip/model.safetensors" "$work/open-clip-dense/open_clip_model.safetensors"
+"$python" - "$work/open-clip-dense" <<'END'
+import json
+import pathlib
+import sys
+import safetensors.numpy
+directory = pathlib.Path(sys.argv[1])
+state = safetensors.numpy.load_file(directory / "open_clip_model.safetensors")
+width, embed = state["visual.proj"].shape
+side = 8 * int((len(state["visual.positional_embedding"]) - 1) ** 0.5)
+vision = {"image_size": side, "patch_size": 8, "width": width, "head_width": 16,
+          "layers": sum(n.startswith("visual.") and n.endswith("ln_1.weight") for n in state)}
+text = {"context_length": 6, "vocab_size": 20, "width": 16, "heads": 1, "layers": 1}
+document = {"model_cfg": {"embed_dim": embed, "vision_cfg": vision, "text_cfg": text}, "preprocess_cfg": {}}
+(directory / "open_clip_config.json").write_text(json.dumps(document))
+END
+if has open_clip; then
+    narrow open-clip-lines "$work/open-clip-dense" ffn=0.3 wanda --calib "$images" --preset imagenet --set head_dim=16
+    compare open-clip-lines "$work/open-clip-lines" "$golden/open-clip/golden.safetensors" lines
+fi
 
 # Directories as timm saves them, which its create_model opens again: heads of 16 that model_args
 # tells, and another activation and a norm before the layers that the architecture tells.
@@ -128,6 +152,7 @@ END
         compare "$name-dense" "$work/$name-dense" "$work/pixels-timm" timm-directory
         narrow "$name" "$work/$name-dense" ffn=0.3 wanda --calib "$images"
         compare "$name" "$work/$name" "$work/pixels-timm" timm-directory
+        compare "$name-lines" "$work/$name" "$work/pixels-timm" lines
         narrow "$name-odd" "$work/$name" ffn=0.55 fold --calib "$images"
         compare "$name-odd" "$work/$name-odd" "$work/pixels-timm" timm-directory
     done
@@ -154,7 +179,8 @@ safetensors.numpy.save_file({"pixels": x}, work / "pixels-resnet50")
 END
     narrow resnet50 "$work/resnet50.safetensors" conv=0.25,layer1.0.downsample.0=0 magnitude-l1 --compensate none
     compare resnet50 "$work/resnet50" "$work/pixels-resnet50" torchvision-call
-    compare resnet50 "$work/resnet50" "$work/pixels-resnet50" timm-call
+    compare resnet50-timm "$work/resnet50" "$work/pixels-resnet50" timm-call
+    compare resnet50-lines "$work/resnet50" "$work/pixels-resnet50" lines
 else
     echo "SKIPPED torchvision-call: $python has no torchvision"
 fi

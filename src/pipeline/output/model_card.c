@@ -219,18 +219,39 @@ out:
 
 /* -- how it was repaired and measured ---------------------------------------------------------- */
 
-/* A text as it is; a number, true or false as JSON. */
-static grail_status put_choice(const char *key, const json_t *value, buffer *out)
+static grail_status put_choice(const char *label, const json_t *value, buffer *out)
 {
-    enum { LONGEST = 40 };
-    char text[LONGEST + 1] = "";
-    if (json_is_string(value)) {
-        return buffer_format(out, "- %s: %s\n", key, json_string_value(value));
+    return json_is_string(value)
+               ? buffer_format(out, "- %s: %s\n", label, json_string_value(value))
+               : buffer_format(out, "- %s: %.6g\n", label, json_number_value(value));
+}
+
+/* The choices of a plan that change most what a fit gives; plan.json has them all. */
+static grail_status put_choices(const json_t *plan, buffer *out)
+{
+    static const struct {
+        const char *key, *label;
+    } choices[] = {{"target", "target"}, {"fit", "fitted"},
+                   {"bias", "bias"},     {"ridge", "ridge towards"},
+                   {"alpha", "alpha"},   {"refit", "refits of other matrices"}};
+    grail_status status = GRAIL_OK;
+    const json_t *how = json_object_get(plan, "compensation");
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        TRY(put_choice(choices[i].label, json_object_get(how, choices[i].key), out));
     }
-    const size_t length =
-        json_dumpb(value, text, LONGEST, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-    text[length <= LONGEST ? length : 0] = 0;
-    return buffer_format(out, "- %s: %s\n", key, text);
+    TRY(put_choice("loop", json_object_get(plan, "loop"), out));
+out:
+    return status;
+}
+
+static bool has_batch_norm(const graph *g)
+{
+    for (int n = 0; n < g->node_count; n++) {
+        if (g->nodes[n].kind == NODE_BATCH_NORM) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Fits whose weights stayed, because nothing did better on the held-out rows. */
@@ -268,24 +289,21 @@ static grail_status put_kept_weights(const json_t *report, buffer *out)
                          k.bias_only, k.fits, k.plain);
 }
 
-static grail_status put_repair(const json_t *report, buffer *out)
+static grail_status put_repair(const json_t *report, const grail_model *base, buffer *out)
 {
     grail_status status = GRAIL_OK;
-    const char *key = NULL;
-    const json_t *value = NULL;
-    json_t *plan = json_object_get(report, "plan");
-    json_t *how = json_object_get(plan, "compensation");
+    const json_t *plan = json_object_get(report, "plan");
+    const json_t *how = json_object_get(plan, "compensation");
     if (!json_is_true(json_object_get(how, "enabled"))) {
         return buffer_append_string(out, "## Repair\n\nNone.\n\n");
     }
     TRY(buffer_append_string(out, "## Repair\n\nRidge regressions in closed form:\n\n"));
-    json_object_foreach (how, key, value) {
-        if (strcmp(key, "enabled") != 0) {
-            TRY(put_choice(key, value, out));
-        }
+    TRY(put_choices(plan, out));
+    if (has_batch_norm(base->graph)) {
+        TRY(buffer_format(out, "- statistics of BatchNorm: %s\n",
+                          json_is_true(json_object_get(plan, "repair")) ? "measured again"
+                                                                        : "as they were"));
     }
-    TRY(put_choice("loop", json_object_get(plan, "loop"), out));
-    TRY(put_choice("repair of BatchNorm", json_object_get(plan, "repair"), out));
     TRY(put_kept_weights(report, out));
     TRY(buffer_append_string(out, "\n"));
 out:
@@ -413,6 +431,39 @@ out:
     return status;
 }
 
+/* Of the first loader that has some; NULL where none has. The classes come before the file. */
+static const json_t *find_lines(const json_t *report)
+{
+    size_t i = 0;
+    const json_t *one = NULL;
+    json_array_foreach (json_object_get(report, "loaders"), i, one) {
+        const json_t *lines = json_object_get(one, "lines");
+        if (lines != NULL) {
+            return lines;
+        }
+    }
+    return NULL;
+}
+
+static grail_status put_lines(const json_t *lines, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    size_t i = 0;
+    const json_t *line = NULL;
+    if (lines == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(buffer_append_string(out, "\nIn Python, where DIR is this directory:\n\n"));
+    json_array_foreach (lines, i, line) {
+        const char *text = json_string_value(line);
+        TRY(buffer_append_string(out, "    "));
+        TRY(escape_append(GRAIL_ESCAPE_LINE, text, strlen(text), out));
+        TRY(buffer_append_string(out, "\n"));
+    }
+out:
+    return status;
+}
+
 static grail_status put_loaders(const json_t *report, buffer *out)
 {
     grail_status status = GRAIL_OK;
@@ -427,6 +478,7 @@ static grail_status put_loaders(const json_t *report, buffer *out)
         TRY(escape_append(GRAIL_ESCAPE_LINE, reason, strlen(reason), out));
         TRY(buffer_append_string(out, "\n"));
     }
+    TRY(put_lines(find_lines(report), out));
 out:
     return status;
 }
@@ -469,7 +521,7 @@ grail_status model_card_append(const json_t *report, const grail_model *base, co
     TRY(put_title(report, out));
     if (json_object_get(report, "teacher") == NULL) {
         TRY(put_cut(report, out));
-        TRY(put_repair(report, out));
+        TRY(put_repair(report, base, out));
     }
     TRY(put_healing(report, out));
     TRY(put_calibration(report, out));

@@ -58,7 +58,7 @@ grail_status narrowed_describe(const grail_model *model, const site_list *sites,
     }
     TRY(a->judge_loaders(n.config, n.graph, n.verdicts));
     if (n.graph->input_kind == INPUT_IMAGES) {
-        judge_weights_file(model->checkpoint, &n.verdicts[LOADER_COUNT - 1]);
+        judge_weights_file(model->checkpoint, n.verdicts);
     }
     *out = n;
     n = (narrowed_model){0};

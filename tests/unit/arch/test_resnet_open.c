@@ -177,7 +177,7 @@ static loader_verdict verdict_of(const network_fixture *f)
     assert_ok(m->architecture->judge_loaders(m->config, m->graph, verdicts));
     assert_string_equal(verdicts[1].loader, "ONNX Runtime");
     assert_true(verdicts[1].loads);
-    judge_weights_file(m->checkpoint, &verdicts[2]);
+    judge_weights_file(m->checkpoint, verdicts);
     assert_string_equal(verdicts[2].loader, "safetensors");
     assert_true(verdicts[2].loads);
     grail_model_close(m);
@@ -230,8 +230,14 @@ static void bottlenecks_of_doubling_widths_name_the_call_that_builds_them(void *
     assert_true(class_verdict(&r).loads);
     assert_non_null(strstr(class_verdict(&r).reason, "width_per_group"));
     assert_non_null(strstr(class_verdict(&r).reason, "48"));
+    const loader_verdict v = class_verdict(&r);
+    assert_ptr_equal(strstr(v.lines, "import safetensors.torch\ntensors = "), v.lines);
+    assert_non_null(strstr(v.lines, "\nmodel = torchvision.models.resnet50(width_per_group=48"));
+    assert_non_null(strstr(v.lines, "\nmodel.load_state_dict(tensors)\n"));
+    assert_null(strstr(v.lines, "re.sub"));
     r.inner[2] = 200;
     assert_false(class_verdict(&r).loads);
+    assert_string_equal(class_verdict(&r).lines, "");
     assert_non_null(
         strstr(class_verdict(&r).reason, "double from stage to stage (width_per_group"));
     r.out[1] = 508; /* a cut residual stream has no class at all */

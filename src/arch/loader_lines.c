@@ -1,0 +1,117 @@
+#include "arch/loader_lines.h"
+
+#include "arch/model_config.h"
+#include "format/weights/checkpoint_locate.h"
+#include "format/weights/weights_format.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void set_lines(loader_verdict *v, const char *format, ...) GRAIL_PRINTF(2, 3);
+
+/* Lines that do not fit would not work, so there are none then. */
+static void set_lines(loader_verdict *v, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(v->lines, sizeof v->lines, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof v->lines) {
+        v->lines[0] = 0;
+    }
+}
+
+/* Whether a text means itself in a string of Python and as a name of a class. */
+static bool is_plain(const char *text)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-+=@ ";
+    return text[0] != 0 && text[strspn(text, allowed)] == 0;
+}
+
+static bool is_class_name(const char *text)
+{
+    return is_plain(text) && text[0] >= 'A' && text[0] <= 'Z' && strpbrk(text, ".-+=@ ") == NULL;
+}
+
+void loader_lines_pretrained(const char *class_name, loader_verdict *v)
+{
+    set_lines(v, "import transformers\nmodel = transformers.%s.from_pretrained(\"DIR\")\n",
+              class_name);
+}
+
+void loader_lines_saved_class(const json_t *config, loader_verdict *v)
+{
+    const json_t *saved_by = json_array_get(json_object_get(config, "architectures"), 0);
+    const char *name = json_string_value(saved_by);
+    if (name != NULL && is_class_name(name)) {
+        loader_lines_pretrained(name, v);
+    }
+}
+
+void loader_lines_timm_directory(loader_verdict *v)
+{
+    set_lines(v, "import timm\nmodel = timm.create_model(\"local-dir:DIR\", pretrained=True)\n");
+}
+
+void loader_lines_build(const char *module, const char *build, loader_verdict *v)
+{
+    v->lines_need_tensors = true;
+    set_lines(v, "import %s\nmodel = %s\nmodel.load_state_dict(tensors)\n", module, build);
+}
+
+void loader_lines_open_clip(const char *mlp_ratio, loader_verdict *v)
+{
+    v->lines_need_tensors = true;
+    set_lines(v,
+              "import json\nimport open_clip\n"
+              "with open(\"DIR/" OPEN_CLIP_CONFIG_NAME "\") as file:\n"
+              "    arguments = json.load(file)[\"model_cfg\"]\n"
+              "arguments[\"vision_cfg\"][\"mlp_ratio\"] = %s\n"
+              "model = open_clip.CLIP(**arguments)\nmodel.load_state_dict(tensors)\n",
+              mlp_ratio);
+}
+
+/* Removes what checkpoint_plain_name removes, where there is something to remove. */
+static const char *plain_names(const checkpoint *weights)
+{
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        if (strcmp(checkpoint_plain_name(weights, i), checkpoint_at(weights, i)->name) != 0) {
+            return "import re\ntensors = {re.sub(r\"^((module|_orig_mod)\\.)+\", \"\", name): "
+                   "tensor for name, tensor in tensors.items()}\n";
+        }
+    }
+    return "";
+}
+
+void loader_lines_tensors(const checkpoint *weights, loader_verdict *v)
+{
+    const char *file = checkpoint_file_name(weights, 0);
+    const char *wrapper = checkpoint_wrapper(weights, 0);
+    const bool torch = checkpoint_format(weights) == &weights_format_torch;
+    const bool renamed =
+        checkpoint_is_script(weights, 0) || (torch && !checkpoint_is_torch_name(file));
+    if (checkpoint_file_count(weights) != 1 || renamed || !is_plain(file) ||
+        (wrapper[0] != 0 && !is_plain(wrapper))) {
+        return;
+    }
+    const char *module = torch ? "torch" : "safetensors.torch";
+    const char *how = torch ? "load" : "load_file";
+    const char *limits = torch ? ", map_location=\"cpu\", weights_only=True" : "";
+    set_lines(v, "import %s\ntensors = %s.%s(\"DIR/%s\"%s)%s%s%s\n%s", module, module, how, file,
+              limits, wrapper[0] == 0 ? "" : "[\"", wrapper, wrapper[0] == 0 ? "" : "\"]",
+              plain_names(weights));
+}
+
+void loader_lines_complete(const loader_verdict *weights, loader_verdict *v)
+{
+    char own[LOADER_LINES_SIZE];
+    if (v->lines_need_tensors && v->lines[0] != 0) {
+        memcpy(own, v->lines, sizeof own);
+        v->lines[0] = 0;
+        if (weights->lines[0] != 0) {
+            set_lines(v, "%s%s", weights->lines, own);
+        }
+    }
+}

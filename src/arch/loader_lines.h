@@ -1,0 +1,33 @@
+/* The lines of Python with which a stock loader opens a result in the directory DIR. They are
+ * printed for people to run, so nothing of a checkpoint gets into them but plain names; where more
+ * were needed there are no lines. */
+#ifndef GRAIL_ARCH_LOADER_LINES_H
+#define GRAIL_ARCH_LOADER_LINES_H
+
+#include "arch/architecture.h"
+
+/** from_pretrained of a class of transformers. */
+void loader_lines_pretrained(const char *class_name, loader_verdict *v);
+
+/** The same of the class that the configuration says has saved the network; none without. */
+void loader_lines_saved_class(const json_t *config, loader_verdict *v);
+
+/** create_model of a directory as timm saves one. */
+void loader_lines_timm_directory(loader_verdict *v);
+
+/** The class CLIP with the arguments of open_clip_config.json, which lies in DIR, and this ratio of
+ * the widths in the layers of its visual tower. */
+void loader_lines_open_clip(const char *mlp_ratio, loader_verdict *v);
+
+/** `build` is the expression that builds the network in `module`; its tensors are those of the
+ * weights file, which judge_weights_file completes. */
+void loader_lines_build(const char *module, const char *build, loader_verdict *v);
+
+/** What leaves the tensors of the weights file in "tensors", under the names of the network; none
+ * for several files and for a TorchScript archive, which is not written as one. */
+void loader_lines_tensors(const checkpoint *weights, loader_verdict *v);
+
+/** Puts the lines of the weights file before those that need its tensors. */
+void loader_lines_complete(const loader_verdict *weights, loader_verdict *v);
+
+#endif
