@@ -188,6 +188,7 @@ def hf(directory, pixels):
             y = model.eval()(x).logits
         elif family == "clip":
             y = model.eval().get_image_features(pixel_values=x)
+            y = getattr(y, "pooler_output", y)  # of transformers 5
         else:
             y = model.eval()(pixel_values=x).image_embeds
     return y.numpy()
