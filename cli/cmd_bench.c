@@ -6,8 +6,6 @@
 
 #include <grail/grail.h>
 
-#include <string.h>
-
 enum { NETWORKS = 2 };
 
 static grail_latency_options chosen = {.compute = {.precision = "auto"}};
@@ -76,13 +74,10 @@ static void print_all(const char *const *paths, const grail_latency *l)
               (long long)l->runs);
 }
 
-/* Without --engine, networks that read images are measured in ONNX Runtime where that is found. */
 static void note_fallback(const grail_latency *l)
 {
-    if (chosen.engine == NULL && l->side > 0 && strncmp(l->engine, "grail ", 6) == 0) {
-        print_error(
-            "note: ONNX Runtime was not found, so grail's own forward pass is measured; the "
-            "environment variable GRAIL_ONNXRUNTIME can name its library\n");
+    if (l->fallback[0] != 0) {
+        print_error("note: grail's own forward pass is measured: %s\n", l->fallback);
     }
 }
 
@@ -139,8 +134,9 @@ const command command_bench = {
     .details =
         "Runs both networks on random input, in turns, so that other work of the machine befalls "
         "both "
-        "alike. ONNX Runtime is a library that is looked for when it is needed; the environment "
-        "variable GRAIL_ONNXRUNTIME may name it.",
+        "alike. ONNX Runtime is a library that is looked for when it is needed: what the "
+        "environment variable GRAIL_ONNXRUNTIME names, the system's, or that of the python3 on "
+        "PATH.",
     .examples = examples,
     .run = run,
 };

@@ -19,13 +19,17 @@ typedef struct grail_latency_options {
     int64_t runs;          /* of each network that are measured; 0 = 20 */
 } grail_latency_options;
 
+enum { GRAIL_FALLBACK_SIZE = 640 };
+
 /** Seconds of one run. Half of the runs lie between low and high. */
 typedef struct grail_latency {
     double median, low, high;
     int64_t runs, batch;
-    int64_t side;    /* 0 for a network that reads text */
-    int64_t length;  /* 0 for a network that reads images */
-    char engine[32]; /* with its version: "onnxruntime 1.21.0", "grail 0.1.0" */
+    int64_t side;                       /* 0 for a network that reads text */
+    int64_t length;                     /* 0 for a network that reads images */
+    char engine[32];                    /* with its version: "onnxruntime 1.21.0", "grail 0.1.0" */
+    char fallback[GRAIL_FALLBACK_SIZE]; /* why no engine was named and ONNX Runtime could not be
+                                           had for a network that reads images; "" otherwise */
 } grail_latency;
 
 /**
@@ -34,7 +38,9 @@ typedef struct grail_latency {
  * alike, and two runs of each come before and do not count. Networks that read text run as a whole
  * window up to the logits of its last token, their weights being read from memory in their stored
  * type. ONNX Runtime is a shared library that is loaded when it is needed: that which the
- * environment variable GRAIL_ONNXRUNTIME names, or libonnxruntime.so.1 where the system finds it.
+ * environment variable GRAIL_ONNXRUNTIME names, or libonnxruntime.so.1 where the system finds it,
+ * or that of the package onnxruntime, for which the python3 on PATH is asked (in isolation: its
+ * option -I, and the directory /).
  * Where it was asked for and is not there, GRAIL_ERROR_UNSUPPORTED with the remedy.
  */
 GRAIL_API grail_status grail_latency_measure(const grail_model *const *models, int count,

@@ -276,8 +276,10 @@ static grail_status check_compute(const grail_compute *c)
                        precise ? "precision" : "backend");
 }
 
-/* *out stays NULL where grail's own forward pass is to be measured. */
-static grail_status choose_engine(const grail_latency_options *o, bool images, onnx_runtime **out)
+/* *out stays NULL where grail's own forward pass is to be measured; `fallback` says why, where it
+ * is not what was asked for. */
+static grail_status choose_engine(const grail_latency_options *o, bool images, onnx_runtime **out,
+                                  char fallback[GRAIL_FALLBACK_SIZE])
 {
     grail_status status = GRAIL_OK;
     const char *engine = o->engine;
@@ -298,6 +300,7 @@ static grail_status choose_engine(const grail_latency_options *o, bool images, o
     status = onnx_runtime_open(out);
     if (engine == NULL && status == GRAIL_ERROR_UNSUPPORTED &&
         getenv("GRAIL_ONNXRUNTIME") == NULL) {
+        error_copy(fallback, GRAIL_FALLBACK_SIZE);
         return GRAIL_OK;
     }
     TRY(status);
@@ -315,11 +318,12 @@ grail_status grail_latency_measure(const grail_model *const *models, int count,
     const int64_t runs = o->runs == 0 ? USUAL_RUNS : o->runs;
     onnx_runtime *runtime = NULL;
     runner *runners = NULL;
+    char fallback[GRAIL_FALLBACK_SIZE] = "";
     if (count == 0) {
         return GRAIL_OK;
     }
     TRY(check_options(models, count, o));
-    TRY(option_about("engine", choose_engine(o, reads_images(models[0]), &runtime)));
+    TRY(option_about("engine", choose_engine(o, reads_images(models[0]), &runtime, fallback)));
     TRY(memory_new(&runners, (size_t)count, sizeof runners[0]));
     for (int i = 0; i < count; i++) {
         TRY(runner_open(models[i], o, runtime, runs, &runners[i]));
@@ -329,6 +333,7 @@ grail_status grail_latency_measure(const grail_model *const *models, int count,
         out[i] = runtime != NULL
                      ? summary_of(&runners[i], runs, "onnxruntime", onnx_runtime_version(runtime))
                      : summary_of(&runners[i], runs, "grail", grail_version());
+        memcpy(out[i].fallback, fallback, sizeof fallback);
     }
 out:
     for (int i = 0; runners != NULL && i < count; i++) {

@@ -3,9 +3,9 @@
 #include "eval/onnx_runtime.h"
 
 #include "base/memory.h"
+#include "eval/onnx_library.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { API_VERSION = 12 }; /* of ONNX Runtime 1.12, the oldest that has all of these members */
@@ -71,34 +71,6 @@ static void release(const onnx_runtime *r, member which, void *object)
     }
 }
 
-static grail_status not_found(const char *named)
-{
-    if (named != NULL) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "GRAIL_ONNXRUNTIME names '%s', which cannot be loaded: %s", named,
-                         dlerror());
-    }
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "ONNX Runtime was not found: install its library (libonnxruntime of Debian 13 "
-                     "and later), or let GRAIL_ONNXRUNTIME name a libonnxruntime.so, such as the "
-                     "one in the directory onnxruntime/capi of its Python package");
-}
-
-/* The library is not unloaded: it may have started threads. */
-static grail_status load(void **out)
-{
-    static const char *const names[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
-    const char *named = getenv("GRAIL_ONNXRUNTIME");
-    if (named != NULL && named[0] == 0) {
-        named = NULL;
-    }
-    *out = named == NULL ? NULL : dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; named == NULL && *out == NULL && i < sizeof names / sizeof names[0]; i++) {
-        *out = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    }
-    return *out == NULL ? not_found(named) : GRAIL_OK;
-}
-
 static grail_status find_api(void *library, onnx_runtime *r)
 {
     void *symbol = dlsym(library, "OrtGetApiBase");
@@ -120,7 +92,7 @@ grail_status onnx_runtime_open(onnx_runtime **out)
     grail_status status = GRAIL_OK;
     void *library = NULL;
     onnx_runtime *r = NULL;
-    TRY(load(&library));
+    TRY(onnx_library_load(&library));
     TRY(memory_new(&r, 1, sizeof *r));
     TRY(find_api(library, r));
     outcome (*create)(int, const char *, void **) =

@@ -9,8 +9,8 @@
 typedef struct onnx_runtime onnx_runtime;
 typedef struct onnx_session onnx_session;
 
-/** Loads the library that GRAIL_ONNXRUNTIME names, or else the system's. It stays loaded until the
- * program ends. GRAIL_ERROR_UNSUPPORTED where there is none. *out is owned: onnx_runtime_close. */
+/** Loads the library as onnx_library_load; it stays loaded until the program ends.
+ * GRAIL_ERROR_UNSUPPORTED where there is none. *out is owned: onnx_runtime_close. */
 grail_status onnx_runtime_open(onnx_runtime **out) GRAIL_MUST_CHECK;
 void onnx_runtime_close(onnx_runtime *r);                /* NULL is allowed */
 const char *onnx_runtime_version(const onnx_runtime *r); /* such as "1.21.0" */

@@ -23,10 +23,39 @@ says '"side": 0' stdout
 says '"runs": 2' stdout
 holds "$(field ratio stdout) > 0"
 
-check "grail's own forward pass where ONNX Runtime is not found"
-runs "$grail" bench "$cnn" "$cnn" --runs 1
-if grep -q ", grail [0-9]" stdout; then
-    says "note: ONNX Runtime was not found, so grail's own forward pass is measured" stderr
+# python_says COMMAND...: a python3 that does this; the last line on stderr of bench without --engine
+mkdir fake
+python_says() {
+    printf '#!/bin/sh\n%s\n' "$*" >fake/python3
+    chmod +x fake/python3
+    PATH=$work/fake:/usr/bin:/bin runs "$grail" bench "$cnn" "$cnn" --runs 1
+}
+
+check "grail's own forward pass where ONNX Runtime is not found, and why"
+PATH=relative::. runs "$grail" bench "$cnn" "$cnn" --runs 1
+if grep -q ", grail [0-9]" stdout; then # the system has no library
+    says "note: grail's own forward pass is measured: ONNX Runtime was not found: no python3 is on PATH" stderr
+    printf '#!/bin/sh\ntouch %q\n' "$work/ran" >python3
+    chmod +x python3
+    PATH=::.:fake:$work/nowhere runs "$grail" bench "$cnn" "$cnn" --runs 1
+    [[ ! -e ran ]] || fail "runs the python3 of the working directory"
+    says "no python3 is on PATH" stderr
+    python_says exit 1
+    says "ONNX Runtime was not found: $work/fake/python3 does not have it; install" stderr
+    python_says yes
+    says "fake/python3 prints more than 4096 bytes" stderr
+    python_says echo relative.so
+    says "fake/python3 names 'relative.so\n', which is not the path of a file" stderr
+    python_says printf %s "$work"
+    says "which is not the path of a file" stderr
+    python_says printf %s "$cnn"
+    says "the library of python3 cannot be loaded: $cnn: " stderr
+    python_says 'printf %s "$PWD $1"; exec >&-; exec sleep 1000'
+    says "fake/python3 names '/ -I', which" stderr
+    python_says exec sleep 1000
+    says "fake/python3 did not answer in time" stderr
+    echo "no program" >fake/python3
+    refuses 1 "fake/python3 cannot be run" env PATH="$work/fake" "$grail" bench "$cnn" "$cnn" --engine onnxruntime
 else
     [[ ! -s stderr ]] || fail "says that it was not found"
 fi
@@ -56,4 +85,7 @@ if [[ -n $given ]]; then
     says "onnxruntime " stdout
     refuses 1 "ONNX Runtime has no choice of precision" "$grail" bench "$cnn" "$cnn" --precision bf16
     [[ -z $(ls temporary) ]] || fail "files are left behind"
+    unset GRAIL_ONNXRUNTIME
+    python_says printf %s "$(realpath "$given")"
+    says "onnxruntime " stdout
 fi

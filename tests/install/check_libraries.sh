@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every command in a directory that holds a library of every name that the program loads or looks for.
 # None of them may be loaded: nobody who runs grail beside a downloaded checkpoint means to run its files. Nor may
-# the program start another file than its own.
+# the program start another file than its own, or the package onnxruntime or a python3 that lies there.
 #
 # usage: check_libraries.sh PROGRAM SOURCE_DIRECTORY CC
 set -euo pipefail
@@ -46,6 +46,16 @@ cd "$work/hostile"
 for name in "${names[@]}" libonnxruntime.so libonnxruntime.so.1; do
     cp "$work/hostile.so" "$name"
 done
+mkdir -p onnxruntime/capi
+printf 'open(%s, "a").write("the package onnxruntime ")\n' "'$mark'" | tee onnxruntime/__init__.py glob.py >importlib.py
+cp "$work/hostile.so" onnxruntime/capi/libonnxruntime.so.1.99.0
+printf '#!/bin/sh\necho a python3 >>%q\n' "$mark" >python3
+chmod +x python3
+export PYTHONPATH=$PWD
+if python3 -c 'import onnxruntime' 2>/dev/null; then # PATH is still without this directory
+    [[ -e $mark ]] || fail "the hostile package leaves no mark where it is imported"
+    rm "$mark"
+fi
 (("${#names[@]}" > 8)) || fail "ldd names only ${#names[@]} libraries of $program"
 # A program that binds all symbols at its start stops before constructors run.
 if LD_LIBRARY_PATH=. "$program" --version >/dev/null 2>&1 && [[ ! -e $mark ]]; then
@@ -81,7 +91,7 @@ mapfile -t commands < <("$program" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p
 (("${#commands[@]}" > 10)) || fail "grail --help lists ${#commands[@]} commands"
 for command in "${commands[@]}"; do
     read -ra given <<<"${arguments[$command]---help}"
-    "$program" "$command" "${given[@]}" >"$work/said" 2>&1 || fail "grail $command: $(tail -n 1 "$work/said")"
+    PATH=.::$PATH "$program" "$command" "${given[@]}" >"$work/said" 2>&1 || fail "grail $command: $(tail -n 1 "$work/said")"
     unmarked "grail $command"
 done
 

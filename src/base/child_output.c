@@ -1,0 +1,135 @@
+#include "base/child_output.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static grail_status try_place(const char *directory, size_t length, const char *name, char **out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    TRY(memory_format(&path, "%.*s/%s", (int)length, directory, name));
+    if (access(path, X_OK) == 0) {
+        *out = path;
+        path = NULL;
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+grail_status child_find(const char *name, char **out)
+{
+    enum { LONGEST = 4096 };
+    grail_status status = GRAIL_OK;
+    const char *at = getenv("PATH");
+    *out = NULL;
+    while (at != NULL && *out == NULL) {
+        const size_t length = strcspn(at, ":");
+        if (at[0] == '/' && length < LONGEST) {
+            TRY(try_place(at, length, name, out));
+        }
+        at = at[length] == 0 ? NULL : at + length + 1;
+    }
+out:
+    return status;
+}
+
+/* Its output goes to the file `output`. */
+static int spawn(const char *const program[], int output, pid_t *out)
+{
+    posix_spawn_file_actions_t actions;
+    int failure = posix_spawn_file_actions_init(&actions);
+    if (failure != 0) {
+        return failure;
+    }
+    failure = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (failure == 0) {
+        failure =
+            posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    }
+    if (failure == 0) {
+        failure = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    }
+    if (failure == 0) {
+        failure = posix_spawn_file_actions_addchdir_np(&actions, "/");
+    }
+    if (failure == 0) {
+        char *const *arguments = NULL; /* posix_spawn does not change them */
+        memcpy(&arguments, &program, sizeof arguments);
+        failure = posix_spawn(out, program[0], &actions, NULL, arguments, environ);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return failure;
+}
+
+/* Appends what comes until the other end is closed or `deadline` is reached (clock_seconds). */
+static grail_status read_all(int input, double deadline, const char *name, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    char bytes[1024];
+    for (ssize_t count = 1; count != 0;) {
+        const double left = deadline - clock_seconds();
+        struct pollfd ready = {.fd = input, .events = POLLIN};
+        if (left <= 0) {
+            FAIL(GRAIL_ERROR_UNSUPPORTED, "%s did not answer in time", name);
+        }
+        if (poll(&ready, 1, (int)(1e3 * left) + 1) <= 0) {
+            continue; /* a signal, or the time is over */
+        }
+        count = read(input, bytes, sizeof bytes);
+        if (count < 0 && errno != EINTR) {
+            TRY(error_from_errno("cannot read what is printed by", name));
+        }
+        if (count > 0 && (size_t)count > out->maximum - out->size) {
+            FAIL(GRAIL_ERROR_UNSUPPORTED, "%s prints more than %zu bytes", name, out->maximum);
+        }
+        if (count > 0) {
+            TRY(buffer_append(out, bytes, (size_t)count));
+        }
+    }
+out:
+    return status;
+}
+
+/* What it still does interests nobody. */
+static void end(pid_t child)
+{
+    (void)kill(child, SIGKILL);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
+}
+
+grail_status child_output(const char *const program[], double seconds, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    int ends[2] = {-1, -1};
+    pid_t child = 0;
+    const double deadline = clock_seconds() + seconds;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return error_from_errno("cannot make a pipe for", program[0]);
+    }
+    const int failure = spawn(program, ends[1], &child);
+    (void)close(ends[1]);
+    if (failure != 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s cannot be run: %s", program[0], strerror(failure));
+    }
+    TRY(read_all(ends[0], deadline, program[0], out));
+out:
+    if (failure == 0) {
+        end(child);
+    }
+    (void)close(ends[0]);
+    return status;
+}
