@@ -7,7 +7,7 @@
 #           (vit_small_patch16_224); weights may be random, since only shapes matter here
 #   ENGINE  onnxruntime (default; GRAIL_ONNXRUNTIME may name its library) or grail
 #   BATCH   images at once, one column for each (1 8)
-# Each ratio is that of the medians of interleaved runs. Prints a table in Markdown.
+# Each ratio is the median over runs in turns. Prints a table in Markdown.
 set -euo pipefail
 
 if (($# < 2)); then

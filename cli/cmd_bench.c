@@ -6,6 +6,8 @@
 
 #include <grail/grail.h>
 
+#include <math.h>
+
 enum { NETWORKS = 2 };
 
 static grail_latency_options chosen = {.compute = {.precision = "auto"}};
@@ -43,9 +45,10 @@ static json_t *latency_json(const char *path, const grail_latency *l)
 static int print_all_json(const char *const *paths, const grail_latency *l)
 {
     return print_json(json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:i, s:f, s:o, s:o}", "engine", json_text(l->engine), "batch",
-        (json_int_t)l->batch, "side", (json_int_t)l->side, "length", (json_int_t)l->length, "runs",
-        (json_int_t)l->runs, "threads", grail_threads(), "ratio", l[0].median / l[1].median,
+        "{s:o, s:I, s:I, s:I, s:I, s:i, s:f, s:o, s:o, s:o, s:o}", "engine", json_text(l->engine),
+        "batch", (json_int_t)l->batch, "side", (json_int_t)l->side, "length", (json_int_t)l->length,
+        "runs", (json_int_t)l->runs, "threads", grail_threads(), "ratio", l[1].ratio, "ratio_low",
+        json_number_or_null(l[1].ratio_low), "ratio_high", json_number_or_null(l[1].ratio_high),
         "first", latency_json(paths[0], &l[0]), "second", latency_json(paths[1], &l[1])));
 }
 
@@ -66,9 +69,14 @@ static void print_all(const char *const *paths, const grail_latency *l)
         print_out("%10.3f ms  %s  (half of the runs: %.3f to %.3f)\n", 1e3 * l[i].median, paths[i],
                   1e3 * l[i].low, 1e3 * l[i].high);
     }
-    const double ratio = l[0].median / l[1].median;
-    print_out("the second takes %.2f of the time of the first: %.2f times as fast\n", 1.0 / ratio,
+    const double ratio = l[1].ratio;
+    print_out("the second takes %.2f of the time of the first: %.2f times as fast", 1.0 / ratio,
               ratio);
+    if (isnan(l[1].ratio_low)) {
+        print_out(" (6 runs give an interval)\n");
+    } else {
+        print_out(" (95 %% interval %.2f to %.2f)\n", l[1].ratio_low, l[1].ratio_high);
+    }
     print_batch(&l[0]);
     print_out(", %s, %d threads, medians of %lld runs in turns\n", l->engine, grail_threads(),
               (long long)l->runs);

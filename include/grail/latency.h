@@ -24,6 +24,9 @@ enum { GRAIL_FALLBACK_SIZE = 640 };
 /** Seconds of one run. Half of the runs lie between low and high. */
 typedef struct grail_latency {
     double median, low, high;
+    /* The first network's time by this one's: the median over the turns, and its 95 % interval from
+     * order statistics, for independent turns; NAN for fewer than 6 runs. */
+    double ratio, ratio_low, ratio_high;
     int64_t runs, batch;
     int64_t side;                       /* 0 for a network that reads text */
     int64_t length;                     /* 0 for a network that reads images */

@@ -4,6 +4,7 @@
 #include "arch/model_images.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/median.h"
 #include "base/option_values.h"
 #include "base/parallel.h"
 #include "base/random.h"
@@ -14,6 +15,7 @@
 
 #include <grail/grail.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,24 +210,35 @@ out:
     return status;
 }
 
-static int compare(const void *a, const void *b)
+/* The time of the first network by that of `r`, turn by turn: what slows down the machine for a
+ * while befalls both networks of a turn. `ratios` has room for them. */
+static void compare_turns(const runner *first, const runner *r, int64_t runs, double ratios[],
+                          grail_latency *l)
 {
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
+    for (int64_t run = 0; run < runs; run++) {
+        ratios[run] = first->seconds[run] / r->seconds[run];
+    }
+    median_sort(ratios, runs);
+    l->ratio = median_of_sorted(ratios, runs);
+    if (!median_interval(ratios, runs, &l->ratio_low, &l->ratio_high)) {
+        l->ratio_low = l->ratio_high = NAN;
+    }
 }
 
-static grail_latency summary_of(runner *r, int64_t runs, const char *engine, const char *version)
+/* Sorts the times of `r`. */
+static void summarise(runner *r, int64_t runs, const char *engine, const char *version,
+                      grail_latency *l)
 {
     const bool images = reads_images(r->model);
-    grail_latency l = {.runs = runs, .batch = r->batch, .side = r->side, .length = r->length};
-    qsort(r->seconds, (size_t)runs, sizeof r->seconds[0], compare);
-    l.median = (r->seconds[(runs - 1) / 2] + r->seconds[runs / 2]) / 2.0;
-    l.low = r->seconds[(runs - 1) / 4];
-    l.high = r->seconds[runs - 1 - (runs - 1) / 4];
-    l.side = images ? r->side : 0;
-    snprintf(l.engine, sizeof l.engine, "%s %s", engine, version);
-    return l;
+    median_sort(r->seconds, runs);
+    l->median = median_of_sorted(r->seconds, runs);
+    l->low = r->seconds[(runs - 1) / 4];
+    l->high = r->seconds[runs - 1 - (runs - 1) / 4];
+    l->runs = runs;
+    l->batch = r->batch;
+    l->length = r->length;
+    l->side = images ? r->side : 0;
+    snprintf(l->engine, sizeof l->engine, "%s %s", engine, version);
 }
 
 /* A choice that says nothing of networks of this kind. */
@@ -318,6 +331,7 @@ grail_status grail_latency_measure(const grail_model *const *models, int count,
     const int64_t runs = o->runs == 0 ? USUAL_RUNS : o->runs;
     onnx_runtime *runtime = NULL;
     runner *runners = NULL;
+    double *ratios = NULL; /* [runs] */
     char fallback[GRAIL_FALLBACK_SIZE] = "";
     if (count == 0) {
         return GRAIL_OK;
@@ -328,14 +342,18 @@ grail_status grail_latency_measure(const grail_model *const *models, int count,
     for (int i = 0; i < count; i++) {
         TRY(runner_open(models[i], o, runtime, runs, &runners[i]));
     }
+    TRY(memory_new(&ratios, (size_t)runs, sizeof ratios[0]));
     TRY(take_turns(runners, count, runs));
+    for (int i = 0; i < count; i++) { /* before any times are sorted */
+        compare_turns(&runners[0], &runners[i], runs, ratios, &out[i]);
+    }
     for (int i = 0; i < count; i++) {
-        out[i] = runtime != NULL
-                     ? summary_of(&runners[i], runs, "onnxruntime", onnx_runtime_version(runtime))
-                     : summary_of(&runners[i], runs, "grail", grail_version());
+        summarise(&runners[i], runs, runtime != NULL ? "onnxruntime" : "grail",
+                  runtime != NULL ? onnx_runtime_version(runtime) : grail_version(), &out[i]);
         memcpy(out[i].fallback, fallback, sizeof fallback);
     }
 out:
+    memory_free(ratios);
     for (int i = 0; runners != NULL && i < count; i++) {
         runner_fini(&runners[i]);
     }

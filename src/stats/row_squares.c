@@ -1,9 +1,9 @@
 #include "stats/row_squares.h"
 
 #include "backend/operations.h"
+#include "base/median.h"
 #include "base/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 grail_status row_squares(matrix x, int64_t rows, double *squares)
@@ -18,13 +18,6 @@ out:
     return status;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 grail_status median_of(int64_t count, const double *values, double *out)
 {
     grail_status status = GRAIL_OK;
@@ -35,7 +28,7 @@ grail_status median_of(int64_t count, const double *values, double *out)
     }
     TRY(memory_new_unset(&sorted, (size_t)count, sizeof sorted[0]));
     memcpy(sorted, values, (size_t)count * sizeof sorted[0]);
-    qsort(sorted, (size_t)count, sizeof sorted[0], compare);
+    median_sort(sorted, count);
     *out = sorted[count / 2];
 out:
     memory_free(sorted);

@@ -13,7 +13,7 @@ check "two networks of images"
 runs "$grail" bench "$cnn" "$cnn" --engine grail --runs 3 --batch 2
 says "2 images of 32 x 32 pixels, grail " stdout
 says "medians of 3 runs in turns" stdout
-says "times as fast" stdout
+says "times as fast (6 runs give an interval)" stdout
 [[ ! -s stderr ]] || fail "says more than was asked for"
 
 check "two networks of text, as JSON"
@@ -22,6 +22,14 @@ says '"length": 16' stdout
 says '"side": 0' stdout
 says '"runs": 2' stdout
 holds "$(field ratio stdout) > 0"
+says '"ratio_low": null' stdout
+
+check "the interval of the ratio"
+runs "$grail" bench "$text" "$text" --length 16 --runs 7 --json
+holds "0 < $(field ratio_low stdout) && $(field ratio_low stdout) <= $(field ratio stdout)"
+holds "$(field ratio stdout) <= $(field ratio_high stdout)"
+runs "$grail" bench "$text" "$text" --length 16 --runs 6
+grep -qE "times as fast \(95 % interval [0-9.]+ to [0-9.]+\)$" stdout || fail "prints no interval"
 
 # python_says COMMAND...: a python3 that does this; the last line on stderr of bench without --engine
 mkdir fake
