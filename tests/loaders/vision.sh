@@ -174,10 +174,11 @@ work = pathlib.Path(sys.argv[1])
 torch.manual_seed(1)
 model = torchvision.models.resnet50(num_classes=7)
 safetensors.torch.save_file(model.state_dict(), work / "resnet50.safetensors")
-x = numpy.random.default_rng(2).standard_normal((2, 64, 64, 3)).astype("f")
+x = numpy.random.default_rng(2).standard_normal((1, 224, 224, 3)).astype("f")
 safetensors.numpy.save_file({"pixels": x}, work / "pixels-resnet50")
 END
-    narrow resnet50 "$work/resnet50.safetensors" conv=0.25,layer1.0.downsample.0=0 magnitude-l1 --compensate none
+    narrow resnet50 "$work/resnet50.safetensors" conv=0.25,layer1.0.downsample.0=0 magnitude-l1 --compensate none \
+        --calib "$images"
     compare resnet50 "$work/resnet50" "$work/pixels-resnet50" torchvision-call
     compare resnet50-timm "$work/resnet50" "$work/pixels-resnet50" timm-call
     compare resnet50-lines "$work/resnet50" "$work/pixels-resnet50" lines
