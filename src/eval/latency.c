@@ -221,7 +221,7 @@ static void compare_turns(const runner *first, const runner *r, int64_t runs, do
     median_sort(ratios, runs);
     l->ratio = median_of_sorted(ratios, runs);
     if (!median_interval(ratios, runs, &l->ratio_low, &l->ratio_high)) {
-        l->ratio_low = l->ratio_high = NAN;
+        l->ratio_low = l->ratio_high = (double)NAN;
     }
 }
 
