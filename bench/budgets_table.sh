@@ -27,8 +27,6 @@ narrow() { # KEY OPTIONS...
     cell "$1" compress "$model" "${given[@]}" "${@:2}" -- "${measured[@]}"
 }
 
-percent() { awk -v c="$1" 'BEGIN { print 100 * c " %" }'; }
-
 table_budgets() {
     local cut budget
     cell dense dense "$model" -- "${measured[@]}"

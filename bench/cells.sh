@@ -18,6 +18,8 @@ cells_begin() { # CELLS [GRAIL [ANY...]]
 
 has() { grep -qF "$1 " "$cells"; } # KEY
 
+percent() { awk -v c="$1" 'BEGIN { print 100 * c " %" }'; } # SHARE
+
 json_number() { # KEY FILE: the first number of this key in a document with one key per line
     sed -n "s/^ *\"$1\": \\([-+.0-9e]*\\).*/\\1/p" "$2" | head -n 1
 }

@@ -24,8 +24,6 @@ narrow() { # KEY OPTIONS...
     cell "$1" compress "$data/stories260k" "${given[@]}" "${@:2}" -- "${measured[@]}"
 }
 
-percent() { awk -v c="$1" 'BEGIN { print 100 * c " %" }'; }
-
 # Each column adds one thing to the one before.
 table_steps() {
     local cut key

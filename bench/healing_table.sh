@@ -35,8 +35,6 @@ heal_all() { # KEY MODEL OPTIONS... -- EVAL...
     done
 }
 
-percent() { awk -v c="$1" 'BEGIN { print 100 * c " %" }'; }
-
 # A perplexity, and the share of what full leaves lost that healing takes back.
 healed() { # DENSE KEY HEAL
     printf '%s (%s)' "$(value "$2,$3" %.3f)" "$(recovered "$1" "$2,none" "$2,$3")"
