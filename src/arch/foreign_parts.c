@@ -1,6 +1,8 @@
-/* Sources of the names: the models of torchvision, timm, Hugging Face transformers and open_clip.
- */
+/* Sources of the names of parts: the models of torchvision, timm, Hugging Face transformers and
+ * open_clip. */
 #include "arch/foreign_parts.h"
+
+#include "arch/refusals.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,70 +12,26 @@ enum {
     MOST_TENSORS = 1 << 13, /* of published image networks; a search takes their square */
 };
 
-typedef struct foreign_part {
-    const char *text; /* in "." + name + "." */
-    const char *what;
-} foreign_part;
-
-#define LAYER_SCALE "is a layer scale (learned factors on what a block adds)"
-#define CHANNEL_ATTENTION                                                                          \
-    "belongs to channel attention such as squeeze-excitation (factors of channels that depend on " \
-    "the image)"
-#define DISTILLATION "belongs to a distillation token beside the class token"
-#define REGISTERS "holds register tokens beside the class token"
-#define RELATIVE "adds a bias of relative positions to the scores of attention"
-#define POOLING "belongs to attention that pools the output"
-#define QK_NORM "norms queries or keys"
-#define CONCATENATES "belongs to a block that concatenates channels instead of adding them"
-
-/* What sets a network apart comes before what it shares with others. */
-static const foreign_part parts[] = {
-    {".dist_token.", DISTILLATION},
-    {".distillation_token.", DISTILLATION},
-    {".head_dist.", DISTILLATION},
-    {".reg_token.", REGISTERS},
-    {".register_tokens.", REGISTERS},
-    {".relative_position_bias_table.", RELATIVE},
-    {".rel_pos.", RELATIVE},
-    {".attn_pool.", POOLING},
-    {".attnpool.", POOLING},
-    {".denselayer1.", CONCATENATES},
-    {".squeeze.", CONCATENATES},
-    {".branch1x1.", CONCATENATES},
-    {".inception3a.", CONCATENATES},
-    {".se.", CHANNEL_ATTENTION},
-    {".se_module.", CHANNEL_ATTENTION},
-    {".squeeze_excite.", CHANNEL_ATTENTION},
-    {".ls1.", LAYER_SCALE},
-    {".layer_scale.", LAYER_SCALE},
-    {".layer_scale_1.", LAYER_SCALE},
-    {".layer_scale1.", LAYER_SCALE},
-    {".layer_scale_parameter.", LAYER_SCALE},
-    {".gamma_1.", LAYER_SCALE},
-    {".lambda_1.", LAYER_SCALE},
-    {".q_norm.", QK_NORM},
-    {".fc1_g.", "gates the FFN (SwiGLU)"},
-    {".w12.", "gates the FFN (SwiGLU)"},
-    {".fc_norm.", "norms the mean of the patches, not the class token"},
-    {".mlp_tokens.", "mixes patches by an FFN instead of attention"},
-    {".stages.0.blocks.0.conv1.", "belongs to a ResNetV2 (norms before convolutions)"},
-    {".features.0.weight.", "begins a chain of convolutions without residual sums"},
-};
-
-static bool shows(const char *name, const foreign_part *part)
+static bool has_part(const char *name, const char *part)
 {
     char dotted[NAME_SIZE];
+    char wanted[NAME_SIZE];
     snprintf(dotted, sizeof dotted, ".%s.", name);
-    return strstr(dotted, part->text) != NULL;
+    snprintf(wanted, sizeof wanted, ".%s.", part);
+    return strstr(dotted, wanted) != NULL;
 }
 
-static const foreign_part *find_named(const checkpoint *weights, const char **tensor)
+/* What the first part says of whose components a tensor is named; NULL: there is none. What sets a
+ * network apart comes before what it shares with others. */
+static const char *find_named(json_t *parts, const checkpoint *weights, const char **tensor)
 {
-    for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {
+    const char *part = NULL;
+    json_t *what = NULL;
+    json_object_foreach (parts, part, what) {
         for (int64_t i = 0; i < checkpoint_count(weights); i++) {
             *tensor = checkpoint_plain_name(weights, i);
-            if (shows(*tensor, &parts[p])) {
-                return &parts[p];
+            if (has_part(*tensor, part)) {
+                return json_string_value(what);
             }
         }
     }
@@ -192,30 +150,37 @@ static const char *find_other_norm(const checkpoint *weights)
     return found;
 }
 
-grail_status foreign_parts_explain(const checkpoint *weights, grail_status status)
+static grail_status explain(json_t *parts, const checkpoint *weights, grail_status status)
 {
     const char *name = NULL;
-    if (checkpoint_count(weights) > MOST_TENSORS || find_convolution(weights) == NULL) {
-        return status;
-    }
-    const foreign_part *part = find_named(weights, &name);
+    const char *what = find_named(parts, weights, &name);
     const tensor_view *depthwise = find_depthwise(weights);
     const tensor_view *grouped = find_grouped(weights);
     const char *norm = find_other_norm(weights);
-    if (part != NULL) {
-        return refuse(weights, name, part->what);
+    if (what != NULL) {
+        return refuse(weights, name, what);
     }
     if (depthwise != NULL) {
         return refuse(weights, depthwise->name, "is a depthwise convolution");
     }
     if (grouped != NULL) {
-        char what[96];
-        snprintf(what, sizeof what, "reads %lld of %lld channels: it is a grouped convolution",
+        char text[96];
+        snprintf(text, sizeof text, "reads %lld of %lld channels: it is a grouped convolution",
                  (long long)grouped->shape[1], (long long)grouped->shape[0]);
-        return refuse(weights, grouped->name, what);
+        return refuse(weights, grouped->name, text);
     }
-    return norm == NULL ? status
-                        : refuse(weights, norm,
-                                 "is of a norm without running statistics (not "
-                                 "BatchNorm)");
+    return norm == NULL
+               ? status
+               : refuse(weights, norm, "is of a norm without running statistics (not BatchNorm)");
+}
+
+grail_status foreign_parts_explain(const checkpoint *weights, grail_status status)
+{
+    if (checkpoint_count(weights) > MOST_TENSORS || find_convolution(weights) == NULL) {
+        return status;
+    }
+    json_t *refusals = refusals_read();
+    status = explain(json_object_get(refusals, "parts"), weights, status);
+    json_decref(refusals);
+    return status;
 }

@@ -3,7 +3,9 @@
 #include "config.h"
 #include "unit/pipeline/lab_model.h"
 
+#include "arch/architecture.h"
 #include "arch/model.h"
+#include "arch/refusals.h"
 #include "support/json_memory.h"
 
 #include <stdio.h>
@@ -50,6 +52,35 @@ static void a_common_family_is_told_from_the_nearest_one(void **state)
         assert_non_null(strstr(grail_error_message(), "expected one of llama, mistral"));
         assert_null(strstr(grail_error_message(), "did you mean"));
     }
+}
+
+/* Each row is quoted as it stands, so none may lack a part, or name a family that is not there. */
+static void every_row_of_the_refusals_is_complete(void **state)
+{
+    (void)state;
+    const char *key = NULL;
+    json_t *row = NULL;
+    json_t *refusals = refusals_read();
+    json_object_foreach (json_object_get(refusals, "families"), key, row) {
+        const json_t *nearest = json_array_get(row, 0);
+        json_t *config = json_pack("{s:O}", "model_type", nearest);
+        const architecture *found = NULL;
+        assert_true(json_array_size(row) == 2 && json_is_string(json_array_get(row, 1)));
+        if (!json_is_null(nearest)) {
+            assert_ok(architecture_find(key, config, &found));
+        }
+        json_decref(config);
+        assert_fails(try_config(key, NULL), GRAIL_ERROR_UNSUPPORTED, key);
+    }
+    assert_true(json_object_size(json_object_get(refusals, "families")) > 0);
+    for (int i = 0; i < 2; i++) {
+        json_t *reasons = json_object_get(refusals, i == 0 ? "keys" : "parts");
+        assert_true(json_object_size(reasons) > 0);
+        json_object_foreach (reasons, key, row) {
+            assert_true(json_is_string(row));
+        }
+    }
+    json_decref(refusals);
 }
 
 static void a_family_that_nobody_described_is_told_by_its_keys(void **state)
@@ -191,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_common_family_is_told_from_the_nearest_one),
+        cmocka_unit_test(every_row_of_the_refusals_is_complete),
         cmocka_unit_test(a_family_that_nobody_described_is_told_by_its_keys),
         cmocka_unit_test(a_key_that_switches_nothing_on_says_nothing),
         cmocka_unit_test(a_quantised_configuration_is_refused),
