@@ -65,36 +65,13 @@ static int slot_of_twin(const width_space *s, int index)
     return GRAPH_NONE;
 }
 
-/* The largest of 256 .. 32 by which rounding changes a width by at most 5 %, as budget.h aligns. */
-static int64_t ffn_step(int64_t units)
-{
-    enum { LARGEST = 256, SMALLEST = 32 };
-    int64_t step = LARGEST;
-    while (step > SMALLEST && step * 10 > units) {
-        step /= 2;
-    }
-    return units >= 2 * SMALLEST ? step : 1;
-}
-
-/* The same for channels: 32, 16 or 8, which change a width by at most a sixteenth. */
-static int64_t channel_step(int64_t units)
-{
-    enum { LARGEST = 32, SMALLEST = 8 };
-    int64_t step = LARGEST;
-    while (step >= SMALLEST && step * 8 > units) {
-        step /= 2;
-    }
-    return step >= SMALLEST ? step : 1;
-}
-
+/* Widths of a slot are multiples of one number, whatever width is wanted. */
 static int64_t step_of(const site *s, int64_t align)
 {
     if (s->kind == SITE_HEADS) {
         return s->groups;
     }
-    const int64_t step = align != ALIGN_AUTO   ? align
-                         : s->kind == SITE_FFN ? ffn_step(s->units)
-                                               : channel_step(s->units);
+    const int64_t step = aligned_step(s, align, ANY_WIDTH);
     return step < s->units ? step : 1;
 }
 

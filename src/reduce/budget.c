@@ -58,39 +58,37 @@ static int64_t nearest_multiple(int64_t wanted, int64_t align, int64_t units)
     return rounded > units ? units : rounded;
 }
 
-/* Channels, of which stages have few: the largest of 32, 16 and 8 whose rounding moves the width by
- * at most a sixteenth of the site, and else the width itself. */
-static int64_t align_channels(int64_t wanted, int64_t align, int64_t units)
+/* Whether rounding moves a width by at most one of `parts` parts of the site, and leaves it cut
+ * where it is channels. Any width is moved by half a step at most. */
+static bool moves_little(const site *s, int64_t wanted, int64_t step, int64_t parts)
 {
-    enum { LARGEST = 32, SMALLEST = 8, PARTS = 16 };
-    if (align != ALIGN_AUTO) {
-        return nearest_multiple(wanted, align, units);
-    }
-    for (int64_t step = LARGEST; step >= SMALLEST; step /= 2) {
-        const int64_t width = nearest_multiple(wanted, step, units);
-        if (width < units && llabs(width - wanted) * PARTS <= units) {
-            return width;
-        }
-    }
-    return wanted;
+    const int64_t width = nearest_multiple(wanted, step, s->units);
+    const int64_t moved = wanted == ANY_WIDTH ? step / 2 : llabs(width - wanted);
+    return moved * parts <= s->units &&
+           (wanted == ANY_WIDTH || !is_channels(s) || width < s->units);
 }
 
-static int64_t align_width(int64_t wanted, int64_t align, int64_t units)
+int64_t aligned_step(const site *s, int64_t align, int64_t wanted)
 {
-    enum { LARGEST = 256, SMALLEST = 32 };
+    const bool channels = is_channels(s); /* of which stages have few */
+    const int64_t smallest = channels ? 8 : 32;
+    const int64_t parts = channels ? 16 : 20;
+    int64_t step = channels ? 32 : 256;
     if (align != ALIGN_AUTO) {
-        return nearest_multiple(wanted, align, units);
+        return align;
     }
-    if (units < 2 * SMALLEST) {
-        return wanted < 1 ? 1 : wanted;
+    if (!channels && s->units < 2 * smallest) {
+        return 1;
     }
-    int64_t step = LARGEST;
-    int64_t width = nearest_multiple(wanted, step, units);
-    while (step > SMALLEST && llabs(width - wanted) * 20 > units) {
+    while (step >= smallest && !moves_little(s, wanted, step, parts)) {
         step /= 2;
-        width = nearest_multiple(wanted, step, units);
     }
-    return width;
+    return step >= smallest ? step : channels ? 1 : smallest;
+}
+
+static int64_t aligned_width(const site *s, int64_t align, int64_t wanted)
+{
+    return nearest_multiple(wanted, aligned_step(s, align, wanted), s->units);
 }
 
 /* Parameters that the sites of `kind` should lose, and do lose with their present widths. */
@@ -142,7 +140,7 @@ static grail_status apply_channels(const budget *b, const site_list *sites, plan
             continue;
         }
         TRY(budget_kept_units(s, b->sparsity[s->kind], &p->sites[i].kept));
-        p->sites[i].kept = align_channels(p->sites[i].kept, b->align, s->units);
+        p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
     }
 out:
     return status;
@@ -174,10 +172,8 @@ static grail_status apply_overrides(const budget *b, const site_list *sites, pla
         const site *s = &sites->sites[i];
         TRY(check_once(b, k));
         TRY(budget_kept_units(s, own->sparsity, &p->sites[i].kept));
-        if (s->kind == SITE_FFN && own->sparsity > 0.0 && b->align != 1) {
-            p->sites[i].kept = align_width(p->sites[i].kept, b->align, s->units);
-        } else if (is_channels(s) && own->sparsity > 0.0) {
-            p->sites[i].kept = align_channels(p->sites[i].kept, b->align, s->units);
+        if (s->kind != SITE_HEADS && own->sparsity > 0.0) {
+            p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
         }
     }
 out:
@@ -239,7 +235,7 @@ grail_status budget_apply(const budget *b, const graph *g, const site_list *site
         if (asked > 0.0 && b->align != 1) {
             const bool usable = corrected >= 0.0 && corrected < 1.0;
             const double wanted = (double)s->units * (1.0 - (usable ? corrected : asked));
-            p->sites[i].kept = align_width((int64_t)llround(wanted), b->align, s->units);
+            p->sites[i].kept = aligned_width(s, b->align, (int64_t)llround(wanted));
         }
     }
     TRY(apply_overrides(b, sites, p));

@@ -5,7 +5,7 @@
 #include "graph/site.h"
 #include "reduce/plan.h"
 
-enum { ALIGN_AUTO = 0 };
+enum { ALIGN_AUTO = 0, ANY_WIDTH = -1 };
 
 typedef struct site_sparsity {
     const char *site; /* borrowed */
@@ -28,14 +28,16 @@ grail_status budget_check_sparsity(double sparsity) GRAIL_MUST_CHECK;
  * `groups`. GRAIL_ERROR_ARGUMENT when r is outside [0, 1) or the site would lose every unit. */
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out) GRAIL_MUST_CHECK;
 
-/**
- * Sets p->sites[].kept. Heads are cut in units; the ffn width then makes up for the rounding of the
- * heads and is rounded to the alignment. `auto` takes the largest of 256, 128, 64, 32 whose
- * rounding changes the site's removed parameters by at most 5 % of the site, else 32; sites
- * narrower than 64 are not aligned. Of channels it takes the largest of 32, 16, 8 whose rounding
- * moves the width by at most a sixteenth of the site and leaves it cut, else none. Each override
- * applies to its own site only; an unknown site is GRAIL_ERROR_ARGUMENT.
- */
+/** What the kept units of a site of neurons or channels become a multiple of when `wanted` are to
+ * be kept, or whatever is to be kept for ANY_WIDTH. `auto` takes the largest of 256, 128, 64, 32
+ * whose rounding moves the width by at most 5 % of the site, else 32; sites narrower than 64 are
+ * not aligned. Of channels it takes the largest of 32, 16, 8 whose rounding moves the width by at
+ * most a sixteenth of the site and leaves it cut, else 1. */
+int64_t aligned_step(const site *s, int64_t align, int64_t wanted);
+
+/** Sets p->sites[].kept. Heads are cut in units; the ffn width then makes up for the rounding of
+ * the heads and is rounded to the alignment. Each override applies to its own site only; an unknown
+ * site is GRAIL_ERROR_ARGUMENT. */
 grail_status budget_apply(const budget *b, const graph *g, const site_list *sites,
                           plan *p) GRAIL_MUST_CHECK;
 

@@ -297,6 +297,24 @@ static void a_channel_site_may_be_given_a_fraction_of_its_own(void **state)
     assert_channels_kept(&b, 16, 16); /* 12 lies between: up */
 }
 
+/* What is a step for any width is one for every width, and nothing larger is. */
+static void one_step_suits_all_widths_of_a_site(void **state)
+{
+    (void)state;
+    static const site_kind kinds[] = {SITE_FFN, SITE_CONV};
+    for (int64_t i = 0; i < 2 * 129; i++) {
+        const site s = {.name = "s", .kind = kinds[i % 2], .units = 8 * (i / 2 + 1), .groups = 1};
+        const int64_t any = aligned_step(&s, ALIGN_AUTO, ANY_WIDTH);
+        int64_t least = s.units;
+        for (int64_t wanted = (any + 1) / 2; 2 * wanted <= s.units; wanted++) {
+            const int64_t step = aligned_step(&s, ALIGN_AUTO, wanted);
+            least = step < least ? step : least;
+        }
+        assert_int_equal(any, least);
+        assert_int_equal(aligned_step(&s, 24, ANY_WIDTH), 24);
+    }
+}
+
 static void a_request_that_no_site_answers_is_refused(void **state)
 {
     (void)state;
@@ -327,6 +345,7 @@ int main(void)
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(channels_are_cut_by_their_own_kinds_and_aligned_on_request),
         cmocka_unit_test(auto_rounds_channels_where_that_changes_little),
+        cmocka_unit_test(one_step_suits_all_widths_of_a_site),
         cmocka_unit_test(a_channel_site_may_be_given_a_fraction_of_its_own),
         cmocka_unit_test(a_request_that_no_site_answers_is_refused),
     };
