@@ -140,9 +140,8 @@ const command command_bench = {
     .positional_count = NETWORKS,
     .summary = "compare how long two networks take",
     .details =
-        "Runs both networks on random input, in turns, so that other work of the machine befalls "
-        "both "
-        "alike. ONNX Runtime is a library that is looked for when it is needed: what the "
+        "Runs both networks on random input, in turns, so that other work of the machine slows "
+        "both of them. ONNX Runtime is a library that is looked for when it is needed: what the "
         "environment variable GRAIL_ONNXRUNTIME names, the system's, or that of the python3 on "
         "PATH.",
     .examples = examples,

@@ -126,11 +126,11 @@ static void warn_far(const grail_compression *c, run_options *r)
     const double reached = percent(all.removed, all.parameters);
     if (fabs(asked - reached) > POINTS) {
         print_error(
-            "grail: warning: %.1f %% were asked for, but %.1f %% of what the sites hold are "
-            "removed, since widths are rounded; %s\n",
-            asked, reached,
+            "grail: warning: this removes %.1f %% of the parameters in the sites, not the %.1f %% "
+            "asked for, because %s\n",
+            reached, asked,
             r->compress.align == 1 ? "heads and channels are cut as whole units"
-                                   : "--align 1 comes nearer");
+                                   : "widths are rounded; --align 1 does not round them");
     }
 }
 

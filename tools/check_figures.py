@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the measured figures of README's tables are those of docs/results.
+"""Checks that the measured figures of the tables of README and the walkthrough are those of docs/results.
 
 A table with figures stands behind the line "<!-- figures: docs/results/NAME.md -->". Each of its rows must stand, cell
 by cell, in a table of that file with the same columns; bench/ has the commands that print those tables.
@@ -10,7 +10,7 @@ import sys
 
 import c_source
 
-README = "README.md"
+DOCUMENTS = ("README.md", "docs/walkthrough.md")
 SOURCE = re.compile(r"^<!-- figures: (docs/results/[\w-]+\.md) -->$")
 # A cell that is nothing but a number, perhaps with a unit.
 FIGURE = re.compile(r"^[+-]?[0-9][0-9.,]*(?: ?(?:%|[kMGs]|MB|GB|ms))?$")
@@ -38,33 +38,33 @@ def tables(text):
     return found
 
 
-def check():
+def check(document):
     measured = 0
-    for number, columns, rows, source in tables((c_source.ROOT / README).read_text()):
+    for number, columns, rows, source in tables((c_source.ROOT / document).read_text()):
         figures = sum(bool(FIGURE.match(cell)) for _, cells in rows for cell in cells)
         if figures == 0 and source is None:
             continue
         measured += figures
         if source is None:
-            yield f"{README}:{number}: the table has figures, but no line '<!-- figures: docs/results/... -->' before it"
+            yield f"{document}:{number}: the table has figures, but no line '<!-- figures: docs/results/... -->' before it"
             continue
         path = c_source.ROOT / source
         if not path.is_file():
-            yield f"{README}:{number}: there is no {source}"
+            yield f"{document}:{number}: there is no {source}"
             continue
         known = [[cells for _, cells in there] for _, names, there, _ in tables(path.read_text()) if names == columns]
         if not known:
-            yield f"{README}:{number}: {source} has no table with the columns of this one"
+            yield f"{document}:{number}: {source} has no table with the columns of this one"
             continue
         for line, cells in rows:
             if not any(cells in there for there in known):
-                yield f"{README}:{line}: {source} has no such row: {' | '.join(cells)}"
+                yield f"{document}:{line}: {source} has no such row: {' | '.join(cells)}"
     if measured == 0:
-        yield f"{README} has no table with figures"
+        yield f"{document} has no table with figures"
 
 
 def main():
-    problems = list(check())
+    problems = [problem for document in DOCUMENTS for problem in check(document)]
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems")

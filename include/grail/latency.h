@@ -37,8 +37,8 @@ typedef struct grail_latency {
 
 /**
  * Measures how long networks take for one batch of random input, with the calling thread's number
- * of threads: out[count]. Their runs take turns, so that what else the machine does befalls all
- * alike, and two runs of each come before and do not count. Networks that read text run as a whole
+ * of threads: out[count]. Their runs take turns, so that other work of the machine slows all of
+ * them, and the first two turns do not count. Networks that read text run as a whole
  * window up to the logits of its last token, their weights being read from memory in their stored
  * type. ONNX Runtime is a shared library that is loaded when it is needed: that which the
  * environment variable GRAIL_ONNXRUNTIME names, or libonnxruntime.so.1 where the system finds it,

@@ -210,8 +210,8 @@ out:
     return status;
 }
 
-/* The time of the first network by that of `r`, turn by turn: what slows down the machine for a
- * while befalls both networks of a turn. `ratios` has room for them. */
+/* The time of the first network by that of `r`, turn by turn: what slows the machine for a while
+ * slows both networks of a turn. `ratios` has room for them. */
 static void compare_turns(const runner *first, const runner *r, int64_t runs, double ratios[],
                           grail_latency *l)
 {

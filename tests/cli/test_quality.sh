@@ -38,8 +38,8 @@ says "warning: 2 calibration samples of a hundred or more that fits need" stderr
 
 check "a cut that is far from the one asked for is warned of"
 runs "${narrow[@]}" -o out2 --sparsity ffn=0.3 --align 64 --dry-run
-says "30.0 % were asked for, but 20.0 % of what the sites hold are removed" stderr
-says "--align 1 comes nearer" stderr
+says "removes 20.0 % of the parameters in the sites, not the 30.0 % asked for" stderr
+says "--align 1 does not round them" stderr
 
 check "the plain cut is the network that no repair would leave"
 runs "${narrow[@]}" -o plain --sparsity 0.5 --align 1 --selector magnitude-l1 --compensate none
