@@ -3,6 +3,7 @@
 
 #include "arch/activation_names.h"
 #include "arch/model_preparation.h"
+#include "graph/operators.h"
 
 static int64_t elements_of(const graph_parameter *p)
 {
@@ -77,19 +78,11 @@ static grail_status unit_extents(const grail_model *model, extent *extents)
     return graph_extents(model->graph, own.height > 0 ? own : (extent){side, side}, extents);
 }
 
-static int64_t positions(extent e)
-{
-    return e.height * e.width;
-}
-
 static void count_node(const grail_model *m, const graph *g, const int64_t *widths,
                        const extent *extents, const node *n, grail_model_facts *facts)
 {
-    if (n->kind == NODE_LINEAR || n->kind == NODE_CONV2D) {
-        facts->macs_per_token +=
-            positions(extents[n->output]) * elements_of(&g->parameters[n->weight]);
-    }
-    if (n->kind == NODE_ATTENTION && m->graph->input_kind == INPUT_TOKENS) {
+    facts->macs_per_token += node_products(g, n, extents[n->output]);
+    if (operator_of(n)->axis == AXIS_HEADS && m->graph->input_kind == INPUT_TOKENS) {
         facts->kv_bytes_per_token += (widths[n->inputs[1]] + widths[n->inputs[2]]) *
                                      (int64_t)dtype_bits(m->tensors[0]->dtype) / 8;
     }

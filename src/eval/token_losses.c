@@ -1,5 +1,7 @@
 #include "eval/token_losses.h"
 
+#include "graph/operators.h"
+
 enum { PANEL_BYTES = 64 << 20 };
 
 /* Some rows of the head's matrix, and room for what they make. */
@@ -36,7 +38,7 @@ static int64_t rows_at_once(const forward_pass *f, int64_t panel)
 {
     const graph *g = f->model->graph;
     const node *last = &g->nodes[g->node_count - 1];
-    if (last->kind != NODE_LINEAR || is_held(f->store, last->weight)) {
+    if (!node_is_linear(last) || is_held(f->store, last->weight)) {
         return 0;
     }
     const graph_parameter *p = &g->parameters[last->weight];

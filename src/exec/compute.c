@@ -1,5 +1,7 @@
 #include "exec/compute.h"
 
+#include "graph/operators.h"
+
 #include <string.h>
 
 const char *compute_backend(const grail_compute *compute)
@@ -17,7 +19,7 @@ static bool may_gain(const grail_model *model)
     int64_t narrow = 0;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        if (n->kind == NODE_LINEAR || n->kind == NODE_CONV2D) {
+        if (node_is_map(n)) {
             const int64_t elements = model_parameter_elements(model, n->weight);
             all += elements;
             narrow += dtype_bits(model->tensors[n->weight]->dtype) == 16 ? elements : 0;

@@ -1,4 +1,5 @@
 #include "exec/node_run.h"
+#include "graph/operators.h"
 
 #include <string.h>
 
@@ -252,7 +253,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
     node_entries entries = {0};
-    if (n->kind == NODE_EMBEDDING) {
+    if (operator_of(n)->gathers) {
         return run_embedding(e, store, index);
     }
     TRY(check_inputs(e, index));
@@ -262,7 +263,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
         error_prefix("input or weight of '%s'", e->graph->parameters[n->weight].name);
     }
     TRY(status);
-    if (n->kind == NODE_LINEAR || n->kind == NODE_ATTENTION || n->kind == NODE_CONV2D) {
+    if (operator_of(n)->may_overflow) {
         TRY(execution_check_finite(e->graph, n, 0, e->values[n->output]));
     }
     drop_inputs(e, index);

@@ -1,5 +1,7 @@
 #include "exec/fuse.h"
 
+#include "graph/operators.h"
+
 #include <math.h>
 
 struct fused_network {
@@ -58,11 +60,12 @@ out:
     return status;
 }
 
-/* The only node that reads node `index`'s output, when it is of that kind and in no chain yet. */
-static int free_reader(const survey *s, int index, node_kind kind)
+/* The only node that reads node `index`'s output, when it is what is asked for and in no chain yet.
+ */
+static int free_reader(const survey *s, int index, bool (*is_wanted)(const node *n))
 {
     const int reader = graph_sole_reader(s->g, s->g->nodes[index].output);
-    const bool fits = reader != GRAPH_NONE && s->g->nodes[reader].kind == kind && !s->taken[reader];
+    const bool fits = reader != GRAPH_NONE && is_wanted(&s->g->nodes[reader]) && !s->taken[reader];
     return fits ? reader : GRAPH_NONE;
 }
 
@@ -81,18 +84,16 @@ static bool owns_parameters(const survey *s, const node *n)
 
 static int find_norm(const survey *s, int convolution)
 {
-    const int norm = free_reader(s, convolution, NODE_BATCH_NORM);
+    const int norm = free_reader(s, convolution, node_has_moments);
     const node *nodes = s->g->nodes;
     const bool owned = norm != GRAPH_NONE && owns_parameters(s, &nodes[convolution]) &&
                        owns_parameters(s, &nodes[norm]);
     return owned ? norm : GRAPH_NONE;
 }
 
-static int find_relu(const survey *s, int index)
+static bool is_relu(const node *n)
 {
-    const int reader = free_reader(s, index, NODE_ACTIVATION);
-    const bool is_relu = reader != GRAPH_NONE && s->g->nodes[reader].activation == ACTIVATION_RELU;
-    return is_relu ? reader : GRAPH_NONE;
+    return n->kind == NODE_ACTIVATION && n->activation == ACTIVATION_RELU;
 }
 
 /* Marks the node as the chain's new end, if there is one. */
@@ -110,9 +111,9 @@ static chain find_chain(survey *s, int convolution)
     chain c = {.convolution = convolution, .last = convolution};
     c.norm = find_norm(s, c.last);
     extend(s, &c, c.norm);
-    c.addition = free_reader(s, c.last, NODE_ADD);
+    c.addition = free_reader(s, c.last, node_is_sum);
     extend(s, &c, c.addition);
-    c.relu = find_relu(s, c.last);
+    c.relu = free_reader(s, c.last, is_relu);
     extend(s, &c, c.relu);
     return c;
 }
@@ -240,7 +241,7 @@ static grail_status fuse_nodes(fused_network *network, survey *s)
         ends[i].last = GRAPH_NONE;
     }
     for (int i = 0; i < g->node_count; i++) {
-        if (g->nodes[i].kind == NODE_CONV2D) {
+        if (node_is_convolution(&g->nodes[i])) {
             const chain c = find_chain(s, i);
             ends[c.last] = c;
         }

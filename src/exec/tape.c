@@ -1,4 +1,5 @@
 #include "exec/node_back.h"
+#include "graph/operators.h"
 
 #include <string.h>
 
@@ -70,29 +71,10 @@ static void find_reached(tape *t, const gradient_store *wanted, bool inputs_too)
     for (int i = t->begin; i < t->end; i++) {
         const node *n = &g->nodes[i];
         bool reached = wants_parameter(wanted, n);
-        for (int k = 0; k < n->input_count && n->kind != NODE_EMBEDDING; k++) {
+        for (int k = 0; k < n->input_count; k++) {
             reached = reached || t->reached[n->inputs[k]];
         }
         t->reached[n->output] = reached;
-    }
-}
-
-/* Whether the way back through a node looks at its inputs, of which it then needs the values. */
-static bool looks_at_inputs(node_kind kind)
-{
-    switch (kind) {
-    case NODE_EMBEDDING:
-    case NODE_ROPE:
-    case NODE_ADD:
-    case NODE_MEAN:
-    case NODE_SHORTCUT:
-    case NODE_PATCHES:
-    case NODE_CLASS_TOKEN:
-    case NODE_POSITIONS:
-    case NODE_FIRST_TOKEN:
-        return false;
-    default:
-        return true;
     }
 }
 
@@ -105,10 +87,10 @@ static void find_pinned(tape *t)
         if (!t->reached[n->output]) {
             continue;
         }
-        for (int k = 0; k < n->input_count && looks_at_inputs(n->kind); k++) {
+        for (int k = 0; k < n->input_count && operator_of(n)->looks_at_inputs; k++) {
             t->pinned[n->inputs[k]] = true;
         }
-        t->pinned[n->output] = t->pinned[n->output] || n->kind == NODE_ATTENTION;
+        t->pinned[n->output] = t->pinned[n->output] || operator_of(n)->looks_at_output;
     }
 }
 

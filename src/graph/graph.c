@@ -1,4 +1,4 @@
-#include "graph/graph.h"
+#include "graph/operators.h"
 
 #include <string.h>
 
@@ -158,7 +158,7 @@ bool graph_is_table(const graph *g, int parameter)
 {
     bool found = false;
     for (int i = 0; i < g->node_count; i++) {
-        if (g->nodes[i].weight == parameter && g->nodes[i].kind != NODE_EMBEDDING) {
+        if (g->nodes[i].weight == parameter && !operator_of(&g->nodes[i])->gathers) {
             return false;
         }
         found = found || g->nodes[i].weight == parameter;
@@ -175,7 +175,7 @@ bool graph_is_linear_weight(const graph *g, int parameter)
         const int count = node_parameters(n, used);
         for (int k = 0; k < count; k++) {
             const bool reads = used[k] == parameter;
-            if (reads && (n->kind != NODE_LINEAR || n->weight != parameter)) {
+            if (reads && (!node_is_linear(n) || n->weight != parameter)) {
                 return false;
             }
             found = found || reads;
@@ -292,103 +292,6 @@ void graph_block_range(const graph *g, int block, int *begin, int *end)
     *end = last;
 }
 
-static const char *node_name(const graph *g, const node *n)
-{
-    if (n->weight != GRAPH_NONE) {
-        return g->parameters[n->weight].name;
-    }
-    return n->kind == NODE_ATTENTION ? "attention" : "an elementwise node";
-}
-
-static grail_status width_mismatch(const graph *g, const node *n, int64_t expected, int64_t found)
-{
-    return error_set(GRAIL_ERROR_SHAPE,
-                     "block %d: %s expects %lld features, but its input has %lld", n->block,
-                     node_name(g, n), (long long)expected, (long long)found);
-}
-
-static grail_status attention_width(const graph *g, const node *n, const int64_t in[3],
-                                    int64_t *out)
-{
-    const int64_t query_heads = in[0] / n->head_dim;
-    const int64_t kv_heads = in[1] / n->head_dim;
-    for (int i = 0; i < 3; i++) {
-        if (in[i] <= 0 || in[i] % n->head_dim != 0) {
-            return width_mismatch(g, n, (in[i] / n->head_dim + 1) * n->head_dim, in[i]);
-        }
-    }
-    if (in[1] != in[2]) {
-        return width_mismatch(g, n, in[1], in[2]);
-    }
-    if (query_heads % kv_heads != 0) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "block %d: %lld query heads are not a multiple of %lld key/value heads",
-                         n->block, (long long)query_heads, (long long)kv_heads);
-    }
-    *out = in[0];
-    return GRAIL_OK;
-}
-
-/* Every parameter with one element per channel must have as many elements as the input has
- * channels. */
-static grail_status channel_width(const graph *g, const node *n, int64_t in, int64_t *out)
-{
-    int parameters[NODE_MAX_PARAMETERS];
-    const int count = node_parameters(n, parameters);
-    *out = in;
-    for (int i = 0; i < count; i++) {
-        const graph_parameter *p = &g->parameters[parameters[i]];
-        const int64_t channels = p->shape[p->rank - 1];
-        if (channels != (n->group == 0 ? in : n->group)) {
-            return error_set(GRAIL_ERROR_SHAPE,
-                             "block %d: %s expects %lld features, but its input has %lld", n->block,
-                             p->name, (long long)channels, (long long)in);
-        }
-    }
-    return GRAIL_OK;
-}
-
-static grail_status node_width(const graph *g, const node *n, const int64_t in[3], int64_t *out)
-{
-    const int64_t *shape = n->weight == GRAPH_NONE ? NULL : g->parameters[n->weight].shape;
-    switch (n->kind) {
-    case NODE_EMBEDDING:
-        *out = shape[1];
-        return GRAIL_OK;
-    case NODE_LINEAR:
-    case NODE_CONV2D:
-        *out = shape[0];
-        return in[0] == shape[1] ? GRAIL_OK : width_mismatch(g, n, shape[1], in[0]);
-    case NODE_RMS_NORM:
-    case NODE_BATCH_NORM:
-    case NODE_LAYER_NORM:
-    case NODE_CLASS_TOKEN:
-    case NODE_POSITIONS:
-        return channel_width(g, n, in[0], out);
-    case NODE_ATTENTION:
-        return attention_width(g, n, in, out);
-    case NODE_MULTIPLY:
-    case NODE_ADD:
-        *out = in[0];
-        return in[0] == in[1] ? GRAIL_OK : width_mismatch(g, n, in[0], in[1]);
-    case NODE_SHORTCUT:
-        *out = in[0] + 2 * n->pad;
-        return GRAIL_OK;
-    case NODE_PATCHES:
-        *out = in[0] * n->window.kernel_height * n->window.kernel_width;
-        return GRAIL_OK;
-    case NODE_ROPE:
-    case NODE_ACTIVATION:
-    case NODE_MAX_POOL:
-    case NODE_MEAN:
-    case NODE_FIRST_TOKEN:
-    case NODE_UNIT_LENGTH:
-        *out = in[0];
-        return GRAIL_OK;
-    }
-    return error_set(GRAIL_ERROR_INTERNAL, "unknown kind of node");
-}
-
 grail_status graph_widths(const graph *g, int64_t *widths)
 {
     grail_status status = GRAIL_OK;
@@ -403,76 +306,6 @@ grail_status graph_widths(const graph *g, int64_t *widths)
     }
 out:
     return status;
-}
-
-int64_t window_positions(const window2d *w, int64_t in, int64_t kernel)
-{
-    const int64_t reach = w->dilation * (kernel - 1) + 1;
-    const int64_t padded = in + 2 * w->padding;
-    return padded < reach ? 0 : (padded - reach) / w->stride + 1;
-}
-
-static grail_status windowed_extent(const graph *g, const node *n, extent in, extent *out)
-{
-    *out = (extent){.height = window_positions(&n->window, in.height, n->window.kernel_height),
-                    .width = window_positions(&n->window, in.width, n->window.kernel_width)};
-    if (out->height < 1 || out->width < 1) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "block %d: the window of %s does not fit into an input of %lld x %lld",
-                         n->block, node_name(g, n), (long long)in.height, (long long)in.width);
-    }
-    return GRAIL_OK;
-}
-
-static grail_status check_positions(const graph *g, const node *n, extent in)
-{
-    const int64_t positions = in.height * in.width;
-    const int64_t expected = n->weight == GRAPH_NONE ? n->group : g->parameters[n->weight].shape[0];
-    if (positions == expected) {
-        return GRAIL_OK;
-    }
-    return error_set(GRAIL_ERROR_SHAPE,
-                     "%s has %lld positions, but the input makes %lld; use images of the size that "
-                     "the network was trained on",
-                     n->weight == GRAPH_NONE ? "the position table" : node_name(g, n),
-                     (long long)expected, (long long)positions);
-}
-
-static grail_status node_extent(const graph *g, const node *n, const extent in[2], extent *out)
-{
-    *out = in[0];
-    switch (n->kind) {
-    case NODE_CONV2D:
-    case NODE_MAX_POOL:
-    case NODE_SHORTCUT:
-        return windowed_extent(g, n, in[0], out);
-    case NODE_PATCHES: {
-        const grail_status status = windowed_extent(g, n, in[0], out);
-        *out = (extent){.height = out->height * out->width, .width = 1};
-        return status;
-    }
-    case NODE_CLASS_TOKEN:
-        *out = (extent){.height = in[0].height * in[0].width + 1, .width = 1};
-        return GRAIL_OK;
-    case NODE_POSITIONS:
-        return check_positions(g, n, in[0]);
-    case NODE_MEAN:
-    case NODE_FIRST_TOKEN:
-        *out = (extent){.height = 1, .width = 1};
-        return GRAIL_OK;
-    case NODE_ADD:
-    case NODE_MULTIPLY:
-        if (in[0].height != in[1].height || in[0].width != in[1].width) {
-            return error_set(GRAIL_ERROR_SHAPE,
-                             "block %d: the two inputs of a sum or product have %lld x %lld and "
-                             "%lld x %lld positions, expected the same",
-                             n->block, (long long)in[0].height, (long long)in[0].width,
-                             (long long)in[1].height, (long long)in[1].width);
-        }
-        return GRAIL_OK;
-    default:
-        return GRAIL_OK;
-    }
 }
 
 grail_status graph_extents(const graph *g, extent input, extent *extents)

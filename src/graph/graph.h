@@ -12,25 +12,9 @@
 #include "graph/storage.h"
 
 typedef enum node_kind {
-    NODE_EMBEDDING, /* ids -> rows of weight[V, E] */
-    NODE_LINEAR,    /* y = x W^T + b, weight[out, in] */
-    NODE_RMS_NORM,  /* over groups of `group` features; group 0 means the entire width */
-    NODE_ROPE,      /* rotary positions on heads of head_dim */
-    NODE_ATTENTION, /* (q, k, v) -> heads side by side */
-    NODE_ACTIVATION,
-    NODE_MULTIPLY,
-    NODE_ADD,
-    NODE_CONV2D,      /* weight[out, in, kernel_height, kernel_width] over `window` */
-    NODE_BATCH_NORM,  /* (x - mean) / sqrt(variance + epsilon) * weight + bias, per channel */
-    NODE_LAYER_NORM,  /* over the entire width */
-    NODE_MAX_POOL,    /* over `window` */
-    NODE_MEAN,        /* over all positions of a sample */
-    NODE_SHORTCUT,    /* every stride-th position; `pad` zero channels before and behind */
-    NODE_PATCHES,     /* square patches side by side: features (row, column, channel) */
-    NODE_CLASS_TOKEN, /* weight[width] as one more position before the others */
-    NODE_POSITIONS,   /* + weight[positions, width], or + table where there is no parameter */
-    NODE_FIRST_TOKEN, /* position 0 of every sample */
-    NODE_UNIT_LENGTH  /* x / ||x||_2 per row */
+#define OPERATOR(kind, name, ...) NODE_##kind,
+#include "graph/operator_list.h"
+#undef OPERATOR
 } node_kind;
 
 typedef enum input_kind { INPUT_TOKENS, INPUT_IMAGES } input_kind;

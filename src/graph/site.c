@@ -1,5 +1,7 @@
 #include "graph/site.h"
 
+#include "graph/operators.h"
+
 #include <string.h>
 
 /* The widths of the values of an axis class, and its site. */
@@ -77,46 +79,28 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
 
 static void follow_node(axes *a, const node *n, gqa_mode mode)
 {
-    switch (n->kind) {
-    case NODE_LINEAR:
-    case NODE_CONV2D:
+    const operator_rules *rules = operator_of(n);
+    switch (rules->axis) {
+    case AXIS_STARTS:
         break;
-    case NODE_EMBEDDING: /* its features are columns of the table, which no site cuts */
-    case NODE_PATCHES:   /* features of its output are positions too */
+    case AXIS_ENDS:
         axis_pin(a, n->output);
         axis_pin(a, n->inputs[0]);
         break;
-    case NODE_RMS_NORM:
-    case NODE_SHORTCUT:
-        axis_join(a, n->output, n->inputs[0]);
-        if (n->kind == NODE_RMS_NORM ? n->group == 0 : n->pad > 0) {
-            axis_pin(a, n->output);
+    case AXIS_CARRIES:
+    case AXIS_JOINS:
+    case AXIS_SUMS:
+        for (int i = 0; i < n->input_count; i++) {
+            axis_join(a, n->output, n->inputs[i]);
         }
+        a->summed[axis_root(a, n->output)] |= rules->axis == AXIS_SUMS;
         break;
-    case NODE_LAYER_NORM:
-    case NODE_UNIT_LENGTH:
-    case NODE_CLASS_TOKEN:
-    case NODE_POSITIONS:
-        axis_join(a, n->output, n->inputs[0]);
-        axis_pin(a, n->output);
-        break;
-    case NODE_ROPE:
-    case NODE_ACTIVATION:
-    case NODE_BATCH_NORM:
-    case NODE_MAX_POOL:
-    case NODE_MEAN:
-    case NODE_FIRST_TOKEN:
-        axis_join(a, n->output, n->inputs[0]);
-        break;
-    case NODE_MULTIPLY:
-    case NODE_ADD:
-        axis_join(a, n->output, n->inputs[0]);
-        axis_join(a, n->output, n->inputs[1]);
-        a->summed[axis_root(a, n->output)] |= n->kind == NODE_ADD;
-        break;
-    case NODE_ATTENTION:
+    case AXIS_HEADS:
         follow_attention(a, n, mode);
         break;
+    }
+    if (rules->pins != NULL && rules->pins(n)) {
+        axis_pin(a, n->output);
     }
 }
 
@@ -226,11 +210,6 @@ static site_end end_of(const axes *a, const site *s, int index, int value)
                       .exchangeable = end_is_exchangeable(a, value, s->subunits, narrowest)};
 }
 
-static bool starts_axis(const node *n)
-{
-    return n->kind == NODE_LINEAR || n->kind == NODE_CONV2D;
-}
-
 static grail_status add_channels(const axes *a, int index, site_list *list)
 {
     grail_status status = GRAIL_OK;
@@ -272,7 +251,7 @@ static site_kind kind_of(const axes *a, int root, const node *consumer)
     if (a->summed[root]) {
         return SITE_STREAM;
     }
-    return consumer->kind == NODE_CONV2D ? SITE_CONV : SITE_FFN;
+    return node_is_convolution(consumer) ? SITE_CONV : SITE_FFN;
 }
 
 /* A site for the axis that a Linear or Conv2d reads, if it can be cut and is not listed yet. */
@@ -308,14 +287,14 @@ grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
     summarise(&a);
     /* Walking the consumers in order lists the sites in the order they are compressed. */
     for (int i = 0; i < g->node_count; i++) {
-        if (starts_axis(&g->nodes[i])) {
+        if (node_is_map(&g->nodes[i])) {
             TRY(list_site(&a, &g->nodes[i], &list));
         }
     }
     for (int i = 0; i < g->node_count; i++) {
-        if (starts_axis(&g->nodes[i])) {
+        if (node_is_map(&g->nodes[i])) {
             TRY(add_ends(&a, i, &list));
-        } else if (g->nodes[i].kind == NODE_BATCH_NORM) {
+        } else if (operator_of(&g->nodes[i])->per_channel) {
             TRY(add_channels(&a, i, &list));
         }
     }

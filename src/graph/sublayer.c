@@ -1,5 +1,7 @@
 #include "graph/sublayer.h"
 
+#include "graph/operators.h"
+
 /* The first of the nodes up to `last` whose values reach nothing but node `last`. */
 static int first_node(const graph *g, int last)
 {
@@ -69,7 +71,7 @@ bool sublayer_of(const graph *g, const site *s, sublayer *out)
     const int last = s->consumers[0].node;
     const int made = g->nodes[last].output;
     const int add = graph_sole_reader(g, made);
-    if (add != last + 1 || g->nodes[add].kind != NODE_ADD ||
+    if (add != last + 1 || !node_is_sum(&g->nodes[add]) ||
         g->nodes[add].block != g->nodes[last].block) {
         return false;
     }

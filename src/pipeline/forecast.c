@@ -1,4 +1,5 @@
 /* How long a run will take, from its operations and the rates of the machine. */
+#include "graph/operators.h"
 #include "pipeline/compression.h"
 
 #include <grail/machine.h>
@@ -41,17 +42,12 @@ static double elements_of(const graph *g, const node *n)
     return elements;
 }
 
-static bool has_weight(const node *n)
-{
-    return n->kind == NODE_LINEAR || n->kind == NODE_CONV2D;
-}
-
 static double forward(const rows_of *r, const graph *g)
 {
     double sum = 0.0;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        sum += has_weight(n) ? 2.0 * rows_at(r, n->output) * elements_of(g, n) : 0.0;
+        sum += 2.0 * r->samples * (double)node_products(g, n, r->extents[n->output]);
     }
     return sum;
 }
@@ -128,7 +124,8 @@ static void add_refits(const rows_of *r, operations *o)
     int input = GRAPH_NONE;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        if (has_weight(n) && n->block >= 0 && n->block < g->block_count && !is_cut(r->request, n)) {
+        if (node_is_map(n) && n->block >= 0 && n->block < g->block_count &&
+            !is_cut(r->request, n)) {
             const map_size m = size_of(r, n);
             o->sums += n->inputs[0] == input ? 0.0 : m.rows * m.features * m.features;
             input = n->inputs[0];
@@ -197,7 +194,7 @@ static double statistics_bytes(const rows_of *r)
     double largest = 0.0;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        if (has_weight(n) && n->block < g->block_count) {
+        if (node_is_map(n) && n->block < g->block_count) {
             const map_size m = size_of(r, n);
             largest = fmax(largest, 8.0 * (4.0 * m.features + 2.0 * m.outputs) * m.features);
         }
@@ -218,7 +215,7 @@ static double weight_bytes(const rows_of *r)
             sum = 0.0;
         }
         block = n->block;
-        sum += has_weight(n) ? 4.0 * elements_of(g, n) : 0.0;
+        sum += node_is_map(n) ? 4.0 * elements_of(g, n) : 0.0;
         largest = fmax(largest, sum);
     }
     return 2.0 * largest; /* dense, and as narrowed */

@@ -2,6 +2,7 @@
 
 #include "backend/operations.h"
 #include "eval/comparison.h"
+#include "graph/operators.h"
 #include "pipeline/compression.h"
 
 #include <math.h>
@@ -111,8 +112,7 @@ static grail_status judge_batch(judgement *j, int64_t batch)
     const graph *g = n->request->graph;
     const node *last = &g->nodes[g->node_count - 1];
     /* A head that was fitted to the dense network's output has been run there already. */
-    const bool through_head = last->kind == NODE_LINEAR &&
-                              n->dense.stream.position < g->node_count &&
+    const bool through_head = node_is_linear(last) && n->dense.stream.position < g->node_count &&
                               n->current.stream.position < g->node_count;
     const int end = through_head ? g->node_count - 1 : g->node_count;
     TRY(run_to(n, &n->dense, batch, end));

@@ -1,5 +1,6 @@
 #include "pipeline/network/consumer.h"
 
+#include "graph/operators.h"
 #include "pipeline/request/consumer_tail.h"
 
 #include <string.h>
@@ -14,9 +15,9 @@ static consumer_layout layout_of(const compression_request *request, const node 
 {
     const graph_parameter *weight = &request->graph->parameters[n->weight];
     const cut_axis *rows = &request->cuts[n->weight].rows;
-    const int64_t taps = n->kind == NODE_CONV2D ? weight->shape[2] * weight->shape[3] : 1;
+    const int64_t taps = node_is_convolution(n) ? weight->shape[2] * weight->shape[3] : 1;
     const bool by_tap =
-        n->kind == NODE_CONV2D && request->plan.compensation.conv == CONV_FIT_KERNEL;
+        node_is_convolution(n) && request->plan.compensation.conv == CONV_FIT_KERNEL;
     return (consumer_layout){
         .rows =
             rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(&request->plan, rows),

@@ -1,5 +1,6 @@
 #include "pipeline/network/observation.h"
 
+#include "graph/operators.h"
 #include "pipeline/request/consumer_tail.h"
 
 void observation_fini(observation *o)
@@ -18,7 +19,7 @@ void observation_fini(observation *o)
  * from the dense input. */
 static bool is_made_by_tap(const plan *p, const node *n, const consumer_layout *layout)
 {
-    return n->kind == NODE_CONV2D && p->compensation.conv == CONV_FIT_CHANNEL &&
+    return node_is_convolution(n) && p->compensation.conv == CONV_FIT_CHANNEL &&
            (layout->tap_rows > 1 || n->window.stride > 1);
 }
 
@@ -71,7 +72,7 @@ static observation describe(const compression_request *request, int index, int c
         .consumer = consumer,
         .node = reader,
         .folds = folds,
-        .of_patches = n->kind == NODE_CONV2D && p->compensation.conv == CONV_FIT_KERNEL,
+        .of_patches = node_is_convolution(n) && p->compensation.conv == CONV_FIT_KERNEL,
         .target = target,
         .goal = goal_of(request, reader, target),
         .layout = layout,
@@ -171,7 +172,7 @@ grail_status observation_read_map(const calibration_network *network, int node_i
         .site = GRAPH_NONE,
         .consumer = GRAPH_NONE,
         .node = node_index,
-        .of_patches = n->kind == NODE_CONV2D && request->plan.compensation.conv == CONV_FIT_KERNEL,
+        .of_patches = node_is_convolution(n) && request->plan.compensation.conv == CONV_FIT_KERNEL,
         .target = target_of(&request->plan, n, &layout, false),
         .layout = layout,
     };

@@ -2,6 +2,7 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
+#include "graph/operators.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/decision_input.h"
 #include "pipeline/network/observe.h"
@@ -10,7 +11,7 @@
 static bool is_collected(const compression_request *request, int index, int64_t taps)
 {
     const dense_statistics *d = &request->session->of_nodes[index];
-    const bool of_patches = request->graph->nodes[index].kind == NODE_CONV2D &&
+    const bool of_patches = node_is_convolution(&request->graph->nodes[index]) &&
                             request->plan.compensation.conv == CONV_FIT_KERNEL;
     return d->fit != NULL && d->taps == taps && d->of_patches == of_patches;
 }

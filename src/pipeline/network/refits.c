@@ -1,16 +1,12 @@
 #include "pipeline/network/refits.h"
 
 #include "base/memory.h"
+#include "graph/operators.h"
 #include "pipeline/request/dropped.h"
-
-static bool is_map(const node *n)
-{
-    return (n->kind == NODE_LINEAR || n->kind == NODE_CONV2D) && n->weight != GRAPH_NONE;
-}
 
 static bool is_cut_consumer(const compression_request *request, const node *n)
 {
-    return is_map(n) && request->cuts[n->weight].columns.site != GRAPH_NONE;
+    return node_is_map(n) && request->cuts[n->weight].columns.site != GRAPH_NONE;
 }
 
 static bool is_shared(const graph *g, int weight)
@@ -52,7 +48,7 @@ static grail_status find_wanted(const compression_request *request, bool *wanted
         const bool changes = is_cut_consumer(request, n) || dropped[i];
         const bool drifting = reads_drift(n, drifts);
         const bool in_block = n->block >= 0 && n->block < g->block_count;
-        const bool may = is_map(n) && !changes && in_block && !is_shared(g, n->weight);
+        const bool may = node_is_map(n) && !changes && in_block && !is_shared(g, n->weight);
         wanted[i] = may && (drifting || precedes_dropped(request, i));
         drifts[n->output] = drifting || changes;
     }

@@ -1,6 +1,7 @@
 #include "pipeline/network/target.h"
 
 #include "backend/operations.h"
+#include "graph/operators.h"
 #include "pipeline/request/consumer_tail.h"
 
 #include <math.h>
@@ -21,15 +22,14 @@ out:
     return status;
 }
 
-/* The cut axis of a value's channels, which are those of the nearest parameter before it that makes
- * channels. */
+/* The cut axis of a value's channels, which are those of the nearest map before it. */
 static cut_axis axis_of_value(const compression_request *request, int value)
 {
     const cut_axis none = {.site = GRAPH_NONE};
     const graph *g = request->graph;
     while (g->value_source[value] != GRAPH_NONE) {
         const node *n = &g->nodes[g->value_source[value]];
-        if (n->weight != GRAPH_NONE && n->kind != NODE_POSITIONS) {
+        if (node_is_map(n)) {
             return request->cuts[n->weight].rows;
         }
         value = n->inputs[0];

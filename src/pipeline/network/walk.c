@@ -1,6 +1,7 @@
 #include "pipeline/network/walk.h"
 
 #include "base/clock.h"
+#include "graph/operators.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/compensate.h"
 #include "pipeline/network/decide.h"
@@ -125,7 +126,7 @@ static int refits_together(const calibration_network *network, int first)
     int count = 1;
     for (int i = first + 1; i < g->node_count && network->refits.wanted[i]; i++, count++) {
         const node *n = &g->nodes[i];
-        if (n->kind != NODE_LINEAR || g->nodes[first].kind != NODE_LINEAR ||
+        if (!node_is_linear(n) || !node_is_linear(&g->nodes[first]) ||
             n->inputs[0] != g->nodes[first].inputs[0] || n->block != g->nodes[first].block ||
             site_beginning_at(request, i) != GRAPH_NONE) {
             break;
@@ -150,7 +151,7 @@ out:
 /* A network in which nothing is cut keeps its statistics. */
 static bool is_repaired(const compression_request *request, int node_index)
 {
-    return request->plan.repair && request->graph->nodes[node_index].kind == NODE_BATCH_NORM &&
+    return request->plan.repair && node_has_moments(&request->graph->nodes[node_index]) &&
            anything_is_cut(&request->plan);
 }
 

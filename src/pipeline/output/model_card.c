@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/output_file.h"
+#include "graph/operators.h"
 
 #include <grail/compress.h>
 
@@ -247,7 +248,7 @@ out:
 static bool has_batch_norm(const graph *g)
 {
     for (int n = 0; n < g->node_count; n++) {
-        if (g->nodes[n].kind == NODE_BATCH_NORM) {
+        if (node_has_moments(&g->nodes[n])) {
             return true;
         }
     }

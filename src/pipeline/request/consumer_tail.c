@@ -1,16 +1,18 @@
 #include "pipeline/request/consumer_tail.h"
 
+#include "graph/operators.h"
+
 consumer_tail consumer_tail_of(const graph *g, int consumer)
 {
     consumer_tail tail = {.batch_norm = GRAPH_NONE, .skip = GRAPH_NONE};
     int value = g->nodes[consumer].output;
     int next = graph_sole_reader(g, value);
-    if (next != GRAPH_NONE && g->nodes[next].kind == NODE_BATCH_NORM) {
+    if (next != GRAPH_NONE && node_has_moments(&g->nodes[next])) {
         tail.batch_norm = next;
         value = g->nodes[next].output;
         next = graph_sole_reader(g, value);
     }
-    if (next != GRAPH_NONE && g->nodes[next].kind == NODE_ADD) {
+    if (next != GRAPH_NONE && node_is_sum(&g->nodes[next])) {
         const int *inputs = g->nodes[next].inputs;
         const int other = inputs[0] == value ? inputs[1] : inputs[0];
         if (other != g->input && g->value_source[other] < consumer) {

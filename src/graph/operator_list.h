@@ -1,0 +1,73 @@
+/* The operators: one row for each kind of node NODE_KIND, as OPERATOR(KIND, name, rules). The rules
+ * are members of operator_rules (operators.h); their functions are in operators.c. What runs the
+ * node is operator_NAME in exec/ops/NAME.c. Whoever includes this list defines OPERATOR. */
+
+/* ids -> rows of weight[V, E] */
+OPERATOR(EMBEDDING, embedding, .inputs = 1, .axis = AXIS_ENDS, .width = columns_of_weight,
+         .gathers = true)
+
+/* y = x W^T + b, weight[out, in] */
+OPERATOR(LINEAR, linear, .inputs = 1, .axis = AXIS_STARTS, .width = rows_of_weight,
+         .check = input_fits_weight, .may_overflow = true, .looks_at_inputs = true)
+
+/* over groups of `group` features; group 0 means the entire width */
+OPERATOR(RMS_NORM, rms_norm, .inputs = 1, .pins = has_no_groups, .check = groups_fit,
+         .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+
+/* rotary positions on heads of head_dim */
+OPERATOR(ROPE, rope, .inputs = 1, .in_place = IN_PLACE_ANY)
+
+/* (q, k, v) -> heads side by side */
+OPERATOR(ATTENTION, attention, .inputs = 3, .axis = AXIS_HEADS, .check = heads_fit,
+         .may_overflow = true, .looks_at_inputs = true, .looks_at_output = true)
+
+OPERATOR(ACTIVATION, activation, .inputs = 1, .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+
+OPERATOR(MULTIPLY, multiply, .inputs = 2, .axis = AXIS_JOINS, .check = inputs_agree,
+         .extent = same_positions, .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+
+OPERATOR(ADD, add, .inputs = 2, .axis = AXIS_SUMS, .check = inputs_agree, .extent = same_positions,
+         .in_place = IN_PLACE_ANY)
+
+/* weight[out, in, kernel_height, kernel_width] over `window` */
+OPERATOR(CONV2D, conv2d, .inputs = 1, .axis = AXIS_STARTS, .width = rows_of_weight,
+         .check = input_fits_weight, .extent = windows, .in_place = IN_PLACE_SECOND,
+         .moves_window = true, .may_overflow = true, .looks_at_inputs = true)
+
+/* (x - mean) / sqrt(variance + epsilon) * weight + bias, per channel */
+OPERATOR(BATCH_NORM, batch_norm, .inputs = 1, .check = channels_fit, .in_place = IN_PLACE_ANY,
+         .per_channel = true, .looks_at_inputs = true)
+
+/* over the entire width */
+OPERATOR(LAYER_NORM, layer_norm, .inputs = 1, .pins = always, .check = channels_fit,
+         .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+
+/* over `window` */
+OPERATOR(MAX_POOL, max_pool, .inputs = 1, .extent = windows, .moves_window = true,
+         .looks_at_inputs = true)
+
+/* over all positions of a sample */
+OPERATOR(MEAN, mean, .inputs = 1, .extent = one_position)
+
+/* every stride-th position; `pad` zero channels before and behind */
+OPERATOR(SHORTCUT, shortcut, .inputs = 1, .pins = has_padding, .width = padded_width,
+         .extent = windows, .moves_window = true)
+
+/* square patches side by side: features (row, column, channel) */
+OPERATOR(PATCHES, patches, .inputs = 1, .axis = AXIS_ENDS, .width = width_of_windows,
+         .extent = windows_in_a_row, .moves_window = true)
+
+/* weight[width] as one more position before the others */
+OPERATOR(CLASS_TOKEN, class_token, .inputs = 1, .pins = always, .check = channels_fit,
+         .extent = one_position_more)
+
+/* + weight[positions, width], or + table where there is no parameter */
+OPERATOR(POSITIONS, positions, .inputs = 1, .pins = always, .check = channels_fit,
+         .extent = stored_positions, .in_place = IN_PLACE_ANY)
+
+/* position 0 of every sample */
+OPERATOR(FIRST_TOKEN, first_token, .inputs = 1, .extent = one_position)
+
+/* x / ||x||_2 per row */
+OPERATOR(UNIT_LENGTH, unit_length, .inputs = 1, .pins = always, .in_place = IN_PLACE_ANY,
+         .looks_at_inputs = true)

@@ -1,0 +1,259 @@
+#include "graph/operators.h"
+
+static const char *node_name(const graph *g, const node *n)
+{
+    if (n->weight != GRAPH_NONE) {
+        return g->parameters[n->weight].name;
+    }
+    return n->kind == NODE_ATTENTION ? "attention" : "an elementwise node";
+}
+
+static const int64_t *shape_of(const graph *g, int parameter)
+{
+    return parameter == GRAPH_NONE ? NULL : g->parameters[parameter].shape;
+}
+
+/* -- widths ------------------------------------------------------------------------------------ */
+
+static int64_t rows_of_weight(const node *n, const int64_t *weight, const int64_t *in)
+{
+    (void)n;
+    (void)in;
+    return weight[0];
+}
+
+static int64_t columns_of_weight(const node *n, const int64_t *weight, const int64_t *in)
+{
+    (void)n;
+    (void)in;
+    return weight[1];
+}
+
+static int64_t padded_width(const node *n, const int64_t *weight, const int64_t *in)
+{
+    (void)weight;
+    return in[0] + 2 * n->pad;
+}
+
+static int64_t width_of_windows(const node *n, const int64_t *weight, const int64_t *in)
+{
+    (void)weight;
+    return in[0] * n->window.kernel_height * n->window.kernel_width;
+}
+
+static grail_status width_mismatch(const graph *g, const node *n, const char *name,
+                                   int64_t expected, int64_t found)
+{
+    return error_set(GRAIL_ERROR_SHAPE,
+                     "block %d: %s expects %lld features, but its input has %lld", n->block,
+                     name == NULL ? node_name(g, n) : name, (long long)expected, (long long)found);
+}
+
+static grail_status input_fits_weight(const graph *g, const node *n, const int64_t *in)
+{
+    const int64_t expected = shape_of(g, n->weight)[1];
+    return in[0] == expected ? GRAIL_OK : width_mismatch(g, n, NULL, expected, in[0]);
+}
+
+static grail_status inputs_agree(const graph *g, const node *n, const int64_t *in)
+{
+    return in[0] == in[1] ? GRAIL_OK : width_mismatch(g, n, NULL, in[0], in[1]);
+}
+
+static grail_status heads_fit(const graph *g, const node *n, const int64_t *in)
+{
+    const int64_t query_heads = in[0] / n->head_dim;
+    const int64_t kv_heads = in[1] / n->head_dim;
+    for (int i = 0; i < 3; i++) {
+        if (in[i] <= 0 || in[i] % n->head_dim != 0) {
+            return width_mismatch(g, n, NULL, (in[i] / n->head_dim + 1) * n->head_dim, in[i]);
+        }
+    }
+    if (in[1] != in[2]) {
+        return width_mismatch(g, n, NULL, in[1], in[2]);
+    }
+    if (query_heads % kv_heads != 0) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "block %d: %lld query heads are not a multiple of %lld key/value heads",
+                         n->block, (long long)query_heads, (long long)kv_heads);
+    }
+    return GRAIL_OK;
+}
+
+/* Every parameter must have as many elements per position as `expected`. */
+static grail_status parameters_fit(const graph *g, const node *n, int64_t expected, int64_t in)
+{
+    int parameters[NODE_MAX_PARAMETERS];
+    const int count = node_parameters(n, parameters);
+    for (int i = 0; i < count; i++) {
+        const graph_parameter *p = &g->parameters[parameters[i]];
+        if (p->shape[p->rank - 1] != expected) {
+            return width_mismatch(g, n, p->name, p->shape[p->rank - 1], in);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status channels_fit(const graph *g, const node *n, const int64_t *in)
+{
+    return parameters_fit(g, n, in[0], in[0]);
+}
+
+static grail_status groups_fit(const graph *g, const node *n, const int64_t *in)
+{
+    return parameters_fit(g, n, n->group == 0 ? in[0] : n->group, in[0]);
+}
+
+/* -- positions --------------------------------------------------------------------------------- */
+
+int64_t window_positions(const window2d *w, int64_t in, int64_t kernel)
+{
+    const int64_t reach = w->dilation * (kernel - 1) + 1;
+    const int64_t padded = in + 2 * w->padding;
+    return padded < reach ? 0 : (padded - reach) / w->stride + 1;
+}
+
+static grail_status windows(const graph *g, const node *n, const extent *in, extent *out)
+{
+    *out = (extent){.height = window_positions(&n->window, in->height, n->window.kernel_height),
+                    .width = window_positions(&n->window, in->width, n->window.kernel_width)};
+    if (out->height < 1 || out->width < 1) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "block %d: the window of %s does not fit into an input of %lld x %lld",
+                         n->block, node_name(g, n), (long long)in->height, (long long)in->width);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status windows_in_a_row(const graph *g, const node *n, const extent *in, extent *out)
+{
+    const grail_status status = windows(g, n, in, out);
+    *out = (extent){.height = out->height * out->width, .width = 1};
+    return status;
+}
+
+static grail_status one_position(const graph *g, const node *n, const extent *in, extent *out)
+{
+    (void)g;
+    (void)n;
+    (void)in;
+    *out = (extent){.height = 1, .width = 1};
+    return GRAIL_OK;
+}
+
+static grail_status one_position_more(const graph *g, const node *n, const extent *in, extent *out)
+{
+    (void)g;
+    (void)n;
+    *out = (extent){.height = in->height * in->width + 1, .width = 1};
+    return GRAIL_OK;
+}
+
+static grail_status stored_positions(const graph *g, const node *n, const extent *in, extent *out)
+{
+    const int64_t positions = in->height * in->width;
+    const int64_t expected = n->weight == GRAPH_NONE ? n->group : shape_of(g, n->weight)[0];
+    *out = *in;
+    if (positions == expected) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_SHAPE,
+                     "%s has %lld positions, but the input makes %lld; use images of the size that "
+                     "the network was trained on",
+                     n->weight == GRAPH_NONE ? "the position table" : node_name(g, n),
+                     (long long)expected, (long long)positions);
+}
+
+static grail_status same_positions(const graph *g, const node *n, const extent *in, extent *out)
+{
+    (void)g;
+    *out = in[0];
+    if (in[0].height == in[1].height && in[0].width == in[1].width) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_SHAPE,
+                     "block %d: the two inputs of a sum or product have %lld x %lld and "
+                     "%lld x %lld positions, expected the same",
+                     n->block, (long long)in[0].height, (long long)in[0].width,
+                     (long long)in[1].height, (long long)in[1].width);
+}
+
+/* -- the channel axis -------------------------------------------------------------------------- */
+
+static bool always(const node *n)
+{
+    (void)n;
+    return true;
+}
+
+static bool has_no_groups(const node *n)
+{
+    return n->group == 0;
+}
+
+static bool has_padding(const node *n)
+{
+    return n->pad > 0;
+}
+
+/* -- the rows ---------------------------------------------------------------------------------- */
+
+static const operator_rules operators[] = {
+#define OPERATOR(kind, word, ...) [NODE_##kind] = {.name = #word, __VA_ARGS__},
+#include "graph/operator_list.h"
+#undef OPERATOR
+};
+
+const operator_rules *operator_of(const node *n)
+{
+    return &operators[n->kind];
+}
+
+bool node_is_map(const node *n)
+{
+    return operator_of(n)->axis == AXIS_STARTS;
+}
+
+bool node_is_linear(const node *n)
+{
+    return node_is_map(n) && !operator_of(n)->moves_window;
+}
+
+bool node_is_convolution(const node *n)
+{
+    return node_is_map(n) && operator_of(n)->moves_window;
+}
+
+bool node_is_sum(const node *n)
+{
+    return operator_of(n)->axis == AXIS_SUMS;
+}
+
+bool node_has_moments(const node *n)
+{
+    return n->mean != GRAPH_NONE;
+}
+
+int64_t node_products(const graph *g, const node *n, extent output)
+{
+    int64_t products = node_is_map(n) ? output.height * output.width : 0;
+    for (int d = 0; products > 0 && d < g->parameters[n->weight].rank; d++) {
+        products *= g->parameters[n->weight].shape[d];
+    }
+    return products;
+}
+
+grail_status node_width(const graph *g, const node *n, const int64_t in[NODE_MAX_INPUTS],
+                        int64_t *out)
+{
+    const operator_rules *rules = operator_of(n);
+    *out = rules->width == NULL ? in[0] : rules->width(n, shape_of(g, n->weight), in);
+    return rules->check == NULL ? GRAIL_OK : rules->check(g, n, in);
+}
+
+grail_status node_extent(const graph *g, const node *n, const extent in[2], extent *out)
+{
+    const operator_rules *rules = operator_of(n);
+    *out = in[0];
+    return rules->extent == NULL ? GRAIL_OK : rules->extent(g, n, in, out);
+}

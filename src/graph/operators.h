@@ -1,0 +1,66 @@
+/* What is known of every kind of node: one row each, in operator_list.h. Graph, sites and all that
+ * works on graphs ask for these properties and rules; running a node is exec/ops/NAME.c. */
+#ifndef GRAIL_GRAPH_OPERATORS_H
+#define GRAIL_GRAPH_OPERATORS_H
+
+#include "graph/graph.h"
+
+/** What a node does with the channel axis of its inputs. */
+typedef enum axis_rule {
+    AXIS_CARRIES, /* the output has the channels of the input */
+    AXIS_STARTS,  /* ends the input's axis and starts another one: a map by weight[out, in, ...] */
+    AXIS_ENDS,    /* what it reads and what it makes are no channels that could be cut */
+    AXIS_JOINS,   /* both inputs have the channels of the output */
+    AXIS_SUMS,    /* the same, and the output is a residual stream */
+    AXIS_HEADS    /* couples heads of q, k and v; the output has the channels of q */
+} axis_rule;
+
+/** Which inputs' memory the output may take when nothing else reads them. */
+typedef enum in_place_rule { IN_PLACE_NEVER, IN_PLACE_ANY, IN_PLACE_SECOND } in_place_rule;
+
+typedef struct operator_rules {
+    const char *name;
+    int inputs;
+    axis_rule axis;
+    /** Whether the axis that it carries cannot be cut; NULL: it can. */
+    bool (*pins)(const node *n);
+    /** The output's width, from the weight's shape and the inputs' widths; NULL: that of the first
+     * input. */
+    int64_t (*width)(const node *n, const int64_t *weight, const int64_t *in);
+    /** Whether the inputs' widths fit the parameters and each other; NULL: they do. */
+    grail_status (*check)(const graph *g, const node *n, const int64_t *in);
+    /** The output's positions, from those of up to two inputs; NULL: those of the first one. */
+    grail_status (*extent)(const graph *g, const node *n, const extent *in, extent *out);
+    in_place_rule in_place;
+    bool gathers;         /* token ids pick rows of its weight, which is never loaded as a whole */
+    bool moves_window;    /* over positions */
+    bool per_channel;     /* its parameters have one element per channel, and are cut with them */
+    bool may_overflow;    /* its output is searched for NaN and infinity */
+    bool looks_at_inputs; /* on the way back, and at the output */
+    bool looks_at_output;
+} operator_rules;
+
+const operator_rules *operator_of(const node *n);
+
+/** Whether the node is a map by weight[out, in, ...]: a producer or consumer of sites. */
+bool node_is_map(const node *n);
+/** Whether it is a map of every row on its own, y = W x + b. */
+bool node_is_linear(const node *n);
+/** Whether it is a map of patches: its weight has kernel positions. */
+bool node_is_convolution(const node *n);
+/** Whether it adds two values. */
+bool node_is_sum(const node *n);
+/** Whether it normalises by a stored mean and variance per channel. */
+bool node_has_moments(const node *n);
+
+/** Multiply-accumulates for one sample with an output of these positions, in maps. */
+int64_t node_products(const graph *g, const node *n, extent output);
+
+/** The width of the node's output, and whether its inputs' widths fit. */
+grail_status node_width(const graph *g, const node *n, const int64_t in[NODE_MAX_INPUTS],
+                        int64_t *out) GRAIL_MUST_CHECK;
+/** The positions of its output. */
+grail_status node_extent(const graph *g, const node *n, const extent in[2],
+                         extent *out) GRAIL_MUST_CHECK;
+
+#endif
