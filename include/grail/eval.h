@@ -25,8 +25,8 @@ typedef struct grail_perplexity {
     char dtype[16];            /* weights as stored */
     char precision[16];        /* "f32", "bf16", "bf16-gram" or "f64", of the products */
     char protocol[16];
-    /* How many of the `calibration_runs` runs of 24 calibration tokens that the model's report.json
-     * records also occur in this text. Both are 0 for a model that was not narrowed. */
+    /* How many of the `calibration_runs` runs of 24 calibration tokens that calibration.hashes
+     * beside the model records also occur in this text. Both are 0 without that file. */
     int64_t overlap_runs, calibration_runs;
     int is_calibration; /* 1: the text is the one that report.json records */
 } grail_perplexity;

@@ -1,7 +1,9 @@
 #include "eval/calibration_record.h"
 
 #include "base/file.h"
+#include "pipeline/request/calibration.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { REPORT_MAXIMUM = 256 << 20 };
@@ -27,4 +29,45 @@ bool calibration_record_is(const json_t *record, const char *key, const char *ha
 {
     const char *recorded = json_string_value(json_object_get(record, key));
     return recorded != NULL && strcmp(recorded, hash) == 0;
+}
+
+static grail_status read_hashes(const grail_model *model, const char *sha256, hash_set *out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    TRY(path_join(&path, checkpoint_directory(model->checkpoint), CALIBRATION_HASHES_NAME));
+    if (file_exists(path)) {
+        status = hash_set_read(path, sha256, out);
+    }
+    if (status != GRAIL_OK) {
+        error_append("; put back the file that was written with report.json, or delete it, and no "
+                     "overlap with the calibration set is looked for");
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+/* As written with report.json of version 1: {"shingles": [16 hexadecimal digits, ...]}. */
+static grail_status take_listed(const json_t *record, hash_set *out)
+{
+    grail_status status = GRAIL_OK;
+    const json_t *list = json_object_get(record, "shingles");
+    TRY(hash_set_init(out));
+    for (size_t i = 0; i < json_array_size(list) && i < HASH_SET_MOST; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        out->hashes[out->count++] = text == NULL ? 0 : strtoull(text, NULL, 16);
+    }
+    hash_set_settle(out);
+out:
+    return status;
+}
+
+grail_status calibration_record_hashes(const grail_model *model, const json_t *record,
+                                       hash_set *out)
+{
+    const json_t *sha256 = json_object_get(record, "hashes_sha256");
+    *out = (hash_set){0};
+    return json_is_string(sha256) ? read_hashes(model, json_string_value(sha256), out)
+                                  : take_listed(record, out);
 }

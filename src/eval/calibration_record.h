@@ -3,6 +3,7 @@
 #define GRAIL_EVAL_CALIBRATION_RECORD_H
 
 #include "arch/model.h"
+#include "base/hash_set.h"
 
 /** *out is the caller's reference; NULL where the model has no report or names no calibration set.
  */
@@ -10,5 +11,11 @@ grail_status calibration_record_read(const grail_model *model, json_t **out) GRA
 
 /** Whether `hash` is what the record has under `key`; false without a record. */
 bool calibration_record_is(const json_t *record, const char *key, const char *hash);
+
+/** The hashes of the calibration set, in the file beside the record; in a result of an older grail,
+ * in the record itself. Empty where there are none: no record, or no file. A file that is not the
+ * one that the record names is GRAIL_ERROR_FORMAT. hash_set_fini frees *out. */
+grail_status calibration_record_hashes(const grail_model *model, const json_t *record,
+                                       hash_set *out) GRAIL_MUST_CHECK;
 
 #endif

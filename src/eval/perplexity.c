@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Sums over scored tokens. */
@@ -46,22 +45,14 @@ static grail_status compare_with_calibration(const grail_model *model, const tok
 {
     grail_status status = GRAIL_OK;
     json_t *record = NULL;
-    shingle_set set = {0};
+    hash_set set = {0};
     TRY(calibration_record_read(model, &record));
-    const json_t *list = json_object_get(record, "shingles");
-    const size_t count =
-        json_array_size(list) < SHINGLE_MOST ? json_array_size(list) : SHINGLE_MOST;
-    TRY(memory_new(&set.hashes, count, sizeof set.hashes[0]));
-    for (size_t i = 0; i < count; i++) {
-        const char *text = json_string_value(json_array_get(list, i));
-        set.hashes[i] = text == NULL ? 0 : strtoull(text, NULL, 16);
-    }
-    set.count = (int64_t)count;
+    TRY(calibration_record_hashes(model, record, &set));
     out->calibration_runs = set.count;
     out->overlap_runs = shingles_found(&set, windows);
     out->is_calibration = calibration_record_is(record, "text_sha256", windows->text_hash) ? 1 : 0;
 out:
-    shingle_set_fini(&set);
+    hash_set_fini(&set);
     json_decref(record);
     return status;
 }
@@ -131,8 +122,8 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
     if (narrow != NULL) {
         TRY(zeroed_store_of_cut(store, narrow, &cut));
     }
-    TRY(measure_chunks(cut == NULL ? store : cut, &text, observer, user, &sums));
     TRY(compare_with_calibration(narrow == NULL ? model : narrow, &text, &result));
+    TRY(measure_chunks(cut == NULL ? store : cut, &text, observer, user, &sums));
     fill_result(&text, &sums, &result);
     snprintf(result.dtype, sizeof result.dtype, "%s", grail_dtype_name(model->tensors[0]->dtype));
     snprintf(result.precision, sizeof result.precision, "%s", backend_precision(b));

@@ -108,7 +108,7 @@ static grail_status build_report(const grail_compression *c, json_t **out)
     const compression_request *request = c->request;
     const calibration_network *network = c->network;
     const grail_compression_totals totals = grail_compression_totals_get(c);
-    TRY(json_put(report, "grail_report", json_integer(1)));
+    TRY(json_put(report, "grail_report", json_integer(2)));
     TRY(json_put(report, "model", json_text(request->model->path)));
     TRY(totals_to_json(&totals, report));
     TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));

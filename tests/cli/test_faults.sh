@@ -28,7 +28,7 @@ narrow_network() {
 
 case $kind in
 decoder | open-loop)
-    write_ids ids.npy 16 16 96
+    write_ids ids.npy 8 32 96
     write_ids other.npy 16 16 96 2
     model=$golden/llama3-sharded
     command=(compress "$model" --calib ids.npy --eval other.npy --sparsity 0.5 --align 1 --quiet --threads 1)
@@ -37,7 +37,7 @@ decoder | open-loop)
     fi
     ;;
 heal)
-    write_ids ids.npy 16 16 96
+    write_ids ids.npy 8 32 96
     write_ids other.npy 16 16 96 2
     runs "$grail" compress "$golden/llama3" -o narrow --sparsity 0.5 --align 1 --selector magnitude-l1 \
         --compensate none --quiet

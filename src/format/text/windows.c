@@ -203,66 +203,29 @@ static uint64_t shingle_hash(const int32_t *ids)
     return hash;
 }
 
-static int compare_hashes(const void *a, const void *b)
-{
-    const uint64_t left = *(const uint64_t *)a;
-    const uint64_t right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
-static void drop_duplicates(shingle_set *set)
-{
-    int64_t kept = 0;
-    for (int64_t i = 0; i < set->count; i++) {
-        if (kept == 0 || set->hashes[i] != set->hashes[kept - 1]) {
-            set->hashes[kept++] = set->hashes[i];
-        }
-    }
-    set->count = kept;
-}
-
-grail_status shingles_of_windows(const token_windows *w, shingle_set *out)
+grail_status shingles_of_windows(const token_windows *w, hash_set *out)
 {
     grail_status status = GRAIL_OK;
-    shingle_set set = {0};
+    hash_set set = {0};
     const int64_t per_window = (w->length - 1) / SHINGLE_TOKENS; /* the first token may be a BOS */
     const int64_t total = per_window * w->count;
-    const int64_t step = (total + SHINGLE_MOST - 1) / SHINGLE_MOST;
-    TRY(memory_new(&set.hashes, SHINGLE_MOST, sizeof set.hashes[0]));
+    const int64_t step = (total + HASH_SET_MOST - 1) / HASH_SET_MOST;
+    TRY(hash_set_init(&set));
     for (int64_t i = 0; i < total && per_window > 0; i += step) {
         const int32_t *window = w->ids + i / per_window * w->length;
         set.hashes[set.count++] = shingle_hash(window + 1 + i % per_window * SHINGLE_TOKENS);
     }
-    qsort(set.hashes, (size_t)set.count, sizeof set.hashes[0], compare_hashes);
-    drop_duplicates(&set);
+    hash_set_settle(&set);
     *out = set;
-    set = (shingle_set){0};
+    set = (hash_set){0};
 out:
-    shingle_set_fini(&set);
+    hash_set_fini(&set);
     return status;
 }
 
-void shingle_set_fini(shingle_set *set)
+int64_t shingles_found(const hash_set *set, const token_windows *w)
 {
-    memory_free(set->hashes);
-    *set = (shingle_set){0};
-}
-
-/* Marks the hash if it is in the set. Returns 1 if it was not marked before, otherwise 0. */
-static int64_t mark_hash(const shingle_set *set, uint64_t hash, bool *marked)
-{
-    const uint64_t *found =
-        bsearch(&hash, set->hashes, (size_t)set->count, sizeof hash, compare_hashes);
-    if (found == NULL || marked[found - set->hashes]) {
-        return 0;
-    }
-    marked[found - set->hashes] = true;
-    return 1;
-}
-
-int64_t shingles_found(const shingle_set *set, const token_windows *w)
-{
-    bool marked[SHINGLE_MOST] = {false};
+    bool marked[HASH_SET_MOST] = {false};
     uint64_t highest = 1; /* weight of the id that leaves the run */
     for (int i = 0; i < SHINGLE_TOKENS; i++) {
         highest *= shingle_base;
@@ -274,11 +237,11 @@ int64_t shingles_found(const shingle_set *set, const token_windows *w)
             break;
         }
         uint64_t hash = shingle_hash(ids);
-        found += mark_hash(set, hash, marked);
+        found += hash_set_mark(set, hash, marked);
         for (int64_t end = SHINGLE_TOKENS; end < w->length; end++) {
             hash = hash * shingle_base + (uint64_t)ids[end] + 1;
             hash -= highest * ((uint64_t)ids[end - SHINGLE_TOKENS] + 1);
-            found += mark_hash(set, hash, marked);
+            found += hash_set_mark(set, hash, marked);
         }
     }
     return found;

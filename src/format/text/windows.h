@@ -4,6 +4,7 @@
 #ifndef GRAIL_FORMAT_TEXT_WINDOWS_H
 #define GRAIL_FORMAT_TEXT_WINDOWS_H
 
+#include "base/hash_set.h"
 #include "format/text/tokenizer.h"
 
 typedef enum text_protocol {
@@ -52,16 +53,11 @@ void token_windows_fini(token_windows *w); /* works on a zeroed one */
 grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed) GRAIL_MUST_CHECK;
 
 /** Hashes of short runs of tokens, which show whether two texts overlap. */
-enum { SHINGLE_TOKENS = 24, SHINGLE_MOST = 4096 };
-typedef struct shingle_set {
-    uint64_t *hashes; /* ascending, distinct, owned */
-    int64_t count;    /* at most SHINGLE_MOST */
-} shingle_set;
+enum { SHINGLE_TOKENS = 24 };
 
-/** Hashes evenly spread runs of the windows. shingle_set_fini frees *out. */
-grail_status shingles_of_windows(const token_windows *w, shingle_set *out) GRAIL_MUST_CHECK;
-void shingle_set_fini(shingle_set *set);
+/** Hashes evenly spread runs of the windows. hash_set_fini frees *out. */
+grail_status shingles_of_windows(const token_windows *w, hash_set *out) GRAIL_MUST_CHECK;
 /** How many hashes of `set` occur somewhere in the windows. */
-int64_t shingles_found(const shingle_set *set, const token_windows *w);
+int64_t shingles_found(const hash_set *set, const token_windows *w);
 
 #endif

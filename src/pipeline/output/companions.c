@@ -34,6 +34,9 @@ grail_status companions_declare(const companion_files *c)
     for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
         TRY(output_directory_declare(c->directory, documents[i]));
     }
+    if (c->request->samples->hashes.count > 0) {
+        TRY(output_directory_declare(c->directory, CALIBRATION_HASHES_NAME));
+    }
 out:
     memory_free(name);
     return status;
@@ -66,6 +69,21 @@ out:
     return status;
 }
 
+static grail_status write_hashes(const companion_files *c)
+{
+    grail_status status = GRAIL_OK;
+    buffer bytes = {0};
+    if (c->request->samples->hashes.count == 0) {
+        return GRAIL_OK;
+    }
+    buffer_init(&bytes, SIZE_MAX / 4);
+    TRY(hash_set_append(&c->request->samples->hashes, &bytes));
+    TRY(output_directory_write(c->directory, CALIBRATION_HASHES_NAME, bytes.bytes, bytes.size));
+out:
+    buffer_fini(&bytes);
+    return status;
+}
+
 /* Writes everything that is known before the first block, so that a full disk shows early. */
 grail_status companions_write(const companion_files *c)
 {
@@ -85,6 +103,7 @@ grail_status companions_write(const companion_files *c)
     TRY(plan_to_json(&c->request->plan, &c->request->sites->list, &plan_document));
     TRY(document_write(c->directory, plan_name, plan_document));
     TRY(document_write(c->directory, config_name(c->request), c->request->narrowed.config));
+    TRY(write_hashes(c));
 out:
     buffer_fini(&bytes);
     json_decref(plan_document);

@@ -1,5 +1,5 @@
-/* The files beside the weights of a result: configuration, index of shards, plan, report, and the
- * files that are copied from the model. */
+/* The files beside the weights of a result: configuration, index of shards, plan, report, hashes of
+ * the calibration set, and the files that are copied from the model. */
 #ifndef GRAIL_PIPELINE_OUTPUT_COMPANIONS_H
 #define GRAIL_PIPELINE_OUTPUT_COMPANIONS_H
 

@@ -45,7 +45,7 @@ grail_status fingerprint_of_run(const compression_request *request, const source
     json_t *object = json_object();
     json_t *plan_json = NULL;
     json_t *heal = NULL;
-    TRY(json_put(object, "grail_state", json_integer(2)));
+    TRY(json_put(object, "grail_state", json_integer(3)));
     TRY(put_files(sources, object));
     TRY(json_put(object, "config", json_deep_copy(request->model->config)));
     TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
@@ -112,7 +112,7 @@ static bool enter_element(difference *d)
 }
 
 /* Narrows a difference down to the first value that differs, as long as both sides have the same
- * form. A list of plain values (a file's size and time, shingles) counts as one value. */
+ * form. A list of plain values (a file's size and time) counts as one value. */
 static void narrow_down(difference *d)
 {
     bool deeper = true;

@@ -36,7 +36,7 @@ void calibration_release(calibration *c)
         return;
     }
     token_windows_fini(&c->windows);
-    shingle_set_fini(&c->shingles);
+    hash_set_fini(&c->hashes);
     memory_free(c->pixels);
     json_decref(c->description);
     memory_free(c);
@@ -129,24 +129,28 @@ static int64_t sample_count(const grail_compress_options *o, int64_t available)
     return o->samples == 0 ? most : o->samples;
 }
 
-static grail_status shingles_to_json(const shingle_set *set, json_t **out)
+/* Names the file of the hashes by what it holds; nothing where there are none, and no file. */
+static grail_status describe_hashes(const hash_set *hashes, json_t *description)
 {
     grail_status status = GRAIL_OK;
-    json_t *list = json_array();
-    for (int64_t i = 0; i < set->count; i++) {
-        TRY(json_push(list, json_sprintf("%016llx", (unsigned long long)set->hashes[i])));
+    char hash[HASH_TEXT_SIZE];
+    buffer bytes = {0};
+    if (hashes->count == 0) {
+        return GRAIL_OK;
     }
-    *out = list;
-    list = NULL;
+    buffer_init(&bytes, SIZE_MAX / 4);
+    TRY(hash_set_append(hashes, &bytes));
+    hash_bytes(bytes.bytes, bytes.size, hash);
+    TRY(json_put(description, "hashes", json_integer(hashes->count)));
+    TRY(json_put(description, "hashes_sha256", json_text(hash)));
 out:
-    json_decref(list);
+    buffer_fini(&bytes);
     return status;
 }
 
 static grail_status describe_windows(calibration *c, const grail_text_source *source)
 {
     grail_status status = GRAIL_OK;
-    json_t *shingles = NULL;
     const int64_t tokens = c->windows.count * c->windows.length;
     c->description = json_object();
     TRY(json_put(c->description, "file", json_text(source->path)));
@@ -158,8 +162,7 @@ static grail_status describe_windows(calibration *c, const grail_text_source *so
     TRY(json_put(c->description, "window_bos", json_boolean(source->window_bos)));
     TRY(json_put(c->description, "samples", json_integer(c->windows.count)));
     TRY(json_put(c->description, "tokens", json_integer(tokens)));
-    TRY(shingles_to_json(&c->shingles, &shingles));
-    TRY(json_put(c->description, "shingles", shingles));
+    TRY(describe_hashes(&c->hashes, c->description));
 out:
     return status;
 }
@@ -170,7 +173,7 @@ static grail_status read_text(const grail_model *model, const grail_compress_opt
     grail_status status = GRAIL_OK;
     TRY(model_read_windows(model, &o->calibration, &c->windows, c->tokenizer_hash));
     TRY(windows_sample(&c->windows, sample_count(o, c->windows.count), o->seed));
-    TRY(shingles_of_windows(&c->windows, &c->shingles));
+    TRY(shingles_of_windows(&c->windows, &c->hashes));
     c->count = c->windows.count;
     c->positions = (extent){.height = c->windows.length, .width = 1};
     plan_batches(c, BATCH_ROWS / c->windows.length);

@@ -8,9 +8,12 @@
 
 #include <grail/compress.h>
 
+/* The file beside report.json that keeps the hashes of a calibration set. */
+#define CALIBRATION_HASHES_NAME "calibration.hashes"
+
 typedef struct calibration {
     token_windows windows; /* of text */
-    shingle_set shingles;
+    hash_set hashes;       /* of runs of its tokens */
     char tokenizer_hash[65];
     float *pixels;    /* images [count, height, width, 3], owned */
     int64_t count;    /* number of samples; 0 when nothing needs data */

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WINDOWS = 2, LENGTH = 40, VOCABULARY = 96 }; /* of the golden files but the sharded one */
 
@@ -300,6 +301,86 @@ static void a_text_that_was_calibrated_on_is_recognised(void **state)
     lab_close(&l);
 }
 
+/* The runs that a model's record has of the text it was calibrated on. */
+static grail_status measure_runs(const lab *l, const char *directory, grail_perplexity *p)
+{
+    grail_model *model = NULL;
+    const grail_text_source text = {.path = l->calibration, .context = LAB_LENGTH};
+    assert_ok(grail_model_open(directory, &model));
+    const grail_status status = grail_perplexity_measure(model, &text, 1, NULL, NULL, NULL, p);
+    grail_model_close(model);
+    return status;
+}
+
+/* Makes of report.json one as version 1 wrote it, with two hashes of its own. */
+static void write_old_report(const char *directory)
+{
+    buffer text;
+    json_t *report = read_json(directory, "report.json");
+    json_t *calibration = json_object_get(report, "calibration");
+    assert_int_equal(json_object_del(calibration, "hashes"), 0);
+    assert_int_equal(json_object_del(calibration, "hashes_sha256"), 0);
+    assert_int_equal(
+        json_object_set_new(calibration, "shingles", json_pack("[s,s]", "00000000000000ff", "0")),
+        0);
+    buffer_init(&text, SIZE_MAX / 4);
+    assert_ok(json_append_text(report, &text));
+    support_write_file(directory, "report.json", text.bytes, text.size);
+    buffer_fini(&text);
+    json_decref(report);
+}
+
+static void hashes_lie_beside_the_report(void **state)
+{
+    (void)state;
+    lab l;
+    grail_perplexity p;
+    char path[LAB_PATH + 32];
+    static const unsigned char other[8] = {1};
+    lab_open(&l);
+    const grail_compress_options options =
+        lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    assert_ok(lab_compress(&options));
+    snprintf(path, sizeof path, "%s/calibration.hashes", options.output);
+    support_write_file(options.output, "calibration.hashes", other, sizeof other);
+    assert_fails(measure_runs(&l, options.output, &p), GRAIL_ERROR_FORMAT,
+                 "out/calibration.hashes' is damaged or of another result");
+    assert_fails(measure_runs(&l, options.output, &p), GRAIL_ERROR_FORMAT,
+                 "put back the file that was written with report.json, or delete it");
+    assert_int_equal(unlink(path), 0);
+    assert_ok(measure_runs(&l, options.output, &p));
+    assert_int_equal(p.calibration_runs, 0);
+    assert_int_equal(p.is_calibration, 1); /* the text's own hash is in the report */
+    write_old_report(options.output);
+    assert_ok(measure_runs(&l, options.output, &p));
+    assert_int_equal(p.calibration_runs, 2);
+    assert_int_equal(p.overlap_runs, 0);
+    lab_close(&l);
+}
+
+/* Samples that are narrowed again leave no trace of the first calibration in the second result. */
+static void the_source_s_hashes_are_not_copied(void **state)
+{
+    (void)state;
+    lab l;
+    grail_perplexity p;
+    char path[LAB_PATH + 32];
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    assert_ok(lab_compress(&options));
+    options.model = options.output;
+    options.output = lab_path(&l, "again");
+    options.selector = "magnitude-l1";
+    options.compensate = "none";
+    options.calibration = (grail_text_source){0};
+    assert_ok(lab_compress(&options));
+    snprintf(path, sizeof path, "%s/calibration.hashes", options.output);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_ok(measure_runs(&l, options.output, &p));
+    assert_int_equal(p.calibration_runs, 0);
+    lab_close(&l);
+}
+
 static void chunks_hold_at_least_one_window(void **state)
 {
     (void)state;
@@ -363,6 +444,8 @@ int main(void)
         cmocka_unit_test(a_comparison_is_that_of_the_logits),
         cmocka_unit_test(networks_of_different_vocabularies_are_not_compared),
         cmocka_unit_test(a_text_that_was_calibrated_on_is_recognised),
+        cmocka_unit_test(hashes_lie_beside_the_report),
+        cmocka_unit_test(the_source_s_hashes_are_not_copied),
         cmocka_unit_test(chunks_hold_at_least_one_window),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(the_machine_is_described),

@@ -475,7 +475,7 @@ static void runs_are_found_wherever_they_stand(void **state)
     token_windows shifted = rising(0, 90); /* the first run now begins ten tokens later */
     token_windows other = rising(0, 1000);
     token_windows none = {.count = 1, .length = 3, .ids = other.ids};
-    shingle_set set = {0};
+    hash_set set = {0};
     assert_ok(shingles_of_windows(&calibration, &set));
     assert_int_equal(set.count, 2);
     assert_true(set.hashes[0] < set.hashes[1]);
@@ -485,7 +485,7 @@ static void runs_are_found_wherever_they_stand(void **state)
     assert_int_equal(shingles_found(&set, &none), 0);
     shifted.ids[RUN + 9]++; /* one token of the run is another */
     assert_int_equal(shingles_found(&set, &shifted), 0);
-    shingle_set_fini(&set);
+    hash_set_fini(&set);
     token_windows_fini(&calibration);
     token_windows_fini(&shifted);
     token_windows_fini(&other);
@@ -496,11 +496,11 @@ static void a_run_counts_once_however_often_it_occurs(void **state)
     (void)state;
     token_windows repeating = {.count = 4, .length = LONG};
     assert_ok(memory_new(&repeating.ids, (size_t)4 * LONG, sizeof repeating.ids[0])); /* zeros */
-    shingle_set set = {0};
+    hash_set set = {0};
     assert_ok(shingles_of_windows(&repeating, &set));
     assert_int_equal(set.count, 1);
     assert_int_equal(shingles_found(&set, &repeating), 1);
-    shingle_set_fini(&set);
+    hash_set_fini(&set);
     token_windows_fini(&repeating);
 }
 
@@ -509,16 +509,16 @@ static void long_texts_give_a_limited_number_of_runs(void **state)
     (void)state;
     enum { WINDOWS = 3000 };
     token_windows w = {.count = WINDOWS, .length = LONG};
-    shingle_set set = {0};
+    hash_set set = {0};
     assert_ok(memory_new(&w.ids, (size_t)WINDOWS * LONG, sizeof w.ids[0]));
     for (int32_t i = 0; i < WINDOWS * LONG; i++) {
         w.ids[i] = i;
     }
     assert_ok(shingles_of_windows(&w, &set));
-    assert_true(set.count > SHINGLE_MOST / 2 && set.count <= SHINGLE_MOST);
+    assert_true(set.count > HASH_SET_MOST / 2 && set.count <= HASH_SET_MOST);
     assert_int_equal(shingles_found(&set, &w), set.count);
-    shingle_set_fini(&set);
-    shingle_set_fini(&set);
+    hash_set_fini(&set);
+    hash_set_fini(&set);
     token_windows_fini(&w);
 }
 
@@ -526,11 +526,11 @@ static void windows_shorter_than_a_run_give_none(void **state)
 {
     (void)state;
     token_windows w = numbered();
-    shingle_set set = {0};
+    hash_set set = {0};
     assert_ok(shingles_of_windows(&w, &set));
     assert_int_equal(set.count, 0);
     assert_int_equal(shingles_found(&set, &w), 0);
-    shingle_set_fini(&set);
+    hash_set_fini(&set);
     token_windows_fini(&w);
 }
 
@@ -539,13 +539,13 @@ static grail_status read_once(void *context)
     grail_status status = GRAIL_OK;
     fixture *f = context;
     token_windows w = {0};
-    shingle_set set = {0};
+    hash_set set = {0};
     TRY(windows_read(&f->options, f->t, VOCABULARY, &w));
     TRY(windows_sample(&w, 2, 1));
     TRY(shingles_of_windows(&w, &set));
 out:
     token_windows_fini(&w);
-    shingle_set_fini(&set);
+    hash_set_fini(&set);
     return status;
 }
 

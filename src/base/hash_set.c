@@ -1,0 +1,112 @@
+#include "base/hash_set.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HASH_BYTES = 8, BYTE_BITS = 8 };
+
+grail_status hash_set_init(hash_set *set)
+{
+    set->count = 0;
+    return memory_new(&set->hashes, HASH_SET_MOST, sizeof set->hashes[0]);
+}
+
+void hash_set_fini(hash_set *set)
+{
+    memory_free(set->hashes);
+    *set = (hash_set){0};
+}
+
+static int compare_hashes(const void *a, const void *b)
+{
+    const uint64_t left = *(const uint64_t *)a;
+    const uint64_t right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+void hash_set_settle(hash_set *set)
+{
+    int64_t kept = 0;
+    qsort(set->hashes, (size_t)set->count, sizeof set->hashes[0], compare_hashes);
+    for (int64_t i = 0; i < set->count; i++) {
+        if (kept == 0 || set->hashes[i] != set->hashes[kept - 1]) {
+            set->hashes[kept++] = set->hashes[i];
+        }
+    }
+    set->count = kept;
+}
+
+int64_t hash_set_mark(const hash_set *set, uint64_t hash, bool marked[HASH_SET_MOST])
+{
+    const uint64_t *found = set->count == 0 ? NULL
+                                            : bsearch(&hash, set->hashes, (size_t)set->count,
+                                                      sizeof hash, compare_hashes);
+    if (found == NULL || marked[found - set->hashes]) {
+        return 0;
+    }
+    marked[found - set->hashes] = true;
+    return 1;
+}
+
+/* -- the file ---------------------------------------------------------------------------------- */
+
+grail_status hash_set_append(const hash_set *set, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    for (int64_t i = 0; i < set->count; i++) {
+        unsigned char bytes[HASH_BYTES];
+        for (int b = 0; b < HASH_BYTES; b++) {
+            bytes[b] = (unsigned char)(set->hashes[i] >> (b * BYTE_BITS));
+        }
+        TRY(buffer_append(out, bytes, sizeof bytes));
+    }
+out:
+    return status;
+}
+
+static grail_status take_hashes(const char *path, const buffer *bytes, hash_set *set)
+{
+    grail_status status = GRAIL_OK;
+    if (bytes->size % HASH_BYTES != 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "'%s' has %zu bytes, which are no whole number of 8-byte hashes",
+             path, bytes->size);
+    }
+    for (size_t i = 0; i < bytes->size; i += HASH_BYTES) {
+        uint64_t hash = 0;
+        for (size_t b = HASH_BYTES; b-- > 0;) {
+            hash = hash << BYTE_BITS | bytes->bytes[i + b];
+        }
+        if (set->count > 0 && hash <= set->hashes[set->count - 1]) {
+            FAIL(GRAIL_ERROR_FORMAT, "'%s': hash %lld is not above the one before it", path,
+                 (long long)set->count);
+        }
+        set->hashes[set->count++] = hash;
+    }
+out:
+    return status;
+}
+
+grail_status hash_set_read(const char *path, const char *sha256, hash_set *out)
+{
+    grail_status status = GRAIL_OK;
+    char found[HASH_TEXT_SIZE];
+    buffer bytes = {0};
+    hash_set set = {0};
+    buffer_init(&bytes, (size_t)HASH_SET_MOST * HASH_BYTES);
+    TRY(file_read(path, (size_t)HASH_SET_MOST * HASH_BYTES, &bytes));
+    hash_bytes(bytes.bytes, bytes.size, found);
+    if (strcmp(found, sha256) != 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "'%s' is damaged or of another result: its SHA-256 is %s, not %s",
+             path, found, sha256);
+    }
+    TRY(hash_set_init(&set));
+    TRY(take_hashes(path, &bytes, &set));
+    *out = set;
+    set = (hash_set){0};
+out:
+    hash_set_fini(&set);
+    buffer_fini(&bytes);
+    return status;
+}
