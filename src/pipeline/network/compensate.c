@@ -89,12 +89,12 @@ static double dense_share(const observation *o)
     return o->target == OBSERVES_DENSE_OUTPUT || o->target == OBSERVES_DENSE_PRODUCT ? 1.0 : 0.0;
 }
 
-static grail_status fit_consumer(calibration_network *network, observation *o, float *prior)
+static grail_status fit_consumer(calibration_network *network, observation *o, const float *prior)
 {
     grail_status status = GRAIL_OK;
     fitted_map fitted = {0};
     TRY(fit_solve(network, o, network->results[o->site].reducer, prior, &fitted));
-    TRY(consumer_set(network, o->site, o->consumer, prior, fitted.bias_change));
+    TRY(consumer_set(network, o->site, o->consumer, fitted.weight, fitted.bias_change));
     const grail_fit made = site_fit_of(site_consumer_name(network->request, o->site, o->consumer),
                                        &fitted.result, dense_share(o), fitted.bias);
     TRY(site_result_add_fit(&network->results[o->site], &made));
@@ -163,7 +163,7 @@ grail_status compensate_map(calibration_network *network, observation *o)
     TRY(mix_targets(o));
     TRY(fit_solve(network, o, NULL, o->weight, &fitted));
     if (fitted.result.fallback != RIDGE_FALLBACK_PLAIN) {
-        TRY(map_set(network, o->node, o->weight, fitted.bias_change));
+        TRY(map_set(network, o->node, fitted.weight, fitted.bias_change));
     }
     const grail_fit made = site_fit_of(g->parameters[g->nodes[o->node].weight].name, &fitted.result,
                                        dense_share(o), fitted.bias);

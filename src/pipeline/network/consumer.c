@@ -176,24 +176,37 @@ out:
     return status;
 }
 
+/* Whether a consumer that is set runs on the wide axis: other consumers of its site follow, or the
+ * site spans blocks. In an open loop it does not run before all sites are narrow. */
+static bool runs_wide(const compression_request *request, int index, int consumer)
+{
+    const bool is_last = consumer == site_at(request, index)->consumer_count - 1;
+    return request->plan.loop == LOOP_CLOSED && !(is_last && site_narrows_in_walk(request, index));
+}
+
 grail_status consumer_set_stored(calibration_network *network, int index, int consumer,
                                  const float *narrow)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
+    const grail_reducer *reducer = network->results[index].reducer;
     const node *n = consumer_node(request, index, consumer);
     const consumer_layout l = consumer_layout_of(request, index, consumer);
     const cut_axis *axis = &request->cuts[n->weight].columns;
-    const int64_t taps = l.taps * l.tap_rows;
-    const int64_t width = cut_wide_features(&request->plan, axis);
+    const bool is_wide = runs_wide(request, index, consumer);
+    const int64_t width =
+        is_wide ? cut_wide_features(&request->plan, axis) : reducer->kept * axis->features;
     float *wide = NULL;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
-    TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
-    scatter_columns(network->results[index].reducer, axis->features, l.rows, width, narrow, wide);
+    if (is_wide) {
+        TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
+        scatter_columns(reducer, axis->features, l.rows, width, narrow, wide);
+    }
     memcpy(shape, request->graph->parameters[n->weight].shape, sizeof shape);
     shape[0] = l.rows;
-    shape[1] = width / taps;
-    TRY(parameter_store_set(network->current.parameters, n->weight, shape, wide));
+    shape[1] = width / (l.taps * l.tap_rows);
+    TRY(parameter_store_set(network->current.parameters, n->weight, shape,
+                            is_wide ? wide : narrow));
 out:
     memory_free(wide);
     return status;

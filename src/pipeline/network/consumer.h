@@ -29,8 +29,9 @@ grail_status map_read(const calibration_network *network, int node_index,
 grail_status consumer_merge(const calibration_network *network, const grail_reducer *reducer,
                             int site, int consumer, const float *weight,
                             float **out) GRAIL_MUST_CHECK;
-/** Sets the consumer's weight from narrow[rows * tap_rows, K u taps], with zeros in the other
- * columns. Adds bias_change[rows * tap_rows] to its bias slot unless it is NULL. */
+/** Sets the consumer's weight from narrow[rows * tap_rows, K u taps]. Where it runs before its axis
+ * is narrow, the other columns are zero. Adds bias_change[rows * tap_rows] to its bias slot unless
+ * it is NULL. */
 grail_status consumer_set(calibration_network *network, int site, int consumer, const float *narrow,
                           const double *bias_change) GRAIL_MUST_CHECK;
 /** Sets the weight of a node whose input is not cut from weight[rows * tap_rows, features * taps],

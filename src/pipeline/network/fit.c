@@ -8,6 +8,7 @@ static const double alpha_candidates[] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
 
 void fitted_map_fini(fitted_map *m)
 {
+    memory_free(m->weight);
     memory_free(m->bias_change);
     *m = (fitted_map){0};
 }
@@ -70,7 +71,7 @@ out:
 }
 
 grail_status fit_solve(const calibration_network *network, observation *o,
-                       const grail_reducer *reducer, float *prior, fitted_map *out)
+                       const grail_reducer *reducer, const float *prior, fitted_map *out)
 {
     grail_status status = GRAIL_OK;
     regression fit = {0};
@@ -88,7 +89,10 @@ grail_status fit_solve(const calibration_network *network, observation *o,
         TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));
     }
     TRY(ridge_solve(&fit, &held, prior, &options, weight, out->bias_change, &out->result));
-    TRY(matrix_download_f32(weight, prior));
+    regression_fini(&fit);
+    regression_fini(&held);
+    TRY(memory_new_unset(&out->weight, (size_t)matrix_count(weight), sizeof out->weight[0]));
+    TRY(matrix_download_f32(weight, out->weight));
     out->bias = options.bias && out->result.fallback != RIDGE_FALLBACK_PLAIN;
 out:
     memory_free(judged);

@@ -7,6 +7,7 @@
 
 /** A fit, computed in f64. fitted_map_fini frees. */
 typedef struct fitted_map {
+    float *weight;       /* owned, in the shape of the prior; rounded to f32 */
     double *bias_change; /* owned; NULL without a bias */
     ridge_result result;
     bool bias;
@@ -15,10 +16,9 @@ typedef struct fitted_map {
 void fitted_map_fini(fitted_map *m); /* works on a zeroed one */
 
 /** Solves with the reducer of the observed site (NULL for a map). Takes over the sums of the
- * observation. `prior`, the weight narrowed without data, becomes the fitted one, rounded to f32.
- */
+ * observation. `prior` is the weight narrowed without data. */
 grail_status fit_solve(const calibration_network *network, observation *o,
-                       const grail_reducer *reducer, float *prior,
+                       const grail_reducer *reducer, const float *prior,
                        fitted_map *out) GRAIL_MUST_CHECK;
 
 #endif

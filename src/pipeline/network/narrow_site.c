@@ -16,62 +16,90 @@ void axis_reduced_features(const calibration_network *network, const cut_axis *a
     }
 }
 
-/* *out is [*count], owned. */
-static grail_status reduced_features(const calibration_network *network, const cut_axis *axis,
-                                     int64_t *count, int64_t **out)
+/* What stays of an axis. */
+typedef struct kept_features {
+    int64_t count;
+    int64_t *features; /* [count], owned; NULL: all */
+} kept_features;
+
+static grail_status find_kept(const calibration_network *network, const cut_axis *axis,
+                              kept_features *out)
 {
-    *count = network->results[axis->site].reducer->kept * axis->features;
-    const grail_status status = memory_new(out, (size_t)*count, sizeof **out);
+    *out = (kept_features){.count = network->results[axis->site].reducer->kept * axis->features};
+    const grail_status status =
+        memory_new_unset(&out->features, (size_t)out->count, sizeof out->features[0]);
     if (status == GRAIL_OK) {
-        axis_reduced_features(network, axis, *out);
+        axis_reduced_features(network, axis, out->features);
     }
     return status;
 }
 
-/* narrow[rows, columns] = wide[kept rows, kept columns]; a NULL list keeps all. */
-static void take(int64_t rows, const int64_t *kept_rows, int64_t columns,
-                 const int64_t *kept_columns, int64_t wide_columns, const float *wide,
-                 float *narrow)
+/* Of an axis of `size` features; all where it is narrow already, or not cut by this site. */
+static grail_status kept_of_axis(const calibration_network *network, const cut_axis *axis,
+                                 int index, int64_t size, kept_features *out)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const float *from = wide + (kept_rows == NULL ? r : kept_rows[r]) * wide_columns;
-        for (int64_t c = 0; c < columns; c++) {
-            narrow[r * columns + c] = from[kept_columns == NULL ? c : kept_columns[c]];
+    const bool is_cut = axis->site != GRAPH_NONE && (index == GRAPH_NONE || axis->site == index);
+    const bool is_wide =
+        is_cut && size != network->request->plan.sites[axis->site].kept * axis->features;
+    *out = (kept_features){.count = size};
+    return is_wide ? find_kept(network, axis, out) : GRAIL_OK;
+}
+
+/* narrow[rows, columns] = wide[kept rows, kept columns] */
+static void take(const kept_features *rows, const kept_features *columns, int64_t wide_columns,
+                 const float *wide, float *narrow)
+{
+    for (int64_t r = 0; r < rows->count; r++) {
+        const float *from = wide + (rows->features == NULL ? r : rows->features[r]) * wide_columns;
+        for (int64_t c = 0; c < columns->count; c++) {
+            narrow[r * columns->count + c] =
+                from[columns->features == NULL ? c : columns->features[c]];
         }
     }
 }
 
-/* Narrows the rows, or else the columns, of one parameter of the current network. */
-static grail_status narrow_axis(calibration_network *network, int parameter, bool by_rows)
+grail_status narrow_values(const calibration_network *network, int parameter, int index,
+                           int64_t shape[PARAMETER_MAX_RANK], float **out)
 {
     grail_status status = GRAIL_OK;
     const parameter_cut *cut = &network->request->cuts[parameter];
     parameter_store *store = network->current.parameters;
     const parameter_entry *entry = NULL;
+    kept_features rows = {0};
+    kept_features columns = {0};
     float *wide = NULL;
-    float *narrow = NULL;
-    int64_t *kept = NULL;
-    int64_t kept_count = 0;
-    int64_t elements = 0;
-    int64_t shape[PARAMETER_MAX_RANK];
+    int64_t count = 0;
     TRY(parameter_store_get(store, parameter, &entry));
-    memcpy(shape, entry->shape, sizeof shape);
-    TRY(parameter_store_read_f32(store, parameter, &wide, &elements));
-    TRY(reduced_features(network, by_rows ? &cut->rows : &cut->columns, &kept_count, &kept));
-    const int64_t width = elements / shape[0];
-    if (kept_count == (by_rows ? shape[0] : width)) {
-        goto out; /* it is narrow already */
+    memcpy(shape, entry->shape, sizeof entry->shape);
+    const int64_t width = matrix_count(entry->values) / shape[0];
+    TRY(kept_of_axis(network, &cut->rows, index, shape[0], &rows));
+    TRY(kept_of_axis(network, &cut->columns, index, width, &columns));
+    if (rows.features != NULL || columns.features != NULL) {
+        TRY(parameter_store_read_f32(store, parameter, &wide, &count));
+        TRY(memory_new_unset(out, (size_t)(rows.count * columns.count), sizeof **out));
+        take(&rows, &columns, width, wide, *out);
+        shape[0] = rows.count;
+        shape[1] = shape[1] * columns.count / width;
     }
-    const int64_t rows = by_rows ? kept_count : shape[0];
-    const int64_t columns = by_rows ? width : kept_count;
-    TRY(memory_new_unset(&narrow, (size_t)(rows * columns), sizeof narrow[0]));
-    take(rows, by_rows ? kept : NULL, columns, by_rows ? NULL : kept, width, wide, narrow);
-    shape[by_rows ? 0 : 1] = by_rows ? rows : columns * shape[1] / width;
-    TRY(parameter_store_set(store, parameter, shape, narrow));
 out:
     memory_free(wide);
+    memory_free(rows.features);
+    memory_free(columns.features);
+    return status;
+}
+
+/* Narrows what a site cuts in a parameter of the current network. */
+static grail_status narrow_own(calibration_network *network, int parameter, int index)
+{
+    grail_status status = GRAIL_OK;
+    int64_t shape[PARAMETER_MAX_RANK];
+    float *narrow = NULL;
+    TRY(narrow_values(network, parameter, index, shape, &narrow));
+    if (narrow != NULL) {
+        TRY(parameter_store_set(network->current.parameters, parameter, shape, narrow));
+    }
+out:
     memory_free(narrow);
-    memory_free(kept);
     return status;
 }
 
@@ -104,14 +132,8 @@ static grail_status narrow_parameters(calibration_network *network, int index)
     for (int p = 0; p < network->request->graph->parameter_count; p++) {
         const parameter_cut *cut = &network->request->cuts[p];
         const bool is_cut = cut->rows.site == index || cut->columns.site == index;
-        if (!is_cut || !is_wanted(network, p)) {
-            continue;
-        }
-        if (cut->rows.site == index) {
-            TRY(narrow_axis(network, p, true));
-        }
-        if (cut->columns.site == index) {
-            TRY(narrow_axis(network, p, false));
+        if (is_cut && is_wanted(network, p)) {
+            TRY(narrow_own(network, p, index));
         }
     }
 out:
@@ -127,25 +149,23 @@ static grail_status narrow_held_input(calibration_network *network, int index)
     const site_end *last = &s->consumers[s->consumer_count - 1];
     const int position = network->current.stream.position;
     const cut_axis axis = {.site = index, .features = last->features_per_unit};
-    int64_t *kept = NULL;
-    int64_t count = 0;
+    kept_features kept = {0};
     if (position > s->producers[0].node && position < last->node) {
         TRY(streams_carry(network, last->node, GRAPH_NONE, NULL, NULL));
     }
-    TRY(reduced_features(network, &axis, &count, &kept));
+    TRY(find_kept(network, &axis, &kept));
     TRY(sample_stream_gather(&network->current.stream,
-                             network->request->graph->nodes[last->node].inputs[0], count, kept));
+                             network->request->graph->nodes[last->node].inputs[0], kept.count,
+                             kept.features));
 out:
-    memory_free(kept);
+    memory_free(kept.features);
     return status;
 }
 
 grail_status site_take_narrow_shape(calibration_network *network, int index)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = network->request;
-    if (request->plan.loop == LOOP_OPEN ||
-        site_spans_blocks(request->graph, site_at(request, index))) {
+    if (!site_narrows_in_walk(network->request, index)) {
         return GRAIL_OK;
     }
     TRY(narrow_held_input(network, index));

@@ -8,6 +8,12 @@
  * units, or for a folding the merged ones behind the others. */
 void axis_reduced_features(const calibration_network *network, const cut_axis *axis, int64_t *out);
 
+/** A parameter of the current network with the axes cut by `site` in the narrow form, or with all
+ * its cut axes for GRAPH_NONE: its shape and, in f32, its values. *out is owned; NULL where these
+ * axes are narrow already. */
+grail_status narrow_values(const calibration_network *network, int parameter, int site,
+                           int64_t shape[PARAMETER_MAX_RANK], float **out) GRAIL_MUST_CHECK;
+
 /**
  * After the last consumer of a site is set: those of its producers, channel parameters and
  * consumers that run again take their narrow shapes, and so does the input of that consumer in the

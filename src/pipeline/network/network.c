@@ -86,6 +86,12 @@ void network_free(calibration_network *network)
     memory_free(network);
 }
 
+bool site_narrows_in_walk(const compression_request *request, int index)
+{
+    return request->plan.loop == LOOP_CLOSED &&
+           !site_spans_blocks(request->graph, site_at(request, index));
+}
+
 int network_dense_end(const calibration_network *network, int block)
 {
     int begin = 0;

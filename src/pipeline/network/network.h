@@ -1,10 +1,10 @@
 /* The calibration network: the dense network and the network as narrowed so far, each with its
  * execution, and what was decided and measured at each site.
  *
- * Until all consumers of a site are set, its axis keeps the dense units: in the consumers that are
- * set, the columns of removed units are zero. A folded axis of n units has its K merged units
- * behind the original n, which these consumers do not read. So the unreduced input X and the output
- * Z of the reduced producers are columns of one value:
+ * Until all consumers of a site are set, its axis keeps the dense units: in those that are set
+ * before the last one, the columns of removed units are zero. A folded axis of n units has its K
+ * merged units behind the original n, which these consumers do not read. So the unreduced input X
+ * and the output Z of the reduced producers are columns of one value:
  *
  *   selection: Z = X[:, P]          folding: value = [X | Z], Z made by the merged producers
  *
@@ -58,6 +58,9 @@ typedef struct calibration_network {
 grail_status network_create(const compression_request *request, int64_t memory,
                             calibration_network **out) GRAIL_MUST_CHECK;
 void network_free(calibration_network *network); /* NULL is allowed */
+
+/** Whether a site takes its narrow shapes as soon as its last consumer is set (narrow_site.h). */
+bool site_narrows_in_walk(const compression_request *request, int site);
 
 /** The node of the dense network behind a block. */
 int network_dense_end(const calibration_network *network, int block);

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-grail_status widen_consumer(calibration_network *network, int index, int consumer,
-                            const recorded_parameters *recorded)
+grail_status restore_consumer(calibration_network *network, int index, int consumer,
+                              const recorded_parameters *recorded)
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;

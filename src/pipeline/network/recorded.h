@@ -14,8 +14,8 @@ typedef struct recorded_parameters {
 
 /** Sets a consumer of a decided site, and the parameter that took its bias, from the recorded
  * tensors. */
-grail_status widen_consumer(calibration_network *network, int site, int consumer,
-                            const recorded_parameters *recorded) GRAIL_MUST_CHECK;
+grail_status restore_consumer(calibration_network *network, int site, int consumer,
+                              const recorded_parameters *recorded) GRAIL_MUST_CHECK;
 
 /** Sets a refitted map, and the parameter that took its bias, from the recorded tensors. The rows
  * of removed units are 0. The sites that cut its rows are decided. */

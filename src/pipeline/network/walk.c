@@ -65,7 +65,7 @@ static grail_status set_consumer(calibration_network *network, int index, int co
 {
     const bool undecided = network->results[index].reducer == NULL;
     if (recorded != NULL) {
-        return widen_consumer(network, index, consumer, recorded);
+        return restore_consumer(network, index, consumer, recorded);
     }
     return undecided || network->request->plan.compensation.enabled
                ? observe_consumer(network, index, consumer)

@@ -3,6 +3,7 @@
 #include "vision_lab.h"
 
 #include "pipeline/compression.h"
+#include "pipeline/network/consumer.h"
 
 static grail_compression *run_in_memory(grail_compress_options options)
 {
@@ -43,6 +44,31 @@ static int assert_axis(const grail_compression *c, const cut_axis *axis, bool by
     return narrow ? 1 : 0;
 }
 
+/* The consumers of sites inside blocks take a narrow weight as it is, without a pass through the
+ * wide form. */
+static void assert_consumers_are_set_narrow(const grail_compression *c)
+{
+    for (int i = 0; i < c->request->plan.count; i++) {
+        const site *s = site_at(c->request, i);
+        const int parameter = c->request->graph->nodes[s->consumers[0].node].weight;
+        const matrix *own = &c->network->current.parameters->entries[parameter].values;
+        const int64_t width = c->request->plan.sites[i].kept * s->consumers[0].features_per_unit;
+        float *values = NULL;
+        int64_t count = 0;
+        assert_ok(
+            parameter_store_read_f32(c->network->current.parameters, parameter, &values, &count));
+        values[0] = 3.0F;
+        assert_ok(consumer_set(c->network, i, 0, values, NULL));
+        assert_int_equal(own->columns, width);
+        float *after = NULL;
+        assert_ok(
+            parameter_store_read_f32(c->network->current.parameters, parameter, &after, &count));
+        assert_memory_equal(after, values, (size_t)count * sizeof values[0]);
+        memory_free(values);
+        memory_free(after);
+    }
+}
+
 /* Returns how many axes are narrow. */
 static int check_shapes(const grail_compression *c)
 {
@@ -68,6 +94,7 @@ static void the_sites_of_a_decoder_are_narrow(void **state)
         options.memory = i == 1 ? 1 : 0;
         grail_compression *c = run_in_memory(options);
         assert_true(check_shapes(c) > 0);
+        assert_consumers_are_set_narrow(c);
         grail_compression_close(c);
     }
     lab_close(&l);
