@@ -6,75 +6,21 @@
 
 #include <stdatomic.h>
 
-/** The operations, each with the matrices of its function in operations.h or gradients.h in their
- * order. */
+/** SLOT_NAME for each row of operation_list.h. */
 typedef enum operation_slot {
-    SLOT_LINEAR,
-    SLOT_RMS_NORM,
-    SLOT_ROPE,
-    SLOT_ATTENTION,
-    SLOT_ACTIVATE,
-    SLOT_MULTIPLY,
-    SLOT_ADD,
-    SLOT_SUBTRACT,
-    SLOT_SCALE_ROWS,
-    SLOT_CROSS_ENTROPY,
-    SLOT_FIND_NON_FINITE,
-    SLOT_CONV2D,
-    SLOT_PATCHES,
-    SLOT_MAX_POOL,
-    SLOT_MEAN_POSITIONS,
-    SLOT_BATCH_NORM,
-    SLOT_LAYER_NORM,
-    SLOT_UNIT_LENGTH,
-    SLOT_SHORTCUT,
-    SLOT_WINDOWS,
-    SLOT_GRAM,
-    SLOT_CROSS,
-    SLOT_COLUMN_SUMS,
-    SLOT_COPY,
-    SLOT_ZERO,
-    SLOT_GATHER,
-    SLOT_FOLD_COLUMNS,
-    SLOT_FOLD_ROWS,
-    SLOT_GEMM,
-    SLOT_ADD_SYMMETRIC,
-    SLOT_ADD_SCALED,
-    SLOT_ADD_OUTER,
-    SLOT_DIAGONAL,
-    SLOT_SET_DIAGONAL,
-    SLOT_SHIFT_DIAGONAL,
-    SLOT_FILL_TRIANGLE,
-    SLOT_ROW_DOTS,
-    SLOT_DIVIDE_COLUMNS,
-    SLOT_CHOLESKY,
-    SLOT_CHOLESKY_SOLVE,
-    SLOT_CHOLESKY_MULTIPLY,
-    SLOT_CHOLESKY_INVERT,
-    SLOT_EIGEN,
-    SLOT_PRODUCT,
-    SLOT_RMS_NORM_GRADIENT,
-    SLOT_LAYER_NORM_GRADIENT,
-    SLOT_BATCH_NORM_GRADIENT,
-    SLOT_UNIT_LENGTH_GRADIENT,
-    SLOT_ATTENTION_GRADIENT,
-    SLOT_ACTIVATE_GRADIENT,
-    SLOT_CONV2D_GRADIENT,
-    SLOT_MAX_POOL_GRADIENT,
-    SLOT_SHORTCUT_GRADIENT,
-    SLOT_DIVERGENCE,
-    SLOT_DESCEND,
+#define OPERATION(name, ...) SLOT_##name,
+#include "backend/operation_list.h"
     SLOT_COUNT
 } operation_slot;
 
 enum { OPERATION_MATRICES = 8 };
 
-/** Everything besides matrices that operations take; each uses the fields that its function in
- * operations.h has. Pointers are to host memory. */
+/** Everything besides matrices that operations take; each uses the fields that its row of
+ * operation_list.h sets. Pointers are to host memory. */
 typedef struct operation_settings {
     double epsilon, alpha, beta;
     activation_kind activation;
-    bool relu, lower, upper;
+    bool relu, lower;
     bool transpose_a, transpose_b;
     int64_t begin, end;
     int64_t units;

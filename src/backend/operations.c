@@ -1,299 +1,220 @@
+/* Running an operation: checks it against its row of operation_list.h, and does on the host what
+ * the instance leaves out. */
+#include "backend/kind.h"
 #include "backend/shapes.h"
+
+#include "base/parallel.h"
 
 #include <math.h>
 
-grail_status matrix_linear(matrix x, matrix weight, matrix bias, matrix y)
+static const struct {
+    const char *name;
+    const char *matrices; /* see operation_list.h */
+} descriptions[SLOT_COUNT] = {
+#define OPERATION(name, matrices, ...) [SLOT_##name] = {#name, matrices},
+#include "backend/operation_list.h"
+};
+
+int operation_count(void)
 {
-    if (x.columns != weight.columns || x.rows != y.rows || weight.rows != y.columns ||
-        !has_columns(bias, y.columns)) {
-        return wrong_shape(SLOT_LINEAR);
+    return SLOT_COUNT;
+}
+
+const char *operation_name(int slot)
+{
+    return descriptions[slot].name;
+}
+
+/* What an operation's description says of one of its matrices. */
+typedef struct argument {
+    char kind; /* a small letter; 0 behind the last */
+    bool optional, written;
+} argument;
+
+static argument argument_at(operation_slot slot, int index)
+{
+    const char *text = descriptions[slot].matrices;
+    argument a = {0};
+    for (int i = 0; i <= index && *text != '\0'; i++, text++) {
+        a = (argument){.optional = *text == '?'};
+        text += a.optional ? 1 : 0;
+        a.written = *text >= 'A' && *text <= 'Z';
+        a.kind = (char)(a.written ? *text - 'A' + 'a' : *text);
+        if (i < index && text[1] == '\0') {
+            return (argument){0};
+        }
     }
-    return operation_run(&(operation){.slot = SLOT_LINEAR, .m = {x, weight, bias, y}});
+    return a;
 }
 
-grail_status matrix_rms_norm(double epsilon, matrix x, matrix weight, matrix y)
+static bool fits(argument a, matrix m, const backend *b)
 {
-    if (!same_shape(x, y) || weight.rows < 1 || weight.columns < 1 ||
-        x.columns % weight.columns != 0) {
-        return wrong_shape(SLOT_RMS_NORM);
+    const bool packed = matrix_is_packed(m);
+    switch (a.kind) {
+    case 'v':
+        return m.type == b->kind->type && packed;
+    case 'e':
+        return m.type == b->kind->type;
+    case 's':
+        return m.type == GRAIL_DTYPE_F64;
+    case 'p':
+        return m.type == GRAIL_DTYPE_F64 && packed;
+    case 'w':
+        return (m.type == b->kind->type && packed) || matrix_is_ordered(m);
+    case 'c':
+        return true;
+    default:
+        return a.kind == 'a' && !matrix_is_ordered(m);
     }
-    return operation_run(
-        &(operation){.slot = SLOT_RMS_NORM, .m = {x, weight, y}, .with = {.epsilon = epsilon}});
 }
 
-grail_status matrix_rope(const rope_shape *shape, matrix x)
+static grail_status check(const operation *o, const backend *b)
 {
-    if (x.rows != shape->sequences * shape->length || x.columns % shape->head_dim != 0) {
-        return wrong_shape(SLOT_ROPE);
+    for (int i = 0; i < OPERATION_MATRICES; i++) {
+        const argument a = argument_at(o->slot, i);
+        const matrix m = o->m[i];
+        const bool missing = !matrix_exists(m);
+        if (missing ? a.kind != '\0' && !a.optional : m.owner != b || !fits(a, m, b)) {
+            return error_set(GRAIL_ERROR_INTERNAL,
+                             "operation '%s': its matrix %d %s on the backend '%s'",
+                             operation_name((int)o->slot), i,
+                             missing          ? "is missing"
+                             : m.owner != b   ? "is of another instance"
+                             : a.kind == '\0' ? "is one too many"
+                                              : "has a type or stride that it does not take",
+                             b->kind->name);
+        }
     }
-    return operation_run(&(operation){.slot = SLOT_ROPE, .m = {x}, .with = {.rope = shape}});
+    return GRAIL_OK;
 }
 
-grail_status matrix_attention(const attention_shape *shape, matrix q, matrix k, matrix v,
-                              matrix out)
+grail_status backend_enter(backend *b, int *threads_before)
 {
-    return attention_fits(shape, q, k, v, out)
-               ? operation_run(&(operation){
-                     .slot = SLOT_ATTENTION, .m = {q, k, v, out}, .with = {.attention = shape}})
-               : wrong_shape(SLOT_ATTENTION);
-}
-
-grail_status matrix_activate(activation_kind kind, matrix x, matrix y)
-{
-    if (!same_shape(x, y)) {
-        return wrong_shape(SLOT_ACTIVATE);
+    *threads_before = parallel_threads();
+    if (b->threads > 0 && b->threads != *threads_before) {
+        parallel_set_threads(b->threads);
     }
-    return operation_run(
-        &(operation){.slot = SLOT_ACTIVATE, .m = {x, y}, .with = {.activation = kind}});
+    return b->kind->enter == NULL ? GRAIL_OK : b->kind->enter(b);
 }
 
-static grail_status combine(operation_slot slot, matrix a, matrix b, matrix y)
+void backend_leave(const backend *b, int threads_before)
 {
-    return same_shape(a, y) && same_shape(b, y)
-               ? operation_run(&(operation){.slot = slot, .m = {a, b, y}})
-               : wrong_shape(slot);
+    if (b->threads > 0 && b->threads != threads_before) {
+        parallel_set_threads(threads_before);
+    }
 }
 
-grail_status matrix_multiply(matrix a, matrix b, matrix y)
+static grail_status run_on(backend *b, slot_function run, const operation *o)
 {
-    return combine(SLOT_MULTIPLY, a, b, y);
+    int threads = 0;
+    grail_status status = backend_enter(b, &threads);
+    if (status == GRAIL_OK) {
+        status = run(b, o);
+    }
+    backend_leave(b, threads);
+    return status;
 }
 
-grail_status matrix_add(matrix a, matrix b, matrix y)
+/* -- on the host ------------------------------------------------------------------------------- */
+
+/* An instance on the host with the precision of `b`: what it computes is what `b` should. It has
+ * the threads of the thread that calls it, which are those of `b` once `b` is entered. */
+static backend *host_for(const backend *b)
 {
-    return combine(SLOT_ADD, a, b, y);
+    return b->kind->type == GRAIL_DTYPE_F64 ? backend_reference() : backend_host();
 }
 
-grail_status matrix_subtract(matrix a, matrix b, matrix y)
+/* A copy of `m` in the other instance's memory; a repeated row is copied once. */
+static grail_status copy_to_host(backend *host, matrix m, matrix *out)
 {
-    return combine(SLOT_SUBTRACT, a, b, y);
+    grail_status status = GRAIL_OK;
+    host_view v = {0};
+    const bool repeats = m.stride == 0 && m.rows > 1;
+    const matrix source = repeats ? matrix_rows(m, 0, 1) : m;
+    TRY(matrix_new(host, m.type, source.rows, m.columns, out));
+    TRY(host_view_open(*out, m.type, HOST_WRITES, &v));
+    TRY(matrix_download(source, v.values));
+    TRY(host_view_close(&v));
+out:
+    host_view_drop(&v);
+    return status;
 }
 
-grail_status matrix_scale_rows(matrix factor, matrix x, matrix y)
+static grail_status copy_back(matrix from, matrix to)
 {
-    return same_shape(x, y) && is_row(factor, x.rows)
-               ? operation_run(&(operation){.slot = SLOT_SCALE_ROWS, .m = {factor, x, y}})
-               : wrong_shape(SLOT_SCALE_ROWS);
+    grail_status status = GRAIL_OK;
+    host_view v = {0};
+    TRY(host_view_open(from, from.type, HOST_READS, &v));
+    TRY(matrix_upload(to, v.values));
+    TRY(host_view_close(&v));
+out:
+    host_view_drop(&v);
+    return status;
 }
 
-grail_status matrix_cross_entropy(matrix logits, int64_t first, const int32_t *target,
-                                  entropy_sums *sums)
+static grail_status run_on_host(backend *b, const operation *o)
 {
-    return operation_run(&(operation){.slot = SLOT_CROSS_ENTROPY,
-                                      .m = {logits},
-                                      .with = {.begin = first, .target = target, .entropy = sums}});
+    grail_status status = GRAIL_OK;
+    backend *host = host_for(b);
+    operation there = *o;
+    matrix copies[OPERATION_MATRICES] = {{0}};
+    atomic_fetch_add(&b->fallbacks[o->slot], 1);
+    for (int i = 0; i < OPERATION_MATRICES; i++) {
+        if (matrix_exists(o->m[i])) {
+            TRY(copy_to_host(host, o->m[i], &copies[i]));
+            there.m[i] = copies[i].rows < o->m[i].rows ? matrix_repeat_row(copies[i], o->m[i].rows)
+                                                       : copies[i];
+        }
+    }
+    TRY(run_on(host, host->kind->slots[o->slot], &there));
+    for (int i = 0; i < OPERATION_MATRICES; i++) {
+        if (matrix_exists(o->m[i]) && argument_at(o->slot, i).written) {
+            TRY(copy_back(copies[i], o->m[i]));
+        }
+    }
+out:
+    for (int i = 0; i < OPERATION_MATRICES; i++) {
+        matrix_free(&copies[i]);
+    }
+    return status;
 }
+
+grail_status operation_run(const operation *o)
+{
+    backend *b = o->m[0].owner;
+    if (b == NULL) {
+        return error_set(GRAIL_ERROR_INTERNAL, "operation '%s' was called without a matrix",
+                         operation_name((int)o->slot));
+    }
+    const grail_status status = check(o, b);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    const slot_function own = b->kind->slots[o->slot];
+    return run_on(b, own == NULL ? run_on_host : own, o);
+}
+
+/* -- what callers use ---------------------------------------------------------------------------
+ */
+
+/* A mismatch of shapes is a caller's mistake: the library never makes such a call. */
+static grail_status wrong_shape(operation_slot slot)
+{
+    return error_set(GRAIL_ERROR_INTERNAL, "operation '%s': the shapes of its matrices disagree",
+                     operation_name((int)slot));
+}
+
+#define OPERATION(name, matrices, parameters, shapes, ...)                                         \
+    grail_status matrix_##name parameters                                                          \
+    {                                                                                              \
+        return (shapes) ? operation_run(&(operation){.slot = SLOT_##name, __VA_ARGS__})            \
+                        : wrong_shape(SLOT_##name);                                                \
+    }
+#include "backend/operation_list.h"
 
 double entropy_of(const entropy_sums *sums)
 {
     return log(sums->total) + sums->largest - sums->target;
-}
-
-grail_status matrix_find_non_finite(bool lower, matrix x, int64_t *index)
-{
-    if (lower && !is_square(x)) {
-        return wrong_shape(SLOT_FIND_NON_FINITE);
-    }
-    return operation_run(&(operation){
-        .slot = SLOT_FIND_NON_FINITE, .m = {x}, .with = {.lower = lower, .index = index}});
-}
-
-grail_status matrix_conv2d(const conv_shape *shape, bool relu, matrix x, matrix weight, matrix bias,
-                           matrix residual, matrix y)
-{
-    if (!convolution_fits(shape, x, weight, y) || !has_columns(bias, y.columns) ||
-        (matrix_exists(residual) && !same_shape(residual, y))) {
-        return wrong_shape(SLOT_CONV2D);
-    }
-    return operation_run(&(operation){.slot = SLOT_CONV2D,
-                                      .m = {x, weight, bias, residual, y},
-                                      .with = {.conv = shape, .relu = relu}});
-}
-
-grail_status matrix_patches(const conv_shape *shape, int64_t begin, int64_t end, matrix x, matrix p)
-{
-    const int64_t taps = shape->window.kernel_height * shape->window.kernel_width;
-    if (!has_positions(shape, x) || begin < 0 || end > shape->samples * shape->out.height ||
-        p.columns != shape->channels_in * taps || p.rows != (end - begin) * shape->out.width) {
-        return wrong_shape(SLOT_PATCHES);
-    }
-    return operation_run(&(operation){
-        .slot = SLOT_PATCHES, .m = {x, p}, .with = {.conv = shape, .begin = begin, .end = end}});
-}
-
-grail_status matrix_max_pool(const conv_shape *shape, matrix x, matrix y)
-{
-    return window_fits(shape, x, y)
-               ? operation_run(
-                     &(operation){.slot = SLOT_MAX_POOL, .m = {x, y}, .with = {.conv = shape}})
-               : wrong_shape(SLOT_MAX_POOL);
-}
-
-grail_status matrix_mean_positions(matrix x, matrix y)
-{
-    if (x.columns != y.columns || (y.rows == 0 ? x.rows != 0 : x.rows % y.rows != 0)) {
-        return wrong_shape(SLOT_MEAN_POSITIONS);
-    }
-    return operation_run(&(operation){.slot = SLOT_MEAN_POSITIONS, .m = {x, y}});
-}
-
-grail_status matrix_batch_norm(double epsilon, matrix x, matrix mean, matrix variance,
-                               matrix weight, matrix bias, matrix y)
-{
-    if (!same_shape(x, y) || !is_row(mean, x.columns) || !is_row(variance, x.columns) ||
-        !has_columns(weight, x.columns) || !has_columns(bias, x.columns)) {
-        return wrong_shape(SLOT_BATCH_NORM);
-    }
-    return operation_run(&(operation){.slot = SLOT_BATCH_NORM,
-                                      .m = {x, mean, variance, weight, bias, y},
-                                      .with = {.epsilon = epsilon}});
-}
-
-grail_status matrix_layer_norm(double epsilon, matrix x, matrix weight, matrix bias, matrix y)
-{
-    if (!same_shape(x, y) || !has_columns(weight, x.columns) || !has_columns(bias, x.columns)) {
-        return wrong_shape(SLOT_LAYER_NORM);
-    }
-    return operation_run(&(operation){
-        .slot = SLOT_LAYER_NORM, .m = {x, weight, bias, y}, .with = {.epsilon = epsilon}});
-}
-
-grail_status matrix_unit_length(matrix x, matrix y)
-{
-    return same_shape(x, y) ? operation_run(&(operation){.slot = SLOT_UNIT_LENGTH, .m = {x, y}})
-                            : wrong_shape(SLOT_UNIT_LENGTH);
-}
-
-grail_status matrix_shortcut(const position_shape *shape, matrix x, matrix y)
-{
-    return shortcut_fits(shape, x, y)
-               ? operation_run(
-                     &(operation){.slot = SLOT_SHORTCUT, .m = {x, y}, .with = {.positions = shape}})
-               : wrong_shape(SLOT_SHORTCUT);
-}
-
-grail_status matrix_windows(const position_shape *shape, matrix x, matrix y)
-{
-    return windows_fit(shape, x, y)
-               ? operation_run(
-                     &(operation){.slot = SLOT_WINDOWS, .m = {x, y}, .with = {.positions = shape}})
-               : wrong_shape(SLOT_WINDOWS);
-}
-
-grail_status matrix_gram(matrix x, matrix g)
-{
-    return g.rows == x.columns && g.columns == x.columns
-               ? operation_run(&(operation){.slot = SLOT_GRAM, .m = {x, g}})
-               : wrong_shape(SLOT_GRAM);
-}
-
-grail_status matrix_cross(matrix y, matrix x, matrix c)
-{
-    return y.rows == x.rows && c.rows == y.columns && c.columns == x.columns
-               ? operation_run(&(operation){.slot = SLOT_CROSS, .m = {y, x, c}})
-               : wrong_shape(SLOT_CROSS);
-}
-
-grail_status matrix_column_sums(matrix x, matrix sum, matrix square)
-{
-    return has_columns(sum, x.columns) && has_columns(square, x.columns)
-               ? operation_run(&(operation){.slot = SLOT_COLUMN_SUMS, .m = {x, sum, square}})
-               : wrong_shape(SLOT_COLUMN_SUMS);
-}
-
-grail_status matrix_copy(matrix in, matrix out)
-{
-    return same_shape(in, out) ? operation_run(&(operation){.slot = SLOT_COPY, .m = {in, out}})
-                               : wrong_shape(SLOT_COPY);
-}
-
-grail_status matrix_zero(matrix m)
-{
-    return operation_run(&(operation){.slot = SLOT_ZERO, .m = {m}});
-}
-
-grail_status matrix_gather(const int64_t *rows, const int64_t *columns, matrix in, matrix out)
-{
-    if (!indices_fit(rows, out.rows, in.rows) || !indices_fit(columns, out.columns, in.columns)) {
-        return wrong_shape(SLOT_GATHER);
-    }
-    return operation_run(&(operation){
-        .slot = SLOT_GATHER, .m = {in, out}, .with = {.rows = rows, .columns = columns}});
-}
-
-static grail_status fold(operation_slot slot, int64_t units, const int64_t *labels,
-                         const double *share, matrix in, matrix out)
-{
-    const bool by_columns = slot == SLOT_FOLD_COLUMNS;
-    const int64_t features = by_columns ? in.columns : in.rows;
-    const int64_t folded = by_columns ? out.columns : out.rows;
-    if (in.type != out.type || units < 1 || features < units || features % units != 0 ||
-        (by_columns ? in.rows != out.rows : in.columns != out.columns) ||
-        !indices_fit(labels, units, folded / (features / units))) {
-        return wrong_shape(slot);
-    }
-    return operation_run(&(operation){
-        .slot = slot,
-        .m = {in, out},
-        .with = {.units = units, .labels = labels, .share = share},
-    });
-}
-
-grail_status matrix_fold_columns(int64_t units, const int64_t *labels, const double *share,
-                                 matrix in, matrix out)
-{
-    return fold(SLOT_FOLD_COLUMNS, units, labels, share, in, out);
-}
-
-grail_status matrix_fold_rows(int64_t units, const int64_t *labels, const double *share, matrix in,
-                              matrix out)
-{
-    return fold(SLOT_FOLD_ROWS, units, labels, share, in, out);
-}
-
-grail_status matrix_gemm(bool transpose_a, bool transpose_b, double alpha, matrix a, matrix b,
-                         double beta, matrix c)
-{
-    if (!product_fits(transpose_a, transpose_b, a, b, c)) {
-        return wrong_shape(SLOT_GEMM);
-    }
-    return operation_run(&(operation){
-        .slot = SLOT_GEMM,
-        .m = {a, b, c},
-        .with = {
-            .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = alpha, .beta = beta}});
-}
-
-grail_status matrix_add_symmetric(double alpha, matrix a, matrix b, matrix c)
-{
-    return same_shape(a, b) && is_square(c) && c.columns == a.columns
-               ? operation_run(&(operation){
-                     .slot = SLOT_ADD_SYMMETRIC, .m = {a, b, c}, .with = {.alpha = alpha}})
-               : wrong_shape(SLOT_ADD_SYMMETRIC);
-}
-
-grail_status matrix_add_scaled(double alpha, matrix x, matrix y)
-{
-    return same_shape(x, y) ? operation_run(&(operation){
-                                  .slot = SLOT_ADD_SCALED, .m = {x, y}, .with = {.alpha = alpha}})
-                            : wrong_shape(SLOT_ADD_SCALED);
-}
-
-grail_status matrix_add_outer(bool lower, double alpha, matrix x, matrix y, matrix a)
-{
-    if (x.rows != 1 || y.rows != 1 || a.rows != x.columns || a.columns != y.columns ||
-        (lower && !is_square(a))) {
-        return wrong_shape(SLOT_ADD_OUTER);
-    }
-    return operation_run(&(operation){
-        .slot = SLOT_ADD_OUTER, .m = {x, y, a}, .with = {.lower = lower, .alpha = alpha}});
-}
-
-grail_status matrix_diagonal(matrix a, matrix d)
-{
-    return is_square(a) && is_row(d, a.columns)
-               ? operation_run(&(operation){.slot = SLOT_DIAGONAL, .m = {a, d}})
-               : wrong_shape(SLOT_DIAGONAL);
 }
 
 grail_status matrix_download_diagonal(matrix a, double *diagonal)
@@ -306,83 +227,4 @@ grail_status matrix_download_diagonal(matrix a, double *diagonal)
 out:
     matrix_free(&row);
     return status;
-}
-
-grail_status matrix_set_diagonal(matrix d, matrix a)
-{
-    return is_square(a) && is_row(d, a.columns)
-               ? operation_run(&(operation){.slot = SLOT_SET_DIAGONAL, .m = {d, a}})
-               : wrong_shape(SLOT_SET_DIAGONAL);
-}
-
-grail_status matrix_shift_diagonal(double value, matrix a)
-{
-    return is_square(a) ? operation_run(&(operation){
-                              .slot = SLOT_SHIFT_DIAGONAL, .m = {a}, .with = {.alpha = value}})
-                        : wrong_shape(SLOT_SHIFT_DIAGONAL);
-}
-
-static grail_status fill_triangle(bool upper, matrix a)
-{
-    return is_square(a) ? operation_run(&(operation){
-                              .slot = SLOT_FILL_TRIANGLE, .m = {a}, .with = {.upper = upper}})
-                        : wrong_shape(SLOT_FILL_TRIANGLE);
-}
-
-grail_status matrix_fill_upper(matrix a)
-{
-    return fill_triangle(true, a);
-}
-
-grail_status matrix_fill_lower(matrix a)
-{
-    return fill_triangle(false, a);
-}
-
-grail_status matrix_row_dots(matrix a, matrix b, matrix out)
-{
-    return same_shape(a, b) && a.type == b.type && is_row(out, a.rows)
-               ? operation_run(&(operation){.slot = SLOT_ROW_DOTS, .m = {a, b, out}})
-               : wrong_shape(SLOT_ROW_DOTS);
-}
-
-grail_status matrix_divide_columns(matrix divisor, matrix a)
-{
-    return is_row(divisor, a.columns)
-               ? operation_run(&(operation){.slot = SLOT_DIVIDE_COLUMNS, .m = {divisor, a}})
-               : wrong_shape(SLOT_DIVIDE_COLUMNS);
-}
-
-grail_status matrix_cholesky(matrix a, int64_t *pivot)
-{
-    return is_square(a) ? operation_run(&(operation){
-                              .slot = SLOT_CHOLESKY, .m = {a}, .with = {.index = pivot}})
-                        : wrong_shape(SLOT_CHOLESKY);
-}
-
-grail_status matrix_cholesky_solve(matrix l, matrix b)
-{
-    return is_square(l) && b.columns == l.columns
-               ? operation_run(&(operation){.slot = SLOT_CHOLESKY_SOLVE, .m = {l, b}})
-               : wrong_shape(SLOT_CHOLESKY_SOLVE);
-}
-
-grail_status matrix_cholesky_multiply(matrix l, matrix b)
-{
-    return is_square(l) && b.columns == l.columns
-               ? operation_run(&(operation){.slot = SLOT_CHOLESKY_MULTIPLY, .m = {l, b}})
-               : wrong_shape(SLOT_CHOLESKY_MULTIPLY);
-}
-
-grail_status matrix_cholesky_invert(matrix l)
-{
-    return is_square(l) ? operation_run(&(operation){.slot = SLOT_CHOLESKY_INVERT, .m = {l}})
-                        : wrong_shape(SLOT_CHOLESKY_INVERT);
-}
-
-grail_status matrix_eigen(matrix a, matrix values)
-{
-    return is_square(a) && is_row(values, a.columns)
-               ? operation_run(&(operation){.slot = SLOT_EIGEN, .m = {a, values}})
-               : wrong_shape(SLOT_EIGEN);
 }

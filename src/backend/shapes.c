@@ -2,12 +2,6 @@
 
 #include "graph/graph.h"
 
-grail_status wrong_shape(operation_slot slot)
-{
-    return error_set(GRAIL_ERROR_INTERNAL, "operation '%s': the shapes of its matrices disagree",
-                     operation_name((int)slot));
-}
-
 bool same_shape(matrix a, matrix b)
 {
     return a.rows == b.rows && a.columns == b.columns;
@@ -28,6 +22,16 @@ bool has_columns(matrix m, int64_t columns)
     return !matrix_exists(m) || is_row(m, columns);
 }
 
+bool has_shape(matrix m, matrix like)
+{
+    return !matrix_exists(m) || same_shape(m, like);
+}
+
+bool groups_fit(matrix x, matrix weight)
+{
+    return weight.rows > 0 && weight.columns > 0 && x.columns % weight.columns == 0;
+}
+
 bool product_fits(bool transpose_a, bool transpose_b, matrix a, matrix b, matrix c)
 {
     const int64_t inner = transpose_a ? a.rows : a.columns;
@@ -44,9 +48,16 @@ bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matr
            q.columns == s->query_heads * s->head_dim && k.columns == s->kv_heads * s->head_dim;
 }
 
-bool has_positions(const conv_shape *s, matrix x)
+static bool has_positions(const conv_shape *s, matrix x)
 {
     return x.rows == s->samples * s->in.height * s->in.width && x.columns == s->channels_in;
+}
+
+bool patches_fit(const conv_shape *s, int64_t begin, int64_t end, matrix x, matrix p)
+{
+    const int64_t taps = s->window.kernel_height * s->window.kernel_width;
+    return has_positions(s, x) && begin >= 0 && end <= s->samples * s->out.height &&
+           p.columns == s->channels_in * taps && p.rows == (end - begin) * s->out.width;
 }
 
 /* Whether the window lies inside the padded input at every output position. */
@@ -99,4 +110,10 @@ bool indices_fit(const int64_t *indices, int64_t count, int64_t below)
         }
     }
     return indices != NULL || count <= below;
+}
+
+bool units_fit(int64_t units, const int64_t *labels, int64_t features, int64_t folded)
+{
+    return units > 0 && features >= units && features % units == 0 &&
+           indices_fit(labels, units, folded / (features / units));
 }

@@ -1,11 +1,8 @@
-/* What the functions that call operations check of the shapes of matrices. A mismatch is a caller's
- * mistake: the library never makes such a call. */
+/* What the rows of operation_list.h say of the shapes of matrices. */
 #ifndef GRAIL_BACKEND_SHAPES_H
 #define GRAIL_BACKEND_SHAPES_H
 
-#include "backend/kind.h"
-
-grail_status wrong_shape(operation_slot slot) GRAIL_MUST_CHECK;
+#include "backend/operations.h"
 
 bool same_shape(matrix a, matrix b);
 bool is_square(matrix a);
@@ -13,19 +10,24 @@ bool is_square(matrix a);
 bool is_row(matrix m, int64_t columns);
 /** The same; true for a missing matrix. */
 bool has_columns(matrix m, int64_t columns);
+/** Whether a matrix has the shape of another, or is missing. */
+bool has_shape(matrix m, matrix like);
+/** Whether the columns of X fall into groups of as many as the weight has. */
+bool groups_fit(matrix x, matrix weight);
 
 /** C = op(A) op(B) */
 bool product_fits(bool transpose_a, bool transpose_b, matrix a, matrix b, matrix c);
 bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matrix out);
-/** Whether X has the rows and columns of a window's input. */
-bool has_positions(const conv_shape *s, matrix x);
-/** Whether Y has those of its output, too. */
+/** Whether X has the rows and columns of a window's input, and Y those of its output. */
 bool window_fits(const conv_shape *s, matrix x, matrix y);
+bool patches_fit(const conv_shape *s, int64_t begin, int64_t end, matrix x, matrix p);
 bool convolution_fits(const conv_shape *s, matrix x, matrix weight, matrix y);
 /** Whether X and Y are those of a shortcut, and of windows side by side. */
 bool shortcut_fits(const position_shape *s, matrix x, matrix y);
 bool windows_fit(const position_shape *s, matrix x, matrix y);
 /** Whether indices[count], or 0, 1, 2, ... where there are none, are all in 0 .. below - 1. */
 bool indices_fit(const int64_t *indices, int64_t count, int64_t below);
+/** Whether `features` are those of so many units, each of which has a label among `folded` ones. */
+bool units_fit(int64_t units, const int64_t *labels, int64_t features, int64_t folded);
 
 #endif

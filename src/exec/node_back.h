@@ -3,7 +3,7 @@
 #ifndef GRAIL_EXEC_NODE_BACK_H
 #define GRAIL_EXEC_NODE_BACK_H
 
-#include "backend/gradients.h"
+#include "backend/operations.h"
 #include "exec/node_run.h"
 #include "exec/tape.h"
 

@@ -2,7 +2,7 @@
 #ifndef GRAIL_HEAL_LOSS_H
 #define GRAIL_HEAL_LOSS_H
 
-#include "backend/gradients.h"
+#include "backend/operations.h"
 
 /** Adds sum_r |y_r - t_r|^2 / |t_r|^2 over the rows of Y and T[rows, width] to *sum. Rows of T that
  * are much shorter than its others (|t_r|^2 below 1e-4 of the median) count as of that length. With

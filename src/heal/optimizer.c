@@ -1,6 +1,6 @@
 #include "heal/optimizer.h"
 
-#include "backend/gradients.h"
+#include "backend/operations.h"
 
 #include <math.h>
 

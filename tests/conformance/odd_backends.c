@@ -55,7 +55,7 @@ int add_odd_backends(void **state)
     recorder = backend_cpu;
     recorder.name = "recorder";
     recorder.enter = recording_enter;
-    recorder.slots[SLOT_SHIFT_DIAGONAL] = recording_slot;
+    recorder.slots[SLOT_shift_diagonal] = recording_slot;
     bare_f32 = without_operations(&backend_cpu, "bare f32");
     bare_f64 = without_operations(&backend_ref, "bare f64");
     distant = without_operations(&backend_cpu, "distant");

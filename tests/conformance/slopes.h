@@ -3,7 +3,7 @@
 #ifndef GRAIL_TESTS_SLOPES_H
 #define GRAIL_TESTS_SLOPES_H
 
-#include "backend/gradients.h"
+#include "backend/operations.h"
 #include "conformance/conformance.h"
 
 /** Y = f(inputs); `context` is what else f takes. */

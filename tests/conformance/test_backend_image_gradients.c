@@ -1,6 +1,6 @@
 /* Gradients of convolutions, poolings and shortcuts: against differences, naive sums, and adjoints.
  */
-#include "backend/gradients.h"
+#include "backend/operations.h"
 #include "conformance/image_shapes.h"
 
 /* -- convolution --------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 /* What the number of threads may change: rounding between counts, nothing at equal counts. */
-#include "backend/gradients.h"
+#include "backend/operations.h"
 #include "base/parallel.h"
 #include "conformance/conformance.h"
 

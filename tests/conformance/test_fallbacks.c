@@ -1,5 +1,4 @@
 /* Operations that a backend leaves out: they are done on the host, counted, and give the same. */
-#include "backend/gradients.h"
 #include "backend/kind.h"
 #include "base/parallel.h"
 #include "conformance/odd_backends.h"

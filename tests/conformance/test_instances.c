@@ -1,5 +1,4 @@
 /* Instances: how they are opened, on which threads they run, and which matrices they take. */
-#include "backend/gradients.h"
 #include "backend/kind.h"
 #include "base/parallel.h"
 #include "conformance/odd_backends.h"
@@ -278,7 +277,7 @@ static void test_matrices_of_a_wrong_type_are_refused(void **state)
     assert_fails(matrix_gemm(false, false, 1.0, doubled, values, 0.0, doubled),
                  GRAIL_ERROR_INTERNAL, "operation 'gemm': its matrix 1");
     assert_fails(matrix_fill_upper(values), GRAIL_ERROR_INTERNAL,
-                 "operation 'fill_triangle': its matrix 0");
+                 "operation 'fill_upper': its matrix 0");
     free_matrices(&values, &doubled);
     backend_close(b);
 }
@@ -306,9 +305,9 @@ static void test_a_missing_matrix_is_refused(void **state)
     (void)state;
     backend *b = open_with("cpu", 0);
     matrix m = zeros_in(b, GRAIL_DTYPE_F32, 3, 3);
-    const operation without_weight = {.slot = SLOT_LINEAR, .m = {m, no_matrix, m, m}};
-    const operation without_output = {.slot = SLOT_LAYER_NORM, .m = {m}};
-    const operation with_more = {.slot = SLOT_ROPE, .m = {m, m}};
+    const operation without_weight = {.slot = SLOT_linear, .m = {m, no_matrix, m, m}};
+    const operation without_output = {.slot = SLOT_layer_norm, .m = {m}};
+    const operation with_more = {.slot = SLOT_rope, .m = {m, m}};
     assert_fails(operation_run(&without_weight), GRAIL_ERROR_INTERNAL,
                  "operation 'linear': its matrix 1 is missing on the backend 'cpu'");
     assert_fails(operation_run(&without_output), GRAIL_ERROR_INTERNAL,
@@ -415,8 +414,8 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_diagonal(narrow_d, d), "diagonal");
     SHAPES_DISAGREE(matrix_set_diagonal(narrow_d, d), "set_diagonal");
     SHAPES_DISAGREE(matrix_shift_diagonal(1.0, narrow_d), "shift_diagonal");
-    SHAPES_DISAGREE(matrix_fill_upper(narrow_d), "fill_triangle");
-    SHAPES_DISAGREE(matrix_fill_lower(narrow_d), "fill_triangle");
+    SHAPES_DISAGREE(matrix_fill_upper(narrow_d), "fill_upper");
+    SHAPES_DISAGREE(matrix_fill_lower(narrow_d), "fill_lower");
     SHAPES_DISAGREE(matrix_row_dots(d, narrow_d, d), "row_dots");
     SHAPES_DISAGREE(matrix_row_dots(d, v, d), "row_dots");
     SHAPES_DISAGREE(matrix_divide_columns(narrow_d, d), "divide_columns");

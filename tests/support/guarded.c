@@ -264,8 +264,8 @@ static backend_kind guarded = {
 
 static bool is_left_out(operation_slot slot)
 {
-    return slot == SLOT_EIGEN || slot == SLOT_FOLD_ROWS || slot == SLOT_WINDOWS ||
-           slot == SLOT_LAYER_NORM || slot == SLOT_LAYER_NORM_GRADIENT;
+    return slot == SLOT_eigen || slot == SLOT_fold_rows || slot == SLOT_windows ||
+           slot == SLOT_layer_norm || slot == SLOT_layer_norm_gradient;
 }
 
 void guarded_add(void)

@@ -5,7 +5,6 @@
 #ifndef GRAIL_BACKEND_HOST_KERNELS_H
 #define GRAIL_BACKEND_HOST_KERNELS_H
 
-#include "backend/gradients.h"
 #include "backend/kind.h"
 
 /** Operations that follow a convolution in the same pass over its output; unused for statistics. */
@@ -135,7 +134,8 @@ grail_status host_scale_rows(backend *b, const operation *o);
 grail_status host_cholesky_multiply(backend *b, const operation *o);
 
 /* triangles.c */
-grail_status host_fill_triangle(backend *b, const operation *o);
+grail_status host_fill_upper(backend *b, const operation *o);
+grail_status host_fill_lower(backend *b, const operation *o);
 
 /* search.c */
 grail_status host_find_non_finite(backend *b, const operation *o);
@@ -183,61 +183,62 @@ grail_status host_descend(backend *b, const operation *o);
     .devices = 1, .is_host = true, .allocate = host_allocate, .resize = host_resize,               \
     .release = host_release, .upload = host_upload, .download = host_download,                     \
     .slots = {                                                                                     \
-        [SLOT_LINEAR] = host_linear,                                                               \
-        [SLOT_RMS_NORM] = host_rms_norm,                                                           \
-        [SLOT_ROPE] = host_rope,                                                                   \
-        [SLOT_ATTENTION] = host_attention,                                                         \
-        [SLOT_ACTIVATE] = host_activate,                                                           \
-        [SLOT_MULTIPLY] = host_combine,                                                            \
-        [SLOT_ADD] = host_combine,                                                                 \
-        [SLOT_SUBTRACT] = host_combine,                                                            \
-        [SLOT_SCALE_ROWS] = host_scale_rows,                                                       \
-        [SLOT_CROSS_ENTROPY] = host_cross_entropy,                                                 \
-        [SLOT_FIND_NON_FINITE] = host_find_non_finite,                                             \
-        [SLOT_CONV2D] = host_conv2d,                                                               \
-        [SLOT_PATCHES] = host_patches,                                                             \
-        [SLOT_MAX_POOL] = host_max_pool,                                                           \
-        [SLOT_MEAN_POSITIONS] = host_mean_positions,                                               \
-        [SLOT_BATCH_NORM] = host_batch_norm,                                                       \
-        [SLOT_LAYER_NORM] = host_layer_norm,                                                       \
-        [SLOT_UNIT_LENGTH] = host_unit_length,                                                     \
-        [SLOT_SHORTCUT] = host_shortcut,                                                           \
-        [SLOT_WINDOWS] = host_windows,                                                             \
-        [SLOT_GRAM] = host_gram,                                                                   \
-        [SLOT_CROSS] = host_cross,                                                                 \
-        [SLOT_COLUMN_SUMS] = host_column_sums,                                                     \
-        [SLOT_COPY] = host_copy,                                                                   \
-        [SLOT_ZERO] = host_zero,                                                                   \
-        [SLOT_GATHER] = host_gather,                                                               \
-        [SLOT_FOLD_COLUMNS] = host_fold_columns,                                                   \
-        [SLOT_FOLD_ROWS] = host_fold_rows,                                                         \
-        [SLOT_GEMM] = host_gemm,                                                                   \
-        [SLOT_ADD_SYMMETRIC] = host_add_symmetric,                                                 \
-        [SLOT_ADD_SCALED] = host_add_scaled,                                                       \
-        [SLOT_ADD_OUTER] = host_add_outer,                                                         \
-        [SLOT_DIAGONAL] = host_diagonal,                                                           \
-        [SLOT_SET_DIAGONAL] = host_set_diagonal,                                                   \
-        [SLOT_SHIFT_DIAGONAL] = host_shift_diagonal,                                               \
-        [SLOT_FILL_TRIANGLE] = host_fill_triangle,                                                 \
-        [SLOT_ROW_DOTS] = host_row_dots,                                                           \
-        [SLOT_DIVIDE_COLUMNS] = host_divide_columns,                                               \
-        [SLOT_CHOLESKY] = host_cholesky,                                                           \
-        [SLOT_CHOLESKY_SOLVE] = host_cholesky_solve,                                               \
-        [SLOT_CHOLESKY_MULTIPLY] = host_cholesky_multiply,                                         \
-        [SLOT_CHOLESKY_INVERT] = host_cholesky_invert,                                             \
-        [SLOT_EIGEN] = host_eigen,                                                                 \
-        [SLOT_PRODUCT] = host_product,                                                             \
-        [SLOT_RMS_NORM_GRADIENT] = host_rms_norm_gradient,                                         \
-        [SLOT_LAYER_NORM_GRADIENT] = host_layer_norm_gradient,                                     \
-        [SLOT_BATCH_NORM_GRADIENT] = host_batch_norm_gradient,                                     \
-        [SLOT_UNIT_LENGTH_GRADIENT] = host_unit_length_gradient,                                   \
-        [SLOT_ATTENTION_GRADIENT] = host_attention_gradient,                                       \
-        [SLOT_ACTIVATE_GRADIENT] = host_activate_gradient,                                         \
-        [SLOT_CONV2D_GRADIENT] = host_conv2d_gradient,                                             \
-        [SLOT_MAX_POOL_GRADIENT] = host_max_pool_gradient,                                         \
-        [SLOT_SHORTCUT_GRADIENT] = host_shortcut_gradient,                                         \
-        [SLOT_DIVERGENCE] = host_divergence,                                                       \
-        [SLOT_DESCEND] = host_descend,                                                             \
+        [SLOT_linear] = host_linear,                                                               \
+        [SLOT_rms_norm] = host_rms_norm,                                                           \
+        [SLOT_rope] = host_rope,                                                                   \
+        [SLOT_attention] = host_attention,                                                         \
+        [SLOT_activate] = host_activate,                                                           \
+        [SLOT_multiply] = host_combine,                                                            \
+        [SLOT_add] = host_combine,                                                                 \
+        [SLOT_subtract] = host_combine,                                                            \
+        [SLOT_scale_rows] = host_scale_rows,                                                       \
+        [SLOT_cross_entropy] = host_cross_entropy,                                                 \
+        [SLOT_find_non_finite] = host_find_non_finite,                                             \
+        [SLOT_conv2d] = host_conv2d,                                                               \
+        [SLOT_patches] = host_patches,                                                             \
+        [SLOT_max_pool] = host_max_pool,                                                           \
+        [SLOT_mean_positions] = host_mean_positions,                                               \
+        [SLOT_batch_norm] = host_batch_norm,                                                       \
+        [SLOT_layer_norm] = host_layer_norm,                                                       \
+        [SLOT_unit_length] = host_unit_length,                                                     \
+        [SLOT_shortcut] = host_shortcut,                                                           \
+        [SLOT_windows] = host_windows,                                                             \
+        [SLOT_gram] = host_gram,                                                                   \
+        [SLOT_cross] = host_cross,                                                                 \
+        [SLOT_column_sums] = host_column_sums,                                                     \
+        [SLOT_copy] = host_copy,                                                                   \
+        [SLOT_zero] = host_zero,                                                                   \
+        [SLOT_gather] = host_gather,                                                               \
+        [SLOT_fold_columns] = host_fold_columns,                                                   \
+        [SLOT_fold_rows] = host_fold_rows,                                                         \
+        [SLOT_gemm] = host_gemm,                                                                   \
+        [SLOT_add_symmetric] = host_add_symmetric,                                                 \
+        [SLOT_add_scaled] = host_add_scaled,                                                       \
+        [SLOT_add_outer] = host_add_outer,                                                         \
+        [SLOT_diagonal] = host_diagonal,                                                           \
+        [SLOT_set_diagonal] = host_set_diagonal,                                                   \
+        [SLOT_shift_diagonal] = host_shift_diagonal,                                               \
+        [SLOT_fill_upper] = host_fill_upper,                                                       \
+        [SLOT_fill_lower] = host_fill_lower,                                                       \
+        [SLOT_row_dots] = host_row_dots,                                                           \
+        [SLOT_divide_columns] = host_divide_columns,                                               \
+        [SLOT_cholesky] = host_cholesky,                                                           \
+        [SLOT_cholesky_solve] = host_cholesky_solve,                                               \
+        [SLOT_cholesky_multiply] = host_cholesky_multiply,                                         \
+        [SLOT_cholesky_invert] = host_cholesky_invert,                                             \
+        [SLOT_eigen] = host_eigen,                                                                 \
+        [SLOT_product] = host_product,                                                             \
+        [SLOT_rms_norm_gradient] = host_rms_norm_gradient,                                         \
+        [SLOT_layer_norm_gradient] = host_layer_norm_gradient,                                     \
+        [SLOT_batch_norm_gradient] = host_batch_norm_gradient,                                     \
+        [SLOT_unit_length_gradient] = host_unit_length_gradient,                                   \
+        [SLOT_attention_gradient] = host_attention_gradient,                                       \
+        [SLOT_activate_gradient] = host_activate_gradient,                                         \
+        [SLOT_conv2d_gradient] = host_conv2d_gradient,                                             \
+        [SLOT_max_pool_gradient] = host_max_pool_gradient,                                         \
+        [SLOT_shortcut_gradient] = host_shortcut_gradient,                                         \
+        [SLOT_divergence] = host_divergence,                                                       \
+        [SLOT_descend] = host_descend,                                                             \
     }
 
 #endif

@@ -47,7 +47,7 @@ typedef void (*combine_kernel)(int64_t count, const void *a, const void *b, void
 
 static combine_kernel combination(const host_kernels *k, operation_slot slot)
 {
-    return slot == SLOT_MULTIPLY ? k->multiply : slot == SLOT_ADD ? k->add : k->subtract;
+    return slot == SLOT_multiply ? k->multiply : slot == SLOT_add ? k->add : k->subtract;
 }
 
 grail_status host_combine(backend *b, const operation *o)
@@ -184,7 +184,7 @@ grail_status host_cholesky_invert(backend *b, const operation *o)
 {
     const matrix l = o->m[0];
     kernels_of(b)->cholesky_invert(l.rows, l.memory, l.stride);
-    return host_fill_triangle(b, &(operation){.m = {l}, .with = {.upper = true}});
+    return host_fill_upper(b, o);
 }
 
 grail_status host_eigen(backend *b, const operation *o)

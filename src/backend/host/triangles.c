@@ -68,12 +68,21 @@ static void copy_tile_rows(int64_t first, int64_t last, void *context)
     }
 }
 
-grail_status host_fill_triangle(backend *b, const operation *o)
+static grail_status fill_triangle(matrix a, bool upper)
 {
-    const matrix a = o->m[0];
-    triangle_copy copy = {
-        .n = a.rows, .stride = a.stride, .a = a.memory, .to_upper = o->with.upper};
-    (void)b;
+    triangle_copy copy = {.n = a.rows, .stride = a.stride, .a = a.memory, .to_upper = upper};
     parallel_for((copy.n + TILE - 1) / TILE, 1, copy_tile_rows, &copy);
     return GRAIL_OK;
+}
+
+grail_status host_fill_upper(backend *b, const operation *o)
+{
+    (void)b;
+    return fill_triangle(o->m[0], true);
+}
+
+grail_status host_fill_lower(backend *b, const operation *o)
+{
+    (void)b;
+    return fill_triangle(o->m[0], false);
 }

@@ -1,6 +1,6 @@
 #include "pipeline/network/regional_training.h"
 
-#include "backend/gradients.h"
+#include "backend/operations.h"
 #include "base/random.h"
 #include "heal/optimizer.h"
 #include "pipeline/network/carry.h"

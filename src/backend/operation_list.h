@@ -1,0 +1,337 @@
+/* The operations of a backend, a row each. From the rows follow the functions that callers use
+ * (operations.h), the slots (kind.h), the checks (operations.c), and the prototypes and tables of
+ * the kernels in each backend's folder. Whoever includes this list defines OPERATION, and
+ * HOST_OPERATION where the rows of operations that all backends on the host share (host/) matter;
+ * the end of the list takes both back.
+ *
+ *   OPERATION(name, matrices, parameters, shapes, fields of the operation...)
+ *
+ * `matrices` has one letter for each matrix, in the order of the operation's field m:
+ *
+ *   v values, packed         e values, any stride     w values, packed, or an ordered weight
+ *   p f64, packed            s f64, any stride
+ *   a any but an ordered weight                       c anything
+ *
+ * A capital letter is written (and perhaps read), and one behind '?' may be missing. `parameters`
+ * are those of matrix_NAME, and `shapes` says of them what a correct call fulfils (shapes.h).
+ *
+ * Shapes are written X[rows, columns]. Outputs may not overlap inputs unless an operation says so.
+ */
+#ifndef HOST_OPERATION
+#define HOST_OPERATION OPERATION
+#endif
+
+/* -- network: values --------------------------------------------------------------------------- */
+
+/** Y[rows, out] = X[rows, in] W[out, in]^T + 1 b[1, out]; the bias may be missing. */
+OPERATION(linear, "vw?vV", (matrix x, matrix weight, matrix bias, matrix y),
+          x.columns == weight.columns && x.rows == y.rows && weight.rows == y.columns &&
+              has_columns(bias, y.columns),
+          .m = {x, weight, bias, y})
+
+/** Y = weight * x / sqrt(mean(x^2) + epsilon) over groups of as many features as weight[1, .] has,
+ * which all groups of a row share. Y may be X. */
+OPERATION(rms_norm, "vvV", (double epsilon, matrix x, matrix weight, matrix y),
+          same_shape(x, y) && groups_fit(x, weight), .m = {x, weight, y}, .with.epsilon = epsilon)
+
+/** Rotates pairs (k, k + head_dim/2) of every head of X[sequences * length, heads * head_dim] in
+ * place by position * frequency[k]; positions count from 0 in each sequence. */
+OPERATION(rope, "V", (const rope_shape *shape, matrix x),
+          x.rows == shape->sequences * shape->length && x.columns % shape->head_dim == 0, .m = {x},
+          .with.rope = shape)
+
+/** OUT[rows, query_heads*head_dim] = softmax(scale Q K^T + mask) V per head, without a
+ * length x length matrix. Q[rows, query_heads*head_dim], K and V[rows, kv_heads*head_dim]. */
+OPERATION(attention, "vvvV",
+          (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out),
+          attention_fits(shape, q, k, v, out), .m = {q, k, v, out}, .with.attention = shape)
+
+/** Y = f(X); Y may be X. */
+OPERATION(activate, "vV", (activation_kind kind, matrix x, matrix y), same_shape(x, y), .m = {x, y},
+          .with.activation = kind)
+
+/** Y = A * B, A + B, A - B elementwise, with any row strides; Y may be A or B. */
+OPERATION(multiply, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && same_shape(b, y),
+          .m = {a, b, y})
+OPERATION(add, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && same_shape(b, y),
+          .m = {a, b, y})
+OPERATION(subtract, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && same_shape(b, y),
+          .m = {a, b, y})
+
+/** Y[i, :] = factor[0, i] X[i, :] with f64 factors, any row strides; Y may be X. */
+HOST_OPERATION(scale_rows, "peE", (matrix factor, matrix x, matrix y),
+               same_shape(x, y) && is_row(factor, x.rows), .m = {factor, x, y})
+
+/** Adds the logits X[rows, .] of classes `first` and on to the sums of their rows, one target and
+ * one entropy_sums per row, both on the host. The classes come in panels in ascending order:
+ * `first` 0 begins the sums. Logits are finite. */
+OPERATION(cross_entropy, "v",
+          (matrix logits, int64_t first, const int32_t *target, entropy_sums *sums), true,
+          .m = {logits}, .with = {.begin = first, .target = target, .entropy = sums})
+
+/** *index = row * columns + column of the first NaN or infinity, or -1; any type and stride. With
+ * `lower` only the lower triangle of a square matrix is searched. */
+HOST_OPERATION(find_non_finite, "a", (bool lower, matrix x, int64_t *index), !lower || is_square(x),
+               .m = {x}, .with = {.lower = lower, .index = index})
+
+/** Y[samples * out positions, channels_out] = conv(X, weight[channels_out, channels_in * taps]) +
+ * bias + residual, then max(., 0) when `relu`; bias and residual may be missing, and the residual
+ * may be Y. */
+OPERATION(conv2d, "vv?v?vV",
+          (const conv_shape *shape, bool relu, matrix x, matrix weight, matrix bias,
+           matrix residual, matrix y),
+          convolution_fits(shape, x, weight, y) && has_columns(bias, y.columns) &&
+              has_shape(residual, y),
+          .m = {x, weight, bias, residual, y}, .with = {.conv = shape, .relu = relu})
+
+/** The patches that the window reads: P[rows * out.width, channels_in * taps], features in the
+ * order of a weight's row: channel, then tap row, then tap column; 0 outside. Only the output rows
+ * [begin, end) of all samples * out.height are made. */
+OPERATION(patches, "vV", (const conv_shape *shape, int64_t begin, int64_t end, matrix x, matrix p),
+          patches_fit(shape, begin, end, x, p), .m = {x, p},
+          .with = {.conv = shape, .begin = begin, .end = end})
+
+/** Maximum over the window, per channel (channels_out == channels_in). */
+OPERATION(max_pool, "vV", (const conv_shape *shape, matrix x, matrix y), window_fits(shape, x, y),
+          .m = {x, y}, .with.conv = shape)
+
+/** Y[samples, columns] = mean over the rows of every sample. */
+OPERATION(mean_positions, "vV", (matrix x, matrix y),
+          x.columns == y.columns && (y.rows == 0 ? x.rows == 0 : x.rows % y.rows == 0), .m = {x, y})
+
+/** Y = (x - mean) / sqrt(variance + epsilon) * weight + bias per column; weight and bias may be
+ * missing; Y may be X. */
+OPERATION(batch_norm, "vvv?v?vV",
+          (double epsilon, matrix x, matrix mean, matrix variance, matrix weight, matrix bias,
+           matrix y),
+          same_shape(x, y) && is_row(mean, x.columns) && is_row(variance, x.columns) &&
+              has_columns(weight, x.columns) && has_columns(bias, x.columns),
+          .m = {x, mean, variance, weight, bias, y}, .with.epsilon = epsilon)
+
+/** The same with each row's own mean and variance (biased). */
+OPERATION(layer_norm, "v?v?vV", (double epsilon, matrix x, matrix weight, matrix bias, matrix y),
+          same_shape(x, y) && has_columns(weight, x.columns) && has_columns(bias, x.columns),
+          .m = {x, weight, bias, y}, .with.epsilon = epsilon)
+
+/** Y = x / max(||x||_2, 1e-12) per row; Y may be X. */
+OPERATION(unit_length, "vV", (matrix x, matrix y), same_shape(x, y), .m = {x, y})
+
+/** Every stride-th position in both directions, with `pad` zeros before and behind its channels. */
+HOST_OPERATION(shortcut, "vV", (const position_shape *shape, matrix x, matrix y),
+               shortcut_fits(shape, x, y), .m = {x, y}, .with.positions = shape)
+
+/** The windows of an image as rows, Y[samples * windows, kernel_height * kernel_width * c]:
+ * position after position, each with all its channels. No padding, no dilation. */
+HOST_OPERATION(windows, "vV", (const position_shape *shape, matrix x, matrix y),
+               windows_fit(shape, x, y), .m = {x, y}, .with.positions = shape)
+
+/* -- gradients: values --------------------------------------------------------------------------
+ *
+ * dY stands for the gradient of a loss with respect to the output Y of an operation; each of these
+ * makes from it the gradients with respect to that operation's inputs. The gradient of an input,
+ * dX, is overwritten; that of a parameter is added to what is there, so that it sums over batches.
+ * One that is not wanted is missing. Sums over the features of a row and over rows are f64 where
+ * those of the operation are. */
+
+/** C[m, n] = op(A) op(B) + beta C, op is transposition when the flag is set. For Y = X W^T + 1 b:
+ * dX = dY W, dW += dY^T X. */
+OPERATION(product, "vvV",
+          (bool transpose_a, bool transpose_b, matrix a, matrix b, double beta, matrix c),
+          product_fits(transpose_a, transpose_b, a, b, c), .m = {a, b, c},
+          .with = {.transpose_a = transpose_a, .transpose_b = transpose_b, .beta = beta})
+
+/** With s = sqrt(mean(x^2) + epsilon) of each group: dX = weight dy / s - x sum(weight dy x) /
+ * (group s^3), dweight += sum over groups of dy x / s. dX may be dY. */
+OPERATION(rms_norm_gradient, "vvvV?V",
+          (double epsilon, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight),
+          same_shape(x, dy) && same_shape(x, dx) && groups_fit(x, weight) &&
+              has_columns(dweight, weight.columns),
+          .m = {x, weight, dy, dx, dweight}, .with.epsilon = epsilon)
+
+/** With xn = (x - mean) / s and g = weight dy of a row: dX = (g - mean(g) - xn mean(g xn)) / s,
+ * dweight += sum over rows of dy xn, dbias += sum over rows of dy. weight may be missing; dX may be
+ * dY. */
+OPERATION(layer_norm_gradient, "v?vvV?V?V",
+          (double epsilon, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight,
+           matrix dbias),
+          same_shape(x, dy) && same_shape(x, dx) && has_columns(weight, x.columns) &&
+              has_columns(dweight, x.columns) && has_columns(dbias, x.columns),
+          .m = {x, weight, dy, dx, dweight, dbias}, .with.epsilon = epsilon)
+
+/** With fixed mean and variance, s = sqrt(variance + epsilon): dX = weight dy / s, dweight += sum
+ * over rows of dy (x - mean) / s, dbias += sum over rows of dy. weight may be missing; dX may be
+ * dY. */
+OPERATION(batch_norm_gradient, "vvv?vv?V?V?V",
+          (double epsilon, matrix x, matrix mean, matrix variance, matrix weight, matrix dy,
+           matrix dx, matrix dweight, matrix dbias),
+          same_shape(x, dy) && has_shape(dx, x) && is_row(mean, x.columns) &&
+              is_row(variance, x.columns) && has_columns(weight, x.columns) &&
+              has_columns(dweight, x.columns) && has_columns(dbias, x.columns),
+          .m = {x, mean, variance, weight, dy, dx, dweight, dbias}, .with.epsilon = epsilon)
+
+/** Y = x / l, l = max(||x||_2, 1e-12): dX = (dy - y (y . dy)) / l, or dy / l where l is the bound;
+ * dX may be dY. */
+OPERATION(unit_length_gradient, "vvV", (matrix x, matrix dy, matrix dx),
+          same_shape(x, dy) && same_shape(x, dx), .m = {x, dy, dx})
+
+/** Per head, P the weights of the softmax and D = sum(dout out) of each row: dV = P^T dOUT,
+ * dS = P (dOUT V^T - D), dQ = scale dS K, dK = scale dS^T Q; dK and dV sum over the query heads
+ * that share a key/value head. `out` is what matrix_attention made. */
+OPERATION(attention_gradient, "vvvvvVVV",
+          (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix dout,
+           matrix dq, matrix dk, matrix dv),
+          attention_fits(shape, q, k, v, out) && same_shape(out, dout) && same_shape(q, dq) &&
+              same_shape(k, dk) && same_shape(v, dv),
+          .m = {q, k, v, out, dout, dq, dk, dv}, .with.attention = shape)
+
+/** dX = f'(x) dy; that of relu is 0 at 0. dX may be dY. */
+OPERATION(activate_gradient, "vvV", (activation_kind kind, matrix x, matrix dy, matrix dx),
+          same_shape(x, dy) && same_shape(x, dx), .m = {x, dy, dx}, .with.activation = kind)
+
+/** Of Y = conv(X, weight) + bias. All three gradients may be missing. */
+OPERATION(conv2d_gradient, "vvv?V?V?V",
+          (const conv_shape *shape, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight,
+           matrix dbias),
+          convolution_fits(shape, x, weight, dy) && has_shape(dx, x) &&
+              has_shape(dweight, weight) && has_columns(dbias, dy.columns),
+          .m = {x, weight, dy, dx, dweight, dbias}, .with.conv = shape)
+
+/** dy goes to the first of the largest elements of each window. */
+OPERATION(max_pool_gradient, "vvV", (const conv_shape *shape, matrix x, matrix dy, matrix dx),
+          window_fits(shape, x, dy) && same_shape(x, dx), .m = {x, dy, dx}, .with.conv = shape)
+
+/** Zero at the positions and channels that matrix_shortcut did not take or make. */
+HOST_OPERATION(shortcut_gradient, "vV", (const position_shape *shape, matrix dy, matrix dx),
+               shortcut_fits(shape, dx, dy), .m = {dy, dx}, .with.positions = shape)
+
+/** divergence[i] = KL(p || q) of row i in f64, on the host, with p = softmax(target), q =
+ * softmax(logits); gradient = scale (q - p), which may be `logits` or missing. */
+OPERATION(divergence, "vv?V",
+          (matrix target, matrix logits, double scale, matrix gradient, double *divergence),
+          same_shape(target, logits) && has_shape(gradient, logits),
+          .m = {target, logits, gradient}, .with = {.alpha = scale, .divergence = divergence})
+
+/** m = first_decay m + (1 - first_decay) g, v = second_decay v + (1 - second_decay) g^2,
+ * w -= rate (m / first_share) / (sqrt(v / second_share) + epsilon). All have one shape. Without
+ * `first` first_decay is 0. */
+OPERATION(descend, "v?VVV",
+          (const descent *step, matrix gradient, matrix first, matrix second, matrix weight),
+          same_shape(gradient, weight) && same_shape(second, weight) && has_shape(first, weight) &&
+              (matrix_exists(first) || step->first_decay == 0.0),
+          .m = {gradient, first, second, weight}, .with.descent = step)
+
+/* -- statistics: f64 sums of products of values ------------------------------------------------ */
+
+/** Lower triangle of G[n, n] += X[rows, n]^T X, X with any row stride; the upper one is left alone.
+ * Products of a panel of rows may be formed in the precision of values, their sum over panels is
+ * f64. */
+OPERATION(gram, "eP", (matrix x, matrix g), g.rows == x.columns && g.columns == x.columns,
+          .m = {x, g})
+
+/** C[m, n] += Y[rows, m]^T X[rows, n]. */
+OPERATION(cross, "eeP", (matrix y, matrix x, matrix c), product_fits(true, false, y, x, c),
+          .m = {y, x, c})
+
+/** sum[1, n] += column sums; square[1, n] += column sums of squares (either may be missing). */
+OPERATION(column_sums, "e?P?P", (matrix x, matrix sum, matrix square),
+          has_columns(sum, x.columns) && has_columns(square, x.columns), .m = {x, sum, square})
+
+/* -- copies: any type and stride, converted to the output's type ------------------------------- */
+
+HOST_OPERATION(copy, "cC", (matrix in, matrix out), same_shape(in, out), .m = {in, out})
+
+/** M = 0 */
+HOST_OPERATION(zero, "A", (matrix m), true, .m = {m})
+
+/** out[i, j] = in[rows[i], columns[j]]; NULL stands for 0, 1, 2, ... Both lists ascend where `out`
+ * begins where `in` does, with rows no further apart. */
+HOST_OPERATION(gather, "aA", (const int64_t *rows, const int64_t *columns, matrix in, matrix out),
+               indices_fit(rows, out.rows, in.rows) &&
+                   indices_fit(columns, out.columns, in.columns),
+               .m = {in, out}, .with = {.rows = rows, .columns = columns})
+
+/** out[:, labels[j] u + f] += share[labels[j]] in[:, j u + f] for units j = 0 .. units - 1, each of
+ * u features; both matrices of one type. */
+HOST_OPERATION(fold_columns, "aA",
+               (int64_t units, const int64_t *labels, const double *share, matrix in, matrix out),
+               in.type == out.type && in.rows == out.rows &&
+                   units_fit(units, labels, in.columns, out.columns),
+               .m = {in, out}, .with = {.units = units, .labels = labels, .share = share})
+
+/** The same for rows: out[labels[j] u + f, :] += share[labels[j]] in[j u + f, :]. */
+HOST_OPERATION(fold_rows, "aA",
+               (int64_t units, const int64_t *labels, const double *share, matrix in, matrix out),
+               in.type == out.type && in.columns == out.columns &&
+                   units_fit(units, labels, in.rows, out.rows),
+               .m = {in, out}, .with = {.units = units, .labels = labels, .share = share})
+
+/* -- dense f64 algebra ------------------------------------------------------------------------- */
+
+/** C[m, n] = alpha op(A) op(B) + beta C; op is transposition when the flag is set. */
+OPERATION(
+    gemm, "ssS",
+    (bool transpose_a, bool transpose_b, double alpha, matrix a, matrix b, double beta, matrix c),
+    product_fits(transpose_a, transpose_b, a, b, c), .m = {a, b, c},
+    .with = {.transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = alpha, .beta = beta})
+
+/** Lower triangle of C[n, n] += alpha A[k, n]^T B[k, n], where the product is symmetric. The strict
+ * upper triangle is scratch. */
+OPERATION(add_symmetric, "ssS", (double alpha, matrix a, matrix b, matrix c),
+          same_shape(a, b) && is_square(c) && c.columns == a.columns, .m = {a, b, c},
+          .with.alpha = alpha)
+
+/** Y += alpha X; X may also be f32. */
+HOST_OPERATION(add_scaled, "aS", (double alpha, matrix x, matrix y), same_shape(x, y), .m = {x, y},
+               .with.alpha = alpha)
+
+/** A[m, n] += alpha x[1, m]^T y[1, n]; with `lower` only in the lower triangle. */
+HOST_OPERATION(add_outer, "ppS", (bool lower, double alpha, matrix x, matrix y, matrix a),
+               x.rows == 1 && y.rows == 1 && a.rows == x.columns && a.columns == y.columns &&
+                   (!lower || is_square(a)),
+               .m = {x, y, a}, .with = {.lower = lower, .alpha = alpha})
+
+/** d[1, n] = diagonal of A[n, n], and back. */
+HOST_OPERATION(diagonal, "sP", (matrix a, matrix d), is_square(a) && is_row(d, a.columns),
+               .m = {a, d})
+HOST_OPERATION(set_diagonal, "pS", (matrix d, matrix a), is_square(a) && is_row(d, a.columns),
+               .m = {d, a})
+
+/** A[n, n] += value I */
+HOST_OPERATION(shift_diagonal, "S", (double value, matrix a), is_square(a), .m = {a},
+               .with.alpha = value)
+
+/** Copies the strict lower triangle of A[n, n] onto the strict upper one, or back. */
+HOST_OPERATION(fill_upper, "S", (matrix a), is_square(a), .m = {a})
+HOST_OPERATION(fill_lower, "S", (matrix a), is_square(a), .m = {a})
+
+/** out[0, i] = sum_j A[i, j] B[i, j], summed in f64; A and B may also be f32, both. */
+HOST_OPERATION(row_dots, "aaP", (matrix a, matrix b, matrix out),
+               same_shape(a, b) && a.type == b.type && is_row(out, a.rows), .m = {a, b, out})
+
+/** A[:, j] /= divisor[0, j] */
+HOST_OPERATION(divide_columns, "pS", (matrix divisor, matrix a), is_row(divisor, a.columns),
+               .m = {divisor, a})
+
+/** Cholesky: reads the lower triangle of A[n, n] and overwrites it with L, A = L L^T. The strict
+ * upper triangle is not touched. *pivot is -1, or the index of the first pivot that is not
+ * positive. */
+OPERATION(cholesky, "S", (matrix a, int64_t *pivot), is_square(a), .m = {a}, .with.index = pivot)
+
+/** B[rows, n] <- B (L L^T)^-1 with the lower triangle of L[n, n]. */
+OPERATION(cholesky_solve, "sS", (matrix l, matrix b), is_square(l) && b.columns == l.columns,
+          .m = {l, b})
+
+/** B[rows, n] <- B L L^T. */
+HOST_OPERATION(cholesky_multiply, "sS", (matrix l, matrix b),
+               is_square(l) && b.columns == l.columns, .m = {l, b})
+
+/** Both triangles of L[n, n] <- (L L^T)^-1, of which the lower triangle is read. */
+OPERATION(cholesky_invert, "S", (matrix l), is_square(l), .m = {l})
+
+/** Symmetric eigendecomposition of the packed A[n, n] (lower triangle read): values[1, n]
+ * ascending, row i of A becomes the eigenvector of values[i]. */
+OPERATION(eigen, "PP", (matrix a, matrix values), is_square(a) && is_row(values, a.columns),
+          .m = {a, values})
+
+#undef OPERATION
+#undef HOST_OPERATION
