@@ -18,9 +18,8 @@
 
 /** What is taken as the value of a unit; the elimination is the same. */
 typedef enum unit_value {
-    VALUE_EXACT,    /* tr(A_gg^-1 M_gg) */
-    VALUE_CHOLESKY, /* sum_j M_jj / L_jj^2 with A_gg = L L^T */
-    VALUE_DIAGONAL  /* sum_j M_jj / A_jj */
+    VALUE_EXACT,   /* tr(A_gg^-1 M_gg) */
+    VALUE_CHOLESKY /* sum_j M_jj / L_jj^2 with A_gg = L L^T */
 } unit_value;
 
 typedef struct elimination elimination;
@@ -35,8 +34,7 @@ grail_status elimination_create(int64_t units, unit_value kind, double jitter, b
 void elimination_free(elimination *e); /* NULL is allowed */
 
 /** values[n] += the value of each unit that is not eliminated; 0 where rounding made it negative.
- * GRAIL_ERROR_NUMERIC where A_gg is not positive definite, unless units can be spent;
- * VALUE_DIAGONAL looks at its diagonal alone, so there it is elimination_take that fails. */
+ * GRAIL_ERROR_NUMERIC where A_gg is not positive definite, unless units can be spent. */
 grail_status elimination_add_values(elimination *e, double *values) GRAIL_MUST_CHECK;
 
 /** Eliminates a unit that was not eliminated before. */

@@ -10,7 +10,6 @@ struct grail_reducer {
     int64_t units;
     int64_t kept;
     bool folds;
-    const char *rule; /* name of the selector that was the best of several; NULL: not chosen so */
     bool tied;        /* a selection among units that all scored equal: by their index alone */
     int64_t *labels;  /* [units]: position among the kept or cluster; -1 = removed */
     int64_t *members; /* [kept]: units in each cluster (1 for a selection) */

@@ -56,13 +56,13 @@ out:
     return status;
 }
 
-grail_status sums_of_consumer_columns(const site_view *v, int k, score_term term, double **sums,
-                                      int64_t *features, int64_t *rows)
+grail_status sums_of_columns(const site_view *v, score_term term, double **sums, int64_t *features,
+                             int64_t *rows)
 {
     grail_status status = GRAIL_OK;
     unit_matrix m = {0};
     double *s = NULL;
-    TRY(site_view_consumer(v, k, &m));
+    TRY(site_view_consumer(v, 0, &m));
     const int64_t width = v->site->units * m.features;
     TRY(memory_new(&s, (size_t)width, sizeof s[0]));
     for (int64_t o = 0; o < m.others; o++) {
@@ -77,12 +77,6 @@ grail_status sums_of_consumer_columns(const site_view *v, int k, score_term term
 out:
     unit_matrix_fini(&m);
     return status;
-}
-
-grail_status sums_of_columns(const site_view *v, score_term term, double **sums, int64_t *features,
-                             int64_t *rows)
-{
-    return sums_of_consumer_columns(v, 0, term, sums, features, rows);
 }
 
 void scores_of_features(int64_t units, int64_t features, const double *values, double *scores)

@@ -25,10 +25,6 @@ grail_status scores_of_rows(const site_view *v, score_term term, double *scores)
 grail_status sums_of_columns(const site_view *v, score_term term, double **sums, int64_t *features,
                              int64_t *rows) GRAIL_MUST_CHECK;
 
-/** The same for the columns of consumer k. */
-grail_status sums_of_consumer_columns(const site_view *v, int k, score_term term, double **sums,
-                                      int64_t *features, int64_t *rows) GRAIL_MUST_CHECK;
-
 /** scores[n]: the sum over the `features` features of a unit. */
 void scores_of_features(int64_t units, int64_t features, const double *values, double *scores);
 

@@ -1,7 +1,6 @@
 /* slimgpt: units are removed in batches by a score on the Cholesky factor of the inverse's blocks
- * (Ling et al., arXiv 2412.18110); heads one by one. The other modes score by the exact cost of
- * removal, or by the diagonal. `slimgpt-paper` is what the code published with the GRAIL paper does
- * under this name: all units are scored once. */
+ * (Ling et al., arXiv 2412.18110); heads one by one. `slimgpt-paper` is what the code published
+ * with the GRAIL paper does under this name: all units are scored once. */
 #include "base/memory.h"
 #include "reduce/removal.h"
 #include "reduce/scores.h"
@@ -14,26 +13,11 @@ static unsigned needs(const site *s)
     return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
 }
 
-static grail_status decide_with(const site_view *v, unit_value kind, grail_reducer **out)
+static grail_status decide_in_batches(const site_view *v, grail_reducer **out)
 {
-    const removal_options options = {.kind = kind, .damping = damping};
+    const removal_options options = {.kind = VALUE_CHOLESKY, .damping = damping};
     return removal_decide(v, &options, v->site->kind == SITE_HEADS ? batch_of_one : batch_shrinking,
                           out);
-}
-
-static grail_status decide_by_factor(const site_view *v, grail_reducer **out)
-{
-    return decide_with(v, VALUE_CHOLESKY, out);
-}
-
-static grail_status decide_by_cost(const site_view *v, grail_reducer **out)
-{
-    return decide_with(v, VALUE_EXACT, out);
-}
-
-static grail_status decide_by_diagonal(const site_view *v, grail_reducer **out)
-{
-    return decide_with(v, VALUE_DIAGONAL, out);
 }
 
 /* Heads by the exact cost, others by |W_:j|^2 / (Hi_jj + 1e-6). */
@@ -64,25 +48,7 @@ const selector selector_slimgpt = {
     .uses_data = true,
     .own = &removal_update,
     .needs = needs,
-    .decide = decide_by_factor,
-};
-
-const selector selector_slimgpt_exact = {
-    .name = "slimgpt-exact",
-    .summary = "as slimgpt, with the exact cost of removal as the score",
-    .uses_data = true,
-    .own = &removal_update,
-    .needs = needs,
-    .decide = decide_by_cost,
-};
-
-const selector selector_slimgpt_diag = {
-    .name = "slimgpt-diag",
-    .summary = "as slimgpt, with scores on the diagonal of the inverse Gram matrix",
-    .uses_data = true,
-    .own = &removal_update,
-    .needs = needs,
-    .decide = decide_by_diagonal,
+    .decide = decide_in_batches,
 };
 
 const selector selector_slimgpt_paper = {

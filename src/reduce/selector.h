@@ -19,9 +19,8 @@ typedef enum selector_need {
     /* The first three of these of every consumer's input, of the dense network: there from the
        beginning. */
     NEEDS_ALL_CONSUMERS = 1 << 5,
-    NEEDS_TRIALS = 1 << 6, /* the view's trial, beside statistics of consumers */
     /* Of the weights that read the site, in a closed loop; of a site that lies within one block. */
-    NEEDS_GRADIENTS = 1 << 7,
+    NEEDS_GRADIENTS = 1 << 6,
     NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET | NEEDS_GRADIENTS
 } selector_need;
 

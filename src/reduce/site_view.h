@@ -30,13 +30,6 @@ typedef struct input_statistics {
                                    the samples of the gradients of the norm of the block's output */
 } input_statistics;
 
-/** Tries the fit with a reducer: *error is the mean over the consumers' relative squared errors, on
- * rows that were held out where there are some. */
-typedef struct reducer_trial {
-    grail_status (*run)(void *context, const grail_reducer *r, double *error);
-    void *context;
-} reducer_trial;
-
 typedef struct site_view {
     const graph *graph; /* dense */
     const site *site;
@@ -53,7 +46,6 @@ typedef struct site_view {
     input_statistics *inputs;  /* [input_count]: of the first consumer, or of all */
     int input_count;
     bool fits_bias; /* the fit of the first consumer has a bias */
-    reducer_trial trial;
 } site_view;
 
 /** A matrix whose rows (or columns) are cut by the site, `features` for each unit. */

@@ -151,7 +151,7 @@ static double not_negative(double value)
     return value < 0.0 ? 0.0 : value; /* rounding; NaN stays */
 }
 
-/* tr(M A^-1); as the values below -1 where A is not positive definite, as far as they look */
+/* tr(M A^-1); as the value below -1 where A is not positive definite */
 static double exact_value(const unit_blocks *b, const double *a, const double *m, double *t)
 {
     const int64_t u = b->features;
@@ -176,36 +176,13 @@ static double factor_quotient(const unit_blocks *b, const double *a, const doubl
     return not_negative(sum);
 }
 
-/* sum_j M_jj / (A_jj + jitter) */
-static double diagonal_quotient(const unit_blocks *b, const double *a, const double *m)
-{
-    const int64_t u = b->features;
-    double sum = 0.0;
-    for (int64_t i = 0; i < u * u; i += u + 1) {
-        const double divisor = a[i] + b->jitter;
-        if (!(divisor > 0.0) || !isfinite(divisor)) {
-            return -1.0;
-        }
-        sum += m[i] / divisor;
-    }
-    return not_negative(sum);
-}
-
 static double value_of(const unit_blocks *b, int64_t unit)
 {
     const int64_t u = b->features;
     const double *a = b->a + (size_t)unit * block_size(b);
     const double *m = b->m + (size_t)unit * block_size(b);
     double *t = b->scratch + unit * (u + 1) * u;
-    switch (b->kind) {
-    case VALUE_EXACT:
-        return exact_value(b, a, m, t);
-    case VALUE_CHOLESKY:
-        return factor_quotient(b, a, m, t);
-    case VALUE_DIAGONAL:
-        break;
-    }
-    return diagonal_quotient(b, a, m);
+    return b->kind == VALUE_EXACT ? exact_value(b, a, m, t) : factor_quotient(b, a, m, t);
 }
 
 typedef struct values_job {
@@ -221,7 +198,7 @@ static void make_values(int64_t begin, int64_t end, void *context)
     }
 }
 
-/* All kinds of values are one for units of one feature. */
+/* Both kinds of values are one for units of one feature. */
 static void divide(int64_t count, double jitter, const double *m, const double *a, double *values)
 {
     for (int64_t j = 0; j < count; j++) {
@@ -245,7 +222,7 @@ void unit_blocks_values(const unit_blocks *b, int64_t count, double *values)
     if (u == 1) {
         divide(count, b->jitter, b->m, b->a, values);
     } else {
-        parallel_for(count, grain(b->kind == VALUE_DIAGONAL ? u : u * u * u), make_values, &job);
+        parallel_for(count, grain(u * u * u), make_values, &job);
     }
 }
 

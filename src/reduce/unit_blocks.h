@@ -25,8 +25,7 @@ grail_status unit_blocks_read(matrix a, matrix m, int64_t count, unit_blocks *b)
  * M_gg -= U_g^T V_g + V_g^T U_g. */
 void unit_blocks_subtract(int64_t count, const double *pairs, unit_blocks *b);
 
-/** values[count], negative only where A_gg is not positive definite; VALUE_DIAGONAL sees that on
- * its diagonal alone. */
+/** values[count], negative only where A_gg is not positive definite. */
 void unit_blocks_values(const unit_blocks *b, int64_t count, double *values);
 
 /** T[u, u] = L^-1 with A_gg + jitter I = L L^T, and zeros above the diagonal; false where it is not

@@ -5,7 +5,6 @@
 #include "pipeline/network/decision_input.h"
 #include "pipeline/network/merged_rows.h"
 #include "pipeline/network/regional.h"
-#include "pipeline/network/trial.h"
 #include "pipeline/request/consumer_tail.h"
 
 typedef struct input_squares {
@@ -77,12 +76,11 @@ static const float *gradients_of_consumer(const calibration_network *network, in
 }
 
 grail_status decide_site(calibration_network *network, int index, const site_view *known,
-                         const observation *observed, grail_reducer **out)
+                         grail_reducer **out)
 {
     const compression_request *request = network->request;
     const plan_site *planned = &request->plan.sites[index];
     const site *s = site_at(request, index);
-    site_trial trial = {network, index, observed};
     site_view view = *known;
     view.graph = request->graph;
     view.site = s;
@@ -95,7 +93,6 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
     view.scored_producers = scored.count;
     view.fits_bias =
         consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node);
-    view.trial = (reducer_trial){site_trial_run, &trial};
     if (planned->kept_units != NULL) {
         return grail_reducer_from_selection(planned->units, planned->kept, planned->kept_units,
                                             out);
@@ -108,15 +105,11 @@ void site_take_decision(calibration_network *network, int index, grail_reducer *
     site_result *result = &network->results[index];
     result->reducer = reducer;
     result->report.tied = reducer->tied ? 1 : 0;
-    if (reducer->rule != NULL) {
-        result->report.selector = reducer->rule;
-    }
 }
 
-/* Decides from the dense weights. `observed` is the consumer whose statistics decide, NULL: none.
- */
+/* Decides from the dense weights, and from statistics of a consumer's input; NULL: none. */
 static grail_status decide(calibration_network *network, int index, const double *input_norms,
-                           input_statistics *input, const observation *observed)
+                           input_statistics *input)
 {
     grail_status status = GRAIL_OK;
     grail_reducer *made = NULL;
@@ -126,7 +119,7 @@ static grail_status decide(calibration_network *network, int index, const double
         .inputs = input,
         .input_count = input == NULL ? 0 : 1,
     };
-    TRY(decide_site(network, index, &known, observed, &made));
+    TRY(decide_site(network, index, &known, &made));
     site_take_decision(network, index, made);
 out:
     return status;
@@ -160,7 +153,7 @@ static grail_status decide_here(calibration_network *network, int index)
         0) {
         TRY(measure_input_norms(network, index, &norms));
     }
-    TRY(decide(network, index, norms, NULL, NULL));
+    TRY(decide(network, index, norms, NULL));
 out:
     memory_free(norms);
     return status;
@@ -190,7 +183,7 @@ grail_status decide_at_consumer(calibration_network *network, const observation 
     TRY(memory_new(&input, 1, sizeof input[0]));
     TRY(decision_input_take(needs, o->fit, o->held, input));
     input->gradients = gradients_of_consumer(network, o->site, o->consumer);
-    TRY(decide(network, o->site, NULL, input, o));
+    TRY(decide(network, o->site, NULL, input));
 out:
     decision_inputs_free(1, input);
     return status;

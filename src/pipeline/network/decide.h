@@ -15,10 +15,9 @@ grail_status decide_at_consumer(calibration_network *network,
                                 const observation *o) GRAIL_MUST_CHECK;
 
 /** Lets the selector of a site decide by what is `known`: the weights and the statistics that it
- * needs; the rest of the view follows from the plan. `observed` is the consumer that a trial fits,
- * or NULL. *out is owned. */
+ * needs; the rest of the view follows from the plan. *out is owned. */
 grail_status decide_site(calibration_network *network, int site, const site_view *known,
-                         const observation *observed, grail_reducer **out) GRAIL_MUST_CHECK;
+                         grail_reducer **out) GRAIL_MUST_CHECK;
 
 /** Makes a decision that of the site. Takes the reducer over. */
 void site_take_decision(calibration_network *network, int site, grail_reducer *reducer);

@@ -42,7 +42,7 @@ static int last_needed_node(const compression_request *request, int index)
 {
     const site *s = site_at(request, index);
     const unsigned needs = needs_of(request, index);
-    const bool of_all = (needs & (NEEDS_ALL_CONSUMERS | NEEDS_TRIALS)) != 0;
+    const bool of_all = (needs & NEEDS_ALL_CONSUMERS) != 0;
     int last = (needs & NEEDS_INPUT_NORMS) != 0 ? scored_node(request, index) : GRAPH_NONE;
     if ((needs & NEEDS_OF_CONSUMERS) != 0) {
         for (int k = 0; k < (of_all ? s->consumer_count : 1); k++) {
@@ -112,7 +112,7 @@ static grail_status decide(calibration_network *network, int index)
         .inputs = inputs,
         .input_count = count,
     };
-    TRY(decide_site(network, index, &known, NULL, &network->chosen[index]));
+    TRY(decide_site(network, index, &known, &network->chosen[index]));
 out:
     memory_free(norms);
     decision_inputs_free(count, inputs);

@@ -55,7 +55,7 @@ static int observed_consumers(const compression_request *request, int index)
     if (!site_is_chosen_openly(p, index, s) || (needs & NEEDS_OF_CONSUMERS) == 0) {
         return 0;
     }
-    return (needs & (NEEDS_ALL_CONSUMERS | NEEDS_TRIALS)) != 0 ? s->consumer_count : 1;
+    return (needs & NEEDS_ALL_CONSUMERS) != 0 ? s->consumer_count : 1;
 }
 
 static grail_status collect_site(int index, collection *l)

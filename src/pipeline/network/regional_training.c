@@ -184,7 +184,7 @@ static grail_status decide_one(regional_training *t, int index)
     input.diagonal = diagonal;
     const site_view known = {
         .weights = weights_of_store(t->trained), .inputs = &input, .input_count = 1};
-    TRY(decide_site(t->network, index, &known, NULL, &made));
+    TRY(decide_site(t->network, index, &known, &made));
     TRY(silence_units(t, s, made));
     grail_reducer_free(t->decided[index]);
     t->decided[index] = made;

@@ -176,18 +176,6 @@ out:
     return status;
 }
 
-/* The selector that decided, which is not the planned one where that chose among several. */
-static grail_status restore_rule(const json_t *record, site_result *result)
-{
-    grail_status status = GRAIL_OK;
-    const selector *rule = NULL;
-    const char *name = json_string_value(json_object_get(record, "selector"));
-    TRY(selector_from_name(name == NULL ? "" : name, &rule));
-    result->report.selector = rule->name;
-out:
-    return status;
-}
-
 grail_status site_result_restore(const compression_request *request, int index,
                                  const json_t *record, site_result *result)
 {
@@ -196,7 +184,6 @@ grail_status site_result_restore(const compression_request *request, int index,
                         &result->reducer));
     TRY(restore_fits(request, index, json_object_get(record, "consumers"), result));
     result->report.fit = fit_from_json(record);
-    TRY(restore_rule(record, result));
     result->report.tied = json_is_true(json_object_get(record, "tied")) ? 1 : 0;
     result->report.seconds = json_real_or_nan(record, "seconds");
     result->report.solve_seconds = json_real_or_nan(record, "solve_seconds");

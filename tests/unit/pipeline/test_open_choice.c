@@ -71,7 +71,7 @@ static bool assert_units_of_an_open_loop(const lab *l, grail_compress_options op
 static void units_are_those_of_an_open_loop(void **state)
 {
     (void)state;
-    static const char *const selectors[] = {"wanda", "obs", "flap", "best"};
+    static const char *const selectors[] = {"wanda", "obs", "flap"};
     int different = 0;
     lab l;
     lab_open(&l);
@@ -91,7 +91,7 @@ static void units_are_those_of_an_open_loop(void **state)
 static void channels_are_those_of_an_open_loop(void **state)
 {
     (void)state;
-    static const char *const selectors[] = {"wanda", "gram-css", "gram-energy", "best"};
+    static const char *const selectors[] = {"wanda", "gram-css", "obs"};
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");

@@ -8,14 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_SITES = 64, MOST_UNITS = 512 };
+enum { MOST_SITES = 64, MOST_UNITS = 512, MOST_CONSUMERS = 8 };
 
 /* What the rule is to need, and what it saw, by the number of the site. */
 static struct {
     unsigned needs;
     int decided;
     int inputs[MOST_SITES];
-    double first_diagonal[MOST_SITES]; /* of feature 0 of the first consumer's input */
+    double diagonals[MOST_SITES][MOST_CONSUMERS]; /* of feature 0 of each consumer's input */
 } seen;
 
 static unsigned declared(const site *s)
@@ -56,13 +56,15 @@ static grail_status keep_largest(const site_view *v, grail_reducer **out)
     const double *diagonal = v->input_count > 0 ? v->inputs[0].diagonal : NULL;
     assert_true(units <= MOST_UNITS && v->stream < MOST_SITES);
     assert_int_equal(v->input_norms != NULL, (seen.needs & NEEDS_INPUT_NORMS) != 0);
+    assert_true(v->input_count <= MOST_CONSUMERS);
     for (int k = 0; k < v->input_count; k++) {
+        const double *one = v->inputs[k].diagonal;
         check_input(v, &v->inputs[k]);
+        seen.diagonals[v->stream][k] = one == NULL ? 0.0 : one[0];
     }
     for (int64_t j = 0; j < units; j++) {
         scores[j] = diagonal == NULL ? -(double)j : diagonal[j * v->inputs[0].width / units];
     }
-    seen.first_diagonal[v->stream] = diagonal == NULL ? 0.0 : diagonal[0];
     seen.inputs[v->stream] = v->input_count;
     seen.decided++;
     return select_best(units, v->kept, v->site->groups, scores, out);
@@ -153,13 +155,43 @@ static void dense_statistics_are_those_before_the_first_cut(void **state)
     lab_open(&l);
     const grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
     run_with(&options, NEEDS_DIAGONAL);
-    const double first = seen.first_diagonal[0];
-    const double last = seen.first_diagonal[3];
+    const double first = seen.diagonals[0][0];
+    const double last = seen.diagonals[3][0];
     run_with(&options, NEEDS_DIAGONAL | NEEDS_ALL_CONSUMERS);
     assert_true(first > 0.0 && last > 0.0);
-    assert_near(seen.first_diagonal[0], first, 1e-9 * first);
-    assert_true(fabs(seen.first_diagonal[3] - last) > 1e-9 * last);
+    assert_near(seen.diagonals[0][0], first, 1e-9 * first);
+    assert_true(fabs(seen.diagonals[3][0] - last) > 1e-9 * last);
     lab_close(&l);
+}
+
+/* The projection that begins the next stage included. */
+static void a_stream_is_seen_by_all_its_readers_in_the_dense_network(void **state)
+{
+    (void)state;
+    static const char *const readers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
+                                          "layer2.0.conv1.weight", "layer2.0.downsample.0.weight"};
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(&v, model, NULL);
+    vision_cut(&options, 0.5);
+    options.compensate = "none";   /* one feature for all taps of a channel */
+    options.selector = "leverage"; /* the run is prepared for one that looks at all readers */
+    run_with(&options, NEEDS_DIAGONAL | NEEDS_ALL_CONSUMERS);
+    for (int k = 0; k < 4; k++) {
+        vision_values x = vision_tap_input(&v, model, readers[k]);
+        double square = 0.0;
+        double nearest = (double)INFINITY;
+        for (int64_t t = 0; t < x.rows; t++) {
+            square += x.data[t * x.width] * x.data[t * x.width];
+        }
+        for (int i = 0; i < MOST_SITES; i++) {
+            nearest = seen.inputs[i] == 4 ? fabs(seen.diagonals[i][k] - square) : nearest;
+        }
+        assert_true(square > 0.0 && nearest < 1e-5 * square);
+        memory_free(x.data);
+    }
+    vision_close(&v);
 }
 
 int main(void)
@@ -168,6 +200,7 @@ int main(void)
         cmocka_unit_test(heads_and_gated_neurons_get_what_is_declared),
         cmocka_unit_test(channels_streams_and_plain_neurons_get_what_is_declared),
         cmocka_unit_test(dense_statistics_are_those_before_the_first_cut),
+        cmocka_unit_test(a_stream_is_seen_by_all_its_readers_in_the_dense_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -299,56 +299,6 @@ static void neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them(voi
     vision_close(&v);
 }
 
-/* scores_j += sum of x_tj^2 sum of the squares of W's weights that read channel j */
-static void add_weighted_energy(const vision_lab *v, const char *model, const vision_tensor *w,
-                                double *scores)
-{
-    double squares[MOST];
-    vision_values x = vision_tap_input(v, model, w->shape.name);
-    column_squares(&x, squares);
-    const int64_t taps = w->shape.rank == 4 ? w->shape.shape[2] * w->shape.shape[3] : 1;
-    for (int64_t i = 0; i < vision_elements(w); i++) {
-        const int64_t channel = i / taps % w->shape.shape[1];
-        scores[channel] += squares[channel] * (double)w->values[i] * (double)w->values[i];
-    }
-    memory_free(x.data);
-}
-
-/* A stream is scored by all that read it in the dense network, the projection included. */
-static void weighted_energy_counts_every_reader_of_a_stream(void **state)
-{
-    (void)state;
-    static const char *const readers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
-                                          "layer2.0.conv1.weight", "layer2.0.downsample.0.weight"};
-    vision_lab v;
-    vision_model m;
-    int64_t kept[MOST];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    vision_make(&m, VISION_BASIC);
-    for (int stream = 0; stream < 2; stream++) {
-        double scores[MOST] = {0.0};
-        grail_compress_options options =
-            vision_options(&v, model, vision_path(&v, stream == 0 ? "conv" : "stream"));
-        options.sparsity_conv = stream == 0 ? 0.5 : 0.0;
-        options.sparsity_stream = stream == 0 ? 0.0 : 0.5;
-        options.selector = "gram-wenergy";
-        options.compensate = "none"; /* one feature for all taps of a channel */
-        assert_ok(lab_compress(&options));
-        for (int r = 0; r < 4 && stream == 1; r++) {
-            add_weighted_energy(&v, model, vision_find(&m, readers[r]), scores);
-        }
-        if (stream == 0) {
-            add_weighted_energy(&v, model, vision_find(&m, "layer1.0.conv2.weight"), scores);
-        }
-        const int count = vision_kept_units(
-            options.output, stream == 0 ? "layer1.0.conv2" : "layer1.0.conv1", kept, MOST);
-        assert_best_are_kept(scores, stream == 0 ? 6 : 8, kept, count);
-    }
-    vision_fini(&m);
-    vision_close(&v);
-}
-
 /* One draw per stage, others at other sites, and others for another seed. */
 static void random_channels_are_drawn_for_every_site(void **state)
 {
@@ -384,7 +334,6 @@ int main(void)
         cmocka_unit_test(wanda_scores_the_branch_by_the_dense_network),
         cmocka_unit_test(the_branch_scores_where_a_projection_begins_a_stream),
         cmocka_unit_test(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them),
-        cmocka_unit_test(weighted_energy_counts_every_reader_of_a_stream),
         cmocka_unit_test(random_channels_are_drawn_for_every_site),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -404,9 +404,9 @@ static void what_cannot_be_met_is_refused_with_the_least(void **state)
                  "cannot be met: with the least widths of all sites");
     options.ratio = 0.0;
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "give a limit above 0");
-    options = plan_for(&run, "best", 0.8);
+    options = plan_for(&run, "least", 0.8);
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
-                 "unknown budget 'best'; expected one of uniform, flap, slimgpt, error, search");
+                 "unknown budget 'least'; expected one of uniform, flap, slimgpt, error, search");
     options = plan_for(&run, "error", 0.8);
     options.limit = "watts";
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "unknown limit 'watts'");

@@ -116,9 +116,6 @@ static double plain_value(const plain_site *s, unit_value kind, int64_t unit)
     if (kind == VALUE_CHOLESKY) {
         squared_pivots(u, block, divisors);
     }
-    for (int64_t f = 0; kind == VALUE_DIAGONAL && f < u; f++) {
-        divisors[f] = block[f * u + f];
-    }
     const double value =
         kind == VALUE_EXACT ? exact_value(s, unit, block) : quotients(s, unit, divisors);
     memory_free(block);
@@ -255,38 +252,30 @@ static void values_are_the_costs_of_the_best_refit(void **state)
     }
 }
 
-static void other_values_follow_their_formulas(void **state)
+static void values_on_the_factor_follow_their_formula(void **state)
 {
     (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
-        for (int kind = VALUE_CHOLESKY; kind <= VALUE_DIAGONAL; kind++) {
-            check_site(instances[i], (unit_value)kind, 150, 1, 0.0, 0);
-            check_site(instances[i], (unit_value)kind, 60, 3, 0.0, 0);
-            check_site(instances[i], (unit_value)kind, 4, 40, 0.0, 0);
-        }
+        check_site(instances[i], VALUE_CHOLESKY, 150, 1, 0.0, 0);
+        check_site(instances[i], VALUE_CHOLESKY, 60, 3, 0.0, 0);
+        check_site(instances[i], VALUE_CHOLESKY, 4, 40, 0.0, 0);
     }
 }
 
-/* [1 2; 2 1]: its diagonal has a quotient, its factor does not exist. */
-static void values_of_the_diagonal_ask_nothing_of_the_rest(void **state)
+/* [1 2; 2 1] has no factor. */
+static void an_indefinite_block_has_no_value(void **state)
 {
     (void)state;
     const double indefinite[] = {1.0, 0.0, 2.0, 1.0};
     const double ones[] = {1.0, 0.0, 1.0, 1.0};
-    for (int kind = VALUE_EXACT; kind <= VALUE_DIAGONAL; kind++) {
+    for (int kind = VALUE_EXACT; kind <= VALUE_CHOLESKY; kind++) {
         elimination *e = NULL;
         double value = 0.0;
         matrix a = support_matrix(on_ref, 2, 2, indefinite);
         matrix m = support_matrix(on_ref, 2, 2, ones);
         assert_ok(elimination_create(1, (unit_value)kind, 0.0, false, &a, &m, &e));
-        if (kind == VALUE_DIAGONAL) {
-            assert_ok(elimination_add_values(e, &value));
-            assert_near(value, 2.0, 0.0);
-            assert_fails(elimination_take(e, 0), GRAIL_ERROR_NUMERIC, "unit 0");
-        } else {
-            assert_fails(elimination_add_values(e, &value), GRAIL_ERROR_NUMERIC, "unit 0");
-        }
+        assert_fails(elimination_add_values(e, &value), GRAIL_ERROR_NUMERIC, "unit 0");
         elimination_free(e);
     }
 }
@@ -296,7 +285,7 @@ static void the_jitter_is_added_wherever_a_block_is_inverted(void **state)
 {
     (void)state;
     const double jitter = 1e-3;
-    for (int kind = VALUE_EXACT; kind <= VALUE_DIAGONAL; kind++) {
+    for (int kind = VALUE_EXACT; kind <= VALUE_CHOLESKY; kind++) {
         check_site(on_cpu, (unit_value)kind, 150, 1, jitter, 0);
         check_site(on_cpu, (unit_value)kind, 50, 3, jitter, 0);
     }
@@ -513,8 +502,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_the_costs_of_the_best_refit),
-        cmocka_unit_test(other_values_follow_their_formulas),
-        cmocka_unit_test(values_of_the_diagonal_ask_nothing_of_the_rest),
+        cmocka_unit_test(values_on_the_factor_follow_their_formula),
+        cmocka_unit_test(an_indefinite_block_has_no_value),
         cmocka_unit_test(the_jitter_is_added_wherever_a_block_is_inverted),
         cmocka_unit_test(from_a_gram_matrix_values_are_gains_of_keeping),
         cmocka_unit_test(units_without_anything_left_are_spent),

@@ -90,160 +90,6 @@ static void assert_ranks_by(hand_site *f, const selector *rule, measured *s, con
     }
 }
 
-/* scores[j] += sum over rows of the squares of a unit's features */
-static void add_squares(const measured *s, double *scores)
-{
-    for (int64_t t = 0; t < T; t++) {
-        for (int64_t i = 0; i < s->width; i++) {
-            scores[i / (s->width / UNITS)] += at(s, t, i) * at(s, t, i);
-        }
-    }
-}
-
-/* scores[j] += || X_g W_g^T ||^2: what each output gets of a unit, for every row. W's columns of a
- * unit are its features, each with `taps` weights that read it apart from each other. */
-static void add_products(const measured *s, const float *w, int64_t outputs, int64_t taps,
-                         double *scores)
-{
-    const int64_t u = s->width / UNITS;
-    for (int64_t i = 0; i < T * outputs * UNITS * taps; i++) {
-        const int64_t t = i / (outputs * UNITS * taps);
-        const int64_t o = i / (UNITS * taps) % outputs;
-        const int64_t unit = i / taps % UNITS;
-        double part = 0.0;
-        for (int64_t k = 0; k < u; k++) {
-            const int64_t feature = unit * u + k;
-            part += at(s, t, feature) * (double)w[(o * s->width + feature) * taps + i % taps];
-        }
-        scores[unit] += part * part;
-    }
-}
-
-static void energy_is_the_square_of_a_units_activations(void **state)
-{
-    (void)state;
-    static const site_kind kinds[] = {SITE_HEADS, SITE_FFN, SITE_CONV};
-    float w[2 * MOST_WIDTH];
-    support_fill_normal(w, 2 * MOST_WIDTH, 1);
-    for (int i = 0; i < 3 * DRAWS; i++) {
-        const int64_t u = kinds[i % 3] == SITE_HEADS ? 3 : 1;
-        hand_site f;
-        measured s;
-        double scores[UNITS] = {0.0};
-        fill(&s, UNITS * u, 100 + (uint64_t)i);
-        hand_begin(&f, kinds[i % 3], UNITS, 1);
-        hand_add_consumer(&f, u, 2, w);
-        add_squares(&s, scores);
-        assert_ranks_by(&f, &selector_gram_energy, &s, scores);
-    }
-}
-
-static void weighted_energy_is_what_the_consumer_gets_of_a_unit(void **state)
-{
-    (void)state;
-    static const site_kind kinds[] = {SITE_HEADS, SITE_FFN};
-    float w[MOST_OUTPUTS * MOST_WIDTH];
-    support_fill_normal(w, MOST_OUTPUTS * MOST_WIDTH, 2);
-    for (int i = 0; i < 2 * DRAWS; i++) {
-        const int64_t u = kinds[i % 2] == SITE_HEADS ? 4 : 1;
-        hand_site f;
-        measured s;
-        double scores[UNITS] = {0.0};
-        fill(&s, UNITS * u, 200 + (uint64_t)i);
-        hand_begin(&f, kinds[i % 2], UNITS, 1);
-        hand_add_consumer(&f, u, MOST_OUTPUTS, w);
-        add_products(&s, w, MOST_OUTPUTS, 1, scores);
-        assert_ranks_by(&f, &selector_gram_wenergy, &s, scores);
-    }
-}
-
-/* More outputs than are multiplied at a time; only the last ones tell the units apart. */
-static void weights_of_many_outputs_all_count(void **state)
-{
-    (void)state;
-    enum { MANY = 700, U = 2 };
-    static float w[MANY * UNITS * U];
-    support_fill_normal(w + (MANY - 3) * UNITS * U, 3 * UNITS * U, 9);
-    hand_site f;
-    measured s;
-    double scores[UNITS] = {0.0};
-    fill(&s, UNITS * U, 900);
-    hand_begin(&f, SITE_HEADS, UNITS, 1);
-    hand_add_consumer(&f, U, MANY, w);
-    add_products(&s, w, MANY, 1, scores);
-    assert_ranks_by(&f, &selector_gram_wenergy, &s, scores);
-}
-
-/* By kernel position every tap is a feature of the input; by channel the taps read one feature. */
-static void taps_are_features_or_share_one(void **state)
-{
-    (void)state;
-    enum { TAPS = 3 };
-    float w[MOST_OUTPUTS * UNITS * TAPS];
-    support_fill_normal(w, MOST_OUTPUTS * UNITS * TAPS, 3);
-    for (int i = 0; i < 2 * DRAWS; i++) {
-        const bool by_kernel = i % 2 == 1;
-        hand_site f;
-        measured s;
-        double scores[UNITS] = {0.0};
-        fill(&s, by_kernel ? UNITS * TAPS : UNITS, 300 + (uint64_t)i);
-        hand_begin(&f, SITE_CONV, UNITS, 1);
-        hand_add_convolution(&f, TAPS, MOST_OUTPUTS, w);
-        add_products(&s, w, MOST_OUTPUTS, by_kernel ? 1 : TAPS, scores);
-        assert_ranks_by(&f, &selector_gram_wenergy, &s, scores);
-        memset(scores, 0, sizeof scores);
-        add_squares(&s, scores);
-        assert_ranks_by(&f, &selector_gram_energy, &s, scores);
-    }
-}
-
-/* Units of several features that are read by several taps each. */
-static void taps_that_share_wide_units_count_one_by_one(void **state)
-{
-    (void)state;
-    enum { TAPS = 2, U = 2 };
-    float w[MOST_OUTPUTS * UNITS * U * TAPS];
-    support_fill_normal(w, MOST_OUTPUTS * UNITS * U * TAPS, 4);
-    for (uint64_t i = 0; i < DRAWS; i++) {
-        hand_site f;
-        measured s;
-        double scores[UNITS] = {0.0};
-        fill(&s, UNITS * U, 400 + i);
-        hand_begin(&f, SITE_CONV, UNITS, 1);
-        hand_add_convolution(&f, U * TAPS, MOST_OUTPUTS, w);
-        add_products(&s, w, MOST_OUTPUTS, TAPS, scores);
-        assert_ranks_by(&f, &selector_gram_wenergy, &s, scores);
-    }
-}
-
-/* One 1 x 1 convolution, and one with three taps that are fitted separately. */
-static void all_readers_of_a_stream_count(void **state)
-{
-    (void)state;
-    enum { TAPS = 3 };
-    float point[MOST_OUTPUTS * UNITS];
-    float wide[MOST_OUTPUTS * UNITS * TAPS];
-    support_fill_normal(point, MOST_OUTPUTS * UNITS, 5);
-    support_fill_normal(wide, MOST_OUTPUTS * UNITS * TAPS, 6);
-    for (uint64_t i = 0; i < DRAWS; i++) {
-        hand_site f;
-        measured s[2];
-        double scores[UNITS] = {0.0};
-        fill(&s[0], UNITS, 500 + i);
-        fill(&s[1], UNITS * TAPS, 600 + i);
-        hand_begin(&f, SITE_STREAM, UNITS, 1);
-        hand_add_convolution(&f, 1, MOST_OUTPUTS, point);
-        hand_add_convolution(&f, TAPS, MOST_OUTPUTS, wide);
-        add_products(&s[0], point, MOST_OUTPUTS, 1, scores);
-        add_products(&s[1], wide, MOST_OUTPUTS, 1, scores);
-        assert_ranks_by(&f, &selector_gram_wenergy, s, scores);
-        memset(scores, 0, sizeof scores);
-        add_squares(&s[0], scores);
-        add_squares(&s[1], scores);
-        assert_ranks_by(&f, &selector_gram_energy, s, scores);
-    }
-}
-
 /* -- FLAP -------------------------------------------------------------------------------------- */
 
 /* The variance in two passes over the rows. */
@@ -380,14 +226,6 @@ static void needs_follow_from_the_kind(void **state)
     (void)state;
     const site ffn = {.kind = SITE_FFN};
     const site heads = {.kind = SITE_HEADS};
-    const site stream = {.kind = SITE_STREAM};
-    assert_int_equal(selector_needs(&selector_gram_energy, &heads), NEEDS_DIAGONAL);
-    assert_int_equal(selector_needs(&selector_gram_energy, &stream),
-                     NEEDS_DIAGONAL | NEEDS_ALL_CONSUMERS);
-    assert_int_equal(selector_needs(&selector_gram_wenergy, &ffn), NEEDS_DIAGONAL);
-    assert_int_equal(selector_needs(&selector_gram_wenergy, &heads), NEEDS_DIAGONAL | NEEDS_GRAM);
-    assert_int_equal(selector_needs(&selector_gram_wenergy, &stream),
-                     NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_ALL_CONSUMERS);
     assert_int_equal(selector_needs(&selector_flap, &ffn), NEEDS_DIAGONAL | NEEDS_MEANS);
     assert_int_equal(selector_needs(&selector_flap_wifn, &heads), NEEDS_DIAGONAL);
 }
@@ -395,7 +233,7 @@ static void needs_follow_from_the_kind(void **state)
 static grail_status decide_once(void *context)
 {
     hand_site *f = context;
-    const grail_status status = selector_gram_wenergy.decide(&f->view, &f->reducer);
+    const grail_status status = selector_flap.decide(&f->view, &f->reducer);
     grail_reducer_free(f->reducer);
     f->reducer = NULL;
     return status;
@@ -412,7 +250,7 @@ static void every_failing_allocation_is_survived(void **state)
     sum_up(on_cpu, &s);
     hand_begin(&f, SITE_HEADS, UNITS, 2);
     hand_add_consumer(&f, 2, MOST_OUTPUTS, w);
-    give(&f, on_cpu, &selector_gram_wenergy, &s);
+    give(&f, on_cpu, &selector_flap, &s);
     support_fail_each_allocation(decide_once, &f);
     matrix_free(&s.gram);
 }
@@ -420,12 +258,6 @@ static void every_failing_allocation_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(energy_is_the_square_of_a_units_activations),
-        cmocka_unit_test(weighted_energy_is_what_the_consumer_gets_of_a_unit),
-        cmocka_unit_test(weights_of_many_outputs_all_count),
-        cmocka_unit_test(taps_are_features_or_share_one),
-        cmocka_unit_test(taps_that_share_wide_units_count_one_by_one),
-        cmocka_unit_test(all_readers_of_a_stream_count),
         cmocka_unit_test(flap_adds_its_metrics_over_a_unit),
         cmocka_unit_test(the_fluctuation_is_the_exact_variance),
         cmocka_unit_test(rounding_errors_are_no_fluctuation),
