@@ -1,4 +1,6 @@
-#include "exec/node_run.h"
+#include "exec/execution.h"
+
+#include "exec/ops/operator_code.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -115,33 +117,38 @@ static bool is_done_with(const execution *e, int value, int index)
     return e->graph->last_use[value] == index && !(e->pinned != NULL && e->pinned[value]);
 }
 
-grail_status execution_make_elementwise(execution *e, int index, matrix *out)
+/* The input whose memory the node's output may take over, or GRAPH_NONE. */
+static int input_taken_over(const execution *e, int index, int64_t columns)
 {
     const node *n = &e->graph->nodes[index];
-    for (int i = 0; i < n->input_count; i++) {
-        const int input = n->inputs[i];
-        if (is_done_with(e, input, index)) {
-            e->values[n->output] = e->values[input];
-            *out = e->values[n->output];
-            return GRAIL_OK;
+    const in_place_rule rule = operator_of(n)->in_place;
+    const int end = rule == IN_PLACE_NEVER ? 0 : n->input_count;
+    for (int i = rule == IN_PLACE_SECOND ? 1 : 0; i < end; i++) {
+        const matrix *x = &e->values[n->inputs[i]];
+        const bool fits = x->columns == columns && x->rows == execution_rows(e, n->output);
+        if (fits && is_done_with(e, n->inputs[i], index) &&
+            (i == 0 || n->inputs[i] != n->inputs[0])) {
+            return n->inputs[i];
         }
     }
-    return execution_make(e, n->output, e->values[n->inputs[0]].columns, out);
+    return GRAPH_NONE;
 }
 
-static grail_status run_embedding(execution *e, parameter_store *store, int index)
+static grail_status make_output(execution *e, int index, node_run *r)
 {
-    grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
-    const int64_t width = e->graph->parameters[n->weight].shape[1];
-    matrix y = {0};
-    if (e->input.ids == NULL) {
-        FAIL(GRAIL_ERROR_INTERNAL, "the embedding was run without token ids");
+    int64_t in[NODE_MAX_INPUTS];
+    for (int i = 0; i < NODE_MAX_INPUTS; i++) {
+        in[i] = r->x[i].columns;
     }
-    TRY(execution_make(e, n->output, width, &y));
-    TRY(parameter_store_gather_rows(store, n->weight, e->input.ids, y));
-out:
-    return status;
+    const int64_t columns = node_width(n, r->weight_shape, in);
+    const int taken = input_taken_over(e, index, columns);
+    if (taken == GRAPH_NONE) {
+        return execution_make(e, n->output, columns, &r->y);
+    }
+    e->values[n->output] = e->values[taken];
+    r->y = e->values[taken];
+    return GRAIL_OK;
 }
 
 /* A node that failed may have made its output in an input's buffer, which must not be dropped
@@ -176,7 +183,7 @@ static void drop_inputs(execution *e, int index)
 static grail_status check_inputs(const execution *e, int index)
 {
     const node *n = &e->graph->nodes[index];
-    for (int i = 0; i < n->input_count; i++) {
+    for (int i = 0; i < n->input_count && !operator_of(n)->gathers; i++) {
         if (!matrix_exists(e->values[n->inputs[i]])) {
             return error_set(GRAIL_ERROR_INTERNAL, "node %d was run without its input %d", index,
                              i);
@@ -202,63 +209,63 @@ grail_status execution_check_finite(const graph *g, const node *n, int64_t first
     return status;
 }
 
-static grail_status get_entry(parameter_store *store, int parameter, const parameter_entry **out)
+static grail_status get_values(parameter_store *store, int parameter, matrix *out)
 {
-    return parameter == GRAPH_NONE ? GRAIL_OK : parameter_store_get(store, parameter, out);
+    const parameter_entry *entry = NULL;
+    const grail_status status =
+        parameter == GRAPH_NONE ? GRAIL_OK : parameter_store_get(store, parameter, &entry);
+    *out = entry == NULL ? no_matrix : entry->values;
+    return status;
 }
 
-grail_status node_entries_get(parameter_store *store, const node *n, node_entries *out)
+static grail_status get_parameters(parameter_store *store, const node *n, node_run *r)
 {
     grail_status status = GRAIL_OK;
-    TRY(get_entry(store, n->weight, &out->weight));
-    TRY(get_entry(store, n->bias, &out->bias));
-    TRY(get_entry(store, n->mean, &out->mean));
-    TRY(get_entry(store, n->variance, &out->variance));
+    const parameter_entry *weight = NULL;
+    TRY(get_values(store, n->weight, &r->weight));
+    TRY(get_values(store, n->bias, &r->bias));
+    TRY(get_values(store, n->mean, &r->mean));
+    TRY(get_values(store, n->variance, &r->variance));
+    if (n->weight != GRAPH_NONE) {
+        TRY(parameter_store_get(store, n->weight, &weight));
+        r->weight_shape = weight->shape;
+    }
 out:
     return status;
 }
 
-/* Any kind but an embedding, whose table is never loaded. */
-static grail_status run_kind(execution *e, int index, const node_entries *p)
+grail_status execution_describe(execution *e, parameter_store *store, int index, node_run *out)
 {
     const node *n = &e->graph->nodes[index];
-    switch (n->kind) {
-    case NODE_LINEAR:
-        return run_linear(e, n, p);
-    case NODE_ATTENTION:
-        return run_attention(e, n);
-    case NODE_CONV2D:
-        return run_conv2d(e, index, p);
-    case NODE_MAX_POOL:
-        return run_max_pool(e, n);
-    case NODE_MEAN:
-        return run_mean(e, n);
-    case NODE_SHORTCUT:
-        return run_shortcut(e, n);
-    case NODE_PATCHES:
-        return run_patches(e, n);
-    case NODE_CLASS_TOKEN:
-        return run_class_token(e, n, p);
-    case NODE_FIRST_TOKEN:
-        return run_first_token(e, n);
-    case NODE_POSITIONS:
-        return run_positions(e, index, p);
-    default:
-        return run_elementwise(e, index, p);
+    *out = (node_run){
+        .node = n,
+        .y = e->values[n->output],
+        .samples = e->shape.samples,
+        .in = e->extents[n->inputs[0]],
+        .out = e->extents[n->output],
+        .pool = e->pool,
+        .store = store,
+        .ids = e->input.ids,
+    };
+    for (int i = 0; i < n->input_count; i++) {
+        out->x[i] = e->values[n->inputs[i]];
     }
+    if (operator_of(n)->gathers) {
+        out->weight_shape = e->graph->parameters[n->weight].shape;
+        return GRAIL_OK;
+    }
+    return get_parameters(store, n, out);
 }
 
 static grail_status run_node(execution *e, parameter_store *store, int index)
 {
     grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
-    node_entries entries = {0};
-    if (operator_of(n)->gathers) {
-        return run_embedding(e, store, index);
-    }
+    node_run r;
     TRY(check_inputs(e, index));
-    TRY(node_entries_get(store, n, &entries));
-    status = run_kind(e, index, &entries);
+    TRY(execution_describe(e, store, index, &r));
+    TRY(make_output(e, index, &r));
+    status = operator_code_of(n)->run(&r);
     if (status == GRAIL_ERROR_NUMERIC && n->weight != GRAPH_NONE) {
         error_prefix("input or weight of '%s'", e->graph->parameters[n->weight].name);
     }

@@ -58,6 +58,12 @@ matrix execution_value(const execution *e, int value);
 grail_status execution_run(execution *e, parameter_store *store, int begin,
                            int end) GRAIL_MUST_CHECK;
 
+/** What the code of node `index` is given (ops/operator_code.h): as far as they are live, its
+ * inputs and its output, and its parameters, borrowed until the store or the execution changes. */
+struct node_run;
+grail_status execution_describe(execution *e, parameter_store *store, int index,
+                                struct node_run *out) GRAIL_MUST_CHECK;
+
 /** That check, of features `first` and on of node `n`'s output, in `y`. */
 grail_status execution_check_finite(const graph *g, const node *n, int64_t first,
                                     matrix y) GRAIL_MUST_CHECK;

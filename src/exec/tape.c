@@ -1,4 +1,6 @@
-#include "exec/node_back.h"
+#include "exec/tape.h"
+
+#include "exec/ops/operator_code.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -107,16 +109,6 @@ grail_status tape_forward(tape *t, parameter_store *store, const gradient_store 
 
 /* -- backward ---------------------------------------------------------------------------------- */
 
-bool back_reaches(const node_back *b, int input)
-{
-    return b->tape->reached[b->node->inputs[input]];
-}
-
-matrix back_value(const node_back *b, int input)
-{
-    return execution_value(b->tape->execution, b->node->inputs[input]);
-}
-
 /* Takes *gradient over. */
 static grail_status give(tape *t, int value, matrix *gradient)
 {
@@ -133,97 +125,45 @@ out:
     return status;
 }
 
-grail_status back_give(node_back *b, int input, matrix *gradient)
-{
-    return give(b->tape, b->node->inputs[input], gradient);
-}
-
-grail_status back_new(const node_back *b, int input, matrix *out)
-{
-    const matrix x = back_value(b, input);
-    return matrix_pool_take(b->tape->execution->pool, x.rows, x.columns, out);
-}
-
-grail_status back_add_column_sums(const node_back *b, matrix x, matrix sum)
+static grail_status give_all(tape *t, node_back *b)
 {
     grail_status status = GRAIL_OK;
-    matrix_pool *pool = b->tape->execution->pool;
-    matrix exact = {0};
-    matrix rounded = {0};
-    if (!matrix_exists(sum)) {
-        return GRAIL_OK;
+    for (int i = 0; i < b->run.node->input_count; i++) {
+        if (b->reaches[i] && matrix_exists(b->dx[i])) {
+            TRY(give(t, b->run.node->inputs[i], &b->dx[i]));
+        }
     }
-    TRY(matrix_new_zero(x.owner, GRAIL_DTYPE_F64, 1, x.columns, &exact));
-    TRY(matrix_column_sums(x, exact, no_matrix));
-    TRY(matrix_pool_take(pool, 1, x.columns, &rounded));
-    TRY(matrix_copy(exact, rounded));
-    TRY(matrix_add(sum, rounded, sum));
 out:
-    matrix_free(&exact);
-    matrix_pool_give(pool, &rounded);
     return status;
-}
-
-static grail_status back_kind(node_back *b)
-{
-    switch (b->node->kind) {
-    case NODE_LINEAR:
-        return back_linear(b);
-    case NODE_ATTENTION:
-        return back_attention(b);
-    case NODE_ROPE:
-        return back_rope(b);
-    case NODE_ACTIVATION:
-        return back_activation(b);
-    case NODE_MULTIPLY:
-        return back_multiply(b);
-    case NODE_ADD:
-        return back_add(b);
-    case NODE_RMS_NORM:
-    case NODE_BATCH_NORM:
-    case NODE_LAYER_NORM:
-    case NODE_UNIT_LENGTH:
-        return back_norm(b);
-    case NODE_CONV2D:
-        return back_conv2d(b);
-    case NODE_MAX_POOL:
-        return back_max_pool(b);
-    case NODE_MEAN:
-        return back_mean(b);
-    case NODE_SHORTCUT:
-        return back_shortcut(b);
-    case NODE_CLASS_TOKEN:
-        return back_class_token(b);
-    case NODE_POSITIONS:
-        return back_positions(b);
-    case NODE_FIRST_TOKEN:
-        return back_first_token(b);
-    case NODE_EMBEDDING:
-        return back_embedding(b);
-    case NODE_PATCHES:
-        break;
-    }
-    return error_set(GRAIL_ERROR_INTERNAL, "there is no way back through the network's input");
 }
 
 static grail_status back_node(tape *t, parameter_store *store, gradient_store *gradients, int index)
 {
     grail_status status = GRAIL_OK;
     const node *n = &t->execution->graph->nodes[index];
+    const operator_code *code = operator_code_of(n);
     matrix *dy = &t->gradients[n->output];
     if (!t->reached[n->output] || !matrix_exists(*dy)) {
         return GRAIL_OK;
     }
-    node_back b = {.tape = t,
-                   .node = n,
-                   .dweight = gradient_of(gradients, n->weight),
+    node_back b = {.dweight = gradient_of(gradients, n->weight),
                    .dbias = gradient_of(gradients, n->bias),
                    .dy = *dy};
     *dy = no_matrix;
-    TRY(node_entries_get(store, n, &b.entries));
-    TRY(back_kind(&b));
+    for (int i = 0; i < n->input_count; i++) {
+        b.reaches[i] = t->reached[n->inputs[i]];
+    }
+    TRY(execution_describe(t->execution, store, index, &b.run));
+    if (code->back == NULL) {
+        FAIL(GRAIL_ERROR_INTERNAL, "there is no way back through the network's input");
+    }
+    TRY(code->back(&b));
+    TRY(give_all(t, &b));
 out:
     matrix_pool_give(t->execution->pool, &b.dy);
+    for (int i = 0; i < NODE_MAX_INPUTS; i++) {
+        matrix_pool_give(t->execution->pool, &b.dx[i]);
+    }
     return status;
 }
 

@@ -302,7 +302,9 @@ grail_status graph_widths(const graph *g, int64_t *widths)
         for (int k = 0; k < n->input_count; k++) {
             in[k] = widths[n->inputs[k]];
         }
-        TRY(node_width(g, n, in, &widths[n->output]));
+        const int64_t *weight = n->weight == GRAPH_NONE ? NULL : g->parameters[n->weight].shape;
+        widths[n->output] = node_width(n, weight, in);
+        TRY(node_check(g, n, in));
     }
 out:
     return status;

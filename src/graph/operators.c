@@ -243,11 +243,15 @@ int64_t node_products(const graph *g, const node *n, extent output)
     return products;
 }
 
-grail_status node_width(const graph *g, const node *n, const int64_t in[NODE_MAX_INPUTS],
-                        int64_t *out)
+int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_MAX_INPUTS])
 {
     const operator_rules *rules = operator_of(n);
-    *out = rules->width == NULL ? in[0] : rules->width(n, shape_of(g, n->weight), in);
+    return rules->width == NULL ? in[0] : rules->width(n, weight, in);
+}
+
+grail_status node_check(const graph *g, const node *n, const int64_t in[NODE_MAX_INPUTS])
+{
+    const operator_rules *rules = operator_of(n);
     return rules->check == NULL ? GRAIL_OK : rules->check(g, n, in);
 }
 

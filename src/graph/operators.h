@@ -56,9 +56,11 @@ bool node_has_moments(const node *n);
 /** Multiply-accumulates for one sample with an output of these positions, in maps. */
 int64_t node_products(const graph *g, const node *n, extent output);
 
-/** The width of the node's output, and whether its inputs' widths fit. */
-grail_status node_width(const graph *g, const node *n, const int64_t in[NODE_MAX_INPUTS],
-                        int64_t *out) GRAIL_MUST_CHECK;
+/** The width of the node's output, where its weight (NULL without) has this shape. */
+int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_MAX_INPUTS]);
+/** Whether its inputs' widths fit its parameters and each other. */
+grail_status node_check(const graph *g, const node *n,
+                        const int64_t in[NODE_MAX_INPUTS]) GRAIL_MUST_CHECK;
 /** The positions of its output. */
 grail_status node_extent(const graph *g, const node *n, const extent in[2],
                          extent *out) GRAIL_MUST_CHECK;

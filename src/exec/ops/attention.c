@@ -1,0 +1,38 @@
+#include "exec/ops/operator_code.h"
+
+static attention_shape attention_of(const node_run *r)
+{
+    const node *n = r->node;
+    return (attention_shape){
+        .sequences = r->samples,
+        .length = r->in.height * r->in.width,
+        .query_heads = r->x[0].columns / n->head_dim,
+        .kv_heads = r->x[1].columns / n->head_dim,
+        .head_dim = n->head_dim,
+        .window = n->attention_window,
+        .bidirectional = n->bidirectional,
+        .scale = n->scale,
+    };
+}
+
+static grail_status run_attention(const node_run *r)
+{
+    const attention_shape shape = attention_of(r);
+    return matrix_attention(&shape, r->x[0], r->x[1], r->x[2], r->y);
+}
+
+static grail_status back_attention(node_back *b)
+{
+    grail_status status = GRAIL_OK;
+    const node_run *r = &b->run;
+    const attention_shape shape = attention_of(r);
+    for (int i = 0; i < NODE_MAX_INPUTS; i++) {
+        TRY(matrix_pool_take(r->pool, r->x[i].rows, r->x[i].columns, &b->dx[i]));
+    }
+    TRY(matrix_attention_gradient(&shape, r->x[0], r->x[1], r->x[2], r->y, b->dy, b->dx[0],
+                                  b->dx[1], b->dx[2]));
+out:
+    return status;
+}
+
+const operator_code operator_attention = {run_attention, back_attention};

@@ -1,0 +1,23 @@
+#include "exec/ops/operator_code.h"
+
+static grail_status run_multiply(const node_run *r)
+{
+    return matrix_multiply(r->x[0], r->x[1], r->y);
+}
+
+static grail_status back_multiply(node_back *b)
+{
+    grail_status status = GRAIL_OK;
+    if (b->reaches[1]) {
+        TRY(matrix_pool_take(b->run.pool, b->dy.rows, b->dy.columns, &b->dx[1]));
+        TRY(matrix_multiply(b->dy, b->run.x[0], b->dx[1]));
+    }
+    if (b->reaches[0]) {
+        TRY(matrix_multiply(b->dy, b->run.x[1], b->dy));
+        back_pass(b, 0);
+    }
+out:
+    return status;
+}
+
+const operator_code operator_multiply = {run_multiply, back_multiply};

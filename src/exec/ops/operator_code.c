@@ -1,0 +1,71 @@
+#include "exec/ops/operator_code.h"
+
+const operator_code *operator_code_of(const node *n)
+{
+    static const operator_code *const codes[] = {
+#define OPERATOR(kind, name, ...) [NODE_##kind] = &operator_##name,
+#include "graph/operator_list.h"
+#undef OPERATOR
+    };
+    return codes[n->kind];
+}
+
+conv_shape window_of(const node_run *r, int64_t channels_out)
+{
+    return (conv_shape){
+        .samples = r->samples,
+        .in = r->in,
+        .out = r->out,
+        .channels_in = r->x[0].columns,
+        .channels_out = channels_out,
+        .window = r->node->window,
+    };
+}
+
+position_shape positions_of(const node_run *r)
+{
+    return (position_shape){
+        .samples = r->samples,
+        .in = r->in,
+        .out = r->out,
+        .window = r->node->window,
+        .pad = r->node->pad,
+    };
+}
+
+matrix by_sample(const node_run *r, matrix m)
+{
+    return matrix_reshape(m, r->samples, m.rows / r->samples * m.columns);
+}
+
+grail_status back_new(node_back *b, int64_t columns)
+{
+    const node_run *r = &b->run;
+    const int64_t rows = r->samples * r->in.height * r->in.width;
+    return matrix_pool_take(r->pool, rows, columns, &b->dx[0]);
+}
+
+void back_pass(node_back *b, int input)
+{
+    b->dx[input] = b->dy;
+    b->dy = no_matrix;
+}
+
+grail_status back_add_column_sums(const node_back *b, matrix x, matrix sum)
+{
+    grail_status status = GRAIL_OK;
+    matrix exact = {0};
+    matrix rounded = {0};
+    if (!matrix_exists(sum)) {
+        return GRAIL_OK;
+    }
+    TRY(matrix_new_zero(x.owner, GRAIL_DTYPE_F64, 1, x.columns, &exact));
+    TRY(matrix_column_sums(x, exact, no_matrix));
+    TRY(matrix_pool_take(b->run.pool, 1, x.columns, &rounded));
+    TRY(matrix_copy(exact, rounded));
+    TRY(matrix_add(sum, rounded, sum));
+out:
+    matrix_free(&exact);
+    matrix_pool_give(b->run.pool, &rounded);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* The code of operators. A file of this folder says how nodes of one kind are run and, with
+ * gradients, run backward; it knows matrices alone. execution.c and tape.c fill in what it is given
+ * and pass on what it makes. */
+#ifndef GRAIL_EXEC_OPS_OPERATOR_CODE_H
+#define GRAIL_EXEC_OPS_OPERATOR_CODE_H
+
+#include "backend/operations.h"
+#include "exec/parameters.h"
+#include "exec/pool.h"
+
+/** A node in one batch. A matrix that it lacks, or whose value is no longer live, is no_matrix. */
+typedef struct node_run {
+    const node *node;
+    matrix x[NODE_MAX_INPUTS];
+    matrix y; /* room for the output, which may be that of an input as the operator's row says */
+    matrix weight, bias, mean, variance;
+    const int64_t *weight_shape;
+    int64_t samples;
+    extent in, out; /* positions of the first input and of the output */
+    matrix_pool *pool;
+    parameter_store *store; /* for operators that gather: their weight is not in `weight` */
+    const int32_t *ids;     /* token ids of the batch, NULL without */
+} node_run;
+
+/** The same on the way back. x and y are there as far as the operator's row says that it looks at
+ * them. */
+typedef struct node_back {
+    node_run run;
+    matrix dweight, dbias;         /* added to; no_matrix where not wanted */
+    matrix dy;                     /* of the pool; may be changed, and become one of dx */
+    bool reaches[NODE_MAX_INPUTS]; /* whose gradients are needed */
+    matrix dx[NODE_MAX_INPUTS];    /* made here, of the pool; those not needed may be left out */
+} node_back;
+
+typedef struct operator_code {
+    grail_status (*run)(const node_run *r);
+    grail_status (*back)(node_back *b); /* NULL: nothing behind it has a gradient */
+} operator_code;
+
+#define OPERATOR(kind, name, ...) extern const operator_code operator_##name;
+#include "graph/operator_list.h"
+#undef OPERATOR
+
+const operator_code *operator_code_of(const node *n);
+
+/* The shapes of operations. */
+conv_shape window_of(const node_run *r, int64_t channels_out);
+position_shape positions_of(const node_run *r);
+/** All positions of a sample as one row. */
+matrix by_sample(const node_run *r, matrix m);
+
+/** dx[0] <- a matrix of the pool with the rows of the first input. */
+grail_status back_new(node_back *b, int64_t columns) GRAIL_MUST_CHECK;
+/** dx[input] <- dy, which is no more there. */
+void back_pass(node_back *b, int input);
+/** sum[1, n] += column sums of X[rows, n], summed in f64; a missing sum is allowed. */
+grail_status back_add_column_sums(const node_back *b, matrix x, matrix sum) GRAIL_MUST_CHECK;
+
+#endif

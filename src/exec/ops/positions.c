@@ -1,0 +1,46 @@
+#include "exec/ops/operator_code.h"
+
+/* The table as values, read as f32, in which trained networks keep it. *out is taken from the
+ * pool. */
+static grail_status table_values(const node_run *r, int64_t count, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    host_view v = {0};
+    TRY(matrix_pool_take(r->pool, 1, count, out));
+    TRY(host_view_open(*out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
+    for (int64_t i = 0; i < count; i++) {
+        ((float *)v.values)[i] = (float)r->node->table[i];
+    }
+    TRY(host_view_close(&v));
+out:
+    return status;
+}
+
+static grail_status run_positions(const node_run *r)
+{
+    grail_status status = GRAIL_OK;
+    const matrix x = by_sample(r, r->x[0]);
+    matrix table = {0};
+    if (!matrix_exists(r->weight)) {
+        TRY(table_values(r, x.columns, &table));
+    }
+    const matrix added = matrix_exists(table) ? table : matrix_reshape(r->weight, 1, x.columns);
+    TRY(matrix_add(x, matrix_repeat_row(added, x.rows), by_sample(r, r->y)));
+out:
+    matrix_pool_give(r->pool, &table);
+    return status;
+}
+
+static grail_status back_positions(node_back *b)
+{
+    grail_status status = GRAIL_OK;
+    const matrix dy = by_sample(&b->run, b->dy);
+    if (matrix_exists(b->dweight)) {
+        TRY(back_add_column_sums(b, dy, matrix_reshape(b->dweight, 1, dy.columns)));
+    }
+    back_pass(b, 0);
+out:
+    return status;
+}
+
+const operator_code operator_positions = {run_positions, back_positions};

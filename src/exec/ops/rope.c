@@ -1,0 +1,34 @@
+#include "exec/ops/operator_code.h"
+
+static rope_shape rotation_of(const node_run *r)
+{
+    return (rope_shape){
+        .sequences = r->samples,
+        .length = r->out.height * r->out.width,
+        .head_dim = r->node->head_dim,
+        .frequency = r->node->table,
+    };
+}
+
+static grail_status run_rope(const node_run *r)
+{
+    grail_status status = GRAIL_OK;
+    const rope_shape shape = rotation_of(r);
+    if (r->y.allocation != r->x[0].allocation) {
+        TRY(matrix_copy(r->x[0], r->y));
+    }
+    TRY(matrix_rope(&shape, r->y));
+out:
+    return status;
+}
+
+static grail_status back_rope(node_back *b)
+{
+    rope_shape shape = rotation_of(&b->run);
+    shape.backward = true;
+    const grail_status status = matrix_rope(&shape, b->dy);
+    back_pass(b, 0);
+    return status;
+}
+
+const operator_code operator_rope = {run_rope, back_rope};
