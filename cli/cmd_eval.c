@@ -42,7 +42,8 @@ static const option table[] = {
      .help = "CSV file with lines \"file,class index\", for images whose folders do not name the "
              "class"},
     {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
-     .help = "measure only N images, evenly spaced over the data, the same in every run (all)"},
+     .help = "measure only N images, evenly spaced over the data, the same in every run (all)",
+     .field = "count"},
     THREADS_OPTION(threads),
     PRECISION_OPTION(compute.precision, "auto"),
     BACKEND_OPTION(compute.backend),

@@ -28,7 +28,8 @@ typedef struct image_options {
     {GROUP_INPUT, "mean", OPTION_TRIPLE, &(o).mean, "R,G,B", NULL, .help =                         \
      "mean to subtract from the colours, which range from 0 to 1 (the preset's)", \
      .only_with = OF_SAMPLES},                 \
-    {GROUP_INPUT, "std", OPTION_TRIPLE, &(o).deviation, "R,G,B", NULL, .help =                     \
+    {GROUP_INPUT, "std", OPTION_TRIPLE, &(o).deviation, "R,G,B", NULL,                             \
+     .field = "deviation", .help =                                                                 \
      "standard deviation to divide the colours by (the preset's)", .only_with = OF_SAMPLES}
 /* clang-format on */
 

@@ -38,7 +38,10 @@ typedef int (*grail_eval_observer)(void *user, int64_t done, int64_t total, doub
 /**
  * Perplexity over windows of `source->context` tokens without overlap, each run alone from position
  * 0: exp of the mean negative log-likelihood of tokens 1 .. context-1 of every window, as GPTQ,
- * SparseGPT and Wanda measure it. `windows` > 0 uses only that many windows from the start.
+ * SparseGPT and Wanda measure it. `windows` > 0 uses only that many windows from the start; here
+ * and below a negative number of windows or images, or one larger than the data (but in
+ * grail_verify, which takes at most that many), is GRAIL_ERROR_ARGUMENT about "windows", "count" or
+ * "images", as the parameter is called.
  */
 GRAIL_API grail_status grail_perplexity_measure(const grail_model *model,
                                                 const grail_text_source *source, int64_t windows,

@@ -3,6 +3,7 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
+#include "base/option_values.h"
 #include "base/wilson.h"
 #include "eval/calibration_record.h"
 #include "eval/image_pass.h"
@@ -182,12 +183,14 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store,
     int64_t *indices = NULL;
     grail_model_facts facts = {0};
     measurement m = {.set = set, .side = image_set_side(set)};
+    TRY(option_integer("count", "the number of images", images, 0));
     TRY(grail_model_describe(model, &facts));
     m.classes = facts.classes;
     m.images = images == 0 ? image_set_count(set) : images;
     if (m.images < 1 || m.images > image_set_count(set)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were requested, but the data holds %lld",
-             (long long)m.images, (long long)image_set_count(set));
+        FAIL_ABOUT("count", GRAIL_ERROR_ARGUMENT,
+                   "%lld images were requested, but the data holds %lld", (long long)m.images,
+                   (long long)image_set_count(set));
     }
     TRY(memory_new(&indices, (size_t)m.images, sizeof indices[0]));
     TRY(image_set_sample(set, m.images, 0, indices));

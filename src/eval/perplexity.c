@@ -1,5 +1,6 @@
 /* Perplexity as the research repositories measure it. Source: docs/numerics.md, Perplexity. */
 #include "arch/model_text.h"
+#include "base/option_values.h"
 #include "eval/calibration_record.h"
 #include "eval/token_losses.h"
 #include "eval/zeroed_store.h"
@@ -76,9 +77,10 @@ static void fill_result(const token_windows *windows, const nll_sums *sums, grai
 static grail_status limit_windows(token_windows *windows, int64_t most)
 {
     if (most > windows->count) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "%lld windows were requested, but the text holds %lld", (long long)most,
-                         (long long)windows->count);
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "%lld windows were requested, but the text holds %lld",
+                                     (long long)most, (long long)windows->count),
+                           "windows");
     }
     windows->count = most > 0 ? most : windows->count;
     return GRAIL_OK;
@@ -115,6 +117,7 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
     parameter_store *cut = NULL;
     nll_sums sums = {0};
     grail_perplexity result = {0};
+    TRY(option_integer("windows", "the number of windows", windows, 0));
     TRY(compute_open(compute, model, &b));
     TRY(model_read_first_windows(model, source, windows, &text, result.tokenizer_sha256));
     TRY(limit_windows(&text, windows));

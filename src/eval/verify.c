@@ -2,6 +2,7 @@
  * compensation equals the dense one whose removed consumer columns are zero. */
 #include "arch/model_images.h"
 #include "arch/model_text.h"
+#include "base/option_values.h"
 #include "base/random.h"
 #include "eval/comparison.h"
 #include "eval/forward.h"
@@ -308,6 +309,7 @@ grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
     grail_status status = GRAIL_OK;
     backend *b = NULL;
     inputs in = {0};
+    TRY(option_integer("windows", "the number of windows", windows, 0));
     TRY(check_kinds(dense, narrow, INPUT_TOKENS));
     TRY(check_vocabularies(dense, narrow));
     TRY(compute_open(compute, dense, &b));
@@ -326,6 +328,7 @@ grail_status grail_verify_images(const grail_model *dense, const grail_model *na
     grail_status status = GRAIL_OK;
     backend *b = NULL;
     inputs in = {0};
+    TRY(option_integer("images", "the number of images", images, 0));
     TRY(check_kinds(dense, narrow, INPUT_IMAGES));
     TRY(check_outputs(dense, narrow));
     TRY(compute_open(compute, dense, &b));

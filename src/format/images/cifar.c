@@ -223,7 +223,7 @@ static grail_status open_split(cifar_set *set, const char *directory, const char
         const grail_status status =
             error_set(GRAIL_ERROR_ARGUMENT, "unknown split '%s'; the splits are", split);
         error_append_known(split, splits);
-        return status;
+        return error_about(status, "split");
     }
     for (size_t k = 0; set->count == 0 && k < sizeof endings / sizeof endings[0]; k++) {
         const grail_status status = add_split(set, directory, split, endings[k]);
@@ -248,8 +248,9 @@ grail_status cifar_open(const char *path, const char *split, cifar_set *out)
     } else if (split == NULL) {
         TRY(add_batch(&set, path));
     } else {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "'%s' is a single batch, so it has no split '%s'; leave out the split", path, split);
+        FAIL_ABOUT("split", GRAIL_ERROR_ARGUMENT,
+                   "'%s' is a single batch, so it has no split '%s'; leave out the split", path,
+                   split);
     }
     *out = set;
     set = (cifar_set){0};

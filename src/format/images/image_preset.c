@@ -141,10 +141,11 @@ static grail_status fill_table(double rescale, const double mean[3], const doubl
         const float centre = (float)mean[c];
         const float scale = (float)deviation[c];
         if (!isfinite(centre) || !isfinite(scale) || scale <= 0) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "the mean is %g and the deviation %g for channel %d; the mean must be "
-                             "finite and the deviation above 0",
-                             mean[c], deviation[c], c);
+            return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                         "the mean is %g and the deviation %g for channel %d; the "
+                                         "mean must be finite and the deviation above 0",
+                                         mean[c], deviation[c], c),
+                               isfinite(centre) ? "deviation" : "mean");
         }
         for (int byte = 0; byte < TABLE_SIZE; byte++) {
             table[c][byte] = scaled(byte, rescale, mean[c], deviation[c]);

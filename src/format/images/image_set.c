@@ -55,16 +55,18 @@ static grail_status open_cifar(image_set *set, const grail_image_source *source,
     grail_status status = GRAIL_OK;
     TRY(make_rule(source, usual, "cifar", &set->rule));
     if (source->labels != NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "'%s' holds CIFAR batches with their own labels; leave out the labels file '%s'",
-             source->path, source->labels);
+        FAIL_ABOUT("labels", GRAIL_ERROR_ARGUMENT,
+                   "'%s' holds CIFAR batches with their own labels; leave out the labels file "
+                   "'%s'",
+                   source->path, source->labels);
     }
     TRY(cifar_open(source->path, source->split, &set->cifar));
     if (set->rule.edges == IMAGE_NOT_RESIZED && set->rule.side != CIFAR_SIDE) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: the images are 32 x 32, but the preset %s needs %lld x %lld; choose a preset "
-             "that resizes, or leave out the size",
-             source->path, set->rule.preset, (long long)set->rule.side, (long long)set->rule.side);
+        FAIL_ABOUT(
+            "preset size", GRAIL_ERROR_ARGUMENT,
+            "%s: the images are 32 x 32, but the preset %s needs %lld x %lld; choose a preset "
+            "that resizes, or leave out the size",
+            source->path, set->rule.preset, (long long)set->rule.side, (long long)set->rule.side);
     }
     TRY(hash_cifar(&set->cifar, set->hash));
 out:
@@ -77,10 +79,10 @@ static grail_status open_folder(image_set *set, const grail_image_source *source
     grail_status status = GRAIL_OK;
     TRY(make_rule(source, usual, "imagenet", &set->rule));
     if (source->split != NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "'%s' holds no CIFAR-10 batches, so it has no split '%s'; give the folder of that "
-             "split",
-             source->path, source->split);
+        FAIL_ABOUT("split", GRAIL_ERROR_ARGUMENT,
+                   "'%s' holds no CIFAR-10 batches, so it has no split '%s'; give the folder of "
+                   "that split",
+                   source->path, source->split);
     }
     TRY(image_folder_open(source->path, source->labels, &set->folder));
     memcpy(set->hash, set->folder.hash, sizeof set->hash);
@@ -94,7 +96,7 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
     grail_status status = GRAIL_OK;
     image_set *set = NULL;
     if (source->path == NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "no path to images was given");
+        FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT, "no path to images was given");
     }
     TRY(memory_new(&set, 1, sizeof *set));
     TRY(cifar_recognise(source->path, &set->is_cifar));

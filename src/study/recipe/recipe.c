@@ -217,7 +217,7 @@ static grail_status set_precision(const char *name, json_t *document)
         const grail_status status = error_set(
             GRAIL_ERROR_ARGUMENT, "the precision of a sweep is '%s', expected one of", name);
         field_append_known(name, precision_at);
-        return status;
+        return error_about(status, "precision");
     }
     (void)json_object_del(document, "precision");
     return strcmp(name, USUAL_PRECISION) == 0 ? GRAIL_OK

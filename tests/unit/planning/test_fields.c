@@ -1,13 +1,16 @@
-/* Every field of the public option structs that has a range, with a value outside it: an error that
- * names the field, and no output. */
-#include "../pipeline/lab.h"
+/* Every field of the public option structs that has a range, and every count that a measurement
+ * takes, with a value outside it: an error that names the field, and no output. */
+#include "../pipeline/vision_lab.h"
 
 #include "base/file.h"
 
+#include <grail-study/sweep.h>
 #include <grail/grail.h>
 
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef enum field_type { INTEGER, LONG_INTEGER, NUMBER, TEXT } field_type;
@@ -230,6 +233,234 @@ static void fields_of_settings(void **state)
     assert_all_refused(fields, COUNT(fields), &good, sizeof good, use_model);
 }
 
+/* -- networks of images ------------------------------------------------------------------------ */
+
+/* What the tables of fields are tried on; `use` has no other way to it. */
+static const grail_model *current;
+static const char *written;
+
+static grail_status use_onnx(const void *options)
+{
+    return grail_onnx_write(current, written, options, NULL);
+}
+
+static grail_status use_images(const void *source)
+{
+    grail_images *images = NULL;
+    const grail_status status = grail_images_open(current, source, &images);
+    grail_images_close(images);
+    return status;
+}
+
+static void fields_of_image_networks(void **state)
+{
+    (void)state;
+    static const double no_mean[] = {0.5, NAN, 0.5};
+    static const double flat[] = {0.5, 0.5, 0.0};
+    static const bad_field onnx_fields[] = {
+        LONG_WHOLE(grail_onnx_options, side, -1),
+        LONG_WHOLE(grail_onnx_options, largest, -1),
+    };
+    static const bad_field source_fields[] = {
+        NAME(grail_image_source, path, NULL),
+        NAME(grail_image_source, preset, "mnist"),
+        NAME(grail_image_source, split, "validation"),
+        NAME(grail_image_source, labels, "labels.csv"),
+        LONG_WHOLE(grail_image_source, size, -1),
+        LONG_WHOLE(grail_image_source, size, 1 << 20),
+        LONG_WHOLE(grail_image_source, size, 16),
+        NAME(grail_image_source, mean, (const char *)no_mean),
+        NAME(grail_image_source, deviation, (const char *)flat),
+    };
+    vision_lab v;
+    const grail_onnx_options good = {0};
+    vision_open(&v);
+    grail_model *model = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
+    current = model;
+    written = vision_path(&v, "network.onnx");
+    assert_all_refused(onnx_fields, COUNT(onnx_fields), &good, sizeof good, use_onnx);
+    assert_false(file_exists(written));
+    assert_ok(use_onnx(&good));
+    assert_all_refused(source_fields, COUNT(source_fields), &v.images, sizeof v.images, use_images);
+    assert_ok(use_images(&v.images));
+    grail_model_close(model);
+    vision_close(&v);
+}
+
+/* -- sweeps ------------------------------------------------------------------------------------ */
+
+static grail_status use_sweep(const void *options)
+{
+    return grail_sweep_run(options, NULL);
+}
+
+static void fields_of_a_sweep(void **state)
+{
+    (void)state;
+    static const bad_field fields[] = {
+        NAME(grail_sweep_options, recipe, NULL),     NAME(grail_sweep_options, results, NULL),
+        NAME(grail_sweep_options, results, ""),      WHOLE(grail_sweep_options, jobs, 0),
+        WHOLE(grail_sweep_options, jobs, 1 << 20),   LONG_WHOLE(grail_sweep_options, memory, -1),
+        NAME(grail_sweep_options, precision, "f64"), WHOLE(grail_sweep_options, dry_run, 2),
+    };
+    vision_lab v;
+    char recipe[1024];
+    grail_sweep_options good;
+    vision_open(&v);
+    vision_network(&v, VISION_BASIC, "dense");
+    const int size =
+        snprintf(recipe, sizeof recipe,
+                 "{\"checkpoints\": [{\"name\": \"a\", \"path\": \"dense\"}], \"selectors\": "
+                 "[\"magnitude-l1\"], "
+                 "\"sparsities\": [0.5], \"samples\": [4], \"compensate\": [\"none\"], \"sites\": "
+                 "[\"conv\"], "
+                 "\"calibration\": {\"path\": \"%s/data_batch_1.bin\"}, \"evaluation\": {\"path\": "
+                 "\"%s/data_batch_1.bin\"}}",
+                 v.data, v.data);
+    support_write_file(vision_path(&v, "."), "recipe.json", recipe, (size_t)size);
+    grail_sweep_options_init(&good);
+    good.recipe = vision_path(&v, "recipe.json");
+    good.results = vision_path(&v, "results.jsonl");
+    good.dry_run = 1;
+    assert_all_refused(fields, COUNT(fields), &good, sizeof good, use_sweep);
+    assert_ok(use_sweep(&good));
+    assert_false(file_exists(good.results));
+    vision_close(&v);
+}
+
+/* -- counts of measurements -------------------------------------------------------------------- */
+
+#define assert_refused_about(expression, field)                                                    \
+    do {                                                                                           \
+        assert_fails(expression, GRAIL_ERROR_ARGUMENT, "");                                        \
+        assert_string_equal(grail_error_fields(), field);                                          \
+    } while (0)
+
+static void counts_of_windows(void **state)
+{
+    (void)state;
+    lab l;
+    grail_model *m = NULL;
+    grail_perplexity p = {.windows = -7};
+    grail_comparison c = {.compared = -7};
+    lab_open(&l);
+    const grail_text_source text = {.path = l.calibration, .context = LAB_LENGTH};
+    assert_ok(grail_model_open(lab_golden("llama3"), &m));
+    assert_refused_about(grail_perplexity_measure(m, &text, -1, NULL, NULL, NULL, &p), "windows");
+    assert_refused_about(grail_perplexity_measure(m, &text, 1 << 20, NULL, NULL, NULL, &p),
+                         "windows");
+    assert_refused_about(grail_perplexity_of_cut(m, m, &text, INT64_MIN, NULL, NULL, NULL, &p),
+                         "windows");
+    assert_refused_about(grail_verify(m, m, &text, -1, NULL, &c), "windows");
+    assert_true(p.windows == -7 && c.compared == -7);
+    grail_model_close(m);
+    lab_close(&l);
+}
+
+static void counts_of_images(void **state)
+{
+    (void)state;
+    vision_lab v;
+    grail_images *images = NULL;
+    grail_accuracy a = {.images = -7};
+    grail_comparison c = {.compared = -7};
+    vision_open(&v);
+    grail_model *m = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
+    assert_ok(grail_images_open(m, &v.images, &images));
+    assert_refused_about(grail_accuracy_measure(m, images, -1, NULL, NULL, NULL, &a), "count");
+    assert_refused_about(grail_accuracy_measure(m, images, VISION_IMAGES + 1, NULL, NULL, NULL, &a),
+                         "count");
+    assert_refused_about(grail_accuracy_measure(m, images, INT64_MIN, NULL, NULL, NULL, &a),
+                         "count");
+    assert_refused_about(grail_verify_images(m, m, &v.images, -1, NULL, &c), "images");
+    assert_true(a.images == -7 && c.compared == -7);
+    grail_images_close(images);
+    grail_model_close(m);
+    vision_close(&v);
+}
+
+/* -- observers --------------------------------------------------------------------------------- */
+
+/* Anything but 0 cancels. */
+static int answer(const void *user)
+{
+    return *(const int *)user;
+}
+
+static int answer_of_measurement(void *user, int64_t done, int64_t total, double so_far)
+{
+    (void)done;
+    (void)total;
+    (void)so_far;
+    return answer(user);
+}
+
+static int answer_of_site(void *user, const grail_site_report *one, int block, int blocks,
+                          double left)
+{
+    (void)one;
+    (void)block;
+    (void)blocks;
+    (void)left;
+    return answer(user);
+}
+
+static int answer_of_step(void *user, int block, int blocks, double done)
+{
+    (void)block;
+    (void)blocks;
+    (void)done;
+    return answer(user);
+}
+
+static int answer_of_healing(void *user, const grail_healing *now)
+{
+    (void)now;
+    return answer(user);
+}
+
+static grail_status run_in_memory(const grail_compress_options *options)
+{
+    grail_compression *c = NULL;
+    grail_status status = grail_compression_open(options, &c);
+    if (status == GRAIL_OK) {
+        status = grail_compression_run(c);
+    }
+    grail_compression_close(c);
+    return status;
+}
+
+static void every_answer_but_zero_cancels(void **state)
+{
+    (void)state;
+    static const int answers[] = {1, -1, INT_MIN, 1 << 8};
+    lab l;
+    grail_model *m = NULL;
+    grail_perplexity p;
+    lab_open(&l);
+    const grail_text_source text = {.path = l.calibration, .context = LAB_LENGTH};
+    assert_ok(grail_model_open(lab_golden("llama3"), &m));
+    for (size_t i = 0; i < COUNT(answers); i++) {
+        int given = answers[i];
+        grail_compress_options o = lab_options(&l, lab_golden("llama3"), NULL);
+        o.observer_user = &given;
+        o.observer = answer_of_site;
+        assert_fails(run_in_memory(&o), GRAIL_ERROR_CANCELLED, "cancelled");
+        o.observer = NULL;
+        o.step_observer = answer_of_step;
+        assert_fails(run_in_memory(&o), GRAIL_ERROR_CANCELLED, "cancelled");
+        o.step_observer = NULL;
+        o.heal = "block";
+        o.heal_steps = 1;
+        o.heal_observer = answer_of_healing;
+        assert_fails(run_in_memory(&o), GRAIL_ERROR_CANCELLED, "cancelled");
+        assert_fails(grail_perplexity_measure(m, &text, 1, NULL, answer_of_measurement, &given, &p),
+                     GRAIL_ERROR_CANCELLED, "cancelled");
+    }
+    grail_model_close(m);
+    lab_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +468,11 @@ int main(void)
         cmocka_unit_test(fields_of_a_plan),
         cmocka_unit_test(fields_of_a_measurement),
         cmocka_unit_test(fields_of_settings),
+        cmocka_unit_test(fields_of_image_networks),
+        cmocka_unit_test(fields_of_a_sweep),
+        cmocka_unit_test(counts_of_windows),
+        cmocka_unit_test(counts_of_images),
+        cmocka_unit_test(every_answer_but_zero_cancels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
