@@ -162,10 +162,10 @@ bad 3 "the output of 'model.layers.1.mlp.gate_proj.weight' is NaN or infinite"
 
 check "a site whose units all score equal: a warning, and report.json says it"
 fresh
-dd if=/dev/zero of=$weights bs=1 seek="$(tensor_offset $weights model.layers.1.mlp.gate_proj.weight)" \
+dd if=/dev/zero of=$weights bs=1 seek="$(tensor_offset $weights model.layers.1.mlp.down_proj.weight)" \
     count=$((80 * 64 * 4)) conv=notrunc status=none
-runs "$grail" compress model -o out --calib ids.npy --sparsity 0.5 --align 1 --selector flap-ifv
+runs "$grail" compress model -o out --calib ids.npy --sparsity 0.5 --align 1 --selector magnitude-l2
 says "ffn 80 -> 40" stderr
 says "[scores equal]" stderr
-says "grail: warning: in 1 of 4 narrowed sites, such as model.layers.1.mlp.down_proj, all units score equal under selector flap-ifv, so the first ones were kept; choose another --selector, or calibrate on more samples" stderr
+says "grail: warning: in 1 of 4 narrowed sites, such as model.layers.1.mlp.down_proj, all units score equal under selector magnitude-l2, so the first ones were kept; choose another --selector, or calibrate on more samples" stderr
 [[ $(grep -c '"tied": true' out/report.json) == 1 ]] || fail "report.json does not name the tied site once"
