@@ -1,22 +1,42 @@
 #!/usr/bin/env bash
 # Builds and tests grail from scratch: installs missing packages, then runs these steps:
-#   release    gcc, optimised, all tests (fuzz corpora, lint and the installed tree among them)
-#   asan       gcc with address and undefined behaviour sanitizers, all tests except those labelled slow
-#   clang      build only
+#   release    gcc, optimised; all tests except those labelled sanitized
+#   asan       gcc with address and undefined behaviour sanitizers; all tests except those labelled optimised
+#              or slow
+#   clang      the warnings of the second compiler, without a build
 #   format     clang-format 14 agrees with the sources
-# Logs are in build/logs. The last line is the summary; the exit status is 0 when nothing failed.
+# So each test runs in one of the two builds at least. Logs are in build/logs. The last line is the
+# summary; the exit status is 0 when nothing failed.
 #
-# usage: ./run-tests.sh [--fresh RELEASE]
+# usage: ./run-tests.sh [--all] [--fresh RELEASE]
+#   --all     run every test in both builds, except those labelled slow with sanitizers; let each allocation
+#             fail, not a sample; keep the tests' files on the disk, not in memory; build with clang
 #   --fresh   first build on a minimal Debian of that release, tests/fresh/run.sh
 set -euo pipefail
 export LC_ALL=C
 # Waiting threads sleep instead of spin, which is faster on a busy machine.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 
-if (($# != 0)) && [[ $# != 2 || $1 != --fresh ]]; then
-    sed -n '9,10s/^# //p' "$0" >&2
+usage() {
+    sed -n '12,15s/^# //p' "$0" >&2
     exit 2
-fi
+}
+
+everything= release=
+while (($# > 0)); do
+    case $1 in
+    --all)
+        everything=yes
+        shift
+        ;;
+    --fresh)
+        (($# > 1)) || usage
+        release=$2
+        shift 2
+        ;;
+    *) usage ;;
+    esac
+done
 cd "$(dirname "$0")"
 . tools/step.sh
 mkdir -p build/logs
@@ -28,9 +48,40 @@ if grep -q '^VERSION_ID="12"' /etc/os-release 2>/dev/null; then
     werror=ON
 fi
 
+# configure PRESET CMAKE_ARGUMENTS...
+configure() {
+    step "$1-configure" cmake --preset "$1" -DGRAIL_BUILD_TESTS=ON -DGRAIL_WERROR=$werror "${@:2}"
+}
+
+# build PRESET CMAKE_ARGUMENTS...
 build() {
-    step "$1-configure" cmake --preset "$1" -DGRAIL_BUILD_TESTS=ON \
-        -DGRAIL_WERROR=$werror && step "$1-build" cmake --build --preset "$1" -j "$jobs"
+    configure "$@" && step "$1-build" cmake --build --preset "$1" -j "$jobs"
+}
+
+# Tests wait longer for the disk, which each finished file is forced to, than they compute. Their files lie in
+# memory where there is enough of it for files, and where programs may run.
+use_memory() {
+    local room
+    room=$(df --output=avail -B 1M /dev/shm 2>/dev/null | tail -n 1)
+    if ((${room:-0} >= 4096)) && memory=$(mktemp -d /dev/shm/grail-tests-XXXXXX); then
+        trap 'rm -rf "$memory"' EXIT
+        cp "$(command -v true)" "$memory/true"
+        if "$memory/true" 2>/dev/null; then
+            export TMPDIR=$memory
+        fi
+    fi
+}
+
+# Other versions format some constructs differently.
+find_format() {
+    local name
+    for name in clang-format-14 clang-format; do
+        if "$name" --version 2>/dev/null | grep -q 'version 14\.'; then
+            echo "$name"
+            return
+        fi
+    done
+    return 1
 }
 
 # attribute NAME FILE: of the first element of a JUnit file
@@ -77,8 +128,15 @@ run_tests() {
     fi
 }
 
+# leave_out STEP REASON
+leave_out() {
+    printf '%-22sSKIPPED %s\n' "$1" "$2"
+    skipped=$((skipped + 1))
+}
+
+# check_format CLANG_FORMAT
 check_format() {
-    git ls-files '*.c' '*.h' ':!tests/golden/*.h' | xargs clang-format --dry-run -Werror
+    git ls-files '*.c' '*.h' ':!tests/golden/*.h' | xargs "$1" --dry-run -Werror
 }
 
 # build_fresh RELEASE: counted as one test
@@ -92,20 +150,36 @@ build_fresh() {
     esac
 }
 
-if (($# == 2)); then
-    build_fresh "$2"
+if [[ -n $release ]]; then
+    build_fresh "$release"
 fi
 tools/setup.sh tests
+if [[ -n $everything ]]; then
+    export GRAIL_TEST_ALL=1
+    only_release=() only_asan=(-LE slow)
+    asan_programs=(-DGRAIL_BUILD_BENCHMARKS=ON)
+else
+    use_memory
+    only_release=(-LE sanitized) only_asan=(-LE slow)
+    asan_programs=(-DGRAIL_BUILD_BENCHMARKS=OFF)
+fi
 if build release; then
-    run_tests release
+    run_tests release "${only_release[@]}"
 fi
-if build asan; then
-    run_tests asan -LE slow
+if build asan "${asan_programs[@]}"; then
+    run_tests asan "${only_asan[@]}"
 fi
-build clang || true
-# Other versions format some constructs differently.
-if clang-format --version 2>/dev/null | grep -q 'version 14\.' && git rev-parse >/dev/null 2>&1; then
-    step format check_format || true
+if [[ -n $everything ]]; then
+    build clang || true
+elif configure clang; then
+    step clang-check tools/check_syntax.py clang build/clang "$jobs" || true
+fi
+if ! git rev-parse >/dev/null 2>&1; then
+    leave_out format "this is no checkout of git, which knows the sources"
+elif ! formatter=$(find_format); then
+    leave_out format "clang-format 14 is not installed"
+else
+    step format check_format "$formatter" || true
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))

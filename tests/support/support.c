@@ -100,10 +100,30 @@ void support_fill_normal(float *values, int64_t count, uint64_t seed)
     }
 }
 
-void support_fail_each_allocation(grail_status (*body)(void *context), void *context)
+static bool all_is_wanted(void)
 {
-    enum { MOST = 100000 };
-    for (int64_t n = 0; n < MOST; n++) {
+    return getenv("GRAIL_TEST_ALL") != NULL;
+}
+
+bool support_walks_failures(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return true;
+#else
+    return all_is_wanted();
+#endif
+}
+
+void support_fail_allocations(grail_status (*body)(void *context), void *context, const char *test)
+{
+    enum { MOST = 100000, EACH = 200, STRIDE = 7 };
+    if (!support_walks_failures()) {
+        print_message("[  SKIPPED ] %s: the failures, which need the address sanitizer\n", test);
+        assert_ok(body(context));
+        return;
+    }
+    const int64_t stride = all_is_wanted() ? 1 : STRIDE;
+    for (int64_t n = 0; n < MOST; n += n < EACH ? 1 : stride) {
         memory_fail_after(n);
         const grail_status status = body(context);
         const int64_t made = memory_allocation_count();
@@ -118,4 +138,9 @@ void support_fail_each_allocation(grail_status (*body)(void *context), void *con
         }
     }
     fail_msg("still failing after %d allocations", MOST);
+}
+
+int64_t support_next_failure(int64_t n)
+{
+    return n + 1 + n / (all_is_wanted() ? 30 : 8);
 }

@@ -46,9 +46,25 @@ const char *support_shared_data(const char *name);
 void support_fill_normal(float *values, int64_t count, uint64_t seed);
 
 /**
- * Runs `body` with the 1st, 2nd, 3rd ... allocation failing until it succeeds. Each failing run
- * must return GRAIL_ERROR_MEMORY; leaks show under ASan.
+ * Whether allocations are made to fail in turn: with the address sanitizer, which sees what a
+ * failure leaks or frees twice, and everywhere when GRAIL_TEST_ALL is set.
  */
-void support_fail_each_allocation(grail_status (*body)(void *context), void *context);
+bool support_walks_failures(void);
+
+/**
+ * Runs `body` with one allocation after the other failing until it succeeds: each of the first 200,
+ * then every 7th (with GRAIL_TEST_ALL each). A failing run must return GRAIL_ERROR_MEMORY; leaks
+ * show under ASan. Once, without failures, where support_walks_failures() is false: then the test's
+ * name is printed.
+ */
+#define support_fail_each_allocation(body, context)                                                \
+    support_fail_allocations((body), (context), __func__)
+void support_fail_allocations(grail_status (*body)(void *context), void *context, const char *test);
+
+/**
+ * The allocation to fail after the n-th in a complete run, which makes too many to fail each: six
+ * of each doubling or so (with GRAIL_TEST_ALL twenty).
+ */
+int64_t support_next_failure(int64_t n);
 
 #endif

@@ -673,6 +673,9 @@ static void a_run_that_died_while_it_wrote_the_healed_network_goes_on(void **sta
 static void failing_allocations_of_a_healed_run_are_survived(void **state)
 {
     (void)state;
+    if (!support_walks_failures()) {
+        skip();
+    }
     lab l;
     lab_open(&l);
     grail_status status = GRAIL_ERROR_MEMORY;
@@ -688,7 +691,7 @@ static void failing_allocations_of_a_healed_run_are_survived(void **state)
     snprintf(partial, sizeof partial, "%s/out.partial", l.directory);
     options.model = model;
     options.output = output;
-    for (int64_t n = 1; status != GRAIL_OK; n += 1 + n / 30) {
+    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
         support_remove_tree(partial);
         memory_fail_after(n);
         status = lab_compress(&options);

@@ -308,7 +308,7 @@ static void failing_allocations_are_survived(void **state)
     grail_plan_options options = dropping(&run, "search", 0.5);
     grail_status status = GRAIL_ERROR_MEMORY;
     options.compress.samples = 4;
-    for (int64_t n = 1; status != GRAIL_OK; n += 1 + n / 8) {
+    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
         grail_plan *p = NULL;
         memory_fail_after(n);
         status = grail_plan_make(&options, &p);
