@@ -219,10 +219,35 @@ static int make_forecast(const grail_compression *c, grail_forecast *out)
     return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
 
-static void print_forecast(const grail_forecast *f)
+/* What a dry run has not done: the widths that it shows stand for others. */
+static void print_stand_in(const grail_plan_facts *plan, double choosing)
+{
+    char seconds[HUMAN_SIZE];
+    print_out(
+        "the widths above are uniform ones that meet the limit; --budget %s measures and chooses "
+        "others, and who loads those can differ\n",
+        plan->budget);
+    print_out("choosing them takes ");
+    if (plan->trials > 0) {
+        print_out("up to %d trials on the samples", plan->trials);
+    } else {
+        print_out("a pass of the dense network over the samples");
+    }
+    if (!isnan(choosing)) {
+        print_out(", about %s", human_seconds(choosing, seconds));
+    }
+    print_out("; grail plan does it without a run\n");
+}
+
+static void print_forecast(const grail_forecast *f, const grail_plan *plan)
 {
     char seconds[HUMAN_SIZE];
     char bytes[HUMAN_SIZE];
+    const grail_plan_facts facts =
+        plan == NULL ? (grail_plan_facts){0} : grail_plan_facts_get(plan);
+    if (facts.stands_in != 0) {
+        print_stand_in(&facts, grail_plan_forecast(plan, f));
+    }
     if (f->samples == 0) {
         print_out("a run reads no samples, and takes about as long as reading and writing the "
                   "weights\n");
@@ -236,11 +261,16 @@ static void print_forecast(const grail_forecast *f)
     print_out(", and %s of memory\n", human_bytes((double)f->bytes, bytes));
 }
 
-static json_t *forecast_json(const grail_forecast *f)
+static json_t *forecast_json(const grail_forecast *f, const grail_plan *plan)
 {
-    return dry_run ? json_pack("{s:f, s:f, s:I, s:I}", "seconds", f->seconds, "heal_seconds",
-                               f->heal_seconds, "bytes", (json_int_t)f->bytes, "samples",
-                               (json_int_t)f->samples)
+    const grail_plan_facts facts =
+        plan == NULL ? (grail_plan_facts){0} : grail_plan_facts_get(plan);
+    const double choosing = plan == NULL ? 0.0 : grail_plan_forecast(plan, f);
+    return dry_run ? json_pack("{s:f, s:f, s:I, s:I, s:b, s:i, s:o}", "seconds", f->seconds,
+                               "heal_seconds", f->heal_seconds, "bytes", (json_int_t)f->bytes,
+                               "samples", (json_int_t)f->samples, "widths_stand_in",
+                               facts.stands_in, "trials", facts.stands_in != 0 ? facts.trials : 0,
+                               "choosing_seconds", json_number_or_null(choosing))
                    : json_null();
 }
 
@@ -285,7 +315,8 @@ static json_t *site_json(const grail_site_report *s)
         json_number_or_null(s->fit.held_after), "fallback", json_text(s->fit.fallback));
 }
 
-static int print_json_summary(const grail_compression *c, const quality *q, const grail_forecast *f)
+static int print_json_summary(const grail_compression *c, const grail_plan *plan, const quality *q,
+                              const grail_forecast *f)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
     json_t *sites = json_array();
@@ -310,7 +341,8 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
         (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
         (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
         (json_int_t)t.context, "loaders", loaders, "sites", sites, "healed", heal_summaries_json(c),
-        "cut", cut_summary_json(c, &r), "quality", quality_json(q), "forecast", forecast_json(f)));
+        "cut", cut_summary_json(c, &r), "quality", quality_json(q), "forecast",
+        forecast_json(f, plan)));
 }
 
 /* A plan says itself what these options say, or leaves it to them. */
@@ -398,8 +430,9 @@ static int print_interrupted(void)
     return EXIT_FAILED;
 }
 
-/* Finishes the run, if it is one, and prints what has been written, or would be. */
-static int report_result(grail_compression *c)
+/* Finishes the run, if it is one, and prints what has been written, or would be. `plan` NULL: the
+ * widths were given. */
+static int report_result(grail_compression *c, const grail_plan *plan)
 {
     quality q = {.data = NULL};
     grail_forecast f = {0};
@@ -408,11 +441,11 @@ static int report_result(grail_compression *c)
         return code;
     }
     if (as_json) {
-        return print_json_summary(c, &q, &f);
+        return print_json_summary(c, plan, &q, &f);
     }
     print_summary(c, &q);
     if (dry_run) {
-        print_forecast(&f);
+        print_forecast(&f, plan);
     }
     return EXIT_OK;
 }
@@ -453,7 +486,7 @@ static int compress(void)
     } else if (status != GRAIL_OK) {
         code = print_failure(status);
     } else {
-        code = report_result(c);
+        code = report_result(c, plan);
     }
 out:
     grail_compression_close(c);

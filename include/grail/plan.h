@@ -29,7 +29,9 @@ typedef int (*grail_plan_observer)(void *user, const grail_plan_trial *trial);
 
 typedef struct grail_plan_options {
     /* The run that the plan is for: model or session, calibration, selector, compensation,
-     * alignment, seed. Its output, plan and sparsities are not used. */
+     * alignment, seed. Its output, plan and sparsities are not used. With its `dry_run` nothing is
+     * measured: uniform widths below the limit stand for those of the budgets "search", "error" and
+     * "flap" (`stands_in` of the facts), and no samples are needed. */
     grail_compress_options compress;
     const char
         *limit;   /* what is limited: "params", "macs", "kv-bytes", "size" (bytes of weights) */
@@ -69,11 +71,19 @@ typedef struct grail_plan_facts {
     double divergence, uniform_divergence; /* NaN without a search */
     double uniform_cost; /* of the uniform widths, as near to `most` as they come; NaN likewise */
     int tried;
+    int trials;    /* of the budget's search, at most; 0: it has none */
+    int stands_in; /* 1: the widths are uniform ones, since a dry run does not measure */
     double seconds;
     double pass_seconds;  /* of these: the dense network's pass with its Gram matrices */
     double curve_seconds; /* and taking the loss curves from them */
 } grail_plan_facts;
 GRAIL_API grail_plan_facts grail_plan_facts_get(const grail_plan *plan);
+
+/** The seconds that it takes to choose the widths which those of a dry run stand for, before the
+ * run that `run` forecasts: a pass of the dense network, and for a search its trials, each counted
+ * as a run without healing. 0 for widths that are chosen already; NaN where the run reads no
+ * samples, so that its forecast says nothing. */
+GRAIL_API double grail_plan_forecast(const grail_plan *plan, const grail_forecast *run);
 
 /** i-th budget or limit name, NULL beyond the last. */
 GRAIL_API const char *grail_budget_at(int i);

@@ -29,6 +29,7 @@ struct grail_plan {
     buffer text;   /* the document */
     char *formula; /* owned */
     grail_plan_facts facts;
+    double most_seconds; /* of a search; 0: no limit */
 };
 
 const char *grail_budget_at(int i)
@@ -57,6 +58,18 @@ const char *grail_plan_text(const grail_plan *p)
 grail_plan_facts grail_plan_facts_get(const grail_plan *p)
 {
     return p->facts;
+}
+
+double grail_plan_forecast(const grail_plan *p, const grail_forecast *run)
+{
+    const double once = run->seconds - run->heal_seconds;
+    const double trials = p->facts.trials * once;
+    if (p->facts.stands_in == 0) {
+        return 0.0;
+    }
+    return run->samples == 0
+               ? (double)NAN
+               : once + (p->most_seconds > 0.0 ? fmin(trials, p->most_seconds) : trials);
 }
 
 grail_status grail_plan_write(const grail_plan *p, const char *path)
@@ -112,7 +125,8 @@ typedef struct making {
     bool *dropped;    /* [sites] */
     width_search search;
     limit_kind limited;
-    budget_kind budget;
+    budget_kind asked;
+    budget_kind budget; /* asked for, or in a dry run what stands for it */
     bool may_cut[SITE_KINDS];
     int64_t *kept; /* [sites] */
     const char *formula;
@@ -196,6 +210,18 @@ static grail_status check_heads_removed(double share, budget_kind budget)
     return GRAIL_OK;
 }
 
+/* Chooses widths by what the samples show. */
+static bool measures(budget_kind budget)
+{
+    return budget != BUDGET_UNIFORM && budget != BUDGET_SLIMGPT;
+}
+
+/* The uniform widths of a dry run drop none. */
+static bool may_drop(const making *m)
+{
+    return m->options->drop_sublayers != 0 && measures(m->budget);
+}
+
 static grail_status read_choices(making *m)
 {
     grail_status status = GRAIL_OK;
@@ -236,7 +262,9 @@ static grail_status read_choices(making *m)
     }
     TRY(option_about("heads_removed", check_heads_removed(o->heads_removed, (budget_kind)budget)));
     m->limited = (limit_kind)limited;
-    m->budget = (budget_kind)budget;
+    m->asked = (budget_kind)budget;
+    m->budget =
+        o->compress.dry_run != 0 && measures(m->asked) ? BUDGET_UNIFORM : (budget_kind)budget;
 out:
     return status;
 }
@@ -262,7 +290,7 @@ static grail_status open_request(making *m)
     grail_status status = GRAIL_OK;
     const grail_plan_options *o = m->options;
     const request_purpose purpose = {
-        .reads_samples = m->budget != BUDGET_UNIFORM && m->budget != BUDGET_SLIMGPT,
+        .reads_samples = measures(m->budget),
         .judges = m->budget == BUDGET_SEARCH,
     };
     m->compress = o->compress;
@@ -314,7 +342,7 @@ out:
 static grail_status collect_curves(making *m)
 {
     grail_status status = GRAIL_OK;
-    if (m->budget == BUDGET_UNIFORM || m->budget == BUDGET_SLIMGPT) {
+    if (!measures(m->budget)) {
         return GRAIL_OK;
     }
     TRY(network_create(m->request, m->compress.memory, &m->network));
@@ -334,7 +362,7 @@ static grail_status choose_widths(making *m)
         [BUDGET_ERROR] = FORMULA_ERRORS,
     };
     grail_status status = GRAIL_OK;
-    const bool drops = m->options->drop_sublayers != 0;
+    const bool drops = may_drop(m);
     if (drops) {
         TRY(drop_space_init(&m->space, m->curves, &m->drops));
     }
@@ -408,7 +436,9 @@ static grail_status finish(making *m, double began, grail_plan *p)
     const bool searched = m->budget == BUDGET_SEARCH;
     TRY(memory_copy_string(&p->formula, m->formula));
     p->facts = (grail_plan_facts){
-        .budget = budget_names[m->budget],
+        .budget = budget_names[m->asked],
+        .stands_in = m->budget != m->asked ? 1 : 0,
+        .trials = m->asked == BUDGET_SEARCH ? width_search_most(m->options) : 0,
         .limit = limit_names[m->limited],
         .formula = p->formula,
         .dense_cost = m->space.dense_cost,
@@ -423,6 +453,7 @@ static grail_status finish(making *m, double began, grail_plan *p)
     TRY(widths_cost(m->request, m->limited, m->kept, &p->facts.cost));
     TRY(write_document(m, p));
     p->facts.seconds = clock_seconds() - began;
+    p->most_seconds = m->options->seconds;
 out:
     return status;
 }

@@ -30,6 +30,11 @@ static const double weight_step = 2.0;
 
 enum { OPENINGS = sizeof openings / sizeof openings[0], USUAL_TRIES = 48 };
 
+int width_search_most(const grail_plan_options *options)
+{
+    return options->tries > 0 ? options->tries : USUAL_TRIES;
+}
+
 void width_search_fini(width_search *s)
 {
     memory_free(s->best.kept);
@@ -435,7 +440,7 @@ grail_status width_search_run(const width_space *space, const drop_space *drops,
         .space = space,
         .drops = drops,
         .options = options,
-        .most = options->tries > 0 ? options->tries : USUAL_TRIES,
+        .most = width_search_most(options),
         .began = clock_seconds(),
     };
     for (int i = 0; i < OPENINGS && (i == 0 || !is_over(&s)); i++) {

@@ -29,6 +29,9 @@ typedef struct width_search {
     double began;
 } width_search;
 
+/** How many trials a search makes at most. */
+int width_search_most(const grail_plan_options *options);
+
 /**
  * Judges the widths of several formulas and splits between heads and the rest, then moves units
  * from one slot to another as long as trials remain. With `drops` (NULL: none) whole sublayers are

@@ -160,7 +160,7 @@ says "block 2/2" stderr
 ! grep -q "^block" stdout || fail "progress on stdout"
 says "written: out" stdout
 says "who loads this:" stdout
-! grep -q "written: out\|parameters" stderr || fail "results on stderr"
+! grep -q "written: out\|^totals" stderr || fail "results on stderr"
 check "--quiet says nothing on stderr but warnings"
 for arguments in "eval out --data other.npy" "compress $tiny --calib ids.npy -o quiet --sparsity=0.5"; do
     read -ra words <<<"$arguments"

@@ -43,15 +43,27 @@ check "compress takes a plan, and limits themselves give the same"
 runs "$grail" compress "$tiny" -o from-plan --plan error.json --calib ids.npy --context 32 --quiet
 runs "$grail" compress "$tiny" -o from-limit --target-ratio 0.8 --budget error "${options[@]}" --quiet
 cmp from-plan/model.safetensors from-limit/model.safetensors || fail "different weights"
-sed '/^totals:/,$d; /^error behind/,$d' stdout >real
-for budget in error "search --tries 2"; do
-    read -r budget tries <<<"$budget"
-    runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget $tries "${options[@]}" --dry-run
-    [[ $budget == search ]] || cmp <(sed '/^totals:/,$d' stdout) real || fail "a dry run has other widths"
+for budget in error search; do
     refuses_clean 1 "the budget '$budget' chooses widths by what it measures on calibration text; give some, or use the budget uniform or slimgpt (--calib, --budget)" \
-        "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget --dry-run
+        "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget
 done
+
+check "a dry run measures nothing: it shows uniform widths, and says what choosing others would take"
 runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget uniform --dry-run
+! grep -q "uniform ones" stdout || { show; fail "exact widths are said to stand for others"; }
+sed '/^totals:/,$d' stdout >uniform
+for budget in search "search --tries 7 --drop-sublayers" error flap; do
+    runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget --calib nowhere.npy --dry-run
+    cmp uniform <(sed '/^totals:/,$d' stdout) || fail "other widths than the uniform ones"
+    says "the widths above are uniform ones that meet the limit; --budget ${budget%% *} measures and chooses others" stdout
+    ! grep -q trial stderr || { show; fail "made trials"; }
+    case $budget in
+    search) says "choosing them takes up to 48 trials on the samples, about" stdout ;;
+    search*) says "choosing them takes up to 7 trials on the samples, about" stdout ;;
+    *) says "choosing them takes a pass of the dense network over the samples, about" stdout ;;
+    esac
+    refuses_clean 1 "cannot" "$grail" compress "$tiny" -o out --target-ratio 0.0001 --budget $budget --dry-run
+done
 
 check "whole sublayers go where that is allowed"
 runs "$grail" plan "$tiny" -o drops.json --target-ratio 0.7 --budget error --drop-sublayers "${options[@]}"
