@@ -3,7 +3,7 @@
 #define GRAIL_ARCH_ACTIVATION_NAMES_H
 
 #include "base/json.h"
-#include "graph/operator.h"
+#include "graph/attributes.h"
 
 /** The activation that object[key] names, `fallback` where the key is absent. An unknown name is
  * GRAIL_ERROR_UNSUPPORTED; the message lists the known names. */

@@ -55,8 +55,8 @@ static grail_status add_norm(builder *b, const char *part, int64_t width, int64_
 {
     grail_status status = GRAIL_OK;
     node n = node_of(NODE_RMS_NORM, b->block, input, GRAPH_NONE);
-    n.epsilon = b->c->epsilon;
-    n.group = group;
+    n.norm.epsilon = b->c->epsilon;
+    n.norm.group = group;
     TRY(add_part(b, part, "weight", 1, &width, &n.weight));
     TRY(graph_add_node(b->g, &n, value));
 out:
@@ -65,10 +65,7 @@ out:
 
 static grail_status add_plain(builder *b, node_kind kind, int left, int right, int *value)
 {
-    node n = node_of(kind, b->block, left, right);
-    n.activation = b->c->activation;
-    n.head_dim = b->c->head_dim;
-    n.table = b->g->table;
+    const node n = node_of(kind, b->block, left, right);
     return graph_add_node(b->g, &n, value);
 }
 
@@ -87,7 +84,9 @@ static grail_status add_positions(builder *b, const char *norm, int *value)
     if (c->family->query_key_norm) {
         TRY(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
     }
-    TRY(add_plain(b, NODE_ROPE, *value, GRAPH_NONE, value));
+    node rope = node_of(NODE_ROPE, b->block, *value, GRAPH_NONE);
+    rope.rope = (rope_attributes){.head_dim = c->head_dim, .frequency = b->g->table};
+    TRY(graph_add_node(b->g, &rope, value));
 out:
     return status;
 }
@@ -110,9 +109,9 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int *h
     TRY(add_positions(b, "self_attn.k_norm", &k));
     node attention = node_of(NODE_ATTENTION, b->block, q, k);
     attention.inputs[attention.input_count++] = v;
-    attention.head_dim = c->head_dim;
-    attention.attention_window = layer->window;
-    attention.scale = 1.0 / sqrt((double)c->head_dim);
+    attention.attention.head_dim = c->head_dim;
+    attention.attention.window = layer->window;
+    attention.attention.scale = 1.0 / sqrt((double)c->head_dim);
     TRY(graph_add_node(b->g, &attention, &x));
     TRY(add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden, x,
                    &y));
@@ -132,7 +131,9 @@ static grail_status add_feed_forward(builder *b, const decoder_layer *layer, int
     TRY(add_norm(b, "post_attention_layernorm", c->hidden, 0, *h, &n));
     TRY(add_linear(b, "mlp.gate_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
     TRY(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &up));
-    TRY(add_plain(b, NODE_ACTIVATION, gate, GRAPH_NONE, &gate));
+    node activation = node_of(NODE_ACTIVATION, b->block, gate, GRAPH_NONE);
+    activation.activation = c->activation;
+    TRY(graph_add_node(b->g, &activation, &gate));
     TRY(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
     TRY(add_linear(b, "mlp.down_proj", c->mlp_bias, layer->intermediate, c->hidden, gate, &y));
     TRY(add_plain(b, NODE_ADD, *h, y, h));
@@ -156,7 +157,7 @@ static grail_status add_head(builder *b, int h, int *logits)
     grail_status status = GRAIL_OK;
     const int64_t shape[] = {b->c->vocabulary, b->c->hidden};
     node norm = node_of(NODE_RMS_NORM, b->block, h, GRAPH_NONE);
-    norm.epsilon = b->c->epsilon;
+    norm.norm.epsilon = b->c->epsilon;
     TRY(graph_add_parameter(b->g, "model.norm.weight", 1, &b->c->hidden, &norm.weight));
     TRY(graph_add_node(b->g, &norm, &h));
     node head = node_of(NODE_LINEAR, b->block, h, GRAPH_NONE);

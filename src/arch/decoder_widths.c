@@ -15,7 +15,7 @@ int64_t decoder_head_dim(const graph *g)
 {
     for (int n = 0; n < g->node_count; n++) {
         if (g->nodes[n].kind == NODE_ATTENTION) {
-            return g->nodes[n].head_dim;
+            return g->nodes[n].attention.head_dim;
         }
     }
     return 0;

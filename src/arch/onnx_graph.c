@@ -72,7 +72,7 @@ static grail_status translate_batch_norm(translation *t, const node *n, translat
     TRY(onnx_parameter(t, n->mean, &mean));
     TRY(onnx_parameter(t, n->variance, &variance));
     const char *const inputs[] = {y->name.text, weight.text, bias.text, mean.text, variance.text};
-    const onnx_attribute epsilon = {.name = "epsilon", .kind = ONNX_REAL, .real = n->epsilon};
+    const onnx_attribute epsilon = {.name = "epsilon", .kind = ONNX_REAL, .real = n->norm.epsilon};
     TRY(onnx_emit_with(t, "BatchNormalization", 5, inputs, 1, &epsilon, &y->name));
 out:
     return status;
@@ -89,7 +89,7 @@ static grail_status translate_layer_norm(translation *t, const node *n, translat
     const char *const inputs[] = {y->name.text, weight.text, bias.text};
     const onnx_attribute attributes[] = {
         {.name = "axis", .kind = ONNX_INTEGER, .integer = -1},
-        {.name = "epsilon", .kind = ONNX_REAL, .real = n->epsilon}};
+        {.name = "epsilon", .kind = ONNX_REAL, .real = n->norm.epsilon}};
     TRY(onnx_emit_with(t, "LayerNormalization", 3, inputs, 2, attributes, &y->name));
 out:
     return status;
@@ -289,7 +289,7 @@ static grail_status translate_positions(translation *t, const node *n, translate
     if (n->weight != GRAPH_NONE) {
         TRY(onnx_parameter(t, n->weight, &positions));
     } else {
-        const int64_t shape[] = {n->group, t->widths[n->output]};
+        const int64_t shape[] = {n->positions.count, t->widths[n->output]};
         TRY(onnx_add_tensor(t->w, positions.text, 2, shape, &t->tensors->table));
         t->tensors->table_elements = shape[0] * shape[1];
     }
@@ -303,10 +303,11 @@ out:
 static grail_status emit_heads(translation *t, const node *n, int input, bool keys, onnx_name *out)
 {
     grail_status status = GRAIL_OK;
-    const int64_t heads = t->widths[n->inputs[input]] / n->head_dim;
+    const int64_t heads = t->widths[n->inputs[input]] / n->attention.head_dim;
     translated x;
     TRY(onnx_value(t, n, input, true, &x));
-    TRY(onnx_emit_reshape(t, x.name, 4, (const int64_t[]){0, 0, heads, n->head_dim}, out));
+    TRY(onnx_emit_reshape(t, x.name, 4, (const int64_t[]){0, 0, heads, n->attention.head_dim},
+                          out));
     TRY(onnx_emit_transpose(
         t, *out, 4, keys ? (const int64_t[]){0, 2, 3, 1} : (const int64_t[]){0, 2, 1, 3}, out));
 out:
@@ -319,13 +320,13 @@ static grail_status translate_attention(translation *t, const node *n, translate
     onnx_name q;
     onnx_name k;
     onnx_name v;
-    if (!n->bidirectional || t->widths[n->inputs[0]] != t->widths[n->inputs[1]]) {
+    if (!n->attention.bidirectional || t->widths[n->inputs[0]] != t->widths[n->inputs[1]]) {
         return onnx_refuse("attention that masks positions or shares key/value heads");
     }
     TRY(emit_heads(t, n, 0, false, &q));
     TRY(emit_heads(t, n, 1, true, &k));
     TRY(emit_heads(t, n, 2, false, &v));
-    TRY(onnx_emit_real(t, "Mul", q, n->scale, &q));
+    TRY(onnx_emit_real(t, "Mul", q, n->attention.scale, &q));
     TRY(onnx_emit_two(t, "MatMul", q, k, &q));
     TRY(onnx_emit_one(t, "Softmax", q, &q)); /* over the last axis */
     TRY(onnx_emit_two(t, "MatMul", q, v, &q));

@@ -42,7 +42,7 @@ static grail_status add_norm(builder *b, const char *part, int64_t width, int *v
 {
     grail_status status = GRAIL_OK;
     node n = node_of(NODE_BATCH_NORM, b->block, *value, GRAPH_NONE);
-    n.epsilon = epsilon;
+    n.norm.epsilon = epsilon;
     TRY(add_vector(b, part, ".weight", width, &n.weight));
     TRY(add_vector(b, part, ".bias", width, &n.bias));
     TRY(add_vector(b, part, ".running_mean", width, &n.mean));

@@ -28,8 +28,8 @@ static grail_status widths_of(const graph *g, tower_widths *out)
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         if (n->kind == NODE_ATTENTION) {
-            w.head_dim = n->head_dim;
-            merge_width(widths[n->output] / n->head_dim, n->block == 0, &w.heads);
+            w.head_dim = n->attention.head_dim;
+            merge_width(widths[n->output] / n->attention.head_dim, n->block == 0, &w.heads);
         } else if (n->kind == NODE_ACTIVATION) {
             merge_width(widths[n->output], n->block == 0, &w.ffn);
         } else if (n->kind == NODE_POSITIONS) {

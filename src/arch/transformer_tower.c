@@ -54,7 +54,7 @@ static grail_status add_norm(builder *b, const char *part, int *h, int *value)
 {
     grail_status status = GRAIL_OK;
     node n = node_of(NODE_LAYER_NORM, b->block, *h, GRAPH_NONE);
-    n.epsilon = b->t->epsilon;
+    n.norm.epsilon = b->t->epsilon;
     TRY(add_parameter(b, part, ".weight", 1, &b->t->width, &n.weight));
     TRY(add_parameter(b, part, ".bias", 1, &b->t->width, &n.bias));
     TRY(graph_add_node(b->g, &n, value));
@@ -64,7 +64,13 @@ out:
 
 static grail_status add_plain(builder *b, node_kind kind, int left, int right, int *value)
 {
-    node n = node_of(kind, b->block, left, right);
+    const node n = node_of(kind, b->block, left, right);
+    return graph_add_node(b->g, &n, value);
+}
+
+static grail_status add_activation(builder *b, int *value)
+{
+    node n = node_of(NODE_ACTIVATION, b->block, *value, GRAPH_NONE);
     n.activation = b->t->activation;
     return graph_add_node(b->g, &n, value);
 }
@@ -141,8 +147,8 @@ static grail_status add_fixed_positions(builder *b, int *h)
     TRY(memory_new_unset(&b->g->table, elements, sizeof b->g->table[0]));
     fill_position_table(t, b->g->table);
     node n = node_of(NODE_POSITIONS, b->block, *h, GRAPH_NONE);
-    n.table = b->g->table;
-    n.group = t->positions;
+    n.positions.table = b->g->table;
+    n.positions.count = t->positions;
     TRY(graph_add_node(b->g, &n, h));
 out:
     return status;
@@ -233,9 +239,9 @@ static grail_status add_attention(builder *b, int *h)
     TRY(names->fused_weight != NULL ? add_fused(b, inner, x, qkv) : add_separate(b, inner, x, qkv));
     node n = node_of(NODE_ATTENTION, b->block, qkv[0], qkv[1]);
     n.inputs[n.input_count++] = qkv[2];
-    n.head_dim = t->head_dim;
-    n.bidirectional = true;
-    n.scale = 1.0 / sqrt((double)t->head_dim);
+    n.attention.head_dim = t->head_dim;
+    n.attention.bidirectional = true;
+    n.attention.scale = 1.0 / sqrt((double)t->head_dim);
     TRY(graph_add_node(b->g, &n, &x));
     TRY(add_linear(b, in_layer(b, names->output), !names->bare_output, inner, t->width, x, &x));
     TRY(add_plain(b, NODE_ADD, *h, x, h));
@@ -252,7 +258,7 @@ static grail_status add_feed_forward(builder *b, int *h)
     int x = 0;
     TRY(add_norm(b, in_layer(b, n->ffn_norm), h, &x));
     TRY(add_linear(b, in_layer(b, n->up), true, width, ffn, x, &x));
-    TRY(add_plain(b, NODE_ACTIVATION, x, GRAPH_NONE, &x));
+    TRY(add_activation(b, &x));
     TRY(add_linear(b, in_layer(b, n->down), true, ffn, width, x, &x));
     TRY(add_plain(b, NODE_ADD, *h, x, h));
 out:

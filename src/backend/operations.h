@@ -9,7 +9,7 @@
 #define GRAIL_BACKEND_OPERATIONS_H
 
 #include "backend/backend.h"
-#include "graph/operator.h"
+#include "graph/attributes.h"
 
 static const matrix no_matrix = {0};
 

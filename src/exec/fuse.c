@@ -164,7 +164,7 @@ static double value_or(const float *values, int64_t i, double fallback)
 static grail_status check_variance(const folding *f, const graph *g, const node *norm)
 {
     for (int64_t c = 0; c < f->channels; c++) {
-        if (!((double)f->variance[c] + norm->epsilon > 0.0)) {
+        if (!((double)f->variance[c] + norm->norm.epsilon > 0.0)) {
             return error_set(GRAIL_ERROR_NUMERIC,
                              "tensor '%s' holds the variance %g for channel %lld, expected a "
                              "positive number; the checkpoint is damaged",
@@ -199,7 +199,7 @@ static grail_status fold_norm(fused_network *network, const node *convolution, c
     TRY(parameter_store_get(network->store->parent, convolution->weight, &weight));
     TRY(folding_read(&f, network->store->parent, convolution, norm));
     TRY(check_variance(&f, &network->graph, norm));
-    fold(&f, norm->epsilon);
+    fold(&f, norm->norm.epsilon);
     TRY(parameter_store_set(network->store, convolution->weight, weight->shape, f.weight));
     TRY(parameter_store_set(network->store, norm->mean, &f.channels, f.mean));
 out:

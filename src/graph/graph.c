@@ -186,17 +186,21 @@ bool graph_is_linear_weight(const graph *g, int parameter)
 
 node node_of(node_kind kind, int block, int left, int right)
 {
-    return (node){
-        .kind = kind,
-        .block = block,
-        .input_count = (left != GRAPH_NONE) + (right != GRAPH_NONE),
-        .inputs = {left, right},
-        .weight = GRAPH_NONE,
-        .bias = GRAPH_NONE,
-        .mean = GRAPH_NONE,
-        .variance = GRAPH_NONE,
-        .window = {.kernel_height = 1, .kernel_width = 1, .stride = 1, .dilation = 1},
-    };
+    node n;
+    memset(&n, 0, sizeof n); /* all attributes, whichever its kind has */
+    n.kind = kind;
+    n.block = block;
+    n.input_count = (left != GRAPH_NONE) + (right != GRAPH_NONE);
+    n.inputs[0] = left;
+    n.inputs[1] = right;
+    n.weight = GRAPH_NONE;
+    n.bias = GRAPH_NONE;
+    n.mean = GRAPH_NONE;
+    n.variance = GRAPH_NONE;
+    if (operator_of(&n)->moves_window) {
+        n.window = (window2d){.kernel_height = 1, .kernel_width = 1, .stride = 1, .dilation = 1};
+    }
+    return n;
 }
 
 int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS])

@@ -8,7 +8,7 @@
 #define GRAIL_GRAPH_GRAPH_H
 
 #include "base/memory.h"
-#include "graph/operator.h"
+#include "graph/attributes.h"
 #include "graph/storage.h"
 
 typedef enum node_kind {
@@ -29,19 +29,19 @@ typedef struct node {
     int output;                  /* value */
     int weight, bias;            /* parameters or GRAPH_NONE */
     int mean, variance;          /* batch norm: parameters */
-    activation_kind activation;
-    double epsilon;
-    int64_t group;
-    int64_t head_dim;
-    int64_t attention_window; /* rows seen, 0 = all before */
-    bool bidirectional;       /* attention: each row also sees the rows after it */
-    double scale;             /* attention scores */
-    window2d window;          /* conv, pool; stride of a shortcut; kernel and stride of patches */
-    bool rectified;      /* conv: max(., 0) follows in the same pass, after adding a second input if
-                            there is one; only in fused graphs (exec/fuse.h) */
-    int64_t pad;         /* shortcut: zero channels on each side */
-    const double *table; /* rope frequencies [head_dim / 2], or positions [positions, width];
-                            borrowed from the graph */
+    union {                      /* what its kind is told (attributes.h), zeroed where nothing */
+        activation_kind activation;
+        norm_attributes norm;
+        rope_attributes rope;
+        attention_attributes attention;
+        struct { /* convolution, maximum, shortcut, patches */
+            window2d window;
+            bool rectified; /* convolution: max(., 0) follows in the same pass, after adding a
+                               second input if there is one; only in fused graphs (exec/fuse.h) */
+            int64_t pad;    /* shortcut: zero channels on each side */
+        };
+        position_attributes positions;
+    };
 } node;
 
 /* A parameter lies in a tensor of the checkpoint as its map says, which is that of the dense

@@ -62,11 +62,12 @@ static grail_status inputs_agree(const graph *g, const node *n, const int64_t *i
 
 static grail_status heads_fit(const graph *g, const node *n, const int64_t *in)
 {
-    const int64_t query_heads = in[0] / n->head_dim;
-    const int64_t kv_heads = in[1] / n->head_dim;
+    const int64_t query_heads = in[0] / n->attention.head_dim;
+    const int64_t kv_heads = in[1] / n->attention.head_dim;
     for (int i = 0; i < 3; i++) {
-        if (in[i] <= 0 || in[i] % n->head_dim != 0) {
-            return width_mismatch(g, n, NULL, (in[i] / n->head_dim + 1) * n->head_dim, in[i]);
+        if (in[i] <= 0 || in[i] % n->attention.head_dim != 0) {
+            return width_mismatch(
+                g, n, NULL, (in[i] / n->attention.head_dim + 1) * n->attention.head_dim, in[i]);
         }
     }
     if (in[1] != in[2]) {
@@ -101,7 +102,7 @@ static grail_status channels_fit(const graph *g, const node *n, const int64_t *i
 
 static grail_status groups_fit(const graph *g, const node *n, const int64_t *in)
 {
-    return parameters_fit(g, n, n->group == 0 ? in[0] : n->group, in[0]);
+    return parameters_fit(g, n, n->norm.group == 0 ? in[0] : n->norm.group, in[0]);
 }
 
 /* -- positions --------------------------------------------------------------------------------- */
@@ -152,7 +153,8 @@ static grail_status one_position_more(const graph *g, const node *n, const exten
 static grail_status stored_positions(const graph *g, const node *n, const extent *in, extent *out)
 {
     const int64_t positions = in->height * in->width;
-    const int64_t expected = n->weight == GRAPH_NONE ? n->group : shape_of(g, n->weight)[0];
+    const int64_t expected =
+        n->weight == GRAPH_NONE ? n->positions.count : shape_of(g, n->weight)[0];
     *out = *in;
     if (positions == expected) {
         return GRAIL_OK;
@@ -188,7 +190,7 @@ static bool always(const node *n)
 
 static bool has_no_groups(const node *n)
 {
-    return n->group == 0;
+    return n->norm.group == 0;
 }
 
 static bool has_padding(const node *n)

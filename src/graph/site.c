@@ -63,8 +63,8 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
     const int q = n->inputs[0];
     const int k = n->inputs[1];
     const int v = n->inputs[2];
-    const int64_t query_heads = a->widths[q] / n->head_dim;
-    const int64_t kv_heads = a->widths[k] / n->head_dim;
+    const int64_t query_heads = a->widths[q] / n->attention.head_dim;
+    const int64_t kv_heads = a->widths[k] / n->attention.head_dim;
     axis_join(a, n->output, q);
     if (mode == GQA_QUERY_PER_GROUP) {
         axis_pin(a, k);

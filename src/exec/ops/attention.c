@@ -2,16 +2,16 @@
 
 static attention_shape attention_of(const node_run *r)
 {
-    const node *n = r->node;
+    const attention_attributes *a = &r->node->attention;
     return (attention_shape){
         .sequences = r->samples,
         .length = r->in.height * r->in.width,
-        .query_heads = r->x[0].columns / n->head_dim,
-        .kv_heads = r->x[1].columns / n->head_dim,
-        .head_dim = n->head_dim,
-        .window = n->attention_window,
-        .bidirectional = n->bidirectional,
-        .scale = n->scale,
+        .query_heads = r->x[0].columns / a->head_dim,
+        .kv_heads = r->x[1].columns / a->head_dim,
+        .head_dim = a->head_dim,
+        .window = a->window,
+        .bidirectional = a->bidirectional,
+        .scale = a->scale,
     };
 }
 

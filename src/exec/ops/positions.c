@@ -9,7 +9,7 @@ static grail_status table_values(const node_run *r, int64_t count, matrix *out)
     TRY(matrix_pool_take(r->pool, 1, count, out));
     TRY(host_view_open(*out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
     for (int64_t i = 0; i < count; i++) {
-        ((float *)v.values)[i] = (float)r->node->table[i];
+        ((float *)v.values)[i] = (float)r->node->positions.table[i];
     }
     TRY(host_view_close(&v));
 out:

@@ -5,8 +5,8 @@ static rope_shape rotation_of(const node_run *r)
     return (rope_shape){
         .sequences = r->samples,
         .length = r->out.height * r->out.width,
-        .head_dim = r->node->head_dim,
-        .frequency = r->node->table,
+        .head_dim = r->node->rope.head_dim,
+        .frequency = r->node->rope.frequency,
     };
 }
 

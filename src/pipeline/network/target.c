@@ -97,8 +97,8 @@ static grail_status inverse_scale(parameter_store *parameters, const node *norm,
     }
     for (int64_t k = 0; k < width; k++) {
         const bool off = fabs((double)weight[k]) <= smallest * largest;
-        out[k] =
-            off ? 0.0F : (float)(sqrt((double)variance[k] + norm->epsilon) / (double)weight[k]);
+        out[k] = off ? 0.0F
+                     : (float)(sqrt((double)variance[k] + norm->norm.epsilon) / (double)weight[k]);
     }
 out:
     memory_free(weight);

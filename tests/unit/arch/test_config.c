@@ -124,8 +124,8 @@ static void the_network_has_the_parameters_of_its_sizes(void **state)
     assert_int_equal(shape_of(g, "model.layers.1.input_layernorm.weight")[0], 16);
     assert_int_equal(shape_of(g, "model.norm.weight")[0], 16);
     assert_shape(g, "lm_head.weight", 10, 16);
-    assert_true(find_node(g, NODE_RMS_NORM, 0)->epsilon == 0.01);
-    assert_true(find_node(g, NODE_ATTENTION, 0)->scale == 0.5); /* 1 / sqrt(4) */
+    assert_true(find_node(g, NODE_RMS_NORM, 0)->norm.epsilon == 0.01);
+    assert_true(find_node(g, NODE_ATTENTION, 0)->attention.scale == 0.5); /* 1 / sqrt(4) */
     graph_free(g);
 }
 
@@ -216,7 +216,7 @@ static void missing_sizes_take_the_familys_defaults(void **state)
 static int64_t window(const char *type, const char *changes, int block)
 {
     graph *g = built(type, changes);
-    const int64_t found = find_node(g, NODE_ATTENTION, block)->attention_window;
+    const int64_t found = find_node(g, NODE_ATTENTION, block)->attention.window;
     graph_free(g);
     return found;
 }

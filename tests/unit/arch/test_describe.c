@@ -226,7 +226,8 @@ static bool builds_the_same_nodes(const description *d)
     for (int n = 0; same && n < g->node_count; n++) {
         const node *own = &d->narrowed->nodes[n];
         same =
-            g->nodes[n].kind == own->kind && g->nodes[n].attention_window == own->attention_window;
+            g->nodes[n].kind == own->kind &&
+            (own->kind != NODE_ATTENTION || g->nodes[n].attention.window == own->attention.window);
         if (same && own->weight != GRAPH_NONE) {
             same = memcmp(g->parameters[g->nodes[n].weight].shape,
                           d->narrowed->parameters[own->weight].shape, 2 * sizeof(int64_t)) == 0;

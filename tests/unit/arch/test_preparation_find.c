@@ -270,9 +270,9 @@ static void timm_tells_heads_activation_and_epsilon(void **state)
         tower_lab *lab = lab_of("timm-vit", NULL, NULL);
         lab->config = timm_config(cases[i].class, cases[i].arguments);
         grail_model *m = tower_model(lab, NULL);
-        assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, cases[i].head_dim);
+        assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, cases[i].head_dim);
         assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, cases[i].activation);
-        assert_near(tower_node(m, NODE_LAYER_NORM)->epsilon, cases[i].epsilon, 1e-12);
+        assert_near(tower_node(m, NODE_LAYER_NORM)->norm.epsilon, cases[i].epsilon, 1e-12);
         grail_model_close(m);
         tower_close(lab);
     }

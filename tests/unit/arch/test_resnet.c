@@ -171,7 +171,7 @@ static void a_block_ends_with_the_activation_of_its_sum(void **state)
     assert_int_equal(projection->window.stride, 2);
     assert_int_equal(projection->window.padding, 0);
     assert_int_equal(first->window.stride, 2);
-    assert_true(last->epsilon == 1e-5);
+    assert_true(last->norm.epsilon == 1e-5);
     const node *sum = &g->nodes[g->last_use[last->output]];
     assert_int_equal(sum->kind, NODE_ADD);
     assert_int_equal(maker_of(g, sum->inputs[0])->kind, NODE_BATCH_NORM);

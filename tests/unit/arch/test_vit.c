@@ -47,9 +47,9 @@ static void assert_built(const golden *g, const grail_model *m)
     assert_int_equal(extents[built->output].height * extents[built->output].width, 1);
     const node *attention = tower_node(m, NODE_ATTENTION);
     assert_int_equal(widths[attention->output] % g->head_dim, 0);
-    assert_int_equal(attention->head_dim, g->head_dim);
-    assert_true(attention->bidirectional);
-    assert_near(attention->scale, 1.0 / sqrt((double)g->head_dim), 1e-15);
+    assert_int_equal(attention->attention.head_dim, g->head_dim);
+    assert_true(attention->attention.bidirectional);
+    assert_near(attention->attention.scale, 1.0 / sqrt((double)g->head_dim), 1e-15);
     assert_int_equal(extents[attention->output].height * extents[attention->output].width,
                      g->positions);
     assert_int_equal(widths[tower_node(m, NODE_POSITIONS)->output], g->width);
@@ -76,7 +76,7 @@ static void a_file_is_read_with_the_configuration_beside_it(void **state)
     (void)state;
     grail_model *m = NULL;
     assert_ok(grail_model_open(tower_golden("hf-vit/model.safetensors"), &m));
-    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 16);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 16);
     assert_string_equal(m->config_name, "config.json");
     grail_model_close(m);
 }
@@ -212,10 +212,10 @@ static void the_largest_published_networks_have_wider_heads(void **state)
         }
     }
     grail_model *m = tower_model(&lab, NULL);
-    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 80);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 80);
     grail_model_close(m);
     m = tower_model(&lab, "head_dim=64");
-    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 64);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 64);
     grail_model_close(m);
     tower_close(&lab);
 }
@@ -228,12 +228,12 @@ static void timms_towers_of_clip_have_their_own_epsilon(void **state)
     tower_lab lab;
     tower_open(&lab, "timm-vit");
     grail_model *m = tower_model(&lab, HEADS_OF_16);
-    assert_near(tower_node(m, NODE_LAYER_NORM)->epsilon, 1e-6, 0.0);
+    assert_near(tower_node(m, NODE_LAYER_NORM)->norm.epsilon, 1e-6, 0.0);
     grail_model_close(m);
     tower_add(&lab, "norm_pre.weight", 1, 32);
     tower_add(&lab, "norm_pre.bias", 1, 32);
     m = tower_model(&lab, HEADS_OF_16);
-    assert_near(tower_node(m, NODE_LAYER_NORM)->epsilon, 1e-5, 0.0);
+    assert_near(tower_node(m, NODE_LAYER_NORM)->norm.epsilon, 1e-5, 0.0);
     grail_model_close(m);
     tower_close(&lab);
 }
@@ -299,7 +299,7 @@ static void settings_choose_what_tensors_do_not_say(void **state)
         }
     }
     grail_model *m = tower_model(&lab, NULL);
-    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 64);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 64);
     grail_model_close(m);
     m = tower_model(&lab, "activation=quick_gelu");
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_QUICK_GELU);
@@ -324,7 +324,7 @@ static void settings_go_before_a_configuration(void **state)
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_GELU);
     grail_model_close(m);
     m = tower_model(&lab, "head_dim=8");
-    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 8);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 8);
     grail_model_close(m);
     tower_close(&lab);
 }
@@ -338,7 +338,7 @@ static void a_configuration_tells_epsilon_and_activation(void **state)
     assert_ok(json_put(lab.config, "layer_norm_eps", json_real(0.5)));
     grail_model *m = tower_model(&lab, NULL);
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_GELU_TANH);
-    assert_near(tower_node(m, NODE_LAYER_NORM)->epsilon, 0.5, 0.0);
+    assert_near(tower_node(m, NODE_LAYER_NORM)->norm.epsilon, 0.5, 0.0);
     grail_model_close(m);
     tower_close(&lab);
 }
@@ -361,7 +361,7 @@ static void a_tower_alone_may_lack_its_prefix(void **state)
     assert_ok(grail_model_describe(m, &facts));
     assert_int_equal(facts.classes, 0);
     assert_int_equal(facts.blocks, 2);
-    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 16);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 16);
     grail_model_close(m);
     tower_close(&lab);
 }
@@ -491,9 +491,9 @@ static void fixed_positions_are_sines_and_cosines_of_both_axes(void **state)
     tower_open(&lab, "simple-vit");
     grail_model *m = tower_model(&lab, "image_size=24"); /* 3 x 3 patches */
     const node *n = tower_node(m, NODE_POSITIONS);
-    assert_int_equal(n->group, 9);
-    const double w = pow(10000.0, -3.0 / 7.0); /* feature 3 of 8 in a quarter */
-    const double *row = n->table + 5 * 32;     /* y = 1, x = 2 */
+    assert_int_equal(n->positions.count, 9);
+    const double w = pow(10000.0, -3.0 / 7.0);       /* feature 3 of 8 in a quarter */
+    const double *row = n->positions.table + 5 * 32; /* y = 1, x = 2 */
     assert_near(row[3], sin(2.0 * w), 1e-12);
     assert_near(row[8 + 3], cos(2.0 * w), 1e-12);
     assert_near(row[16 + 3], sin(w), 1e-12);
@@ -632,7 +632,7 @@ static void a_tower_that_was_recognised_is_described_so_that_it_opens_again(void
     lab.config = json_deep_copy(m->config);
     grail_model_close(m);
     m = tower_model(&lab, NULL); /* no setting has to be given again */
-    assert_int_equal(tower_node(m, NODE_ATTENTION)->head_dim, 16);
+    assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 16);
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_QUICK_GELU);
     assert_non_null(tower_node(m, NODE_UNIT_LENGTH));
     grail_model_close(m);

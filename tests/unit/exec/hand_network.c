@@ -102,7 +102,7 @@ int hand_conv(hand_network *n, const char *name, int64_t in, int64_t out, window
 int hand_norm(hand_network *n, node_kind kind, const char *name, int64_t channels, int x)
 {
     node m = node_of(kind, 0, x, GRAPH_NONE);
-    m.epsilon = 1e-5;
+    m.norm.epsilon = 1e-5;
     m.weight = parameter(n, name, "weight", 1, &channels);
     m.bias = parameter(n, name, "bias", 1, &channels);
     if (kind == NODE_BATCH_NORM) {

@@ -131,8 +131,8 @@ static void a_table_of_positions_serves_without_a_parameter(void **state)
         n.g->table[i] = 0.25 * i;
     }
     node p = node_of(NODE_POSITIONS, 0, n.g->input, GRAPH_NONE);
-    p.table = n.g->table;
-    p.group = 24;
+    p.positions.table = n.g->table;
+    p.positions.count = 24;
     int output = 0;
     assert_ok(graph_add_node(n.g, &p, &output));
     float *y = run_one(&n, output, 2, small, pixels);
@@ -200,9 +200,9 @@ static int transformer_nodes(hand_network *n)
     node attention =
         node_of(NODE_ATTENTION, 0, hand_linear(n, "q", 8, 8, x), hand_linear(n, "k", 8, 8, x));
     attention.inputs[attention.input_count++] = hand_linear(n, "v", 8, 8, x);
-    attention.head_dim = 4;
-    attention.scale = 0.5;
-    attention.bidirectional = true;
+    attention.attention.head_dim = 4;
+    attention.attention.scale = 0.5;
+    attention.attention.bidirectional = true;
     int a = 0;
     assert_ok(graph_add_node(n->g, &attention, &a));
     h = hand_plain(n, NODE_ADD, h, hand_linear(n, "o", 8, 8, a));

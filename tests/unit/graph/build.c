@@ -32,7 +32,7 @@ int add_norm(graph *g, int block, const char *name, int64_t width, int64_t group
 {
     node n = node_of(NODE_RMS_NORM, block, x, GRAPH_NONE);
     n.weight = add_parameter(g, name, ".weight", 1, width, 0);
-    n.group = group;
+    n.norm.group = group;
     return add_node(g, &n);
 }
 
@@ -53,7 +53,7 @@ int add_attention(graph *g, int block, int64_t head_dim, int q, int k, int v)
 {
     node n = node_of(NODE_ATTENTION, block, q, k);
     n.inputs[n.input_count++] = v;
-    n.head_dim = head_dim;
+    n.attention.head_dim = head_dim;
     return add_node(g, &n);
 }
 
@@ -76,7 +76,7 @@ int add_batch_norm(graph *g, int block, const char *name, int64_t width, int x)
     n.bias = add_parameter(g, name, ".bias", 1, width, 0);
     n.mean = add_parameter(g, name, ".mean", 1, width, 0);
     n.variance = add_parameter(g, name, ".variance", 1, width, 0);
-    n.epsilon = 1e-5;
+    n.norm.epsilon = 1e-5;
     return add_node(g, &n);
 }
 

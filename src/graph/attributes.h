@@ -1,0 +1,57 @@
+/* Attributes of operators that both the graph and the backends use. */
+#ifndef GRAIL_GRAPH_ATTRIBUTES_H
+#define GRAIL_GRAPH_ATTRIBUTES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum activation_kind {
+    ACTIVATION_SILU,      /* x * sigmoid(x) */
+    ACTIVATION_GELU,      /* x * Phi(x), erf */
+    ACTIVATION_GELU_TANH, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    ACTIVATION_RELU,
+    ACTIVATION_QUICK_GELU /* x * sigmoid(1.702 x) */
+} activation_kind;
+
+/** Positions of one sample: an image's height and width, or a sequence's length and 1. */
+typedef struct extent {
+    int64_t height, width;
+} extent;
+
+/** A window that moves over positions. Kernel positions (taps) outside the input count as zero, or
+ * as -infinity for a maximum. Output positions: (in + 2 padding - dilation (kernel - 1) - 1) /
+ * stride + 1. */
+typedef struct window2d {
+    int64_t kernel_height, kernel_width;
+    int64_t stride, padding, dilation;
+} window2d;
+
+/* -- what nodes of one kind are told --------------------------------------------------------------
+ */
+
+/** RMS norm, batch norm, layer norm. */
+typedef struct norm_attributes {
+    double epsilon;
+    int64_t group; /* RMS norm: features of a group, 0 = the entire width */
+} norm_attributes;
+
+/** Rotary positions. */
+typedef struct rope_attributes {
+    int64_t head_dim;
+    const double *frequency; /* [head_dim / 2], borrowed from the graph */
+} rope_attributes;
+
+typedef struct attention_attributes {
+    int64_t head_dim;
+    int64_t window;     /* rows seen, 0 = all before */
+    bool bidirectional; /* each row also sees the rows after it */
+    double scale;       /* of the scores */
+} attention_attributes;
+
+/** Positions without a parameter. */
+typedef struct position_attributes {
+    int64_t count;
+    const double *table; /* [count, width], borrowed from the graph */
+} position_attributes;
+
+#endif
