@@ -20,6 +20,7 @@ banned='exit|_exit|_Exit|quick_exit|abort|raise|printf|__printf_chk|vprintf|__vp
 banned+='|__fprintf_chk|vfprintf|__vfprintf_chk|puts|fputs|putchar|putc|fputc|fwrite|perror|psignal'
 banned+='|system|popen|rand|srand|__assert_fail'
 failed=0
+(($# > 0)) || { echo "FAIL: no objects are looked at"; exit 1; }
 
 foreign=$(grep -Ev '^(grail_|_init$|_fini$|_edata$|_end$|__bss_start$|__odr_asan|$)' <<<"$exported" || true)
 if [[ -n $foreign ]]; then
