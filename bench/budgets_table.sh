@@ -11,21 +11,9 @@ source "$(dirname "$0")/cells.sh"
 cells_begin "$@"
 tables=("${@:3}")
 ((${#tables[@]} > 0)) || tables=(budgets drops refits)
-model=$data/stories260k
-halve "$data/text/tinystories.txt"
-text=(--context 256 --protocol lines --window-bos)
-given=(--calib "$work/first.txt" "${text[@]}" --align 1)
-measured=(--data "$work/second.txt" "${text[@]}")
+stories_begin
 trials=60
-if [[ ${GRAIL_QUICK-} ]]; then
-    given+=(--samples 8)
-    measured+=(--windows 4)
-    trials=2
-fi
-
-narrow() { # KEY OPTIONS...
-    cell "$1" compress "$model" "${given[@]}" "${@:2}" -- "${measured[@]}"
-}
+[[ ! ${GRAIL_QUICK-} ]] || trials=2
 
 table_budgets() {
     local cut budget
@@ -66,11 +54,15 @@ plan_of_drops() { # FILE SUBLAYER...
     echo "{\"grail_plan\": 1, \"sites\": [${sites[*]}]}" >"$1"
 }
 
+follow() { # KEY OPTIONS...
+    cell "$1" compress "$model" "${given[@]}" --plan "$work/plan.json" "${@:2}" -- "${measured[@]}"
+}
+
 refits_row() { # NAME SUBLAYER...
     local key=${1//[ ,]/_}
     plan_of_drops "$work/plan.json" "${@:2}"
-    narrow "dropped,$key,none" --plan "$work/plan.json" --refit none
-    narrow "dropped,$key,all" --plan "$work/plan.json"
+    follow "dropped,$key,none" --refit none
+    follow "dropped,$key,all"
     row "$1" "$(value "dropped,$key,none" %.2f)" "$(value "dropped,$key,all" %.2f)"
 }
 

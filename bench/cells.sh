@@ -99,6 +99,24 @@ halve() { # FILE
     tail -n +$((lines / 2 + 1)) "$1" >"$work/second.txt"
 }
 
+# The network `model` = stories260k, calibrated on one half of its text and measured on the other; with GRAIL_QUICK on a
+# few windows.
+stories_begin() {
+    local text=(--context 256 --protocol lines --window-bos)
+    model=$data/stories260k
+    halve "$data/text/tinystories.txt"
+    given=(--calib "$work/first.txt" "${text[@]}")
+    measured=(--data "$work/second.txt" "${text[@]}")
+    if [[ ${GRAIL_QUICK-} ]]; then
+        given+=(--samples 8)
+        measured+=(--windows 4)
+    fi
+}
+
+narrow() { # KEY OPTIONS...: a cell of that network
+    cell "$1" compress "$model" "${given[@]}" --align 1 "${@:2}" -- "${measured[@]}"
+}
+
 # A text of which the given share of the bytes comes from the lines of another; OTHER is shortened, then TEXT is.
 mix() { # TEXT OTHER SHARE OUTPUT
     local size other

@@ -11,23 +11,12 @@ source "$(dirname "$0")/cells.sh"
 cells_begin "$@"
 tables=("${@:3}")
 ((${#tables[@]} > 0)) || tables=(steps targets)
-halve "$data/text/tinystories.txt"
-text=(--context 256 --protocol lines --window-bos)
-given=(--calib "$work/first.txt" "${text[@]}" --align 1)
-measured=(--data "$work/second.txt" "${text[@]}")
-if [[ ${GRAIL_QUICK-} ]]; then
-    given+=(--samples 8)
-    measured+=(--windows 4)
-fi
-
-narrow() { # KEY OPTIONS...
-    cell "$1" compress "$data/stories260k" "${given[@]}" "${@:2}" -- "${measured[@]}"
-}
+stories_begin
 
 # Each column adds one thing to the one before.
 table_steps() {
     local cut key
-    cell stories dense "$data/stories260k" -- "${measured[@]}"
+    cell stories dense "$model" -- "${measured[@]}"
     heading removed before obs "+ refit of all maps" "+ token weights" "+ mixed target (\`full\` now)" \
         "lost log-perplexity against before"
     for cut in 0.2 0.3 0.5; do

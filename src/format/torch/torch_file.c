@@ -60,22 +60,19 @@ out:
     return status;
 }
 
+static grail_status open_map(const char *path, const file_map *map, void *out)
+{
+    torch_file **file = out;
+    const grail_status status = torch_file_open_bytes(path, map->data, map->size, file);
+    if (status == GRAIL_OK) {
+        (*file)->map = *map;
+    }
+    return status;
+}
+
 grail_status torch_file_open(const char *path, torch_file **out)
 {
-    file_map map = {0};
-    torch_file *file = NULL;
-    grail_status status = file_map_open(&map, path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    status = torch_file_open_bytes(path, map.data, map.size, &file);
-    if (status != GRAIL_OK) {
-        file_map_close(&map);
-        return status;
-    }
-    file->map = map;
-    *out = file;
-    return GRAIL_OK;
+    return file_map_for(path, open_map, out);
 }
 
 static void free_texts(char *texts[], int64_t count)

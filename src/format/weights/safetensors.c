@@ -337,22 +337,19 @@ out:
     return status;
 }
 
+static grail_status open_map(const char *path, const file_map *map, void *out)
+{
+    safetensors **file = out;
+    const grail_status status = safetensors_open_bytes(path, map->data, map->size, file);
+    if (status == GRAIL_OK) {
+        (*file)->map = *map;
+    }
+    return status;
+}
+
 grail_status safetensors_open(const char *path, safetensors **out)
 {
-    file_map map = {0};
-    safetensors *file = NULL;
-    grail_status status = file_map_open(&map, path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    status = safetensors_open_bytes(path, map.data, map.size, &file);
-    if (status != GRAIL_OK) {
-        file_map_close(&map);
-        return status;
-    }
-    file->map = map;
-    *out = file;
-    return GRAIL_OK;
+    return file_map_for(path, open_map, out);
 }
 
 void safetensors_close(safetensors *file)
