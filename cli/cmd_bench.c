@@ -17,7 +17,7 @@ static bool as_json;
 
 static const option table[] = {
     SET_OPTION(settings),
-    {GROUP_MEASURE, "engine", OPTION_WORD, &chosen.engine, "NAME", "onnxruntime grail",
+    {GROUP_MEASURE, "engine", OPTION_WORD, &chosen.engine, "NAME", WORDS("onnxruntime", "grail"),
      .help = "what runs the networks: onnxruntime (image networks), or grail, its own forward pass "
              "(onnxruntime where its library is found and the networks read images)"},
     {GROUP_MEASURE, "batch", OPTION_INTEGER, &chosen.batch, "N", NULL,

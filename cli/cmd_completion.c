@@ -12,12 +12,14 @@ const option *const completion_options = table;
 static bool has_choices(const option *o)
 {
     const char *meaning = NULL;
-    return o->choices != NULL || option_known_name(o->kind, 0, &meaning) != NULL;
+    return o->words != NULL || option_known_name(o->kind, 0, &meaning) != NULL;
 }
 
 static void print_choices(const option *o)
 {
-    print_out("%s", o->choices == NULL ? "" : o->choices);
+    for (int i = 0; o->words != NULL && o->words[i] != NULL; i++) {
+        print_out("%s%s", i == 0 ? "" : " ", o->words[i]);
+    }
     const char *meaning = NULL;
     const char *name = option_known_name(o->kind, 0, &meaning);
     for (int i = 1; name != NULL; name = option_known_name(o->kind, i++, &meaning)) {
@@ -129,7 +131,7 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    code = options_check_word(&command_completion, "SHELL", "bash zsh", shell);
+    code = options_check_word(&command_completion, "SHELL", WORDS("bash", "zsh"), shell);
     if (code == EXIT_OK && strcmp(shell, "bash") == 0) {
         print_bash();
     } else if (code == EXIT_OK) {

@@ -2,7 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "cut_summary.h"
-#include "heal_options.h"
+#include "heal_progress.h"
 #include "interrupt.h"
 #include "limit_options.h"
 #include "print.h"
@@ -20,11 +20,10 @@
 #include <unistd.h>
 
 static run_options r;
-static limit_options limits = LIMIT_OPTIONS_NONE;
-static heal_options healing = HEAL_OPTIONS_NONE;
+static limit_options limits;
 static const char *sparsity_text;
 static const char *evaluation;
-static bool quiet, as_json, resume, dry_run, keep_non_finite;
+static bool quiet, as_json;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
@@ -40,16 +39,12 @@ static const option table[] = {
          "take selectors and kept units from this plan.json instead of --selector and --sparsity",
      .need = ONE_REQUIRED, .recorded = "plan.json"},
     LIMIT_OPTIONS(limits),
-    HEAL_OPTIONS(healing, "none", "heal"),
+    FIELDS_OF(GROUP_HEAL, grail_compress_option_at, GRAIL_SUBJECT_HEAL, r.compress),
     {GROUP_MEASURE, "eval", OPTION_TEXT, &evaluation, "PATH", NULL,
      .help = "measure the dense network, the plain cut and the result on this data, which is read "
              "as the calibration set is",
      .recorded = ""},
-    RESUME_OPTION(resume),
-    KEEP_NON_FINITE_OPTION(keep_non_finite),
-    {GROUP_OUTPUT, "dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
-     .help = "print the widths, the totals and who loads the result; write nothing",
-     .never_with = "resume", .recorded = ""},
+    FIELDS_OF(GROUP_OUTPUT, grail_compress_option_at, GRAIL_SUBJECT_OUTPUT, r.compress),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
@@ -266,12 +261,13 @@ static json_t *forecast_json(const grail_forecast *f, const grail_plan *plan)
     const grail_plan_facts facts =
         plan == NULL ? (grail_plan_facts){0} : grail_plan_facts_get(plan);
     const double choosing = plan == NULL ? 0.0 : grail_plan_forecast(plan, f);
-    return dry_run ? json_pack("{s:f, s:f, s:I, s:I, s:b, s:i, s:o}", "seconds", f->seconds,
-                               "heal_seconds", f->heal_seconds, "bytes", (json_int_t)f->bytes,
-                               "samples", (json_int_t)f->samples, "widths_stand_in",
-                               facts.stands_in, "trials", facts.stands_in != 0 ? facts.trials : 0,
-                               "choosing_seconds", json_number_or_null(choosing))
-                   : json_null();
+    return r.compress.dry_run != 0
+               ? json_pack("{s:f, s:f, s:I, s:I, s:b, s:i, s:o}", "seconds", f->seconds,
+                           "heal_seconds", f->heal_seconds, "bytes", (json_int_t)f->bytes,
+                           "samples", (json_int_t)f->samples, "widths_stand_in", facts.stands_in,
+                           "trials", facts.stands_in != 0 ? facts.trials : 0, "choosing_seconds",
+                           json_number_or_null(choosing))
+               : json_null();
 }
 
 static void print_summary(const grail_compression *c, const quality *q)
@@ -298,7 +294,7 @@ static void print_summary(const grail_compression *c, const quality *q)
                   (long long)t.context);
     }
     quality_print(q);
-    if (!dry_run) {
+    if (r.compress.dry_run == 0) {
         print_out("written: %s\n", r.compress.output);
     }
 }
@@ -359,7 +355,7 @@ static void name_chosen(void)
 /* The widths come from one place. */
 static int read_choices(void)
 {
-    int code = run_options_read(&command_compress, &r);
+    int code = EXIT_OK;
     const bool limited = limit_options_given(&limits);
     const int sources =
         (sparsity_text != NULL ? 1 : 0) + (r.compress.plan != NULL ? 1 : 0) + (limited ? 1 : 0);
@@ -376,7 +372,7 @@ static int read_choices(void)
                     sparsity_text);
         return EXIT_USAGE;
     }
-    if (code == EXIT_OK && evaluation != NULL && dry_run) {
+    if (code == EXIT_OK && evaluation != NULL && r.compress.dry_run != 0) {
         print_error(
             "grail compress: --dry-run writes nothing that --eval could measure; drop one\n");
         return EXIT_USAGE;
@@ -398,21 +394,20 @@ static int read_request(sparsity_list *list, const char **sites)
 /* Chooses the widths for a limit; the run then takes them as its plan. */
 static int choose_widths(const char *sites, grail_plan **plan)
 {
-    grail_plan_options options;
+    grail_plan_options *options = &limits.plan;
     if (!limit_options_given(&limits)) {
         return EXIT_OK;
     }
-    grail_plan_options_init(&options);
-    options.compress = r.compress;
-    options.kinds = sites;
-    options.observer = limit_options_watch;
+    options->compress = r.compress;
+    options->kinds = sites;
+    options->observer = limit_options_watch;
     limit_watch watch = limit_watch_init(&limits, r.compress.session, quiet);
-    options.observer_user = &watch;
-    int code = limit_options_read(&command_compress, &limits, &options);
+    options->observer_user = &watch;
+    int code = limit_options_read(&command_compress, &limits);
     if (code != EXIT_OK) {
         return code;
     }
-    const grail_status status = grail_plan_make(&options, plan);
+    const grail_status status = grail_plan_make(options, plan);
     print_progress_end();
     if (status != GRAIL_OK) {
         return print_failure(status);
@@ -436,7 +431,8 @@ static int report_result(grail_compression *c, const grail_plan *plan)
 {
     quality q = {.data = NULL};
     grail_forecast f = {0};
-    const int code = dry_run ? make_forecast(c, &f) : quality_finish(c, &r, evaluation, quiet, &q);
+    const int code = r.compress.dry_run != 0 ? make_forecast(c, &f)
+                                             : quality_finish(c, &r, evaluation, quiet, &q);
     if (code != EXIT_OK) {
         return code;
     }
@@ -444,7 +440,7 @@ static int report_result(grail_compression *c, const grail_plan *plan)
         return print_json_summary(c, plan, &q, &f);
     }
     print_summary(c, &q);
-    if (dry_run) {
+    if (r.compress.dry_run != 0) {
         print_forecast(&f, plan);
     }
     return EXIT_OK;
@@ -473,7 +469,7 @@ static int compress(void)
         run_options_print_notices(&r);
         cut_summary_warn(c, &r, names_kinds());
     }
-    if (status == GRAIL_OK && !dry_run) {
+    if (status == GRAIL_OK && r.compress.dry_run == 0) {
         interrupt_catch();
         status = grail_compression_run(c);
     }
@@ -500,19 +496,17 @@ static int run(int argc, char **argv)
 {
     bool help = false;
     run_options_init(&r);
+    grail_plan_options_init(&limits.plan);
     int code = options_parse(&command_compress, table, argc, argv, &r.compress.model, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
+    run_options_read(&r);
     name_chosen();
     code = read_choices();
-    code = code == EXIT_OK ? heal_options_read(&command_compress, &healing, &r.compress) : code;
     if (code == EXIT_OK) {
-        char *recorded = command_line_recorded(table);
+        char *recorded = command_line_recorded(options_parsed());
         r.compress.command = recorded;
-        r.compress.resume = resume ? 1 : 0;
-        r.compress.keep_non_finite = keep_non_finite ? 1 : 0;
-        r.compress.dry_run = dry_run ? 1 : 0;
         r.compress.observer = watch;
         r.compress.heal_observer = watch_healing;
         r.compress.step_observer = watch_steps;

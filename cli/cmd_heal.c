@@ -1,7 +1,7 @@
 /* grail heal: train a network that was narrowed earlier towards the dense one. */
 #include "command_line.h"
 #include "commands.h"
-#include "heal_options.h"
+#include "heal_progress.h"
 #include "interrupt.h"
 #include "print.h"
 #include "quality.h"
@@ -14,9 +14,8 @@
 #include <string.h>
 
 static run_options r;
-static heal_options healing = HEAL_OPTIONS_NONE;
 static const char *evaluation;
-static bool quiet, as_json, resume, keep_non_finite;
+static bool quiet, as_json;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
@@ -25,14 +24,20 @@ static const option table[] = {
     {GROUP_INPUT, "teacher", OPTION_TEXT, &r.compress.teacher, "MODEL", NULL,
      .help = "the dense network that the model was narrowed from", .need = REQUIRED},
     CALIBRATION_OPTIONS(r, REQUIRED),
-    HEAL_OPTIONS(healing, "model", NULL),
+    {GROUP_HEAL, "heal", OPTION_TEXT, &r.compress.heal, "WHAT",
+     WORDS("none", "block", "model", "block,model"),
+     .help = "train after the closed form, without labels: block (each block towards the dense "
+             "network's stream), model (the whole network towards its outputs), block,model or "
+             "none (model)",
+     .assumed = true},
+    FIELDS_OF(GROUP_HEAL, grail_compress_option_at, GRAIL_SUBJECT_HEAL, r.compress),
     {GROUP_MEASURE, "eval", OPTION_TEXT, &evaluation, "PATH", NULL,
      .help = "measure the dense network, the model and the result on this data, which is read as "
              "the calibration set is",
      .recorded = ""},
     MACHINE_OPTIONS(r),
-    RESUME_OPTION(resume),
-    KEEP_NON_FINITE_OPTION(keep_non_finite),
+    FIELD_OF(GROUP_OUTPUT, grail_compress_option_at, "resume", r.compress),
+    FIELD_OF(GROUP_OUTPUT, grail_compress_option_at, "keep-non-finite", r.compress),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
@@ -120,15 +125,6 @@ out:
     return code;
 }
 
-static int read_choices(void)
-{
-    int code = run_options_read(&command_heal, &r);
-    if (code == EXIT_OK && evaluation != NULL) {
-        code = quality_check(&command_heal, evaluation);
-    }
-    return code == EXIT_OK ? heal_options_read(&command_heal, &healing, &r.compress) : code;
-}
-
 static int run(int argc, char **argv)
 {
     bool help = false;
@@ -138,12 +134,11 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    code = read_choices();
+    run_options_read(&r);
+    code = evaluation == NULL ? EXIT_OK : quality_check(&command_heal, evaluation);
     if (code == EXIT_OK) {
-        char *recorded = command_line_recorded(table);
+        char *recorded = command_line_recorded(options_parsed());
         r.compress.command = recorded;
-        r.compress.resume = resume ? 1 : 0;
-        r.compress.keep_non_finite = keep_non_finite ? 1 : 0;
         r.compress.observer = watch_blocks;
         r.compress.heal_observer = watch;
         code = heal();

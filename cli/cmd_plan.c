@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static run_options r;
-static limit_options limits = LIMIT_OPTIONS_NONE;
+static limit_options limits;
 static bool quiet, as_json;
 
 static const option table[] = {
@@ -82,7 +82,7 @@ static void print_next(void)
     const char *const words[] = {
         "-o",      "narrow", "--plan", r.compress.output, calibrated ? NULL : "--calib",
         "SAMPLES", NULL};
-    char *line = command_line_next(table, "compress", words);
+    char *line = command_line_next(options_parsed(), "compress", words);
     if (line != NULL) {
         print_out("next: %s\n", line);
     }
@@ -92,20 +92,19 @@ static void print_next(void)
 static int make_plan(void)
 {
     grail_plan *p = NULL;
-    grail_plan_options options;
-    grail_plan_options_init(&options);
-    int code = limit_options_read(&command_plan, &limits, &options);
+    grail_plan_options *options = &limits.plan;
+    int code = limit_options_read(&command_plan, &limits);
     const char *output = r.compress.output;
-    code = code == EXIT_OK ? run_options_open(&command_plan, &r, &options.kinds) : code;
+    code = code == EXIT_OK ? run_options_open(&command_plan, &r, &options->kinds) : code;
     if (code != EXIT_OK) {
         goto out;
     }
-    options.compress = r.compress;
-    options.observer = limit_options_watch;
+    options->compress = r.compress;
+    options->observer = limit_options_watch;
     limit_watch watch = limit_watch_init(&limits, r.compress.session, quiet);
-    options.observer_user = &watch;
+    options->observer_user = &watch;
     interrupt_catch();
-    grail_status status = grail_plan_make(&options, &p);
+    grail_status status = grail_plan_make(options, &p);
     print_progress_end();
     status = status == GRAIL_OK ? grail_plan_write(p, output) : status;
     if (status != GRAIL_OK) {
@@ -132,16 +131,17 @@ static int run(int argc, char **argv)
 {
     bool help = false;
     run_options_init(&r);
+    grail_plan_options_init(&limits.plan);
     int code = options_parse(&command_plan, table, argc, argv, &r.compress.model, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
-    code = run_options_read(&command_plan, &r);
-    if (code == EXIT_OK && access(r.compress.output, F_OK) == 0) {
+    run_options_read(&r);
+    if (access(r.compress.output, F_OK) == 0) {
         print_error("grail: '%s' exists; remove it or give another name\n", r.compress.output);
         return EXIT_FAILED;
     }
-    return code == EXIT_OK ? make_plan() : code;
+    return make_plan();
 }
 
 static const char *const examples[] = {

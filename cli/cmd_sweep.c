@@ -29,7 +29,8 @@ static const option table[] = {
      .help = "memory for all running cells together, such as 2G (half of the available memory)"},
     {GROUP_MACHINE, "threads", OPTION_THREADS, &threads, "N", NULL,
      .help = "number of threads of all jobs together, at most 1024 (all cores)"},
-    {GROUP_MACHINE, "precision", OPTION_TEXT, &o.precision, "NAME", "auto f32 bf16 bf16-gram",
+    {GROUP_MACHINE, "precision", OPTION_TEXT, &o.precision, "NAME",
+     WORDS("auto", "f32", "bf16", "bf16-gram"),
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), or "
              "auto: bf16 for large networks stored in 16 bits where it is faster, else f32 (the "
              "recipe's, or f32)"},

@@ -16,10 +16,10 @@ typedef struct image_options {
 /* clang-format off */
 #define IMAGE_OPTIONS(o, usual)                                                                    \
     {GROUP_INPUT, "preset", OPTION_TEXT, &(o).source.preset, "NAME",                               \
-     "cifar cifar-imagenet cifar-plain imagenet clip vit vit-square", .help =                      \
+     WORDS("cifar", "cifar-imagenet", "cifar-plain", "imagenet", "clip", "vit", "vit-square"), .help =                      \
      "how to resize, crop and scale images: cifar, cifar-imagenet, cifar-plain, imagenet, clip, "  \
      "vit or vit-square (the model's)", .only_with = OF_SAMPLES},                                                           \
-    {GROUP_INPUT, "split", OPTION_TEXT, &(o).source.split, "NAME", "train test", .help =           \
+    {GROUP_INPUT, "split", OPTION_TEXT, &(o).source.split, "NAME", WORDS("train", "test"), .help =           \
      "part of a directory of CIFAR batches to read: train or test (" usual ")", \
      .only_with = OF_SAMPLES},                   \
     {GROUP_INPUT, "size", OPTION_INTEGER, &(o).source.size, "N", NULL, .help =                     \

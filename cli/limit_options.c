@@ -85,7 +85,7 @@ static int read_limit(const command *c, const limit_value *v, bool is_ratio,
     return EXIT_USAGE;
 }
 
-int limit_options_read(const command *c, const limit_options *l, grail_plan_options *out)
+int limit_options_read(const command *c, limit_options *l)
 {
     limit_value list[LIMITS];
     int code = EXIT_OK;
@@ -94,7 +94,7 @@ int limit_options_read(const command *c, const limit_options *l, grail_plan_opti
     for (int i = 0; i < LIMITS && code == EXIT_OK; i++) {
         if (list[i].text != NULL) {
             given++;
-            code = read_limit(c, &list[i], i == 0, out);
+            code = read_limit(c, &list[i], i == 0, &l->plan);
         }
     }
     if (code == EXIT_OK && given != 1) {
@@ -103,20 +103,13 @@ int limit_options_read(const command *c, const limit_options *l, grail_plan_opti
                     c->name);
         return EXIT_USAGE;
     }
-    out->budget = l->budget == NULL ? out->budget : l->budget;
-    out->uniform_widths = l->uniform_widths ? 1 : 0;
-    out->drop_sublayers = l->drop_sublayers ? 1 : 0;
-    out->tries = (int)(l->tries < 1000000 ? l->tries : 1000000);
-    out->seconds = l->seconds;
-    out->heads_removed = l->heads_removed;
     return code;
 }
 
 limit_watch limit_watch_init(const limit_options *l, grail_session *session, bool quiet)
 {
     grail_model_facts facts = {0};
-    const bool uniform =
-        l->uniform_widths || (l->budget != NULL && strcmp(l->budget, "uniform") == 0);
+    const bool uniform = l->plan.uniform_widths != 0 || strcmp(l->plan.budget, "uniform") == 0;
     const bool known = grail_model_describe(grail_session_model(session), &facts) == GRAIL_OK;
     return (limit_watch){.quiet = quiet, .differ = !uniform && known && facts.reads_images == 0};
 }

@@ -42,7 +42,7 @@ const option *command_options(const char *name)
 {
     for (int i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(commands[i].command->name, name) == 0) {
-            return *commands[i].options;
+            return options_complete(*commands[i].options);
         }
     }
     return NULL;

@@ -7,16 +7,17 @@
 #include <grail/machine.h>
 #include <grail/names.h>
 
-#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The table of the command that was parsed, NULL before. */
+enum { MOST_OPTIONS = 96 };
+
+/* The complete table of the command that was parsed, NULL before. */
 static const option *parsed;
 
 /* What was given for each of its rows, "" for a flag; NULL: nothing. */
-enum { MOST_OPTIONS = 96 };
 static const char *given[MOST_OPTIONS];
 
 /* The i-th backend of a name of its own; those of one name follow each other. */
@@ -46,29 +47,113 @@ const char *option_known_name(option_kind kind, int i, const char **meaning)
     return name;
 }
 
-static bool parse_real(const char *text, double *out)
+/* -- tables ------------------------------------------------------------------------------------ */
+
+static const option *find_option(const option *options, const char *name, size_t length)
 {
-    char *end = NULL;
-    *out = strtod(text, &end);
-    return end != text && *end == 0 && *out == *out;
+    for (const option *o = options; o->name != NULL; o++) {
+        if (strlen(o->name) == length && strncmp(o->name, name, length) == 0) {
+            return o;
+        }
+    }
+    return NULL;
 }
 
-static bool parse_integer(const char *text, bool suffix, int64_t *out)
+static option_kind kind_of(grail_option_type type)
 {
-    char *end = NULL;
-    errno = 0;
-    const long long value = strtoll(text, &end, 10);
-    int shift = 0;
-    if (suffix && end != text && *end != 0 && end[1] == 0) {
-        shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : -1;
-        end += shift > 0 ? 1 : 0;
+    switch (type) {
+    case GRAIL_OPTION_FLAG:
+        return OPTION_FLAG;
+    case GRAIL_OPTION_CHOICE:
+        return OPTION_WORD;
+    case GRAIL_OPTION_SELECTOR:
+        return OPTION_SELECTOR;
+    case GRAIL_OPTION_BACKEND:
+        return OPTION_BACKEND;
+    case GRAIL_OPTION_TEXT:
+    case GRAIL_OPTION_WORD:
+        return OPTION_TEXT;
+    default:
+        return OPTION_REAL;
     }
-    if (end == text || *end != 0 || errno != 0 || value < 0 || shift < 0 ||
-        value > (INT64_MAX >> shift)) {
-        return false;
+}
+
+static option row_of(const option *fields, const grail_option *of)
+{
+    return (option){
+        .group = fields->group,
+        .name = of->name,
+        .kind = kind_of(of->type),
+        .target = fields->target,
+        .argument = of->argument,
+        .words = of->words,
+        .help = of->help,
+        .only_with = of->only_with,
+        .never_with = of->never_with,
+        .field = of->field,
+        .recorded = of->unrecorded != 0 ? "" : NULL,
+        .of = of,
+    };
+}
+
+/* Whether a row of OPTION_FIELDS stands for this one. */
+static bool takes_field(const option *rows, const option *row, const grail_option *of)
+{
+    if (of->name == NULL || row->name[0] != 0) {
+        return of->name != NULL && strcmp(row->name, of->name) == 0;
     }
-    *out = (int64_t)value << shift;
-    return true;
+    return of->subject == row->subject && find_option(rows, of->name, strlen(of->name)) == NULL;
+}
+
+const option *options_complete(const option *rows)
+{
+    static option complete[MOST_OPTIONS];
+    int count = 0;
+    for (const option *row = rows; row->name != NULL; row++) {
+        if (row->kind != OPTION_FIELDS) {
+            complete[count++] = *row;
+            continue;
+        }
+        for (int i = 0; row->fields(i) != NULL; i++) {
+            const grail_option *of = row->fields(i);
+            if (takes_field(rows, row, of)) {
+                complete[count++] = row_of(row, of);
+            }
+        }
+    }
+    complete[count] = (option){0};
+    return complete;
+}
+
+const option *options_parsed(void)
+{
+    return parsed;
+}
+
+bool option_given(const char *name)
+{
+    const option *o = find_option(parsed, name, strlen(name));
+    return o != NULL && given[o - parsed] != NULL;
+}
+
+/* -- values ------------------------------------------------------------------------------------ */
+
+/* How the texts of a row are read: those of a command's own variables as these say. */
+static const grail_option *description_of(const option *o)
+{
+    static const grail_option kinds[] = {
+        [OPTION_FLAG] = {"", 0, sizeof(bool), GRAIL_OPTION_FLAG},
+        [OPTION_TEXT] = {"", 0, sizeof(char *), GRAIL_OPTION_TEXT},
+        [OPTION_WORD] = {"", 0, sizeof(char *), GRAIL_OPTION_TEXT},
+        [OPTION_SELECTOR] = {"", 0, sizeof(char *), GRAIL_OPTION_TEXT},
+        [OPTION_BACKEND] = {"", 0, sizeof(char *), GRAIL_OPTION_TEXT},
+        [OPTION_INTEGER] = {"", 0, sizeof(int64_t), GRAIL_OPTION_INTEGER, .least = 1.0},
+        [OPTION_THREADS] = {"", 0, sizeof(int64_t), GRAIL_OPTION_INTEGER, .least = 1.0,
+                            .below = MOST_THREADS + 1.0},
+        [OPTION_SIZE] = {"", 0, sizeof(int64_t), GRAIL_OPTION_SIZE, .least = 1.0},
+        [OPTION_REAL] = {"", 0, sizeof(double), GRAIL_OPTION_REAL, .least = -(double)INFINITY},
+    };
+    return o->of != NULL ? o->of : &kinds[o->kind];
 }
 
 static bool parse_triple(const char *text, option_triple *out)
@@ -97,43 +182,10 @@ static bool append_to_list(const char *text, option_list *out)
 
 static bool set_option(const option *o, const char *text)
 {
-    switch (o->kind) {
-    case OPTION_FLAG:
-        *(bool *)o->target = true;
-        return true;
-    case OPTION_TEXT:
-    case OPTION_WORD:
-    case OPTION_SELECTOR:
-    case OPTION_BACKEND:
-        *(const char **)o->target = text;
-        return true;
-    case OPTION_SEED:
-        return parse_integer(text, false, o->target);
-    case OPTION_INTEGER:
-        return parse_integer(text, false, o->target) && *(int64_t *)o->target > 0;
-    case OPTION_THREADS:
-        return parse_integer(text, false, o->target) && *(int64_t *)o->target > 0 &&
-               *(int64_t *)o->target <= MOST_THREADS;
-    case OPTION_SIZE:
-        return parse_integer(text, true, o->target) && *(int64_t *)o->target > 0;
-    case OPTION_REAL:
-        return parse_real(text, o->target);
-    case OPTION_TRIPLE:
-        return parse_triple(text, o->target);
-    case OPTION_LIST:
-        return append_to_list(text, o->target);
-    }
-    return false;
-}
-
-static const option *find_option(const option *options, const char *name, size_t length)
-{
-    for (const option *o = options; o->name != NULL; o++) {
-        if (strlen(o->name) == length && strncmp(o->name, name, length) == 0) {
-            return o;
-        }
-    }
-    return NULL;
+    return o->kind == OPTION_TRIPLE ? parse_triple(text, o->target)
+           : o->kind == OPTION_LIST
+               ? append_to_list(text, o->target)
+               : grail_option_set(description_of(o), o->target, text) == GRAIL_OK;
 }
 
 /* -- refusals ---------------------------------------------------------------------------------- */
@@ -163,30 +215,16 @@ static int unknown_option(const command *c, const option *options, const char *t
     return EXIT_USAGE;
 }
 
-static const char *expected_value(option_kind kind)
-{
-    switch (kind) {
-    case OPTION_SEED:
-        return "an integer of at least 0";
-    case OPTION_INTEGER:
-        return "an integer of at least 1";
-    case OPTION_THREADS:
-        return "an integer from 1 to 1024";
-    case OPTION_SIZE:
-        return "a number of bytes above 0, such as 500M";
-    case OPTION_TRIPLE:
-        return "three numbers separated by commas";
-    case OPTION_LIST:
-        return "at most 32 values";
-    default:
-        return "a number";
-    }
-}
-
 static int bad_value(const command *c, const option *o, const char *value)
 {
+    char expected[160] = "three numbers separated by commas";
+    if (o->kind == OPTION_LIST) {
+        snprintf(expected, sizeof expected, "at most %d values", OPTION_LIST_MOST);
+    } else if (o->kind != OPTION_TRIPLE) {
+        grail_option_expected(description_of(o), expected, sizeof expected);
+    }
     print_error("grail %s: --%s takes %s, not '%s'; see grail %s --help\n", c->name, o->name,
-                expected_value(o->kind), value, c->name);
+                expected, value, c->name);
     return EXIT_USAGE;
 }
 
@@ -200,10 +238,10 @@ typedef struct word_list {
     const char *words[MOST_WORDS + 1];
 } word_list;
 
-static void split_words(const char *choices, word_list *out)
+static void split_words(const char *words, word_list *out)
 {
     int count = 0;
-    snprintf(out->text, sizeof out->text, "%s", choices);
+    snprintf(out->text, sizeof out->text, "%s", words == NULL ? "" : words);
     char *rest = out->text;
     for (char *word = strsep(&rest, " "); word != NULL && count < MOST_WORDS;
          word = strsep(&rest, " ")) {
@@ -214,23 +252,22 @@ static void split_words(const char *choices, word_list *out)
 
 static const char *word_at(const void *list, int i)
 {
-    const word_list *l = list;
-    return l->words[i];
+    const char *const *words = list;
+    return words[i];
 }
 
-int options_check_word(const command *c, const char *what, const char *choices, const char *value)
+int options_check_word(const command *c, const char *what, const char *const *words,
+                       const char *value)
 {
-    word_list l = {0};
-    split_words(choices, &l);
-    for (int i = 0; l.words[i] != NULL; i++) {
-        if (strcmp(l.words[i], value) == 0) {
+    for (int i = 0; words[i] != NULL; i++) {
+        if (strcmp(words[i], value) == 0) {
             return EXIT_OK;
         }
     }
-    const char *meant = grail_nearest_name(value, word_at, &l);
+    const char *meant = grail_nearest_name(value, word_at, words);
     print_error("grail %s: %s takes", c->name, what);
-    for (int i = 0; l.words[i] != NULL; i++) {
-        print_error("%s %s", i == 0 ? "" : l.words[i + 1] == NULL ? " or" : ",", l.words[i]);
+    for (int i = 0; words[i] != NULL; i++) {
+        print_error("%s %s", i == 0 ? "" : words[i + 1] == NULL ? " or" : ",", words[i]);
     }
     print_error(", not '%s'; %s%s%ssee grail %s --help\n", value,
                 meant == NULL ? "" : "did you mean '", meant == NULL ? "" : meant,
@@ -242,7 +279,7 @@ static int check_word(const command *c, const option *o, const char *value)
 {
     char name[80];
     snprintf(name, sizeof name, "--%s", o->name);
-    return o->kind == OPTION_WORD ? options_check_word(c, name, o->choices, value) : EXIT_OK;
+    return o->kind == OPTION_WORD ? options_check_word(c, name, o->words, value) : EXIT_OK;
 }
 
 /* -- parsing ----------------------------------------------------------------------------------- */
@@ -331,6 +368,9 @@ static bool is_given(const option *options, const char *word)
     const size_t length = strcspn(word, "=");
     const option *o = find_option(options, word, length);
     const char *value = o == NULL ? NULL : given[o - options];
+    if (o != NULL && o->assumed && value == NULL) {
+        return word[length] == 0;
+    }
     return value != NULL && (word[length] == 0 || strcmp(value, word + length + 1) == 0);
 }
 
@@ -367,8 +407,8 @@ static int check_effect(const command *c, const option *options, const option *o
 {
     word_list with = {0};
     word_list without = {0};
-    split_words(o->only_with == NULL ? "" : o->only_with, &with);
-    split_words(o->never_with == NULL ? "" : o->never_with, &without);
+    split_words(o->only_with, &with);
+    split_words(o->never_with, &without);
     if (o->only_with != NULL && first_given(options, &with) == NULL) {
         return refuse_alone(c, options, o, &with);
     }
@@ -398,11 +438,12 @@ static bool means_help(const char *text)
     return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
 }
 
-int options_parse(const command *c, const option *options, int argc, char **argv,
+int options_parse(const command *c, const option *rows, int argc, char **argv,
                   const char **positional, bool *help)
 {
     int found = 0;
     *help = false;
+    const option *options = options_complete(rows);
     parsed = options;
     for (int i = 1; i < argc; i++) {
         if (means_help(argv[i])) {

@@ -2,6 +2,8 @@
 #ifndef GRAIL_CLI_OPTIONS_H
 #define GRAIL_CLI_OPTIONS_H
 
+#include <grail/options.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,16 +11,17 @@
 typedef enum option_kind {
     OPTION_FLAG,     /* bool */
     OPTION_TEXT,     /* const char * */
-    OPTION_WORD,     /* const char *; one of `choices` */
+    OPTION_WORD,     /* const char *; one of `words` */
     OPTION_SELECTOR, /* const char *; the help lists the names that the library knows */
     OPTION_BACKEND,  /* likewise */
     OPTION_INTEGER,  /* int64_t, at least 1 */
-    OPTION_SEED,     /* int64_t, not negative */
     OPTION_THREADS,  /* int64_t, 1 to MOST_THREADS */
     OPTION_SIZE,     /* int64_t bytes, at least 1; suffixes K, M, G */
     OPTION_REAL,     /* double */
     OPTION_TRIPLE,   /* option_triple: three numbers separated by commas */
-    OPTION_LIST      /* option_list: the option may be repeated */
+    OPTION_LIST,     /* option_list: the option may be repeated */
+    OPTION_FIELDS    /* an option struct of the library: the option with the name of the row, or
+                        with the name "" all those of a subject that the table has no row of */
 } option_kind;
 
 typedef struct option_triple {
@@ -58,8 +61,8 @@ typedef struct option {
     const char *name; /* without dashes */
     option_kind kind;
     void *target;
-    const char *argument; /* shown in help, such as "FILE"; NULL for flags */
-    const char *choices;  /* space-separated words for completion, or NULL */
+    const char *argument;     /* shown in help, such as "FILE"; NULL for flags */
+    const char *const *words; /* for completion, up to NULL; or NULL */
     const char *help;
     option_need need;
     const char
@@ -68,9 +71,32 @@ typedef struct option {
     const char *never_with; /* likewise, options with which it has no effect; NULL: none */
     const char *field; /* of the library's option structs that it sets; NULL: named as the option,
                           with underscores */
-    const char *recorded; /* what a model card shows in place of its value, "" to leave the option
-                             out; NULL: as given */
+    bool assumed;      /* the command does what the option says where it is not given */
+    const char *recorded;   /* what a model card shows in place of its value, "" to leave the option
+                               out; NULL: as given */
+    grail_option_at fields; /* of OPTION_FIELDS */
+    grail_option_subject subject;
+    const grail_option *of; /* the library's description, of a row that came from it */
 } option;
+
+/** The row of one option that `at` describes; it sets a field of `owner`. */
+#define FIELD_OF(group_of_help, at, option_name, owner)                                            \
+    {                                                                                              \
+        (group_of_help), (option_name), OPTION_FIELDS, &(owner), .fields = (at)                    \
+    }
+
+/** Words of a row. */
+#define WORDS(...)                                                                                 \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
+
+/** The row of all options that `at` describes of a subject; they set fields of `owner`. */
+#define FIELDS_OF(group_of_help, at, about, owner)                                                 \
+    {                                                                                              \
+        (group_of_help), "", OPTION_FIELDS, &(owner), .fields = (at), .subject = (about)           \
+    }
 
 typedef struct command {
     const char *name;
@@ -96,12 +122,22 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
  * EXIT_OK, or EXIT_USAGE after a message on stderr, also for an option without effect. Where --help
  * was given, prints the help and sets *help.
  */
-int options_parse(const command *c, const option *options, int argc, char **argv,
+int options_parse(const command *c, const option *rows, int argc, char **argv,
                   const char **positional, bool *help);
 
-/** EXIT_OK where `value` is one of the space-separated words; else EXIT_USAGE, after a message that
+/** The complete table of the command that was parsed, with the rows of the library. */
+const option *options_parsed(void);
+
+/** A table with the rows of the library in place of OPTION_FIELDS; valid until the next call. */
+const option *options_complete(const option *rows);
+
+/** Whether the option with this name was given. */
+bool option_given(const char *name);
+
+/** EXIT_OK where `value` is one of the words; else EXIT_USAGE, after a message that
  * names `what`, the words, and the one that was probably meant. */
-int options_check_word(const command *c, const char *what, const char *choices, const char *value);
+int options_check_word(const command *c, const char *what, const char *const *words,
+                       const char *value);
 
 /** What an argument of a command line is: a value of an option, or one by itself. */
 typedef struct argument {

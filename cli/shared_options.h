@@ -25,7 +25,7 @@ grail_gqa_mode gqa_mode(const char *word);
 
 #define PROTOCOL_OPTION(variable)                                                                  \
     {GROUP_INPUT, "protocol", OPTION_TEXT, &(variable), "NAME",                                    \
-     "plain lines wikitext2 ptb c4", .help =                                                       \
+     WORDS("plain", "lines", "wikitext2", "ptb", "c4"), .help =                                                       \
      "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)",          \
      .only_with = OF_SAMPLES}
 
@@ -38,7 +38,7 @@ grail_gqa_mode gqa_mode(const char *word);
      "begin every window with the BOS token", .only_with = OF_SAMPLES}
 
 #define GQA_OPTION(variable)                                                                       \
-    {GROUP_CUT, "gqa", OPTION_WORD, &(variable), "MODE", "kv-groups query-per-group", .help =      \
+    {GROUP_CUT, "gqa", OPTION_WORD, &(variable), "MODE", WORDS("kv-groups", "query-per-group"), .help =      \
      "unit that is cut in grouped-query attention: kv-groups or query-per-group (kv-groups)"}
 
 #define THREADS_OPTION(variable)                                                                   \
@@ -47,7 +47,7 @@ grail_gqa_mode gqa_mode(const char *word);
 
 /** Which precision products have; `usual` is what is taken without the option. */
 #define PRECISION_OPTION(variable, usual)                                                          \
-    {GROUP_MACHINE, "precision", OPTION_TEXT, &(variable), "NAME", "auto f32 bf16 bf16-gram f64", \
+    {GROUP_MACHINE, "precision", OPTION_TEXT, &(variable), "NAME", WORDS("auto", "f32", "bf16", "bf16-gram", "f64"), \
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "  \
      "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is faster "   \
      "here (" usual ")"}
@@ -55,15 +55,6 @@ grail_gqa_mode gqa_mode(const char *word);
 #define BACKEND_OPTION(variable)                                                                   \
     {GROUP_MACHINE, "backend", OPTION_BACKEND, &(variable), "NAME", NULL,                          \
      .help = "what computes (cpu):"}
-
-#define RESUME_OPTION(variable)                                                                    \
-    {GROUP_OUTPUT, "resume", OPTION_FLAG, &(variable), NULL, NULL, .help =                         \
-     "continue an interrupted run from DIR.partial", .recorded = ""}
-
-#define KEEP_NON_FINITE_OPTION(variable)                                                           \
-    {GROUP_OUTPUT, "keep-non-finite", OPTION_FLAG, &(variable), NULL, NULL, .help =                \
-     "copy tensors that hold NaN or infinity where nothing computes with them; without this "      \
-     "they are an error"}
 
 #define QUIET_OPTION(variable)                                                                     \
     {GROUP_OUTPUT, "quiet", OPTION_FLAG, &(variable), NULL, NULL, .help = "print no progress",     \

@@ -4,6 +4,7 @@
 #include <grail/images.h>
 #include <grail/machine.h>
 #include <grail/model.h>
+#include <grail/options.h>
 #include <grail/text.h>
 
 #ifdef __cplusplus
@@ -132,11 +133,11 @@ typedef struct grail_compress_options {
     const char *ridge_scale;   /* "mean", "diagonal"; NULL = chosen by `compensate` */
     const char *token_weights; /* "none", "stream"; NULL = chosen by `compensate` */
     const char *refit;         /* "none", "auto", "all"; NULL = chosen by `compensate` */
-    double alpha;        /* 0 or more; NaN = chosen by `compensate`; infinity = cross-validation */
-    int repair;          /* 1: recompute BatchNorm statistics on the narrowed network */
-    int open_loop;       /* 1: take all statistics in one pass of the dense network */
-    const char *heal;    /* "none", "block", "model", "block,model"; NULL: none */
-    int64_t heal_steps;  /* of every training; 0 = 160 */
+    grail_number alpha;        /* of the ridge */
+    int repair;                /* 1: recompute BatchNorm statistics on the narrowed network */
+    int open_loop;             /* 1: take all statistics in one pass of the dense network */
+    const char *heal;          /* "none", "block", "model", "block,model"; NULL: none */
+    int64_t heal_steps;        /* of every training; 0 = 160 */
     double heal_rate;    /* largest step as a share of each matrix's root mean square; 0 = 0.06 for
                             blocks, 0.02 for a network that reads text, 0.005 for one that reads
                             images */
@@ -164,6 +165,9 @@ typedef struct grail_compress_options {
 } grail_compress_options;
 
 GRAIL_API void grail_compress_options_init(grail_compress_options *options);
+
+/** i-th description of a field, NULL beyond the last. */
+GRAIL_API const grail_option *grail_compress_option_at(int i);
 
 /** The field of `options` that holds the removed fraction for the kind of site with this name; NULL
  * when there is no such kind. */

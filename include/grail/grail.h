@@ -26,6 +26,7 @@
 #include <grail/model.h>
 #include <grail/names.h>
 #include <grail/onnx.h>
+#include <grail/options.h>
 #include <grail/plan.h>
 #include <grail/reducer.h>
 #include <grail/ridge.h>

@@ -40,8 +40,8 @@ typedef struct grail_plan_options {
     const char *budget; /* "uniform", "flap", "slimgpt", "error", "search" */
     const char
         *kinds; /* kinds of sites that may be cut, such as "ffn,heads"; NULL: the usual ones */
-    double heads_removed;         /* share of all heads to remove, 0 to below 1, with the rest of
-                                     the cut on other sites; NaN: the budget chooses it */
+    grail_number heads_removed;   /* share of all heads to remove, 0 to below 1, with the rest of
+                                     the cut on other sites; usual: the budget chooses it */
     int uniform_widths;           /* 1: sites of one kind and size get the same width */
     int drop_sublayers;           /* 1: whole sublayers may go (with uniform_widths: whole blocks),
                                      in a search or by errors */
@@ -52,6 +52,9 @@ typedef struct grail_plan_options {
 } grail_plan_options;
 
 GRAIL_API void grail_plan_options_init(grail_plan_options *options);
+
+/** i-th description of a field, without those of `compress`; NULL beyond the last. */
+GRAIL_API const grail_option *grail_plan_option_at(int i);
 
 /** *out is owned: grail_plan_free. A limit that cannot be met is GRAIL_ERROR_ARGUMENT, and the
  * message says what the least is. */

@@ -74,7 +74,7 @@ static bool cuts_site(const request *r, const site *s)
 
 static bool fits_each_tap(const request *r)
 {
-    return r->how.enabled && r->how.conv == CONV_FIT_KERNEL;
+    return r->how.enabled && r->how.conv_fit == CONV_FIT_KERNEL;
 }
 
 /* How many times wider a cut axis is in the calibration network: the merged units of a folding are

@@ -63,7 +63,8 @@ static map_size size_of(const rows_of *r, const node *n)
     const double rows = (double)p->shape[0];
     const double columns = elements_of(r->request->graph, n) / rows;
     const double taps = p->rank == 4 ? (double)(p->shape[2] * p->shape[3]) : 1.0;
-    const bool by_channel = taps > 1.0 && r->request->plan.compensation.conv == CONV_FIT_CHANNEL;
+    const bool by_channel =
+        taps > 1.0 && r->request->plan.compensation.conv_fit == CONV_FIT_CHANNEL;
     return by_channel ? (map_size){rows_at(r, n->inputs[0]), columns / taps, rows * taps}
                       : (map_size){rows_at(r, n->output), columns, rows};
 }
@@ -74,7 +75,9 @@ static void add_fit(const rows_of *r, const map_size *m, double share, bool has_
 {
     const double kept = share * m->features;
     const double measured = fmin(m->outputs, MEASURED_OUTPUTS);
-    const double tried = isnan(r->request->plan.compensation.alpha) ? alphas_tried : 0.0;
+    const double tried = r->request->plan.compensation.alpha.choice == GRAIL_NUMBER_CROSS_VALIDATED
+                             ? alphas_tried
+                             : 0.0;
     o->sums += has_target ? 2.0 * m->rows * m->features * m->outputs : 0.0;
     o->solves += HELD_PARTS * 2.0 * m->outputs * (has_target ? kept : m->features - kept) * kept;
     o->solves += tried * (kept * kept * kept / 3.0 + 3.0 * measured * kept * kept);

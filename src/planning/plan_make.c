@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/names.h"
 #include "base/option_values.h"
+#include "base/options.h"
 #include "base/output_file.h"
 #include "pipeline/request/options.h"
 #include "planning/search.h"
@@ -25,6 +26,50 @@ typedef enum budget_kind {
 
 static const char *const budget_names[] = {"uniform", "flap", "slimgpt", "error", "search", NULL};
 
+#define FIELD(member) OPTION_FIELD(grail_plan_options, member), .subject = GRAIL_SUBJECT_AMOUNT
+#define LIMITS_GIVEN "target-ratio target-params target-macs target-kv-bytes target-size"
+#define NOT_SEARCHED "budget=uniform budget=flap budget=slimgpt budget=error"
+
+/* clang-format off */
+static const grail_option fields[] = {
+    {FIELD(limit), .type = GRAIL_OPTION_WORD, .what = "limit", .words = limit_names,
+     .usual = "params"},
+    {FIELD(most), .type = GRAIL_OPTION_REAL, .what = "the limit"},
+    {FIELD(budget), .type = GRAIL_OPTION_WORD, .what = "budget", .words = budget_names,
+     .usual = "search", .name = "budget", .argument = "NAME", .only_with = LIMITS_GIVEN,
+     .help = "how widths are chosen for a limit: uniform (the same share everywhere), flap (units "
+             "by their scores over the network), slimgpt (more from deeper blocks), error (the "
+             "least sum of errors), search (trials, judged on samples kept apart) (search)"},
+    {FIELD(heads_removed), .type = GRAIL_OPTION_NUMBER, .what = "the share of heads to remove",
+     .below = 1.0, .name = "heads-removed", .argument = "R", .only_with = LIMITS_GIVEN,
+     .help = "share of all heads to remove, 0 to below 1, with the rest of the cut on the other "
+             "sites; for the budgets uniform, flap and error (chosen by the budget)"},
+    {FIELD(uniform_widths), .type = GRAIL_OPTION_FLAG,
+     .what = "whether sites of one kind get the same width", .name = "uniform-widths",
+     .only_with = LIMITS_GIVEN,
+     .help = "give all sites of one kind the same width, as stock loaders want; only the split "
+             "between kinds is chosen"},
+    {FIELD(drop_sublayers), .type = GRAIL_OPTION_FLAG, .what = "whether sublayers may go",
+     .name = "drop-sublayers", .only_with = LIMITS_GIVEN,
+     .help = "let whole attentions and FFNs go where that is better, with uniform widths whole "
+             "layers; for the budgets search and error"},
+    {FIELD(tries), .type = GRAIL_OPTION_INTEGER, .what = "the number of trials",
+     .zero_is_usual = 1, .name = "tries", .argument = "N", .only_with = LIMITS_GIVEN,
+     .never_with = NOT_SEARCHED, .help = "trials of a search (48)"},
+    {FIELD(seconds), .type = GRAIL_OPTION_REAL, .what = "the time of a search in seconds",
+     .zero_is_usual = 1, .name = "search-seconds", .argument = "S", .only_with = LIMITS_GIVEN,
+     .never_with = NOT_SEARCHED,
+     .help = "begin no trial of a search after this time (no limit)"},
+    {0},
+};
+/* clang-format on */
+
+const grail_option *grail_plan_option_at(int i)
+{
+    const int count = (int)(sizeof fields / sizeof fields[0]) - 1;
+    return i >= 0 && i < count ? &fields[i] : NULL;
+}
+
 struct grail_plan {
     buffer text;   /* the document */
     char *formula; /* owned */
@@ -44,10 +89,9 @@ const char *grail_limit_at(int i)
 
 void grail_plan_options_init(grail_plan_options *options)
 {
-    *options =
-        (grail_plan_options){.limit = "params", .budget = "search", .heads_removed = (double)NAN};
+    *options = (grail_plan_options){0};
+    options_init(fields, options);
     grail_compress_options_init(&options->compress);
-    options->compress.selector = "obs";
 }
 
 const char *grail_plan_text(const grail_plan *p)
@@ -93,22 +137,6 @@ void grail_plan_free(grail_plan *p)
         memory_free(p->formula);
         memory_free(p);
     }
-}
-
-/* `names` end with NULL. */
-static grail_status find_name(const char *what, const char *name, const char *const *names,
-                              int *out)
-{
-    for (int i = 0; name != NULL && names[i] != NULL; i++) {
-        if (strcmp(names[i], name) == 0) {
-            *out = i;
-            return GRAIL_OK;
-        }
-    }
-    const grail_status status = error_set(GRAIL_ERROR_ARGUMENT, "unknown %s '%s'; expected one of",
-                                          what, name == NULL ? "" : name);
-    error_append_known(name, names);
-    return status;
 }
 
 /* What the making of a plan goes through. */
@@ -192,16 +220,10 @@ static grail_status check_kinds(const char *kinds)
     return GRAIL_OK;
 }
 
-static grail_status check_heads_removed(double share, budget_kind budget)
+static grail_status check_heads_removed(grail_number share, budget_kind budget)
 {
-    if (isnan(share)) {
-        return GRAIL_OK;
-    }
-    if (!(share >= 0.0 && share < 1.0)) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "the share of heads to remove is %g; expected 0 to below 1", share);
-    }
-    if (budget == BUDGET_SEARCH || budget == BUDGET_SLIMGPT) {
+    if (share.choice == GRAIL_NUMBER_GIVEN &&
+        (budget == BUDGET_SEARCH || budget == BUDGET_SLIMGPT)) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "the budget '%s' chooses the share of heads itself; give it with the "
                          "budgets uniform, flap or error",
@@ -229,14 +251,9 @@ static grail_status read_choices(making *m)
     int budget = 0;
     const grail_plan_options *o = m->options;
     TRY(compress_options_check(&o->compress));
-    TRY(option_about("limit", find_name("limit", o->limit, limit_names, &limited)));
-    TRY(option_about("budget", find_name("budget", o->budget, budget_names, &budget)));
-    TRY(option_number("most", "the limit", o->most, o->most >= 0.0, "0 or more"));
-    TRY(option_integer("tries", "the number of trials", o->tries, 0));
-    TRY(option_number("seconds", "the time of a search in seconds", o->seconds, o->seconds >= 0.0,
-                      "0 or more"));
-    TRY(option_flag("uniform_widths", "sites of one kind get the same width", o->uniform_widths));
-    TRY(option_flag("drop_sublayers", "sublayers may go", o->drop_sublayers));
+    TRY(options_check(fields, o));
+    TRY(option_find_word("limit", o->limit, limit_names, &limited));
+    TRY(option_find_word("budget", o->budget, budget_names, &budget));
     TRY(check_kinds(o->kinds));
     if (!(o->most > 0.0) && !(o->ratio > 0.0 && o->ratio <= 1.0)) {
         FAIL_ABOUT("most ratio", GRAIL_ERROR_ARGUMENT,
@@ -368,11 +385,11 @@ static grail_status choose_widths(making *m)
     }
     if (m->budget != BUDGET_SEARCH) {
         m->formula = budget_names[m->budget];
-        const double heads = m->options->heads_removed;
+        const grail_number heads = m->options->heads_removed;
         const formula_choice choice = {.formula = formulas[m->budget],
                                        .head_factor = 1.0,
-                                       .fixes_heads = !isnan(heads),
-                                       .heads_removed = heads,
+                                       .fixes_heads = heads.choice == GRAIL_NUMBER_GIVEN,
+                                       .heads_removed = heads.value,
                                        .dropped = m->dropped};
         if (drops) {
             TRY(drops_by_errors(&m->drops, choice, m->dropped));

@@ -9,24 +9,9 @@ static bool is_channels(const site *s)
     return s->kind == SITE_CONV || s->kind == SITE_STREAM;
 }
 
-grail_status budget_check_sparsity(double sparsity)
-{
-    if (sparsity >= 0.0 && sparsity < 1.0) {
-        return GRAIL_OK;
-    }
-    const grail_status status = error_set(
-        GRAIL_ERROR_ARGUMENT,
-        "sparsity %g is outside [0, 1); give the fraction of units to remove from each site",
-        sparsity);
-    if (sparsity > 1.0 && sparsity < 100.0) {
-        error_append(", such as %g for %g %%", sparsity / 100.0, sparsity);
-    }
-    return status;
-}
-
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
 {
-    const grail_status status = budget_check_sparsity(sparsity);
+    const grail_status status = option_check_sparsity(sparsity);
     if (status != GRAIL_OK) {
         return status;
     }

@@ -20,9 +20,6 @@ typedef struct budget {
                       32 down to 8 where that changes little */
 } budget;
 
-/** GRAIL_ERROR_ARGUMENT outside [0, 1). */
-grail_status budget_check_sparsity(double sparsity) GRAIL_MUST_CHECK;
-
 /** K = n - floor(r n + 1e-9) for neurons and heads, max(1, floor(n (1 - r) + 1e-9)) for channels,
  * as the paper's language and vision codes count; a multiple of the site's groups, at least
  * `groups`. GRAIL_ERROR_ARGUMENT when r is outside [0, 1) or the site would lose every unit. */

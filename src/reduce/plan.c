@@ -1,78 +1,64 @@
 #include "reduce/plan.h"
 
-#include "base/names.h"
 #include "reduce/plan_units.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { PLAN_VERSION = 1 };
 
-static const char *const target_names[] = {"local", "dense", "mixed", NULL};
-static const char *const bias_names[] = {"off", "on", "auto", NULL};
-static const char *const fit_names[] = {"weights", "bias-only", NULL};
-static const char *const ridge_base_names[] = {"kept", "all", NULL};
-static const char *const shrink_names[] = {"zero", "prior", NULL};
-static const char *const refit_names[] = {"none", "auto", "all", NULL};
-static const char *const ridge_scale_names[] = {"mean", "diagonal", NULL};
-static const char *const token_weights_names[] = {"none", "stream", NULL};
-static const char *const conv_fit_names[] = {"channel", "kernel", NULL};
-static const char *const loop_names[] = {"closed", "open", NULL};
-static const char *const stream_score_names[] = {"first", "all", "branch", NULL};
-static const char *const gqa_names[] = {"kv-groups", "query-per-group", NULL};
+const char *const gqa_words[] = {"kv-groups", "query-per-group", NULL};
+const char *const loop_words[] = {"closed", "open", NULL};
+const char *const stream_score_words[] = {"first", "all", "branch", NULL};
+const char *const compensation_words[] = {"none", "own", "grail", "full", NULL};
+const char *const target_words[] = {"local", "dense", "mixed", NULL};
+const char *const bias_words[] = {"off", "on", "auto", NULL};
+const char *const conv_fit_words[] = {"channel", "kernel", NULL};
+const char *const ridge_words[] = {"zero", "prior", NULL};
+const char *const refit_words[] = {"none", "auto", "all", NULL};
+const char *const ridge_scale_words[] = {"mean", "diagonal", NULL};
+const char *const token_weights_words[] = {"none", "stream", NULL};
+static const char *const fit_words[] = {"weights", "bias-only", NULL};
+static const char *const ridge_base_words[] = {"kept", "all", NULL};
 
-/* The keys that plan_to_json writes. Any other key is refused, since it would have no effect. */
-static const char *const plan_keys[] = {"grail_plan", "gqa",          "seed",   "loop",
-                                        "select",     "stream_score", "repair", "compensation",
-                                        "budget",     "sites",        NULL};
-static const char *const compensation_keys[] = {
-    "enabled", "target",      "bias",          "conv_fit",
-    "ridge",   "ridge_scale", "token_weights", "refit",
-    "alpha",   "fit",         "ridge_of",      "regional_training",
-    NULL};
+/* clang-format off */
+#define CHOICE(owner, member, noun, list)                                                          \
+    {OPTION_FIELD(owner, member), .type = GRAIL_OPTION_CHOICE, .key = #member, .what = (noun),     \
+     .words = (list)}
+#define FLAG(owner, member)                                                                        \
+    {OPTION_FIELD(owner, member), .type = GRAIL_OPTION_FLAG, .key = #member}
+
+/* A document has these keys and those below. Any other key is refused, since it would have no
+ * effect. */
+const grail_option plan_fields[] = {
+    CHOICE(plan, gqa, "gqa mode", gqa_words),
+    {OPTION_FIELD(plan, seed), .type = GRAIL_OPTION_SEED, .key = "seed"},
+    CHOICE(plan, loop, "loop", loop_words),
+    CHOICE(plan, select, "selection", loop_words),
+    CHOICE(plan, stream_score, "stream score", stream_score_words),
+    FLAG(plan, repair),
+    {0},
+};
+const grail_option compensation_fields[] = {
+    FLAG(compensation, enabled),
+    CHOICE(compensation, target, "target", target_words),
+    CHOICE(compensation, bias, "bias mode", bias_words),
+    CHOICE(compensation, conv_fit, "convolution fit", conv_fit_words),
+    CHOICE(compensation, ridge, "ridge", ridge_words),
+    CHOICE(compensation, refit, "refit", refit_words),
+    CHOICE(compensation, ridge_scale, "ridge scale", ridge_scale_words),
+    CHOICE(compensation, token_weights, "token weights", token_weights_words),
+    {OPTION_FIELD(compensation, alpha), .type = GRAIL_OPTION_NUMBER, .key = "alpha"},
+    CHOICE(compensation, fit, "fit", fit_words),
+    CHOICE(compensation, ridge_of, "ridge base", ridge_base_words),
+    FLAG(compensation, regional_training),
+    {0},
+};
+/* clang-format on */
+
+static const char *const other_plan_keys[] = {"grail_plan", "compensation", "budget", "sites",
+                                              NULL};
 static const char *const site_keys[] = {"site", "kind",       "selector", "units",
                                         "kept", "kept_units", NULL};
-
-/* `names` end with NULL. */
-static grail_status name_index(const char *what, const char *name, const char *const names[],
-                               int *out)
-{
-    for (int i = 0; names[i] != NULL; i++) {
-        if (strcmp(names[i], name) == 0) {
-            *out = i;
-            return GRAIL_OK;
-        }
-    }
-    const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "unknown %s '%s'; expected one of", what, name);
-    error_append_known(name, names);
-    return status;
-}
-
-/* Defines NAME_from_name, which finds the value of an enumeration by its name. */
-#define DEFINE_FROM_NAME(function, type, what, names)                                              \
-    grail_status function(const char *name, type *out)                                             \
-    {                                                                                              \
-        int index = 0;                                                                             \
-        const grail_status status = name_index(what, name, names, &index);                         \
-        if (status == GRAIL_OK) {                                                                  \
-            *out = (type)index;                                                                    \
-        }                                                                                          \
-        return status;                                                                             \
-    }
-
-DEFINE_FROM_NAME(target_from_name, target_kind, "target", target_names)
-DEFINE_FROM_NAME(bias_from_name, bias_mode, "bias mode", bias_names)
-DEFINE_FROM_NAME(fit_from_name, fit_kind, "fit", fit_names)
-DEFINE_FROM_NAME(ridge_base_from_name, ridge_base, "ridge base", ridge_base_names)
-DEFINE_FROM_NAME(shrink_from_name, ridge_shrink, "ridge", shrink_names)
-DEFINE_FROM_NAME(refit_from_name, refit_kind, "refit", refit_names)
-DEFINE_FROM_NAME(ridge_scale_from_name, ridge_scale, "ridge scale", ridge_scale_names)
-DEFINE_FROM_NAME(token_weights_from_name, token_weights, "token weights", token_weights_names)
-DEFINE_FROM_NAME(conv_fit_from_name, conv_fit, "convolution fit", conv_fit_names)
-DEFINE_FROM_NAME(loop_from_name, loop_kind, "loop", loop_names)
-DEFINE_FROM_NAME(selection_from_name, loop_kind, "selection", loop_names)
-DEFINE_FROM_NAME(stream_score_from_name, stream_score, "stream score", stream_score_names)
 
 /* The error names the selectors that have an update of their own. */
 static grail_status own_compensation(const selector *rule, compensation *out)
@@ -97,12 +83,12 @@ static grail_status own_compensation(const selector *rule, compensation *out)
 
 const char *target_name(target_kind target)
 {
-    return target_names[target];
+    return target_words[target];
 }
 
 bool plan_selects_openly(const plan *p)
 {
-    return p->selection == LOOP_OPEN || p->loop == LOOP_OPEN;
+    return p->select == LOOP_OPEN || p->loop == LOOP_OPEN;
 }
 
 bool compensation_uses_dense(const compensation *c)
@@ -113,27 +99,26 @@ bool compensation_uses_dense(const compensation *c)
 grail_status compensation_from_name(const char *name, const selector *rule, compensation *out)
 {
     enum { OWN = 1 };
-    static const char *const names[] = {"none", [OWN] = "own", "grail", "full", NULL};
     static const compensation presets[] = {
-        {.enabled = false, .alpha = 1e-3},
+        {.enabled = false, .alpha = {GRAIL_NUMBER_GIVEN, 1e-3}},
         [OWN] = {0},
         {.enabled = true,
          .target = TARGET_LOCAL,
          .bias = BIAS_OFF,
-         .conv = CONV_FIT_CHANNEL,
-         .shrink = SHRINK_TO_ZERO,
-         .alpha = 1e-3},
+         .conv_fit = CONV_FIT_CHANNEL,
+         .ridge = RIDGE_ZERO,
+         .alpha = {GRAIL_NUMBER_GIVEN, 1e-3}},
         {.enabled = true,
          .target = TARGET_MIXED,
          .bias = BIAS_AUTO,
-         .conv = CONV_FIT_KERNEL,
-         .shrink = SHRINK_TO_PRIOR,
-         .weights = TOKEN_WEIGHTS_STREAM,
+         .conv_fit = CONV_FIT_KERNEL,
+         .ridge = RIDGE_PRIOR,
+         .token_weights = TOKEN_WEIGHTS_STREAM,
          .refit = REFIT_AUTO,
-         .alpha = (double)NAN},
+         .alpha = {.choice = GRAIL_NUMBER_CROSS_VALIDATED}},
     };
     int index = 0;
-    const grail_status status = name_index("compensation", name, names, &index);
+    const grail_status status = option_find_word("compensation", name, compensation_words, &index);
     if (status == GRAIL_OK && index == OWN) {
         return own_compensation(rule, out);
     }
@@ -177,61 +162,6 @@ static grail_status in_document(const char *source, grail_status status)
     return status;
 }
 
-static grail_status read_compensation(const char *source, const json_t *object, compensation *c)
-{
-    grail_status status = GRAIL_OK;
-    char *where = NULL;
-    const char *target = NULL;
-    const char *bias = NULL;
-    const char *fit = NULL;
-    const char *base = NULL;
-    const char *shrink = NULL;
-    const char *refit = NULL;
-    const char *scale = NULL;
-    const char *weights = NULL;
-    const char *conv = NULL;
-    if (object == NULL || json_is_null(object)) {
-        return GRAIL_OK;
-    }
-    TRY(memory_format(&where, "%s: compensation", source));
-    TRY(json_check_keys(where, object, compensation_keys));
-    TRY(json_get_boolean(source, object, "enabled", c->enabled, &c->enabled));
-    TRY(json_get_string(source, object, "target", target_names[c->target], &target));
-    TRY(json_get_string(source, object, "bias", bias_names[c->bias], &bias));
-    TRY(json_get_string(source, object, "fit", fit_names[c->fit], &fit));
-    TRY(json_get_string(source, object, "ridge_of", ridge_base_names[c->ridge_of], &base));
-    TRY(json_get_string(source, object, "ridge", shrink_names[c->shrink], &shrink));
-    TRY(json_get_string(source, object, "refit", refit_names[c->refit], &refit));
-    TRY(json_get_string(source, object, "ridge_scale", ridge_scale_names[c->scale], &scale));
-    TRY(json_get_string(source, object, "token_weights", token_weights_names[c->weights],
-                        &weights));
-    TRY(json_get_string(source, object, "conv_fit", conv_fit_names[c->conv], &conv));
-    TRY(in_document(source, conv_fit_from_name(conv, &c->conv)));
-    TRY(in_document(source, target_from_name(target, &c->target)));
-    TRY(in_document(source, bias_from_name(bias, &c->bias)));
-    TRY(in_document(source, fit_from_name(fit, &c->fit)));
-    TRY(in_document(source, ridge_base_from_name(base, &c->ridge_of)));
-    TRY(in_document(source, shrink_from_name(shrink, &c->shrink)));
-    TRY(in_document(source, refit_from_name(refit, &c->refit)));
-    TRY(in_document(source, ridge_scale_from_name(scale, &c->scale)));
-    TRY(in_document(source, token_weights_from_name(weights, &c->weights)));
-    TRY(json_get_boolean(source, object, "regional_training", c->trains_regions,
-                         &c->trains_regions));
-    const json_t *alpha = json_object_get(object, "alpha");
-    if (json_is_string(alpha) && strcmp(json_string_value(alpha), "cross-validation") == 0) {
-        c->alpha = (double)NAN;
-    } else {
-        TRY(json_get_real(source, object, "alpha", c->alpha, &c->alpha));
-        if (c->alpha < 0.0) {
-            FAIL(GRAIL_ERROR_FORMAT,
-                 "%s: \"alpha\" is negative; expected 0 or more, or \"cross-validation\"", source);
-        }
-    }
-out:
-    memory_free(where);
-    return status;
-}
-
 /* seen[sites->count] marks those that an entry has named. */
 static grail_status read_site(const char *source, const json_t *entry, const site_list *sites,
                               bool seen[], plan *p)
@@ -263,9 +193,8 @@ out:
 grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode *out)
 {
     grail_status status = GRAIL_OK;
-    const char *gqa = NULL;
+    plan p = {0};
     int64_t version = 0;
-    int index = 0;
     if (!json_is_object(document)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: not a JSON object", source);
     }
@@ -279,27 +208,9 @@ grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode 
         FAIL(GRAIL_ERROR_FORMAT, "%s: \"grail_plan\" is %lld, expected %d", source,
              (long long)version, PLAN_VERSION);
     }
-    TRY(json_get_string(source, document, "gqa", gqa_names[*out], &gqa));
-    TRY(in_document(source, name_index("gqa mode", gqa, gqa_names, &index)));
-    *out = (gqa_mode)index;
-out:
-    return status;
-}
-
-static grail_status read_network_options(const char *source, const json_t *document, plan *p)
-{
-    grail_status status = GRAIL_OK;
-    const char *loop = NULL;
-    const char *selection = NULL;
-    const char *score = NULL;
-    TRY(json_get_string(source, document, "loop", loop_names[p->loop], &loop));
-    TRY(json_get_string(source, document, "select", loop_names[p->selection], &selection));
-    TRY(json_get_string(source, document, "stream_score", stream_score_names[p->stream_score],
-                        &score));
-    TRY(json_get_boolean(source, document, "repair", p->repair, &p->repair));
-    TRY(in_document(source, loop_from_name(loop, &p->loop)));
-    TRY(in_document(source, selection_from_name(selection, &p->selection)));
-    TRY(in_document(source, stream_score_from_name(score, &p->stream_score)));
+    p.gqa = *out;
+    TRY(options_from_json(source, document, plan_fields, &p));
+    *out = p.gqa;
 out:
     return status;
 }
@@ -331,12 +242,9 @@ out:
 grail_status plan_read(const char *source, const json_t *document, const site_list *sites, plan *p)
 {
     grail_status status = GRAIL_OK;
-    int64_t seed = 0;
     TRY(plan_read_gqa(source, document, &p->gqa));
-    TRY(json_check_keys(source, document, plan_keys));
-    TRY(json_get_integer(source, document, "seed", (int64_t)p->seed, &seed));
-    p->seed = (uint64_t)seed;
-    TRY(read_network_options(source, document, p));
+    TRY(options_check_keys(source, document, plan_fields, other_plan_keys));
+    TRY(options_from_json(source, document, plan_fields, p));
     TRY(read_sites(source, json_object_get(document, "sites"), sites, p));
 out:
     return status;
@@ -344,26 +252,18 @@ out:
 
 grail_status plan_read_compensation(const char *source, const json_t *document, compensation *c)
 {
-    return read_compensation(source, json_object_get(document, "compensation"), c);
-}
-
-static grail_status compensation_to_json(const compensation *c, json_t *object)
-{
+    static const char *const no_more[] = {NULL};
     grail_status status = GRAIL_OK;
-    TRY(json_put(object, "enabled", json_boolean(c->enabled)));
-    TRY(json_put(object, "target", json_text(target_names[c->target])));
-    TRY(json_put(object, "bias", json_text(bias_names[c->bias])));
-    TRY(json_put(object, "conv_fit", json_text(conv_fit_names[c->conv])));
-    TRY(json_put(object, "ridge", json_text(shrink_names[c->shrink])));
-    TRY(json_put(object, "refit", json_text(refit_names[c->refit])));
-    TRY(json_put(object, "ridge_scale", json_text(ridge_scale_names[c->scale])));
-    TRY(json_put(object, "token_weights", json_text(token_weights_names[c->weights])));
-    TRY(json_put(object, "alpha",
-                 isnan(c->alpha) ? json_text("cross-validation") : json_real(c->alpha)));
-    TRY(json_put(object, "fit", json_text(fit_names[c->fit])));
-    TRY(json_put(object, "ridge_of", json_text(ridge_base_names[c->ridge_of])));
-    TRY(json_put(object, "regional_training", json_boolean(c->trains_regions)));
+    char *where = NULL;
+    const json_t *object = json_object_get(document, "compensation");
+    if (object == NULL || json_is_null(object)) {
+        return GRAIL_OK;
+    }
+    TRY(memory_format(&where, "%s: compensation", source));
+    TRY(options_check_keys(where, object, compensation_fields, no_more));
+    TRY(options_from_json(source, object, compensation_fields, c));
 out:
+    memory_free(where);
     return status;
 }
 
@@ -386,14 +286,10 @@ grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out)
     grail_status status = GRAIL_OK;
     json_t *document = json_object();
     TRY(json_put(document, "grail_plan", json_integer(PLAN_VERSION)));
-    TRY(json_put(document, "gqa", json_text(gqa_names[p->gqa])));
-    TRY(json_put(document, "seed", json_integer((json_int_t)p->seed)));
-    TRY(json_put(document, "loop", json_text(loop_names[p->loop])));
-    TRY(json_put(document, "select", json_text(loop_names[p->selection])));
-    TRY(json_put(document, "stream_score", json_text(stream_score_names[p->stream_score])));
-    TRY(json_put(document, "repair", json_boolean(p->repair)));
+    TRY(options_to_json(plan_fields, p, document));
     TRY(json_put(document, "compensation", json_object()));
-    TRY(compensation_to_json(&p->compensation, json_object_get(document, "compensation")));
+    TRY(options_to_json(compensation_fields, &p->compensation,
+                        json_object_get(document, "compensation")));
     TRY(json_put(document, "sites", json_array()));
     for (int i = 0; i < p->count; i++) {
         TRY(site_to_json(&p->sites[i], &sites->sites[i], json_object_get(document, "sites")));

@@ -3,8 +3,9 @@
 #ifndef GRAIL_REDUCE_PLAN_H
 #define GRAIL_REDUCE_PLAN_H
 
-#include "base/json.h"
+#include "base/options.h"
 #include "graph/site.h"
+#include "reduce/ridge_kind.h"
 #include "reduce/selector.h"
 
 /** The choices of a plan (docs/man/grail-plan.5.scd). */
@@ -18,9 +19,6 @@ typedef enum fit_kind {
     FIT_WEIGHTS,  /* and a bias, as bias_mode says */
     FIT_BIAS_ONLY /* the weights are those of the plain cut */
 } fit_kind;
-typedef enum ridge_shrink { SHRINK_TO_ZERO, SHRINK_TO_PRIOR } ridge_shrink;
-/** Whether features share one penalty or each is penalised by its own variance. */
-typedef enum ridge_scale { RIDGE_SCALE_MEAN, RIDGE_SCALE_DIAGONAL } ridge_scale;
 /** How much a row of a regression counts: all alike, or by the target's residual stream. */
 typedef enum token_weights { TOKEN_WEIGHTS_NONE, TOKEN_WEIGHTS_STREAM } token_weights;
 /** The Gram matrix whose mean diagonal alpha is relative to. */
@@ -55,14 +53,14 @@ typedef struct compensation {
     bias_mode bias;
     fit_kind fit;
     ridge_base ridge_of;
-    conv_fit conv;
-    ridge_shrink shrink;
+    conv_fit conv_fit;
+    ridge_kind ridge;
     refit_kind refit;
-    ridge_scale scale;
-    token_weights weights;
-    double alpha;        /* NaN: by cross-validation */
-    bool trains_regions; /* without a fit: blocks get the weights that the regional optimisation of
-                            their selector has trained */
+    ridge_scale ridge_scale;
+    token_weights token_weights;
+    grail_number alpha;     /* given or cross-validated */
+    bool regional_training; /* without a fit: blocks get the weights that the regional optimisation
+                            of their selector has trained */
 } compensation;
 
 typedef struct plan_site {
@@ -77,7 +75,7 @@ typedef struct plan {
     gqa_mode gqa;
     uint64_t seed;
     loop_kind loop;
-    loop_kind selection; /* of the statistics that decide; in an open loop the dense network's */
+    loop_kind select; /* of the statistics that decide; in an open loop the dense network's */
     stream_score stream_score;
     bool repair; /* BatchNorm statistics are recomputed on the narrowed network */
     compensation compensation;
@@ -94,19 +92,22 @@ bool compensation_uses_dense(const compensation *c);
 /** "none", "grail", "full", or "own": that of `rule`, GRAIL_ERROR_ARGUMENT where it has none. */
 grail_status compensation_from_name(const char *name, const selector *rule,
                                     compensation *out) GRAIL_MUST_CHECK;
-grail_status target_from_name(const char *name, target_kind *out) GRAIL_MUST_CHECK;
 const char *target_name(target_kind target);
-grail_status bias_from_name(const char *name, bias_mode *out) GRAIL_MUST_CHECK;
-grail_status ridge_base_from_name(const char *name, ridge_base *out) GRAIL_MUST_CHECK;
-grail_status fit_from_name(const char *name, fit_kind *out) GRAIL_MUST_CHECK;
-grail_status conv_fit_from_name(const char *name, conv_fit *out) GRAIL_MUST_CHECK;
-grail_status loop_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;
-grail_status selection_from_name(const char *name, loop_kind *out) GRAIL_MUST_CHECK;
-grail_status stream_score_from_name(const char *name, stream_score *out) GRAIL_MUST_CHECK;
-grail_status refit_from_name(const char *name, refit_kind *out) GRAIL_MUST_CHECK;
-grail_status shrink_from_name(const char *name, ridge_shrink *out) GRAIL_MUST_CHECK;
-grail_status ridge_scale_from_name(const char *name, ridge_scale *out) GRAIL_MUST_CHECK;
-grail_status token_weights_from_name(const char *name, token_weights *out) GRAIL_MUST_CHECK;
+
+/** What the words of plans and options stand for: the enumerations above, in their order, up to
+ * NULL. */
+extern const char *const gqa_words[],
+    *const loop_words[], *const stream_score_words[],
+                             *const compensation_words[],
+                                 *const target_words[],
+                                     *const bias_words[],
+                                         *const conv_fit_words[],
+                                             *const ridge_words[],
+                                                 *const refit_words[],
+                                                     *const ridge_scale_words[],
+                                                         *const token_weights_words[];
+/** The fields of a plan and of a compensation that its document has, by their keys. */
+extern const grail_option plan_fields[], compensation_fields[];
 
 /** A plan that keeps everything, with one entry per site. *out is owned: plan_fini. */
 grail_status plan_init(plan *p, const site_list *sites, const selector *rule) GRAIL_MUST_CHECK;

@@ -10,10 +10,10 @@ const compensation removal_update = {
     .enabled = true,
     .target = TARGET_LOCAL,
     .bias = BIAS_OFF,
-    .conv = CONV_FIT_CHANNEL,
-    .shrink = SHRINK_TO_PRIOR,
+    .conv_fit = CONV_FIT_CHANNEL,
+    .ridge = RIDGE_PRIOR,
     .ridge_of = RIDGE_OF_ALL,
-    .alpha = 1e-2,
+    .alpha = {GRAIL_NUMBER_GIVEN, 1e-2},
 };
 
 void removal_fini(removal *r)

@@ -154,8 +154,8 @@ static const compensation bias_of_means = {
     .target = TARGET_LOCAL,
     .bias = BIAS_ON,
     .fit = FIT_BIAS_ONLY,
-    .shrink = SHRINK_TO_PRIOR,
-    .alpha = 1e-3, /* unused: no weight is fitted */
+    .ridge = RIDGE_PRIOR,
+    .alpha = {GRAIL_NUMBER_GIVEN, 1e-3}, /* unused: no weight is fitted */
 };
 
 const selector selector_flap = {

@@ -58,8 +58,8 @@ enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM };
  * decision. */
 static const compensation trained_regions = {
     .enabled = false,
-    .alpha = 1e-3, /* unused: no weight is fitted */
-    .trains_regions = true,
+    .alpha = {GRAIL_NUMBER_GIVEN, 1e-3}, /* unused: no weight is fitted */
+    .regional_training = true,
 };
 
 const selector selector_wanda_plus = {

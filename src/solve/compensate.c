@@ -73,7 +73,7 @@ static ridge_options solve_options(const grail_statistics *s, const grail_reduce
     const bool lossless = s->outputs == 0 && reducer_is_identity(reducer);
     return (ridge_options){
         .ridge = options->prior != 0 || lossless ? RIDGE_PRIOR : RIDGE_ZERO,
-        .penalty = options->diagonal != 0 ? RIDGE_PENALTY_DIAGONAL : RIDGE_PENALTY_MEAN,
+        .scale = options->diagonal != 0 ? RIDGE_SCALE_DIAGONAL : RIDGE_SCALE_MEAN,
         .bias = options->bias != 0,
         .alpha = options->alpha,
     };

@@ -493,7 +493,7 @@ static grail_status validate(ridge_problem *p, regression *held, ridge_result *r
     TRY(measure(p, result));
     ridge_system_fini(&p->system);
     TRY(regression_add(p->fit, held));
-    TRY(ridge_system_init(&p->system, p->fit, p->options->bias, p->options->penalty));
+    TRY(ridge_system_init(&p->system, p->fit, p->options->bias, p->options->scale));
 out:
     return status;
 }
@@ -584,7 +584,7 @@ grail_status ridge_solve(regression *fit, regression *held, const float *prior,
     TRY(problem_allocate(&p));
     p.best.alpha = alpha_without_validation(options);
     p.best.bias = options->bias;
-    TRY(ridge_system_init(&p.system, fit, options->bias, options->penalty));
+    TRY(ridge_system_init(&p.system, fit, options->bias, options->scale));
     if (judge != NULL) {
         TRY(validate(&p, judge, &found));
     }

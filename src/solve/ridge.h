@@ -19,6 +19,7 @@
 #define GRAIL_SOLVE_RIDGE_H
 
 #include "reduce/reducer.h"
+#include "reduce/ridge_kind.h"
 #include "stats/statistics.h"
 
 /** Sums of one regression, in residual form with respect to W0. The matrices are f64 and owned, of
@@ -73,12 +74,6 @@ grail_status regression_from_folding(const grail_statistics *s, const grail_redu
 grail_status regression_add(regression *into, const regression *other) GRAIL_MUST_CHECK;
 void regression_fini(regression *r); /* works on a zeroed one */
 
-typedef enum ridge_kind { RIDGE_ZERO, RIDGE_PRIOR } ridge_kind;
-typedef enum ridge_penalty {
-    RIDGE_PENALTY_MEAN,    /* S = I */
-    RIDGE_PENALTY_DIAGONAL /* S = diag(A) / mean(diag A) */
-} ridge_penalty;
-
 typedef enum ridge_fallback {
     RIDGE_FALLBACK_NONE,
     RIDGE_FALLBACK_RAISED, /* lambda was raised until the factorisation succeeded */
@@ -89,7 +84,7 @@ typedef enum ridge_fallback {
 
 typedef struct ridge_options {
     ridge_kind ridge;
-    ridge_penalty penalty;
+    ridge_scale scale;
     bool bias;
     bool keeps_weights;   /* W' = W0, only the bias is fitted; alpha does not matter */
     bool moves_prior;     /* where W0 is kept because no fit helps, its bias may be fitted */
@@ -127,7 +122,7 @@ typedef struct ridge_result {
  * lambda = alpha * mean diag A (with `of_all`: of the uncentred Gram matrix of all features before
  * the cut), at least 1e-8 mean diag A when features are dead. A failing factorisation
  * raises lambda to max(10 lambda, 1e-8 mean diag) up to six times, then eigenvalues are used. With
- * RIDGE_PENALTY_DIAGONAL the share of a feature that does not vary is 1.
+ * RIDGE_SCALE_DIAGONAL the share of a feature that does not vary is 1.
  * NaN in the sums is GRAIL_ERROR_NUMERIC.
  */
 grail_status ridge_solve(regression *fit, regression *held, const float *prior,

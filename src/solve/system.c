@@ -83,7 +83,7 @@ static grail_status measure_shares(ridge_system *s)
     return status;
 }
 
-grail_status ridge_system_init(ridge_system *s, regression *r, bool centred, ridge_penalty penalty)
+grail_status ridge_system_init(ridge_system *s, regression *r, bool centred, ridge_scale penalty)
 {
     grail_status status = GRAIL_OK;
     double *diagonal = NULL;
@@ -94,7 +94,7 @@ grail_status ridge_system_init(ridge_system *s, regression *r, bool centred, rid
     diagonal = NULL;
     TRY(find_constant_features(s));
     measure_diagonal(s);
-    if (penalty == RIDGE_PENALTY_DIAGONAL) {
+    if (penalty == RIDGE_SCALE_DIAGONAL) {
         TRY(measure_shares(s));
     }
 out:

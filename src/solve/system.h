@@ -34,7 +34,7 @@ typedef struct ridge_system {
 /** Takes over the regression's Gram matrix. ridge_system_fini works on a zeroed or initialised
  * system. */
 grail_status ridge_system_init(ridge_system *s, regression *r, bool centred,
-                               ridge_penalty penalty) GRAIL_MUST_CHECK;
+                               ridge_scale penalty) GRAIL_MUST_CHECK;
 void ridge_system_fini(ridge_system *s);
 
 /** Factors A_c + lambda S with lambda = alpha * scale, or as the fallbacks above change it. */

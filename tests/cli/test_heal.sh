@@ -23,17 +23,14 @@ both 1 "cannot create a scratch file in 'ids.npy': Not a directory (--scratch)" 
 
 check "values that are refused"
 for what in foo "" block,block model, BLOCK; do
-    both 1 "cannot heal '$what', expected one of none, block, model, block,model" --heal "$what"
+    both 1 "unknown healing '$what'; expected one of none, block, model, block,model" --heal "$what"
 done
 for steps in -1 x 1.5 99999999999999999999; do
     both 2 "--heal-steps takes an integer of at least 1, not '$steps'" --heal-steps "$steps"
 done
 both 2 "--heal-steps takes an integer of at least 1, not '0'" --heal-steps 0
-for rate in 0 1 -0.1 inf; do
-    both 2 "--heal-rate takes a number above 0 and below 1, not $rate" --heal-rate "$rate"
-done
-for rate in x nan ""; do
-    both 2 "--heal-rate takes a number, not '$rate'" --heal-rate "$rate"
+for rate in 0 1 -0.1 inf x nan ""; do
+    both 2 "--heal-rate takes a number above 0 and below 1, not '$rate'" --heal-rate "$rate"
 done
 for time in 0 -5 x 10x 10mm inf nan "" m; do
     both 2 "--heal-time takes a time above 0, such as 90s, 10m or 2h, not '$time'" --heal-time "$time"

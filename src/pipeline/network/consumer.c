@@ -17,7 +17,7 @@ static consumer_layout layout_of(const compression_request *request, const node 
     const cut_axis *rows = &request->cuts[n->weight].rows;
     const int64_t taps = node_is_convolution(n) ? weight->shape[2] * weight->shape[3] : 1;
     const bool by_tap =
-        node_is_convolution(n) && request->plan.compensation.conv == CONV_FIT_KERNEL;
+        node_is_convolution(n) && request->plan.compensation.conv_fit == CONV_FIT_KERNEL;
     return (consumer_layout){
         .rows =
             rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(&request->plan, rows),

@@ -133,7 +133,7 @@ static bool waits_for_consumer(const plan *p, int index, const site *s)
     const compensation *how = &p->compensation;
     const unsigned needs = selector_needs(p->sites[index].selector, s);
     const bool named = p->sites[index].kept_units != NULL;
-    const bool observes = !named || how->enabled || how->trains_regions;
+    const bool observes = !named || how->enabled || how->regional_training;
     return observes && (needs & NEEDS_OF_CONSUMERS) != 0 && (needs & NEEDS_ALL_CONSUMERS) == 0 &&
            !plan_selects_openly(p);
 }

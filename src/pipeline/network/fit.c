@@ -30,14 +30,14 @@ static grail_status make_regression(const observation *o, const grail_reducer *r
 static ridge_options options_of(const compression_request *request, int consumer)
 {
     const compensation *how = &request->plan.compensation;
-    const bool validate = isnan(how->alpha);
+    const bool validate = how->alpha.choice == GRAIL_NUMBER_CROSS_VALIDATED;
     return (ridge_options){
-        .ridge = how->shrink == SHRINK_TO_PRIOR ? RIDGE_PRIOR : RIDGE_ZERO,
-        .penalty = how->scale == RIDGE_SCALE_DIAGONAL ? RIDGE_PENALTY_DIAGONAL : RIDGE_PENALTY_MEAN,
+        .ridge = how->ridge,
+        .scale = how->ridge_scale,
         .bias = consumer_fits_bias(request->graph, how, consumer),
         .keeps_weights = how->fit == FIT_BIAS_ONLY,
         .of_all = how->ridge_of == RIDGE_OF_ALL,
-        .alpha = validate ? 1e-3 : how->alpha,
+        .alpha = validate ? 1e-3 : how->alpha.value,
         .alphas = alpha_candidates,
         .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,
     };

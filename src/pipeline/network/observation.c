@@ -19,7 +19,7 @@ void observation_fini(observation *o)
  * from the dense input. */
 static bool is_made_by_tap(const plan *p, const node *n, const consumer_layout *layout)
 {
-    return node_is_convolution(n) && p->compensation.conv == CONV_FIT_CHANNEL &&
+    return node_is_convolution(n) && p->compensation.conv_fit == CONV_FIT_CHANNEL &&
            (layout->tap_rows > 1 || n->window.stride > 1);
 }
 
@@ -47,7 +47,7 @@ static bool is_mixed(const plan *p, observed_target target)
 static bool is_weighted(const compression_request *request, int consumer, observed_target target)
 {
     const consumer_tail tail = consumer_tail_of(request->graph, consumer);
-    return request->plan.compensation.weights == TOKEN_WEIGHTS_STREAM &&
+    return request->plan.compensation.token_weights == TOKEN_WEIGHTS_STREAM &&
            target == OBSERVES_DENSE_OUTPUT && tail.skip != GRAPH_NONE &&
            tail.batch_norm == GRAPH_NONE;
 }
@@ -72,7 +72,7 @@ static observation describe(const compression_request *request, int index, int c
         .consumer = consumer,
         .node = reader,
         .folds = folds,
-        .of_patches = node_is_convolution(n) && p->compensation.conv == CONV_FIT_KERNEL,
+        .of_patches = node_is_convolution(n) && p->compensation.conv_fit == CONV_FIT_KERNEL,
         .target = target,
         .goal = goal_of(request, reader, target),
         .layout = layout,
@@ -172,7 +172,8 @@ grail_status observation_read_map(const calibration_network *network, int node_i
         .site = GRAPH_NONE,
         .consumer = GRAPH_NONE,
         .node = node_index,
-        .of_patches = node_is_convolution(n) && request->plan.compensation.conv == CONV_FIT_KERNEL,
+        .of_patches =
+            node_is_convolution(n) && request->plan.compensation.conv_fit == CONV_FIT_KERNEL,
         .target = target_of(&request->plan, n, &layout, false),
         .layout = layout,
     };

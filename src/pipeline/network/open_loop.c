@@ -12,7 +12,7 @@ static bool is_collected(const compression_request *request, int index, int64_t 
 {
     const dense_statistics *d = &request->session->of_nodes[index];
     const bool of_patches = node_is_convolution(&request->graph->nodes[index]) &&
-                            request->plan.compensation.conv == CONV_FIT_KERNEL;
+                            request->plan.compensation.conv_fit == CONV_FIT_KERNEL;
     return d->fit != NULL && d->taps == taps && d->of_patches == of_patches;
 }
 

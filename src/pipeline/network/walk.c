@@ -213,7 +213,7 @@ static grail_status enter_block(calibration_network *network, int block)
 {
     grail_status status = GRAIL_OK;
     TRY(regional_gradients_measure(network, block));
-    if (network->request->plan.compensation.trains_regions) {
+    if (network->request->plan.compensation.regional_training) {
         TRY(regional_train(network, block));
     }
 out:
@@ -225,7 +225,7 @@ static grail_status leave_block(calibration_network *network, int block,
                                 const recorded_parameters *recorded)
 {
     const bool heals = heals_in_walk(network->request);
-    const bool trains = network->request->plan.compensation.trains_regions;
+    const bool trains = network->request->plan.compensation.regional_training;
     if (recorded != NULL) {
         return heals || trains ? restore_trained(network, block, recorded) : GRAIL_OK;
     }

@@ -23,7 +23,7 @@ bool anything_is_cut(const plan *p)
 unsigned site_decision_needs(const plan *p, int index, const site *s)
 {
     const unsigned needs = selector_needs(p->sites[index].selector, s);
-    const unsigned trains = p->compensation.trains_regions ? NEEDS_GRADIENTS : 0;
+    const unsigned trains = p->compensation.regional_training ? NEEDS_GRADIENTS : 0;
     return p->sites[index].kept_units == NULL ? needs : needs & trains;
 }
 

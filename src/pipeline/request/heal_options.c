@@ -1,10 +1,8 @@
 #include "pipeline/request/heal_options.h"
 
-#include "base/names.h"
-#include "base/option_values.h"
+#include "pipeline/request/options.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { DEFAULT_STEPS = 160 };
 
@@ -15,39 +13,18 @@ static const double usual_block_rate = 0.06;
 static const double text_network_rate = 0.02;
 static const double image_network_rate = 0.005;
 
-static grail_status read_what(const char *text, heal_options *out)
-{
-    static const struct {
-        const char *text;
-        bool blocks, network;
-    } values[] = {{"none", false, false},
-                  {"block", true, false},
-                  {"model", false, true},
-                  {"block,model", true, true},
-                  {"model,block", true, true}};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        if (strcmp(values[i].text, text) == 0) {
-            out->blocks = values[i].blocks;
-            out->network = values[i].network;
-            return GRAIL_OK;
-        }
-    }
-    static const char *const names[] = {"none", "block", "model", "block,model", NULL};
-    const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "cannot heal '%s', expected one of", text);
-    error_append_known(text, names);
-    return status;
-}
-
 grail_status heal_options_read(const grail_compress_options *o, input_kind input, heal_options *out)
 {
     grail_status status = GRAIL_OK;
+    int what = 0;
     const double of_network = input == INPUT_IMAGES ? image_network_rate : text_network_rate;
     *out = (heal_options){.steps = o->heal_steps == 0 ? DEFAULT_STEPS : o->heal_steps,
                           .block_rate = o->heal_rate == 0.0 ? usual_block_rate : o->heal_rate,
                           .network_rate = o->heal_rate == 0.0 ? of_network : o->heal_rate,
                           .seconds = o->heal_seconds == 0.0 ? (double)INFINITY : o->heal_seconds};
-    TRY(option_about("heal", read_what(o->heal == NULL ? "none" : o->heal, out)));
+    TRY(option_find_word("healing", o->heal == NULL ? "none" : o->heal, heal_words, &what));
+    out->blocks = (what & 1) != 0;
+    out->network = (what & 2) != 0;
 out:
     return status;
 }

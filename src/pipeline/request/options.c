@@ -1,21 +1,183 @@
 #include "pipeline/request/options.h"
 
 #include "base/option_values.h"
+#include "base/options.h"
 #include "graph/site.h"
-#include "reduce/budget.h"
 #include "reduce/selector.h"
 
-#include <math.h>
 #include <string.h>
+
+const char *const heal_words[] = {"none", "block", "model", "block,model", NULL};
+
+/* clang-format off */
+#define FIELD(member) OPTION_FIELD(grail_compress_options, member)
+#define NO_HEALING .only_with = "heal", .never_with = "heal=none"
+
+/* In the order of --help within a subject. */
+static const grail_option fields[] = {
+    /* what is read */
+    {FIELD(samples), .type = GRAIL_OPTION_INTEGER, .what = "the number of samples",
+     .zero_is_usual = 1, .decides = 1, .name = "samples", .argument = "N", .only_with = "calib",
+     .help = "number of calibration windows or images (128, or all if there are fewer)"},
+    {FIELD(seed), .type = GRAIL_OPTION_SEED, .decides = 1, .name = "seed", .argument = "N",
+     .help = "seed for drawing samples and for random choices (0)"},
+
+    /* what is cut */
+    {FIELD(selector), .type = GRAIL_OPTION_SELECTOR, .subject = GRAIL_SUBJECT_CUT,
+     .what = "selector", .usual = "obs", .decides = 1, .name = "selector", .argument = "NAME",
+     .help = "rule that chooses the units that stay, or merges units (obs):"},
+    {FIELD(select), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_CUT, .what = "selection",
+     .words = loop_words, .decides = 1, .key = "select", .name = "select", .argument = "NAME",
+     .help = "network whose statistics choose the units: closed (the network as narrowed so far) "
+             "or open (the dense network) (closed)"},
+    {FIELD(stream_score), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_CUT,
+     .what = "stream score", .words = stream_score_words, .decides = 1, .key = "stream_score",
+     .name = "stream-score", .argument = "NAME",
+     .help = "producers that score the channels of a residual stream: first, all, or branch, the "
+             "last convolution of a stage's first block (first)"},
+    {FIELD(align), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_CUT,
+     .what = "the alignment", .zero_is_usual = 1, .words = OPTION_WORDS("auto", "1", "8", "32", "64", "128", "256"), .decides = 1,
+     .key = "align", .name = "align", .argument = "N", .never_with = "plan",
+     .help = "round widths to a multiple of N; 1 does not round; auto rounds FFN widths to a "
+             "multiple of 256, 128, 64 or 32, and channels to 32, 16 or 8 where that changes "
+             "little (auto)"},
+    {FIELD(gqa), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_CUT,
+     .what = "what is cut of grouped heads (grail_gqa_mode)", .words = gqa_words, .decides = 1,
+     .key = "gqa", .name = "gqa", .argument = "MODE",
+     .help = "unit that is cut in grouped-query attention: kv-groups or query-per-group "
+             "(kv-groups)"},
+
+    /* how much is cut */
+    {FIELD(sparsity_ffn), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
+     .decides = 1},
+    {FIELD(sparsity_heads), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
+     .decides = 1},
+    {FIELD(sparsity_conv), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
+     .decides = 1},
+    {FIELD(sparsity_stream), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
+     .decides = 1},
+    {FIELD(site_sparsity_count), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_AMOUNT,
+     .what = "the number of single sites", .decides = 1},
+
+    /* how it is repaired */
+    {FIELD(compensate), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
+     .what = "compensation", .words = compensation_words, .usual = "full", .decides = 1,
+     .name = "compensate", .argument = "NAME",
+     .help = "repair of the cuts: none, own (the one that the selector's authors make), grail (as "
+             "in the paper), or full; sets the defaults of the next eight options (full)"},
+    {FIELD(target), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "target",
+     .words = target_words, .decides = 1, .key = "target", .name = "target", .argument = "NAME",
+     .never_with = NO_FIT,
+     .help = "output that the fit of a consumer aims at: local (the dense weights on the narrowed "
+             "network's activations), dense (the dense network's output), or mixed (between both, "
+             "by how far they agree)"},
+    {FIELD(bias), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "bias mode",
+     .words = bias_words, .decides = 1, .key = "bias", .name = "bias", .argument = "MODE",
+     .never_with = NO_FIT,
+     .help = "fit a bias: off, on, or auto (where the checkpoint can store one)"},
+    {FIELD(conv_fit), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
+     .what = "convolution fit", .words = conv_fit_words, .decides = 1, .key = "conv_fit",
+     .name = "conv-fit", .argument = "NAME",
+     .help = "for convolutions: channel fits one map shared by all kernel positions, kernel fits "
+             "each position separately"},
+    {FIELD(ridge), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "ridge",
+     .words = ridge_words, .decides = 1, .key = "ridge", .name = "ridge", .argument = "NAME",
+     .never_with = NO_FIT,
+     .help = "weights that the fit is shrunk towards: zero, or prior (those of the plain cut)"},
+    {FIELD(refit), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "refit",
+     .words = refit_words, .decides = 1, .key = "refit", .name = "refit", .argument = "NAME",
+     .never_with = NO_FIT,
+     .help = "maps that are fitted besides the cut ones: none, all that read what a cut has "
+             "changed, or auto (all, where the target is the dense network in a closed loop)"},
+    {FIELD(ridge_scale), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
+     .what = "ridge scale", .words = ridge_scale_words, .decides = 1, .key = "ridge_scale",
+     .name = "ridge-scale", .argument = "NAME", .never_with = NO_FIT,
+     .help = "penalty of a feature: mean (the same for all) or diagonal (relative to its own "
+             "variance)"},
+    {FIELD(token_weights), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
+     .what = "token weights", .words = token_weights_words, .decides = 1, .key = "token_weights",
+     .name = "token-weights", .argument = "NAME", .never_with = NO_FIT,
+     .help = "weights of tokens in a fit with the dense target: none, or stream (the inverse "
+             "square of the residual stream's norm)"},
+    {FIELD(alpha), .type = GRAIL_OPTION_NUMBER, .subject = GRAIL_SUBJECT_FIT, .what = "alpha",
+     .words = OPTION_WORDS("cv"), .decides = 1, .key = "alpha", .name = "alpha", .argument = "A",
+     .never_with = NO_FIT,
+     .help = "ridge relative to the diagonal of the normal matrix, at least 0; cv chooses it by "
+             "cross-validation"},
+    {FIELD(open_loop), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_FIT,
+     .what = "whether the loop is open", .words = loop_words, .decides = 1, .key = "loop",
+     .name = "loop", .argument = "NAME",
+     .help = "network that the statistics are taken from: closed (the network as narrowed so far) "
+             "or open (the dense network) (closed)"},
+    {FIELD(repair), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_FIT,
+     .what = "whether BatchNorm is recomputed", .decides = 1, .key = "repair", .name = "repair",
+     .help = "REPAIR: recompute BatchNorm statistics on the narrowed network"},
+
+    /* what is trained afterwards */
+    {FIELD(heal), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_HEAL, .what = "healing",
+     .words = heal_words, .decides = 1, .key = "heal", .name = "heal", .argument = "WHAT",
+     .help = "train after the closed form, without labels: block (each block towards the dense "
+             "network's stream), model (the whole network towards its outputs), block,model or "
+             "none (none)"},
+    {FIELD(heal_steps), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_HEAL,
+     .what = "the number of steps of healing", .zero_is_usual = 1, .decides = 1,
+     .key = "heal_steps", .name = "heal-steps", .argument = "N", NO_HEALING,
+     .help = "steps of every training (160)"},
+    {FIELD(heal_rate), .type = GRAIL_OPTION_REAL, .subject = GRAIL_SUBJECT_HEAL,
+     .what = "the rate of healing", .below = 1.0, .zero_is_usual = 1, .decides = 1,
+     .key = "heal_rate", .name = "heal-rate", .argument = "R", NO_HEALING,
+     .help = "largest step, as a share of each matrix's root mean square (0.06 for blocks; for "
+             "the network 0.02 with text, 0.005 with images)"},
+    {FIELD(heal_seconds), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_HEAL,
+     .what = "the time for healing in seconds", .zero_is_usual = 1, .decides = 1,
+     .name = "heal-time", .argument = "TIME", NO_HEALING,
+     .help = "time for all trainings together, such as 90s, 10m or 2h; the result then depends on "
+             "the speed of the machine (no limit)"},
+
+    /* with which means */
+    {FIELD(memory), .type = GRAIL_OPTION_SIZE, .subject = GRAIL_SUBJECT_RUN,
+     .what = "the memory for activations", .zero_is_usual = 1, .name = "memory",
+     .argument = "BYTES", .unrecorded = 1,
+     .help = "memory for kept activations, such as 500M; if they do not fit, blocks are "
+             "recomputed (half of the available memory)"},
+    {FIELD(precision), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN,
+     .words = OPTION_WORDS("auto", "f32", "bf16", "bf16-gram", "f64"), .decides = 1,
+     .key = "precision", .name = "precision", .argument = "NAME",
+     .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "
+             "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is "
+             "faster here (auto)"},
+    {FIELD(backend), .type = GRAIL_OPTION_BACKEND, .subject = GRAIL_SUBJECT_RUN, .usual = "cpu",
+     .decides = 1, .name = "backend", .argument = "NAME", .help = "what computes (cpu):"},
+    {FIELD(scratch), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN, .name = "scratch",
+     .argument = "DIR", .unrecorded = 1,
+     .help = "keep large matrices in files there instead of in memory"},
+
+    /* what is written */
+    {FIELD(resume), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
+     .what = "whether an interrupted run continues", .name = "resume", .unrecorded = 1,
+     .help = "continue an interrupted run from DIR.partial"},
+    {FIELD(keep_non_finite), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
+     .what = "whether tensors that are not finite are kept", .name = "keep-non-finite",
+     .help = "copy tensors that hold NaN or infinity where nothing computes with them; without "
+             "this they are an error"},
+    {FIELD(dry_run), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
+     .what = "whether the run is only described", .name = "dry-run", .never_with = "resume",
+     .unrecorded = 1,
+     .help = "print the widths, the totals and who loads the result; write nothing"},
+    {0},
+};
+/* clang-format on */
+
+const grail_option *grail_compress_option_at(int i)
+{
+    const int count = (int)(sizeof fields / sizeof fields[0]) - 1;
+    return i >= 0 && i < count ? &fields[i] : NULL;
+}
 
 void grail_compress_options_init(grail_compress_options *options)
 {
-    *options = (grail_compress_options){
-        .selector = "obs",
-        .compensate = "full",
-        .alpha = (double)NAN,
-        .backend = "cpu",
-    };
+    *options = (grail_compress_options){0};
+    options_init(fields, options);
 }
 
 const char *grail_selector_at(int i)
@@ -61,59 +223,15 @@ grail_status grail_selector_describe(const char *name, grail_selector_facts *out
     return status;
 }
 
-static grail_status check_counts(const grail_compress_options *o)
-{
-    grail_status status = GRAIL_OK;
-    TRY(option_integer("samples", "the number of samples", o->samples, 0));
-    TRY(option_integer("align", "the alignment", o->align, 0));
-    TRY(option_integer("heal_steps", "the number of steps of healing", o->heal_steps, 0));
-    TRY(option_integer("memory", "the memory for activations", o->memory, 0));
-    TRY(option_integer("context", "the number of tokens per window", o->calibration.context, 0));
-    TRY(option_flag("gqa", "query heads of every group are cut (grail_gqa_mode)", (int)o->gqa));
-out:
-    return status;
-}
-
-static grail_status check_numbers(const grail_compress_options *o)
-{
-    grail_status status = GRAIL_OK;
-    TRY(option_about("sparsity_ffn", budget_check_sparsity(o->sparsity_ffn)));
-    TRY(option_about("sparsity_heads", budget_check_sparsity(o->sparsity_heads)));
-    TRY(option_about("sparsity_conv", budget_check_sparsity(o->sparsity_conv)));
-    TRY(option_about("sparsity_stream", budget_check_sparsity(o->sparsity_stream)));
-    TRY(option_number("alpha", "alpha", o->alpha, isnan(o->alpha) || o->alpha >= 0.0, "0 or more"));
-    TRY(option_number("heal_rate", "the rate of healing", o->heal_rate,
-                      o->heal_rate >= 0.0 && o->heal_rate < 1.0, "above 0 and below 1"));
-    TRY(option_number("heal_seconds", "the time for healing in seconds", o->heal_seconds,
-                      o->heal_seconds >= 0.0, "0 or more"));
-out:
-    return status;
-}
-
-static grail_status check_flags(const grail_compress_options *o)
-{
-    grail_status status = GRAIL_OK;
-    TRY(option_flag("window_bos", "every window begins with BOS", o->calibration.window_bos));
-    TRY(option_flag("repair", "BatchNorm is recomputed", o->repair));
-    TRY(option_flag("open_loop", "the loop is open", o->open_loop));
-    TRY(option_flag("keep_non_finite", "tensors that are not finite are kept", o->keep_non_finite));
-    TRY(option_flag("resume", "an interrupted run continues", o->resume));
-    TRY(option_flag("dry_run", "the run is only described", o->dry_run));
-out:
-    return status;
-}
-
 static grail_status check_site_sparsities(const grail_compress_options *o)
 {
     grail_status status = GRAIL_OK;
-    TRY(option_integer("site_sparsity_count", "the number of single sites", o->site_sparsity_count,
-                       0));
     if (o->site_sparsity_count > 0) {
         TRY(option_given("site_sparsities", "list of single sites", o->site_sparsities));
     }
     for (int i = 0; i < o->site_sparsity_count; i++) {
         TRY(option_given("site", "name of a single site", o->site_sparsities[i].site));
-        TRY(option_about("sparsity", budget_check_sparsity(o->site_sparsities[i].sparsity)));
+        TRY(option_about("sparsity", option_check_sparsity(o->site_sparsities[i].sparsity)));
     }
 out:
     return status;
@@ -125,14 +243,18 @@ grail_status compress_options_check(const grail_compress_options *o)
     if (o->session == NULL) {
         TRY(option_given("model", "model", o->model));
     }
-    TRY(option_given("selector", "selector", o->selector));
-    TRY(option_given("compensate", "compensation", o->compensate));
-    TRY(check_counts(o));
-    TRY(check_numbers(o));
-    TRY(check_flags(o));
+    TRY(options_check(fields, o));
+    TRY(option_integer("context", "the number of tokens per window", o->calibration.context, 0));
+    TRY(option_flag("window_bos", "every window begins with BOS", o->calibration.window_bos));
     TRY(check_site_sparsities(o));
 out:
     return status;
+}
+
+grail_status plan_from_fields(const grail_compress_options *o, plan *p)
+{
+    p->seed = o->seed;
+    return options_transfer(fields, o, plan_fields, p);
 }
 
 grail_status compensation_from_options(const grail_compress_options *o, const selector *rule,
@@ -141,32 +263,7 @@ grail_status compensation_from_options(const grail_compress_options *o, const se
     grail_status status = GRAIL_OK;
     compensation c = {0};
     TRY(option_about("compensate", compensation_from_name(o->compensate, rule, &c)));
-    if (o->target != NULL) {
-        TRY(option_about("target", target_from_name(o->target, &c.target)));
-    }
-    if (o->bias != NULL) {
-        TRY(option_about("bias", bias_from_name(o->bias, &c.bias)));
-    }
-    if (o->conv_fit != NULL) {
-        TRY(option_about("conv_fit", conv_fit_from_name(o->conv_fit, &c.conv)));
-    }
-    if (o->refit != NULL) {
-        TRY(option_about("refit", refit_from_name(o->refit, &c.refit)));
-    }
-    if (o->ridge != NULL) {
-        TRY(option_about("ridge", shrink_from_name(o->ridge, &c.shrink)));
-    }
-    if (o->ridge_scale != NULL) {
-        TRY(option_about("ridge_scale", ridge_scale_from_name(o->ridge_scale, &c.scale)));
-    }
-    if (o->token_weights != NULL) {
-        TRY(option_about("token_weights", token_weights_from_name(o->token_weights, &c.weights)));
-    }
-    if (isinf(o->alpha)) {
-        c.alpha = (double)NAN;
-    } else if (!isnan(o->alpha)) {
-        c.alpha = o->alpha;
-    }
+    TRY(options_transfer(fields, o, compensation_fields, &c));
     *out = c;
 out:
     return status;

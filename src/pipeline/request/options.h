@@ -9,8 +9,17 @@
 /** Whether every field has a value of its range; names are looked up later, where they are used. */
 grail_status compress_options_check(const grail_compress_options *o) GRAIL_MUST_CHECK;
 
-/** The compensation that `compensate` names, changed by the options that are given separately
- * (target, bias, conv_fit, ridge, ridge_scale, token_weights, refit, alpha). `rule` is the selector
+/** The choice with which nothing is fitted, as an option. */
+#define NO_FIT "compensate=none"
+
+/** The words of `heal`: of two bits, 1 stands for blocks and 2 for the network. */
+extern const char *const heal_words[];
+
+/** What the options say of the entire plan. */
+grail_status plan_from_fields(const grail_compress_options *o, plan *p) GRAIL_MUST_CHECK;
+
+/** The compensation that `compensate` names, changed by the fields with the keys of
+ * compensation_fields. `rule` is the selector
  * whose own may be asked for. */
 grail_status compensation_from_options(const grail_compress_options *o, const selector *rule,
                                        compensation *out) GRAIL_MUST_CHECK;

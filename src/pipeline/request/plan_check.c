@@ -130,12 +130,12 @@ static grail_status check_refit(const plan *p)
 /* The training masks the units that the plan's selectors remove, by their gradients. */
 static grail_status check_training(const site *s, const selector *rule, const compensation *how)
 {
-    if (how->trains_regions && how->enabled) {
+    if (how->regional_training && how->enabled) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "regional training leaves the weights as it has trained them, so they "
                          "cannot be fitted too; set \"enabled\" or \"regional_training\" to false");
     }
-    if (how->trains_regions && (selector_needs(rule, s) & NEEDS_GRADIENTS) == 0) {
+    if (how->regional_training && (selector_needs(rule, s) & NEEDS_GRADIENTS) == 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "site '%s': regional training goes with a selector that scores units by "
                          "regional gradients, wanda++, but this site has '%s'",

@@ -76,29 +76,6 @@ static grail_status read_document(const grail_compress_options *o, json_t **docu
 
 /* -- what both the plan and the options say ---------------------------------------------------- */
 
-/* The key of a plan that goes before a field of the options. */
-typedef struct stated_key {
-    const char *field, *key;
-    bool of_compensation, of_fit; /* of_fit: says nothing where nothing is fitted */
-} stated_key;
-
-static const stated_key stated_keys[] = {
-    {"gqa", "gqa", false, false},
-    {"open_loop", "loop", false, false},
-    {"select", "select", false, false},
-    {"stream_score", "stream_score", false, false},
-    {"repair", "repair", false, false},
-    {"compensate", "enabled", true, false},
-    {"target", "target", true, true},
-    {"bias", "bias", true, true},
-    {"conv_fit", "conv_fit", true, false},
-    {"ridge", "ridge", true, true},
-    {"refit", "refit", true, true},
-    {"ridge_scale", "ridge_scale", true, true},
-    {"token_weights", "token_weights", true, true},
-    {"alpha", "alpha", true, true},
-};
-
 /* Whether a list of words, separated by spaces, holds this one. */
 static bool holds_word(const char *list, const char *word)
 {
@@ -147,17 +124,22 @@ static grail_status check_chosen(const grail_compress_options *o, const json_t *
         every_site_states(json_object_get(document, "sites"), "selector")) {
         return refuse_stated(o, "sites.", "selector", "selector");
     }
-    for (size_t i = 0; i < sizeof stated_keys / sizeof stated_keys[0]; i++) {
-        const stated_key *k = &stated_keys[i];
-        const char *place = k->of_compensation ? "compensation." : "";
-        if (!holds_word(o->chosen, k->field)) {
+    if (holds_word(o->chosen, "compensate") && states(how, "enabled")) {
+        return refuse_stated(o, "compensation.", "enabled", "compensate");
+    }
+    for (int i = 0; grail_compress_option_at(i) != NULL; i++) {
+        const grail_option *f = grail_compress_option_at(i);
+        if (f->key == NULL || !holds_word(o->chosen, f->field)) {
             continue;
         }
-        if (states(k->of_compensation ? how : document, k->key)) {
-            return refuse_stated(o, place, k->key, k->field);
+        if (states(document, f->key)) {
+            return refuse_stated(o, "", f->key, f->field);
         }
-        if (k->of_fit && !fits) {
-            return refuse_stated(o, place, "enabled", k->field);
+        if (states(how, f->key)) {
+            return refuse_stated(o, "compensation.", f->key, f->field);
+        }
+        if (!fits && f->never_with != NULL && strcmp(f->never_with, NO_FIT) == 0) {
+            return refuse_stated(o, "compensation.", "enabled", f->field);
         }
     }
     return GRAIL_OK;
@@ -187,10 +169,8 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     json_t *document = NULL;
     grail_site_list *sites = NULL;
     const selector *rule = NULL;
-    plan p = {.gqa = o->gqa == GRAIL_GQA_KV_GROUPS ? GQA_KV_GROUPS : GQA_QUERY_PER_GROUP,
-              .seed = o->seed,
-              .loop = o->open_loop != 0 ? LOOP_OPEN : LOOP_CLOSED,
-              .repair = o->repair != 0};
+    plan p = {0};
+    TRY(plan_from_fields(o, &p));
     TRY(option_about("selector", selector_from_name(o->selector, &rule)));
     TRY(read_document(o, &document));
     if (document != NULL) {
@@ -199,12 +179,6 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     }
     TRY(grail_model_sites(
         model, p.gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP, &sites));
-    if (o->select != NULL) {
-        TRY(option_about("select", selection_from_name(o->select, &p.selection)));
-    }
-    if (o->stream_score != NULL) {
-        TRY(option_about("stream_score", stream_score_from_name(o->stream_score, &p.stream_score)));
-    }
     TRY(plan_init(&p, &sites->list, rule));
     if (document != NULL) {
         TRY(plan_read(plan_source(o), document, &sites->list, &p));

@@ -29,7 +29,8 @@ static bool needs_samples(const plan *p)
 {
     for (int i = 0; i < p->count; i++) {
         const bool decides = p->sites[i].kept_units == NULL && p->sites[i].selector->uses_data;
-        const bool measures = p->compensation.enabled || p->compensation.trains_regions || decides;
+        const bool measures =
+            p->compensation.enabled || p->compensation.regional_training || decides;
         if ((site_is_cut(p, i) && (measures || p->repair)) ||
             (site_is_dropped(p, i) && plan_refits(p))) {
             return true;

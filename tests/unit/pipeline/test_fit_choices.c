@@ -66,7 +66,7 @@ static void by_the_diagonal_the_scale_of_neurons_does_not_matter(void **state)
         grail_compress_options options = lab_options(&l, dense, NULL);
         options.sparsity_ffn = 0.5;
         options.ridge_scale = scales[i];
-        options.alpha = 0.1;
+        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 0.1};
         const char *first = run(&l, options, i == 0 ? "diagonal" : "mean");
         options.model = scaled;
         const char *second = run(&l, options, i == 0 ? "scaled-diagonal" : "scaled-mean");

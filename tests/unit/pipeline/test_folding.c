@@ -168,7 +168,9 @@ static void repair_leaves_a_lossless_folding_lossless(void **state)
     assert_near(compare_models(model, options.output, "cpu").max_abs, 0.0, 1e-4);
     options.output = lab_path(&l, "grail");
     options.compensate = "grail";
-    options.alpha = 1e-9; /* the paper's ridge shrinks towards zero, by as much as alpha says */
+    options.alpha =
+        (grail_number){GRAIL_NUMBER_GIVEN,
+                       1e-9}; /* the paper's ridge shrinks towards zero, by as much as alpha says */
     assert_ok(lab_compress(&options));
     assert_near(compare_models(model, options.output, "cpu").max_abs, 0.0, 1e-4);
     lab_close(&l);
@@ -188,7 +190,8 @@ static void folding_lowers_the_error_that_repair_is_measured_by(void **state)
             grail_compress_options options = lab_options(&l, lab_golden(models[i]), output);
             options.selector = "fold";
             options.compensate = modes[mode];
-            options.alpha = 1e-3; /* cross-validation may leave a consumer as it is */
+            options.alpha = (grail_number){
+                GRAIL_NUMBER_GIVEN, 1e-3}; /* cross-validation may leave a consumer as it is */
             const int count = lab_compress_reports(&options, sites, 8);
             assert_int_equal(count, 4);
             for (int s = 0; s < count; s++) {
@@ -208,7 +211,7 @@ static void units_fold_at_random_too(void **state)
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("qwen3"), lab_path(&l, "out"));
     options.selector = "random-fold";
-    options.alpha = 1e-3;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     const int count = lab_compress_reports(&options, sites, 8);
     for (int s = 0; s < count; s++) {
         assert_true(lab_is_repaired(&sites[s]));

@@ -104,7 +104,7 @@ static void the_estimate_grows_with_what_takes_memory(void **state)
     o.heal = "head";
     int64_t bytes = -1;
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
-                 "cannot heal 'head', expected one of none, block, model, block,model");
+                 "unknown healing 'head'; expected one of none, block, model, block,model");
     grail_model_close(model);
     vision_close(&v);
 }

@@ -200,7 +200,7 @@ static void maps_of_one_input_get_their_own_least_squares(void **state)
     options.backend = "ref";
     options.refit = "all";
     options.target = "dense";
-    options.alpha = alpha;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
     options.site_sparsities = &cut;
     options.site_sparsity_count = 1;
     assert_ok(lab_compress(&options));

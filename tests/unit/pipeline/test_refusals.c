@@ -110,9 +110,9 @@ static void numbers_that_make_no_sense_are_refused(void **state)
     (void)state;
     refusal r;
     setup(&r);
-    r.options.alpha = -1e-3;
+    r.options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, -1e-3};
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "alpha is -0.001, expected 0 or more");
-    r.options.alpha = 1e-3;
+    r.options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     r.options.align = -32;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "the alignment is -32, expected 0 or more");
     r.options.align = 1;

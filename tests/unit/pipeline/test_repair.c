@@ -17,7 +17,7 @@ static void fit_errors(const lab *l, const char *compensate, const char *output,
     grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, output));
     options.compensate = compensate;
     options.target = "local";
-    options.alpha = 1e-3;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     for (int i = 0; i < SITES; i++) {
         before[i] = sites[i].fit.fit_before;
@@ -148,7 +148,7 @@ static void assert_recomputing_changes_little(const lab *l, const char *selector
         grail_compress_options options = lab_options(l, lab_path(l, "dense"), kept);
         options.selector = selector;
         options.compensate = mode;
-        options.alpha = 1e-3;
+        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
         options.memory = (int64_t)1 << 30;
         options.backend = exact ? "ref" : "cpu";
         assert_ok(lab_compress(&options));

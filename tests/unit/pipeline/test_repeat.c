@@ -170,7 +170,7 @@ static void a_plan_that_was_written_can_be_read_and_gives_the_same_bytes(void **
     options.selector = "magnitude-l1";
     options.gqa = GRAIL_GQA_QUERY_PER_GROUP;
     options.seed = 3;
-    options.alpha = 0.0123;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 0.0123};
     options.ridge = "zero";
     options.ridge_scale = "diagonal";
     options.token_weights = "stream";
@@ -206,7 +206,7 @@ static void a_plan_may_mix_selectors(void **state)
     support_write_file(l.directory, "plan.json", text, sizeof text - 1);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
     options.plan = lab_path(&l, "plan.json");
-    options.alpha = 1e-3;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     assert_int_equal(lab_compress_reports(&options, sites, 4), 4);
     for (int i = 0; i < 4; i++) {
         assert_true(lab_is_repaired(&sites[i]));

@@ -110,7 +110,7 @@ static void rows_of_almost_nothing_decide_nothing(void **state)
     lab_write_ids(&l, "first.npy", LAB_SAMPLES, LAB_LENGTH, ids);
     grail_compress_options options = lab_options(&l, write_first_token(&l, 0.0F, "zero"), NULL);
     options.calibration.path = lab_path(&l, "first.npy");
-    options.alpha = 1e-3;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     const char *zero = run(&l, options, "stream", "of-zero");
     options.model = write_first_token(&l, 1e-8F, "tiny");
     const char *tiny = run(&l, options, "stream", "of-tiny");
@@ -146,7 +146,7 @@ static void rows_of_zeros_have_no_weight(void **state)
 static grail_compress_options image_options(const vision_lab *v, const char *model)
 {
     grail_compress_options options = vision_options(v, model, vision_path(v, "narrow"));
-    options.alpha = 1e-3;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     options.backend = "ref";
     options.token_weights = "stream";
     options.target = "dense";
@@ -302,7 +302,7 @@ static void the_fit_is_the_weighted_least_squares_answer(void **state)
     grail_compress_options options = image_options(&v, model);
     options.site_sparsities = &cut;
     options.site_sparsity_count = 1;
-    options.alpha = alpha;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
     assert_ok(lab_compress(&options));
     write_out(&v, model, options.output, cut.site, &w);
     vision_read(&dense, model);
@@ -333,7 +333,7 @@ static bool weights_matter(vision_family family, const char *target, int open_lo
     grail_compress_options options = vision_options(&v, vision_network(&v, family, "model"), NULL);
     options.sparsity_ffn = 0.5;
     options.sparsity_conv = 0.5;
-    options.alpha = 1e-3;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     options.target = target;
     options.open_loop = open_loop;
     const char *none = run(&v.l, options, "none", "none");

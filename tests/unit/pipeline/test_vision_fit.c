@@ -29,7 +29,7 @@ static grail_compress_options halve_exactly(const vision_lab *v, const char *mod
     grail_compress_options options = vision_options(v, model, output);
     vision_cut(&options, 0.5);
     options.selector = "wanda";
-    options.alpha = 1e-8;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-8};
     return options;
 }
 
@@ -104,7 +104,7 @@ static grail_compress_options cut_one(const vision_lab *v, const char *model, co
     options.site_sparsity_count = 1;
     options.target = "local";
     options.bias = "off";
-    options.alpha = 1e-10;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-10};
     options.backend = "ref";
     return options;
 }
@@ -240,7 +240,7 @@ static grail_compress_options with_bias(const vision_lab *v, const char *model, 
 {
     grail_compress_options options = vision_options(v, model, output);
     options.target = target;
-    options.alpha = 1e-3;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     options.bias = "auto";
     options.backend = "ref";
     return options;
@@ -425,7 +425,7 @@ static void assert_is_the_regression(const char *ridge, bool prior)
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = cut_one(&v, model, vision_path(&v, "narrow"), &inner);
     options.ridge = ridge;
-    options.alpha = alpha;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
     const int count = lab_compress_reports(&options, sites, MOST_SITES);
     write_out(&v, model, options.output, &w);
     vision_read(&m, options.output);
@@ -483,7 +483,7 @@ static grail_site_report fit_of(const vision_lab *v, const char *model, const ch
     grail_compress_options options = cut_one(v, model, *output, &cut);
     options.conv_fit = conv_fit;
     options.target = target;
-    options.alpha = 1e-8;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-8};
     options.backend = "cpu";
     const int count = lab_compress_reports(&options, sites, MOST_SITES);
     return *cut_report(sites, count);

@@ -41,7 +41,9 @@ static void assert_lossless(vision_family family, bool repair, bool open)
         vision_cut(&options, 0.5);
         options.selector = "fold";
         options.compensate = modes[mode];
-        options.alpha = strcmp(modes[mode], "grail") == 0 ? 1e-9 : options.alpha;
+        if (strcmp(modes[mode], "grail") == 0) {
+            options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-9};
+        }
         options.repair = repair;
         options.open_loop = open;
         options.sparsity_heads = open ? 0.0 : 0.5;
@@ -127,7 +129,7 @@ static void units_fold_at_random_too(void **state)
         grail_compress_options options = vision_options(&v, model, output);
         vision_cut(&options, 0.4);
         options.selector = "random-fold";
-        options.alpha = 1e-3;
+        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
         const int count = lab_compress_reports(&options, sites, 16);
         for (int s = 0; s < count; s++) {
             if (sites[s].kept < sites[s].units) {

@@ -241,7 +241,7 @@ static void the_open_loop_sees_the_dense_network_upstream(void **state)
         options.open_loop = open;
         options.target = "local";
         options.bias = "off";
-        options.alpha = 1e-3;
+        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
         assert_ok(lab_compress(&options));
         options.output = vision_path(&v, open ? "open-late" : "closed-late");
         options.sparsity_conv = 0.0;
@@ -299,7 +299,7 @@ static void both_backends_agree(void **state)
             vision_cut(&options, 0.4);
             options.selector = selectors[f % 4];
             options.conv_fit = f % 2 == 0 ? "kernel" : "channel";
-            options.alpha = 1e-3;
+            options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
             options.repair = f % 2;
             options.samples = 16;
             options.backend = backends[b];
@@ -322,7 +322,7 @@ static void recomputing_what_was_not_kept_gives_the_same_answer(void **state)
         vision_cut(&options, 0.4);
         options.selector = f % 2 == 0 ? "fold" : "wanda";
         options.repair = 1;
-        options.alpha = 1e-3;
+        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
         options.memory = (int64_t)1 << 40;
         assert_ok(lab_compress(&options));
         options.output = vision_path(&v, "again");

@@ -155,7 +155,7 @@ static void the_drift_behind_a_silent_norm_is_left_alone(void **state)
     grail_compress_options options =
         vision_options(&v, vision_path(&v, "model"), vision_path(&v, "out"));
     options.sparsity_conv = 0.5;
-    options.alpha = 1e-4;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-4};
     assert_ok(lab_compress(&options));
     vision_read(&narrow, options.output);
     const vision_tensor *t = vision_find(&narrow, "layer2.0.conv2.weight");

@@ -76,7 +76,7 @@ static void a_stream_is_reported_once(void **state)
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
     options.sparsity_stream = 0.5;
-    options.alpha = 1e-3;
+    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     options.observer = remember;
     options.observer_user = told;
     const int count = lab_compress_reports(&options, sites, 16);

@@ -29,7 +29,7 @@ static void assert_sums_are_nearer(vision_family family, const char *const *name
         options.sparsity_conv = 0.5;
         options.sparsity_ffn = 0.5;
         options.target = targets[t];
-        options.alpha = 1e-5;
+        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-5};
         assert_ok(lab_compress(&options));
     }
     for (int i = 0; i < count; i++) {

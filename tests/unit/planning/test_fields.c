@@ -92,51 +92,117 @@ static grail_status use_compress(const void *options)
     return status;
 }
 
+/* What the descriptions do not say. */
 static const bad_field compress_fields[] = {
     NAME(grail_compress_options, model, NULL),
-    LONG_WHOLE(grail_compress_options, samples, -1),
-    NAME(grail_compress_options, selector, NULL),
-    NAME(grail_compress_options, selector, "wandr"),
-    REAL(grail_compress_options, sparsity_ffn, 1.0),
-    REAL(grail_compress_options, sparsity_ffn, NAN),
-    REAL(grail_compress_options, sparsity_heads, -0.1),
-    REAL(grail_compress_options, sparsity_conv, 2.0),
-    REAL(grail_compress_options, sparsity_stream, INFINITY),
-    WHOLE(grail_compress_options, site_sparsity_count, -1),
     {"site_sparsities", offsetof(grail_compress_options, site_sparsity_count), INTEGER, 1, NULL},
-    LONG_WHOLE(grail_compress_options, align, -1),
-    WHOLE(grail_compress_options, gqa, 99),
-    NAME(grail_compress_options, compensate, NULL),
-    NAME(grail_compress_options, compensate, "fully"),
-    NAME(grail_compress_options, target, "near"),
-    NAME(grail_compress_options, bias, "maybe"),
-    NAME(grail_compress_options, conv_fit, "pixel"),
-    NAME(grail_compress_options, ridge, "one"),
-    NAME(grail_compress_options, ridge_scale, "none"),
-    NAME(grail_compress_options, token_weights, "all"),
-    NAME(grail_compress_options, refit, "some"),
-    NAME(grail_compress_options, select, "ajar"),
-    NAME(grail_compress_options, stream_score, "last"),
-    REAL(grail_compress_options, alpha, -INFINITY),
-    REAL(grail_compress_options, alpha, -1.0),
-    WHOLE(grail_compress_options, repair, 2),
-    WHOLE(grail_compress_options, open_loop, -1),
-    NAME(grail_compress_options, heal, "all"),
-    LONG_WHOLE(grail_compress_options, heal_steps, -1),
-    REAL(grail_compress_options, heal_rate, NAN),
-    REAL(grail_compress_options, heal_rate, 1.0),
-    REAL(grail_compress_options, heal_seconds, -1.0),
-    NAME(grail_compress_options, backend, "gpu"),
     NAME(grail_compress_options, precision, "f8"),
-    LONG_WHOLE(grail_compress_options, memory, -1),
-    WHOLE(grail_compress_options, keep_non_finite, 7),
-    WHOLE(grail_compress_options, resume, 2),
-    WHOLE(grail_compress_options, dry_run, -1),
     {"context", offsetof(grail_compress_options, calibration.context), LONG_INTEGER, -1, NULL},
     {"window_bos", offsetof(grail_compress_options, calibration.window_bos), INTEGER, 3, NULL},
     {"protocol", offsetof(grail_compress_options, calibration.protocol), TEXT, 0.0, "ptbb"},
     {"path", offsetof(grail_compress_options, calibration.path), TEXT, 0.0, NULL},
 };
+
+/* -- by the descriptions ----------------------------------------------------------------------- */
+
+enum { MOST_BAD = 5 };
+
+static bad_field whole(const grail_option *o, double value)
+{
+    return (bad_field){o->field, o->offset, o->size == sizeof(int) ? INTEGER : LONG_INTEGER, value,
+                       NULL};
+}
+
+static bad_field real(const grail_option *o, size_t after, double value)
+{
+    return (bad_field){o->field, o->offset + after, NUMBER, value, NULL};
+}
+
+static bad_field text(const grail_option *o, const char *value)
+{
+    return (bad_field){o->field, o->offset, TEXT, 0.0, value};
+}
+
+/* Values outside the range of a field; returns how many. */
+static int bad_values(const grail_option *o, bad_field out[MOST_BAD])
+{
+    const size_t value = offsetof(grail_number, value);
+    switch (o->type) {
+    case GRAIL_OPTION_FLAG:
+    case GRAIL_OPTION_CHOICE:
+        out[0] = whole(o, -1.0);
+        out[1] = whole(o, 99.0);
+        return 2;
+    case GRAIL_OPTION_INTEGER:
+    case GRAIL_OPTION_SIZE:
+        out[0] = whole(o, o->least - 1.0);
+        return 1;
+    case GRAIL_OPTION_REAL:
+    case GRAIL_OPTION_SECONDS:
+    case GRAIL_OPTION_SPARSITY:
+        out[0] = real(o, 0, o->least - 0.1);
+        out[1] = real(o, 0, NAN);
+        out[2] = real(o, 0, INFINITY);
+        out[3] = real(o, 0,
+                      o->below > 0.0                     ? o->below
+                      : o->type == GRAIL_OPTION_SPARSITY ? 1.0
+                                                         : NAN);
+        return 4;
+    case GRAIL_OPTION_NUMBER:
+        out[0] = (bad_field){o->field, o->offset, INTEGER, 99.0, NULL}; /* the choice */
+        out[1] = real(o, value, 0.5);                                   /* that is not chosen */
+        out[2] = real(o, value, NAN);
+        out[3] = real(o, value, INFINITY);
+        out[4] = real(o, value, -1.0);
+        return 5;
+    case GRAIL_OPTION_WORD:
+    case GRAIL_OPTION_SELECTOR:
+    case GRAIL_OPTION_BACKEND:
+        out[0] = text(o, "no such word");
+        out[1] = text(o, o->usual == NULL || o->type == GRAIL_OPTION_BACKEND ? "" : NULL);
+        return 2;
+    case GRAIL_OPTION_SEED:
+    case GRAIL_OPTION_TEXT:
+        break;
+    }
+    return 0;
+}
+
+static void assert_described_refused(grail_option_at at, const void *good, size_t size,
+                                     grail_status (*use)(const void *options))
+{
+    int tried = 0;
+    for (int i = 0; at(i) != NULL; i++) {
+        bad_field bad[MOST_BAD];
+        const int count = bad_values(at(i), bad);
+        assert_all_refused(bad, (size_t)count, good, size, use);
+        tried += count;
+    }
+    assert_true(tried > 10);
+}
+
+/* A text that the description expects to be refused leaves the field as it was. */
+static void assert_texts_refused(grail_option_at at, const void *good, size_t size)
+{
+    unsigned char options[sizeof(grail_plan_options)];
+    char expected[160];
+    for (int i = 0; at(i) != NULL; i++) {
+        const grail_option *o = at(i);
+        const bool keeps = o->type >= GRAIL_OPTION_TEXT || o->type == GRAIL_OPTION_FLAG;
+        memcpy(options, good, size);
+        if (o->usual != NULL) {
+            assert_ok(grail_option_set(o, options, o->usual));
+        }
+        memcpy(options, good, size);
+        if (!keeps) {
+            grail_option_expected(o, expected, sizeof expected);
+            assert_fails(grail_option_set(o, options, "no such value"), GRAIL_ERROR_ARGUMENT,
+                         expected);
+            assert_string_equal(grail_error_fields(), o->field);
+            assert_memory_equal(options, good, size);
+        }
+    }
+}
 
 static void fields_of_a_compression(void **state)
 {
@@ -144,6 +210,8 @@ static void fields_of_a_compression(void **state)
     lab l;
     lab_open(&l);
     const grail_compress_options good = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    assert_described_refused(grail_compress_option_at, &good, sizeof good, use_compress);
+    assert_texts_refused(grail_compress_option_at, &good, sizeof good);
     assert_all_refused(compress_fields, COUNT(compress_fields), &good, sizeof good, use_compress);
     assert_false(file_exists(good.output));
     assert_ok(use_compress(&good));
@@ -162,18 +230,8 @@ static void fields_of_a_plan(void **state)
 {
     (void)state;
     static const bad_field fields[] = {
-        NAME(grail_plan_options, limit, NULL),
-        NAME(grail_plan_options, limit, "kilos"),
-        REAL(grail_plan_options, most, -1.0),
-        REAL(grail_plan_options, most, NAN),
         REAL(grail_plan_options, ratio, 2.0),
-        NAME(grail_plan_options, budget, NULL),
         NAME(grail_plan_options, kinds, "ffn,legs"),
-        REAL(grail_plan_options, heads_removed, 1.0),
-        WHOLE(grail_plan_options, uniform_widths, 2),
-        WHOLE(grail_plan_options, drop_sublayers, -1),
-        WHOLE(grail_plan_options, tries, -1),
-        REAL(grail_plan_options, seconds, -1.0),
         {"selector", offsetof(grail_plan_options, compress.selector), TEXT, 0.0, NULL},
         {"compensate", offsetof(grail_plan_options, compress.compensate), TEXT, 0.0, NULL},
         {"samples", offsetof(grail_plan_options, compress.samples), LONG_INTEGER, -1, NULL},
@@ -186,6 +244,8 @@ static void fields_of_a_plan(void **state)
     good.compress = lab_options(&l, lab_golden("llama3"), NULL);
     good.budget = "uniform";
     good.ratio = 0.8;
+    assert_described_refused(grail_plan_option_at, &good, sizeof good, use_plan);
+    assert_texts_refused(grail_plan_option_at, &good, sizeof good);
     assert_all_refused(fields, COUNT(fields), &good, sizeof good, use_plan);
     assert_ok(use_plan(&good));
     lab_close(&l);

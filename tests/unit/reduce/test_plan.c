@@ -4,7 +4,6 @@
 #include "reduce/plan.h"
 #include "support/json_memory.h"
 
-#include <math.h>
 #include <string.h>
 
 static char ffn_name[] = "a.down";
@@ -48,12 +47,14 @@ static void presets_are_those_of_the_design(void **state)
     assert_false(c.enabled);
     assert_ok(compensation_from_name("grail", any, &c));
     assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_OFF);
-    assert_true(c.shrink == SHRINK_TO_ZERO && c.scale == RIDGE_SCALE_MEAN && c.alpha == 1e-3);
-    assert_true(c.weights == TOKEN_WEIGHTS_NONE && c.refit == REFIT_NONE);
+    assert_true(c.ridge == RIDGE_ZERO && c.ridge_scale == RIDGE_SCALE_MEAN &&
+                c.alpha.value == 1e-3);
+    assert_true(c.token_weights == TOKEN_WEIGHTS_NONE && c.refit == REFIT_NONE);
     assert_ok(compensation_from_name("full", any, &c));
     assert_true(c.enabled && c.target == TARGET_MIXED && c.bias == BIAS_AUTO);
-    assert_true(c.shrink == SHRINK_TO_PRIOR && c.scale == RIDGE_SCALE_MEAN && isnan(c.alpha));
-    assert_true(c.weights == TOKEN_WEIGHTS_STREAM && c.refit == REFIT_AUTO);
+    assert_true(c.ridge == RIDGE_PRIOR && c.ridge_scale == RIDGE_SCALE_MEAN &&
+                c.alpha.choice == GRAIL_NUMBER_CROSS_VALIDATED);
+    assert_true(c.token_weights == TOKEN_WEIGHTS_STREAM && c.refit == REFIT_AUTO);
     assert_fails(compensation_from_name("paper", any, &c), GRAIL_ERROR_ARGUMENT,
                  "unknown compensation 'paper'; expected one of none, own, grail, full");
 }
@@ -67,49 +68,56 @@ static void own_is_that_of_the_selector(void **state)
     assert_true(c.fit == FIT_BIAS_ONLY);
     assert_ok(compensation_from_name("own", &selector_ziplm, &c));
     assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_OFF);
-    assert_true(c.fit == FIT_WEIGHTS && c.shrink == SHRINK_TO_PRIOR && c.conv == CONV_FIT_CHANNEL);
-    assert_true(c.ridge_of == RIDGE_OF_ALL && c.alpha == 1e-2);
+    assert_true(c.fit == FIT_WEIGHTS && c.ridge == RIDGE_PRIOR && c.conv_fit == CONV_FIT_CHANNEL);
+    assert_true(c.ridge_of == RIDGE_OF_ALL && c.alpha.value == 1e-2);
     assert_ok(compensation_from_name("grail", &selector_flap, &c));
     assert_true(c.fit == FIT_WEIGHTS && c.ridge_of == RIDGE_OF_KEPT);
     assert_fails(compensation_from_name("own", &selector_wanda, &c), GRAIL_ERROR_ARGUMENT,
                  "selector 'wanda' has no update of its own; choose none, grail or full; these "
                  "selectors have one: slimgpt, ziplm, obs, flap, flap-ifv, flap-wifn, wanda++");
     assert_ok(compensation_from_name("own", &selector_wanda_plus, &c));
-    assert_true(!c.enabled && c.trains_regions);
+    assert_true(!c.enabled && c.regional_training);
     assert_ok(compensation_from_name("full", &selector_wanda_plus, &c));
-    assert_true(c.enabled && !c.trains_regions);
+    assert_true(c.enabled && !c.regional_training);
+}
+
+/* Reads {KEY: WORD} into the fields of a list. */
+static grail_status read_word(const grail_option *list, const char *key, const char *word,
+                              void *owner)
+{
+    json_t *object = json_object();
+    assert_ok(json_put(object, key, json_text(word)));
+    const grail_status status = options_from_json("p.json", object, list, owner);
+    json_decref(object);
+    return status;
+}
+
+static void assert_words(const grail_option *list, void *owner)
+{
+    for (const grail_option *f = list; f->field != NULL; f++) {
+        for (int i = 0; f->words != NULL && f->words[i] != NULL; i++) {
+            int found = -1;
+            assert_ok(read_word(list, f->key, f->words[i], owner));
+            memcpy(&found, (const char *)owner + f->offset, sizeof found);
+            assert_int_equal(found, i);
+        }
+        if (f->words != NULL) {
+            assert_fails(read_word(list, f->key, "x", owner), GRAIL_ERROR_ARGUMENT, f->what);
+            assert_fails(read_word(list, f->key, "x", owner), GRAIL_ERROR_ARGUMENT, f->words[1]);
+        }
+    }
 }
 
 static void choices_are_known_by_name(void **state)
 {
     (void)state;
-    target_kind target = TARGET_LOCAL;
-    bias_mode bias = BIAS_OFF;
-    ridge_shrink shrink = SHRINK_TO_ZERO;
-    ridge_scale scale = RIDGE_SCALE_MEAN;
-    token_weights weights = TOKEN_WEIGHTS_NONE;
-    assert_ok(target_from_name("dense", &target));
-    assert_ok(bias_from_name("on", &bias));
-    assert_ok(shrink_from_name("prior", &shrink));
-    assert_true(target == TARGET_DENSE && bias == BIAS_ON && shrink == SHRINK_TO_PRIOR);
-    assert_fails(target_from_name("x", &target), GRAIL_ERROR_ARGUMENT,
-                 "expected one of local, dense");
-    assert_fails(bias_from_name("x", &bias), GRAIL_ERROR_ARGUMENT, "expected one of off, on, auto");
-    assert_fails(shrink_from_name("x", &shrink), GRAIL_ERROR_ARGUMENT,
-                 "expected one of zero, prior");
-    assert_ok(ridge_scale_from_name("diagonal", &scale));
-    assert_true(scale == RIDGE_SCALE_DIAGONAL);
-    assert_fails(ridge_scale_from_name("x", &scale), GRAIL_ERROR_ARGUMENT,
-                 "unknown ridge scale 'x'; expected one of mean, diagonal");
-    stream_score score = STREAM_SCORE_FIRST;
-    assert_ok(stream_score_from_name("branch", &score));
-    assert_true(score == STREAM_SCORE_BRANCH);
-    assert_fails(stream_score_from_name("x", &score), GRAIL_ERROR_ARGUMENT,
-                 "unknown stream score 'x'; expected one of first, all, branch");
-    assert_ok(token_weights_from_name("stream", &weights));
-    assert_true(weights == TOKEN_WEIGHTS_STREAM);
-    assert_fails(token_weights_from_name("x", &weights), GRAIL_ERROR_ARGUMENT,
-                 "unknown token weights 'x'; expected one of none, stream");
+    plan p = {0};
+    assert_words(plan_fields, &p);
+    assert_words(compensation_fields, &p.compensation);
+    assert_true(p.compensation.target == TARGET_MIXED && p.compensation.ridge == RIDGE_PRIOR);
+    assert_fails(read_word(compensation_fields, "ridge_scale", "x", &p.compensation),
+                 GRAIL_ERROR_ARGUMENT,
+                 "p.json: unknown ridge scale 'x'; expected one of mean, diagonal");
 }
 
 static void a_new_plan_keeps_everything(void **state)
@@ -141,9 +149,9 @@ static void a_document_sets_what_it_names(void **state)
     assert_int_equal(p.seed, 9);
     assert_int_equal(p.gqa, GQA_QUERY_PER_GROUP);
     assert_true(p.compensation.target == TARGET_LOCAL && p.compensation.bias == BIAS_ON);
-    assert_true(p.compensation.shrink == SHRINK_TO_ZERO && p.compensation.alpha == 0.5);
-    assert_true(p.compensation.scale == RIDGE_SCALE_DIAGONAL);
-    assert_true(p.compensation.weights == TOKEN_WEIGHTS_STREAM);
+    assert_true(p.compensation.ridge == RIDGE_ZERO && p.compensation.alpha.value == 0.5);
+    assert_true(p.compensation.ridge_scale == RIDGE_SCALE_DIAGONAL);
+    assert_true(p.compensation.token_weights == TOKEN_WEIGHTS_STREAM);
     assert_true(p.compensation.fit == FIT_BIAS_ONLY && p.compensation.ridge_of == RIDGE_OF_ALL);
     assert_int_equal(p.sites[0].kept, 6);
     assert_ptr_equal(p.sites[0].selector, &selector_magnitude_l2);
@@ -155,15 +163,15 @@ static void a_document_says_how_a_network_of_images_is_run(void **state)
 {
     (void)state;
     plan p = new_plan();
-    assert_true(p.selection == LOOP_CLOSED && !plan_selects_openly(&p));
+    assert_true(p.select == LOOP_CLOSED && !plan_selects_openly(&p));
     assert_true(p.loop == LOOP_CLOSED && p.stream_score == STREAM_SCORE_FIRST && !p.repair);
-    assert_true(p.compensation.conv == CONV_FIT_KERNEL);
+    assert_true(p.compensation.conv_fit == CONV_FIT_KERNEL);
     assert_ok(read_text("{\"grail_plan\": 1, \"loop\": \"open\", \"stream_score\": \"all\","
                         " \"repair\": true, \"compensation\": {\"conv_fit\": \"channel\"},"
                         " \"sites\": []}",
                         &p));
     assert_true(p.loop == LOOP_OPEN && p.stream_score == STREAM_SCORE_ALL && p.repair);
-    assert_true(p.compensation.conv == CONV_FIT_CHANNEL);
+    assert_true(p.compensation.conv_fit == CONV_FIT_CHANNEL);
     plan_fini(&p);
 }
 
@@ -174,9 +182,10 @@ static void what_a_document_leaves_out_stays(void **state)
     assert_ok(read_text("{\"grail_plan\": 1, \"sites\": []}", &p));
     assert_int_equal(p.seed, 5);
     assert_int_equal(p.gqa, GQA_QUERY_PER_GROUP);
-    assert_true(p.compensation.enabled && isnan(p.compensation.alpha));
-    assert_true(p.compensation.scale == RIDGE_SCALE_MEAN);
-    assert_true(p.compensation.weights == TOKEN_WEIGHTS_STREAM);
+    assert_true(p.compensation.enabled &&
+                p.compensation.alpha.choice == GRAIL_NUMBER_CROSS_VALIDATED);
+    assert_true(p.compensation.ridge_scale == RIDGE_SCALE_MEAN);
+    assert_true(p.compensation.token_weights == TOKEN_WEIGHTS_STREAM);
     assert_int_equal(p.sites[0].kept, 12);
     plan_fini(&p);
 }
@@ -192,14 +201,14 @@ static void assert_round_trip(plan *p)
     assert_true(json_equal(written, again));
     assert_int_equal(q.gqa, p->gqa);
     assert_true(q.seed == p->seed);
-    assert_true(isnan(p->compensation.alpha) ? isnan(q.compensation.alpha)
-                                             : q.compensation.alpha == p->compensation.alpha);
+    assert_true(q.compensation.alpha.choice == p->compensation.alpha.choice &&
+                q.compensation.alpha.value == p->compensation.alpha.value);
     assert_memory_equal(&q.sites[0].selector, &p->sites[0].selector, sizeof q.sites[0].selector);
-    assert_true(q.selection == p->selection);
+    assert_true(q.select == p->select);
     assert_true(q.loop == p->loop && q.stream_score == p->stream_score && q.repair == p->repair);
-    assert_true(q.compensation.conv == p->compensation.conv);
-    assert_true(q.compensation.scale == p->compensation.scale);
-    assert_true(q.compensation.weights == p->compensation.weights);
+    assert_true(q.compensation.conv_fit == p->compensation.conv_fit);
+    assert_true(q.compensation.ridge_scale == p->compensation.ridge_scale);
+    assert_true(q.compensation.token_weights == p->compensation.token_weights);
     assert_true(q.compensation.fit == p->compensation.fit);
     assert_true(q.compensation.ridge_of == p->compensation.ridge_of);
     assert_int_equal(q.sites[1].kept, p->sites[1].kept);
@@ -218,22 +227,24 @@ static void what_is_written_reads_back_the_same(void **state)
     assert_round_trip(&p);
     p.seed = UINT64_MAX;
     p.gqa = GQA_KV_GROUPS;
-    p.compensation =
-        (compensation){.enabled = false, .bias = BIAS_ON, .shrink = SHRINK_TO_PRIOR, .alpha = 0.1};
+    p.compensation = (compensation){.enabled = false,
+                                    .bias = BIAS_ON,
+                                    .ridge = RIDGE_PRIOR,
+                                    .alpha = {GRAIL_NUMBER_GIVEN, 0.1}};
     p.sites[0].selector = &selector_random_fold;
     p.sites[1].kept = 1;
     assert_round_trip(&p);
-    p.selection = LOOP_OPEN;
+    p.select = LOOP_OPEN;
     assert_true(plan_selects_openly(&p));
     assert_round_trip(&p);
-    p.selection = LOOP_CLOSED;
+    p.select = LOOP_CLOSED;
     p.loop = LOOP_OPEN;
     assert_true(plan_selects_openly(&p));
     p.stream_score = STREAM_SCORE_ALL;
     p.repair = true;
-    p.compensation.conv = CONV_FIT_CHANNEL;
-    p.compensation.scale = RIDGE_SCALE_DIAGONAL;
-    p.compensation.weights = TOKEN_WEIGHTS_STREAM;
+    p.compensation.conv_fit = CONV_FIT_CHANNEL;
+    p.compensation.ridge_scale = RIDGE_SCALE_DIAGONAL;
+    p.compensation.token_weights = TOKEN_WEIGHTS_STREAM;
     p.compensation.fit = FIT_BIAS_ONLY;
     p.compensation.ridge_of = RIDGE_OF_ALL;
     assert_round_trip(&p);
@@ -385,7 +396,7 @@ static void keys_that_are_not_known_are_refused(void **state)
 {
     (void)state;
     assert_refused("{\"grail_plan\": 1, \"sits\": [], \"sites\": []}", GRAIL_ERROR_FORMAT,
-                   "p.json: unknown key \"sits\"; the known keys are grail_plan, gqa, seed, loop,");
+                   "p.json: unknown key \"sits\"; the known keys are gqa, seed, loop, select,");
     assert_refused(
         "{\"grail_plan\": 1, \"compensation\": {\"lambda\": 1}, \"sites\": []}", GRAIL_ERROR_FORMAT,
         "p.json: compensation: unknown key \"lambda\"; the known keys are enabled, target,");

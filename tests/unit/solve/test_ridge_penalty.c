@@ -25,7 +25,7 @@ static void assert_equals_oracle(ridge_kind kind, bool bias, bool target, double
     double penalty[K];
     const double *y = target ? o.other : o.own;
     const ridge_options options = {
-        .ridge = kind, .penalty = RIDGE_PENALTY_DIAGONAL, .bias = bias, .alpha = alpha};
+        .ridge = kind, .scale = RIDGE_SCALE_DIAGONAL, .bias = bias, .alpha = alpha};
     const ridge_result result =
         oracle_run(on_ref, &o, T, target, &options, weight, bias ? change : NULL);
     oracle_diagonal(&o, 0, T, bias, penalty);
@@ -128,7 +128,7 @@ static void it_is_the_mean_penalty_of_features_scaled_to_unit_diagonal(void **st
         for (int64_t i = 0; i < O * K; i++) {
             prior[i] = o.prior[i] / (float)scale[i % K];
         }
-        options.penalty = RIDGE_PENALTY_DIAGONAL;
+        options.scale = RIDGE_SCALE_DIAGONAL;
         fit_sums(&s, prior, &options, weight[1], change[1]);
         for (int64_t i = 0; i < O * K; i++) {
             assert_near(weight[1][i] * scale[i % K], weight[0][i], 1e-10);
@@ -140,12 +140,12 @@ static void it_is_the_mean_penalty_of_features_scaled_to_unit_diagonal(void **st
 
 /* The largest change of a fitted weight, in units of the unscaled features, and of a bias, when all
  * features are scaled and the columns of the dense consumer the other way. */
-static double change_by_scaling(ridge_penalty penalty, bool bias)
+static double change_by_scaling(ridge_scale penalty, bool bias)
 {
     static const float scale[4] = {1.0F, 32.0F, 0.125F, 4.0F};
     const double alphas[] = {1e-3, 1e-1, 1.0};
     const ridge_options options = {
-        .ridge = RIDGE_PRIOR, .penalty = penalty, .bias = bias, .alphas = alphas, .alpha_count = 3};
+        .ridge = RIDGE_PRIOR, .scale = penalty, .bias = bias, .alphas = alphas, .alpha_count = 3};
     oracle o;
     double weight[2][O * K];
     double shift[2][O] = {{0}};
@@ -174,8 +174,8 @@ static void the_fitted_outputs_do_not_depend_on_the_scale_of_features(void **sta
 {
     (void)state;
     for (int bias = 0; bias < 2; bias++) {
-        assert_true(change_by_scaling(RIDGE_PENALTY_DIAGONAL, bias != 0) < 1e-12);
-        assert_true(change_by_scaling(RIDGE_PENALTY_MEAN, bias != 0) > 1e-2);
+        assert_true(change_by_scaling(RIDGE_SCALE_DIAGONAL, bias != 0) < 1e-12);
+        assert_true(change_by_scaling(RIDGE_SCALE_MEAN, bias != 0) > 1e-2);
     }
 }
 
@@ -217,7 +217,7 @@ static void a_dead_feature_has_the_mean_penalty(void **state)
     const double gram[] = {2, 0, 0, 0, 0, 0, 0, 0, 4};
     const double cross[] = {3, 0, 6};
     double weight[N];
-    ridge_options options = {.penalty = RIDGE_PENALTY_DIAGONAL, .ridge = RIDGE_PRIOR, .alpha = 0.5};
+    ridge_options options = {.scale = RIDGE_SCALE_DIAGONAL, .ridge = RIDGE_PRIOR, .alpha = 0.5};
     ridge_result result = solve_small(gram, cross, no_sum, options, weight);
     assert_near(result.lambda, 1.0, 1e-15);
     assert_near(weight[0], 1.0 + 3.0 / 3.0, 1e-15);
@@ -228,7 +228,7 @@ static void a_dead_feature_has_the_mean_penalty(void **state)
     result = solve_small(gram, cross, no_sum, options, weight);
     assert_near(result.lambda, 2e-8, 1e-22);
     assert_int_equal(result.fallback, RIDGE_FALLBACK_NONE);
-    options = (ridge_options){.penalty = RIDGE_PENALTY_DIAGONAL, .alpha = 0.5};
+    options = (ridge_options){.scale = RIDGE_SCALE_DIAGONAL, .alpha = 0.5};
     solve_small(gram, cross, no_sum, options, weight);
     assert_near(weight[0], 1.0 + (3.0 - 1.0) / 3.0, 1e-15);
     assert_near(weight[1], 0.0, 1e-15);
@@ -244,7 +244,7 @@ static void constant_features_up_to_rounding_do_not_spoil_the_factorisation(void
     const double sum[] = {0, 100, 100};
     double weight[N];
     const ridge_options options = {
-        .penalty = RIDGE_PENALTY_DIAGONAL, .ridge = RIDGE_PRIOR, .bias = true, .alpha = 1e-4};
+        .scale = RIDGE_SCALE_DIAGONAL, .ridge = RIDGE_PRIOR, .bias = true, .alpha = 1e-4};
     const ridge_result result = solve_small(gram, cross, sum, options, weight);
     assert_int_equal(result.fallback, RIDGE_FALLBACK_NONE);
     assert_near(weight[0], 1.0 + 50.0 / 100.01, 1e-12);
@@ -260,7 +260,7 @@ static void raising_multiplies_the_whole_penalty(void **state)
     const double cross[] = {1, 10, 0};
     double weight[N];
     const ridge_options options = {
-        .penalty = RIDGE_PENALTY_DIAGONAL, .ridge = RIDGE_PRIOR, .alpha = 0.0};
+        .scale = RIDGE_SCALE_DIAGONAL, .ridge = RIDGE_PRIOR, .alpha = 0.0};
     const ridge_result result = solve_small(gram, cross, no_sum, options, weight);
     assert_int_equal(result.fallback, RIDGE_FALLBACK_RAISED);
     assert_int_equal(result.raises, 1);
@@ -278,8 +278,7 @@ static void eigenvalues_go_with_the_mean_penalty(void **state)
     const double cross[] = {3, 1, 5};
     const double lambda = 2e-7;
     double weight[N];
-    ridge_options options = {
-        .penalty = RIDGE_PENALTY_DIAGONAL, .ridge = RIDGE_PRIOR, .alpha = 1e-7};
+    ridge_options options = {.scale = RIDGE_SCALE_DIAGONAL, .ridge = RIDGE_PRIOR, .alpha = 1e-7};
     const ridge_result result = solve_small(gram, cross, no_sum, options, weight);
     assert_int_equal(result.fallback, RIDGE_FALLBACK_EIGEN);
     assert_near(result.lambda, lambda, 1e-20);
@@ -296,7 +295,7 @@ static grail_status solve_with_shares(void *context)
     const double gram[] = {1, 0, 0, 0, 2, 0, 0, 0, 3};
     const double ones[] = {1, 1, 1};
     const float prior[] = {1, 2, 3};
-    const ridge_options options = {.penalty = RIDGE_PENALTY_DIAGONAL, .alpha = 0.1};
+    const ridge_options options = {.scale = RIDGE_SCALE_DIAGONAL, .alpha = 0.1};
     const regression_sums sums = {N, 1, 4, gram, ones, ones, ones, ones, ones};
     double weight[N];
     ridge_result result;

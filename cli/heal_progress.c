@@ -1,55 +1,10 @@
-#include "heal_options.h"
+#include "heal_progress.h"
 
 #include "print.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <unistd.h>
-
-/* A positive number of seconds, minutes or hours. */
-static bool read_time(const char *text, double *out)
-{
-    char *end = NULL;
-    const double number = strtod(text, &end);
-    const double unit = *end == 'h' ? 3600.0 : *end == 'm' ? 60.0 : 1.0;
-    if (end == text || !isfinite(number) || !(number > 0.0)) {
-        return false;
-    }
-    end += *end == 'h' || *end == 'm' || *end == 's' ? 1 : 0;
-    *out = number * unit;
-    return *end == 0;
-}
-
-/* The library takes 0 for what is not given. */
-static int check_numbers(const command *c, const heal_options *h)
-{
-    if (!isnan(h->rate) && !(h->rate > 0.0 && h->rate < 1.0)) {
-        print_error("grail %s: --heal-rate takes a number above 0 and below 1, not %g; see grail "
-                    "%s --help\n",
-                    c->name, h->rate, c->name);
-        return EXIT_USAGE;
-    }
-    return EXIT_OK;
-}
-
-int heal_options_read(const command *c, const heal_options *h, grail_compress_options *out)
-{
-    const int code = check_numbers(c, h);
-    if (code != EXIT_OK) {
-        return code;
-    }
-    if (h->time != NULL && !read_time(h->time, &out->heal_seconds)) {
-        print_error("grail %s: --heal-time takes a time above 0, such as 90s, 10m or 2h, not '%s'; "
-                    "see grail %s --help\n",
-                    c->name, h->time, c->name);
-        return EXIT_USAGE;
-    }
-    out->heal = h->what == NULL ? out->heal : h->what;
-    out->heal_steps = h->steps < 0 ? out->heal_steps : h->steps;
-    out->heal_rate = isnan(h->rate) ? out->heal_rate : h->rate;
-    out->scratch = h->scratch;
-    return EXIT_OK;
-}
 
 static bool was_begun(const grail_healing *h)
 {
