@@ -160,7 +160,7 @@ if [[ -n $everything ]]; then
     asan_programs=(-DGRAIL_BUILD_BENCHMARKS=ON)
 else
     use_memory
-    only_release=(-LE sanitized) only_asan=(-LE slow)
+    only_release=(-LE sanitized) only_asan=(-LE 'optimised|slow')
     asan_programs=(-DGRAIL_BUILD_BENCHMARKS=OFF)
 fi
 if build release; then
